@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-enum { ROW_HTTP, ROW_SOCKS, ROW_DNS, ROW_HOSTS, ROW_CA_BUNDLE, ROW_WORKERS, ROW_JSON, ROW_DIE, GATEWAY_ROWS };
+enum { ROW_HTTP, ROW_SOCKS, ROW_DNS, ROW_FROM, ROW_HOSTS, ROW_CA_BUNDLE, ROW_WORKERS, ROW_JSON, ROW_DIE, GATEWAY_ROWS };
 static const struct option rows[] = {
         [ROW_HTTP] = { .flag = "http",
                        .type = OPTION_LIST,
@@ -24,6 +24,11 @@ static const struct option rows[] = {
                       .type = OPTION_LIST,
                       .metavar = "ADDR:PORT",
                       .help = "listen for DNS over UDP and TCP" },
+        [ROW_FROM] = { .flag = "from",
+                       .type = OPTION_LIST,
+                       .metavar = "ADDR|NET",
+                       .help = "serve only clients at this address or in this network, one container for instance; by "
+                               "default whoever can reach a listener" },
         [ROW_HOSTS] = { .flag = "hosts",
                         .type = OPTION_PATH,
                         .metavar = "FILE",
@@ -144,9 +149,10 @@ static void on_message(void *arg, bool bad, const char *text) {
 }
 
 static int run(const struct call *call, struct err *e) {
-        const char *http[LIST_MAX + 1], *socks[LIST_MAX + 1], *dns[LIST_MAX + 1];
+        const char *http[LIST_MAX + 1], *socks[LIST_MAX + 1], *dns[LIST_MAX + 1], *from[LIST_MAX + 1];
         const struct option_values *v = &call->options;
-        if (collect(v, ROW_HTTP, http, e) < 0 || collect(v, ROW_SOCKS, socks, e) < 0 || collect(v, ROW_DNS, dns, e) < 0)
+        if (collect(v, ROW_HTTP, http, e) < 0 || collect(v, ROW_SOCKS, socks, e) < 0 ||
+            collect(v, ROW_DNS, dns, e) < 0 || collect(v, ROW_FROM, from, e) < 0)
                 return EXIT_USAGE;
         enum log_level level = LOG_NOTICE;
         const char *name = option_get(v, global_option(GLOBAL_LOG_LEVEL));
@@ -157,6 +163,7 @@ static int run(const struct call *call, struct err *e) {
                 .http = http,
                 .socks = socks,
                 .dns = dns,
+                .from = from,
                 .hosts_file = option_get(v, &rows[ROW_HOSTS]),
                 .ca_bundle = option_get(v, &rows[ROW_CA_BUNDLE]),
                 .workers = option_given(v, &rows[ROW_WORKERS]) ? (unsigned)option_get_number(v, &rows[ROW_WORKERS]) : 0,

@@ -33,7 +33,7 @@ struct service {
                 int ticket;
                 struct buf changes;
         } reload;       /* whoever wants to know is told when the gateway has it */
-        char *words[4]; /* what people see of it */
+        char *words[6]; /* what people see of it */
         bool was_ready;
         struct err failure; /* why it could not start */
 };
@@ -96,6 +96,18 @@ static int open_listeners(struct service *s, struct err *e) {
         if (r == 0 && s->n_listeners == 0)
                 return err_set(e, EINVAL, "nothing to listen on: give --http, --socks or --dns with ADDRESS:PORT");
         return r;
+}
+
+/* Rules for one container are those of a gateway that is for that container alone. */
+static int take_clients(struct service *s, struct err *e) {
+        for (const char *const *t = s->settings->from; t && *t; t++) {
+                if (s->start.n_clients == GATEWAY_CLIENTS_MAX)
+                        return err_set(e, EINVAL, "more than %d times --from", GATEWAY_CLIENTS_MAX);
+                if (!cidr_parse(str_of(*t), &s->start.clients[s->start.n_clients]))
+                        return err_set(e, EINVAL, "--from %s: this is no address and no network (10.1.2.0/24)", *t);
+                s->start.n_clients++;
+        }
+        return 0;
 }
 
 /*
@@ -349,6 +361,10 @@ static int open_control(struct service *s, struct err *e) {
         s->words[0] = (char *)"bailey";
         s->words[1] = (char *)(s->settings->name ? s->settings->name : "gateway");
         s->words[2] = s->n_shown ? s->shown[0].address : NULL;
+        if (s->words[2] && s->settings->from && s->settings->from[0]) {
+                s->words[3] = (char *)"--from";
+                s->words[4] = (char *)s->settings->from[0];
+        }
         cleanup(free_ptr) char *directory = NULL;
         int r = live_place(false, &directory, e);
         return r < 0 ? r : session_open_control(&s->session, &parts, e);
@@ -437,7 +453,8 @@ static int prepare(struct service *s, struct err *e) {
         cleanup(free_ptr) void *snapshot = NULL;
         size_t n = 0;
         err_blame(e, ERR_USAGE);
-        int r = open_listeners(s, e);
+        int r = take_clients(s, e);
+        r = r < 0 ? r : open_listeners(s, e);
         if (r < 0)
                 return r;
         err_blame(e, ERR_SYSTEM);

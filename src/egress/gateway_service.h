@@ -35,6 +35,7 @@ struct service_settings {
         const struct link *link;             /* not NULL: a program that is told and asked; the service ends with it */
         /* Each NULL-terminated; "ADDRESS:PORT". */
         const char *const *http, *const *socks, *const *dns;
+        const char *const *from; /* addresses and networks of the clients that it is for; none: whoever can reach it */
         const struct vault_session_place *place; /* not NULL: CA and stand-ins are kept there */
         const char *hosts_file, *ca_bundle;      /* NULL: none, the system's */
         unsigned workers;                        /* 0: number of processors */

@@ -144,6 +144,32 @@ static void turn_away(struct acceptor *a, int fd, enum reason why) {
                                                           .reason = (uint16_t)why });
 }
 
+/* Nothing is said to it, and its address is on record. */
+static void turn_stranger_away(struct acceptor *a, int fd, const struct addr *client) {
+        char text[ADDR_TEXT_MAX];
+
+        close(fd);
+        addr_text(client, text);
+        report_event(&a->worker->report, &(struct event){ .kind = EVENT_TUNNEL_OPEN,
+                                                          .rule = RULE_NONE,
+                                                          .generation = a->worker->policy->generation,
+                                                          .via = kinds[a->listener->kind].via,
+                                                          .reason = REASON_CLIENT,
+                                                          .domain = str_of(text),
+                                                          .addr = *client });
+}
+
+/* Sockets without an address are the supervisor's own. */
+static bool is_stranger(const struct acceptor *a, const struct sockaddr_storage *from, struct addr *ret) {
+        uint16_t port;
+
+        if (!a->worker->gateway->start.n_clients)
+                return false;
+        if (!addr_from_sockaddr((const struct sockaddr *)from, ret, &port))
+                return from->ss_family != AF_UNIX;
+        return !gate_is_for(a->worker->gateway, ret);
+}
+
 static void pause_accepting(struct acceptor *a) {
         watch_stop(&a->watch);
         timer_start(&a->resume, PAUSE_NS);
@@ -166,7 +192,10 @@ static void on_connection(struct watch *watch, unsigned ready) {
         struct acceptor *a = link_owner(watch, struct acceptor, watch);
         struct worker *w = a->worker;
         for (int i = 0; i < SHARE; i++) {
-                int fd = accept4(a->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+                struct sockaddr_storage from = { 0 };
+                socklen_t from_n = sizeof from;
+                struct addr client = { 0 };
+                int fd = accept4(a->fd, (struct sockaddr *)&from, &from_n, SOCK_NONBLOCK | SOCK_CLOEXEC);
                 if (fd < 0) {
                         if (errno == EMFILE || errno == ENFILE)
                                 out_of_descriptors(a);
@@ -175,6 +204,10 @@ static void on_connection(struct watch *watch, unsigned ready) {
                         else if (errno == EINTR || errno == ECONNABORTED)
                                 continue;
                         return;
+                }
+                if (is_stranger(a, &from, &client)) {
+                        turn_stranger_away(a, fd, &client);
+                        continue;
                 }
                 enum reason closed = gate_is_closed(w);
                 if (closed == REASON_NONE && !quota_enter(w->gateway->quota, loop_now(w->loop)))

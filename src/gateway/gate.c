@@ -421,6 +421,15 @@ bool gate_wants_interception(const struct worker *worker, const struct authority
                verdict_target(worker_snapshot(worker), &target->host, target->port).needs_request;
 }
 
+bool gate_is_for(const struct gateway *gateway, const struct addr *client) {
+        const struct gateway_start *start = &gateway->start;
+
+        for (uint32_t i = 0; i < start->n_clients; i++)
+                if (cidr_contains(&start->clients[i], client))
+                        return true;
+        return start->n_clients == 0;
+}
+
 bool gate_is_held(const struct gate_call *c) {
         return c->state == GATE_ASKING;
 }

@@ -55,6 +55,9 @@ struct gate_call {
 /* Whether a tunnel to this target is to be opened. */
 bool gate_wants_interception(const struct worker *worker, const struct authority *target);
 
+/* Whether the gateway is for a client at this address, of any family. */
+bool gate_is_for(const struct gateway *gateway, const struct addr *client);
+
 /* Only the judgement that needs no waiting: limits, audit, verdict_target. For a request on a connection that is
  * already open (a pooled one: also verdict_address() for where it leads). DECISION_ASK is left to gate_open(). */
 struct verdict gate_judge(struct worker *w, const struct authority *target, bool request_visible);

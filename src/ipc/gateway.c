@@ -214,6 +214,18 @@ static int check_texts(const struct gateway_start *start, struct err *err) {
         return 0;
 }
 
+static int check_clients(const struct gateway_start *start, struct err *err) {
+        if (start->n_clients > GATEWAY_CLIENTS_MAX)
+                return err_set(err, EINVAL, "%u networks of clients; at most %d are possible", start->n_clients,
+                               GATEWAY_CLIENTS_MAX);
+        for (uint32_t i = 0; i < start->n_clients; i++) {
+                const struct cidr *net = &start->clients[i];
+                if ((net->addr.family != ADDR_V4 && net->addr.family != ADDR_V6) || net->bits > addr_bits(&net->addr))
+                        return err_set(err, EINVAL, "a network of clients is none");
+        }
+        return 0;
+}
+
 int gateway_start_check(const struct gateway_start *start, struct err *err) {
         if (start->version != IPC_VERSION || start->size != sizeof *start)
                 return err_set(err, EPROTO,
@@ -237,6 +249,8 @@ int gateway_start_check(const struct gateway_start *start, struct err *err) {
                 r = check_upstream(start, err);
         if (r == 0)
                 r = check_texts(start, err);
+        if (r == 0)
+                r = check_clients(start, err);
 
         return r;
 }

@@ -51,6 +51,7 @@ struct gateway_listener {
 enum dns_mode { DNS_SYNTHETIC, DNS_REAL, DNS_MODES };
 enum upstream_kind { UPSTREAM_NONE, UPSTREAM_HTTP, UPSTREAM_SOCKS5, UPSTREAM_KINDS };
 #define GATEWAY_SERVERS_MAX 8
+#define GATEWAY_CLIENTS_MAX 16
 
 struct gateway_server {
         struct addr addr;
@@ -67,6 +68,8 @@ struct gateway_start {
         uint32_t n_vaults;   /* `workers`, or 0 while no vault runs: IPC_VAULT brings it */
         uint32_t n_listeners;
         struct gateway_listener listeners[GATEWAY_LISTENERS_MAX];
+        uint32_t n_clients; /* networks of the clients that it is for; 0: whoever can reach a listener */
+        struct cidr clients[GATEWAY_CLIENTS_MAX];
         uint32_t dns_mode;    /* enum dns_mode */
         uint32_t can_ask;     /* DECISION_ASK is held and sent as IPC_ASK; else refused */
         uint32_t ask_signing; /* 1: a person must agree to each signature */

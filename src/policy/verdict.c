@@ -347,6 +347,7 @@ static const struct {
         [REASON_GRAPHQL] = { "graphql",
                              "The GraphQL request asks for more than the rule allows, or is not understood." },
         [REASON_SIGNING] = { "signing", "The policy lets no key be used for this." },
+        [REASON_CLIENT] = { "client", "This gateway is for other clients than the one at this address." },
 };
 static_assert(sizeof reasons / sizeof reasons[0] == REASONS, "words for each reason");
 

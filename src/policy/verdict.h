@@ -45,6 +45,7 @@ enum reason {
         REASON_GIT_ONLY,       /* the host is open for git alone, and this request is something else */
         REASON_GRAPHQL,        /* the GraphQL document asks for a field that is not allowed, or is not understood */
         REASON_SIGNING,        /* a signature that the policy grants to nobody, or with a key that it does not name */
+        REASON_CLIENT,         /* the service is for other clients */
         REASONS
 };
 /* Stable code for x-bailey-reason, the audit and JSON output: "not-allowed", "address-class", ... */

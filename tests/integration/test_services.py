@@ -151,3 +151,49 @@ def test_a_service_ends_by_kill_and_is_followed(make, bailey, start, origin):
     wait_until(service.gone, 60, "the end")
     assert not listed(bailey)
     follower.stop()
+
+
+def test_rules_for_one_container(make_service, bailey, origin, tmp_path, home):
+    """Two gateways, each for one client by its address: a rule of the one is none of the other's, and a stranger gets no word."""
+    private = {"allow_private": [f"127.0.0.1:{origin.port}"]}
+    first = make_service(private, names=[NAME], more=["--from", "127.0.0.2"], audit=tmp_path / "first.jsonl")
+    second = make_service(private, names=[NAME], more=["--from", "127.0.0.3/32", "--from", "127.0.0.4"], audit=tmp_path / "second.jsonl")
+
+    def ask(service, source):
+        with socket.create_connection(("127.0.0.1", service.port["http"]), 60, source_address=(source, 0)) as sock:
+            try:
+                sock.sendall(f"GET http://{NAME}:{origin.port}/ HTTP/1.1\r\nHost: {NAME}:{origin.port}\r\nConnection: close\r\n\r\n".encode())
+                return Client(sock).answer()[0]
+            except (OSError, TypeError):
+                return None
+    assert [ask(first, "127.0.0.2"), ask(second, "127.0.0.3"), ask(second, "127.0.0.4")] == [403, 403, 403]
+    seen = {s["command"][-1]: s["sandbox"] for s in listed(bailey)}
+    assert set(seen) == {"127.0.0.2", "127.0.0.3/32"}
+    bailey("allow", "--sandbox", seen["127.0.0.2"], f"{NAME}:{origin.port}").check()
+    wait_until(lambda: ask(first, "127.0.0.2") == 200, 60, "the rule")
+    assert ask(second, "127.0.0.3") == 403
+    for service, stranger in ((first, "127.0.0.1"), (first, "127.0.0.3"), (second, "127.0.0.2")):
+        assert ask(service, stranger) is None
+        wait_until(lambda: [r for r in service.records() if r.get("reason") == "client" and r.get("domain") == stranger], 60, "the record")
+        with socket.create_connection(("127.0.0.1", service.port["socks"]), 60, source_address=(stranger, 0)) as sock:
+            try:
+                sock.sendall(b"\5\1\0")
+                assert sock.recv(10) == b""
+            except ConnectionError:
+                pass
+    query = b"\0\7\1\0\0\1\0\0\0\0\0\0\3api\2ok\4test\0\0\1\0\1"
+    for source, answered in (("127.0.0.2", True), ("127.0.0.3", False)):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+            sock.bind((source, 0))
+            sock.settimeout(30 if answered else 1)
+            sock.sendto(query, ("127.0.0.1", first.port["dns"]))
+            try:
+                assert sock.recv(512) and answered
+            except TimeoutError:
+                assert not answered
+
+
+@pytest.mark.parametrize("text", ["web", "10.0.0.1/8", "10.0.0.0/33", "", "127.0.0.1:80"])
+def test_from_takes_addresses_and_networks(bailey, text):
+    result = bailey("gateway", "--http", "127.0.0.1:0", "--from", text)
+    assert result.status in (2, 120, 121) and "--from" in result.errors, result

@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "gateway/dns/dns_judge.h"
+#include "gateway/gate.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -125,12 +126,21 @@ static bool resolve_later(struct dns_udp *udp, const struct msghdr *from) {
         return false;
 }
 
+static bool is_stranger(const struct dns_udp *udp, unsigned i) {
+        struct addr client;
+        uint16_t port;
+
+        return udp->worker->gateway->start.n_clients &&
+               (!addr_from_sockaddr((const struct sockaddr *)&udp->peers[i], &client, &port) ||
+                !gate_is_for(udp->worker->gateway, &client));
+}
+
 /* Answers question i; true when message *n_answers was filled. */
 static bool serve_packet(struct dns_udp *udp, unsigned i, unsigned n_answers) {
         struct mmsghdr *in = &udp->in[i];
         struct dns_job *job = &udp->job;
 
-        if (in->msg_hdr.msg_flags & MSG_TRUNC)
+        if ((in->msg_hdr.msg_flags & MSG_TRUNC) || is_stranger(udp, i))
                 return false;
 
         switch (dns_job_begin(udp->worker, str_n(udp->packets[i], in->msg_len), job)) {
