@@ -119,8 +119,8 @@ const struct builtin_path builtin_deny_read[] = {
         { "~/.lesshst", BUILT_IN "what was searched for before" },
         { "~/.viminfo", BUILT_IN "what was edited before" },
         /* Bailey itself. */
-        { "~/.local/state/bailey", BUILT_IN "Bailey's own state" },
-        { "~/.local/share/bailey", BUILT_IN "Bailey's own state" },
+        { "~/.local/state/bailey", BUILT_IN_OWN_STATE },
+        { "~/.local/share/bailey", BUILT_IN_OWN_STATE },
         /* The system: matters when Bailey is run by root. */
         { "/etc/shadow", BUILT_IN "password hashes" },
         { "/etc/shadow-", BUILT_IN "password hashes" },

@@ -8,6 +8,7 @@ struct builtin_path {
         const char *reason; /* begins with BUILT_IN */
 };
 #define BUILT_IN "built in: "
+#define BUILT_IN_OWN_STATE BUILT_IN "Bailey's own state"
 
 /* Not readable, and so not writable. */
 extern const struct builtin_path builtin_deny_read[];

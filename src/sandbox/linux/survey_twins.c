@@ -3,6 +3,9 @@
  * Denied files that have a second name where the sandbox may write: a mask covers a name, and the content would be read
  * by the other. Files that are denied rarely have one, and nothing is searched when none does. Names that the host
  * makes later are not known; changes are another matter (shared.h).
+ *
+ * It is a part of every launch. So Bailey's own state is left out: hundreds of records that only Bailey makes, each
+ * with one name.
  */
 #include "sandbox/linux/survey.h"
 
@@ -93,7 +96,7 @@ static void look_at_denied(struct twins *t, const struct plan_host *host) {
                 const struct plan_path *path = &host->paths.p[i];
                 struct stat st;
 
-                if (path->access != PATH_DENIED || path->grants)
+                if (path->access != PATH_DENIED || path->grants || strcmp(path->origin, BUILT_IN_OWN_STATE) == 0)
                         continue;
                 t->looks = 0;
                 if (path->type == PLAN_PATH_DIR)
@@ -113,7 +116,7 @@ static void look_at_home(struct twins *t, const struct policy *policy, struct su
                 struct survey_place at;
                 struct stat st;
 
-                if (name[0] != '~')
+                if (name[0] != '~' || strcmp(builtin_deny_read[i].reason, BUILT_IN_OWN_STATE) == 0)
                         continue;
                 int missing = path && survey_place(dirs, path, &at) == 0 ? survey_look(&at, &st) : ENOMEM;
                 if (missing && !path_error_answers(missing))
