@@ -71,18 +71,18 @@ static const char *paint(const struct doctor_row *row) {
 
 static void print_problem(const struct doctor_row *row) {
         if (row->follows) { /* said once, at user namespaces */
-                int at = COLUMN + printf("%-*s  ", TITLE, row->title);
-                help_wrap(stdout, row->lost, at, at);
+                int at = COLUMN + printf("%-*s ", TITLE, row->title);
+                help_wrap(stdout, row->lost, at, at + 1);
                 return;
         }
         printf("%s%s\n", row->title, row->needed ? " (needed for the full sandbox)" : "");
-        const char *const labels[] = { "lost: ", "why:  ", "fix:  " };
+        const char *const labels[] = { "lost:", "why: ", "fix: " };
         const char *const texts[] = { row->lost, row->why, row->fix };
         for (size_t i = 0; i < sizeof labels / sizeof labels[0]; i++) {
                 if (!texts[i])
                         continue;
                 printf("%*s%s", COLUMN, "", labels[i]);
-                help_wrap(stdout, texts[i], COLUMN + 6, COLUMN + 6);
+                help_wrap(stdout, texts[i], COLUMN + 5, COLUMN + 6);
         }
         if (*row->detail)
                 printf("%*s(%s)\n", COLUMN + 6, "", row->detail);

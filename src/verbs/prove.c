@@ -70,6 +70,7 @@ _Noreturn static void serve(const struct stage *s) {
         struct pollfd polls[SERVER_SOCKETS];
         const char greeting = PROVE_GREETING;
         prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+        prctl(PR_SET_NAME, PROVE_SERVER, 0, 0, 0);
         for (int i = 0; i < SERVER_SOCKETS; i++)
                 polls[i] = (struct pollfd){ .fd = s->sockets[i], .events = POLLIN };
         for (;;) {

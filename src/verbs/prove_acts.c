@@ -5,6 +5,7 @@
 #include "base/fd.h"
 #include "base/path.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -150,9 +151,31 @@ static int diagnostics_socket(const struct prove_world *w) {
         return fd < 0 ? -errno : 0;
 }
 
+static bool process_is_named(int proc_fd, const char *number, const char *name) {
+        cleanup(free_ptr) char *path = path_join(number, "comm");
+        char text[32];
+
+        cleanup(close_fd) int fd = path ? openat(proc_fd, path, O_RDONLY | O_CLOEXEC) : -1;
+        ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text);
+
+        return n > 0 && text[n - 1] == '\n' && str_is(str_n(text, (size_t)n - 1), name);
+}
+
+/* The server outside, by its name. Numbers would not tell: those of a sandbox begin anew, and so do a container's. */
 static int see_others(const struct prove_world *w) {
+        DIR *proc = opendir("/proc");
+        const struct dirent *entry;
+        int r = -ESRCH;
+
         (void)w;
-        return getppid() > 1 ? 0 : -ESRCH;
+        if (!proc)
+                return -errno;
+        while (r < 0 && (entry = readdir(proc)))
+                if (ascii_is_digit(entry->d_name[0]) && process_is_named(dirfd(proc), entry->d_name, PROVE_SERVER))
+                        r = 0;
+        closedir(proc);
+
+        return r;
 }
 
 const struct prove_act prove_acts[] = {

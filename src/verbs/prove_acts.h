@@ -22,4 +22,5 @@ extern const size_t n_prove_acts;
 
 #define PROVE_ALLOWED_NAME "allowed.prove.test"
 #define PROVE_REFUSED_NAME "refused.prove.test"
-#define PROVE_GREETING 'B' /* what the server outside says to everybody who reaches it */
+#define PROVE_GREETING 'B'          /* what the server outside says to everybody who reaches it */
+#define PROVE_SERVER "bailey-proof" /* the name of its process: at most 15 letters */

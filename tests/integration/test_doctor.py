@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import re
+import subprocess
 
 import pytest
 
@@ -179,3 +180,17 @@ def test_prove_shows_that_denied_is_denied(bailey):
     assert {a["permitted"] for a in shown["acts"]} == {True, False}
     assert not [p for p in set(pathlib.Path("/var/tmp").iterdir()) - before if p.name.startswith("bailey-prove-")]
     assert "Proved" in bailey("doctor", "--prove").check().text
+
+
+@pytest.mark.exact_build
+@pytest.mark.root
+def test_prove_as_the_first_process(environment):
+    """As in a container: its parent is no process that can be seen."""
+    command = ["unshare", "--pid", "--fork", "--mount-proc", str(program("bailey")), "doctor", "--prove"]
+    done = subprocess.run(command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120, check=False)
+    assert done.returncode == 0 and "Proved" in done.stdout, done.stdout
+
+
+def test_each_line_says_something(bailey):
+    """What is lost, why, and what helps stand beside their labels."""
+    assert not [line for line in bailey("doctor").text.splitlines() if line != line.rstrip()]
