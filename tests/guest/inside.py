@@ -20,6 +20,7 @@ import traceback
 BAILEY = "/opt/bailey/src/cli/bailey"
 GROUPS = pathlib.Path("/sys/fs/cgroup")
 ESCAPE = "/opt/escape"
+PACKAGES = sorted(pathlib.Path("/srv").glob("*.deb"))
 PERSON = 1000
 # With the mounts, the filter and the namespaces nearly alone: this kernel's Landlock is an old one.
 ACTS = ("read_ssh_key", "create_in_home", "edit_git_config", "move_git_directory_away", "connect_to_host_unix_socket",
@@ -548,8 +549,35 @@ def scope_that_is_not_given_changes_nothing():
         left.rmdir()
 
 
+def all_files():
+    ignored = ("/proc/", "/sys/", "/dev/", "/tmp/", "/run/", "/var/lib/dpkg/", "/root/", "/home/", "/var/tmp/")
+    return {os.path.join(directory, name) for top in ("/usr", "/etc", "/var", "/opt", "/srv") for directory, _, names in os.walk(top) for name in names
+            if not os.path.join(directory, name).startswith(ignored)}
+
+
+def dpkg(*words):
+    done = subprocess.run(["/usr/bin/busybox", "dpkg", *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          timeout=300, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+def packages_are_installed():
+    """By busybox's dpkg, which runs their scripts. The libraries are there without their packages: dependencies are not looked at."""
+    dpkg("-F", "depends", "-i", *map(str, PACKAGES))
+    assert subprocess.run([BAILEY, "--version"], stdout=subprocess.PIPE, text=True, timeout=60, check=True).stdout.startswith("bailey ")
+
+
+def packages_leave_nothing(before):
+    dpkg("-P", *(package.name.split("_")[0] for package in PACKAGES))
+    left = sorted(all_files() - before)
+    assert not left and not os.path.exists(BAILEY), left
+
+
 def main():
     os.environ.pop("BAILEY_SANDBOX", None)
+    before = all_files()
+    if PACKAGES:
+        perform("root:", [packages_are_installed])
     perform("root:", [doctor_says_what_this_kernel_has, doctor_proves_it, processes_are_limited, nothing_is_left_at_the_end,
                       nothing_is_left_when_the_supervisor_is_killed, acts_fail, acts_of_this_processor_fail, older_calls_obey_globs, *unit_tests()])
     perform("scope:", [scope_is_asked_for, scope_that_is_not_given_changes_nothing])
@@ -561,6 +589,10 @@ def main():
             finally:
                 os._exit(0)
         os.waitpid(pid, 0)
+    if PACKAGES:
+        def packages_are_purged():
+            packages_leave_nothing(before)
+        perform("root:", [packages_are_purged])
 
 
 if __name__ == "__main__":
