@@ -8,6 +8,7 @@ const PAGE_KEY = "bailey-page", EVENTS_KEPT = 100000, RATE_SECONDS = 60;
 export const store = {
   state: { sandboxes: [], silent: { until: null, hosts: [] }, index: { read: 0, all: 0 }, read_only: false },
   events: [], // of this page's life, oldest first
+  first: 0, // the number of the oldest that is kept
   counted: 0, // events that came since the page was opened
   rates: new Map(), // sandbox: [[allowed, refused], ...] for each second
   online: false,
@@ -206,7 +207,7 @@ function takeEvent(block) {
   if (["network", "file", "note", "monitor", "answered", "ask", "rules", "end", "reload", "paused", "resumed"].includes(event.event)) {
     event.ts ||= new Date().toISOString();
     store.events.push(event);
-    if (store.events.length > EVENTS_KEPT + 5000) store.events.splice(0, 5000);
+    if (store.events.length > EVENTS_KEPT + 5000) store.first += store.events.splice(0, 5000).length;
   }
   if (event.event === "network" || event.event === "file") {
     const rate = store.rates.get(event.sandbox);

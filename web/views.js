@@ -137,16 +137,40 @@ function marked(command, segment) {
   return at < 0 ? visible(command) : [visible(command.slice(0, at)), h("mark", {}, visible(segment)), visible(command.slice(at + segment.length))];
 }
 
+// What was decided about the same host in earlier runs; asked for once.
+const decided = new Map();
+function earlier(q) {
+  if (q.kind !== "host" || store.state.device) return null;
+  if (!decided.has(q.host)) {
+    decided.set(q.host, []);
+    call("/api/history?limit=200&text=" + encodeURIComponent(q.host)).then((r) => {
+      decided.set(q.host, r.records.map(({ run, record }) => ({ run, at: record.ts, text: record.detail ?? "" })).filter((x) => x.text.startsWith("answered: " + q.host + ":")).slice(0, 3));
+      if (decided.get(q.host).length) questionScreen.live();
+    }).catch(() => {});
+  }
+  const list = decided.get(q.host);
+  return list.length ? h("p", { class: "dim" }, "answered before: ", list.map((x, i) => [i ? "; " : "", day(x.at) + " " + visible(x.text.replace(/^answered: [^,]*, /, "")), " (", h("a", { href: "#/run/" + encodeURIComponent(x.run) }, x.run), ")"])) : null;
+}
+
 function card(q, first) {
   const left = Math.max(0, Math.round((new Date(q.expires) - Date.now()) / 1000));
   const same = store.events.filter((e) => e.event === "network" && e.domain === q.host && e.sandbox === q.sandbox.id).slice(-3);
   return h("article", { class: "card question", "aria-label": "question " + q.id },
-    h("div", { class: "row spread" }, h("span", { class: "target" }, q.kind === "command" ? marked(q.command, q.segment) : visible(q.access || q.host + ":" + q.port)), h("span", { class: "pill warn" }, `${left} s left`)),
+    h("div", { class: "row spread" }, h("span", { class: "target" }, q.kind === "command" ? marked(q.command, q.segment) : visible(q.access || q.host + ":" + q.port)), h("span", { class: "pill warn" }, left < 120 ? `${left} s left` : `${Math.floor(left / 60)} min left`)),
     q.kind !== "command" && q.reason ? h("p", {}, "its reason: \u201c", visible(q.reason), "\u201d") : null,
     h("p", {}, q.kind === "access" ? "asked by the agent; a path needs a new start" : q.kind === "command" ? [visible(q.reason), " ", h("span", { class: "dim" }, "rule ", visible(q.rule))] : ["by ", h("code", {}, visible(q.via)), `, ${q.waiting} waiting`], h("br"),
       h("span", { class: "dim" }, "sandbox "), h("code", {}, q.sandbox.id), " ", h("code", {}, visible(commandOf(q.sandbox))), h("span", { class: "dim" }, " in ", visible(q.sandbox.status?.workspace || ""))),
-    same.length ? h("p", { class: "dim" }, "before: ", same.map((e) => `${clock(e.ts)} ${e.allowed ? "allowed" : "refused"} (${e.reason})`).join(", ")) : null,
+    earlier(q),
+    same.length ? h("p", { class: "dim" }, "a moment ago: ", same.map((e) => `${clock(e.ts)} ${e.allowed ? "allowed" : "refused"} (${e.reason})`).join(", ")) : null,
     answers(q, first));
+}
+
+// The same host, asked for in several sandboxes, is answered at once.
+function bulk(list) {
+  const hosts = Map.groupBy ? Map.groupBy(list.filter((q) => q.kind === "host"), (q) => q.host + ":" + q.port) : new Map();
+  return [...hosts].filter(([, same]) => same.length > 1).map(([name, same]) => h("div", { class: "card row spread" }, h("span", {}, h("code", {}, visible(name)), ` waits in ${same.length} sandboxes`),
+    h("div", { class: "row" }, [["allow", "Allow all once"], ["deny", "Deny all once"]].map(([answer, text]) => h("button", { class: answer, disabled: readOnly(), "data-key": "all." + answer + name,
+      onclick: () => Promise.all(same.map((q) => act({ sandbox: q.sandbox.id, do: "answer", question: q.id, answer, scope: "once" }))) }, text)))));
 }
 
 const questionScreen = {
@@ -160,7 +184,7 @@ const questionScreen = {
     const place = $("questions");
     if (!place) return;
     const list = questions(), focused = document.activeElement?.dataset?.key;
-    place.replaceChildren(...(list.length ? list.map((q, i) => card(q, i === 0)) : [empty("Nobody waits for an answer", "A sandbox asks when its policy says so.", "bailey run --ask control -- COMMAND")]));
+    place.replaceChildren(...bulk(list), ...(list.length ? list.map((q, i) => card(q, i === 0)) : [empty("Nobody waits for an answer", "A sandbox asks when its policy says so.", "bailey run --ask control -- COMMAND")]));
     if (focused) place.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
   },
   key(event) {
@@ -207,31 +231,56 @@ function detail(e) {
 const traffic = {
   name: "traffic", title: "Traffic", device: true,
   draw(main) {
-    this.filter = this.filter || { text: "", verdict: "" };
-    const text = h("input", { type: "search", placeholder: "host, path, rule, reason, sandbox", "aria-label": "filter", value: this.filter.text, oninput: () => { this.filter.text = text.value; this.events(true); } });
-    const verdict = h("select", { "aria-label": "verdict", onchange: () => { this.filter.verdict = verdict.value; this.events(true); } }, [["", "all"], ["no", "refused"], ["yes", "allowed"]].map(([v, t]) => h("option", { value: v, selected: v === this.filter.verdict }, t)));
+    this.filter = this.filter || { text: "", verdict: "", sandbox: "", kind: "" };
+    const select = (name, label, choices) => { const box = h("select", { "aria-label": label, onchange: () => { this.filter[name] = box.value; this.events(true); } }, choices.map(([v, t]) => h("option", { value: v, selected: v === this.filter[name] }, t))); return box; };
+    const text = h("input", { type: "search", placeholder: "host, path, rule, reason, credential, way, status", "aria-label": "filter", value: this.filter.text, oninput: () => { this.filter.text = text.value; this.events(true); } });
+    const verdict = select("verdict", "verdict", [["", "all verdicts"], ["no", "refused"], ["yes", "allowed"]]);
+    const sandbox = select("sandbox", "sandbox", [["", "all sandboxes"], ...store.state.sandboxes.map((s) => [s.id, s.id + " " + visible(commandOf(s)).slice(0, 24)])]);
+    const kind = select("kind", "kind", [["", "all kinds"], ["network", "network"], ["file", "files"], ["ask", "questions"], ["answered", "answers"], ["rules", "rules"], ["note", "notes"]]);
     this.list = h("div", { class: "list", tabindex: "0", role: "region", "aria-label": "events", onscroll: () => this.window() }, h("div", { class: "space" }));
     const hosts = h("div", {});
-    main.append(h("div", { class: "filters" }, text, verdict, h("span", { class: "dim", id: "shown", role: "status" })), this.list);
+    main.append(h("div", { class: "filters" }, text, verdict, sandbox, kind, h("span", { class: "dim", id: "shown", role: "status" })), h("div", { class: "row groups", id: "refused" }), this.list);
     this.events(true);
     if (store.state.device) return;
     main.append(h("h3", {}, "Hosts of all runs"), hosts);
-    fill(hosts, "/api/hosts?limit=200", (list) => list.length ? table([["host", "t"], ["allowed", "n"], ["refused", "n"], ["in", "n"], ["out", "n"], ["rule", "t"], ["reason"], ["last", "w"]],
-      list.map((x) => [h("button", { class: "link", onclick: () => openDrawer(visible(x.name), facts(x), allowForm(x.name, x.port)) }, visible(x.name) + (x.port ? ":" + x.port : "")), String(x.allowed), h("span", { class: x.refused ? "no" : "" }, String(x.refused)), bytes(x.bytes_in), bytes(x.bytes_out), visible(x.rule), x.reason || "", day(x.last)]))
+    fill(hosts, "/api/hosts?limit=200", (list) => list.length ? table([["host", "t"], ["allowed", "n"], ["refused", "n"], ["in", "n"], ["out", "n"], ["rule", "t"], ["reason"], ["first", "w"], ["last", "w"]],
+      list.map((x) => [h("button", { class: "link", onclick: () => openDrawer(visible(x.name), facts(x), allowForm(x.name, x.port)) }, visible(x.name) + (x.port ? ":" + x.port : "")), String(x.allowed), h("span", { class: x.refused ? "no" : "" }, String(x.refused)), bytes(x.bytes_in), bytes(x.bytes_out), visible(x.rule), x.reason || "", day(x.first), day(x.last)]))
       : empty("No host is on record", "What sandboxes reach and are refused is listed here, over all runs."));
   },
   events(anew) {
     if (!this.list?.isConnected) return;
-    const { text, verdict } = this.filter, words = text.toLowerCase();
-    const fits = (e) => (!verdict || (e.allowed !== undefined && (e.allowed ? "yes" : "no") === verdict)) && (!words || (eventText(e) + " " + (e.rule ?? "") + " " + (e.reason ?? "") + " " + e.sandbox).toLowerCase().includes(words));
-    const atTop = this.list.scrollTop < ROW;
-    this.found = text || verdict ? store.events.filter(fits) : store.events;
+    const { text, verdict, sandbox, kind } = this.filter, words = text.toLowerCase(), atTop = this.list.scrollTop < ROW;
+    const fits = (e) => (!verdict || (e.allowed !== undefined && (e.allowed ? "yes" : "no") === verdict)) && (!sandbox || e.sandbox === sandbox) && (!kind || e.event === kind)
+      && (!words || [eventText(e), e.rule, e.reason, e.sandbox, e.via, e.status, ...(e.credentials_swapped ?? [])].join(" ").toLowerCase().includes(words));
+    // Only what is new is looked at, unless the filter has changed.
+    const begin = anew || !this.found || this.first !== store.first ? 0 : this.upTo - store.first;
+    if (begin <= 0) this.found = [];
+    for (let i = Math.max(0, begin); i < store.events.length; i++) if (fits(store.events[i])) this.found.push(store.events[i]);
+    this.first = store.first;
+    this.upTo = store.first + store.events.length;
     this.list.classList.toggle("none", !this.found.length);
     this.list.firstChild.style.height = this.found.length ? this.found.length * ROW + "px" : "";
     if (!atTop && !anew && this.seen !== undefined) this.list.scrollTop += (this.found.length - this.seen) * ROW;
     this.seen = this.found.length;
     $("shown").textContent = `${this.found.length} of ${store.events.length} since this page was opened`;
+    this.refused(anew);
     this.window();
+  },
+  // Refusals that repeat are one line with a count.
+  refused(anew) {
+    const now = Date.now();
+    if (!anew && now - (this.counted ?? 0) < 1000) return;
+    this.counted = now;
+    const groups = new Map();
+    for (const e of this.found) {
+      if (e.event !== "network" || e.allowed) continue;
+      const name = (e.domain ?? "?") + (e.port ? ":" + e.port : ""), group = groups.get(name) || { event: e, count: 0 };
+      group.count++;
+      group.event = e;
+      groups.set(name, group);
+    }
+    const most = [...groups].sort((a, b) => b[1].count - a[1].count).slice(0, 8);
+    $("refused").replaceChildren(...(most.length ? [h("span", { class: "dim" }, "Refused: "), ...most.map(([name, { event, count }]) => h("button", { class: "small", onclick: () => detail(event) }, visible(name), h("span", { class: "no" }, ` ×${count}`)))] : []));
   },
   window() {
     const first = Math.max(0, Math.floor(this.list.scrollTop / ROW) - 5), n = Math.ceil(this.list.clientHeight / ROW) + 10, all = this.found;
@@ -246,7 +295,16 @@ const traffic = {
   },
 };
 
-// Rules.
+// Rules. One is shadowed when another of the same sandbox has all that it says: a refusal, or a wider one of the same list.
+function covers(wide, narrow) {
+  const [wideHost, widePort] = wide.split(/:(?=[\d-]+$)/), [host, port] = narrow.split(/:(?=[\d-]+$)/);
+  return (!widePort || widePort === port) && (wideHost === host || wideHost === "*" || (wideHost.startsWith("*.") && host.endsWith(wideHost.slice(1))));
+}
+function shadow(rule, list) {
+  const other = list.find((o) => o !== rule && o.sandbox.id === rule.sandbox.id && (o.list === "deny" || o.list === rule.list) && !(o.list === rule.list && o.pattern === rule.pattern) && rule.list !== "allow_private" && covers(o.pattern, rule.pattern));
+  return other ? h("div", { class: "dim" }, "shadowed by ", other.list, " ", visible(other.pattern)) : null;
+}
+
 const rules = {
   name: "rules", title: "Rules",
   draw(main) {
@@ -257,8 +315,19 @@ const rules = {
     if (!readOnly()) main.append(h("form", { class: "filters", onsubmit: (e) => { e.preventDefault(); add("allow"); } }, pattern, sandbox, scope, h("button", { class: "allow", type: "submit" }, "Allow"), h("button", { class: "deny", type: "button", onclick: () => add("deny") }, "Deny")));
     main.append(h("h3", {}, "What decides now, by sandbox"), live, h("h3", {}, "Rules that decided, over all runs"), used);
     this.live();
-    fill(used, "/api/rules?limit=500", (list) => list.length ? table([["rule", "t"], ["allowed", "n"], ["refused", "n"], ["first", "w"], ["last", "w"], ["unused for"]], list.map((x) => [visible(x.name), String(x.allowed), String(x.refused), day(x.first), day(x.last), age(x.last)]))
+    fill(used, "/api/rules?limit=500", (list) => this.take(list) && list.length ? table([["rule", "t"], ["allowed", "n"], ["refused", "n"], ["first", "w"], ["last", "w"], ["unused for"]], list.map((x) => [visible(x.name), String(x.allowed), String(x.refused), day(x.first), day(x.last), age(x.last)]))
       : empty("No rule has decided yet", "Every rule that decided something is counted here."));
+  },
+  take(list) {
+    this.used = new Map(list.map((x) => [x.name, x]));
+    this.drawn = null;
+    this.live();
+    return true;
+  },
+  // Over all runs: a rule is known by its text.
+  use(rule) {
+    const sum = this.used?.get(rule.pattern);
+    return sum ? [String(sum.allowed + sum.refused), day(sum.last)] : ["0", h("span", { class: "dim" }, "never")];
   },
   live() {
     const place = $("rules"), choice = $("rules-sandbox");
@@ -268,7 +337,7 @@ const rules = {
     const text = JSON.stringify(list.map((r) => [r.sandbox.id, r.list, r.pattern, r.live]));
     if (this.drawn === text && place.children.length) return;
     this.drawn = text;
-    place.replaceChildren(list.length ? table([["list"], ["pattern", "t"], ["from", "t"], ["sandbox"], [""]], list.map((r) => [h("span", { class: "pill " + (r.list === "deny" ? "no" : "yes") }, r.list), visible(r.pattern), visible(r.origin), h("code", {}, r.sandbox.id),
+    place.replaceChildren(list.length ? table([["list"], ["pattern", "t"], ["from", "t"], ["hits", "n"], ["last use", "w"], ["sandbox"], [""]], list.map((r) => [h("span", { class: "pill " + (r.list === "deny" ? "no" : "yes") }, r.list), [visible(r.pattern), shadow(r, list)], visible(r.origin), ...this.use(r), h("code", {}, r.sandbox.id),
       r.live ? h("button", { class: "small", disabled: readOnly(), onclick: () => act({ sandbox: r.sandbox.id, do: "forget", pattern: r.pattern }) }, "Forget") : ""]))
       : empty("No rule decides now", "Rules of running sandboxes are listed here; those of a policy file are edited in the file."));
   },
@@ -322,10 +391,10 @@ const credentials = {
     main.append(h("h3", {}, "Of your policy"), own, h("h3", {}, "Used, over all runs"), used);
     fill(own, "/api/secrets", (r) => {
       const list = Array.isArray(r) ? r : r.credentials || [];
-      return list.length ? table([["name"], ["hosts", "t"], ["from", "t"], [""]], list.map((c) => [h("code", {}, visible(c.name)), visible((c.hosts || []).join(", ")), visible(c.source || ""), testButton(c.name)]))
+      return list.length ? table([["name"], ["hosts", "t"], ["from", "t"], ["set by", "t"], [""]], list.map((c) => [h("code", {}, visible(c.name)), visible((c.hosts || []).join(", ")), visible(c.source || ""), visible(c.origin || ""), testButton(c.name)]))
         : empty("Your policy has no credentials", "Programs inside see stand-ins; the gateway puts the value in on its way out. Values are never shown here.", "bailey secrets list");
     });
-    fill(used, "/api/credentials", (list) => list.length ? table([["name"], ["uses", "n"], ["first", "w"], ["last", "w"]], list.map((x) => [h("code", {}, visible(x.name)), String(x.allowed + x.refused), day(x.first), day(x.last)])) : empty("No credential was used yet", "Each use is on record, by name."));
+    fill(used, "/api/credentials", (list) => list.length ? table([["name"], ["uses", "n"], ["refused", "n"], ["first", "w"], ["last", "w"], ["unused for"]], list.map((x) => [h("code", {}, visible(x.name)), String(x.allowed + x.refused), h("span", { class: x.refused ? "no" : "" }, String(x.refused)), day(x.first), day(x.last), age(x.last)])) : empty("No credential was used yet", "Each use is on record, by name."));
   },
 };
 function testButton(name) {
@@ -340,8 +409,10 @@ function testButton(name) {
 const guests = {
   name: "guests", title: "Guests",
   draw(main) {
-    const egress = h("div", {});
-    main.append(h("p", { class: "dim" }, "Containers and other guests reach the network by the egress service or by bailey gateway. Both appear under Now while they run."), h("h3", {}, "Egress service"), egress);
+    const list = h("div", {}), egress = h("div", {});
+    main.append(h("h3", {}, "Named sandboxes that last"), list, h("h3", {}, "Egress service"), h("p", { class: "dim" }, "Containers reach the network by the egress service, or by bailey gateway. Both appear under Now while they run."), egress);
+    fill(list, "/api/guests", (r) => r.length ? table([["name"], ["state"], ["kind"], ["uid", "n"], ["home", "t"], ["sandbox"]], r.map((g) => [h("code", {}, visible(g.name)), [h("span", { class: "pill " + (g.state === "running" ? "yes" : "") }, g.state), g.reason ? h("div", { class: "dim" }, visible(g.reason)) : null], g.kind, String(g.uid), visible(g.home), g.sandbox ? h("a", { href: "#/run/" + encodeURIComponent(g.sandbox) }, h("code", {}, g.sandbox)) : ""]))
+      : empty("There are no guests", "A guest is a sandbox with a name, an account and a home of its own that stay.", "bailey guest create NAME"));
     fill(egress, "/api/egress", (r) => h("div", { class: "card" }, facts(r)));
   },
 };
@@ -361,15 +432,28 @@ const history_ = {
     const found = h("div", { id: "found" }), runs = h("div", {});
     const text = h("input", { type: "search", value: this.filter, placeholder: "search all runs: host, path, rule, credential, command", "aria-label": "search all runs" });
     const verdict = h("select", { "aria-label": "verdict" }, [["", "all"], ["refused", "refused"], ["allowed", "allowed"]].map(([v, t]) => h("option", { value: v }, t)));
-    const search = (cursor) => this.search(found, text.value, verdict.value, cursor);
-    main.append(h("form", { class: "filters", onsubmit: (e) => { e.preventDefault(); this.filter = text.value; search(); } }, text, verdict, h("button", { type: "submit", class: "main" }, "Search")), found, h("h3", {}, "Runs"), runs);
+    const days = h("select", { "aria-label": "time" }, [["", "any time"], ["1", "last day"], ["7", "last 7 days"], ["30", "last 30 days"]].map(([v, t]) => h("option", { value: v }, t)));
+    const search = () => this.search(found, `/api/history?text=${encodeURIComponent(text.value)}&verdict=${verdict.value}` + (days.value ? "&since_us=" + (Date.now() - days.value * 86400000) * 1000 : ""));
+    main.append(h("form", { class: "filters", onsubmit: (e) => { e.preventDefault(); this.filter = text.value; search(); } }, text, verdict, days, h("button", { type: "submit", class: "main" }, "Search")), found, h("h3", {}, "Runs"), runs);
     fill(runs, "/api/runs?limit=200", (list) => list.length ? table([["run", "w"], ["command", "t"], ["workspace", "t"], ["began", "w"], ["records", "n"], ["allowed", "n"], ["refused", "n"], ["ended", "w"]], list.map((x) => [h("a", { href: "#/run/" + encodeURIComponent(x.name) }, h("code", {}, visible(x.name))), visible(x.command), visible(x.workspace), day(x.first), String(x.records), String(x.allowed), h("span", { class: x.refused ? "no" : "" }, String(x.refused)),
       x.broken ? h("span", { class: "pill no" }, "unreadable") : x.closed ? (x.status === "" ? "yes" : "status " + visible(x.status)) : h("span", { class: "pill mid" }, "open")])) : empty("Nothing was run yet", "Every run leaves an audit log.", "bailey run -- COMMAND"));
   },
-  async search(found, text, verdict, cursor) {
-    const path = `/api/history?limit=200&text=${encodeURIComponent(text)}&verdict=${verdict}` + (cursor ? "&cursor=" + cursor : "");
+  // All that was found, page by page, at most 100,000 records.
+  async export(path) {
+    const lines = [];
+    try {
+      for (let cursor = ""; cursor !== null && lines.length < 100000;) {
+        const r = await call(path + "&limit=1000" + (cursor ? "&cursor=" + cursor : ""));
+        for (const { record } of r.records) lines.push(JSON.stringify(record));
+        cursor = r.cursor;
+      }
+      save(lines.join("\n") + "\n", "bailey-records.jsonl");
+    } catch (e) { toast(visible(e.message)); }
+  },
+  async search(found, query, cursor) {
+    const path = query + "&limit=200" + (cursor ? "&cursor=" + cursor : "");
     const rows = (r) => recordRows(r, (x, run) => [day(x.ts), x.allowed === undefined ? h("span", { class: "pill" }, x.kind) : verdictPill(x.allowed), h("button", { class: "link", onclick: () => openDrawer("Record " + x.seq, facts(x), x.domain ? allowForm(x.domain, x.port) : null) }, visible(x.domain ? `${x.method ?? ""} ${x.domain}:${x.port}${x.path ?? ""}`.trim() : x.path || x.detail)), visible(x.rule), x.reason || "", h("a", { href: "#/run/" + encodeURIComponent(run) }, run)]);
-    await fill(found, path, (r) => r.records.length ? [table([["time", "w"], ["verdict"], ["what", "t"], ["rule", "t"], ["reason"], ["run"]], rows(r)), r.cursor ? h("p", {}, h("button", { onclick: () => this.search(found, text, verdict, r.cursor) }, "Older")) : ""] : empty("Nothing found", "The search looks into hosts, paths, rules, credentials and commands of all runs."));
+    await fill(found, path, (r) => r.records.length ? [table([["time", "w"], ["verdict"], ["what", "t"], ["rule", "t"], ["reason"], ["run"]], rows(r)), h("p", { class: "row" }, r.cursor ? h("button", { onclick: () => this.search(found, query, r.cursor) }, "Older") : null, h("button", { onclick: () => this.export(query) }, "Save what was found (JSONL)"))] : empty("Nothing found", "The search looks into hosts, paths, rules, credentials and commands of all runs."));
   },
 };
 
@@ -382,7 +466,7 @@ const run = {
     fill(place, "/api/report?run=" + encodeURIComponent(id), (r) => [
       h("div", { class: "card" }, facts({ run: r.run, command: r.command, workspace: r.workspace, mode: r.mode, status: r.status, from: day(r.from), to: day(r.to), allowed: r.allowed, refused: r.refused }),
         h("p", {}, r.audit.whole ? [h("span", { class: "pill yes" }, r.audit.running ? "whole so far" : "log is whole"), " ", h("span", { class: "dim" }, "SHA-256 of the last record "), h("code", {}, r.audit.last_sha256)] : [h("span", { class: "pill no" }, "log is not whole"), " ", visible(r.audit.problem)]),
-        h("div", { class: "row" }, h("button", { class: "small", onclick: () => download(id) }, "Save the report"), h("button", { class: "small", onclick: () => fill(proof, "/api/verify?run=" + encodeURIComponent(id), (v) => facts(v)) }, "Verify the log")), proof),
+        h("div", { class: "row" }, h("button", { class: "small", onclick: () => download("/api/report.html?run=" + encodeURIComponent(id), "bailey-report-" + id + ".html") }, "Save the report"), h("button", { class: "small", onclick: () => download("/api/log.jsonl?run=" + encodeURIComponent(id), "bailey-log-" + id + ".jsonl") }, "Save the records (JSONL)"), h("button", { class: "small", onclick: () => fill(proof, "/api/verify?run=" + encodeURIComponent(id), (v) => facts(v)) }, "Verify the log")), proof),
       h("h3", {}, "Timeline"), timeline(r),
       r.questions.length ? [h("h3", {}, "Questions and answers"), table([["asked", "w"], ["about", "t"], ["answer"], ["scope"], ["by", "t"]], r.questions.map((q) => [day(q.asked), visible(q.about), q.answer ? h("span", { class: "pill " + (q.answer === "allow" ? "yes" : "no") }, q.answer) : "none", q.scope || "", visible(q.by)]))] : "",
       h("h3", {}, "Hosts"), r.hosts.length ? table([["host", "t"], ["allowed", "n"], ["refused", "n"], ["in", "n"], ["out", "n"], ["rule", "t"], ["reason"]], r.hosts.slice(0, 500).map((x) => [visible(x.name) + (x.port ? ":" + x.port : ""), String(x.allowed), h("span", { class: x.refused ? "no" : "" }, String(x.refused)), bytes(x.bytes_in), bytes(x.bytes_out), visible(x.rule), x.reason || ""])) : h("p", { class: "dim" }, "The run asked for no host."),
@@ -390,13 +474,13 @@ const run = {
   },
 };
 
-async function download(id) {
-  try {
-    const page = await call("/api/report.html?run=" + encodeURIComponent(id), undefined, true);
-    const link = h("a", { download: "bailey-report-" + id.replace(/\W/g, "") + ".html", href: URL.createObjectURL(new Blob([page], { type: "application/octet-stream" })) });
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 10000);
-  } catch (e) { toast(visible(e.message)); }
+async function download(path, name) {
+  try { save(await call(path, undefined, true), name); } catch (e) { toast(visible(e.message)); }
+}
+function save(text, name) {
+  const link = h("a", { download: name.replace(/[^\w.-]/g, ""), href: URL.createObjectURL(new Blob([text], { type: "application/octet-stream" })) });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
 }
 
 // Machine.

@@ -265,6 +265,8 @@ static const struct {
         { "/api/egress", { "egress", "status", "--json" }, NULL, "application/json" },
         { "/api/report", { "report", "--json" }, "run", "application/json" },
         { "/api/report.html", { "report" }, "run", "application/octet-stream" },
+        { "/api/log.jsonl", { "log", "--json", "--run" }, "run", "application/octet-stream" },
+        { "/api/guests", { "guest", "ls", "--json" }, NULL, "application/json" },
         { "/api/verify", { "log", "verify", "--json", "--run" }, "run", "application/json" },
         { "/api/why", { "why", "--json" }, "target", "application/json" },
         { "/api/changes", { "diff", "--json" }, "id", "application/json" },
