@@ -204,7 +204,7 @@ function takeEvent(block) {
   if (!data) return;
   const event = JSON.parse(data);
   store.counted++;
-  if (["network", "file", "note", "monitor", "answered", "ask", "rules", "end", "reload", "paused", "resumed"].includes(event.event)) {
+  if (["network", "file", "ratchet", "note", "monitor", "answered", "ask", "rules", "end", "reload", "paused", "resumed"].includes(event.event)) {
     event.ts ||= new Date().toISOString();
     store.events.push(event);
     if (store.events.length > EVENTS_KEPT + 5000) store.first += store.events.splice(0, 5000).length;

@@ -198,7 +198,7 @@ const questionScreen = {
 const ROW = 33;
 const eventText = (e) => e.event === "network" ? `${e.method ? e.method + " " : ""}${e.domain ?? ""}${e.port ? ":" + e.port : ""}${e.path ?? ""}` : e.event === "file" ? e.path
   : e.event === "answered" ? `answered: ${e.answer}, scope ${e.scope}, by ${e.by}` : e.event === "ask" ? `asked: ${e.question.host ? e.question.host + ":" + e.question.port : e.question.command}` : e.event === "rules" ? `rule: ${e.list} ${e.pattern}, scope ${e.scope}`
-  : e.event === "end" ? `ended with status ${e.status}` : e.text || e.event;
+  : e.event === "ratchet" ? `ratchet closed by ${e.trigger} ${e.what}: ${e.say}` : e.event === "end" ? `ended with status ${e.status}` : e.text || e.event;
 
 function allowForm(host, port) {
   const target = host + (port ? ":" + port : "");

@@ -41,6 +41,10 @@ void inspect_print(const char *asked, const struct inspect_verdict *v, bool colo
         line("from", v->origin);
         if (v->needs_request)
                 line("note", "the rule names methods or paths: requests that cannot be seen are refused");
+        for (struct str rest = str_of(v->ratchets), one; str_split(&rest, '\n', &one);) {
+                cleanup(free_ptr) char *text = str_dup(one);
+                line("ratchet", text);
+        }
         line("change", v->change);
 }
 
@@ -59,6 +63,7 @@ void inspect_emit(struct emit *j, const char *asked, const struct inspect_verdic
         emit_put_text(j, "origin", v->origin);
         emit_put_bool(j, "needs_request", v->needs_request);
         emit_put_text(j, "change", v->change);
+        emit_put_text(j, "ratchets", v->ratchets);
         emit_close(j);
 }
 

@@ -34,6 +34,7 @@
 #include "plan/env.h"
 #include "policy/load.h"
 #include "policy/own_commands.h"
+#include "policy/served.h"
 #include "roles/helper.h"
 #include "run/run_gateway.h"
 #include "run/run_report.h"
@@ -536,6 +537,7 @@ enum run_end container_run(const struct container_request *q, int *ret_status, s
 
         int r = policy_load(&request, &c.session.policy, e);
         r = r < 0 ? r : own_commands_check(c.session.policy, environ, e);
+        r = r < 0 ? r : policy_check_served(c.session.policy, PLACE_CONTAINER, e);
         if (r < 0)
                 return r == -EPERM ? RUN_REFUSED : RUN_BAD_POLICY;
         if (check_arguments(q, e) < 0)

@@ -190,6 +190,12 @@ static int check_rest(const struct container_files *f, struct plan *plan, struct
         int r = 0;
         if (p->process.trace_denials)
                 r = object(f, plan, e, "policy", "--trace-denials", "the engine does not report refused files");
+        if (r == 0 && p->origins[ROW_TEMPORARY])
+                r = object(f, plan, e, p->origins[ROW_TEMPORARY], "limits.temporary", "the engine has no such limit");
+        for (size_t i = 0; r == 0 && i < p->process.env_pass.n; i++)
+                if (strcmp(p->process.env_pass.p[i].origin, "default") != 0)
+                        r = object(f, plan, e, p->process.env_pass.p[i].origin, p->process.env_pass.p[i].text,
+                                   "variables of yours are not passed into a container; set them with --env");
         if (r == 0 && p->network.publish.n)
                 r = object(f, plan, e, p->network.publish.p[0].origin, "--publish",
                            "ports of a container are not published");

@@ -6,6 +6,7 @@
 #include "base/path.h"
 #include "control/live_internal.h"
 #include "control/place.h"
+#include "policy/ratchet.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -161,13 +162,55 @@ void live_pause(struct live *c, const char *by) {
 /*
  * Requests.
  */
+static const char *state_of(const struct live *c) {
+        if (!c->parts.freeze)
+                return "asking";
+        if (c->holds & HOLD_PAUSE)
+                return "paused";
+        return ratchet_closed(*c->parts.policy) ? "narrowed" : "running";
+}
+
+/* Those that have closed, and why. */
+static void emit_ratchets(const struct policy *p, struct emit *j) {
+        emit_key(j, "ratchets");
+        emit_open(j, '[');
+        for (size_t i = 0; i < p->ratchet.n; i++) {
+                cleanup(buf_done) struct buf say = BUF(LIVE_LATER_MAX * 4);
+                if (!p->ratchet.p[i].closed)
+                        continue;
+                ratchet_say(&p->ratchet.p[i], &say);
+                emit_open(j, '{');
+                emit_key(j, "say");
+                emit_string(j, buf_str(&say));
+                emit_put_text(j, "origin", p->ratchet.p[i].origin);
+                emit_close(j);
+        }
+        emit_close(j);
+}
+
+void live_ratchet(struct live *c, const struct event *ev, const char *origin) {
+        if (!c || !control_server_watched(c->server))
+                return;
+
+        cleanup(buf_done) struct buf out = BUF(LIVE_EVENT_MAX);
+        struct emit j = control_event_open(&out, "ratchet");
+        emit_key(&j, "trigger");
+        emit_string(&j, ev->method);
+        emit_key(&j, "what");
+        emit_string(&j, ev->path);
+        emit_key(&j, "say");
+        emit_string(&j, ev->detail);
+        emit_put_text(&j, "origin", origin);
+        live_publish(c, &j);
+}
+
 static void emit_status_of(struct live *c, struct emit *j) {
         const struct policy *p = *c->parts.policy;
         static const char *const asks[] = { [ASK_NEVER] = "never", [ASK_CONTROL] = "control", [ASK_TTY] = "tty" };
         char started[CLOCK_TEXT_MAX];
         clock_text(c->started_us, started);
         emit_put_text(j, "sandbox", c->parts.id);
-        emit_put_text(j, "state", !c->parts.freeze ? "asking" : c->holds & HOLD_PAUSE ? "paused" : "running");
+        emit_put_text(j, "state", state_of(c));
         emit_put_number(j, "pid", (uint64_t)getpid());
         emit_key(j, "command");
         emit_open(j, '[');
@@ -185,6 +228,7 @@ static void emit_status_of(struct live *c, struct emit *j) {
         emit_put_number(j, "allowed", c->allowed);
         emit_put_number(j, "refused", c->refused);
         emit_put_text(j, "audit", audit_path(*c->parts.audit));
+        emit_ratchets(p, j);
 }
 
 static void emit_pending(const struct live *c, struct emit *j) {

@@ -80,6 +80,8 @@ int live_ask_command(struct live *c, const struct question_command *command, str
 void live_command_gone(struct live *c, bool expired);
 void live_ask_gone(struct live *c, uint64_t id, bool expired);
 void live_notice(struct live *c, enum gateway_notice notice, const char *text);
+/* A ratchet has closed. */
+void live_ratchet(struct live *c, const struct event *ev, const char *origin);
 void live_frozen(struct live *c, int error); /* SANDBOX_FROZEN */
 /* A signal for the command. True when it was meant for the supervisor: SIGHUP from somebody who wants a reload. */
 bool live_signal(struct live *c, int number, bool from_kernel);

@@ -67,7 +67,8 @@ void monitor_done(struct monitor *m) {
 }
 
 bool monitor_is_violation(const struct event *ev) {
-        if (ev->allowed || ev->kind == EVENT_NOTE || ev->kind == EVENT_COMMAND || ev->kind == EVENT_TUNNEL_CLOSE)
+        if (ev->allowed || ev->kind == EVENT_NOTE || ev->kind == EVENT_COMMAND || ev->kind == EVENT_RATCHET ||
+            ev->kind == EVENT_TUNNEL_CLOSE)
                 return false;
         switch ((enum reason)ev->reason) {
         case REASON_RESOLVE:

@@ -68,6 +68,13 @@ static void session_on_ask(void *arg, uint64_t id, const struct authority *targe
                            const char *push) {
         struct session *session = arg;
 
+        if (strcmp(push, ASK_RATCHET) == 0) {
+                if (session->calls->on_ratchet)
+                        session->calls->on_ratchet(session->owner, id, target);
+                else
+                        gateway_process_answer(session->gateway, id, DECISION_DENY);
+                return;
+        }
         if (session->link_asks) {
                 if (push[0] || !link_ask(session->link, id, target)) /* it is asked about hosts alone */
                         gateway_process_answer(session->gateway, id, DECISION_DENY);

@@ -40,6 +40,9 @@ struct session_calls {
         void (*on_notice)(void *owner, enum gateway_notice notice, const char *text); /* NULL: failures are logged */
         /* The gateway asks for a program of the host (ipc/gateway.h), or needs one no more. */
         void (*on_program)(void *owner, const struct ipc_message *message);
+        /* A connection waits until a ratchet has closed, of which its target is a trigger; gateway_process_answer().
+         * NULL: it is refused. */
+        void (*on_ratchet)(void *owner, uint64_t id, const struct authority *target);
         /* The rules for the gateway. NULL: of the policy and of this host's addresses. */
         int (*compile)(void *owner, const struct policy *policy, void **ret_snapshot, size_t *ret_n, struct err *err);
 };

@@ -7,6 +7,7 @@
 #include "base/secret.h"
 #include "control/session.h"
 #include "policy/load.h"
+#include "policy/served.h"
 #include "roles/gateway_changes.h"
 #include "roles/gateway_config.h"
 #include "roles/host_addresses.h"
@@ -141,6 +142,8 @@ static int load_policy(struct service *s, struct policy **ret_policy, void **ret
         request.network_only = true;
         request.remembered = true;
         int r = policy_load(&request, &p, e);
+        if (r == 0)
+                r = policy_check_served(p, PLACE_GATEWAY, e);
         if (r == 0 && p->network.ask == ASK_TTY && !s->settings->link)
                 ask_nobody(s, p);
         r = r < 0 ? r : live_keep_rules(s->session.control, p, e);

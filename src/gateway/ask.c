@@ -4,6 +4,7 @@
 #include "gateway/control.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 /* More open questions than a person can look at, and more held connections than anyone needs, are an attack. */
@@ -23,7 +24,8 @@ static uint64_t new_serial(void) {
         return atomic_fetch_add(&last, 1) + 1;
 }
 
-static struct ask *find(struct worker *w, const struct gate_call *call, size_t *ret_asks, size_t *ret_calls) {
+static struct ask *find(struct worker *w, const struct gate_call *call, const char *question, size_t *ret_asks,
+                        size_t *ret_calls) {
         struct ask *found = NULL;
         *ret_asks = *ret_calls = 0;
         for (struct link *l = w->asks.next; l != &w->asks; l = l->next) {
@@ -32,7 +34,7 @@ static struct ask *find(struct worker *w, const struct gate_call *call, size_t *
                 for (struct link *k = a->calls.next; k != &a->calls; k = k->next)
                         ++*ret_calls;
                 if (a->target.port == call->target.port && host_equal(&a->target.host, &call->target.host) &&
-                    !gate_asks_apart(a->question) && !gate_asks_apart(call->question))
+                    !gate_asks_apart(a->question) && !gate_asks_apart(question))
                         found = a; /* what is asked about one request is asked for each anew */
         }
         return found;
@@ -64,10 +66,10 @@ static void on_limit(struct timer *t) {
                 answered(c, DECISION_DENY, -ETIMEDOUT);
 }
 
-int ask_hold(struct gate_call *c, ask_answered_fn *answered) {
+int ask_hold(struct gate_call *c, const char *question, ask_answered_fn *answered) {
         struct worker *w = c->worker;
         size_t asks, calls;
-        struct ask *a = find(w, c, &asks, &calls);
+        struct ask *a = find(w, c, question, &asks, &calls);
         if (calls >= CALLS_MAX || (!a && asks >= QUESTIONS_MAX))
                 return -ENOSPC;
         if (!a) {
@@ -76,7 +78,7 @@ int ask_hold(struct gate_call *c, ask_answered_fn *answered) {
                         return -ENOMEM;
                 a->target = c->target;
                 a->answered = answered;
-                memcpy(a->question, c->question, sizeof a->question);
+                (void)snprintf(a->question, sizeof a->question, "%s", question);
                 a->serial = new_serial();
                 link_init(&a->calls);
                 int r = control_ask(w->gateway->control, w, a->serial, &a->target, c->via, a->question);

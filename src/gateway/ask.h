@@ -7,10 +7,10 @@
  */
 #include "gateway/gate.h"
 
-/* Holds the call. answered() goes on with it when the person has spoken, or nobody did (-ETIMEDOUT). -ENOSPC: too many
- * questions or callers wait already. */
+/* Holds the call with this question, "" for one about the target itself. answered() goes on with it when the person has
+ * spoken, or nobody did (-ETIMEDOUT). -ENOSPC: too many questions or callers wait already. */
 typedef void ask_answered_fn(struct gate_call *call, enum decision decision, int error);
-int ask_hold(struct gate_call *call, ask_answered_fn *answered);
+int ask_hold(struct gate_call *call, const char *question, ask_answered_fn *answered);
 void ask_leave(struct gate_call *c, bool expired);
 /* On the worker's thread, from the control thread's answer. `serial` tells an old answer from a new question. */
 void ask_answer(struct worker *w, uint64_t serial, enum decision d);

@@ -35,6 +35,16 @@ static void on_dialled(void *owner, int error, struct stream *s, const struct ad
         loop_defer(l, &f->destroy);
 }
 
+/* The policy opens the port for good; only a ratchet takes it away. It is judged by the name that the host has inside.
+ */
+static bool is_ratcheted(const struct worker *w, uint16_t port) {
+        struct host host;
+
+        if (host_parse(STR(HOST_INTERNAL), &host, NULL) < 0)
+                return true;
+        return verdict_target(worker_snapshot(w), &host, port).reason == REASON_RATCHET;
+}
+
 int forward_start(const struct client *c) {
         struct worker *w = c->worker;
         const struct addr loopback = { .family = ADDR_V4, .bytes = { 127, 0, 0, 1 } };
@@ -49,6 +59,13 @@ int forward_start(const struct client *c) {
                     (struct verdict){ .decision = DECISION_ALLOW, .reason = REASON_ALLOWED_PRIVATE, .rule = RULE_NONE };
                 f->call.target.port = c->listener->forward_port;
                 host_from_addr(&loopback, &f->call.target.host);
+                if (is_ratcheted(w, c->listener->forward_port)) {
+                        f->call.verdict = (struct verdict){ .reason = REASON_RATCHET, .rule = RULE_NONE };
+                        tunnel_report_refused(&f->client, &f->call, 0);
+                        r = -EACCES;
+                }
+        }
+        if (f && r == 0) {
                 r = dial_start(w->loop, &loopback, 1, c->listener->forward_port, w->limits.connect_ns, on_dialled, f,
                                &f->dial);
         }

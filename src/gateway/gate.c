@@ -151,9 +151,9 @@ static struct verdict judge(struct gate_call *c) {
                 return judge_question(c);
         c->intercept = !c->request_visible && gate_wants_interception(c->worker, &c->target);
         struct verdict v = gate_judge(c->worker, &c->target, c->request_visible || c->intercept);
-        if (v.decision == DECISION_ASK && (c->asked || c->approved)) {
+        if (verdict_is_agreed(&v, c->asked) || verdict_is_agreed(&v, c->approved)) {
                 v.decision = DECISION_ALLOW;
-                c->asked = true;
+                c->asked = c->asked > c->approved ? c->asked : c->approved;
         }
         return v;
 }
@@ -354,16 +354,42 @@ static void go_on(struct gate_call *c) {
 /* opening */
 
 static void gate_answered(struct gate_call *c, enum decision d, int error);
+static void decide(struct gate_call *c);
+
+static void ratchet_answered(struct gate_call *c, enum decision d, int error) {
+        c->generation = c->worker->policy->generation;
+        if (d == DECISION_DENY) {
+                c->error = error;
+                refuse(c, denied(REASON_RATCHET));
+                return;
+        }
+        c->ratcheted = c->ratcheted || d == DECISION_ALLOW;
+        c->verdict = judge(c);
+        decide(c);
+}
+
+/* The ratchet closes first, everywhere: then nothing that comes from there finds a door that it should not. */
+static void close_ratchet(struct gate_call *c) {
+        enter(c, GATE_ASKING);
+        int r = ask_hold(c, ASK_RATCHET, ratchet_answered);
+        if (r == 0)
+                return;
+        c->error = r;
+        refuse(c, denied(REASON_LIMIT));
+}
 
 static void decide(struct gate_call *c) {
         switch (c->verdict.decision) {
         case DECISION_ALLOW:
-                go_on(c);
+                if (c->verdict.reaches && !c->ratcheted && !gate_asks_apart(c->question))
+                        close_ratchet(c);
+                else
+                        go_on(c);
                 return;
         case DECISION_ASK:
                 if (c->worker->gateway->start.can_ask) {
                         enter(c, GATE_ASKING);
-                        int r = ask_hold(c, gate_answered);
+                        int r = ask_hold(c, c->question, gate_answered);
                         if (r == 0)
                                 return;
                         c->error = r;
@@ -383,10 +409,10 @@ static void gate_answered(struct gate_call *c, enum decision d, int error) {
                 c->verdict = judge(c);
                 decide(c);
         } else if (d == DECISION_ALLOW) {
-                c->asked = true;
+                c->asked = (verdict_yes)(c->verdict.narrowed + 1);
                 c->verdict.decision = DECISION_ALLOW;
                 c->verdict.reason = REASON_ALLOWED;
-                go_on(c);
+                decide(c);
         } else {
                 c->error = error;
                 refuse(c, c->verdict);
@@ -398,7 +424,8 @@ void gate_open(struct gate_call *c) {
         c->state = GATE_IDLE;
         c->error = 0;
         c->why = NULL;
-        c->asked = c->chained = c->pooled = false;
+        c->asked = 0;
+        c->ratcheted = c->chained = c->pooled = false;
         c->upstream = NULL;
         c->addr = (struct addr){ .family = ADDR_NONE };
         c->dial = NULL;

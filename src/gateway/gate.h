@@ -25,17 +25,18 @@ struct gate_call {
         uint8_t via;          /* enum event_via: shown to the person who is asked */
         bool request_visible; /* the caller sees the request and judges it (verdict_request); else needs_request refuses
                                */
-        bool approved;        /* a person has said yes to this target on this connection before */
+        verdict_yes approved; /* a person has said yes to this target on this connection before */
         void (*done)(struct gate_call *c);
         char question[GATE_QUESTION_MAX]; /* gate_set_question(); "": none */
 
         /* the result */
         struct verdict verdict; /* DECISION_ALLOW and upstream set, or DECISION_DENY and why */
         uint32_t generation;    /* of the policy that judged */
-        int error;       /* negative errno behind REASON_UPSTREAM, REASON_TIMEOUT, REASON_RESOLVE, REASON_LIMIT */
-        const char *why; /* more about it, for people; NULL: the reason says it all */
-        bool asked;      /* a person said yes */
-        bool intercept;  /* what the caller does not see is to be opened: intercept_start(), not tunnel_start() */
+        int error;         /* negative errno behind REASON_UPSTREAM, REASON_TIMEOUT, REASON_RESOLVE, REASON_LIMIT */
+        const char *why;   /* more about it, for people; NULL: the reason says it all */
+        verdict_yes asked; /* a person said yes */
+        bool ratcheted;    /* the target is a trigger, and its ratchet has closed */
+        bool intercept;    /* what the caller does not see is to be opened: intercept_start(), not tunnel_start() */
         struct stream *upstream; /* the caller's from now on */
         bool pooled;      /* with intercept, no upstream: an HTTP session will find a connection to it in the pool */
         struct addr addr; /* where it leads (the proxy's own address when chained) */

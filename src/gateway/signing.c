@@ -16,5 +16,5 @@ int signing_ask(struct worker *w, struct gate_call *call, const char *text, uint
         timer_init(&call->ask_limit, w->loop, NULL);
         if (!w->gateway->start.can_ask)
                 return -EACCES;
-        return ask_hold(call, answered);
+        return ask_hold(call, call->question, answered);
 }

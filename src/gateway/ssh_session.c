@@ -237,7 +237,40 @@ static struct verdict judge_service(struct ssh_session *s) {
                 return ssh_session_no(closed);
         if (v.decision == DECISION_DENY && v.reason == REASON_DENY_RULE)
                 return v;
+        if (v.reason == REASON_RATCHET) /* nobody is asked about ssh: then it is a no */
+                return ssh_session_no(REASON_RATCHET);
         return examine_verdict(s->examine, snapshot, granted);
+}
+
+static void on_ratcheted(struct gate_call *c) {
+        struct ssh_session *s = link_owner(c, struct ssh_session, hold);
+
+        ssh_session_enter(s, SSH_HEAD);
+        s->verdict = c->verdict.decision == DECISION_ALLOW ? judge_service(s) : c->verdict;
+        if (s->verdict.decision == DECISION_DENY)
+                refuse_service(s, s->verdict);
+        else
+                open_ssh(s);
+        ssh_session_run(s);
+}
+
+/* The host may be a trigger of a ratchet, which closes first. */
+static bool hold_for_ratchet(struct ssh_session *s) {
+        const struct snapshot *snapshot = worker_snapshot(s->worker);
+        const struct authority *dialled = &s->command.target;
+
+        if (!verdict_target(snapshot, &dialled->host, dialled->port).reaches &&
+            !verdict_target(snapshot, &s->judged_at.host, s->judged_at.port).reaches)
+                return false;
+        s->hold = (struct gate_call){ .worker = s->worker,
+                                      .target = s->judged_at,
+                                      .via = VIA_SSH,
+                                      .request_visible = true,
+                                      .done = on_ratcheted };
+        gate_set_question(&s->hold, STR(ASK_RATCHET), &s->verdict);
+        ssh_session_enter(s, SSH_HELD);
+        gate_open(&s->hold);
+        return true;
 }
 
 static void begin_ssh(struct ssh_session *s, const struct ssh_message *m) {
@@ -258,7 +291,7 @@ static void begin_ssh(struct ssh_session *s, const struct ssh_message *m) {
         s->verdict = full ? ssh_session_no(REASON_LIMIT) : judge_service(s);
         if (s->verdict.decision == DECISION_DENY)
                 refuse_service(s, s->verdict);
-        else
+        else if (!hold_for_ratchet(s))
                 open_ssh(s);
 }
 

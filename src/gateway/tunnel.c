@@ -365,8 +365,8 @@ static int start(const struct client *client, struct gate_call *call, const stru
         timer_init(&t->greeting, w->loop, on_greeting_limit);
         timer_init(&t->quiet, w->loop, on_quiet);
         task_init(&t->destroy, destroy);
-        if (look)
-                judged_add(w, &t->judged);
+        t->judged.narrow_only = !look;
+        judged_add(w, &t->judged);
         if (settings->bytes_out || settings->bytes_out_per_host) {
                 bool full;
                 t->host_bytes = quota_host(w->gateway->quota, &t->target.host, &full);

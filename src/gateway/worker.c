@@ -88,10 +88,22 @@ void judged_add(struct worker *w, struct judged *j) {
         link_append(&w->judged, &j->link);
 }
 
+/* A port of the host has the name that the host has inside (gateway/forward.c). */
+static bool is_left_open(const struct snapshot *s, const struct judged *j, struct verdict *ret) {
+        struct host host;
+
+        if (host_parse(STR(HOST_INTERNAL), &host, NULL) < 0)
+                return false;
+        *ret = verdict_target(s, &host, j->target->port);
+        return ret->reason != REASON_RATCHET;
+}
+
 static bool is_still_allowed(const struct worker *w, const struct judged *j, struct verdict *ret) {
         const struct snapshot *s = worker_snapshot(w);
+        if (j->narrow_only)
+                return is_left_open(s, j, ret);
         *ret = verdict_target(s, &j->target->host, j->target->port);
-        if (ret->decision == DECISION_ASK && j->asked)
+        if (verdict_is_agreed(ret, j->asked))
                 ret->decision = DECISION_ALLOW;
         if (ret->decision == DECISION_ALLOW && ret->needs_request && j->opaque) {
                 ret->decision = DECISION_DENY;

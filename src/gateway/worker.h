@@ -98,9 +98,10 @@ struct judged {
         struct link link;
         const struct authority *target;
         struct addr addr;           /* dialled; ADDR_NONE while it is not known */
-        bool asked;                 /* a person approved it: a policy that would ask again leaves it open */
+        verdict_yes asked;          /* a person approved it: a policy that would ask again leaves it open */
         struct str method, path;    /* of the one request that it is; empty: not one request */
         const struct git_http *git; /* it is one of git's: judged by repository, not by path; NULL: it is not */
+        bool narrow_only;           /* a port of the host, which no rule opened: only a ratchet closes it */
         bool opaque;                /* its requests are not seen: a policy that wants to see them closes it */
         void (*revoke)(struct judged *j, struct verdict v);
 };

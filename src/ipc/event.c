@@ -30,7 +30,8 @@ static_assert(sizeof(struct wire) + TEXTS * EVENT_TEXT_MAX <= EVENT_BATCH_MAX, "
 static const char *const kind_names[] = {
         [EVENT_REQUEST] = "request", [EVENT_TUNNEL_OPEN] = "tunnel-open", [EVENT_TUNNEL_CLOSE] = "tunnel-close",
         [EVENT_DNS] = "dns",         [EVENT_PACKET] = "packet",           [EVENT_FILE] = "file",
-        [EVENT_SYSCALL] = "syscall", [EVENT_COMMAND] = "command",         [EVENT_NOTE] = "note",
+        [EVENT_SYSCALL] = "syscall", [EVENT_COMMAND] = "command",         [EVENT_RATCHET] = "ratchet",
+        [EVENT_NOTE] = "note",
 };
 static_assert(sizeof kind_names / sizeof *kind_names == EVENT_KINDS, "a name for each kind");
 

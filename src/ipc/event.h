@@ -18,7 +18,8 @@ enum event_kind {
         EVENT_FILE,         /* a denied file access seen by the tracer */
         EVENT_SYSCALL,      /* a denied system call seen by the tracer */
         EVENT_COMMAND,      /* judged by the classifier: method: its decision, path: the command, detail: why */
-        EVENT_NOTE,         /* start, stop, reload, gateway failure: text in detail */
+        EVENT_RATCHET, /* a ratchet closes: method: read, tool, reach or launch, path: what was seen, detail: why */
+        EVENT_NOTE,    /* start, stop, reload, gateway failure: text in detail */
         EVENT_KINDS
 };
 enum event_via {

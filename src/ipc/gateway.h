@@ -95,6 +95,9 @@ struct gateway_start {
 #define ASK_WANTS "wants "
 #define ASK_AGREED "agreed " /* the same, to learn whether it was agreed to; nobody is asked */
 #define ASK_ACCESS_NAME "access.bailey.invalid"
+/* Text of IPC_ASK: the host is a trigger of a ratchet (policy/ratchet.h). Nobody is asked; the answer comes when the
+ * ratchet has closed and nothing is judged by wider rules any more. */
+#define ASK_RATCHET "ratchet"
 
 enum ipc_kind {
         /* supervisor to gateway */

@@ -13,6 +13,7 @@
 #include "plan/landlock.h"
 #include "plan/tree.h"
 #include "policy/host.h"
+#include "policy/ratchet.h"
 #include "policy/ssh.h"
 
 #include <sched.h>
@@ -190,7 +191,7 @@ static int plan_limits(struct plan *p, const struct policy_limits *l) {
  * not ask for a trace, pays nothing: the few that are built in have a fixed place and are mounted over where they
  * match. */
 bool plan_needs_broker(const struct policy *policy, const struct path_rules *rules) {
-        if (policy->process.trace_denials)
+        if (policy->process.trace_denials || ratchet_has_reads(policy))
                 return true;
         for (size_t i = 0; i < path_rules_count(rules); i++)
                 if (path_rules_at(rules, i)->is_glob && !path_rules_at(rules, i)->built_in)
@@ -244,15 +245,22 @@ static int plan_broker(struct plan *p, const struct plan_request *q, struct err 
         if (!q->observe && !plan_needs_broker(q->policy, q->rules))
                 return 0;
         if (p->flags & PLAN_DEGRADED)
-                return err_set(e, EOPNOTSUPP,
-                               "globs in denies and --trace-denials need namespaces, which this machine does not give; "
-                               "name the paths instead, or see `bailey doctor`");
+                return err_set(
+                    e, EOPNOTSUPP,
+                    "globs in denies, --trace-denials and ratchets need namespaces, which this machine does not "
+                    "give; name the paths instead, or see `bailey doctor`");
         p->flags |= PLAN_BROKER | (q->policy->process.trace_denials || q->observe ? PLAN_TRACE : 0) |
                     (q->observe ? PLAN_OBSERVE : 0);
         p->reads_open = path_rules_reads_open(q->rules);
         for (size_t i = 0; i < path_rules_count(q->rules); i++)
                 if (plan_add_path_rule(p, path_rules_at(q->rules, i)) < 0)
                         return -ENOMEM;
+        for (size_t i = 0; i < q->host->marks.n; i++) {
+                const struct plan_mark mark = { .pattern = plan_copy(p, str_of(q->host->marks.p[i].pattern)),
+                                                .ratchet = q->host->marks.p[i].ratchet };
+                if (!mark.pattern || vec_push(&p->marks, mark) < 0)
+                        return -ENOMEM;
+        }
         return add_late_rules(p, q);
 }
 
@@ -286,10 +294,10 @@ static int plan_nesting(struct plan *p, const struct plan_request *q, struct err
                     "--nesting is for ordinary users: as root, a program with namespaces of its own could change "
                     "settings of the system");
         if (q->observe || plan_needs_broker(q->policy, q->rules))
-                return err_set(
-                    e, EOPNOTSUPP,
-                    "--nesting does not go with globs in denies, --trace-denials and `bailey learn`: they judge "
-                    "paths, which mean something else in a namespace below");
+                return err_set(e, EOPNOTSUPP,
+                               "--nesting does not go with globs in denies, ratchets, --trace-denials and `bailey "
+                               "learn`: they judge "
+                               "paths, which mean something else in a namespace below");
         p->seccomp = embedded_seccomp_nesting;
         return 0;
 }

@@ -87,6 +87,7 @@ struct plan_host {
         VEC(struct plan_cover) covers; /* certificates, over the system's own */
         VEC(char *) git_configs;       /* configurations of repositories that the sandbox may commit to */
         VEC(struct plan_host_copy) copies;
+        VEC(struct plan_mark) marks;      /* files that close ratchets, links on the way resolved */
         VEC(const char *) sockets;        /* Unix sockets of the host that have a path */
         VEC(const char *) devices;        /* which of plan_devices exist */
         VEC(const char *) system_dirs;    /* which of plan_system_dirs exist */

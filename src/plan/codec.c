@@ -7,10 +7,11 @@
 #include "plan/codec.h"
 
 #include "base/cleanup.h"
+#include "policy/ratchet.h"
 
 #include <linux/filter.h>
 
-enum { MAGIC = 0x4e4c5042 /* "BPLN" */, VERSION = 2, COUNT_MAX = 65536 };
+enum { MAGIC = 0x4e4c5042 /* "BPLN" */, VERSION = 3, COUNT_MAX = 65536 };
 
 struct wire {
         struct buf *out;  /* writing */
@@ -168,6 +169,11 @@ static void visit_path_rule(struct wire *w, struct plan_path_rule *rule) {
         visit(w, rule->own);
 }
 
+static void visit_mark(struct wire *w, struct plan_mark *mark) {
+        visit_text(w, &mark->pattern, "mark->pattern");
+        visit(w, mark->ratchet);
+}
+
 static void visit_word(struct wire *w, const char **word) {
         visit_text(w, word, "word");
 }
@@ -206,6 +212,7 @@ static void visit_plan(struct wire *w, struct plan *p) {
         visit_vec(w, &p->copies, visit_copy);
         visit_vec(w, &p->path_rules, visit_path_rule);
         visit(w, p->reads_open);
+        visit_vec(w, &p->marks, visit_mark);
         visit_vec(w, &p->sockets, visit_word);
         visit_vec(w, &p->notes, visit_word);
         visit_text(w, &p->cwd, "cwd");
@@ -288,6 +295,11 @@ static const char *check_plan(const struct plan *p) {
         for (size_t i = 0; i < p->path_rules.n; i++)
                 if (!p->path_rules.p[i].pattern || p->path_rules.p[i].pattern[0] != '/')
                         return "path rule without an absolute path";
+        for (size_t i = 0; i < p->marks.n; i++)
+                if (!p->marks.p[i].pattern || p->marks.p[i].pattern[0] != '/' || p->marks.p[i].ratchet >= RATCHETS_MAX)
+                        return "marked path without an absolute path";
+        if (p->marks.n && !(p->flags & PLAN_BROKER))
+                return "marked paths, and nobody who judges them";
         for (size_t i = 0; i < p->sockets.n; i++)
                 if (!p->sockets.p[i] || p->sockets.p[i][0] != '/')
                         return "socket without an absolute path";

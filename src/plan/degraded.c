@@ -182,6 +182,8 @@ static void note_lost(struct degraded *d) {
              "programs inside cannot");
         note(d, "lost: System V shared memory, semaphores and message queues of this user can be reached");
         note(d, "lost: /dev/shm is closed (POSIX shared memory and semaphores), and no new terminals can be made");
+        if (d->q->policy->origins[ROW_TEMPORARY])
+                note(d, "lost: files in the temporary directory have no limit (limits.temporary)");
         if (d->q->policy->network.host_ports.n > 0)
                 note(d, "lost: ports of the host (--host-port) are not there");
         if (!watched)

@@ -321,6 +321,11 @@ int plan_dump_text(const struct plan *p, struct buf *out) {
                         put_value(&d, p->path_rules.p[i].pattern);
                         put(&d, "\n");
                 }
+        for (size_t i = 0; i < p->marks.n; i++) {
+                put(&d, "  narrows the network when opened: ");
+                put_value(&d, p->marks.p[i].pattern);
+                put(&d, "\n");
+        }
         text_changes(&d, p);
         text_sockets(&d, p);
         text_landlock(&d, p);
@@ -522,6 +527,14 @@ int plan_dump_json(const struct plan *p, struct buf *out) {
                         put_value(&d, p->path_rules.p[i].pattern);
                 }
         close_with(&d, "]");
+        if (p->marks.n) {
+                open_with(&d, "ratchet_reads", "[");
+                for (size_t i = 0; i < p->marks.n; i++) {
+                        comma(&d);
+                        put_value(&d, p->marks.p[i].pattern);
+                }
+                close_with(&d, "]");
+        }
         open_with(&d, "unix_sockets", "{");
         json_text(&d, "judged_by", !p->namespaces ? "none" : p->flags & PLAN_SOCKETS ? "broker" : "landlock");
         json_words(&d, "host", p->sockets.p, p->sockets.n);

@@ -40,6 +40,7 @@ void plan_free(struct plan *p) {
         vec_done(&p->limits);
         vec_done(&p->guards);
         vec_done(&p->path_rules);
+        vec_done(&p->marks);
         vec_done(&p->sockets);
         vec_done(&p->openings);
         vec_done(&p->copies);

@@ -176,6 +176,12 @@ struct plan_path_rule {
         uint8_t decides_read, grants, built_in, protected, late, own;
 };
 
+/* Files whose opening closes a ratchet (policy/ratchet.h). */
+struct plan_mark {
+        const char *pattern; /* a glob over whole paths; without magic also what is below */
+        uint8_t ratchet;     /* its number */
+};
+
 struct plan_group {
         uint64_t memory, processes, cpu_percent; /* 0: no limit */
 };
@@ -205,9 +211,10 @@ struct plan {
         VEC(struct plan_copy_of) copies;
         VEC(struct plan_path_rule) path_rules; /* empty without PLAN_BROKER */
         uint8_t reads_open;
-        VEC(const char *) sockets; /* Unix sockets of the host that a rule names: these may be connected to */
-        VEC(const char *) notes;   /* for people: what could not be set up as asked, and why */
-        uint8_t git_incomplete;    /* not all repositories in writable places were looked for; not sent to init */
+        VEC(struct plan_mark) marks; /* with PLAN_BROKER */
+        VEC(const char *) sockets;   /* Unix sockets of the host that a rule names: these may be connected to */
+        VEC(const char *) notes;     /* for people: what could not be set up as asked, and why */
+        uint8_t git_incomplete;      /* not all repositories in writable places were looked for; not sent to init */
         const char *cwd;
         VEC(const char *) argv, env;
 };

@@ -49,7 +49,10 @@ struct block_header {
         uint64_t size; /* of the whole block */
         uint64_t seed[2];
         uint64_t name_depths[2], wildcard_depths[2]; /* bit d: there is an entry of d labels */
-        uint8_t mode, ask, default_classes, unused[5];
+        uint8_t mode, ask, default_classes;
+        uint8_t narrowed;       /* how many ratchets have closed */
+        uint8_t no_credentials; /* one of them took the credentials away */
+        uint8_t unused[3];
         uint32_t any_first, any_n; /* the run of rules for any host: "*:22" */
         struct block_section sections[SECTIONS];
 };
@@ -67,7 +70,7 @@ struct block_rule {
         uint32_t text_at; /* in the pool */
         uint32_t origin;  /* index in texts */
         uint32_t
-            request; /* index in requests; of LIST_GIT in gits; of a deny rule, of its reason in texts; or BLOCK_NONE */
+            request; /* index in requests; of LIST_GIT in gits; of a refusal, of its reason in texts; or BLOCK_NONE */
         uint16_t text_n, port_first, port_last;
         uint8_t list, unused;
 };
@@ -196,4 +199,8 @@ struct match {
 
 void snapshot_match_name(const struct snapshot *s, const struct host *host, uint16_t port, struct match *ret);
 void snapshot_match_addr(const struct snapshot *s, const struct addr *addr, uint16_t port, struct match *ret);
+/* Whether a rule of this list refuses, and may say why. */
+static inline bool block_list_refuses(enum rule_list list) {
+        return list == LIST_DENY || list == LIST_RATCHET || list == LIST_RATCHET_ASK;
+}
 bool block_rule_covers(const struct block_rule *rule, uint16_t port);

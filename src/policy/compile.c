@@ -8,6 +8,7 @@
 #include "policy/git_rules.h"
 #include "policy/mappings.h"
 #include "policy/pattern.h"
+#include "policy/ratchet.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -211,6 +212,8 @@ int policy_compile_network(const struct policy *p, const struct endpoint *self, 
                 r = add_request_rule(b, &p->network.rules.p[i], e);
         if (r == 0)
                 r = git_rules_compile(p, b, e);
+        if (r == 0)
+                r = ratchet_compile(p, b, e);
         if (r == 0 && p->network.deny_cidrs_set)
                 r = add_deny_cidrs(b, &p->network.deny_cidrs, e);
         for (size_t i = 0; r == 0 && i < n_self; i++)

@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "conf/suggest.h"
 #include "policy/git.h"
+#include "policy/ratchet.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -177,7 +178,8 @@ static char *rule_text(const struct git_rule *rule, const struct git_name *name)
         return r < 0 && out.n == 0 ? NULL : str_dup(buf_str(&out)); /* a long list is shown cut */
 }
 
-static int compile_entry(const struct entry *entry, struct snapshot_builder *b, struct err *e) {
+/* A ratchet may have taken git away: the entries stay, so that nothing is judged by less, and grant nothing. */
+static int compile_entry(const struct entry *entry, bool closed, struct snapshot_builder *b, struct err *e) {
         const struct git_rule *rule = entry->rule;
         cleanup(free_ptr) struct str *refs = calloc(rule->push.n + 1, sizeof *refs);
         cleanup(free_ptr) char *text = rule_text(rule, &entry->name);
@@ -191,8 +193,8 @@ static int compile_entry(const struct entry *entry, struct snapshot_builder *b, 
                                           .port = entry->name.port ? entry->name.port : HTTPS_PORT,
                                           .path = str_n(entry->name.path, entry->name.path_n),
                                           .refs = refs,
-                                          .n_refs = rule->push.n,
-                                          .fetch = rule->fetch != SWITCH_OFF,
+                                          .n_refs = closed ? 0 : rule->push.n,
+                                          .fetch = !closed && rule->fetch != SWITCH_OFF,
                                           .create = rule->create != SWITCH_OFF,
                                           .delete = rule->delete == SWITCH_ON,
                                           .options = rule->options == SWITCH_ON,
@@ -219,7 +221,7 @@ int git_rules_compile(const struct policy *p, struct snapshot_builder *b, struct
 
         qsort(entries, p->git.n, sizeof *entries, compare_entries);
         for (size_t i = 0; r == 0 && i < p->git.n; i++)
-                r = compile_entry(&entries[i], b, e);
+                r = compile_entry(&entries[i], ratchet_takes_git(p), b, e);
         return r;
 }
 

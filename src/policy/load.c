@@ -18,6 +18,7 @@
 #include "policy/moved.h"
 #include "policy/presets.h"
 #include "policy/profile.h"
+#include "policy/ratchet.h"
 #include "policy/tools.h"
 
 #include <errno.h>
@@ -501,6 +502,8 @@ static int finish(struct loader *l, struct err *e) {
         if (r < 0)
                 return r;
         r = policy_check_no_intercept(l->policy, e);
+        if (r == 0)
+                r = ratchet_settle(l->policy, e);
         if (r < 0)
                 return r;
         return mirrors_find(l->policy, "", e);

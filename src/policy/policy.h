@@ -56,6 +56,15 @@ struct bridge_tool {
         origin_texts verbs, never, front; /* lines of policy/tool_grammar.h */
 };
 
+/* What narrows the doors once it was seen (policy/ratchet.h). */
+struct ratchet_rule {
+        char *origin;
+        origin_texts reads, tools, reaches, credentials; /* triggers */
+        origin_texts allow, keep_tools;                  /* what stays; allow: "none" alone is no host */
+        char *git, *creds, *ask, *say;                   /* "none", "none", "control", text; NULL: not given */
+        bool closed;                                     /* it has been triggered */
+};
+
 struct policy_limits { /* 0 means unlimited */
         uint64_t processes, memory, files, cpu_seconds, cpu_percent, temporary;
 };
@@ -189,6 +198,7 @@ struct policy {
                 bool ask;
         } signing;
         VEC(struct bridge_tool) bridge;
+        VEC(struct ratchet_rule) ratchet;
         char *audit_path; /* NULL: the default place in the state directory */
         struct {
                 uint64_t max_age_ns, max_bytes; /* 0: kept for ever, however large */

@@ -8,6 +8,7 @@
 #include "policy/git_rules.h"
 #include "policy/mappings.h"
 #include "policy/providers.h"
+#include "policy/ratchet.h"
 #include "policy/tools.h"
 
 #include <errno.h>
@@ -18,6 +19,8 @@ static const char *const actions[] = { "warn", "pause", "kill", NULL };
 static const char *const tool_workspaces[] = { "none", "read", "objects", NULL };
 static const char *const tool_otherwise[] = { "refuse", "inside", NULL };
 static const char *const git_asks[] = { "never", "push", NULL };
+static const char *const ratchet_none[] = { "none", NULL };
+static const char *const ratchet_asks[] = { "control", NULL };
 
 #define TEXT(type, name) .kind = FIELD_TEXT, .offset = offsetof(type, name)
 #define TEXTS(type, name) .kind = FIELD_TEXTS, .offset = offsetof(type, name)
@@ -122,6 +125,49 @@ static const struct record_field tool_fields[] = {
             .help = "how long one call may take; 5m" },
           .kind = FIELD_U64,
           .offset = offsetof(struct bridge_tool, timeout_ns) },
+};
+
+static const struct record_field ratchet_fields[] = {
+        { { .key = "when.read",
+            .type = OPTION_LIST,
+            .help = "a file is opened: patterns, as ~/customers/**, **/*.pem" },
+          TEXTS(struct ratchet_rule, reads),
+          .check = check_ratchet_path },
+        { { .key = "when.tool", .type = OPTION_LIST, .help = "a bridged tool is called: its words, * and ** for any" },
+          TEXTS(struct ratchet_rule, tools),
+          .check = check_ratchet_tool },
+        { { .key = "when.reach", .type = OPTION_LIST, .help = "a connection to one of these hosts is made" },
+          TEXTS(struct ratchet_rule, reaches),
+          .check = check_host_pattern },
+        { { .key = "when.credential", .type = OPTION_LIST, .help = "a host of one of these credentials is reached" },
+          TEXTS(struct ratchet_rule, credentials),
+          .check = check_name },
+        { { .key = "then.allow", .type = OPTION_LIST, .help = "hosts that stay allowed, if they are; none: no host" },
+          TEXTS(struct ratchet_rule, allow),
+          .check = check_ratchet_host },
+        { { .key = "then.tools",
+            .type = OPTION_LIST,
+            .help = "bridged tools that may be called still; none otherwise" },
+          TEXTS(struct ratchet_rule, keep_tools),
+          .check = check_name },
+        { { .key = "then.git",
+            .type = OPTION_CHOICE,
+            .choices = ratchet_none,
+            .help = "none: no repository under git can be fetched from or pushed to" },
+          TEXT(struct ratchet_rule, git) },
+        { { .key = "then.credentials",
+            .type = OPTION_CHOICE,
+            .choices = ratchet_none,
+            .help = "none: no credential is put into a request" },
+          TEXT(struct ratchet_rule, creds) },
+        { { .key = "then.ask",
+            .type = OPTION_CHOICE,
+            .choices = ratchet_asks,
+            .help = "control: a person is asked about hosts that do not stay allowed, instead of a refusal" },
+          TEXT(struct ratchet_rule, ask) },
+        { { .key = "then.say", .type = OPTION_STRING, .help = "why, for whoever is refused" },
+          TEXT(struct ratchet_rule, say),
+          .check = check_reason },
 };
 
 static const struct record_field command_fields[] = {
@@ -283,6 +329,12 @@ const struct record policy_records[POLICY_RECORDS] = {
           LIST(struct bridge_tool, bridge),
           .trust = TRUST_WIDENS,
           .check = check_tool },
+        { .key = "ratchet",
+          .help = "what narrows the network for the rest of the run, once it was seen",
+          FIELDS(ratchet_fields),
+          LIST(struct ratchet_rule, ratchet),
+          .trust = TRUST_NARROWS,
+          .check = check_ratchet },
         { .key = "commands",
           .help = "rules for the command classifier",
           FIELDS(command_fields),

@@ -34,7 +34,7 @@ struct record {
         int (*check)(const void *record, struct err *e);
 };
 
-enum { POLICY_RECORDS = 7 };
+enum { POLICY_RECORDS = 8 };
 extern const struct record policy_records[POLICY_RECORDS];
 
 /* Reads one record from a mapping and adds it. `name` is empty unless the record is named. *ret_widens says whether an

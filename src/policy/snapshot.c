@@ -97,7 +97,8 @@ static bool entries_ok(const struct snapshot *s) {
 static bool reference_ok(const struct snapshot *s, const struct block_rule *rule) {
         if (rule->list == LIST_GIT)
                 return rule->request < s->n_gits;
-        return rule->request == BLOCK_NONE || rule->request < (rule->list == LIST_DENY ? s->n_texts : s->n_requests);
+        return rule->request == BLOCK_NONE ||
+               rule->request < (block_list_refuses(rule->list) ? s->n_texts : s->n_requests);
 }
 
 static bool requests_ok(const struct snapshot *s) {
@@ -234,13 +235,17 @@ bool snapshot_rule(const struct snapshot *s, uint32_t index, struct snapshot_rul
                 .origin = str_n(s->pool + origin->at, origin->n),
                 .list = rule->list,
         };
-        if (rule->list == LIST_DENY && rule->request != BLOCK_NONE)
+        if (block_list_refuses(rule->list) && rule->request != BLOCK_NONE)
                 ret->reason = str_n(s->pool + s->texts[rule->request].at, s->texts[rule->request].n);
         return true;
 }
 
 size_t snapshot_rule_count(const struct snapshot *s) {
         return s->n_rules;
+}
+
+bool snapshot_takes_credentials(const struct snapshot *s) {
+        return s->header->no_credentials;
 }
 
 enum network_mode snapshot_mode(const struct snapshot *s) {
@@ -260,7 +265,8 @@ bool block_rule_covers(const struct block_rule *rule, uint16_t port) {
         if (port != PORT_ANY)
                 return port >= rule->port_first && port <= rule->port_last;
         bool grants = rule->list == LIST_ALLOW || rule->list == LIST_ALLOW_PRIVATE || rule->list == LIST_GIT;
-        return grants || (rule->port_first == 1 && rule->port_last == UINT16_MAX);
+        bool keeps = rule->list == LIST_KEPT || rule->list == LIST_KEPT_ASK || rule->list == LIST_REACH;
+        return grants || keeps || (rule->port_first == 1 && rule->port_last == UINT16_MAX);
 }
 
 /* Adds what one name or network says. Called from the most specific to the least: what is there already stays. */

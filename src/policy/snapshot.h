@@ -27,6 +27,12 @@ enum rule_list {
         LIST_OWN, /* an address of this host: opened only by naming exactly it in allow_private, or by a name there */
         LIST_LISTENER, /* Bailey's own: never opened */
         LIST_GIT,      /* repositories of a host: snapshot_add_git() */
+        /* Ratchets (policy/ratchet.h): */
+        LIST_REACH,   /* hosts that are a trigger */
+        LIST_RATCHET, /* one has closed: what LIST_KEPT does not name is refused */
+        LIST_KEPT,
+        LIST_RATCHET_ASK, /* the same, and a person is asked instead */
+        LIST_KEPT_ASK,
         LISTS
 };
 
@@ -72,6 +78,16 @@ int snapshot_add_self(struct snapshot_builder *b, const struct addr *a, uint16_t
 int snapshot_set_deny_cidrs(struct snapshot_builder *b, const struct cidr *nets, size_t n, struct str origin,
                             struct err *e);
 
+/* Hosts of LIST_REACH, LIST_KEPT and LIST_KEPT_ASK, as a pattern that was read. */
+struct pattern;
+int snapshot_add_kept(struct snapshot_builder *b, enum rule_list list, const struct pattern *pattern, struct str text,
+                      struct str origin, struct err *e);
+/* A ratchet that has closed, LIST_RATCHET or LIST_RATCHET_ASK, and what is said about it. */
+int snapshot_add_ratchet(struct snapshot_builder *b, enum rule_list list, struct str text, struct str say,
+                         struct str origin, struct err *e);
+/* How many have closed, and whether one has taken the credentials away. */
+void snapshot_narrow(struct snapshot_builder *b, unsigned n_closed, bool no_credentials);
+
 /* Heap bytes in *ret, to be sealed with fd_sealed() or opened in place. */
 int snapshot_build(struct snapshot_builder *b, void **ret, size_t *ret_n, struct err *e);
 
@@ -92,3 +108,5 @@ struct snapshot_rule {
 bool snapshot_rule(const struct snapshot *s, uint32_t rule, struct snapshot_rule *ret);
 size_t snapshot_rule_count(const struct snapshot *s);
 enum network_mode snapshot_mode(const struct snapshot *s);
+/* A ratchet has taken the credentials away. */
+bool snapshot_takes_credentials(const struct snapshot *s);

@@ -398,6 +398,31 @@ int snapshot_add_git(struct snapshot_builder *b, const struct snapshot_git *git,
                 return no_memory(e);
         return rule_add(b, LIST_GIT, &p, str_first(git->text, PATTERN_TEXT_MAX), origin, (uint32_t)(b->gits.n - 1), e);
 }
+
+int snapshot_add_kept(struct snapshot_builder *b, enum rule_list list, const struct pattern *pattern, struct str text,
+                      struct str origin, struct err *e) {
+        if (list != LIST_REACH && list != LIST_KEPT && list != LIST_KEPT_ASK)
+                return err_set(e, EINVAL, "this list belongs to no ratchet");
+        return rule_add(b, list, pattern, str_first(text, PATTERN_TEXT_MAX), origin, BLOCK_NONE, e);
+}
+
+int snapshot_add_ratchet(struct snapshot_builder *b, enum rule_list list, struct str text, struct str say,
+                         struct str origin, struct err *e) {
+        const struct pattern any = { .kind = PATTERN_ANY, .port_first = 1, .port_last = UINT16_MAX };
+        uint32_t at = (uint32_t)b->texts.n;
+
+        if (list != LIST_RATCHET && list != LIST_RATCHET_ASK)
+                return err_set(e, EINVAL, "this list holds no ratchets");
+        if (text_add(b, str_first(say, PATTERN_TEXT_MAX)) < 0)
+                return no_memory(e);
+        return rule_add(b, list, &any, text, origin, at, e);
+}
+
+void snapshot_narrow(struct snapshot_builder *b, unsigned n_closed, bool no_credentials) {
+        b->header.narrowed = (uint8_t)n_closed;
+        b->header.no_credentials = no_credentials;
+}
+
 static int add_net(struct snapshot_builder *b, enum rule_list list, const struct cidr *net, uint16_t port,
                    struct str origin, struct err *e) {
         char text[CIDR_TEXT_MAX];

@@ -100,7 +100,7 @@ static struct verdict judge_lists(const struct snapshot *s, const struct match *
         return v;
 }
 
-static struct verdict judge_target(const struct snapshot *s, const struct host *host, uint16_t port, struct match *m) {
+static struct verdict judge_open(const struct snapshot *s, const struct host *host, uint16_t port, struct match *m) {
         struct verdict v;
         if (!s || s->header->mode == NETWORK_NONE)
                 return refuse(REASON_NO_NETWORK, RULE_NONE);
@@ -121,6 +121,24 @@ static struct verdict judge_target(const struct snapshot *s, const struct host *
                         return v;
         }
         return judge_lists(s, m);
+}
+
+/* Ratchets that have closed: they only take away. */
+static struct verdict judge_target(const struct snapshot *s, const struct host *host, uint16_t port, struct match *m) {
+        struct verdict v = judge_open(s, host, port, m);
+
+        if (v.decision == DECISION_DENY)
+                return v;
+        v.reaches = m->rule[LIST_REACH] != RULE_NONE;
+        if (m->rule[LIST_RATCHET] != RULE_NONE && m->rule[LIST_KEPT] == RULE_NONE)
+                return refuse(REASON_RATCHET, m->rule[LIST_RATCHET]);
+        if (m->rule[LIST_RATCHET_ASK] != RULE_NONE && m->rule[LIST_KEPT_ASK] == RULE_NONE) {
+                v.decision = DECISION_ASK;
+                v.reason = REASON_RATCHET;
+                v.rule = m->rule[LIST_RATCHET_ASK];
+                v.narrowed = s->header->narrowed;
+        }
+        return v;
 }
 
 struct verdict verdict_target(const struct snapshot *s, const struct host *host, uint16_t port) {
@@ -348,6 +366,8 @@ static const struct {
                              "The GraphQL request asks for more than the rule allows, or is not understood." },
         [REASON_SIGNING] = { "signing", "The policy lets no key be used for this." },
         [REASON_CLIENT] = { "client", "This gateway is for other clients than the one at this address." },
+        [REASON_RATCHET] = { "ratchet",
+                             "A ratchet has closed: for the rest of this run, only what it leaves is open." },
 };
 static_assert(sizeof reasons / sizeof reasons[0] == REASONS, "words for each reason");
 

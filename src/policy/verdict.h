@@ -46,6 +46,7 @@ enum reason {
         REASON_GRAPHQL,        /* the GraphQL document asks for a field that is not allowed, or is not understood */
         REASON_SIGNING,        /* a signature that the policy grants to nobody, or with a key that it does not name */
         REASON_CLIENT,         /* the service is for other clients */
+        REASON_RATCHET,        /* a ratchet has closed, and does not leave this; with DECISION_ASK: a person is asked */
         REASONS
 };
 /* Stable code for x-bailey-reason, the audit and JSON output: "not-allowed", "address-class", ... */
@@ -61,9 +62,18 @@ struct verdict {
         uint8_t class;      /* enum addr_class, when reason is REASON_ADDRESS_CLASS */
         bool needs_request; /* allowed hosts with method or path rules: the request must be seen and judged too */
         bool git;           /* repositories of this host have entries: git's requests are judged by those */
+        bool reaches;       /* the host is a trigger of a ratchet: nothing of it before that has closed */
+        uint8_t narrowed;   /* with DECISION_ASK by a ratchet: how many have closed */
         bool graphql;       /* of a request: allowed by a GraphQL rule, if what it asks for is (verdict_graphql()) */
         uint32_t rule;      /* index for snapshot_rule(), or RULE_NONE */
 };
+
+/* A person's yes to a target: 0 none, else one more than the number of ratchets that had closed when it was given. What
+ * was agreed to before one closed is not agreed to after it. */
+typedef uint8_t verdict_yes;
+static inline bool verdict_is_agreed(const struct verdict *v, verdict_yes yes) {
+        return v->decision == DECISION_ASK && yes > v->narrowed;
+}
 
 struct snapshot;
 

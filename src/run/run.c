@@ -180,12 +180,12 @@ static const struct session_calls run_calls = {
         .on_event = run_network_event,
         .on_notice = run_programs_notice,
         .on_program = run_programs_asked,
+        .on_ratchet = run_ratchet_reach,
 };
 
 static void read_files(struct run *r) {
-        const struct run_files f = {
-                r->rules, r->session.audit, &r->report, r->q->learn, r->session.control, &r->files
-        };
+        const struct run_files f = { r->rules,           r->session.audit, &r->report,       r->q->learn,
+                                     r->session.control, &r->files,        run_ratchet_read, r };
         if (r->state == RUN_ENDING && r->session.audit)
                 run_files_end(&f, r->sandbox.events);
         else if (r->sandbox.events >= 0 && r->session.audit && !run_files_read(&f, r->sandbox.events))
@@ -307,6 +307,7 @@ static int supervise(struct run *run, struct err *err) {
         session_add(session, SESSION_LINK);
         session_add(session, SESSION_GATEWAY);
         poller_add(&session->poller, &(struct poller_part){ run_network_watch, run_network_step, run });
+        poller_add(&session->poller, &(struct poller_part){ run_ratchet_watch, run_ratchet_step, run });
         session_add(session, SESSION_CONTROL);
         poller_add(&session->poller, &(struct poller_part){ init_watch, init_step, run });
         return session_loop(session, err);
@@ -373,6 +374,7 @@ static void run_done(struct run *r) {
         run_env_done(&r->env);
         survey_done(&r->host);
         path_rules_free(r->rules);
+        run_ratchet_done(&r->ratchet);
         home_layers_remove(&r->home, r->session.id);
         home_close(&r->home);
         run_bridge_done(&r->bridge);
@@ -517,6 +519,8 @@ static int launch(struct run *r, struct err *e) {
                 s = open_audit(r, e);
         if (s == 0)
                 s = open_control(r, e);
+        if (s == 0)
+                s = run_ratchet_launch(r, e);
         if (s == 0 && r->session.policy->process.timeout_ns)
                 r->session.deadline_ns = clock_ns() + r->session.policy->process.timeout_ns;
         if (s == 0)
@@ -532,7 +536,7 @@ static int launch(struct run *r, struct err *e) {
                 .q = (request), .session = SESSION_NONE, .term_ns = CLOCK_NEVER,                                       \
                 .sandbox = { .pidfd = -1, .control = -1, .events = -1 }, .overlay.lock = -1, .tmpdir = RUN_TMPDIR,     \
                 .home = HOME_NONE, .denials = DENIALS_NONE, .guards = GUARDS_NONE, .git = GIT_COPIES_NONE,             \
-                .programs = HOST_PROGRAMS_NONE, .bridge = RUN_BRIDGE_NONE, .end = RUN_FAILED                           \
+                .programs = HOST_PROGRAMS_NONE, .bridge = RUN_BRIDGE_NONE, .ratchet.judged = -1, .end = RUN_FAILED     \
         }
 
 static void run_init(struct run *run) {

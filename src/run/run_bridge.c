@@ -8,6 +8,7 @@
 #include "base/spawn.h"
 #include "control/live.h"
 #include "ipc/supervise.h"
+#include "policy/ratchet.h"
 #include "policy/tools.h"
 #include "run/run_bridge_internal.h"
 
@@ -100,7 +101,26 @@ static void listen_again(struct run_bridge *bridge) {
                 (void)epoll_ctl(bridge->epoll, EPOLL_CTL_MOD, bridge->listener, &event);
 }
 
+/* What is needed to start a call later. */
+struct bridge_held {
+        const struct bridge_tool *tool;
+        struct tool_call call;
+        char *directory;
+        int fds[SHIM_FDS];
+};
+
+static void held_free(struct bridge_held *held) {
+        if (!held)
+                return;
+        tool_call_done(&held->call);
+        free(held->directory);
+        for (size_t i = 0; i < SHIM_FDS; i++)
+                close_fd(&held->fds[i]);
+        free(held);
+}
+
 static void call_free(struct run_bridge *bridge, struct bridge_call *call) {
+        held_free(call->held);
         close_fd(&call->caller);
         close_fd(&call->link);
         close_fd(&call->pidfd);
@@ -113,6 +133,7 @@ static void call_free(struct run_bridge *bridge, struct bridge_call *call) {
 static void call_abandon(struct run_bridge *bridge, struct bridge_call *call) {
         close_fd(&call->caller);
         close_fd(&call->link);
+        held_free(take_ptr(&call->held));
         if (call->pid > 0)
                 call->state = BRIDGE_ENDING;
         else
@@ -205,6 +226,117 @@ static void call_run(struct run *run, struct bridge_call *call, const struct bri
         }
 }
 
+/* The descriptors, and what was judged, are its own from now on. */
+static struct bridge_held *held_new(const struct bridge_start *start, struct tool_call *judged) {
+        struct bridge_held *held = calloc(1, sizeof *held);
+
+        if (!held)
+                return NULL;
+        held->tool = start->tool;
+        held->directory = str_dup(start->directory);
+        for (size_t i = 0; i < SHIM_FDS; i++)
+                held->fds[i] = fcntl(start->fds[i], F_DUPFD_CLOEXEC, 0);
+        if (!held->directory || held->fds[0] < 0 || held->fds[1] < 0 || held->fds[2] < 0) {
+                held_free(held);
+                return NULL;
+        }
+        held->call = *judged;
+        *judged = (struct tool_call){ 0 };
+        return held;
+}
+
+/* What has closed leaves this tool, or the call is none. */
+static bool tool_is_left(const struct run *run, const struct bridge_tool *tool, struct tool_call *judged) {
+        const struct ratchet_rule *rule = NULL;
+        cleanup(buf_done) struct buf say = BUF(sizeof judged->why / 2);
+
+        if (judged->verdict != TOOL_RUN || ratchet_keeps_tool(run->session.policy, tool->name, &rule))
+                return true;
+        ratchet_say(rule, &say);
+        judged->verdict = TOOL_REFUSED;
+        snprintf(judged->why, sizeof judged->why, "a ratchet has closed, and does not leave this tool: %.*s",
+                 STR_FMT(buf_str(&say)));
+        return false;
+}
+
+/* A trigger: it runs when the ratchet has closed. */
+static bool call_hold(struct run *run, struct bridge_call *call, const struct bridge_start *start,
+                      struct tool_call *judged) {
+        uint32_t rules =
+            ratchet_of_tool(run->session.policy, start->tool, (const char *const *)judged->argv.p, judged->argv.n);
+        cleanup(buf_done) struct buf text = BUF(EVENT_TEXT_MAX);
+
+        for (size_t i = 0; i < judged->argv.n; i++)
+                (void)buf_printf(&text, "%s%.200s", i ? " " : "", judged->argv.p[i]);
+        cleanup(free_ptr) char *shown = str_dup(buf_str(&text));
+        if (!run_ratchet_tool(run, rules, shown ? shown : start->tool->name))
+                return false;
+
+        call->held = held_new(start, judged);
+        if (!call->held) {
+                call_answer(call, SHIM_REFUSED, 0, "out of memory");
+                call_free(&run->bridge, call);
+                return true;
+        }
+        call->state = BRIDGE_HELD;
+        return true;
+}
+
+/* Its output is what the ratchet closes for; its input would be a door, unless the tool is one that stays. */
+static void close_input(const struct run *run, struct bridge_held *held) {
+        const struct ratchet_rule *rule;
+
+        if (ratchet_keeps_tool(run->session.policy, held->tool->name, &rule))
+                return;
+        close_fd(&held->fds[0]);
+        held->fds[0] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+void run_bridge_released(struct run *run) {
+        for (size_t i = 0; i < BRIDGE_CALLS; i++) {
+                struct bridge_call *call = &run->bridge.calls[i];
+                struct bridge_held *held = call->held;
+
+                if (call->state != BRIDGE_HELD)
+                        continue;
+                close_input(run, held);
+                struct bridge_start start = { .tool = held->tool,
+                                              .call = &held->call,
+                                              .directory = str_of(held->directory) };
+                memcpy(start.fds, held->fds, sizeof start.fds);
+                call->held = NULL;
+                call_run(run, call, &start);
+                held_free(held);
+        }
+}
+
+static bool call_must_end(const struct run *run, const struct bridge_call *call) {
+        const struct ratchet_rule *rule;
+
+        if (call->state != BRIDGE_RUNNING && call->state != BRIDGE_ENDING)
+                return false;
+        return !ratchet_keeps_tool(run->session.policy, call->tool, &rule);
+}
+
+void run_bridge_narrow(struct run *run) {
+        for (size_t i = 0; i < BRIDGE_CALLS; i++) {
+                struct bridge_call *call = &run->bridge.calls[i];
+
+                if (!call_must_end(run, call) || call->state != BRIDGE_RUNNING)
+                        continue;
+                call->narrowed = true;
+                call_answer(call, SHIM_EXITED, CANNOT, "a ratchet has closed, and does not leave this tool");
+                call_abandon(&run->bridge, call);
+        }
+}
+
+bool run_bridge_is_narrow(const struct run *run) {
+        for (size_t i = 0; i < BRIDGE_CALLS; i++)
+                if (run->bridge.calls[i].narrowed)
+                        return false;
+        return true;
+}
+
 static void call_judge(struct run *run, struct bridge_call *call, const struct shim_call *asked, const int *fds) {
         const struct bridge_tool *tool = tool_find(run->session.policy, asked->tool);
         cleanup(tool_call_done) struct tool_call judged = { 0 };
@@ -219,10 +351,13 @@ static void call_judge(struct run *run, struct bridge_call *call, const struct s
                 judged.verdict = TOOL_REFUSED;
                 snprintf(judged.why, sizeof judged.why, "standard input, output and error are pipes or terminals");
         }
+        (void)tool_is_left(run, tool, &judged);
         call_record(run, tool, &judged, asked);
         if (judged.verdict == TOOL_RUN) {
                 struct bridge_start start = { .tool = tool, .call = &judged, .directory = asked->directory };
                 memcpy(start.fds, fds, sizeof start.fds);
+                if (run->session.policy->ratchet.n && call_hold(run, call, &start, &judged))
+                        return;
                 call_run(run, call, &start);
                 return;
         }

@@ -6,9 +6,9 @@
  * `bailey supervise` in a sandbox of its own, with the caller's standard descriptors. Nothing of what the tool reads or
  * writes passes through here.
  *
- * A call is WAITING (connected, nothing said), RUNNING, or ENDING (nobody waits for it any more: its sandbox is told to
- * end by the end of the link, and its process is waited for). At most BRIDGE_CALLS run at once; who comes later waits
- * in the socket's queue.
+ * A call is WAITING (connected, nothing said), HELD (it is a trigger of a ratchet, which closes first), RUNNING, or
+ * ENDING (nobody waits for it any more: its sandbox is told to end by the end of the link, and its process is waited
+ * for). At most BRIDGE_CALLS run at once; who comes later waits in the socket's queue.
  *
  * Parts: run_bridge.c (calls and their end), run_bridge_start.c (the tool's sandbox), run_bridge_place.c (what is there
  * before the command runs: programs, directories).
@@ -16,6 +16,7 @@
 #include "base/err.h"
 #include "bridge/shim_message.h"
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 struct plan;
@@ -25,7 +26,14 @@ struct sandbox;
 
 enum { BRIDGE_CALLS = 24 };
 
-enum bridge_call_state { BRIDGE_FREE, BRIDGE_WAITING, BRIDGE_RUNNING, BRIDGE_ENDING };
+enum bridge_call_state {
+        BRIDGE_FREE,
+        BRIDGE_WAITING,
+        BRIDGE_HELD, /* judged; a ratchet closes first */
+        BRIDGE_RUNNING,
+        BRIDGE_ENDING
+};
+struct bridge_held;
 
 struct bridge_call {
         enum bridge_call_state state;
@@ -34,6 +42,8 @@ struct bridge_call {
         int pidfd;
         pid_t pid;
         const char *tool; /* the policy's text */
+        struct bridge_held *held;
+        bool narrowed; /* a ratchet ends it */
 };
 
 struct run_bridge {
@@ -53,6 +63,11 @@ void run_bridge_listen(struct run_bridge *bridge, const struct plan *plan, struc
 /* In the supervisor's loop; `run` is a struct run. */
 void run_bridge_watch(void *run, struct poller *poller);
 int run_bridge_step(void *run, struct poller *poller, struct err *err);
+/* A ratchet has closed: calls of tools that it does not leave are ended. */
+void run_bridge_narrow(struct run *run);
+bool run_bridge_is_narrow(const struct run *run);
+/* Ratchets have closed: calls that waited for it run. */
+void run_bridge_released(struct run *run);
 /* Ends every call, and waits for the end. */
 void run_bridge_end(struct run *run);
 void run_bridge_done(struct run_bridge *bridge);

@@ -128,6 +128,8 @@ static bool read_batch(const struct run_files *f, struct str batch) {
                         file_refused(f, &ev);
                 else if (ev.kind == EVENT_SYSCALL && !ev.allowed)
                         call_refused(f, &ev);
+                else if (ev.kind == EVENT_RATCHET)
+                        f->on_ratchet(f->run, &ev);
                 else if (ev.kind == EVENT_PACKET && !ev.allowed)
                         address_refused(f, &ev);
         }

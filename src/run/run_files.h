@@ -23,6 +23,8 @@ struct run_files {
         struct learn *learn;  /* NULL: nothing is learned */
         struct live *control; /* counts and tells; NULL: none */
         struct run_files_share *share;
+        void (*on_ratchet)(void *run, const struct event *event); /* the broker asks for one to be closed */
+        void *run;
 };
 /* Reads what is there. False when nothing more will come: it ended, or it sent something malformed. */
 bool run_files_read(const struct run_files *f, int fd);

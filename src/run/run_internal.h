@@ -15,6 +15,7 @@
 #include "run/run_env.h"
 #include "run/run_files.h"
 #include "run/run_limits.h"
+#include "run/run_ratchet.h"
 #include "run/run_report.h"
 #include "run/run_tmpdir.h"
 #include "run/terminal_state.h"
@@ -52,6 +53,7 @@ struct run {
         bool terminal_saved;
         struct host_programs programs;
         struct run_bridge bridge;
+        struct run_ratchet ratchet;
         struct run_report report;
         struct sandbox_met met; /* limits of the whole sandbox that were reached */
         struct run_files_share files;

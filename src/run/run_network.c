@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "policy/ratchet.h"
 #include "run/learn.h"
 #include "run/run_gateway.h"
 
@@ -71,6 +72,8 @@ int run_network_use(void *run, const struct link_heard *heard, struct err *e) {
 
         policy_free(r->session.network);
         r->session.network = heard->policy;
+        if (ratchet_copy(r->session.network, r->session.policy) < 0) /* what has closed stays closed */
+                return err_memory(e);
         if (!r->session.gateway) { /* one that starts later takes it then */
                 (void)!send(told, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
                 return 0;

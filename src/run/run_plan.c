@@ -11,6 +11,7 @@
 #include "control/live.h"
 #include "control/own_records.h"
 #include "policy/own_commands.h"
+#include "policy/served.h"
 #include "run/run_certificates.h"
 #include "run/run_env.h"
 #include "run/run_git.h"
@@ -110,6 +111,8 @@ int run_plan_make(struct run *r, struct err *e) {
         r->end = s == -EPERM ? RUN_REFUSED : RUN_BAD_POLICY;
         if (s == 0)
                 s = own_commands_check(r->session.policy, environ, e);
+        if (s == 0 && degraded && r->session.policy->process.allow_degraded)
+                s = policy_check_served(r->session.policy, PLACE_DEGRADED, e);
         if (s == 0)
                 s = open_vault(r, e);
         if (s == 0)

@@ -286,7 +286,8 @@ int audit_line_format(struct buf *out, struct audit_head *head, const struct eve
         put(&p, ",\"kind\":");
         put_name(&p, event_kind_name((enum event_kind)ev->kind));
 
-        if (ev->kind == EVENT_FILE || ev->kind == EVENT_SYSCALL || ev->kind == EVENT_COMMAND)
+        if (ev->kind == EVENT_FILE || ev->kind == EVENT_SYSCALL || ev->kind == EVENT_COMMAND ||
+            ev->kind == EVENT_RATCHET)
                 put_access(&p, ev, rule);
         else if (ev->kind != EVENT_NOTE)
                 put_network(&p, ev, rule);

@@ -17,6 +17,7 @@
 #include "roles/host_addresses.h"
 #include "sandbox/sandbox.h"
 #include "verbs/inspect_advice.h"
+#include "verbs/inspect_ratchet.h"
 #include "verbs/inspect_ssh.h"
 
 #include <errno.h>
@@ -220,6 +221,7 @@ void inspect_verdict_done(struct inspect_verdict *v) {
         free(v->origin);
         free(v->because);
         free(v->change);
+        free(v->ratchets);
         *v = (struct inspect_verdict){ 0 };
 }
 
@@ -253,7 +255,12 @@ static const char *list_name(enum rule_list list) {
                                              [LIST_REFUSED] = "network.deny_cidrs",
                                              [LIST_OWN] = "addresses of this host",
                                              [LIST_LISTENER] = "Bailey's own listeners",
-                                             [LIST_GIT] = "git" };
+                                             [LIST_GIT] = "git",
+                                             [LIST_REACH] = "ratchet",
+                                             [LIST_RATCHET] = "ratchet",
+                                             [LIST_KEPT] = "ratchet",
+                                             [LIST_RATCHET_ASK] = "ratchet",
+                                             [LIST_KEPT_ASK] = "ratchet" };
         return (size_t)list < sizeof names / sizeof names[0] ? names[list] : NULL;
 }
 
@@ -331,6 +338,8 @@ int inspect_host(const struct inspector *i, const struct inspect_question *q, st
                 authority_text(&a, text);
                 answer.port = a.port;
                 if (r == 0 && (!(answer.target = str_dup(str_of(text))) || describe(i, &v, &a, &answer) < 0))
+                        r = err_memory(e);
+                if (r == 0 && inspect_ratchets(i->policy, &a, &answer) < 0)
                         r = err_memory(e);
         }
         if (r < 0)
@@ -500,6 +509,8 @@ int inspect_path(const struct inspector *i, const char *path, struct inspect_ver
                         return err_memory(e);
         }
         answer.change = inspect_advice_path(access, answer.target, i->policy->mode == MODE_READ_ONLY);
+        if (inspect_ratchets(i->policy, NULL, &answer) < 0)
+                return err_memory(e);
         *ret = answer;
         answer = (struct inspect_verdict){ 0 };
         return 0;

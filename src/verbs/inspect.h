@@ -40,8 +40,9 @@ struct inspect_verdict {
         char *target;         /* canonical: "host:port", or the path with links resolved */
         char *detail;         /* what is wrong with the name, or which class the address has */
         char *rule, *origin;
-        char *because; /* the reason that the rule gives */
-        char *change;  /* what a person can do about it */
+        char *because;  /* the reason that the rule gives */
+        char *change;   /* what a person can do about it */
+        char *ratchets; /* what ratchets have to do with it, a line each */
         uint16_t port;
         bool needs_request; /* allowed, but methods and paths count */
 };

@@ -184,6 +184,16 @@ static int other_line(struct buf *out, const struct node *ev) {
         return r;
 }
 
+static int ratchet_line(struct buf *out, const struct node *ev) {
+        int r = buf_add(out, "ratchet closed by ");
+
+        r = r < 0 ? r : put(out, control_text(ev, "trigger"));
+        r = r < 0 ? r : buf_add_char(out, ' ');
+        r = r < 0 ? r : put(out, control_text(ev, "what"));
+        r = r < 0 ? r : buf_add(out, ": ");
+        return r < 0 ? r : put(out, control_text(ev, "say"));
+}
+
 int sandboxes_event_line(struct buf *out, const char *sandbox, const struct node *ev) {
         const char *kind = control_text(ev, "event");
         const struct node *question = node_get(ev, STR("question"));
@@ -191,6 +201,10 @@ int sandboxes_event_line(struct buf *out, const char *sandbox, const struct node
         if (kind && strcmp(kind, "ask") == 0 && question)
                 return sandboxes_pending_line(out, sandbox, question);
         int r = buf_printf(out, "%s ", sandbox);
+        if (r == 0 && kind && strcmp(kind, "ratchet") == 0) {
+                r = ratchet_line(out, ev);
+                return r < 0 ? r : buf_add_char(out, '\n');
+        }
         if (r == 0 && attempt)
                 r = network_line(out, ev);
         if (r == 0 && !attempt)

@@ -364,3 +364,21 @@ with bailey.Manager(bailey.Config("development")) as m:
     degraded = run(machine([PYTHON, "-c", script], refuse=refuse), cwd=work, env=env, timeout=120).check().text
     assert degraded.startswith("True lost:") and degraded.count("lost:") >= 4
     assert run([PYTHON, "-c", script], cwd=work, env=env, timeout=120).check().text == "True \n"
+
+
+@pytest.mark.parametrize("policy, named", [
+    ({"bridge": {"gh": {"repos": ["github.com/acme/app"]}}}, "bridge"), ({"ssh": {"git": True}}, "ssh.git"),
+    ({"ssh": {"hosts": ["build.example.com"], "keys": ["SHA256:" + "a" * 43]}}, "ssh.hosts"), ({"signing": {"gpg": ["AABBCCDD"]}}, "signing"),
+    ({"ratchet": [{"when": {"read": ["x"]}, "then": {"allow": "none"}}]}, "ratchet"), ({"process": {"nesting": True}}, "nesting"),
+])
+@pytest.mark.parametrize("place", ["degraded", "container"])
+def test_what_cannot_be_given_is_refused_by_name(sh, bailey, home, work, policy, named, place):
+    """A policy that is kept in part, and silently, misleads whoever wrote it."""
+    file = home / "policy.yaml"
+    file.write_text(json.dumps(policy))
+    if place == "degraded":
+        done = sh("touch ran", "--allow-degraded", "--policy", str(file))
+    else:
+        done = bailey("run", "--container", "podman", "--policy", str(file), "image", "--", "true", cwd=work)
+    assert done.status != 0 and not (work / "ran").exists(), done
+    assert named in done.errors and "policy.yaml:1:" in done.errors, done

@@ -57,6 +57,8 @@ const char *swap_error_text(int error) {
                 return "The credential has no value now: its source does not give one.";
         case -EACCES:
                 return "the vault does not release the credential for this host";
+        case -EKEYREVOKED:
+                return "a ratchet has closed and taken the credentials away, for the rest of this run";
         case -EILSEQ:
                 return "the credential has bytes that cannot stand in this place of a request";
         case -EMSGSIZE:
@@ -246,6 +248,8 @@ static bool is_here(const struct swap *swap, const struct inject_plan *plan, con
 
 int swap_ready(struct swap *swap, const struct inject_plan *plan) {
         const struct credentials *table = swap->worker->gateway->credentials;
+        if (plan->n_swaps > 0 && snapshot_takes_credentials(worker_snapshot(swap->worker)))
+                return -EKEYREVOKED;
         for (uint32_t i = 0; i < credentials_count(table); i++) {
                 const struct credential_mapping *mapping = credentials_get(table, i);
 

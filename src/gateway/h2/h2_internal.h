@@ -87,7 +87,7 @@ struct h2_stream {
         bool head_sent;    /* the final response's head was handed to the client's side */
         bool begun;        /* part of it may have reached the origin */
         bool origin_reset; /* the origin sent RST_STREAM itself */
-        bool asked;
+        verdict_yes asked;
         char *method, *path;             /* for the record; path without its query */
         const struct override *override; /* a header that asks for another request; NULL: none */
         bool cut;                        /* its rest was refused: on record as refused, though it had begun */
@@ -136,7 +136,7 @@ struct h2_session {
         struct h2_allowance resets, noise;
         const char *why; /* of spoilt */
         uint8_t spoilt;  /* enum reason */
-        bool approved;
+        verdict_yes approved;
         bool secrets;  /* the origin has credentials: what was sent to it is wiped */
         bool used;     /* a request was taken: it is on record */
         bool in_head;  /* a header block of the client's has begun and is not whole */

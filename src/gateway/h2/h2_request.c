@@ -159,9 +159,9 @@ bool h2_request_judge(struct h2_stream *t, struct str method) {
         struct h2_session *s = t->session;
         struct worker *w = s->client.worker;
         struct verdict v = gate_judge(w, &s->target, true);
-        if (v.decision == DECISION_ASK && s->approved) {
+        if (verdict_is_agreed(&v, s->approved)) {
                 v.decision = DECISION_ALLOW;
-                t->asked = true;
+                t->asked = s->approved;
         }
         if (v.decision == DECISION_ALLOW && v.needs_request) {
                 v = judge_visible(t, method, v);

@@ -133,7 +133,8 @@ static void go_on(struct h2_stream *t) {
                 h2_refuse_bytes(t, 431, REASON_CREDENTIAL, swap_error_text(-EMSGSIZE));
                 return;
         default:
-                refuse(t, e == -EILSEQ || e == -EACCES ? REASON_CREDENTIAL : REASON_VAULT, swap_error_text(e));
+                refuse(t, e == -EILSEQ || e == -EACCES || e == -EKEYREVOKED ? REASON_CREDENTIAL : REASON_VAULT,
+                       swap_error_text(e));
         }
 }
 

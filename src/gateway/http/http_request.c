@@ -232,9 +232,9 @@ static struct verdict judge_head(struct http_session *s, const struct http1_requ
 static void judge_request(struct http_session *s, const struct http1_request *r) {
         struct worker *w = s->client.worker;
         struct verdict v = gate_judge(w, &s->call.target, true);
-        if (v.decision == DECISION_ASK && s->call.approved) {
+        if (verdict_is_agreed(&v, s->call.approved)) {
                 v.decision = DECISION_ALLOW;
-                s->call.asked = true;
+                s->call.asked = s->call.approved;
         }
         bool slow = v.decision == DECISION_DENY && !s->secure && gate_is_paced(w, &v) &&
                     pace_is_slow(&w->pace, &s->call.target.host, loop_now(w->loop));

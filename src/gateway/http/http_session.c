@@ -245,7 +245,7 @@ static void begin_tunnel(struct http_session *s) {
 static struct verdict judge_secured(struct http_session *s) {
         struct gate_call *c = &s->call;
         struct verdict v = gate_judge(s->client.worker, &c->target, true);
-        if (v.decision == DECISION_ASK && c->asked) {
+        if (verdict_is_agreed(&v, c->asked)) {
                 v.decision = DECISION_ALLOW;
                 v.rule = c->verdict.rule;
         }

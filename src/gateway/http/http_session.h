@@ -20,11 +20,11 @@ struct http_inside {
         const struct authority *target;
         struct synthetic_hold hold;
         struct stream
-            *upstream;    /* to the origin, TLS, verified; taken. NULL: `spoilt` says why, or one is to be opened */
-        struct addr addr; /* where that leads; ADDR_NONE: not known */
-        bool approved;    /* a person said yes to the target */
-        uint8_t spoilt;   /* enum reason, or REASON_NONE: what every request is answered with */
-        const char *why;  /* of spoilt, for people: text that stays */
+            *upstream;        /* to the origin, TLS, verified; taken. NULL: `spoilt` says why, or one is to be opened */
+        struct addr addr;     /* where that leads; ADDR_NONE: not known */
+        verdict_yes approved; /* a person said yes to the target */
+        uint8_t spoilt;       /* enum reason, or REASON_NONE: what every request is answered with */
+        const char *why;      /* of spoilt, for people: text that stays */
 };
 int http_session_start_inside(const struct client *client, const struct http_inside *inside);
 

@@ -310,7 +310,7 @@ bool http_swap_prepare(struct http_session *s) {
         if (e == -EMSGSIZE || e == -E2BIG)
                 http_refuse_bytes(s, 431, REASON_CREDENTIAL, swap_error_text(-EMSGSIZE));
         else
-                refuse(s, e == -EILSEQ || e == -EACCES ? REASON_CREDENTIAL : REASON_VAULT,
+                refuse(s, e == -EILSEQ || e == -EACCES || e == -EKEYREVOKED ? REASON_CREDENTIAL : REASON_VAULT,
                        k->problem ? k->problem : swap_error_text(e));
         return false;
 }

@@ -39,6 +39,7 @@
 #include <stddef.h>
 
 struct closed;
+struct marks;
 struct repos;
 struct shared;
 
@@ -53,6 +54,7 @@ struct broker {
         struct closed *closed; /* what must not be changed, or NULL; with it: */
         struct repos *repos;   /* repositories that come */
         struct shared *shared; /* files with several names */
+        struct marks *marks;   /* files that close ratchets (broker_marks.h); NULL: none */
         bool judges_modes;     /* every mode that is set by a descriptor, not only those that give somebody a right */
         bool native; /* Landlock keeps the caller's own calls from changing files: devices are its own to open */
 };
@@ -96,6 +98,8 @@ _Noreturn void broker_main(const struct plan *p, int notify_fd, int events_fd, i
 /* The glob that refuses this use of the path, or NULL. Paths without a name in the tree (pipes, sockets) are nobody's.
  */
 const char *broker_denies(const struct path_rules *rules, const char *path, bool write);
+/* Whether moving this directory takes something below it out of the reach of the glob. */
+bool broker_move_escapes(const char *glob, const char *from, const char *to);
 /* For a rename: as broker_denies for writing on the old path, and also when moving this directory would take what lies
  * below it out of a glob's reach. The new path is judged by broker_denies itself. */
 const char *broker_denies_move(const struct path_rules *rules, const char *from, const char *to);

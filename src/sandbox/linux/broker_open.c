@@ -8,6 +8,7 @@
  */
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "sandbox/linux/broker_marks.h"
 #include "sandbox/linux/broker_ops.h"
 
 #include <errno.h>
@@ -155,6 +156,8 @@ static int open_found(struct held *h, struct place *p, int flags, mode_t mode) {
                 r = judge_repository(h, p);
         if (r == 0 && h->writes)
                 r = judge_shared(h, p, flags & O_TRUNC ? SHARING_ENDS_EMPTY : SHARING_ENDS);
+        if (r == 0)
+                r = judge_marked(h, p->path, flags);
         return r < 0 ? r : open_existing(h, p, flags, mode);
 }
 
@@ -191,6 +194,9 @@ static int open_to_read(struct held *h, int dirfd, int flags) {
 
         if (broker_denies(h->broker->rules, path, false))
                 return OPEN_OTHERWISE; /* and there refused, with a report */
+        r = judge_marked(h, path, flags);
+        if (r < 0)
+                return r;
         cleanup(close_fd) int fd = walk_open_spelled(dir, name, flags | O_CLOEXEC);
         if (fd < 0)
                 return OPEN_OTHERWISE;

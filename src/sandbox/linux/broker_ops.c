@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "sandbox/linux/broker_marks.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -90,7 +91,8 @@ static int judge_rename(struct held *h, const struct place *from, const struct p
         }
         if (directory && is_swept(h, to->path))
                 return -EACCES;
-        return judge_move(h, from, to, directory);
+        r = judge_marked_move(h, from->path, to->path, directory);
+        return r < 0 ? r : judge_move(h, from, to, directory);
 }
 
 static int do_rename(struct held *h, int from_dirfd, __u64 from_address, int to_dirfd, __u64 to_address,
@@ -183,6 +185,8 @@ static int do_link(struct held *h, int from_dirfd, __u64 from_address, int to_di
                 r = judge_object(h, from.object);
         if (r == 0)
                 r = judge_repository(h, &from);
+        if (r == 0)
+                r = judge_marked_move(h, from.path, to.path, false);
         if (r < 0)
                 return r;
 

@@ -16,7 +16,7 @@ const char *broker_denies(const struct path_rules *rules, const char *path, bool
  * slip out of the glob's reach, so it stays. Where it ends in ** behind a fixed place (anything below /w), the
  * directory may move as long as it stays below that place. A leading ** alone reaches everywhere: no move escapes it.
  */
-static bool move_escapes(const char *glob, const char *from, const char *to) {
+bool broker_move_escapes(const char *glob, const char *from, const char *to) {
         char front[4096];
         size_t n = strlen(glob);
         if (n >= sizeof front)
@@ -40,7 +40,7 @@ const char *broker_denies_move(const struct path_rules *rules, const char *from,
                 return glob;
         for (size_t i = 0; i < path_rules_count(rules); i++) {
                 const struct path_rule *rule = path_rules_at(rules, i);
-                if (rule->is_glob && move_escapes(rule->pattern, from, to))
+                if (rule->is_glob && broker_move_escapes(rule->pattern, from, to))
                         return rule->pattern;
         }
         return NULL;

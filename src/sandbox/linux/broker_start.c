@@ -4,6 +4,7 @@
 #include "base/fd.h"
 #include "plan/plan.h"
 #include "sandbox/linux/broker.h"
+#include "sandbox/linux/broker_marks.h"
 #include "sandbox/linux/closed.h"
 #include "sandbox/linux/repos.h"
 #include "sandbox/linux/shared.h"
@@ -94,7 +95,7 @@ _Noreturn static void serve(const struct plan *p, int notify, const struct secco
                 .judges_modes = broker_filter_of(p).modes,
                 .native = (p->flags & PLAN_NATIVE) && !(p->flags & PLAN_BROKER),
         };
-        if (!b.rules || ((p->flags & PLAN_WRITES) && prepare_judging(p, &b) < 0))
+        if (!b.rules || marks_new(p, &b.marks) < 0 || ((p->flags & PLAN_WRITES) && prepare_judging(p, &b) < 0))
                 _exit(1);
         _exit(broker_serve(&b, first) < 0);
 }

@@ -446,6 +446,8 @@ int survey_host(const struct policy *policy, const struct path_rules *rules, con
         if (r == 0)
                 r = survey_mounts(policy, rules, ret, e);
         if (r == 0)
+                r = survey_marks(policy, ret, e);
+        if (r == 0)
                 r = survey_sockets(hidden, &s.dirs, ret, e);
         if (r == 0 && policy->filesystem.reads_denied)
                 r = survey_root_links(ret, e);
@@ -480,6 +482,9 @@ void survey_done(struct plan_host *h) {
                 free((char *)h->copies.p[i].source);
         }
         vec_done(&h->copies);
+        for (size_t i = 0; i < h->marks.n; i++)
+                free((char *)h->marks.p[i].pattern);
+        vec_done(&h->marks);
         vec_done(&h->paths);
         vec_done(&h->sockets);
         vec_done(&h->devices);

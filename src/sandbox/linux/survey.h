@@ -55,6 +55,8 @@ int survey_mounts(const struct policy *policy, const struct path_rules *rules, s
 /* Other names of denied files in writable places (survey_twins.c). */
 int survey_twins(const struct policy *policy, const struct path_rules *rules, struct survey_dirs *dirs,
                  struct plan_host *host, struct err *err);
+/* Files that close ratchets: their patterns, and the same with links on the fixed part of the way resolved. */
+int survey_marks(const struct policy *policy, struct plan_host *host, struct err *e);
 /* Unix sockets with a path, but for those that lie in the directory that is hidden whole (survey_sockets.c). */
 int survey_sockets(const char *hidden, struct survey_dirs *dirs, struct plan_host *host, struct err *err);
 /* The links on the way to a path, one after the other, wherever they lie. */
