@@ -133,9 +133,9 @@ TARGETS = [
     Target("launch, over bwrap's agent profile", over("launch", "bailey run", AGENT, "ms"), at_most=0.66),
     Target("launch in 300,000 files, over bwrap", over("launch", "bailey run, 300,000 files", AGENT, "ms"), at_most=0.66),
     *(Target(f"{JOBS[job][0]}, over bwrap", over(job, BAILEY, BWRAP, "ms"), at_most=1.1) for job in ("checkout", "unpack", "kernel", "npm")),
-    *(Target(f"{JOBS[job][0]}, over no sandbox", over(job, BAILEY, ALONE, "cpu_ms"), at_most=1.1) for job in ("grep", "ripgrep", "find", "status", "python")),
+    *(Target(f"{JOBS[job][0]}, over no sandbox", over(job, BAILEY, ALONE, "cpu_ms"), at_most=1.1) for job in ("grep", "ripgrep", "find", "status", "python", "npm", "write", "make", "processes")),
     *(Target(f"{JOBS[job][0]}, with {words}, over no sandbox", over(job, command, ALONE, "cpu_ms"), at_most=1.5)
-      for command, words in ((GLOB, "a deny glob"), (TRACE, "a trace")) for job in ("grep", "ripgrep", "find", "status", "write")),
+      for command, words in ((GLOB, "a deny glob"), (TRACE, "a trace")) for job in ("grep", "ripgrep", "find", "status", "npm", "write", "make", "processes")),
     Target("processor time of a request, over HAProxy", through("http", "haproxy"), at_most=0.8),
     Target("median time of a request on one connection, over HAProxy", through("http1", "haproxy", "p50_us"), at_most=1.0),
     Target("processor time of a CONNECT tunnel, over the bare relay", through("connect", "relay"), at_most=1.3),

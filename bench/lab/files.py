@@ -12,7 +12,7 @@ import tarfile
 
 from .launch import AGENT, environment, interleaved, try_out
 
-FILES, DIRECTORIES, PACKAGES, PACKAGE_FILES = 10000, 100, 100, 30
+FILES, DIRECTORIES, PACKAGES, PACKAGE_FILES, SOURCES = 10000, 100, 100, 30, 60
 ALONE, BWRAP, BAILEY, GLOB, TRACE = "no sandbox", "bwrap, the directory writable", "bailey run", "bailey run, a deny glob", "bailey run, a trace"
 # Not sandboxes: calls that would be judged are answered at once, by somebody who judges nothing (bench/tools/floor.c).
 FLOOR, FLOOR_OPENS = "changes handed over, unjudged", "every open() handed over, unjudged"
@@ -37,6 +37,8 @@ JOBS = {
     "ripgrep": ("10,000 files read by ripgrep, five times", five_times("rg -j1 nowhere tree")),
     "find": ("10,000 files found by size, five times", five_times("find tree -size +900k")),
     "status": ("`git status` in 10,000 files, five times", five_times("git status >/dev/null")),
+    "make": ("`make` of 60 C files", "cd made && make -s clean && make -s -j2"),
+    "processes": ("200 processes, one after the other", "i=0; while [ $i -lt 200 ]; do /bin/true; i=$((i + 1)); done"),
     "python": ("`python3 -c pass`, five times", five_times("/usr/bin/python3 -c pass")),
     "connect": ("5,000 connections to a Unix socket inside", f"/usr/bin/python3 -c \"{CONNECT}\""),
 }
@@ -65,6 +67,17 @@ def prepare_npm(place):
     (place / "package-lock.json").write_text(json.dumps({"name": "lab", "version": "1.0.0", "lockfileVersion": 3, "requires": True, "packages": packages}))
 
 
+def prepare_make(place):
+    """Each has the system's headers, as sources do: most of what a compiler opens is outside of the workspace."""
+    place.mkdir()
+    for n in range(SOURCES):
+        (place / f"f{n}.c").write_text("#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n#include \"all.h\"\n"
+                                       + "".join(f"int f{n}_{k}(int x) {{ return x * {k + 1} + printf(\"%d\", x); }}\n" for k in range(40)))
+    (place / "all.h").write_text("".join(f"int f{n}_0(int);\n" for n in range(SOURCES)))
+    (place / "Makefile").write_text("objects := $(patsubst %.c,%.o,$(wildcard *.c))\nall: library.a\nlibrary.a: $(objects)\n\tar rcs $@ $(objects)\n"
+                                    "%.o: %.c all.h\n\tgcc -O1 -c -o $@ $<\nclean:\n\trm -f *.o library.a\n")
+
+
 def prepare(place):
     """A repository with the files, archives of them, and a project of node's."""
     subprocess.run(["mount", "-t", "tmpfs", "lab", place], check=True)
@@ -74,9 +87,10 @@ def prepare(place):
         # Half of it says nothing twice: a release shrinks to about half as well.
         (directory / f"f{number}.txt").write_text(f"{number}\n" * 200 + os.urandom(1200).hex())
     script = """git init -q . && git add tree && git -c user.name=lab -c user.email=lab@example.org commit -qm all && tar cf tree.tar tree && xz -0 -k tree.tar
-        printf '%s\\n' '*.tar*' /npm /npm-cache /small > .git/info/exclude"""
+        printf '%s\\n' '*.tar*' /npm /npm-cache /small /made > .git/info/exclude"""
     subprocess.run(["sh", "-c", script], cwd=place, check=True)
     prepare_npm(place / "npm")
+    prepare_make(place / "made")
     (place / "whole").touch()
 
 

@@ -12,7 +12,8 @@ JUDGED = ("The counter-experiment is `bench/run BUILD --experiment protection`: 
           "call takes 1 to 4 us without a sandbox, and the round trip alone is more than the target leaves. On a disk, with larger files or with decompression the same microseconds are a smaller share.")
 NOTES = {
     **{f"{JOBS[job][0]}, over bwrap": JUDGED for job in ("checkout", "unpack", "npm", "kernel")},
-    **{f"{JOBS[job][0]}, with {words}, over no sandbox": JUDGED for words in ("a deny glob", "a trace") for job in ("grep", "ripgrep", "write")},
+    **{f"{JOBS[job][0]}, with {words}, over no sandbox": JUDGED for words in ("a deny glob", "a trace") for job in ("grep", "ripgrep", "npm", "write")},
+    **{f"{JOBS[job][0]}, over no sandbox": JUDGED for job in ("npm", "write")},
     "launch, over bwrap's agent profile": LAUNCH,
     "launch in 300,000 files, over bwrap": "As above: the size of the workspace adds nothing.",
     "processor time of a request, over HAProxy": "Two thirds of it is the kernel's, for two calls to send and two to receive; a tenth is the record.",

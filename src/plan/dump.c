@@ -256,7 +256,7 @@ static void text_changes(struct dump *d, const struct plan *p) {
 static void text_sockets(struct dump *d, const struct plan *p) {
         if (p->namespaces)
                 put(d, p->flags & PLAN_SOCKETS
-                           ? "unix sockets: the sandbox's own, each connect() is judged; no datagram sockets\n"
+                           ? "unix sockets: the sandbox's own, each connect() and each datagram's receiver is judged\n"
                            : "unix sockets: the sandbox's own, by Landlock\n");
         for (size_t i = 0; i < p->sockets.n; i++) {
                 put(d, "  and of the host: ");

@@ -188,7 +188,8 @@ static void take_turn(void) {
 static void answer_socket(struct held *h, const struct broker_op *op, int result) {
         if (h->stranger)
                 report(h, EVENT_FILE, op->name, result);
-        broker_answer(&h->tracee, result);
+        if (result != OP_ANSWERED)
+                broker_answer(&h->tracee, result);
 }
 
 /* With the turn in hand, which goes to another worker only if somebody has to wait. */

@@ -123,6 +123,8 @@ static int bind_named(struct held *h, int fd, const struct sockaddr_un *to, size
                 r = bind_in(h, fd, &p);
         if (r == 0)
                 judge_made(h, &p, -1);
+        if (r == 0 && datagram_is(fd)) /* it receives from now on; others have to listen first */
+                broker_own_socket(fd);
         return r;
 }
 

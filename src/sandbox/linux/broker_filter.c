@@ -4,9 +4,10 @@
  * (jumps are relative, so a whole filter can stand behind others).
  *
  * With sockets watched, connect() and listen() are handed over. A datagram socket of the Unix family would reach a name
- * with every sendmsg(), whose address a filter cannot see: there are none but pairs (broker_sockets.c). Stream and
- * packet sockets ignore or refuse such a name. Where nobody can be asked (the kernel knows no pidfd_getfd, or a filter
- * above has taken the one listener that a process can have), there are no Unix sockets at all but pairs.
+ * with every sendmsg(), whose address a filter cannot see: the broker makes them, unable to send, and sends what
+ * sendto() gives a receiver (broker_datagrams.c). Stream and packet sockets ignore or refuse such a name. Where nobody
+ * can be asked (the kernel knows no pidfd_getfd, or a filter above has taken the one listener that a process can have),
+ * there are no Unix sockets at all but pairs.
  *
  * With files watched there is no Landlock inside: a program that confines itself with it would not be confined in what
  * the broker performs for it, and must not believe that it is.
@@ -60,6 +61,7 @@ enum label {
         TO_ABSENT,
         TO_PAIR,
         TO_SOCKET,
+        TO_RECEIVER,
         TO_FLAGS_1,
         TO_FLAGS_2,
         TO_MODE,
@@ -110,10 +112,14 @@ static void resolve(struct front *f) {
         }
 }
 
-/* All but pairs, most of which are none of the broker's business. */
+/* Those of which only a part is the broker's business. */
+static bool is_looked_at(int nr) {
+        return nr == SYS_socket || nr == SYS_socketpair || nr == SYS_sendto;
+}
+
 static void hand_over_sockets(struct front *f) {
         for (size_t i = 0; i < broker_socket_ops_n; i++)
-                if (broker_socket_ops[i].nr != SYS_socketpair)
+                if (!is_looked_at(broker_socket_ops[i].nr))
                         when_equal(f, (uint32_t)broker_socket_ops[i].nr, TO_NOTIFY, ONWARDS);
 }
 
@@ -167,10 +173,21 @@ static void look_at_socket(struct front *f, enum label label, enum label of_unix
         when_equal(f, SOCK_RAW, datagram, TO_MAIN); /* the family makes it a datagram socket */
 }
 
-/* Pairs of datagram sockets are made by the broker, as something that cannot leave its pair. */
+/* The pointer to an address; most who send have none. */
+static void look_at_receiver(struct front *f) {
+        f->at[TO_RECEIVER] = f->n;
+        load(f, offsetof(struct seccomp_data, args[4]));
+        when_equal(f, 0, ONWARDS, TO_NOTIFY);
+        load(f, offsetof(struct seccomp_data, args[4]) + sizeof(uint32_t));
+        when_equal(f, 0, TO_MAIN, TO_NOTIFY);
+}
+
+/* Datagram sockets are made by the broker: alone they can only receive, and pairs cannot leave their pair. */
 static void judge_datagrams(struct front *f, bool asked) {
-        look_at_socket(f, TO_SOCKET, asked ? ONWARDS : TO_REFUSE, TO_REFUSE);
+        look_at_socket(f, TO_SOCKET, asked ? ONWARDS : TO_REFUSE, asked ? TO_NOTIFY : TO_REFUSE);
         look_at_socket(f, TO_PAIR, ONWARDS, asked ? TO_NOTIFY : TO_REFUSE);
+        if (asked)
+                look_at_receiver(f);
 }
 
 static void make_front(struct front *f, const struct broker_filter *b, bool asked) {
@@ -182,9 +199,13 @@ static void make_front(struct front *f, const struct broker_filter *b, bool aske
         if (b->sockets) {
                 if (asked)
                         hand_over_sockets(f);
+                if (asked && !b->files && !b->writes) /* else it is among the files */
+                        when_equal(f, SYS_bind, TO_NOTIFY, ONWARDS);
                 when_equal(f, SYS_pidfd_getfd, TO_REFUSE, ONWARDS); /* the main filter leaves it to the broker */
                 when_equal(f, SYS_socket, TO_SOCKET, ONWARDS);
                 when_equal(f, SYS_socketpair, TO_PAIR, ONWARDS);
+                if (asked)
+                        when_equal(f, SYS_sendto, TO_RECEIVER, ONWARDS);
         }
         always(f, TO_MAIN);
         if (b->sockets)

@@ -126,3 +126,16 @@ int copy_lock_remove(struct held *h, const struct plan_copy_of *copy);
 bool copy_is_locked(const struct held *h, const struct place *p);
 /* broker_bind.c */
 int op_bind(struct held *h);
+
+/* broker_sockets.c: the file that this socket is bound to, if any, is the sandbox's own from now on. */
+void broker_own_socket(int fd);
+struct sockaddr_un;
+/* Finds the socket that the address names and judges it. *ret leads to it as long as `p` holds it. */
+int broker_judge_named(struct held *h, const struct sockaddr_un *to, size_t n, struct place *p,
+                       struct sockaddr_un *ret);
+/* broker_datagrams.c */
+int op_socket(struct held *h);
+int op_sendto(struct held *h);
+bool datagram_is(int fd);
+/* A datagram socket of the caller's, and where it is to send from now on. */
+int datagram_connect(struct held *h, int inside, const struct sockaddr_un *to, size_t n);

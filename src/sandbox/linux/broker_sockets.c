@@ -10,8 +10,8 @@
  * a file that was ours once can never become somebody else's; it is held open so that its number is not used again.
  * A listener that was missed can not be connected to: the error is on the safe side.
  *
- * Datagram sockets need no connect(): the filter lets nobody have one (broker_filter.c). Pairs of them, which programs
- * use among their own processes, are pairs of packet sockets.
+ * Datagram sockets need no connect(): broker_datagrams.c makes them, so that they can receive and nothing else. Pairs
+ * of them, which programs use among their own processes, are pairs of packet sockets.
  *
  * Connections by TCP pay for this (30 us against 7 on loopback), because a filter sees the number of a descriptor and
  * not its family, a number can be moved to any socket (dup2, SCM_RIGHTS), and a length that looks like TCP's fits a
@@ -89,20 +89,25 @@ static bool is_unix(int fd) {
         return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &n) == 0 && domain == AF_UNIX;
 }
 
+void broker_own_socket(int fd) {
+        int file = tracee_socket_file(fd);
+
+        if (file == -EMFILE || file == -ENFILE) {
+                pthread_mutex_lock(&owned_lock);
+                forget_some();
+                pthread_mutex_unlock(&owned_lock);
+                file = tracee_socket_file(fd);
+        }
+        if (file >= 0)
+                remember(file);
+}
+
 /* Nothing is decided here, so the call itself is the caller's own. */
 static int op_listen(struct held *h) {
         cleanup(close_fd) int fd = tracee_take(&h->tracee, (int)h->args[0], &(struct tracee_bytes){ 0 });
-        if (fd >= 0 && is_unix(fd)) {
-                int file = tracee_socket_file(fd);
-                if (file == -EMFILE || file == -ENFILE) {
-                        pthread_mutex_lock(&owned_lock);
-                        forget_some();
-                        pthread_mutex_unlock(&owned_lock);
-                        file = tracee_socket_file(fd);
-                }
-                if (file >= 0)
-                        remember(file);
-        }
+
+        if (fd >= 0 && is_unix(fd))
+                broker_own_socket(fd);
         return OP_CONTINUE;
 }
 
@@ -122,8 +127,7 @@ static bool somebody_is_there(const struct sockaddr_un *held) {
         return fd < 0 || connect(fd, (const struct sockaddr *)held, sizeof *held) == 0 || errno != ECONNREFUSED;
 }
 
-/* Finds the socket and judges it. *ret leads to it as long as `p` holds it. */
-static int judge_named(struct held *h, const struct sockaddr_un *to, size_t n, struct place *p,
+int broker_judge_named(struct held *h, const struct sockaddr_un *to, size_t n, struct place *p,
                        struct sockaddr_un *ret) {
         char name[sizeof to->sun_path + 1] = { 0 };
         struct stat st;
@@ -164,7 +168,7 @@ static int connect_by_name(struct held *h, int fd, const struct sockaddr_un *to,
         int r = tracee_open(&h->tracee);
 
         if (r == 0)
-                r = judge_named(h, to, n, &p, &held);
+                r = broker_judge_named(h, to, n, &p, &held);
         if (r < 0)
                 return r;
         return connect(fd, (struct sockaddr *)&held, sizeof held) < 0 ? -errno : 0;
@@ -175,7 +179,8 @@ struct asked {
         _Alignas(struct sockaddr_storage) char address[sizeof(struct sockaddr_storage)];
         size_t n;
         int fd;
-        bool named; /* a Unix socket, by a name in the tree */
+        bool named;    /* a Unix socket, by a name in the tree */
+        bool datagram; /* a Unix datagram socket, by any name */
 };
 
 static void asked_done(struct asked *asked) {
@@ -193,6 +198,8 @@ static int read_asked(struct held *h, struct asked *ret) {
                 return ret->fd < 0 ? ret->fd : -EINVAL;
         ret->named = ret->n > offsetof(struct sockaddr_un, sun_path) && to->sun_family == AF_UNIX && to->sun_path[0] &&
                      is_unix(ret->fd);
+        ret->datagram =
+            ret->n > offsetof(struct sockaddr_un, sun_path) && to->sun_family == AF_UNIX && datagram_is(ret->fd);
         return ret->named && ret->n > sizeof *to ? -EINVAL : 0;
 }
 
@@ -202,6 +209,8 @@ static int op_connect(struct held *h) {
 
         if (r < 0)
                 return r;
+        if (asked.datagram)
+                return datagram_connect(h, asked.fd, (const struct sockaddr_un *)asked.address, asked.n);
         if (asked.named)
                 return connect_by_name(h, asked.fd, (const struct sockaddr_un *)asked.address, asked.n);
         return connect(asked.fd, (const struct sockaddr *)asked.address, (socklen_t)asked.n) < 0 ? -errno : 0;
@@ -228,9 +237,9 @@ static int connect_at_once(struct held *h) {
         struct sockaddr_un held;
         int r = tracee_open_known(&h->tracee);
 
-        if (r < 0 || read_asked(h, &asked) < 0 || !asked.named)
+        if (r < 0 || read_asked(h, &asked) < 0 || !asked.named || asked.datagram)
                 return OP_WAITS;
-        r = judge_named(h, (const struct sockaddr_un *)asked.address, asked.n, &p, &held);
+        r = broker_judge_named(h, (const struct sockaddr_un *)asked.address, asked.n, &p, &held);
         if (r < 0)
                 return r == -ESRCH ? OP_WAITS : r;
         return connect_without_waiting(asked.fd, &held);
@@ -273,5 +282,7 @@ const struct broker_op broker_socket_ops[] = {
         { SYS_connect, "connect", op_connect, .at_once = connect_at_once },
         { SYS_listen, "listen", op_listen },
         { SYS_socketpair, "socketpair", op_socketpair },
+        { SYS_socket, "socket", op_socket },
+        { SYS_sendto, "sendto", op_sendto },
 };
 const size_t broker_socket_ops_n = sizeof broker_socket_ops / sizeof broker_socket_ops[0];

@@ -373,6 +373,20 @@ int tracee_socket_file(int socket_fd) {
         return fd < 0 ? -saved : fd;
 }
 
+bool tracee_closes_on_exec(const struct tracee *t, int number) {
+        char path[64], text[128];
+        const char *flags;
+
+        snprintf(path, sizeof path, "/proc/%d/fdinfo/%d", t->tid, number);
+        raise_capability(LOOK);
+        cleanup(close_fd) int fd = open(path, O_RDONLY | O_CLOEXEC);
+        ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+        raise_capability(0);
+        text[n < 0 ? 0 : n] = '\0';
+        flags = strstr(text, "flags:");
+        return flags && strtoul(flags + strlen("flags:"), NULL, 8) & O_CLOEXEC;
+}
+
 int tracee_open_base(struct tracee *t, int dirfd) {
         char what[32] = "cwd";
         if (dirfd != AT_FDCWD) {

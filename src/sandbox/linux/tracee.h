@@ -60,6 +60,8 @@ int tracee_take(struct tracee *t, int number, const struct tracee_bytes *b);
 /* The file that a Unix socket of this network namespace is bound to, as an O_PATH descriptor; -ENOENT for one without.
  */
 int tracee_socket_file(int socket_fd);
+/* Whether a descriptor of its process is closed at exec(); false also where that cannot be known. */
+bool tracee_closes_on_exec(const struct tracee *t, int number);
 /* The directory that a relative path starts from, as an O_PATH descriptor: AT_FDCWD or one of its descriptors. */
 int tracee_open_base(struct tracee *t, int dirfd);
 /* Where that directory is, without opening it; needs a known thread. The length, or a negative errno. */
