@@ -25,24 +25,25 @@ struct egress_setup {
 
 /* Finds credentials, reads each once (so that a source that does not work is known now), makes CA and stand-ins, and
  * enables the service. What was there stays: sources, stand-ins, other settings. */
-int egress_setup(const struct egress_setup *q, const struct egress_talk *talk, struct err *e);
+int egress_setup(const struct egress_setup *setup, const struct egress_talk *talk, struct err *err);
 /* "KEY=VALUE" each, or none; then prints the settings. */
-int egress_config(char *const *assignments, struct buf *out, struct err *e);
+int egress_config(char *const *assignments, struct buf *out, struct err *err);
 
 /* Returns when it listens; 1 when it did before. */
-int egress_start(const struct egress_talk *talk, struct err *e);
+int egress_start(const struct egress_talk *talk, struct err *err);
 /* 1 when none ran. */
-int egress_stop(const struct egress_talk *talk, struct err *e);
+int egress_stop(const struct egress_talk *talk, struct err *err);
 /* Returns when the new settings count, and says what has changed; or why everything is as before. */
-int egress_reload(const struct egress_talk *talk, struct err *e);
+int egress_reload(const struct egress_talk *talk, struct err *err);
 /* Stops it; it cannot be started until it is set up again. */
-int egress_disable(const struct egress_talk *talk, struct err *e);
+int egress_disable(const struct egress_talk *talk, struct err *err);
 
 /* `running` is whether it serves. */
-int egress_status(bool json, bool show_tokens, struct buf *out, bool *ret_running, struct err *e);
+int egress_status(bool json, bool show_tokens, struct buf *out, bool *ret_running, struct err *err);
 /* Arguments for docker or podman, quoted for a shell on one line, or one on each line. `given` are the user's own
  * arguments: what collides with ours is an error, or a warning when the settings do not enforce. */
-int egress_docker_args(char *const *given, bool lines, const struct egress_talk *talk, struct buf *out, struct err *e);
+int egress_docker_args(char *const *given, bool lines, const struct egress_talk *talk, struct buf *out,
+                       struct err *err);
 
 /* The same facts for every other backend: variables for a shell, or with addresses and files as JSON. */
 struct egress_env {
@@ -54,4 +55,4 @@ int egress_env(const struct egress_env *query, struct buf *out, struct err *err)
 
 /* The service itself, started by egress_start(). */
 enum { EGRESS_STATUS_FD = 3 };
-int egress_serve(const char *nonce, struct err *e);
+int egress_serve(const char *nonce, struct err *err);

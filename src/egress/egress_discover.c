@@ -25,11 +25,13 @@ static const char *value_of(char *const *environment, const char *name) {
         return NULL;
 }
 
-const char *egress_provider_variable(const struct provider *p, char *const *environment) {
-        bool aws = strcmp(p->slots[0], "sigv4") == 0;
+const char *egress_provider_variable(const struct provider *provider, char *const *environment) {
+        bool aws = strcmp(provider->slots[0], "sigv4") == 0;
         if (aws)
-                return value_of(environment, p->env[0]) && value_of(environment, p->env[1]) ? p->env[0] : NULL;
-        for (const char *const *name = p->env; *name; name++)
+                return value_of(environment, provider->env[0]) && value_of(environment, provider->env[1])
+                           ? provider->env[0]
+                           : NULL;
+        for (const char *const *name = provider->env; *name; name++)
                 if (value_of(environment, *name))
                         return *name;
         return NULL;
@@ -52,21 +54,22 @@ static const struct egress_uncovered table[] = {
 };
 
 /* A credential of the user's own that reads or fills the variable covers it. */
-static bool is_covered(const struct egress_settings *s, const char *variable) {
+static bool is_covered(const struct egress_settings *settings, const char *variable) {
         cleanup(free_ptr) char *source = str_format("env:%s", variable);
         cleanup(free_ptr) char *quoted = str_format("\"%s\"", variable);
-        for (size_t i = 0; source && quoted && i < s->credentials.n; i++)
-                if (strcmp(s->credentials.p[i].source, source) == 0 || strstr(s->credentials.p[i].text, quoted))
+        for (size_t i = 0; source && quoted && i < settings->credentials.n; i++)
+                if (strcmp(settings->credentials.p[i].source, source) == 0 ||
+                    strstr(settings->credentials.p[i].text, quoted))
                         return true;
         return false;
 }
 
-const struct egress_uncovered *egress_uncovered_next(const struct egress_settings *s, char *const *environment,
+const struct egress_uncovered *egress_uncovered_next(const struct egress_settings *settings, char *const *environment,
                                                      size_t *cursor) {
         while (*cursor < sizeof table / sizeof *table) {
-                const struct egress_uncovered *u = &table[(*cursor)++];
-                if (value_of(environment, u->variable) && !is_covered(s, u->variable))
-                        return u;
+                const struct egress_uncovered *uncovered = &table[(*cursor)++];
+                if (value_of(environment, uncovered->variable) && !is_covered(settings, uncovered->variable))
+                        return uncovered;
         }
         return NULL;
 }
@@ -108,9 +111,11 @@ static const char *const passed[] = { "PATH",
 static bool is_passed(const mappings *m, struct str variable) {
         ptrdiff_t equals = str_find(variable, '=');
         struct str name = str_first(variable, equals < 0 ? 0 : (size_t)equals);
+
         for (const char *const *p = passed; *p; p++)
                 if (str_is(name, *p))
                         return true;
+
         for (size_t i = 0; i < m->n; i++)
                 for (size_t k = 0;; k++) {
                         cleanup(free_ptr) char *source = mapping_source_variable(&m->p[i], k);
@@ -119,14 +124,15 @@ static bool is_passed(const mappings *m, struct str variable) {
                         if (str_is(name, source))
                                 return true;
                 }
+
         return vault_tell_is_for_tool(m, name);
 }
 
-int egress_environment(const mappings *m, char *const *environment, text_list *ret, struct err *e) {
+int egress_environment(const mappings *m, char *const *environment, text_list *ret, struct err *err) {
         int r = 0;
         for (char *const *v = environment; v && *v && r == 0; v++)
                 if (is_passed(m, str_of(*v)))
-                        r = text_list_take(ret, str_format("%s", *v), e);
+                        r = text_list_take(ret, str_format("%s", *v), err);
         return r;
 }
 
@@ -156,17 +162,21 @@ static int start_bws(const char *project, char *const *environment, int to, pid_
 }
 
 static int say_names(struct str json, int to) {
-        cleanup(document_freep) struct document *d = NULL;
-        if (json_read(json, STR("bws"), &d, NULL) < 0 || !document_root(d) || document_root(d)->kind != NODE_LIST)
+        cleanup(document_freep) struct document *document = NULL;
+        if (json_read(json, STR("bws"), &document, NULL) < 0 || !document_root(document) ||
+            document_root(document)->kind != NODE_LIST)
                 return -EBADMSG;
+
         int r = 0;
-        for (const struct node *n = document_root(d)->first; n && r == 0; n = n->next) {
-                const struct node *key = n->kind == NODE_MAP ? node_get(n, STR("key")) : NULL;
+        for (const struct node *node = document_root(document)->first; node && r == 0; node = node->next) {
+                const struct node *key = node->kind == NODE_MAP ? node_get(node, STR("key")) : NULL;
                 if (!key || key->kind != NODE_SCALAR || str_has_nul(key->text) || str_find(key->text, '\n') >= 0)
                         continue;
+
                 r = fd_write_all(to, key->text.p, key->text.n);
                 r = r < 0 ? r : fd_write_all(to, "\n", 1);
         }
+
         return r;
 }
 
@@ -176,8 +186,10 @@ enum { LIST_NOT_JSON = 3, LIST_FAILED = 4, LIST_NOT_INSTALLED = 127 };
 static _Noreturn void list_in_child(const char *project, char *const *environment, int to) {
         int ends[2], status = 0;
         struct buf text = BUF(LIST_BYTES);
+
         if (pipe2(ends, O_CLOEXEC) < 0)
                 _exit(LIST_FAILED);
+
         pid_t pid;
         int r = start_bws(project, environment, ends[1], &pid);
         if (r < 0)
@@ -186,66 +198,78 @@ static _Noreturn void list_in_child(const char *project, char *const *environmen
         close(ends[1]);
         if (fd_read_all(ends[0], &text) < 0)
                 _exit(LIST_FAILED);
+
         status = spawn_wait(pid);
         if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
                 _exit(LIST_FAILED);
+
         _exit(say_names(buf_str(&text), to) < 0 ? LIST_NOT_JSON : 0);
 }
 
-static int judge(int status, struct err *e) {
+static int discover_judge(int status, struct err *err) {
         if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
                 return 0;
         if (WIFEXITED(status) && WEXITSTATUS(status) == LIST_NOT_INSTALLED)
-                return err_set(e, ENOENT, "bws, Bitwarden's command for secrets, is not installed (not in PATH)");
+                return err_set(err, ENOENT, "bws, Bitwarden's command for secrets, is not installed (not in PATH)");
         if (WIFEXITED(status) && WEXITSTATUS(status) == LIST_NOT_JSON)
-                return err_set(e, EBADMSG, "what bws printed is not a list of secrets");
-        return err_set(e, EIO, "\"bws secret list\" failed; what it says is above");
+                return err_set(err, EBADMSG, "what bws printed is not a list of secrets");
+        return err_set(err, EIO, "\"bws secret list\" failed; what it says is above");
 }
 
-static int collect_names(int from, pid_t pid, struct buf *names, struct err *e) {
+static int collect_names(int from, pid_t pid, struct buf *names, struct err *err) {
         int status;
         char block[4096];
-        struct pollfd p = { .fd = from, .events = POLLIN };
+        struct pollfd pollfd = { .fd = from, .events = POLLIN };
+
         for (;;) {
-                int ready = poll(&p, 1, LIST_MS);
+                int ready = poll(&pollfd, 1, LIST_MS);
                 ssize_t n = ready > 0 ? read(from, block, sizeof block) : -1;
                 if (n <= 0) {
                         if (ready <= 0)
                                 kill(-pid, SIGKILL); /* its own group: the command too */
                         break;
                 }
+
                 if (buf_append(names, str_n(block, (size_t)n)) < 0) {
                         kill(-pid, SIGKILL);
                         break;
                 }
         }
+
         while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
                 ;
-        return judge(status, e);
+
+        return discover_judge(status, err);
 }
 
-int egress_bitwarden_names(const char *project, char *const *environment, text_list *ret, struct err *e) {
+int egress_bitwarden_names(const char *project, char *const *environment, text_list *ret, struct err *err) {
         cleanup(buf_done) struct buf names = BUF(NAMES_BYTES);
         int ends[2];
+
         if (!value_of(environment, "BWS_ACCESS_TOKEN"))
-                return err_set(e, ENODATA,
+                return err_set(err, ENODATA,
                                "BWS_ACCESS_TOKEN is not set: Bitwarden's bws needs a machine account's "
                                "token");
+
         if (pipe2(ends, O_CLOEXEC) < 0)
-                return err_errno(e, "cannot make a pipe");
+                return err_errno(err, "cannot make a pipe");
+
         cleanup(close_fd) int from = ends[0], to = ends[1];
         pid_t pid = fork();
         if (pid < 0)
-                return err_errno(e, "cannot make a process");
+                return err_errno(err, "cannot make a process");
+
         if (pid == 0) {
                 setpgid(0, 0);
                 list_in_child(project, environment, to);
         }
+
         setpgid(pid, pid);
         close_fd(&to);
-        int r = collect_names(from, pid, &names, e);
+        int r = collect_names(from, pid, &names, err);
         struct str rest = buf_str(&names), name;
         while (r == 0 && str_split(&rest, '\n', &name))
-                r = text_list_take(ret, str_dup(name), e);
+                r = text_list_take(ret, str_dup(name), err);
+
         return r;
 }

@@ -54,17 +54,21 @@ static int facts_to_json(const struct egress_facts *facts, const struct places *
 
         emit_key(&json, "environment");
         emit_open(&json, '{');
+
         for (size_t i = 0; i < facts->env.entries.n; i++)
                 if (egress_facts_sets(&facts->env.entries.p[i]))
                         emit_put_text(&json, facts->env.entries.p[i].name, facts->env.entries.p[i].value);
+
         emit_close(&json);
 
         emit_key(&json, "files");
         emit_open(&json, '[');
+
         if (facts->has_ca) {
                 emit_file(&json, places->bundle, places->seen_bundle);
                 emit_file(&json, places->java, places->seen_java);
         }
+
         emit_close(&json);
 
         emit_close(&json);

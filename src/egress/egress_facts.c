@@ -13,10 +13,10 @@ void egress_facts_done(struct egress_facts *facts) {
 
 int egress_facts_listener(struct egress_facts *ret, const struct egress_view *view, enum egress_reach reach,
                           struct err *err) {
-        for (const struct node *n = egress_view_members(view->service, "http"); n; n = n->next) {
+        for (const struct node *node = egress_view_members(view->service, "http"); node; node = node->next) {
                 struct endpoint at;
 
-                if (listen_parse(n->text, &at, NULL) < 0)
+                if (listen_parse(node->text, &at, NULL) < 0)
                         continue;
                 if ((addr_classify(&at.addr) == ADDR_CLASS_LOOPBACK) != (reach == EGRESS_FOR_THIS_HOST))
                         continue;

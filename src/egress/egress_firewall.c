@@ -10,7 +10,7 @@
 #define TABLE "inet bailey_egress"
 
 /* Its place is not taken from PATH: it is run by root. */
-static const char *nft(void) {
+static const char *firewall_nft(void) {
         static const char *const places[] = { "/usr/sbin/nft", "/sbin/nft", "/usr/bin/nft", "/usr/local/sbin/nft" };
         for (size_t i = 0; i < sizeof places / sizeof *places; i++)
                 if (access(places[i], X_OK) == 0)
@@ -18,21 +18,23 @@ static const char *nft(void) {
         return NULL;
 }
 
-static int run(const char *program, const char *rules, struct err *e) {
+static int firewall_run(const char *program, const char *rules, struct err *err) {
         cleanup(text_list_done) text_list argv = { 0 };
         cleanup(buf_done) struct buf out = BUF(0);
         if (words_add(&argv, "%s", program) < 0 || words_add(&argv, "%s", rules) < 0)
-                return err_memory(e);
-        int r = engine_call(&argv, true, &out, e);
-        return r <= 0 ? r : err_set(e, EIO, "nft refuses the rules (status %d)", r);
+                return err_memory(err);
+        int r = engine_call(&argv, true, &out, err);
+        return r <= 0 ? r : err_set(err, EIO, "nft refuses the rules (status %d)", r);
 }
 
-int egress_firewall_up(const char *bridge, const char *address, uint16_t port, struct err *e) {
-        const char *program = nft();
+int egress_firewall_up(const char *bridge, const char *address, uint16_t port, struct err *err) {
+        const char *program = firewall_nft();
+
         if (geteuid() != 0)
-                return err_set(e, EPERM, "only root can set rules for the bridge");
+                return err_set(err, EPERM, "only root can set rules for the bridge");
         if (!program)
-                return err_set(e, ENOENT, "nft is not installed");
+                return err_set(err, ENOENT, "nft is not installed");
+
         cleanup(free_ptr) char *rules =
             str_format("add table " TABLE "; delete table " TABLE "; add table " TABLE "; "
                        "add chain " TABLE " input { type filter hook input priority -150 ; policy accept ; }; "
@@ -42,11 +44,11 @@ int egress_firewall_up(const char *bridge, const char *address, uint16_t port, s
                        "add rule " TABLE " forward iifname \"%s\" reject; "
                        "add rule " TABLE " forward oifname \"%s\" reject",
                        bridge, address, port, bridge, bridge, bridge);
-        return rules ? run(program, rules, e) : err_memory(e);
+        return rules ? firewall_run(program, rules, err) : err_memory(err);
 }
 
 void egress_firewall_down(void) {
-        const char *program = nft();
+        const char *program = firewall_nft();
         if (program && geteuid() == 0)
-                (void)run(program, "add table " TABLE "; delete table " TABLE, NULL);
+                (void)firewall_run(program, "add table " TABLE "; delete table " TABLE, NULL);
 }

@@ -11,5 +11,5 @@
 
 /* What comes in by the bridge reaches this address and port, and is forwarded nowhere. Replaces the rules
  * of before. -EPERM: this account may not; -ENOENT: nft is not installed. */
-int egress_firewall_up(const char *bridge, const char *address, uint16_t port, struct err *e);
+int egress_firewall_up(const char *bridge, const char *address, uint16_t port, struct err *err);
 void egress_firewall_down(void);

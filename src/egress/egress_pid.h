@@ -23,13 +23,13 @@ struct egress_identity {
 
 /* The start time in the text of /proc/PID/stat. The name in it may hold any character, also spaces and brackets. */
 bool egress_start_time(struct str stat, uint64_t *ret);
-int egress_identity_self(const char *nonce, struct egress_identity *ret, struct err *e);
+int egress_identity_self(const char *nonce, struct egress_identity *ret, struct err *err);
 
 /* Makes the file: O_EXCL, no link followed, 0600. One that names no living service is removed first. -EEXIST: a service
  * lives. */
-int egress_pid_write(const char *directory, const struct egress_identity *id, struct err *e);
+int egress_pid_write(const char *directory, const struct egress_identity *id, struct err *err);
 /* The living service: its identity and a descriptor of it. -ENOENT: none (a file without one is removed when `tidy`).
  */
-int egress_pid_find(const char *directory, bool tidy, struct egress_identity *ret, int *ret_pidfd, struct err *e);
+int egress_pid_find(const char *directory, bool tidy, struct egress_identity *ret, int *ret_pidfd, struct err *err);
 /* Removes the file if it is about this process. */
 void egress_pid_remove(const char *directory, const struct egress_identity *id);

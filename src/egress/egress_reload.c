@@ -24,21 +24,24 @@
 
 enum { ANSWER_MS = 150000, STEP_MS = 20 };
 
-static void say(const struct egress_talk *t, bool bad, struct str text) {
+static void reload_say(const struct egress_talk *talk, bool bad, struct str text) {
         cleanup(free_ptr) char *copy = str_dup(text);
-        if (t && t->say && copy)
-                t->say(t->arg, bad, copy);
+        if (talk && talk->say && copy)
+                talk->say(talk->arg, bad, copy);
 }
 
 static int read_json(const char *directory, const char *name, struct document **ret) {
         cleanup(buf_done) struct buf text = BUF(0);
         int r = egress_read(directory, name, &text, NULL);
-        return r < 0 ? r : json_read(buf_str(&text), str_of(name), ret, NULL);
+        if (r < 0)
+                return r;
+
+        return json_read(buf_str(&text), str_of(name), ret, NULL);
 }
 
-static struct str value(const struct node *map, const char *key) {
-        const struct node *n = map ? node_get(map, str_of(key)) : NULL;
-        return n && n->kind == NODE_SCALAR ? n->text : (struct str){ 0 };
+static struct str reload_value(const struct node *map, const char *key) {
+        const struct node *node = map ? node_get(map, str_of(key)) : NULL;
+        return node && node->kind == NODE_SCALAR ? node->text : (struct str){ 0 };
 }
 
 static int send_request(int pidfd, int ticket) {
@@ -48,95 +51,119 @@ static int send_request(int pidfd, int ticket) {
 }
 
 /* The answer with our number. */
-static int wait_answer(const char *directory, int pidfd, int ticket, struct document **ret, struct err *e) {
+static int wait_answer(const char *directory, int pidfd, int ticket, struct document **ret, struct err *err) {
         uint64_t end = clock_ns() + ANSWER_MS * NS_PER_MS;
         char wanted[16];
+
         snprintf(wanted, sizeof wanted, "%d", ticket);
+
         while (clock_ns() < end) {
                 cleanup(document_freep) struct document *d = NULL;
-                if (read_json(directory, EGRESS_RELOAD, &d) == 0 && str_is(value(document_root(d), "ticket"), wanted)) {
+                if (read_json(directory, EGRESS_RELOAD, &d) == 0 &&
+                    str_is(reload_value(document_root(d), "ticket"), wanted)) {
                         *ret = take_ptr(&d);
                         return 0;
                 }
+
                 struct pollfd ended = { .fd = pidfd, .events = POLLIN };
                 if (poll(&ended, 1, STEP_MS) > 0)
-                        return err_set(e, ESRCH, "the service has ended; its log is %s/%s", directory, EGRESS_LOG);
+                        return err_set(err, ESRCH, "the service has ended; its log is %s/%s", directory, EGRESS_LOG);
         }
-        return err_set(e, ETIMEDOUT, "the service does not answer; its log is %s/%s", directory, EGRESS_LOG);
+
+        return err_set(err, ETIMEDOUT, "the service does not answer; its log is %s/%s", directory, EGRESS_LOG);
 }
 
-static bool differs(const struct node *fixed, const char *key, const char *now) {
-        return !str_is(value(fixed, key), now ? now : "");
+static bool reload_differs(const struct node *fixed, const char *key, const char *now) {
+        return !str_is(reload_value(fixed, key), now ? now : "");
 }
 
 /* Settings that only a start looks at. */
-static void tell_fixed(const char *directory, const struct egress_settings *s, const struct egress_talk *talk) {
-        cleanup(document_freep) struct document *d = NULL;
+static void tell_fixed(const char *directory, const struct egress_settings *settings, const struct egress_talk *talk) {
+        cleanup(document_freep) struct document *document = NULL;
         char port[16], tokens[DIGEST_HEX_MAX];
-        snprintf(port, sizeof port, "%u", s->port);
-        const struct node *fixed =
-            read_json(directory, EGRESS_SERVICE, &d) == 0 ? node_get(document_root(d), STR("fixed")) : NULL;
-        if (fixed && (differs(fixed, "port", port) || differs(fixed, "bridge", s->bridge) ||
-                      differs(fixed, "hosts", s->hosts) || differs(fixed, "ca_bundle", s->ca_bundle)))
-                say(talk, true,
+
+        snprintf(port, sizeof port, "%u", settings->port);
+        const struct node *fixed = read_json(directory, EGRESS_SERVICE, &document) == 0
+                                       ? node_get(document_root(document), STR("fixed"))
+                                       : NULL;
+        if (fixed && (reload_differs(fixed, "port", port) || reload_differs(fixed, "bridge", settings->bridge) ||
+                      reload_differs(fixed, "hosts", settings->hosts) ||
+                      reload_differs(fixed, "ca_bundle", settings->ca_bundle)))
+                reload_say(
+                    talk, true,
                     STR("port, bridge, hosts or ca_bundle have changed; \"bailey egress restart\" makes that count"));
+
         egress_tokens_digest(directory, tokens);
-        if (fixed && differs(fixed, "tokens", tokens))
-                say(talk, true,
+
+        if (fixed && reload_differs(fixed, "tokens", tokens))
+                reload_say(
+                    talk, true,
                     STR("the stand-ins were made anew since it was started, and the service swaps those of before; "
                         "\"bailey egress restart\" makes the new ones count"));
 }
 
-static int ask(const char *directory, int pidfd, const struct egress_settings *s, const struct egress_talk *talk,
-               struct err *e) {
+static int reload_ask(const char *directory, int pidfd, const struct egress_settings *settings,
+                      const struct egress_talk *talk, struct err *err) {
         cleanup(document_freep) struct document *answer = NULL;
         uint32_t number = 0;
+
         random_bytes(&number, sizeof number);
         int ticket = (int)(number >> 1) | 1;
         int r = send_request(pidfd, ticket);
         if (r < 0)
-                return err_set(e, -r, "cannot reach the service: %s", strerror(-r));
-        r = wait_answer(directory, pidfd, ticket, &answer, e);
+                return err_set(err, -r, "cannot reach the service: %s", strerror(-r));
+
+        r = wait_answer(directory, pidfd, ticket, &answer, err);
         if (r < 0)
                 return r;
-        struct str text = value(document_root(answer), "text"), line;
-        if (!str_is(value(document_root(answer), "ok"), "true")) {
-                err_blame(e, ERR_CONFIG);
-                return err_set(e, EINVAL,
+
+        struct str text = reload_value(document_root(answer), "text"), line;
+
+        if (!str_is(reload_value(document_root(answer), "ok"), "true")) {
+                err_blame(err, ERR_CONFIG);
+                return err_set(err, EINVAL,
                                "everything stays as it was: %.*s (the service has the environment that it was started "
                                "with; \"bailey egress restart\" gives it this one)",
                                STR_FMT(text));
         }
+
         if (text.n == 0)
-                say(talk, false, STR("no rule has changed; secrets are read again"));
+                reload_say(talk, false, STR("no rule has changed; secrets are read again"));
+
         while (str_split(&text, '\n', &line))
                 if (line.n > 0)
-                        say(talk, false, line);
-        tell_fixed(directory, s, talk);
+                        reload_say(talk, false, line);
+
+        tell_fixed(directory, settings, talk);
         return 0;
 }
 
-int egress_reload(const struct egress_talk *talk, struct err *e) {
+int egress_reload(const struct egress_talk *talk, struct err *err) {
         cleanup(free_ptr) char *directory = NULL, *lock_path = NULL;
-        cleanup(egress_settings_done) struct egress_settings s = { 0 };
+        cleanup(egress_settings_done) struct egress_settings settings = { 0 };
         cleanup(close_fd) int pidfd = -1, lock = -1;
         struct egress_identity id;
-        err_blame(e, ERR_SYSTEM);
-        int r = egress_directory(true, &directory, e);
+
+        err_blame(err, ERR_SYSTEM);
+        int r = egress_directory(true, &directory, err);
         if (r < 0)
                 return r;
-        err_blame(e, ERR_UNAVAILABLE);
+
+        err_blame(err, ERR_UNAVAILABLE);
         if (egress_pid_find(directory, true, &id, &pidfd, NULL) < 0)
-                return err_set(e, ENOENT, "it does not run; start it with \"bailey egress start\"");
-        err_blame(e, ERR_CONFIG);
-        r = egress_settings_load(directory, &s, e);
-        r = r < 0 ? r : egress_settings_save(directory, &s, e);
+                return err_set(err, ENOENT, "it does not run; start it with \"bailey egress start\"");
+
+        err_blame(err, ERR_CONFIG);
+        r = egress_settings_load(directory, &settings, err);
+        r = r < 0 ? r : egress_settings_save(directory, &settings, err);
         if (r < 0)
-                return err_wrap(e, r, "everything stays as it was");
-        err_blame(e, ERR_SYSTEM);
+                return err_wrap(err, r, "everything stays as it was");
+
+        err_blame(err, ERR_SYSTEM);
         lock_path = path_join(directory, "reload.lock");
         lock = lock_path ? open(lock_path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600) : -1;
         if (lock < 0 || flock(lock, LOCK_EX) < 0)
-                return err_errno(e, "cannot lock %s", lock_path ? lock_path : directory);
-        return ask(directory, pidfd, &s, talk, e);
+                return err_errno(err, "cannot lock %s", lock_path ? lock_path : directory);
+
+        return reload_ask(directory, pidfd, &settings, talk, err);
 }

@@ -49,67 +49,78 @@ static int signal_by(int pidfd, int sig) {
 
 static bool wait_end(int pidfd, int ms) {
         uint64_t end = clock_ns() + (uint64_t)ms * NS_PER_MS;
+
         for (;;) {
                 uint64_t now = clock_ns();
-                struct pollfd p = { .fd = pidfd, .events = POLLIN };
-                int r = poll(&p, 1, now >= end ? 0 : (int)((end - now) / NS_PER_MS + 1));
+                struct pollfd pollfd = { .fd = pidfd, .events = POLLIN };
+                int r = poll(&pollfd, 1, now >= end ? 0 : (int)((end - now) / NS_PER_MS + 1));
                 if (r > 0 || (r == 0 && now >= end))
                         return r > 0;
         }
 }
 
-static void say(const struct egress_talk *t, bool bad, const char *text) {
-        if (t && t->say)
-                t->say(t->arg, bad, text);
+static void service_say(const struct egress_talk *talk, bool bad, const char *text) {
+        if (talk && talk->say)
+                talk->say(talk->arg, bad, text);
 }
 
-static int load(char **ret_directory, struct egress_settings *ret, struct err *e) {
-        err_blame(e, ERR_SYSTEM);
-        int r = egress_directory(true, ret_directory, e);
-        r = r < 0 ? r : egress_settings_load(*ret_directory, ret, e);
+static int service_load(char **ret_directory, struct egress_settings *ret, struct err *err) {
+        err_blame(err, ERR_SYSTEM);
+        int r = egress_directory(true, ret_directory, err);
+        r = r < 0 ? r : egress_settings_load(*ret_directory, ret, err);
         if (r == -ENOENT) {
-                err_blame(e, ERR_UNAVAILABLE);
-                return err_set(e, ENOENT, "it is not set up yet; run \"bailey egress setup\"");
+                err_blame(err, ERR_UNAVAILABLE);
+                return err_set(err, ENOENT, "it is not set up yet; run \"bailey egress setup\"");
         }
+
         if (r < 0)
-                err_blame(e, ERR_CONFIG);
+                err_blame(err, ERR_CONFIG);
+
         return r;
 }
 
 /*
  * Before the start.
  */
-static int check_uncovered(const struct egress_settings *s, const struct egress_talk *talk, struct err *e) {
-        const struct egress_uncovered *u;
-        for (size_t at = 0; (u = egress_uncovered_next(s, environ, &at));) {
-                cleanup(free_ptr) char *text = str_format("%s is not covered: %s", u->variable, u->why);
-                if (s->fail_on_uncovered_providers && u->model)
-                        return err_set(e, EPERM,
+static int check_uncovered(const struct egress_settings *settings, const struct egress_talk *talk, struct err *err) {
+        const struct egress_uncovered *uncovered;
+
+        for (size_t at = 0; (uncovered = egress_uncovered_next(settings, environ, &at));) {
+                cleanup(free_ptr) char *text = str_format("%s is not covered: %s", uncovered->variable, uncovered->why);
+
+                if (settings->fail_on_uncovered_providers && uncovered->model)
+                        return err_set(err, EPERM,
                                        "%s is set and cannot be covered: %s (fail_on_uncovered_providers is on)",
-                                       u->variable, u->why);
-                say(talk, true, text ? text : u->variable);
+                                       uncovered->variable, uncovered->why);
+
+                service_say(talk, true, text ? text : uncovered->variable);
         }
+
         return 0;
 }
 
-static bool uses_bitwarden(const struct egress_settings *s) {
-        for (size_t i = 0; i < s->credentials.n; i++)
-                if (strncmp(s->credentials.p[i].source, "bws:", 4) == 0)
+static bool uses_bitwarden(const struct egress_settings *settings) {
+        for (size_t i = 0; i < settings->credentials.n; i++)
+                if (strncmp(settings->credentials.p[i].source, "bws:", 4) == 0)
                         return true;
         return false;
 }
 
-static int check_bitwarden(const struct egress_settings *s, struct err *e) {
+static int check_bitwarden(const struct egress_settings *settings, struct err *err) {
         const char *token = getenv("BWS_ACCESS_TOKEN");
-        if (!uses_bitwarden(s) || s->allow_env_fallback)
+
+        if (!uses_bitwarden(settings) || settings->allow_env_fallback)
                 return 0;
-        if (s->bitwarden && !s->project)
-                return err_set(e, EINVAL,
+
+        if (settings->bitwarden && !settings->project)
+                return err_set(err, EINVAL,
                                "bitwarden_project is not set, and credentials are read from Bitwarden. Set it with "
                                "\"bailey egress config bitwarden_project=ID\"");
+
         if (token && token[0])
                 return 0;
-        return err_set(e, ENODATA,
+
+        return err_set(err, ENODATA,
                        "BWS_ACCESS_TOKEN is not set, and credentials are read from Bitwarden. Set it, or run \"bailey "
                        "egress setup --no-bitwarden\" to read them from the environment");
 }
@@ -117,34 +128,37 @@ static int check_bitwarden(const struct egress_settings *s, struct err *e) {
 /*
  * The process.
  */
-static int open_log(const char *directory, int *ret_fd, off_t *ret_end, struct err *e) {
+static int open_log(const char *directory, int *ret_fd, off_t *ret_end, struct err *err) {
         cleanup(free_ptr) char *path = path_join(directory, EGRESS_LOG);
         cleanup(close_fd) int fd = -1;
-        int r = path ? path_open_append(path, 0600, &fd, e) : err_memory(e);
+        int r = path ? path_open_append(path, 0600, &fd, err) : err_memory(err);
         if (r < 0)
                 return r;
         if (fchmod(fd, 0600) < 0)
-                return err_errno(e, "cannot close %s to others", path);
+                return err_errno(err, "cannot close %s to others", path);
+
         *ret_end = lseek(fd, 0, SEEK_END);
         *ret_fd = take_fd(&fd);
+
         return 0;
 }
 
 /* What the log says since the start, or its end, on lines of their own. */
-static void tail(const char *directory, off_t from, const struct egress_talk *talk) {
+static void service_tail(const char *directory, off_t from, const struct egress_talk *talk) {
         cleanup(free_ptr) char *path = path_join(directory, EGRESS_LOG);
         cleanup(close_fd) int fd = path ? open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC) : -1;
         char text[TAIL_BYTES + 1];
         off_t end = fd < 0 ? -1 : lseek(fd, 0, SEEK_END);
         if (end < 0)
                 return;
+
         from = end - from > TAIL_BYTES ? end - TAIL_BYTES : from;
         ssize_t n = pread(fd, text, TAIL_BYTES, from);
         struct str rest = str_n(text, n > 0 ? (size_t)n : 0), line;
         while (str_split(&rest, '\n', &line)) {
                 cleanup(free_ptr) char *shown = str_format("  log: %.*s", STR_FMT(line));
                 if (shown && line.n > 0)
-                        say(talk, true, shown);
+                        service_say(talk, true, shown);
         }
 }
 
@@ -152,12 +166,14 @@ static void tail(const char *directory, off_t from, const struct egress_talk *ta
 static bool wait_ready(int from) {
         char text[16];
         uint64_t end = clock_ns() + START_MS * NS_PER_MS;
+
         for (;;) {
                 uint64_t now = clock_ns();
-                struct pollfd p = { .fd = from, .events = POLLIN };
-                int r = now >= end ? 0 : poll(&p, 1, (int)((end - now) / NS_PER_MS + 1));
+                struct pollfd pollfd = { .fd = from, .events = POLLIN };
+                int r = now >= end ? 0 : poll(&pollfd, 1, (int)((end - now) / NS_PER_MS + 1));
                 if (r < 0 && errno == EINTR)
                         continue;
+
                 ssize_t n = r > 0 ? read(from, text, sizeof text) : 0;
                 return n == (ssize_t)strlen(READY) && memcmp(text, READY, strlen(READY)) == 0;
         }
@@ -170,6 +186,7 @@ static int daemon_spawn(char *const *environment, int log, int status, pid_t *re
 
         if (n <= 0)
                 return err_errno(err, "cannot find out where this program is (/proc/self/exe)");
+
         self[n] = '\0';
         random_id(nonce, sizeof nonce);
 
@@ -183,6 +200,7 @@ static int daemon_spawn(char *const *environment, int log, int status, pid_t *re
                                      .n_fds = 1,
                                      .flags = SPAWN_OWN_SESSION | SPAWN_AT_ROOT | SPAWN_PRIVATE };
         static_assert(EGRESS_STATUS_FD == 3, "the first descriptor after the standard ones");
+
         return spawn_start(&spawn, ret_pid, err);
 }
 
@@ -204,6 +222,7 @@ static int daemon_start(const char *directory, char *const *environment, const s
         r = daemon_spawn(environment, log, to, &pid, err);
         if (r < 0)
                 return r;
+
         close_fd(&to);
         if (wait_ready(from))
                 return 0;
@@ -211,120 +230,156 @@ static int daemon_start(const char *directory, char *const *environment, const s
         kill(pid, SIGKILL); /* our own child and not reaped: nobody else has its number */
         (void)spawn_wait(pid);
         (void)egress_pid_find(directory, true, &id, &other, NULL);
-        tail(directory, log_end, talk);
+        service_tail(directory, log_end, talk);
+
         return err_set(err, EPROTO, "the gateway did not start; its log is %s/%s", directory, EGRESS_LOG);
 }
 
-static int start_with(const char *directory, const struct egress_settings *s, const struct egress_talk *talk,
-                      struct err *e) {
-        cleanup(policy_freep) struct policy *p = NULL;
+static int start_with(const char *directory, const struct egress_settings *settings, const struct egress_talk *talk,
+                      struct err *err) {
+        cleanup(policy_freep) struct policy *policy = NULL;
         cleanup(mappings_done) mappings m = { 0 };
         cleanup(text_list_done) text_list environment = { 0 };
-        int r = egress_settings_policy(directory, s, &p, e);
-        r = r < 0 ? r : mappings_of(p, &m, e);
-        r = r < 0 ? r : egress_environment(&m, environ, &environment, e);
+        int r = egress_settings_policy(directory, settings, &policy, err);
+
+        r = r < 0 ? r : mappings_of(policy, &m, err);
+        r = r < 0 ? r : egress_environment(&m, environ, &environment, err);
         char *const nothing[] = { NULL };
-        return r < 0 ? r : daemon_start(directory, environment.n ? environment.p : nothing, talk, e);
+
+        if (r < 0)
+                return r;
+
+        return daemon_start(directory, environment.n ? environment.p : nothing, talk, err);
 }
 
 /* The settings as they are, with the environment for what Bitwarden does not have: only when they allow it. */
-static int fall_back(const char *directory, struct egress_settings *s, const struct egress_talk *talk, struct err *e) {
+static int fall_back(const char *directory, struct egress_settings *settings, const struct egress_talk *talk,
+                     struct err *err) {
         bool changed = false;
-        for (size_t i = 0; i < s->credentials.n; i++) {
-                struct egress_credential *c = &s->credentials.p[i];
-                const char *slash = strrchr(c->source, '/'), *name = slash ? slash + 1 : c->source + 4;
-                const char *value = strncmp(c->source, "bws:", 4) == 0 ? getenv(name) : NULL;
-                if (!value || !value[0] || egress_credential_works(directory, s, i))
+
+        for (size_t i = 0; i < settings->credentials.n; i++) {
+                struct egress_credential *credential = &settings->credentials.p[i];
+                const char *slash = strrchr(credential->source, '/'),
+                           *name = slash ? slash + 1 : credential->source + 4;
+                const char *value = strncmp(credential->source, "bws:", 4) == 0 ? getenv(name) : NULL;
+                if (!value || !value[0] || egress_credential_works(directory, settings, i))
                         continue;
+
                 cleanup(free_ptr) char *source = str_format("env:%s", name),
-                                       *text = str_format("%s is not to be had from Bitwarden; the environment's %s is "
-                                                          "used (allow_env_fallback)",
-                                                          c->provider ? c->provider : c->name, name);
-                int r = source ? egress_credential_source(c, source, e) : err_memory(e);
+                                       *text = str_format(
+                                           "%s is not to be had from Bitwarden; the environment's %s is "
+                                           "used (allow_env_fallback)",
+                                           credential->provider ? credential->provider : credential->name, name);
+                int r = source ? egress_credential_source(credential, source, err) : err_memory(err);
                 if (r < 0)
                         return r;
-                say(talk, true, text ? text : name);
+
+                service_say(talk, true, text ? text : name);
                 changed = true;
         }
+
         if (!changed)
                 return 0;
-        int r = egress_settings_save_policy(directory, s, e);
-        return r < 0 ? r : 1;
+
+        int r = egress_settings_save_policy(directory, settings, err);
+        if (r < 0)
+                return r;
+
+        return 1;
 }
 
-int egress_start(const struct egress_talk *talk, struct err *e) {
+int egress_start(const struct egress_talk *talk, struct err *err) {
         cleanup(free_ptr) char *directory = NULL;
-        cleanup(egress_settings_done) struct egress_settings s = { 0 };
+        cleanup(egress_settings_done) struct egress_settings settings = { 0 };
         struct egress_identity id;
         cleanup(close_fd) int pidfd = -1;
-        int r = load(&directory, &s, e);
+        int r = service_load(&directory, &settings, err);
         if (r < 0)
                 return r;
-        err_blame(e, ERR_REFUSED);
-        if (!s.enabled)
-                return err_set(e, EPERM, "it is disabled; run \"bailey egress setup\" to enable it");
+
+        err_blame(err, ERR_REFUSED);
+        if (!settings.enabled)
+                return err_set(err, EPERM, "it is disabled; run \"bailey egress setup\" to enable it");
         if (egress_pid_find(directory, true, &id, &pidfd, NULL) == 0)
                 return 1;
-        r = check_uncovered(&s, talk, e);
-        r = r < 0 ? r : check_bitwarden(&s, e);
+
+        r = check_uncovered(&settings, talk, err);
         if (r < 0)
                 return r;
-        err_blame(e, ERR_CONFIG);
-        r = egress_settings_save(directory, &s, e); /* edited by hand, perhaps: the policy must follow */
+
+        r = check_bitwarden(&settings, err);
         if (r < 0)
                 return r;
-        err_blame(e, ERR_SYSTEM);
-        bool may_fall_back = s.allow_env_fallback && uses_bitwarden(&s);
+
+        err_blame(err, ERR_CONFIG);
+        r = egress_settings_save(directory, &settings, err); /* edited by hand, perhaps: the policy must follow */
+        if (r < 0)
+                return r;
+
+        err_blame(err, ERR_SYSTEM);
+        bool may_fall_back = settings.allow_env_fallback && uses_bitwarden(&settings);
         if (may_fall_back && !getenv("BWS_ACCESS_TOKEN")) /* it cannot work: no log of a failure that was expected */
-                r = fall_back(directory, &s, talk, e);
-        r = r < 0 ? r : start_with(directory, &s, talk, e);
-        if (r < 0 && may_fall_back && fall_back(directory, &s, talk, e) == 1) {
-                err_clear(e);
-                r = start_with(directory, &s, talk, e);
+                r = fall_back(directory, &settings, talk, err);
+
+        r = r < 0 ? r : start_with(directory, &settings, talk, err);
+        if (r < 0 && may_fall_back && fall_back(directory, &settings, talk, err) == 1) {
+                err_clear(err);
+                r = start_with(directory, &settings, talk, err);
         }
+
         return r;
 }
 
 /*
  * The end.
  */
-int egress_stop(const struct egress_talk *talk, struct err *e) {
+int egress_stop(const struct egress_talk *talk, struct err *err) {
         cleanup(free_ptr) char *directory = NULL;
         cleanup(close_fd) int pidfd = -1;
         struct egress_identity id;
-        err_blame(e, ERR_SYSTEM);
-        int r = egress_directory(true, &directory, e);
+
+        err_blame(err, ERR_SYSTEM);
+        int r = egress_directory(true, &directory, err);
         if (r < 0)
                 return r;
-        r = egress_pid_find(directory, true, &id, &pidfd, e);
+
+        r = egress_pid_find(directory, true, &id, &pidfd, err);
         if (r == -ENOENT) {
-                err_clear(e);
+                err_clear(err);
                 return 1;
         }
+
         if (r < 0)
                 return r;
+
         r = signal_by(pidfd, SIGTERM);
         if (r < 0 && r != -ESRCH)
-                return err_set(e, -r, "cannot end process %d: %s", (int)id.pid, strerror(-r));
+                return err_set(err, -r, "cannot end process %d: %s", (int)id.pid, strerror(-r));
+
         if (!wait_end(pidfd, STOP_MS)) {
-                say(talk, true, "it does not end when asked; it is ended by force");
+                service_say(talk, true, "it does not end when asked; it is ended by force");
                 (void)signal_by(pidfd, SIGKILL);
                 if (!wait_end(pidfd, KILL_MS))
-                        return err_set(e, ETIMEDOUT, "process %d does not end", (int)id.pid);
+                        return err_set(err, ETIMEDOUT, "process %d does not end", (int)id.pid);
         }
+
         egress_pid_remove(directory, &id);
         return 0;
 }
 
-int egress_disable(const struct egress_talk *talk, struct err *e) {
+int egress_disable(const struct egress_talk *talk, struct err *err) {
         cleanup(free_ptr) char *directory = NULL;
-        cleanup(egress_settings_done) struct egress_settings s = { 0 };
-        int r = load(&directory, &s, e);
+        cleanup(egress_settings_done) struct egress_settings settings = { 0 };
+        int r = service_load(&directory, &settings, err);
         if (r < 0)
                 return r;
-        s.enabled = false;
-        r = egress_settings_save(directory, &s, e);
-        r = r < 0 ? r : egress_stop(talk, e);
+
+        settings.enabled = false;
+        r = egress_settings_save(directory, &settings, err);
+        if (r < 0)
+                return r;
+
+        r = egress_stop(talk, err);
         return r < 0 ? r : 0;
 }
 
@@ -340,89 +395,105 @@ struct serving {
         struct engine_network network; /* that containers are in; engine NULL: none */
 };
 
-static int write_service(const struct serving *s, const struct service_info *info, struct err *e) {
+static int write_service(const struct serving *serving, const struct service_info *info, struct err *err) {
         cleanup(buf_done) struct buf text = BUF(EGRESS_BYTES_MAX);
         struct emit j = emit_to(&text);
         char tokens[DIGEST_HEX_MAX];
-        egress_tokens_digest(s->directory, tokens);
+
+        egress_tokens_digest(serving->directory, tokens);
         emit_open(&j, '{');
-        emit_put_number(&j, "pid", (uint64_t)s->id.pid);
+        emit_put_number(&j, "pid", (uint64_t)serving->id.pid);
         emit_put_text(&j, "run_id", info->run_id);
         emit_put_text(&j, "audit", info->audit);
         emit_put_text(&j, "ca_bundle", info->ca_bundle);
-        emit_put_bool(&j, "walled", s->walled);
+        emit_put_bool(&j, "walled", serving->walled);
         emit_key(&j, "fixed"); /* settings that count when it is started */
         emit_open(&j, '{');
-        emit_put_number(&j, "port", s->settings->port);
-        emit_put_text(&j, "bridge", s->settings->bridge ? s->settings->bridge : "");
-        emit_put_text(&j, "hosts", s->settings->hosts ? s->settings->hosts : "");
-        emit_put_text(&j, "ca_bundle", s->settings->ca_bundle ? s->settings->ca_bundle : "");
+        emit_put_number(&j, "port", serving->settings->port);
+        emit_put_text(&j, "bridge", serving->settings->bridge ? serving->settings->bridge : "");
+        emit_put_text(&j, "hosts", serving->settings->hosts ? serving->settings->hosts : "");
+        emit_put_text(&j, "ca_bundle", serving->settings->ca_bundle ? serving->settings->ca_bundle : "");
         emit_put_text(&j, "tokens", tokens);
         emit_close(&j);
         emit_key(&j, "http");
         emit_open(&j, '[');
+
         for (size_t i = 0; i < info->n_listeners; i++)
                 emit_text(&j, info->listeners[i].address);
+
         emit_close(&j);
         emit_key(&j, "env");
         emit_open(&j, '[');
+
         for (const char *const *v = info->stand_ins; v && *v; v++)
                 emit_text(&j, *v);
+
         emit_close(&j);
         emit_key(&j, "base_urls");
         emit_open(&j, '[');
+
         for (const char *const *v = info->base_urls; v && *v; v++)
                 emit_text(&j, *v);
+
         emit_close(&j);
         emit_close(&j);
-        return emit_status(&j) < 0 ? err_set(e, EMSGSIZE, "too much to say about the service")
-                                   : egress_write(s->directory, EGRESS_SERVICE, buf_str(&text), e);
+
+        return emit_status(&j) < 0 ? err_set(err, EMSGSIZE, "too much to say about the service")
+                                   : egress_write(serving->directory, EGRESS_SERVICE, buf_str(&text), err);
 }
 
 /* Where containers come from our own bridge: this host is closed to them but for the gateway. */
-static void close_bridge(struct serving *s, const struct service_info *info) {
+static void close_bridge(struct serving *serving, const struct service_info *info) {
         char address[ADDR_TEXT_MAX];
         struct err e = { 0 };
 
-        if (!s->network.engine)
+        if (!serving->network.engine)
                 return;
+
         for (size_t i = 0; i < info->n_listeners; i++) {
                 struct endpoint at;
+
                 if (listen_parse(str_of(info->listeners[i].address), &at, NULL) < 0 ||
-                    !addr_equal(&at.addr, &s->network.gateway))
+                    !addr_equal(&at.addr, &serving->network.gateway))
                         continue;
+
                 addr_text(&at.addr, address);
-                s->walled = egress_firewall_up(s->network.interface, address, at.port, &e) == 0;
-                if (!s->walled)
+                serving->walled = egress_firewall_up(serving->network.interface, address, at.port, &e) == 0;
+                if (!serving->walled)
                         log_warning("egress: containers can reach what else listens on this host: %s", err_text(&e));
         }
 }
 
 static void on_reloaded(void *arg, int ticket, bool ok, const char *text) {
-        const struct serving *s = arg;
+        const struct serving *serving = arg;
         cleanup(buf_done) struct buf out = BUF(EGRESS_BYTES_MAX);
         struct emit j = emit_to(&out);
         struct err e = { 0 };
+
         emit_open(&j, '{');
         emit_put_number(&j, "ticket", (uint64_t)ticket);
         emit_put_bool(&j, "ok", ok);
         emit_put_text(&j, "text", text);
         emit_close(&j);
-        if (emit_status(&j) < 0 || egress_write(s->directory, EGRESS_RELOAD, buf_str(&out), &e) < 0)
+
+        if (emit_status(&j) < 0 || egress_write(serving->directory, EGRESS_RELOAD, buf_str(&out), &e) < 0)
                 log_error("egress: whoever asked for the reload is not answered: %s", err_text(&e));
 }
 
 static void on_ready(void *arg, const struct service_info *info) {
-        struct serving *s = arg;
+        struct serving *serving = arg;
         struct err e = { 0 };
-        close_bridge(s, info);
-        if (write_service(s, info, &e) < 0)
+
+        close_bridge(serving, info);
+
+        if (write_service(serving, info, &e) < 0)
                 log_error("egress: %s", err_text(&e));
-        else if (s->status >= 0) {
+        else if (serving->status >= 0) {
                 log_notice("egress: listening, run %s", info->run_id);
-                (void)fd_write_all(s->status, READY, strlen(READY));
+                (void)fd_write_all(serving->status, READY, strlen(READY));
         }
-        close_fd(&s->status);
+
+        close_fd(&serving->status);
 }
 
 static void on_message(void *arg, bool bad, const char *text) {
@@ -433,97 +504,121 @@ static void on_message(void *arg, bool bad, const char *text) {
                 log_notice("egress: %s", text);
 }
 
-static int load_tokens(void *arg, const mappings *m, struct vault_process *v, struct err *e) {
-        return egress_tokens_load(arg, m, v, false, e);
+static int load_tokens(void *arg, const mappings *m, struct vault_process *process, struct err *err) {
+        return egress_tokens_load(arg, m, process, false, err);
 }
 
-static int save_tokens(void *arg, const mappings *m, const struct vault_process *v, struct err *e) {
-        return egress_tokens_save(arg, m, v, e);
+static int save_tokens(void *arg, const mappings *m, const struct vault_process *process, struct err *err) {
+        return egress_tokens_save(arg, m, process, err);
 }
 
 /* The network that was made for the gateway, else a bridge of an engine's own. False: neither is there. */
-static bool find_bridge(struct serving *s, struct addr *ret) {
+static bool find_bridge(struct serving *serving, struct addr *ret) {
         struct err e = { 0 };
         char name[16];
-        int found = engine_network_find(ENGINE_NETWORK, &s->network, &e);
+        int found = engine_network_find(ENGINE_NETWORK, &serving->network, &e);
 
-        if (found > 0 && s->network.bridge && s->network.internal && engine_network_up(&s->network, &e) == 0) {
-                *ret = s->network.gateway;
+        if (found > 0 && serving->network.bridge && serving->network.internal &&
+            engine_network_up(&serving->network, &e) == 0) {
+                *ret = serving->network.gateway;
                 return true;
         }
+
         if (e.text[0])
                 log_warning("egress: no container can reach the gateway: %s", err_text(&e));
-        s->network.engine = NULL;
+
+        serving->network.engine = NULL;
         return listen_bridge(ret, name);
 }
 
 /* Loopback always; the bridge when there is one, and then it must work. */
-static int make_addresses(struct serving *serving, const struct egress_settings *s, char ret[2][LISTEN_TEXT_MAX],
-                          struct err *e) {
-        struct endpoint at = { .port = (uint16_t)s->port };
+static int make_addresses(struct serving *serving, const struct egress_settings *settings, char ret[2][LISTEN_TEXT_MAX],
+                          struct err *err) {
+        struct endpoint at = { .port = (uint16_t)settings->port };
 
-        snprintf(ret[0], LISTEN_TEXT_MAX, "127.0.0.1:%u", s->port);
+        snprintf(ret[0], LISTEN_TEXT_MAX, "127.0.0.1:%u", settings->port);
         ret[1][0] = '\0';
-        if (s->bridge && strcmp(s->bridge, "none") == 0)
+        if (settings->bridge && strcmp(settings->bridge, "none") == 0)
                 return 0;
-        if (!s->bridge || strcmp(s->bridge, "auto") == 0) {
+
+        if (!settings->bridge || strcmp(settings->bridge, "auto") == 0) {
                 if (!find_bridge(serving, &at.addr))
                         return 0;
-        } else if (!addr_parse(str_of(s->bridge), &at.addr))
-                return err_set(e, EINVAL, "bridge: not an address");
+        } else if (!addr_parse(str_of(settings->bridge), &at.addr))
+                return err_set(err, EINVAL, "bridge: not an address");
+
         listen_text(&at, ret[1]);
         return 0;
 }
 
-static int serve(struct serving *s, const struct egress_settings *settings, struct err *e) {
+static int service_serve(struct serving *serving, const struct egress_settings *settings, struct err *err) {
         char addresses[2][LISTEN_TEXT_MAX];
-        cleanup(free_ptr) char *policy = path_join(s->directory, EGRESS_POLICY);
-        int r = policy ? make_addresses(s, settings, addresses, e) : err_memory(e);
+        cleanup(free_ptr) char *policy = path_join(serving->directory, EGRESS_POLICY);
+        int r = policy ? make_addresses(serving, settings, addresses, err) : err_memory(err);
         if (r < 0)
                 return r;
+
         const char *const http[] = { addresses[0], addresses[1][0] ? addresses[1] : NULL, NULL };
         const struct policy_request request = { .only_file = policy, .base = "/", .network_only = true };
-        const struct vault_session_place place = {
-                .directory = s->directory, .load = load_tokens, .save = save_tokens, .arg = (void *)s->directory
-        };
-        const struct service_settings o = { .policy = &request,
-                                            .name = "egress",
-                                            .http = http,
-                                            .place = &place,
-                                            .hosts_file = settings->hosts,
-                                            .ca_bundle = settings->ca_bundle,
-                                            .log_level = LOG_NOTICE,
-                                            .on_ready = on_ready,
-                                            .on_message = on_message,
-                                            .on_reloaded = on_reloaded,
-                                            .arg = s };
-        return gateway_service_run(&o, e);
+        const struct vault_session_place place = { .directory = serving->directory,
+                                                   .load = load_tokens,
+                                                   .save = save_tokens,
+                                                   .arg = (void *)serving->directory };
+        const struct service_settings service_settings = { .policy = &request,
+                                                           .name = "egress",
+                                                           .http = http,
+                                                           .place = &place,
+                                                           .hosts_file = settings->hosts,
+                                                           .ca_bundle = settings->ca_bundle,
+                                                           .log_level = LOG_NOTICE,
+                                                           .on_ready = on_ready,
+                                                           .on_message = on_message,
+                                                           .on_reloaded = on_reloaded,
+                                                           .arg = serving };
+
+        return gateway_service_run(&service_settings, err);
 }
 
-int egress_serve(const char *nonce, struct err *e) {
+int egress_serve(const char *nonce, struct err *err) {
         cleanup(free_ptr) char *directory = NULL;
         cleanup(egress_settings_done) struct egress_settings settings = { 0 };
-        struct serving s = { .status = EGRESS_STATUS_FD };
+        struct serving serving = { .status = EGRESS_STATUS_FD };
         struct stat st;
+
         if (fstat(EGRESS_STATUS_FD, &st) < 0 || !S_ISFIFO(st.st_mode))
-                return err_set(e, EINVAL, "this is for \"bailey egress start\"");
+                return err_set(err, EINVAL, "this is for \"bailey egress start\"");
+
         (void)fcntl(EGRESS_STATUS_FD, F_SETFD, FD_CLOEXEC);
         umask(077);
+
         /* Values of the environment are in its memory until the vault has them, and in /proc/PID/environ. */
         const struct rlimit no_core = { 0 };
         if (setrlimit(RLIMIT_CORE, &no_core) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
-                return err_errno(e, "cannot close this process to others");
-        int r = egress_directory(true, &directory, e);
-        r = r < 0 ? r : egress_settings_load(directory, &settings, e);
-        r = r < 0 ? r : egress_identity_self(nonce, &s.id, e);
-        r = r < 0 ? r : egress_pid_write(directory, &s.id, e);
+                return err_errno(err, "cannot close this process to others");
+
+        int r = egress_directory(true, &directory, err);
         if (r < 0)
                 return r;
-        s.directory = directory;
-        s.settings = &settings;
-        r = serve(&s, &settings, e);
-        if (s.walled)
+
+        r = egress_settings_load(directory, &settings, err);
+        if (r < 0)
+                return r;
+
+        r = egress_identity_self(nonce, &serving.id, err);
+        if (r < 0)
+                return r;
+
+        r = egress_pid_write(directory, &serving.id, err);
+        if (r < 0)
+                return r;
+
+        serving.directory = directory;
+        serving.settings = &settings;
+        r = service_serve(&serving, &settings, err);
+
+        if (serving.walled)
                 egress_firewall_down();
-        egress_pid_remove(directory, &s.id);
+
+        egress_pid_remove(directory, &serving.id);
         return r; /* the pipe ends with the process: whoever waits sees what was said last in the log */
 }

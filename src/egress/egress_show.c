@@ -7,8 +7,8 @@
 #include <errno.h>
 #include <unistd.h>
 
-static const char *name_of(const struct egress_credential *c) {
-        return c->name ? c->name : c->provider ? c->provider : "?";
+static const char *name_of(const struct egress_credential *credential) {
+        return credential->name ? credential->name : credential->provider ? credential->provider : "?";
 }
 
 /* "sk-abc...": enough to recognise it. */
@@ -19,99 +19,123 @@ static void put_token(struct buf *out, struct str token, bool whole) {
                 (void)buf_printf(out, "%.*s...", (int)(token.n < 6 ? token.n : 6), token.p);
 }
 
-static void emit_credentials(struct emit *j, const struct egress_view *v, bool show_tokens) {
+static void emit_credentials(struct emit *j, const struct egress_view *view, bool show_tokens) {
         emit_key(j, "credentials");
         emit_open(j, '[');
-        for (size_t i = 0; i < v->settings.credentials.n; i++) {
-                const struct egress_credential *c = &v->settings.credentials.p[i];
+
+        for (size_t i = 0; i < view->settings.credentials.n; i++) {
+                const struct egress_credential *credential = &view->settings.credentials.p[i];
+
                 emit_open(j, '{');
-                emit_put_text(j, "name", name_of(c));
-                emit_put_text(j, "source", c->source);
+                emit_put_text(j, "name", name_of(credential));
+                emit_put_text(j, "source", credential->source);
                 emit_key(j, "tokens");
                 emit_open(j, '[');
+
                 size_t part = 0; /* what follows them is of before rotations */
-                for (const struct node *t = egress_view_members(v->tokens, name_of(c)); t && part < PARTS;
-                     t = t->next, part++) {
+                for (const struct node *node = egress_view_members(view->tokens, name_of(credential));
+                     node && part < PARTS; node = node->next, part++) {
                         cleanup(buf_done) struct buf text = BUF(65536);
-                        if (t->kind != NODE_SCALAR)
+
+                        if (node->kind != NODE_SCALAR)
                                 continue;
-                        put_token(&text, t->text, show_tokens);
+
+                        put_token(&text, node->text, show_tokens);
                         emit_string(j, buf_str(&text));
                 }
+
                 emit_close(j);
                 emit_close(j);
         }
+
         emit_close(j);
 }
 
-static int status_json(const struct egress_view *v, bool show_tokens, struct buf *out) {
+static int status_json(const struct egress_view *view, bool show_tokens, struct buf *out) {
         struct emit j = emit_to(out);
-        const struct egress_uncovered *u;
+        const struct egress_uncovered *uncovered;
+
         emit_open(&j, '{');
-        emit_put_text(&j, "directory", v->directory);
-        emit_put_bool(&j, "configured", v->configured);
-        emit_put_bool(&j, "enabled", v->settings.enabled);
-        emit_put_bool(&j, "running", v->running);
-        if (v->running) {
-                emit_put_number(&j, "pid", (uint64_t)v->id.pid);
-                emit_put_string(&j, "audit", egress_view_text(v->service, "audit"));
-                emit_put_string(&j, "run_id", egress_view_text(v->service, "run_id"));
-                emit_put_bool(&j, "walled", str_is(egress_view_text(v->service, "walled"), "true"));
+        emit_put_text(&j, "directory", view->directory);
+        emit_put_bool(&j, "configured", view->configured);
+        emit_put_bool(&j, "enabled", view->settings.enabled);
+        emit_put_bool(&j, "running", view->running);
+
+        if (view->running) {
+                emit_put_number(&j, "pid", (uint64_t)view->id.pid);
+                emit_put_string(&j, "audit", egress_view_text(view->service, "audit"));
+                emit_put_string(&j, "run_id", egress_view_text(view->service, "run_id"));
+                emit_put_bool(&j, "walled", str_is(egress_view_text(view->service, "walled"), "true"));
         }
+
         emit_key(&j, "http");
         emit_open(&j, '[');
-        for (const struct node *n = egress_view_members(v->service, "http"); n; n = n->next)
-                emit_string(&j, n->text);
+        for (const struct node *node = egress_view_members(view->service, "http"); node; node = node->next)
+                emit_string(&j, node->text);
+
         emit_close(&j);
-        emit_put_text(&j, "credential_source", v->settings.bitwarden ? "bitwarden" : "env");
-        emit_credentials(&j, v, show_tokens);
+        emit_put_text(&j, "credential_source", view->settings.bitwarden ? "bitwarden" : "env");
+        emit_credentials(&j, view, show_tokens);
         emit_key(&j, "uncovered");
         emit_open(&j, '[');
-        for (size_t at = 0; (u = egress_uncovered_next(&v->settings, environ, &at));)
-                emit_text(&j, u->variable);
+
+        for (size_t at = 0; (uncovered = egress_uncovered_next(&view->settings, environ, &at));)
+                emit_text(&j, uncovered->variable);
+
         emit_close(&j);
         emit_close(&j);
         int r = emit_status(&j);
-        return r < 0 ? r : buf_add_char(out, '\n');
+        if (r < 0)
+                return r;
+
+        return buf_add_char(out, '\n');
 }
 
 static int status_text(const struct egress_view *v, bool show_tokens, struct buf *out) {
-        const struct egress_uncovered *u;
+        const struct egress_uncovered *uncovered;
         int r = buf_printf(out, "state      %s\n",
                            !v->configured        ? "not set up"
                            : v->running          ? "running"
                            : v->settings.enabled ? "stopped"
                                                  : "disabled");
+
         r |= buf_printf(out, "directory  %s\n", v->directory);
+
         if (v->running)
                 r |= buf_printf(out, "process    %d\naudit      %.*s\n", (int)v->id.pid,
                                 STR_FMT(egress_view_text(v->service, "audit")));
+
         for (const struct node *n = egress_view_members(v->service, "http"); n; n = n->next)
                 r |= buf_printf(out, "http       %.*s\n", STR_FMT(n->text));
+
         for (size_t i = 0; i < v->settings.credentials.n; i++) {
-                const struct egress_credential *c = &v->settings.credentials.p[i];
-                r |= buf_printf(out, "credential %s from %s", name_of(c), c->source);
+                const struct egress_credential *credential = &v->settings.credentials.p[i];
+
+                r |= buf_printf(out, "credential %s from %s", name_of(credential), credential->source);
                 size_t part = 0;
-                for (const struct node *t = egress_view_members(v->tokens, name_of(c)); t && part < PARTS;
+                for (const struct node *t = egress_view_members(v->tokens, name_of(credential)); t && part < PARTS;
                      t = t->next, part++) {
                         if (t->kind != NODE_SCALAR)
                                 continue;
                         r |= buf_add_char(out, ' ');
                         put_token(out, t->text, show_tokens);
                 }
+
                 r |= buf_add_char(out, '\n');
         }
-        for (size_t at = 0; (u = egress_uncovered_next(&v->settings, environ, &at));)
-                r |= buf_printf(out, "uncovered  %s: %s\n", u->variable, u->why);
+
+        for (size_t at = 0; (uncovered = egress_uncovered_next(&v->settings, environ, &at));)
+                r |= buf_printf(out, "uncovered  %s: %s\n", uncovered->variable, uncovered->why);
+
         return r;
 }
 
-int egress_status(bool json, bool show_tokens, struct buf *out, bool *ret_running, struct err *e) {
-        cleanup(egress_view_done) struct egress_view v = { 0 };
-        int r = egress_view_load(&v, e);
+int egress_status(bool json, bool show_tokens, struct buf *out, bool *ret_running, struct err *err) {
+        cleanup(egress_view_done) struct egress_view view = { 0 };
+        int r = egress_view_load(&view, err);
         if (r < 0)
                 return r;
-        *ret_running = v.running;
-        r = json ? status_json(&v, show_tokens, out) : status_text(&v, show_tokens, out);
-        return r < 0 ? err_set(e, EMSGSIZE, "the status is too large to print") : 0;
+        *ret_running = view.running;
+        r = json ? status_json(&view, show_tokens, out) : status_text(&view, show_tokens, out);
+        return r < 0 ? err_set(err, EMSGSIZE, "the status is too large to print") : 0;
 }

@@ -13,50 +13,62 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-int egress_directory(bool make, char **ret, struct err *e) {
+int egress_directory(bool make, char **ret, struct err *err) {
         cleanup(free_ptr) char *state = NULL;
         int r = dirs_state(&state);
         if (r < 0)
-                return err_set(e, -r, "there is no place for the gateway's state: no home directory");
+                return err_set(err, -r, "there is no place for the gateway's state: no home directory");
+
         cleanup(free_ptr) char *path = path_join(state, "egress");
         if (!path)
-                return err_memory(e);
-        r = make ? path_make_private_dir(path, e) : 0;
+                return err_memory(err);
+
+        r = make ? path_make_private_dir(path, err) : 0;
         if (r == 0)
                 *ret = take_ptr(&path);
+
         return r;
 }
 
-int egress_read(const char *directory, const char *name, struct buf *ret, struct err *e) {
+int egress_read(const char *directory, const char *name, struct buf *ret, struct err *err) {
         cleanup(free_ptr) char *path = path_join(directory, name);
         cleanup(buf_done) struct buf content = BUF(EGRESS_BYTES_MAX);
         struct stat st;
+
         if (!path)
-                return err_memory(e);
+                return err_memory(err);
+
         cleanup(close_fd) int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
         if (fd < 0 && errno == ELOOP)
-                return err_set(e, EPERM, "%s is a link, which is not followed here; remove it", path);
+                return err_set(err, EPERM, "%s is a link, which is not followed here; remove it", path);
         if (fd < 0 || fstat(fd, &st) < 0)
-                return err_errno(e, "cannot open %s", path);
+                return err_errno(err, "cannot open %s", path);
         if (!S_ISREG(st.st_mode))
-                return err_set(e, EPERM, "%s is not a regular file", path);
+                return err_set(err, EPERM, "%s is not a regular file", path);
         if (st.st_uid != geteuid())
-                return err_set(e, EPERM, "%s belongs to another user (uid %u) and is not used", path, st.st_uid);
+                return err_set(err, EPERM, "%s belongs to another user (uid %u) and is not used", path, st.st_uid);
+
         if (st.st_mode & 022)
-                return err_set(e, EPERM, "%s may be written by others and is not used; run \"chmod 600 %s\"", path,
+                return err_set(err, EPERM, "%s may be written by others and is not used; run \"chmod 600 %s\"", path,
                                path);
+
         int r = fd_read_all(fd, &content);
         if (r < 0)
-                return err_set(e, -r, "cannot read %s: %s", path, strerror(-r));
+                return err_set(err, -r, "cannot read %s: %s", path, strerror(-r));
+
         *ret = content;
         content = BUF(0);
+
         return 0;
 }
 
-int egress_write(const char *directory, const char *name, struct str content, struct err *e) {
+int egress_write(const char *directory, const char *name, struct str content, struct err *err) {
         cleanup(free_ptr) char *path = path_join(directory, name);
-        int r = path ? path_make_private_dir(directory, e) : err_memory(e);
-        return r < 0 ? r : path_replace_file(path, content, 0600, e);
+        int r = path ? path_make_private_dir(directory, err) : err_memory(err);
+        if (r < 0)
+                return r;
+
+        return path_replace_file(path, content, 0600, err);
 }
 
 void egress_remove(const char *directory, const char *name) {
@@ -69,7 +81,7 @@ void egress_remove(const char *directory, const char *name) {
  * The stand-ins: { "openai": ["sk-...", null, ...] }, one for each part of a credential, then those of before
  * rotations.
  */
-static int take_tokens(struct vault_process *v, uint32_t mapping, const struct node *row, bool rotate) {
+static int take_tokens(struct vault_process *process, uint32_t mapping, const struct node *row, bool rotate) {
         unsigned at = 0;
         int r = 0;
 
@@ -77,30 +89,35 @@ static int take_tokens(struct vault_process *v, uint32_t mapping, const struct n
                 if (part->kind != NODE_SCALAR)
                         continue;
                 if (at < PARTS && !rotate)
-                        r = vault_process_keep_fake(v, mapping, at, part->text.p);
+                        r = vault_process_keep_fake(process, mapping, at, part->text.p);
                 else
-                        r = vault_process_add_old(v, mapping, part->text);
+                        r = vault_process_add_old(process, mapping, part->text);
         }
+
         return r;
 }
 
-int egress_tokens_load(const char *directory, const mappings *m, struct vault_process *v, bool rotate, struct err *e) {
+int egress_tokens_load(const char *directory, const mappings *m, struct vault_process *process, bool rotate,
+                       struct err *err) {
         cleanup(buf_done) struct buf text = BUF(0);
-        cleanup(document_freep) struct document *d = NULL;
-        int r = egress_read(directory, EGRESS_TOKENS, &text, e);
+        cleanup(document_freep) struct document *document = NULL;
+        int r = egress_read(directory, EGRESS_TOKENS, &text, err);
         if (r < 0) {
                 if (r == -ENOENT)
-                        err_clear(e);
+                        err_clear(err);
                 return r == -ENOENT ? 0 : r;
         }
-        r = json_read(buf_str(&text), STR(EGRESS_TOKENS), &d, e);
+
+        r = json_read(buf_str(&text), STR(EGRESS_TOKENS), &document, err);
         if (r < 0)
                 return r;
-        for (uint32_t i = 0; i < m->n && document_root(d); i++) {
-                const struct node *row = node_get(document_root(d), str_of(m->p[i].name));
-                if (row && row->kind == NODE_LIST && take_tokens(v, i, row, rotate) < 0)
-                        return err_memory(e);
+
+        for (uint32_t i = 0; i < m->n && document_root(document); i++) {
+                const struct node *row = node_get(document_root(document), str_of(m->p[i].name));
+                if (row && row->kind == NODE_LIST && take_tokens(process, i, row, rotate) < 0)
+                        return err_memory(err);
         }
+
         return 0;
 }
 
@@ -111,25 +128,32 @@ void egress_tokens_digest(const char *directory, char ret[static DIGEST_HEX_MAX]
         ret[0] = '\0';
         if (egress_read(directory, EGRESS_TOKENS, &text, NULL) < 0)
                 return;
+
         digest_sha256(buf_str(&text), digest);
         digest_hex(digest, ret);
 }
 
-int egress_tokens_save(const char *directory, const mappings *m, const struct vault_process *v, struct err *e) {
+int egress_tokens_save(const char *directory, const mappings *m, const struct vault_process *process, struct err *err) {
         cleanup(buf_done) struct buf text = BUF(EGRESS_BYTES_MAX);
         struct emit j = emit_to(&text);
+
         emit_open(&j, '{');
+
         for (uint32_t i = 0; i < m->n; i++) {
                 emit_key(&j, m->p[i].name);
                 emit_open(&j, '[');
                 for (unsigned k = 0; k < PARTS; k++)
-                        emit_text(&j, vault_process_fake(v, i, k));
-                for (size_t k = 0; vault_process_old(v, i, k); k++)
-                        emit_text(&j, vault_process_old(v, i, k));
+                        emit_text(&j, vault_process_fake(process, i, k));
+
+                for (size_t k = 0; vault_process_old(process, i, k); k++)
+                        emit_text(&j, vault_process_old(process, i, k));
+
                 emit_close(&j);
         }
+
         emit_close(&j);
         int r = emit_status(&j);
-        return r < 0 ? err_set(e, -r, "the stand-ins are too large to be kept")
-                     : egress_write(directory, EGRESS_TOKENS, buf_str(&text), e);
+
+        return r < 0 ? err_set(err, -r, "the stand-ins are too large to be kept")
+                     : egress_write(directory, EGRESS_TOKENS, buf_str(&text), err);
 }

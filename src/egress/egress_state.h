@@ -52,38 +52,40 @@ struct egress_settings {
 };
 
 /* The directory's path; with `make` it is created, closed to others and checked. */
-int egress_directory(bool make, char **ret, struct err *e);
+int egress_directory(bool make, char **ret, struct err *err);
 /* Reads a file of ours: -ENOENT when there is none, -EPERM when it is a link, another user's, or open to others. */
-int egress_read(const char *directory, const char *name, struct buf *ret, struct err *e);
-int egress_write(const char *directory, const char *name, struct str content, struct err *e);
+int egress_read(const char *directory, const char *name, struct buf *ret, struct err *err);
+int egress_write(const char *directory, const char *name, struct str content, struct err *err);
 /* No error when it is not there. */
 void egress_remove(const char *directory, const char *name);
 
-void egress_settings_init(struct egress_settings *s);
+void egress_settings_init(struct egress_settings *settings);
 void egress_settings_done(struct egress_settings *s);
 /* -ENOENT: there are none yet. Unknown keys and wrong values are errors. */
-int egress_settings_load(const char *directory, struct egress_settings *ret, struct err *e);
+int egress_settings_load(const char *directory, struct egress_settings *ret, struct err *err);
 /* Checks the whole (a policy must come out of it), writes the policy, then the settings. */
-int egress_settings_save(const char *directory, const struct egress_settings *s, struct err *e);
+int egress_settings_save(const char *directory, const struct egress_settings *settings, struct err *err);
 /* The policy that the settings amount to. */
-int egress_settings_policy(const char *directory, const struct egress_settings *s, struct policy **ret, struct err *e);
+int egress_settings_policy(const char *directory, const struct egress_settings *settings, struct policy **ret,
+                           struct err *err);
 /* The policy alone: what counts for this start is not what the settings say. */
-int egress_settings_save_policy(const char *directory, const struct egress_settings *s, struct err *e);
+int egress_settings_save_policy(const char *directory, const struct egress_settings *settings, struct err *err);
 /* Whether one credential can be read now: tried with a vault of its own. */
-bool egress_credential_works(const char *directory, const struct egress_settings *s, size_t index);
-int egress_settings_text(const struct egress_settings *s, struct buf *ret);
+bool egress_credential_works(const char *directory, const struct egress_settings *settings, size_t index);
+int egress_settings_text(const struct egress_settings *settings, struct buf *ret);
 /* "KEY=VALUE": lists are separated by commas; "null" for deny_cidrs and for paths. */
-int egress_settings_change(struct egress_settings *s, struct str assignment, struct err *e);
+int egress_settings_change(struct egress_settings *settings, struct str assignment, struct err *err);
 
 /* Stand-ins that were made before, by the names of their credentials; no file is no error. rotate: others are to be
  * made, and these only recognised. */
-int egress_tokens_load(const char *directory, const mappings *m, struct vault_process *v, bool rotate, struct err *e);
+int egress_tokens_load(const char *directory, const mappings *m, struct vault_process *process, bool rotate,
+                       struct err *err);
 /* Of the file as it is now; "" when there is none. */
 void egress_tokens_digest(const char *directory, char ret[static DIGEST_HEX_MAX]);
-int egress_tokens_save(const char *directory, const mappings *m, const struct vault_process *v, struct err *e);
+int egress_tokens_save(const char *directory, const mappings *m, const struct vault_process *process, struct err *err);
 
-int egress_credential_make(struct egress_settings *s, const char *provider, const char *source, struct err *e);
+int egress_credential_make(struct egress_settings *s, const char *provider, const char *source, struct err *err);
 /* By its name, or its provider's. -ENOENT: there is none. */
-int egress_credential_remove(struct egress_settings *s, const char *name, struct err *e);
+int egress_credential_remove(struct egress_settings *settings, const char *name, struct err *err);
 /* Another source for a credential; the rest of the entry stays. */
-int egress_credential_source(struct egress_credential *c, const char *source, struct err *e);
+int egress_credential_source(struct egress_credential *credential, const char *source, struct err *err);

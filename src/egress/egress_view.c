@@ -9,49 +9,56 @@
 #include <errno.h>
 #include <stdlib.h>
 
-void egress_view_done(struct egress_view *v) {
-        free(v->directory);
-        egress_settings_done(&v->settings);
-        document_free(v->service);
-        document_free(v->tokens);
+void egress_view_done(struct egress_view *view) {
+        free(view->directory);
+        egress_settings_done(&view->settings);
+        document_free(view->service);
+        document_free(view->tokens);
 }
 
-static int read_json(const char *directory, const char *name, struct document **ret, struct err *e) {
+static int read_json(const char *directory, const char *name, struct document **ret, struct err *err) {
         cleanup(buf_done) struct buf text = BUF(0);
-        int r = egress_read(directory, name, &text, e);
-        return r < 0 ? r : json_read(buf_str(&text), str_of(name), ret, e);
-}
-
-int egress_view_load(struct egress_view *v, struct err *e) {
-        cleanup(close_fd) int pidfd = -1;
-        err_blame(e, ERR_SYSTEM);
-        int r = egress_directory(false, &v->directory, e);
+        int r = egress_read(directory, name, &text, err);
         if (r < 0)
                 return r;
-        err_blame(e, ERR_CONFIG);
-        r = egress_settings_load(v->directory, &v->settings, e);
+
+        return json_read(buf_str(&text), str_of(name), ret, err);
+}
+
+int egress_view_load(struct egress_view *view, struct err *err) {
+        cleanup(close_fd) int pidfd = -1;
+
+        err_blame(err, ERR_SYSTEM);
+        int r = egress_directory(false, &view->directory, err);
+        if (r < 0)
+                return r;
+
+        err_blame(err, ERR_CONFIG);
+        r = egress_settings_load(view->directory, &view->settings, err);
         if (r < 0) {
                 if (r == -ENOENT)
-                        err_clear(e);
+                        err_clear(err);
                 return r == -ENOENT ? 0 : r;
         }
-        v->configured = true;
-        v->running = egress_pid_find(v->directory, false, &v->id, &pidfd, NULL) == 0;
-        r = read_json(v->directory, EGRESS_TOKENS, &v->tokens, e);
+
+        view->configured = true;
+        view->running = egress_pid_find(view->directory, false, &view->id, &pidfd, NULL) == 0;
+        r = read_json(view->directory, EGRESS_TOKENS, &view->tokens, err);
         if (r == -ENOENT)
                 r = 0;
-        if (r == 0 && v->running && read_json(v->directory, EGRESS_SERVICE, &v->service, e) < 0)
-                v->running = false; /* it has not said yet that it listens */
-        err_clear(e);
+        if (r == 0 && view->running && read_json(view->directory, EGRESS_SERVICE, &view->service, err) < 0)
+                view->running = false; /* it has not said yet that it listens */
+
+        err_clear(err);
         return r;
 }
 
-const struct node *egress_view_members(const struct document *d, const char *key) {
-        const struct node *n = d ? node_get(document_root(d), str_of(key)) : NULL;
-        return n ? n->first : NULL;
+const struct node *egress_view_members(const struct document *document, const char *key) {
+        const struct node *node = document ? node_get(document_root(document), str_of(key)) : NULL;
+        return node ? node->first : NULL;
 }
 
-struct str egress_view_text(const struct document *d, const char *key) {
-        const struct node *n = d ? node_get(document_root(d), str_of(key)) : NULL;
-        return n && n->kind == NODE_SCALAR ? n->text : (struct str){ 0 };
+struct str egress_view_text(const struct document *document, const char *key) {
+        const struct node *node = document ? node_get(document_root(document), str_of(key)) : NULL;
+        return node && node->kind == NODE_SCALAR ? node->text : (struct str){ 0 };
 }

@@ -15,8 +15,8 @@ struct egress_view {
         struct document *tokens;  /* NULL: none */
 };
 
-int egress_view_load(struct egress_view *v, struct err *e);
-void egress_view_done(struct egress_view *v);
+int egress_view_load(struct egress_view *view, struct err *err);
+void egress_view_done(struct egress_view *view);
 /* The first member of a list, and a text, of what one of its files says. */
-const struct node *egress_view_members(const struct document *d, const char *key);
-struct str egress_view_text(const struct document *d, const char *key);
+const struct node *egress_view_members(const struct document *document, const char *key);
+struct str egress_view_text(const struct document *document, const char *key);

@@ -51,4 +51,4 @@ struct service_settings {
 };
 
 /* Returns 0 after an orderly end. The error's kind says whose mistake it is. */
-int gateway_service_run(const struct service_settings *s, struct err *e);
+int gateway_service_run(const struct service_settings *settings, struct err *err);

@@ -18,8 +18,8 @@ static struct h2_stream *stream_at(nghttp2_session *ng, int32_t id) {
         return id > 0 ? nghttp2_session_get_stream_user_data(ng, id) : NULL;
 }
 
-static struct h2_flow *flow_from(struct h2_stream *t, const struct h2_side *side) {
-        return side->index == H2_CLIENT ? &t->up : &t->down;
+static struct h2_flow *flow_from(struct h2_stream *stream, const struct h2_side *side) {
+        return side->index == H2_CLIENT ? &stream->up : &stream->down;
 }
 
 static bool is_noise(const nghttp2_frame_hd *hd) {
@@ -38,33 +38,42 @@ static bool is_noise(const nghttp2_frame_hd *hd) {
 
 static int on_frame_begins(nghttp2_session *ng, const nghttp2_frame_hd *hd, void *user) {
         struct h2_side *side = user;
-        struct h2_session *s = side->session;
+        struct h2_session *session = side->session;
+
         if (side->index == H2_ORIGIN)
                 return hd->type == NGHTTP2_PUSH_PROMISE ? NGHTTP2_ERR_CALLBACK_FAILURE : 0; /* was told not to */
+
         bool calm = true;
+
         if (is_noise(hd))
-                calm = h2_allow(s, &s->noise, NOISE_BURST, NOISE_PER_SECOND);
+                calm = h2_allow(session, &session->noise, NOISE_BURST, NOISE_PER_SECOND);
         else if (hd->type == NGHTTP2_RST_STREAM)
-                calm = h2_allow(s, &s->resets, RESET_BURST, RESET_PER_SECOND);
+                calm = h2_allow(session, &session->resets, RESET_BURST, RESET_PER_SECOND);
+
         if (!calm)
                 nghttp2_session_terminate_session(ng, NGHTTP2_ENHANCE_YOUR_CALM);
+
         return 0;
 }
 
 static int on_headers_begin(nghttp2_session *ng, const nghttp2_frame *frame, void *user) {
         struct h2_side *side = user;
-        struct h2_session *s = side->session;
+        struct h2_session *session = side->session;
         int32_t id = frame->hd.stream_id;
+
         h2_fields_clear(side->fields);
         if (side->index == H2_ORIGIN)
                 return 0;
-        s->in_head = true;
-        timer_start(&s->limit, h2_settings(s)->header_ns);
+
+        session->in_head = true;
+        timer_start(&session->limit, h2_settings(session)->header_ns);
         if (frame->headers.cat != NGHTTP2_HCAT_REQUEST)
                 return 0;
+
         /* Streams that the client gave up and the origin still has count, too. */
-        if (s->n_streams >= 2 * H2_STREAMS_MAX || !h2_stream_new(s, id))
+        if (session->n_streams >= 2 * H2_STREAMS_MAX || !h2_stream_new(session, id))
                 nghttp2_submit_rst_stream(ng, NGHTTP2_FLAG_NONE, id, NGHTTP2_REFUSED_STREAM);
+
         return 0;
 }
 
@@ -85,53 +94,61 @@ static int on_bad_field(nghttp2_session *ng, const nghttp2_frame *frame, const u
         (void)value;
         (void)value_n;
         (void)flags;
+
         struct h2_side *side = user;
-        struct h2_stream *t = stream_at(ng, frame->hd.stream_id);
-        if (t)
-                h2_stream_spoil(t, side->index);
+        struct h2_stream *stream = stream_at(ng, frame->hd.stream_id);
+        if (stream)
+                h2_stream_spoil(stream, side->index);
+
         return 0;
 }
 
-static void take_headers(struct h2_side *side, struct h2_stream *t, const nghttp2_frame *frame) {
+static void take_headers(struct h2_side *side, struct h2_stream *stream, const nghttp2_frame *frame) {
         bool ended = frame->hd.flags & NGHTTP2_FLAG_END_STREAM;
-        if (side->index == H2_CLIENT && t->state == H2_HEAD) {
-                h2_request_take(t, ended);
+
+        if (side->index == H2_CLIENT && stream->state == H2_HEAD) {
+                h2_request_take(stream, ended);
                 return;
         }
-        if (side->index == H2_ORIGIN && !t->head_sent) {
-                h2_stream_take_response(t, ended);
+
+        if (side->index == H2_ORIGIN && !stream->head_sent) {
+                h2_stream_take_response(stream, ended);
                 return;
         }
-        h2_stream_take_trailers(flow_from(t, side));
+
+        h2_stream_take_trailers(flow_from(stream, side));
         if (ended)
-                h2_stream_take_end(flow_from(t, side));
+                h2_stream_take_end(flow_from(stream, side));
 }
 
 static int on_frame(nghttp2_session *ng, const nghttp2_frame *frame, void *user) {
         struct h2_side *side = user;
-        struct h2_session *s = side->session;
-        struct h2_stream *t = stream_at(ng, frame->hd.stream_id);
+        struct h2_session *session = side->session;
+        struct h2_stream *stream = stream_at(ng, frame->hd.stream_id);
+
         switch (frame->hd.type) {
         case NGHTTP2_HEADERS:
                 if (side->index == H2_CLIENT)
-                        s->in_head = false;
-                s->progress = true;
-                if (t)
-                        take_headers(side, t, frame);
+                        session->in_head = false;
+                session->progress = true;
+                if (stream)
+                        take_headers(side, stream, frame);
+
                 return 0;
         case NGHTTP2_DATA:
-                if (t && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM))
-                        h2_stream_take_end(flow_from(t, side));
+                if (stream && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM))
+                        h2_stream_take_end(flow_from(stream, side));
                 return 0;
         case NGHTTP2_RST_STREAM:
-                if (t && side->index == H2_ORIGIN)
-                        t->origin_reset = true;
-                else if (t)
-                        t->client_reset = true;
+                if (stream && side->index == H2_ORIGIN)
+                        stream->origin_reset = true;
+                else if (stream)
+                        stream->client_reset = true;
+
                 return 0;
         case NGHTTP2_GOAWAY:
                 if (side->index == H2_ORIGIN)
-                        h2_session_drain(s, frame->goaway.error_code);
+                        h2_session_drain(session, frame->goaway.error_code);
                 return 0;
         default:
                 return 0;
@@ -151,33 +168,36 @@ static int on_bad_frame(nghttp2_session *ng, const nghttp2_frame *frame, int err
 static int on_data(nghttp2_session *ng, uint8_t flags, int32_t id, const uint8_t *p, size_t n, void *user) {
         (void)flags;
         struct h2_side *side = user;
-        struct h2_stream *t = stream_at(ng, id);
-        if (t)
-                h2_stream_take_data(flow_from(t, side), p, n);
+        struct h2_stream *stream = stream_at(ng, id);
+        if (stream)
+                h2_stream_take_data(flow_from(stream, side), p, n);
         else
                 nghttp2_session_consume(ng, id, n);
+
         return 0;
 }
 
 static int on_closed(nghttp2_session *ng, int32_t id, uint32_t code, void *user) {
         struct h2_side *side = user;
-        struct h2_stream *t = stream_at(ng, id);
-        if (t && t->state == H2_HEAD) /* its header block was refused */
+        struct h2_stream *stream = stream_at(ng, id);
+        if (stream && stream->state == H2_HEAD) /* its header block was refused */
                 side->session->in_head = false;
-        if (t)
-                h2_stream_closed(t, side->index, code);
+        if (stream)
+                h2_stream_closed(stream, side->index, code);
         return 0;
 }
 
 static int on_sent(nghttp2_session *ng, const nghttp2_frame *frame, void *user) {
         struct h2_side *side = user;
-        struct h2_stream *t = stream_at(ng, frame->hd.stream_id);
+        struct h2_stream *stream = stream_at(ng, frame->hd.stream_id);
         bool last = (frame->hd.type == NGHTTP2_DATA || frame->hd.type == NGHTTP2_HEADERS) &&
                     (frame->hd.flags & NGHTTP2_FLAG_END_STREAM);
-        if (!t || !last || side->index != H2_CLIENT)
+        if (!stream || !last || side->index != H2_CLIENT)
                 return 0;
-        t->down.sent = true;
-        h2_stream_settle(t);
+
+        stream->down.sent = true;
+        h2_stream_settle(stream);
+
         return 0;
 }
 
@@ -188,20 +208,24 @@ static int on_not_sent(nghttp2_session *ng, const nghttp2_frame *frame, int erro
         struct h2_side *side = user;
         if (side->index != H2_ORIGIN || frame->hd.type != NGHTTP2_HEADERS || frame->headers.cat != NGHTTP2_HCAT_REQUEST)
                 return 0;
+
         for (struct link *l = side->session->streams.next; l != &side->session->streams; l = l->next) {
-                struct h2_stream *t = link_owner(l, struct h2_stream, link);
-                if (t->origin_id == frame->hd.stream_id) {
-                        h2_stream_closed(t, H2_ORIGIN, NGHTTP2_REFUSED_STREAM);
+                struct h2_stream *stream = link_owner(l, struct h2_stream, link);
+                if (stream->origin_id == frame->hd.stream_id) {
+                        h2_stream_closed(stream, H2_ORIGIN, NGHTTP2_REFUSED_STREAM);
                         break;
                 }
         }
+
         return 0;
 }
 
 static nghttp2_session_callbacks *make_callbacks(void) {
         nghttp2_session_callbacks *c;
+
         if (nghttp2_session_callbacks_new(&c) != 0)
                 return NULL;
+
         nghttp2_session_callbacks_set_on_begin_frame_callback(c, on_frame_begins);
         nghttp2_session_callbacks_set_on_begin_headers_callback(c, on_headers_begin);
         nghttp2_session_callbacks_set_on_header_callback(c, on_field);
@@ -213,6 +237,7 @@ static nghttp2_session_callbacks *make_callbacks(void) {
         nghttp2_session_callbacks_set_on_frame_send_callback(c, on_sent);
         nghttp2_session_callbacks_set_on_frame_not_send_callback(c, on_not_sent);
         nghttp2_session_callbacks_set_send_data_callback(c, h2_flow_send);
+
         return c;
 }
 
@@ -242,13 +267,14 @@ static void *wiped_realloc(void *p, size_t n, void *user) {
                 return NULL;
         if (p)
                 memcpy(grown, p, had < n ? had : n);
+
         wiped_free(p, user);
         return grown;
 }
 
 static nghttp2_mem wiping = { NULL, wiped_malloc, wiped_free, wiped_calloc, wiped_realloc };
 
-static int greet(struct h2_side *side) {
+static int callbacks_greet(struct h2_side *side) {
         uint32_t heads = (uint32_t)side->fields->max;
         const nghttp2_settings_entry to_client[] = {
                 { NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, H2_STREAMS_MAX },
@@ -267,6 +293,7 @@ static int greet(struct h2_side *side) {
                                                : sizeof to_origin / sizeof *to_origin);
         if (r == 0)
                 r = nghttp2_session_set_local_window_size(side->ng, NGHTTP2_FLAG_NONE, 0, H2_CONNECTION_WINDOW);
+
         return r;
 }
 
@@ -283,10 +310,13 @@ int h2_side_open(struct h2_side *side) {
                                              : nghttp2_session_client_new3(&side->ng, callbacks, side, options,
                                                                            side->session->secrets ? &wiping : NULL);
         }
+
         if (r == 0)
-                r = greet(side);
+                r = callbacks_greet(side);
+
         nghttp2_option_del(options);
         if (callbacks)
                 nghttp2_session_callbacks_del(callbacks);
+
         return r == 0 ? 0 : -ENOMEM;
 }

@@ -13,19 +13,20 @@
 #include <errno.h>
 #include <stdlib.h>
 
-static struct examine_head head_of(const struct h2_stream *t, const struct h2_fields *f) {
-        struct examine_head head = { .method = h2_fields_find(f, ":method"),
-                                     .target = h2_fields_find(f, ":path"),
-                                     .has_body = !t->up.ended };
+static struct examine_head head_of(const struct h2_stream *stream, const struct h2_fields *fields) {
+        struct examine_head head = { .method = h2_fields_find(fields, ":method"),
+                                     .target = h2_fields_find(fields, ":path"),
+                                     .has_body = !stream->up.ended };
 
-        for (size_t i = 0; i < f->n; i++) {
-                if (str_is(h2_field_name(f, i), "content-type")) {
-                        head.content_type = h2_field_value(f, i);
+        for (size_t i = 0; i < fields->n; i++) {
+                if (str_is(h2_field_name(fields, i), "content-type")) {
+                        head.content_type = h2_field_value(fields, i);
                         head.content_types++;
-                } else if (str_is(h2_field_name(f, i), "content-encoding")) {
-                        head.coding = (uint8_t)coding_add((enum coding)head.coding, h2_field_value(f, i));
+                } else if (str_is(h2_field_name(fields, i), "content-encoding")) {
+                        head.coding = (uint8_t)coding_add((enum coding)head.coding, h2_field_value(fields, i));
                 }
         }
+
         return head;
 }
 
@@ -33,58 +34,65 @@ static struct verdict no_memory(void) {
         return (struct verdict){ .decision = DECISION_DENY, .reason = REASON_LIMIT, .rule = RULE_NONE };
 }
 
-struct verdict h2_examine_begin(struct h2_stream *t, struct verdict granted) {
-        struct h2_session *s = t->session;
-        const struct examine_head head = head_of(t, s->side[H2_CLIENT].fields);
-        struct examine *e = NULL;
-        struct verdict v;
+struct verdict h2_examine_begin(struct h2_stream *stream, struct verdict granted) {
+        struct h2_session *session = stream->session;
+        const struct examine_head head = head_of(stream, session->side[H2_CLIENT].fields);
+        struct examine *examine = NULL;
+        struct verdict verdict;
 
-        if (examine_request(worker_snapshot(s->client.worker), &s->target, &head, granted, &e, &v) < 0)
+        if (examine_request(worker_snapshot(session->client.worker), &session->target, &head, granted, &examine,
+                            &verdict) < 0)
                 return no_memory();
-        if (!e)
-                return v;
-        t->examine = alloc_zeroed(sizeof *t->examine);
-        if (!t->examine) {
-                examine_free(e);
+        if (!examine)
+                return verdict;
+
+        stream->examine = alloc_zeroed(sizeof *stream->examine);
+        if (!stream->examine) {
+                examine_free(examine);
                 return no_memory();
         }
-        *t->examine = (struct h2_examine){ .examine = e, .stream = t, .raw = BUF(EXAMINE_MAX) };
-        t->why = examine_why(e);
-        return v;
+
+        *stream->examine = (struct h2_examine){ .examine = examine, .stream = stream, .raw = BUF(EXAMINE_MAX) };
+        stream->why = examine_why(examine);
+
+        return verdict;
 }
 
-struct verdict h2_examine_again(struct h2_stream *t, struct verdict granted) {
-        struct verdict v = examine_verdict(t->examine->examine, worker_snapshot(t->session->client.worker), granted);
+struct verdict h2_examine_again(struct h2_stream *stream, struct verdict granted) {
+        struct verdict verdict =
+            examine_verdict(stream->examine->examine, worker_snapshot(stream->session->client.worker), granted);
 
-        t->why = examine_why(t->examine->examine);
-        return v;
+        stream->why = examine_why(stream->examine->examine);
+        return verdict;
 }
 
 void h2_examine_free(struct h2_stream *t) {
-        struct h2_examine *k = take_ptr(&t->examine);
+        struct h2_examine *examine = take_ptr(&t->examine);
 
-        if (!k)
+        if (!examine)
                 return;
-        if (k->holding)
-                gate_cancel(&k->hold);
-        t->session->kept -= k->reserved;
-        h2_fields_free(k->fields);
-        examine_free(k->examine);
-        buf_done(&k->raw);
-        free(k);
+        if (examine->holding)
+                gate_cancel(&examine->hold);
+
+        t->session->kept -= examine->reserved;
+        h2_fields_free(examine->fields);
+        examine_free(examine->examine);
+        buf_done(&examine->raw);
+        free(examine);
 }
 
 /* --- on its way --- */
 
 /* What was kept of the body is the first that leaves. */
-static int give_back(struct h2_stream *t) {
-        struct h2_examine *k = t->examine;
+static int give_back(struct h2_stream *stream) {
+        struct h2_examine *examine = stream->examine;
         int r;
 
-        t->up.bytes.max += k->raw.n;
-        r = h2_flow_add(&t->up, buf_str(&k->raw));
-        t->up.gift = r < 0 ? 0 : k->raw.n;
-        buf_clear(&k->raw);
+        stream->up.bytes.max += examine->raw.n;
+        r = h2_flow_add(&stream->up, buf_str(&examine->raw));
+        stream->up.gift = r < 0 ? 0 : examine->raw.n;
+        buf_clear(&examine->raw);
+
         return r;
 }
 
@@ -99,153 +107,171 @@ static void send_kept(struct h2_stream *t) {
                 h2_refuse_bytes(t, 503, REASON_LIMIT, "Out of memory");
         else
                 h2_request_send(t);
+
         h2_fields_free(side->fields);
         side->fields = now;
         if (t->state == H2_KEEPING || (t->up.worked && t->state != H2_ANSWERED))
                 h2_refuse_bytes(t, 501, REASON_CREDENTIAL, "A request that is judged by its body cannot be signed");
 }
 
-static void refuse(struct h2_stream *t, struct verdict v) {
-        t->verdict = v;
-        t->why = examine_why(t->examine->examine);
-        h2_refuse(t);
+static void examine_refuse(struct h2_stream *stream, struct verdict verdict) {
+        stream->verdict = verdict;
+        stream->why = examine_why(stream->examine->examine);
+        h2_refuse(stream);
 }
 
 static void on_agreed(struct gate_call *c) {
-        struct h2_examine *k = link_owner(c, struct h2_examine, hold);
-        struct h2_stream *t = k->stream;
-        struct h2_session *s = t->session;
+        struct h2_examine *examine = link_owner(c, struct h2_examine, hold);
+        struct h2_stream *stream = examine->stream;
+        struct h2_session *session = stream->session;
 
-        k->holding = false;
+        examine->holding = false;
+
         if (c->verdict.decision == DECISION_ALLOW) {
-                k->examine->asked = true;
-                send_kept(t);
+                examine->examine->asked = true;
+                send_kept(stream);
         } else {
-                t->verdict = c->verdict;
-                t->error = c->error;
-                t->why = NULL;
-                h2_refuse(t);
+                stream->verdict = c->verdict;
+                stream->error = c->error;
+                stream->why = NULL;
+                h2_refuse(stream);
         }
-        loop_soon(s->client.worker->loop, &s->later);
+
+        loop_soon(session->client.worker->loop, &session->later);
 }
 
-static void begin_asking(struct h2_stream *t) {
-        struct h2_examine *k = t->examine;
-        struct h2_session *s = t->session;
+static void begin_asking(struct h2_stream *stream) {
+        struct h2_examine *examine = stream->examine;
+        struct h2_session *session = stream->session;
         cleanup(buf_done) struct buf text = BUF(GATE_QUESTION_MAX - 1);
 
-        (void)examine_question(k->examine, &text);
-        k->hold = (struct gate_call){ .worker = s->client.worker,
-                                      .target = s->target,
-                                      .via = s->client.via,
-                                      .request_visible = true,
-                                      .done = on_agreed };
-        gate_set_question(&k->hold, buf_str(&text), &t->verdict);
-        k->holding = true;
-        t->state = H2_WAITING;
-        gate_open(&k->hold);
+        (void)examine_question(examine->examine, &text);
+        examine->hold = (struct gate_call){ .worker = session->client.worker,
+                                            .target = session->target,
+                                            .via = session->client.via,
+                                            .request_visible = true,
+                                            .done = on_agreed };
+        gate_set_question(&examine->hold, buf_str(&text), &stream->verdict);
+        examine->holding = true;
+        stream->state = H2_WAITING;
+        gate_open(&examine->hold);
 }
 
 /* --- the body --- */
 
-static void settle(struct h2_stream *t, int found) {
-        struct h2_session *s = t->session;
-        struct examine *e = t->examine->examine;
+static void examine_settle(struct h2_stream *stream, int found) {
+        struct h2_session *session = stream->session;
+        struct examine *examine = stream->examine->examine;
 
         if (found < 0) {
-                refuse(t, found == -ENOMEM ? no_memory() : examine_malformed(e));
+                examine_refuse(stream, found == -ENOMEM ? no_memory() : examine_malformed(examine));
                 return;
         }
-        if (!h2_request_judge(t, h2_fields_find(t->examine->fields, ":method")) || !h2_request_can_leave(t))
+
+        if (!h2_request_judge(stream, h2_fields_find(stream->examine->fields, ":method")) ||
+            !h2_request_can_leave(stream))
                 return;
-        if (e->ask && !e->asked)
-                begin_asking(t);
+
+        if (examine->ask && !examine->asked)
+                begin_asking(stream);
         else
-                send_kept(t);
-        loop_soon(s->client.worker->loop, &s->later);
+                send_kept(stream);
+
+        loop_soon(session->client.worker->loop, &session->later);
 }
 
-static bool reserve(struct h2_stream *t, size_t n) {
-        struct h2_session *s = t->session;
+static bool examine_reserve(struct h2_stream *stream, size_t n) {
+        struct h2_session *session = stream->session;
 
-        if (n > H2_KEPT_MAX - s->kept)
+        if (n > H2_KEPT_MAX - session->kept)
                 return false;
-        s->kept += n;
-        t->examine->reserved += n;
+        session->kept += n;
+        stream->examine->reserved += n;
         return true;
 }
 
-void h2_examine_add(struct h2_stream *t, struct str bytes) {
-        struct h2_examine *k = t->examine;
+void h2_examine_add(struct h2_stream *stream, struct str bytes) {
+        struct h2_examine *examine = stream->examine;
 
-        if (t->state == H2_DRAINING) {
-                k->drained += bytes.n;
-                if (k->drained > H2_DRAIN_MAX)
-                        h2_examine_ended(t);
+        if (stream->state == H2_DRAINING) {
+                examine->drained += bytes.n;
+                if (examine->drained > H2_DRAIN_MAX)
+                        h2_examine_ended(stream);
                 return;
         }
-        if (!reserve(t, bytes.n) || buf_append(&k->raw, bytes) < 0) {
-                h2_refuse_bytes(t, 503, REASON_LIMIT, "Too much is waiting to be judged");
+
+        if (!examine_reserve(stream, bytes.n) || buf_append(&examine->raw, bytes) < 0) {
+                h2_refuse_bytes(stream, 503, REASON_LIMIT, "Too much is waiting to be judged");
                 return;
         }
-        int found = examine_feed(k->examine, bytes, false);
+
+        int found = examine_feed(examine->examine, bytes, false);
         if (found != 0)
-                settle(t, found);
+                examine_settle(stream, found);
 }
 
-static void answer_push(struct h2_stream *t) {
-        struct h2_examine *k = t->examine;
+static void answer_push(struct h2_stream *stream) {
+        struct h2_examine *examine = stream->examine;
         cleanup(buf_done) struct buf body = BUF(EXAMINE_ANSWER_MAX);
 
-        k->refused = true;
-        if (examine_answer(k->examine, worker_snapshot(t->session->client.worker), &t->verdict, &body) < 0)
-                h2_refuse(t);
+        examine->refused = true;
+        if (examine_answer(examine->examine, worker_snapshot(stream->session->client.worker), &stream->verdict, &body) <
+            0)
+                h2_refuse(stream);
         else
-                h2_refuse_as(t, 200, EXAMINE_ANSWER_TYPE, buf_str(&body));
+                h2_refuse_as(stream, 200, EXAMINE_ANSWER_TYPE, buf_str(&body));
 }
 
-void h2_examine_ended(struct h2_stream *t) {
-        if (t->state == H2_DRAINING)
-                answer_push(t);
+void h2_examine_ended(struct h2_stream *stream) {
+        if (stream->state == H2_DRAINING)
+                answer_push(stream);
         else
-                settle(t, examine_feed(t->examine->examine, STR(""), true));
+                examine_settle(stream, examine_feed(stream->examine->examine, STR(""), true));
 }
 
-bool h2_examine_takes(struct h2_stream *t) {
-        struct h2_examine *k = t->examine;
-        struct h2_side *side = &t->session->side[H2_CLIENT];
+bool h2_examine_takes(struct h2_stream *stream) {
+        struct h2_examine *examine = stream->examine;
+        struct h2_side *side = &stream->session->side[H2_CLIENT];
 
-        bool asks = k && k->examine->ask && !k->examine->asked;
-        if (!k || (!examine_is_open(k->examine) && !asks))
+        bool asks = examine && examine->examine->ask && !examine->examine->asked;
+        if (!examine || (!examine_is_open(examine->examine) && !asks))
                 return false;
+
         struct h2_fields *next = h2_fields_new(side->fields->max);
         if (!next) {
-                h2_refuse_bytes(t, 503, REASON_LIMIT, "Out of memory");
+                h2_refuse_bytes(stream, 503, REASON_LIMIT, "Out of memory");
                 return true;
         }
-        k->fields = side->fields;
+
+        examine->fields = side->fields;
         side->fields = next;
-        if (!examine_is_open(k->examine)) {
-                begin_asking(t);
+
+        if (!examine_is_open(examine->examine)) {
+                begin_asking(stream);
                 return true;
         }
-        t->state = H2_EXAMINING;
-        if (t->up.ended)
-                settle(t, examine_feed(k->examine, STR(""), true));
+
+        stream->state = H2_EXAMINING;
+        if (stream->up.ended)
+                examine_settle(stream, examine_feed(examine->examine, STR(""), true));
+
         return true;
 }
 
-bool h2_examine_refuse(struct h2_stream *t) {
-        struct h2_examine *k = t->examine;
+bool h2_examine_refuse(struct h2_stream *stream) {
+        struct h2_examine *examine = stream->examine;
         cleanup(buf_done) struct buf probe = BUF(EXAMINE_ANSWER_MAX);
 
-        if (!k || k->refused || t->begun || !t->client_id)
+        if (!examine || examine->refused || stream->begun || !stream->client_id)
                 return false;
-        if (examine_answer(k->examine, worker_snapshot(t->session->client.worker), &t->verdict, &probe) < 0)
+        if (examine_answer(examine->examine, worker_snapshot(stream->session->client.worker), &stream->verdict,
+                           &probe) < 0)
                 return false;
-        buf_clear(&k->raw);
-        t->state = H2_DRAINING;
-        if (t->up.ended)
-                answer_push(t);
+
+        buf_clear(&examine->raw);
+        stream->state = H2_DRAINING;
+        if (stream->up.ended)
+                answer_push(stream);
+
         return true;
 }

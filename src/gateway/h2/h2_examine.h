@@ -18,16 +18,16 @@ struct h2_examine {
 };
 
 /* The verdict on a request whose target is allowed, from the fields that the client's side has just received. */
-struct verdict h2_examine_begin(struct h2_stream *t, struct verdict granted);
+struct verdict h2_examine_begin(struct h2_stream *stream, struct verdict granted);
 /* The same again, with what was seen of it since. */
-struct verdict h2_examine_again(struct h2_stream *t, struct verdict granted);
+struct verdict h2_examine_again(struct h2_stream *stream, struct verdict granted);
 /* Before it leaves. True: not now: its body is awaited, a person is asked, or it was refused. */
-bool h2_examine_takes(struct h2_stream *t);
+bool h2_examine_takes(struct h2_stream *stream);
 /* H2_EXAMINING and H2_DRAINING: bytes of the body, and its end. */
-void h2_examine_add(struct h2_stream *t, struct str bytes);
-void h2_examine_ended(struct h2_stream *t);
+void h2_examine_add(struct h2_stream *stream, struct str bytes);
+void h2_examine_ended(struct h2_stream *stream);
 /* A refusal in git's own form is under way; false: there is none. */
-bool h2_examine_refuse(struct h2_stream *t);
+bool h2_examine_refuse(struct h2_stream *stream);
 void h2_examine_free(struct h2_stream *t);
 /* What git's request it is; NULL: none. */
 static inline const struct git_http *h2_examine_git(const struct h2_stream *t) {

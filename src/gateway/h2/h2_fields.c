@@ -7,48 +7,50 @@
 enum { TEXT_MAX = 1 << 20 };
 
 struct h2_fields *h2_fields_new(size_t max) {
-        struct h2_fields *f = malloc(sizeof *f);
-        if (!f)
+        struct h2_fields *fields = malloc(sizeof *fields);
+        if (!fields)
                 return NULL;
-        f->text = BUF(TEXT_MAX);
-        f->max = max;
-        h2_fields_clear(f);
-        return f;
+        fields->text = BUF(TEXT_MAX);
+        fields->max = max;
+        h2_fields_clear(fields);
+        return fields;
 }
 
-void h2_fields_free(struct h2_fields *f) {
-        if (!f)
+void h2_fields_free(struct h2_fields *fields) {
+        if (!fields)
                 return;
-        buf_done(&f->text);
-        free(f);
+        buf_done(&fields->text);
+        free(fields);
 }
 
-void h2_fields_clear(struct h2_fields *f) {
-        buf_clear(&f->text);
-        f->n = f->size = 0;
-        f->too_large = false;
+void h2_fields_clear(struct h2_fields *fields) {
+        buf_clear(&fields->text);
+        fields->n = fields->size = 0;
+        fields->too_large = false;
 }
 
-void h2_fields_add(struct h2_fields *f, struct str name, struct str value, bool sensitive) {
-        f->size += name.n + value.n + H2_FIELD_OVERHEAD; /* of one frame: no overflow */
-        size_t before = f->text.n;
-        if (f->too_large || f->size > f->max || f->n == H2_FIELDS_MAX || buf_append(&f->text, name) < 0 ||
-            buf_append(&f->text, value) < 0) {
-                f->text.n = before;
-                f->too_large = true;
+void h2_fields_add(struct h2_fields *fields, struct str name, struct str value, bool sensitive) {
+        fields->size += name.n + value.n + H2_FIELD_OVERHEAD; /* of one frame: no overflow */
+        size_t before = fields->text.n;
+
+        if (fields->too_large || fields->size > fields->max || fields->n == H2_FIELDS_MAX ||
+            buf_append(&fields->text, name) < 0 || buf_append(&fields->text, value) < 0) {
+                fields->text.n = before;
+                fields->too_large = true;
                 return;
         }
-        f->at[f->n++] = (struct h2_field){ .name = (uint32_t)before,
-                                           .name_n = (uint32_t)name.n,
-                                           .value = (uint32_t)(before + name.n),
-                                           .value_n = (uint32_t)value.n,
-                                           .sensitive = sensitive };
+
+        fields->at[fields->n++] = (struct h2_field){ .name = (uint32_t)before,
+                                                     .name_n = (uint32_t)name.n,
+                                                     .value = (uint32_t)(before + name.n),
+                                                     .value_n = (uint32_t)value.n,
+                                                     .sensitive = sensitive };
 }
 
-struct str h2_fields_find(const struct h2_fields *f, const char *name) {
-        for (size_t i = 0; i < f->n; i++)
-                if (str_is(h2_field_name(f, i), name))
-                        return h2_field_value(f, i);
+struct str h2_fields_find(const struct h2_fields *fields, const char *name) {
+        for (size_t i = 0; i < fields->n; i++)
+                if (str_is(h2_field_name(fields, i), name))
+                        return h2_field_value(fields, i);
         return str_n(NULL, 0);
 }
 
@@ -69,8 +71,8 @@ bool h2_field_ends_here(struct str name) {
         return name.p[0] == ':' || str_is(name, "host") || str_starts(name, STR("proxy-"));
 }
 
-void h2_nvs_add_fields(struct h2_nvs *to, const struct h2_fields *f) {
-        for (size_t i = 0; i < f->n; i++)
-                if (!h2_field_ends_here(h2_field_name(f, i)))
-                        h2_nvs_add(to, h2_field_name(f, i), h2_field_value(f, i), f->at[i].sensitive);
+void h2_nvs_add_fields(struct h2_nvs *to, const struct h2_fields *fields) {
+        for (size_t i = 0; i < fields->n; i++)
+                if (!h2_field_ends_here(h2_field_name(fields, i)))
+                        h2_nvs_add(to, h2_field_name(fields, i), h2_field_value(fields, i), fields->at[i].sensitive);
 }

@@ -152,24 +152,24 @@ static inline const struct gateway_limits *h2_settings(const struct h2_session *
 }
 
 /* h2_session.c */
-void h2_session_run(struct h2_session *s);
+void h2_session_run(struct h2_session *session);
 void h2_session_end(struct h2_session *s, bool abort);
 /* The client may open no more streams; those that are open go on. */
-void h2_session_drain(struct h2_session *s, uint32_t code);
+void h2_session_drain(struct h2_session *session, uint32_t code);
 /* There are streams now: they are looked after. */
-void h2_session_patrol(struct h2_session *s);
+void h2_session_patrol(struct h2_session *session);
 /* Takes n of at most `burst`, `per_second` of which come back each second. False: too much. */
-bool h2_allow(struct h2_session *s, struct h2_allowance *a, uint64_t burst, uint64_t per_second);
+bool h2_allow(struct h2_session *session, struct h2_allowance *allowance, uint64_t burst, uint64_t per_second);
 
 /* h2_callbacks.c: what nghttp2 tells, for one side. 0 or -ENOMEM. */
 int h2_side_open(struct h2_side *side);
 
 /* h2_fields.c */
 struct h2_fields *h2_fields_new(size_t max);
-void h2_fields_free(struct h2_fields *f);
-void h2_fields_clear(struct h2_fields *f);
+void h2_fields_free(struct h2_fields *fields);
+void h2_fields_clear(struct h2_fields *fields);
 /* Keeps it, or sets too_large. */
-void h2_fields_add(struct h2_fields *f, struct str name, struct str value, bool sensitive);
+void h2_fields_add(struct h2_fields *fields, struct str name, struct str value, bool sensitive);
 static inline struct str h2_field_name(const struct h2_fields *f, size_t i) {
         return str_n(f->text.p + f->at[i].name, f->at[i].name_n);
 }
@@ -177,7 +177,7 @@ static inline struct str h2_field_value(const struct h2_fields *f, size_t i) {
         return str_n(f->text.p + f->at[i].value, f->at[i].value_n);
 }
 /* The first of that name; p is NULL when it is not there. */
-struct str h2_fields_find(const struct h2_fields *f, const char *name);
+struct str h2_fields_find(const struct h2_fields *fields, const char *name);
 
 /* What is not sent on. */
 bool h2_field_ends_here(struct str name);
@@ -189,62 +189,62 @@ struct h2_nvs {
 };
 void h2_nvs_add(struct h2_nvs *to, struct str name, struct str value, bool sensitive);
 /* All that are no pseudo fields and do not end here. */
-void h2_nvs_add_fields(struct h2_nvs *to, const struct h2_fields *f);
+void h2_nvs_add_fields(struct h2_nvs *to, const struct h2_fields *fields);
 
 /* h2_request.c: a head that is whole is judged and sent on, or answered. */
-void h2_request_take(struct h2_stream *t, bool ended);
+void h2_request_take(struct h2_stream *stream, bool ended);
 /* By the policy of this moment; false when it was refused. */
-bool h2_request_judge(struct h2_stream *t, struct str method);
+bool h2_request_judge(struct h2_stream *stream, struct str method);
 /* Sends what the client's side has in its fields, judged anew; or asks the vault first. */
-void h2_request_send(struct h2_stream *t);
+void h2_request_send(struct h2_stream *stream);
 /* Whether the origin is still there for it; false when it was reset. */
-bool h2_request_can_leave(struct h2_stream *t);
+bool h2_request_can_leave(struct h2_stream *stream);
 /* Answers by the stream's verdict, or for a request that is not as it must be. */
-void h2_refuse(struct h2_stream *t);
+void h2_refuse(struct h2_stream *stream);
 /* With an answer of this type and content; the reason is that of the verdict. */
-void h2_refuse_as(struct h2_stream *t, unsigned status, const char *type, struct str content);
-void h2_refuse_rest(struct h2_stream *t); /* of which a part has been sent */
-void h2_refuse_bytes(struct h2_stream *t, unsigned status, enum reason reason, const char *what);
+void h2_refuse_as(struct h2_stream *stream, unsigned status, const char *type, struct str content);
+void h2_refuse_rest(struct h2_stream *stream); /* of which a part has been sent */
+void h2_refuse_bytes(struct h2_stream *stream, unsigned status, enum reason reason, const char *what);
 
 /* h2_stream.c */
-struct h2_stream *h2_stream_new(struct h2_session *s, int32_t id);
+struct h2_stream *h2_stream_new(struct h2_session *session, int32_t id);
 /* Records it and lets go of it, whatever its state. */
-void h2_stream_end(struct h2_stream *t);
+void h2_stream_end(struct h2_stream *stream);
 /* Submits the request; 0 or a negative errno. */
-int h2_stream_send(struct h2_stream *t, const struct h2_nvs *head);
-void h2_stream_answer(struct h2_stream *t, const struct h2_nvs *head, struct str body);
-void h2_stream_reset_client(struct h2_stream *t, uint32_t code);
+int h2_stream_send(struct h2_stream *stream, const struct h2_nvs *head);
+void h2_stream_answer(struct h2_stream *stream, const struct h2_nvs *head, struct str body);
+void h2_stream_reset_client(struct h2_stream *stream, uint32_t code);
 /* The origin failed it: answered, where nothing was said to the client yet, else reset. */
-void h2_stream_fail(struct h2_stream *t, enum reason reason, int error);
+void h2_stream_fail(struct h2_stream *stream, enum reason reason, int error);
 /* It stood still for too long. */
-void h2_stream_expire(struct h2_stream *t);
+void h2_stream_expire(struct h2_stream *stream);
 /* What this side sent may not be sent. */
-void h2_stream_spoil(struct h2_stream *t, unsigned side);
+void h2_stream_spoil(struct h2_stream *stream, unsigned side);
 /* What comes from either side. */
-void h2_stream_take_response(struct h2_stream *t, bool ended);
-void h2_stream_take_data(struct h2_flow *f, const uint8_t *p, size_t n);
-void h2_stream_take_trailers(struct h2_flow *f);
-void h2_stream_take_end(struct h2_flow *f);
-void h2_stream_closed(struct h2_stream *t, unsigned side, uint32_t code);
+void h2_stream_take_response(struct h2_stream *stream, bool ended);
+void h2_stream_take_data(struct h2_flow *flow, const uint8_t *p, size_t n);
+void h2_stream_take_trailers(struct h2_flow *flow);
+void h2_stream_take_end(struct h2_flow *flow);
+void h2_stream_closed(struct h2_stream *stream, unsigned side, uint32_t code);
 /* The end of its response has left, or nobody takes its body any more: then the client need not send the rest. */
-void h2_stream_settle(struct h2_stream *t);
-void h2_stream_record(struct h2_stream *t);
+void h2_stream_settle(struct h2_stream *stream);
+void h2_stream_record(struct h2_stream *stream);
 
 /* h2_flow.c */
-void h2_flow_init(struct h2_flow *f, struct h2_stream *t, unsigned from);
+void h2_flow_init(struct h2_flow *flow, struct h2_stream *stream, unsigned from);
 void h2_flow_done(struct h2_flow *f);
 /* So many bytes have come for it, which are then added, now or later. */
-void h2_flow_received(struct h2_flow *f, size_t n);
+void h2_flow_received(struct h2_flow *flow, size_t n);
 /* So many of those have become others: the window that they came through is opened again. */
-void h2_flow_used(struct h2_flow *f, size_t n);
-int h2_flow_add(struct h2_flow *f, struct str bytes);
+void h2_flow_used(struct h2_flow *flow, size_t n);
+int h2_flow_add(struct h2_flow *flow, struct str bytes);
 /* Nobody wants it any more: its bytes count as passed. */
-void h2_flow_drop(struct h2_flow *f);
+void h2_flow_drop(struct h2_flow *flow);
 /* Whole: an answer of ours, or a body that was kept. */
-int h2_flow_own(struct h2_flow *f, struct str bytes);
+int h2_flow_own(struct h2_flow *flow, struct str bytes);
 /* More has come, or its end: the far side goes on. */
-void h2_flow_resume(struct h2_flow *f);
-nghttp2_data_provider h2_flow_provider(struct h2_flow *f);
+void h2_flow_resume(struct h2_flow *flow);
+nghttp2_data_provider h2_flow_provider(struct h2_flow *flow);
 /* nghttp2 writes a DATA frame. */
 int h2_flow_send(nghttp2_session *ng, nghttp2_frame *frame, const uint8_t *head, size_t n, nghttp2_data_source *source,
                  void *side);

@@ -10,143 +10,163 @@
 
 #include <errno.h>
 
-void h2_swap_scrub_fields(struct h2_stream *t, struct h2_fields *f) {
-        if (t->swap && t->swap->swap.words && f->text.n > 0)
-                scrub_text(t->swap->swap.words, f->text.p, f->text.n);
+void h2_swap_scrub_fields(struct h2_stream *stream, struct h2_fields *fields) {
+        if (stream->swap && stream->swap->swap.words && fields->text.n > 0)
+                scrub_text(stream->swap->swap.words, fields->text.p, fields->text.n);
 }
 
 /* coded responses */
 
-static enum coding coding_in(const struct h2_fields *f) {
+static enum coding coding_in(const struct h2_fields *fields) {
         enum coding found = CODING_IDENTITY;
-        for (size_t i = 0; i < f->n; i++) {
-                struct str name = h2_field_name(f, i), value = h2_field_value(f, i);
+
+        for (size_t i = 0; i < fields->n; i++) {
+                struct str name = h2_field_name(fields, i), value = h2_field_value(fields, i);
                 if (str_is(name, "content-encoding"))
                         found = coding_add(found, value);
                 else if (str_is(name, "grpc-encoding") && coding_of(value) != CODING_IDENTITY)
                         return CODING_UNKNOWN; /* message by message */
         }
+
         return found;
 }
 
 /* What was said about the coded form goes; an ETag becomes a weak one. */
-static void plain_fields(struct h2_fields *f) {
+static void plain_fields(struct h2_fields *fields) {
         char weak[256];
         struct buf etag = { .p = weak, .cap = sizeof weak, .max = sizeof weak };
         size_t n = 0;
-        for (size_t i = 0; i < f->n; i++) {
-                struct str name = h2_field_name(f, i), value = h2_field_value(f, i);
+        for (size_t i = 0; i < fields->n; i++) {
+                struct str name = h2_field_name(fields, i), value = h2_field_value(fields, i);
                 bool strong = str_is(name, "etag") && !str_starts(value, STR("W/"));
                 if (strong && etag.n == 0 && (buf_add(&etag, "W/") < 0 || buf_append(&etag, value) < 0))
                         buf_clear(&etag);
                 if (!strong && !coding_has_header(name))
-                        f->at[n++] = f->at[i];
+                        fields->at[n++] = fields->at[i];
         }
-        f->n = n;
+
+        fields->n = n;
         if (etag.n > 0)
-                h2_fields_add(f, STR("etag"), buf_str(&etag), false);
+                h2_fields_add(fields, STR("etag"), buf_str(&etag), false);
 }
 
 /* 1 when its body will be decoded. */
-static int begin_decoding(struct h2_stream *t, struct h2_fields *f, unsigned status, bool ended) {
-        enum coding coding = t->swap->swap.telling ? coding_in(f) : CODING_IDENTITY;
+static int begin_decoding(struct h2_stream *stream, struct h2_fields *fields, unsigned status, bool ended) {
+        enum coding coding = stream->swap->swap.telling ? coding_in(fields) : CODING_IDENTITY;
         if (coding == CODING_IDENTITY)
                 return 0;
+
         if (coding == CODING_UNKNOWN || status == 206) {
-                t->why = "The response is compressed although that was not asked for, in a way that cannot be undone, "
-                         "so it cannot be searched for secrets.";
+                stream->why =
+                    "The response is compressed although that was not asked for, in a way that cannot be undone, "
+                    "so it cannot be searched for secrets.";
                 return ended ? 0 : -EPROTO;
         }
-        plain_fields(f);
+
+        plain_fields(fields);
         if (ended)
                 return 0;
-        t->down.worked = true;
-        t->down.raw = BUF(2 * H2_STREAM_WINDOW);
-        int r = decoder_new(coding, &t->swap->decoder);
-        return r < 0 ? r : 1;
+
+        stream->down.worked = true;
+        stream->down.raw = BUF(2 * H2_STREAM_WINDOW);
+        int r = decoder_new(coding, &stream->swap->decoder);
+        if (r < 0)
+                return r;
+
+        return 1;
 }
 
 /* heads */
 
 /* The origin has stopped where a secret may begin: perhaps its message is over. */
 static void on_silence(struct timer *timer) {
-        struct h2_swap *k = link_owner(timer, struct h2_swap, patience);
-        struct h2_stream *t = k->stream;
-        if (!t->down.dropped && h2_flow_add(&t->down, scrub_release(&k->scrub)) < 0)
-                h2_stream_fail(t, REASON_LIMIT, -ENOMEM);
-        h2_flow_resume(&t->down);
-        loop_soon(t->session->client.worker->loop, &t->session->later);
+        struct h2_swap *swap = link_owner(timer, struct h2_swap, patience);
+        struct h2_stream *stream = swap->stream;
+        if (!stream->down.dropped && h2_flow_add(&stream->down, scrub_release(&swap->scrub)) < 0)
+                h2_stream_fail(stream, REASON_LIMIT, -ENOMEM);
+        h2_flow_resume(&stream->down);
+        loop_soon(stream->session->client.worker->loop, &stream->session->later);
 }
 
-int h2_swap_take_head(struct h2_stream *t, struct h2_fields *f, unsigned status, bool ended) {
-        struct h2_swap *k = t->swap;
-        if (!k || !k->swap.words)
+int h2_swap_take_head(struct h2_stream *stream, struct h2_fields *fields, unsigned status, bool ended) {
+        struct h2_swap *swap = stream->swap;
+        if (!swap || !swap->swap.words)
                 return 0;
-        int r = status < 200 ? 0 : begin_decoding(t, f, status, ended);
+
+        int r = status < 200 ? 0 : begin_decoding(stream, fields, status, ended);
         if (r < 0)
                 return r;
-        h2_swap_scrub_fields(t, f);
-        swap_saw_status(&k->swap, status);
+
+        h2_swap_scrub_fields(stream, fields);
+        swap_saw_status(&swap->swap, status);
         if (status < 200 || ended)
                 return 0;
-        timer_init(&k->patience, t->session->client.worker->loop, on_silence);
-        return scrub_init(&k->scrub, k->swap.words);
+
+        timer_init(&swap->patience, stream->session->client.worker->loop, on_silence);
+        return scrub_init(&swap->scrub, swap->swap.words);
 }
 
 /* bodies */
 
-static int search(struct h2_flow *f, char *bytes, size_t n) {
-        struct h2_swap *k = f->stream->swap;
+static int scrub_search(struct h2_flow *flow, char *bytes, size_t n) {
+        struct h2_swap *swap = flow->stream->swap;
         struct str before, now;
-        swap_search(&k->scrub, &k->patience, bytes, n, &before, &now);
-        int r = h2_flow_add(f, before);
-        return r < 0 ? r : h2_flow_add(f, now);
+
+        swap_search(&swap->scrub, &swap->patience, bytes, n, &before, &now);
+        int r = h2_flow_add(flow, before);
+        if (r < 0)
+                return r;
+
+        return h2_flow_add(flow, now);
 }
 
-int h2_swap_add(struct h2_flow *f, char *bytes, size_t n) {
-        struct h2_swap *k = f->stream->swap;
-        if (f->worked)
-                return buf_append(&f->raw, str_n(bytes, n)); /* no more than a window: it fits */
-        if (f->from == H2_ORIGIN && k && scrub_is_on(&k->scrub))
-                return search(f, bytes, n);
-        return h2_flow_add(f, str_n(bytes, n));
+int h2_swap_add(struct h2_flow *flow, char *bytes, size_t n) {
+        struct h2_swap *swap = flow->stream->swap;
+        if (flow->worked)
+                return buf_append(&flow->raw, str_n(bytes, n)); /* no more than a window: it fits */
+        if (flow->from == H2_ORIGIN && swap && scrub_is_on(&swap->scrub))
+                return scrub_search(flow, bytes, n);
+        return h2_flow_add(flow, str_n(bytes, n));
 }
 
-static int end_search(struct h2_flow *f) {
-        struct h2_swap *k = f->stream->swap;
-        timer_stop(&k->patience);
-        int r = h2_flow_add(f, scrub_end(&k->scrub));
-        scrub_done(&k->scrub);
+static int end_search(struct h2_flow *flow) {
+        struct h2_swap *swap = flow->stream->swap;
+        timer_stop(&swap->patience);
+        int r = h2_flow_add(flow, scrub_end(&swap->scrub));
+        scrub_done(&swap->scrub);
         return r;
 }
 
-int h2_swap_end(struct h2_flow *f) {
-        struct h2_swap *k = f->stream->swap;
-        return f->from != H2_ORIGIN || f->worked || !k || !scrub_is_on(&k->scrub) ? 0 : end_search(f);
+int h2_swap_end(struct h2_flow *flow) {
+        struct h2_swap *swap = flow->stream->swap;
+        return flow->from != H2_ORIGIN || flow->worked || !swap || !scrub_is_on(&swap->scrub) ? 0 : end_search(flow);
 }
 
-int h2_swap_decode_some(struct h2_flow *f) {
-        struct h2_stream *t = f->stream;
-        struct h2_swap *k = t->swap;
-        struct str in = str_skip(buf_str(&f->raw), f->raw_at);
+int h2_swap_decode_some(struct h2_flow *flow) {
+        struct h2_stream *stream = flow->stream;
+        struct h2_swap *swap = stream->swap;
+        struct str in = str_skip(buf_str(&flow->raw), flow->raw_at);
         size_t had = in.n;
-        char *out = t->session->client.worker->pool.scratch;
-        ssize_t n = decoder_run(k->decoder, &in, out, POOL_CHUNK_BYTES);
+        char *out = stream->session->client.worker->pool.scratch;
+        ssize_t n = decoder_run(swap->decoder, &in, out, POOL_CHUNK_BYTES);
         if (n < 0) {
-                t->why = n == -E2BIG ? "The response grows without end when it is decompressed."
-                                     : "The response is not compressed in the way that it says.";
+                stream->why = n == -E2BIG ? "The response grows without end when it is decompressed."
+                                          : "The response is not compressed in the way that it says.";
                 return n == -ENOMEM ? -ENOMEM : -EBADMSG;
         }
-        h2_flow_used(f, had - in.n);
-        int r = n > 0 ? search(f, out, (size_t)n) : 0;
-        if (r < 0 || !f->ended || decoder_owes(k->decoder))
+
+        h2_flow_used(flow, had - in.n);
+        int r = n > 0 ? scrub_search(flow, out, (size_t)n) : 0;
+        if (r < 0 || !flow->ended || decoder_owes(swap->decoder))
                 return r;
-        if (!decoder_is_whole(k->decoder)) {
-                t->why = "The response ends in the middle of its compressed form.";
+
+        if (!decoder_is_whole(swap->decoder)) {
+                stream->why = "The response ends in the middle of its compressed form.";
                 return -EBADMSG;
         }
-        f->finished = true;
-        return end_search(f);
+
+        flow->finished = true;
+        return end_search(flow);
 }
 
 void h2_swap_done_down(struct h2_swap *k) {

@@ -39,7 +39,7 @@ enum { STEPS_PER_TURN = 32, FRAME_MAX = 16384 + 1024 };
 
 /* the end */
 
-static void destroy(struct task *t) {
+static void session_destroy(struct task *t) {
         free(link_owner(t, struct h2_session, destroy));
 }
 
@@ -61,160 +61,181 @@ static void close_side(struct h2_side *side, bool abort) {
 }
 
 /* A connection that carried no request is on record all the same: its origin was reached. */
-static void record_unused(struct h2_session *s) {
-        struct worker *w = s->client.worker;
-        report_event(&w->report, &(struct event){ .kind = EVENT_TUNNEL_CLOSE,
-                                                  .via = s->client.via,
-                                                  .scheme = SCHEME_HTTPS,
-                                                  .connection = s->client.number,
-                                                  .duration_us = (loop_now(w->loop) - s->client.since) / 1000,
-                                                  .rule = RULE_NONE,
-                                                  .generation = w->policy->generation,
-                                                  .reason = s->spoilt ? s->spoilt : REASON_ALLOWED,
-                                                  .port = s->target.port,
-                                                  .allowed = s->spoilt == REASON_NONE,
-                                                  .addr = s->addr,
-                                                  .domain = host_str(&s->target.host) });
+static void record_unused(struct h2_session *session) {
+        struct worker *worker = session->client.worker;
+        report_event(&worker->report,
+                     &(struct event){ .kind = EVENT_TUNNEL_CLOSE,
+                                      .via = session->client.via,
+                                      .scheme = SCHEME_HTTPS,
+                                      .connection = session->client.number,
+                                      .duration_us = (loop_now(worker->loop) - session->client.since) / 1000,
+                                      .rule = RULE_NONE,
+                                      .generation = worker->policy->generation,
+                                      .reason = session->spoilt ? session->spoilt : REASON_ALLOWED,
+                                      .port = session->target.port,
+                                      .allowed = session->spoilt == REASON_NONE,
+                                      .addr = session->addr,
+                                      .domain = host_str(&session->target.host) });
 }
 
 void h2_session_end(struct h2_session *s, bool abort) {
         if (s->gone)
                 return;
-        struct worker *w = s->client.worker;
+
+        struct worker *worker = s->client.worker;
         s->gone = true;
         log_debug("h2 %llu: ends with %zu streams", (unsigned long long)s->client.number, s->n_streams);
         timer_stop(&s->limit);
         timer_stop(&s->patrol);
         task_cancel(&s->later);
         judged_remove(&s->judged);
+
         for (unsigned i = 0; i < H2_SIDES; i++)
                 close_side(&s->side[i], abort || i == H2_ORIGIN);
+
         s->client.stream = NULL;
         for (unsigned i = 0; i < H2_SIDES; i++)
                 nghttp2_session_del(take_ptr(&s->side[i].ng));
+
         while (!link_is_empty(&s->streams))
                 h2_stream_end(link_owner(s->streams.next, struct h2_stream, link));
+
         for (unsigned i = 0; i < H2_SIDES; i++)
                 h2_fields_free(take_ptr(&s->side[i].fields));
+
         if (!s->used)
                 record_unused(s);
-        if (w->gateway->synthetic)
-                synthetic_release(w->gateway->synthetic, &s->hold, loop_now(w->loop));
+        if (worker->gateway->synthetic)
+                synthetic_release(worker->gateway->synthetic, &s->hold, loop_now(worker->loop));
+
         client_done(&s->client);
-        loop_defer(w->loop, &s->destroy);
+        loop_defer(worker->loop, &s->destroy);
 }
 
-void h2_session_drain(struct h2_session *s, uint32_t code) {
-        nghttp2_session *client = s->side[H2_CLIENT].ng;
-        if (s->draining)
+void h2_session_drain(struct h2_session *session, uint32_t code) {
+        nghttp2_session *client = session->side[H2_CLIENT].ng;
+        if (session->draining)
                 return;
-        s->draining = true;
+        session->draining = true;
         nghttp2_submit_goaway(client, NGHTTP2_FLAG_NONE, nghttp2_session_get_last_proc_stream_id(client), code, NULL,
                               0);
 }
 
 /* Every request that the origin has not answered is failed; the client hears of all of them, then of the end. */
-static void fail_all(struct h2_session *s, enum reason reason, int error) {
-        h2_session_drain(s, NGHTTP2_NO_ERROR);
-        for (struct link *l = s->streams.next, *next; l != &s->streams; l = next) {
-                struct h2_stream *t = link_owner(l, struct h2_stream, link);
+static void fail_all(struct h2_session *session, enum reason reason, int error) {
+        h2_session_drain(session, NGHTTP2_NO_ERROR);
+
+        for (struct link *l = session->streams.next, *next; l != &session->streams; l = next) {
+                struct h2_stream *stream = link_owner(l, struct h2_stream, link);
+
                 next = l->next;
-                if (t->state == H2_PASSING && (t->origin_id || !t->down.ended)) {
-                        t->origin_id = 0;
-                        if (t->down.ended)
-                                h2_stream_settle(t);
+
+                if (stream->state == H2_PASSING && (stream->origin_id || !stream->down.ended)) {
+                        stream->origin_id = 0;
+                        if (stream->down.ended)
+                                h2_stream_settle(stream);
                         else
-                                h2_stream_fail(t, reason, error);
+                                h2_stream_fail(stream, reason, error);
                 }
         }
 }
 
-static void lose_origin(struct h2_session *s, int error) {
-        close_side(&s->side[H2_ORIGIN], true);
-        fail_all(s, REASON_UPSTREAM, error ? error : -ECONNRESET);
+static void lose_origin(struct h2_session *session, int error) {
+        close_side(&session->side[H2_ORIGIN], true);
+        fail_all(session, REASON_UPSTREAM, error ? error : -ECONNRESET);
 }
 
 static void on_limit(struct timer *t) {
-        struct h2_session *s = link_owner(t, struct h2_session, limit);
-        if (s->in_head || s->n_streams == 0 || s->closing) {
-                for (struct link *l = s->streams.next; l != &s->streams; l = l->next) {
+        struct h2_session *session = link_owner(t, struct h2_session, limit);
+        if (session->in_head || session->n_streams == 0 || session->closing) {
+                for (struct link *l = session->streams.next; l != &session->streams; l = l->next) {
                         struct h2_stream *stream = link_owner(l, struct h2_stream, link);
                         if (stream->state == H2_HEAD)
                                 stream->verdict.reason = REASON_TIMEOUT;
                 }
-                nghttp2_session_terminate_session(s->side[H2_CLIENT].ng, NGHTTP2_NO_ERROR);
-                h2_session_run(s);
-                h2_session_end(s, false); /* harmless when it has ended */
+
+                nghttp2_session_terminate_session(session->side[H2_CLIENT].ng, NGHTTP2_NO_ERROR);
+                h2_session_run(session);
+                h2_session_end(session, false); /* harmless when it has ended */
                 return;
         }
-        s->closing = true;
-        fail_all(s, REASON_TIMEOUT, -ETIMEDOUT);
-        close_side(&s->side[H2_ORIGIN], true);
-        timer_start(&s->limit, LAST_WORDS_NS);
-        h2_session_run(s);
+
+        session->closing = true;
+        fail_all(session, REASON_TIMEOUT, -ETIMEDOUT);
+        close_side(&session->side[H2_ORIGIN], true);
+        timer_start(&session->limit, LAST_WORDS_NS);
+        h2_session_run(session);
 }
 
 enum { PATROLS = 4 }; /* in the time that a stream may stand still */
 
-static uint64_t patience_with(const struct h2_stream *t) {
-        const struct gateway_limits *limits = h2_settings(t->session);
-        return t->state == H2_KEEPING || t->state == H2_EXAMINING ? limits->idle_ns : limits->tunnel_idle_ns;
+static uint64_t patience_with(const struct h2_stream *stream) {
+        const struct gateway_limits *limits = h2_settings(stream->session);
+        return stream->state == H2_KEEPING || stream->state == H2_EXAMINING ? limits->idle_ns : limits->tunnel_idle_ns;
 }
 
 /* Runs while there are streams. One that nobody moves must not live as long as its busy neighbours. */
 static void on_patrol(struct timer *timer) {
-        struct h2_session *s = link_owner(timer, struct h2_session, patrol);
-        uint64_t now = loop_now(s->client.worker->loop);
-        for (struct link *l = s->streams.next, *next; l != &s->streams; l = next) {
-                struct h2_stream *t = link_owner(l, struct h2_stream, link);
-                uint64_t most = patience_with(t);
+        struct h2_session *session = link_owner(timer, struct h2_session, patrol);
+        uint64_t now = loop_now(session->client.worker->loop);
+
+        for (struct link *l = session->streams.next, *next; l != &session->streams; l = next) {
+                struct h2_stream *stream = link_owner(l, struct h2_stream, link);
+                uint64_t most = patience_with(stream);
+
                 next = l->next;
-                if (most > 0 && now - t->moved > most && t->client_id && t->state != H2_HEAD)
-                        h2_stream_expire(t);
+                if (most > 0 && now - stream->moved > most && stream->client_id && stream->state != H2_HEAD)
+                        h2_stream_expire(stream);
         }
-        h2_session_patrol(s);
-        h2_session_run(s);
+
+        h2_session_patrol(session);
+        h2_session_run(session);
 }
 
-void h2_session_patrol(struct h2_session *s) {
-        const struct gateway_limits *limits = h2_settings(s);
+void h2_session_patrol(struct h2_session *session) {
+        const struct gateway_limits *limits = h2_settings(session);
         uint64_t most = limits->tunnel_idle_ns;
         if (limits->idle_ns > 0 && (most == 0 || limits->idle_ns < most))
                 most = limits->idle_ns;
-        if (most > 0 && s->n_streams > 0 && !timer_is_running(&s->patrol))
-                timer_start(&s->patrol, most / PATROLS + 1);
+        if (most > 0 && session->n_streams > 0 && !timer_is_running(&session->patrol))
+                timer_start(&session->patrol, most / PATROLS + 1);
 }
 
-bool h2_allow(struct h2_session *s, struct h2_allowance *a, uint64_t burst, uint64_t per_second) {
-        uint64_t now = loop_now(s->client.worker->loop), price = NS_PER_SECOND / per_second;
-        a->paid_until = (a->paid_until > now ? a->paid_until : now) + price;
-        return a->paid_until - now <= burst * price;
+bool h2_allow(struct h2_session *session, struct h2_allowance *allowance, uint64_t burst, uint64_t per_second) {
+        uint64_t now = loop_now(session->client.worker->loop), price = NS_PER_SECOND / per_second;
+        allowance->paid_until = (allowance->paid_until > now ? allowance->paid_until : now) + price;
+        return allowance->paid_until - now <= burst * price;
 }
 
 /* bytes */
 
 /* 0, -EAGAIN when the peer does not take more now, or its error. */
-static int flush(struct h2_side *side) {
+static int session_flush(struct h2_side *side) {
         struct pool_chunk *out = side->out;
         while (out && out->n > 0) {
                 ssize_t put = stream_write(side->stream, str_n(out->bytes + out->at, out->n));
                 if (put < 0)
                         return (int)put;
+
                 out->at += (size_t)put;
                 out->n -= (size_t)put;
         }
+
         if (out)
                 out->at = 0;
+
         return 0;
 }
 
 /* As many frames as there is room for. */
-static int fill(struct h2_side *side) {
+static int session_fill(struct h2_side *side) {
         struct pool *pool = &side->session->client.worker->pool;
+
         if (!nghttp2_session_want_write(side->ng))
                 return 0;
         if (!side->out && !(side->out = pool_chunk_get(pool)))
                 return -ENOMEM;
+
         struct pool_chunk *out = side->out;
         out->at = out->n = 0;
         while (sizeof out->bytes - out->n >= FRAME_MAX) {
@@ -225,48 +246,61 @@ static int fill(struct h2_side *side) {
                         return -EPROTO;
                 if (n > 0)
                         memcpy(out->bytes + out->n, p, (size_t)n);
+
                 out->n += (size_t)n;
                 if (out->n == before)
                         break;
         }
+
         return 0;
 }
 
 /* True when something was written. */
 static bool write_side(struct h2_side *side, int *ret_error) {
         bool moved = false;
+
         *ret_error = 0;
+
         while (side->stream) {
-                int r = flush(side);
+                int r = session_flush(side);
                 if (r == 0)
-                        r = fill(side);
+                        r = session_fill(side);
+
                 if (r == 0 && side->out && side->out->n > 0) {
                         moved = true;
                         continue;
                 }
+
                 if (side->out && side->out->n == 0)
                         put_out(side);
                 if (r < 0 && r != -EAGAIN)
                         *ret_error = r;
+
                 return moved;
         }
+
         return false;
 }
 
 static bool read_side(struct h2_side *side, int *ret_error) {
         char *bytes = side->session->client.worker->pool.scratch;
+
         *ret_error = 0;
         if (!side->stream || nghttp2_session_get_outbound_queue_size(side->ng) > H2_OUTBOUND_MAX)
                 return false;
+
         ssize_t got = stream_read(side->stream, bytes, POOL_CHUNK_BYTES);
         if (got == -EAGAIN)
                 return false;
+
         if (got <= 0) {
                 *ret_error = got < 0 ? (int)got : -ECONNRESET;
                 return false;
         }
+
         if (nghttp2_session_mem_recv(side->ng, (const uint8_t *)bytes, (size_t)got) != got)
                 *ret_error = -EPROTO;
+
         return true;
 }
 
@@ -275,65 +309,76 @@ static bool is_over(const struct h2_side *side) {
 }
 
 /* One step on each way. False when nothing moved or the session has ended. */
-static bool step(struct h2_session *s) {
-        struct h2_side *client = &s->side[H2_CLIENT], *origin = &s->side[H2_ORIGIN];
+static bool session_step(struct h2_session *session) {
+        struct h2_side *client = &session->side[H2_CLIENT], *origin = &session->side[H2_ORIGIN];
         int error, failed = 0;
         bool moved = read_side(client, &error);
+
         if (error < 0) {
                 if (error == -EPROTO)
                         (void)write_side(client, &failed); /* what nghttp2 has to say about it */
-                h2_session_end(s, true);
+                h2_session_end(session, true);
                 return false;
         }
+
         moved |= read_side(origin, &error);
         moved |= write_side(origin, &failed);
         if (origin->stream && (error < 0 || failed < 0 || is_over(origin)))
-                lose_origin(s, error < 0 ? error : failed);
+                lose_origin(session, error < 0 ? error : failed);
+
         moved |= write_side(client, &error);
+
         if (error < 0 || is_over(client)) {
-                h2_session_end(s, error < 0);
+                h2_session_end(session, error < 0);
                 return false;
         }
+
         return moved;
 }
 
 /* Streams that both sides are through with. */
-static void sweep(struct h2_session *s) {
-        for (struct link *l = s->streams.next, *next; l != &s->streams; l = next) {
-                struct h2_stream *t = link_owner(l, struct h2_stream, link);
+static void session_sweep(struct h2_session *session) {
+        for (struct link *l = session->streams.next, *next; l != &session->streams; l = next) {
+                struct h2_stream *stream = link_owner(l, struct h2_stream, link);
                 next = l->next;
-                if (!t->client_id && !t->origin_id)
-                        h2_stream_end(t);
+                if (!stream->client_id && !stream->origin_id)
+                        h2_stream_end(stream);
         }
 }
 
-static void watch_time(struct h2_session *s) {
-        if (!s->progress || s->in_head || s->closing)
+static void watch_time(struct h2_session *session) {
+        if (!session->progress || session->in_head || session->closing)
                 return;
-        s->progress = false;
-        uint64_t ns = s->n_streams > 0 ? h2_settings(s)->tunnel_idle_ns : h2_settings(s)->idle_ns;
+
+        session->progress = false;
+        uint64_t ns = session->n_streams > 0 ? h2_settings(session)->tunnel_idle_ns : h2_settings(session)->idle_ns;
         if (ns > 0)
-                timer_start(&s->limit, ns);
+                timer_start(&session->limit, ns);
         else
-                timer_stop(&s->limit);
+                timer_stop(&session->limit);
 }
 
-void h2_session_run(struct h2_session *s) {
+void h2_session_run(struct h2_session *session) {
         bool more = true;
-        if (s->gone || s->running)
+
+        if (session->gone || session->running)
                 return;
-        s->running = true;
+
+        session->running = true;
+
         for (unsigned i = 0; more && i < STEPS_PER_TURN; i++) {
-                more = step(s);
-                if (!s->gone)
-                        sweep(s);
+                more = session_step(session);
+                if (!session->gone)
+                        session_sweep(session);
         }
-        s->running = false;
-        if (s->gone)
+
+        session->running = false;
+        if (session->gone)
                 return;
-        watch_time(s);
+
+        watch_time(session);
         if (more)
-                loop_soon(s->client.worker->loop, &s->later); /* the others' turn */
+                loop_soon(session->client.worker->loop, &session->later); /* the others' turn */
 }
 
 static void on_later(struct task *t) {
@@ -347,79 +392,94 @@ static void on_ready(struct stream *stream, void *owner) {
 
 /* the beginning */
 
-static void on_revoked(struct judged *j, struct verdict v) {
-        struct h2_session *s = link_owner(j, struct h2_session, judged);
-        for (struct link *l = s->streams.next; v.decision != DECISION_ALLOW && l != &s->streams; l = l->next) {
-                struct h2_stream *t = link_owner(l, struct h2_stream, link);
-                t->verdict = v;
-                t->generation = s->client.worker->policy->generation;
-                t->begun = false;
+static void on_revoked(struct judged *j, struct verdict verdict) {
+        struct h2_session *session = link_owner(j, struct h2_session, judged);
+        for (struct link *l = session->streams.next; verdict.decision != DECISION_ALLOW && l != &session->streams;
+             l = l->next) {
+                struct h2_stream *stream = link_owner(l, struct h2_stream, link);
+
+                stream->verdict = verdict;
+                stream->generation = session->client.worker->policy->generation;
+                stream->begun = false;
         }
-        h2_session_end(s, true);
+
+        h2_session_end(session, true);
 }
 
-static void name_authority(struct h2_session *s) {
-        authority_text(&s->target, s->authority);
-        if (s->target.port == 443)
-                s->authority[str_rfind(str_of(s->authority), ':')] = '\0';
+static void name_authority(struct h2_session *session) {
+        authority_text(&session->target, session->authority);
+        if (session->target.port == 443)
+                session->authority[str_rfind(str_of(session->authority), ':')] = '\0';
 }
 
-static int prepare(struct h2_session *s, const struct client *client, const struct http_inside *inside) {
+static int session_prepare(struct h2_session *session, const struct client *client, const struct http_inside *inside) {
         size_t heads = client->worker->limits.header_bytes;
         if (heads == 0 || heads > POOL_CHUNK_BYTES)
                 heads = POOL_CHUNK_BYTES;
+
         for (unsigned i = 0; i < H2_SIDES; i++) {
-                struct h2_side *side = &s->side[i];
-                side->session = s;
+                struct h2_side *side = &session->side[i];
+
+                side->session = session;
                 side->index = (uint8_t)i;
                 side->stream = i == H2_CLIENT ? client->stream : inside->upstream;
                 side->fields = h2_fields_new(i == H2_CLIENT ? heads : POOL_CHUNK_BYTES);
                 if (!side->fields || h2_side_open(side) < 0)
                         return -ENOMEM;
         }
+
         return 0;
 }
 
 int h2_session_start(const struct client *client, const struct http_inside *inside) {
-        struct worker *w = client->worker;
-        struct h2_session *s = alloc_zeroed(sizeof *s);
-        if (!s) {
+        struct worker *worker = client->worker;
+        struct h2_session *session = alloc_zeroed(sizeof *session);
+        if (!session) {
                 stream_close(inside->upstream);
                 return client_has_no_room(client);
         }
-        s->client = *client;
-        s->target = *inside->target;
-        s->hold = inside->hold;
-        s->addr = inside->addr;
-        s->approved = inside->approved;
-        s->spoilt = inside->spoilt;
-        s->why = inside->why;
-        link_init(&s->streams);
-        link_init(&s->judged.link);
-        task_init(&s->later, on_later);
-        task_init(&s->destroy, destroy);
-        timer_init(&s->limit, w->loop, on_limit);
-        timer_init(&s->patrol, w->loop, on_patrol);
-        s->secrets = swap_is_wanted(w, &s->target);
-        name_authority(s);
+
+        session->client = *client;
+        session->target = *inside->target;
+        session->hold = inside->hold;
+        session->addr = inside->addr;
+        session->approved = inside->approved;
+        session->spoilt = inside->spoilt;
+        session->why = inside->why;
+        link_init(&session->streams);
+        link_init(&session->judged.link);
+        task_init(&session->later, on_later);
+        task_init(&session->destroy, session_destroy);
+        timer_init(&session->limit, worker->loop, on_limit);
+        timer_init(&session->patrol, worker->loop, on_patrol);
+        session->secrets = swap_is_wanted(worker, &session->target);
+        name_authority(session);
+
         bool full = false;
-        s->host_bytes = quota_host(w->gateway->quota, &s->target.host, &full);
+        session->host_bytes = quota_host(worker->gateway->quota, &session->target.host, &full);
         if (full)
-                s->spoilt = REASON_LIMIT;
-        if (prepare(s, client, inside) < 0) {
-                s->side[H2_CLIENT].stream = client->stream;
-                s->side[H2_ORIGIN].stream = inside->upstream;
-                s->side[H2_CLIENT].session = s->side[H2_ORIGIN].session = s;
-                h2_session_end(s, true);
+                session->spoilt = REASON_LIMIT;
+
+        if (session_prepare(session, client, inside) < 0) {
+                session->side[H2_CLIENT].stream = client->stream;
+                session->side[H2_ORIGIN].stream = inside->upstream;
+                session->side[H2_CLIENT].session = session->side[H2_ORIGIN].session = session;
+                h2_session_end(session, true);
+
                 return -ENOMEM;
         }
-        s->judged =
-            (struct judged){ .target = &s->target, .addr = s->addr, .asked = s->approved, .revoke = on_revoked };
-        judged_add(w, &s->judged);
+
+        session->judged = (struct judged){
+                .target = &session->target, .addr = session->addr, .asked = session->approved, .revoke = on_revoked
+        };
+        judged_add(worker, &session->judged);
+
         for (unsigned i = 0; i < H2_SIDES; i++)
-                if (s->side[i].stream)
-                        stream_set_owner(s->side[i].stream, on_ready, s);
-        timer_start(&s->limit, h2_settings(s)->header_ns);
-        h2_session_run(s);
+                if (session->side[i].stream)
+                        stream_set_owner(session->side[i].stream, on_ready, session);
+
+        timer_start(&session->limit, h2_settings(session)->header_ns);
+        h2_session_run(session);
+
         return 0;
 }

@@ -14,369 +14,420 @@
 #include <errno.h>
 #include <stdlib.h>
 
-static nghttp2_session *ng_of(const struct h2_stream *t, unsigned side) {
-        return t->session->side[side].ng;
+static nghttp2_session *ng_of(const struct h2_stream *stream, unsigned side) {
+        return stream->session->side[side].ng;
 }
 
 /* the beginning and the end */
 
-struct h2_stream *h2_stream_new(struct h2_session *s, int32_t id) {
-        struct h2_stream *t = alloc_zeroed(sizeof *t);
-        if (!t)
+struct h2_stream *h2_stream_new(struct h2_session *session, int32_t id) {
+        struct h2_stream *stream = alloc_zeroed(sizeof *stream);
+        if (!stream)
                 return NULL;
-        t->session = s;
-        t->client_id = id;
-        t->since = clock_ns();
-        t->moved = loop_now(s->client.worker->loop);
-        t->verdict = (struct verdict){ .decision = DECISION_DENY, .reason = REASON_PROTOCOL, .rule = RULE_NONE };
-        t->generation = s->client.worker->policy->generation;
-        link_init(&t->judged.link);
-        h2_flow_init(&t->up, t, H2_CLIENT);
-        h2_flow_init(&t->down, t, H2_ORIGIN);
-        link_append(&s->streams, &t->link);
-        s->n_streams++;
-        s->used = true;
-        nghttp2_session_set_stream_user_data(s->side[H2_CLIENT].ng, id, t);
-        h2_session_patrol(s);
-        return t;
+
+        stream->session = session;
+        stream->client_id = id;
+        stream->since = clock_ns();
+        stream->moved = loop_now(session->client.worker->loop);
+        stream->verdict = (struct verdict){ .decision = DECISION_DENY, .reason = REASON_PROTOCOL, .rule = RULE_NONE };
+        stream->generation = session->client.worker->policy->generation;
+        link_init(&stream->judged.link);
+        h2_flow_init(&stream->up, stream, H2_CLIENT);
+        h2_flow_init(&stream->down, stream, H2_ORIGIN);
+        link_append(&session->streams, &stream->link);
+        session->n_streams++;
+        session->used = true;
+        nghttp2_session_set_stream_user_data(session->side[H2_CLIENT].ng, id, stream);
+        h2_session_patrol(session);
+
+        return stream;
 }
 
-void h2_stream_record(struct h2_stream *t) {
-        struct h2_session *s = t->session;
-        if (t->recorded)
+void h2_stream_record(struct h2_stream *stream) {
+        struct h2_session *session = stream->session;
+
+        if (stream->recorded)
                 return;
-        t->recorded = true;
-        report_event(&s->client.worker->report,
+
+        stream->recorded = true;
+        report_event(&session->client.worker->report,
                      &(struct event){ .kind = EVENT_REQUEST,
-                                      .via = s->client.via,
+                                      .via = session->client.via,
                                       .scheme = SCHEME_HTTPS,
-                                      .connection = s->client.number,
-                                      .bytes_in = t->bytes_in,
-                                      .bytes_out = t->bytes_out,
-                                      .duration_us = (clock_ns() - t->since) / 1000,
-                                      .rule = t->verdict.rule,
-                                      .generation = t->generation,
-                                      .reason = t->verdict.reason,
-                                      .port = s->target.port,
-                                      .status = t->status,
-                                      .allowed = !t->cut && (t->begun || !gate_was_refused(&t->verdict)),
-                                      .addr = t->begun ? s->addr : (struct addr){ .family = ADDR_NONE },
-                                      .domain = host_str(&s->target.host),
-                                      .method = str_of(t->method),
-                                      .path = str_of(t->path),
-                                      .swapped = t->swap ? buf_str(&t->swap->names) : STR(""),
-                                      .detail = str_of(t->why),
-                                      .act = t->examine ? buf_str(&t->examine->examine->act) : STR("") });
+                                      .connection = session->client.number,
+                                      .bytes_in = stream->bytes_in,
+                                      .bytes_out = stream->bytes_out,
+                                      .duration_us = (clock_ns() - stream->since) / 1000,
+                                      .rule = stream->verdict.rule,
+                                      .generation = stream->generation,
+                                      .reason = stream->verdict.reason,
+                                      .port = session->target.port,
+                                      .status = stream->status,
+                                      .allowed = !stream->cut && (stream->begun || !gate_was_refused(&stream->verdict)),
+                                      .addr = stream->begun ? session->addr : (struct addr){ .family = ADDR_NONE },
+                                      .domain = host_str(&session->target.host),
+                                      .method = str_of(stream->method),
+                                      .path = str_of(stream->path),
+                                      .swapped = stream->swap ? buf_str(&stream->swap->names) : STR(""),
+                                      .detail = str_of(stream->why),
+                                      .act = stream->examine ? buf_str(&stream->examine->examine->act) : STR("") });
 }
 
-void h2_stream_end(struct h2_stream *t) {
-        h2_stream_record(t);
-        judged_remove(&t->judged);
-        link_remove(&t->link);
-        t->session->n_streams--;
-        t->session->progress = true;
-        h2_flow_done(&t->up);
-        h2_flow_done(&t->down);
-        h2_examine_free(t);
-        h2_swap_free(t);
-        free(t->method);
-        free(t->path);
-        free(t);
+void h2_stream_end(struct h2_stream *stream) {
+        h2_stream_record(stream);
+        judged_remove(&stream->judged);
+        link_remove(&stream->link);
+        stream->session->n_streams--;
+        stream->session->progress = true;
+        h2_flow_done(&stream->up);
+        h2_flow_done(&stream->down);
+        h2_examine_free(stream);
+        h2_swap_free(stream);
+        free(stream->method);
+        free(stream->path);
+        free(stream);
 }
 
 /* towards the client */
 
-void h2_stream_reset_client(struct h2_stream *t, uint32_t code) {
-        if (t->client_id)
-                nghttp2_submit_rst_stream(ng_of(t, H2_CLIENT), NGHTTP2_FLAG_NONE, t->client_id, code);
-        h2_flow_drop(&t->down);
+void h2_stream_reset_client(struct h2_stream *stream, uint32_t code) {
+        if (stream->client_id)
+                nghttp2_submit_rst_stream(ng_of(stream, H2_CLIENT), NGHTTP2_FLAG_NONE, stream->client_id, code);
+        h2_flow_drop(&stream->down);
 }
 
-static void reset_origin(struct h2_stream *t, uint32_t code) {
-        if (t->origin_id)
-                nghttp2_submit_rst_stream(ng_of(t, H2_ORIGIN), NGHTTP2_FLAG_NONE, t->origin_id, code);
-        h2_flow_drop(&t->up);
+static void reset_origin(struct h2_stream *stream, uint32_t code) {
+        if (stream->origin_id)
+                nghttp2_submit_rst_stream(ng_of(stream, H2_ORIGIN), NGHTTP2_FLAG_NONE, stream->origin_id, code);
+        h2_flow_drop(&stream->up);
 }
 
-void h2_stream_answer(struct h2_stream *t, const struct h2_nvs *head, struct str body) {
-        t->state = H2_ANSWERED;
-        judged_remove(&t->judged);
-        reset_origin(t, NGHTTP2_CANCEL);
-        if (!t->client_id)
+void h2_stream_answer(struct h2_stream *stream, const struct h2_nvs *head, struct str body) {
+        stream->state = H2_ANSWERED;
+        judged_remove(&stream->judged);
+        reset_origin(stream, NGHTTP2_CANCEL);
+
+        if (!stream->client_id)
                 return;
-        t->head_sent = true;
-        nghttp2_data_provider provider = h2_flow_provider(&t->down);
-        bool has_body = body.n > 0 && !(t->method && str_is(str_of(t->method), "HEAD"));
-        if ((has_body && h2_flow_own(&t->down, body) < 0) ||
-            nghttp2_submit_response(ng_of(t, H2_CLIENT), t->client_id, head->at, head->n, has_body ? &provider : NULL) <
-                0)
-                h2_stream_reset_client(t, NGHTTP2_INTERNAL_ERROR);
+
+        stream->head_sent = true;
+        nghttp2_data_provider provider = h2_flow_provider(&stream->down);
+        bool has_body = body.n > 0 && !(stream->method && str_is(str_of(stream->method), "HEAD"));
+        if ((has_body && h2_flow_own(&stream->down, body) < 0) ||
+            nghttp2_submit_response(ng_of(stream, H2_CLIENT), stream->client_id, head->at, head->n,
+                                    has_body ? &provider : NULL) < 0)
+                h2_stream_reset_client(stream, NGHTTP2_INTERNAL_ERROR);
 }
 
-void h2_stream_fail(struct h2_stream *t, enum reason reason, int error) {
-        t->verdict.decision = DECISION_DENY;
-        t->verdict.reason = (uint8_t)reason;
-        t->error = error;
-        judged_remove(&t->judged);
-        t->state = H2_ANSWERED;
-        reset_origin(t, NGHTTP2_CANCEL);
-        if (t->head_sent)
-                h2_stream_reset_client(t, NGHTTP2_INTERNAL_ERROR);
+void h2_stream_fail(struct h2_stream *stream, enum reason reason, int error) {
+        stream->verdict.decision = DECISION_DENY;
+        stream->verdict.reason = (uint8_t)reason;
+        stream->error = error;
+        judged_remove(&stream->judged);
+        stream->state = H2_ANSWERED;
+        reset_origin(stream, NGHTTP2_CANCEL);
+
+        if (stream->head_sent)
+                h2_stream_reset_client(stream, NGHTTP2_INTERNAL_ERROR);
         else
-                h2_refuse(t);
+                h2_refuse(stream);
 }
 
 /* Trailers that may not leave. Whatever came before them may be at the origin already. */
-static void h2_stream_cut(struct h2_stream *t, const char *why) {
-        t->verdict.decision = DECISION_DENY;
-        t->verdict.reason = REASON_CREDENTIAL;
-        t->why = why;
-        t->cut = true;
-        judged_remove(&t->judged);
-        t->state = H2_ANSWERED;
-        reset_origin(t, NGHTTP2_CANCEL);
-        if (t->head_sent)
-                h2_stream_reset_client(t, NGHTTP2_INTERNAL_ERROR);
-        else if (t->begun)
-                h2_refuse_rest(t);
+static void h2_stream_cut(struct h2_stream *stream, const char *why) {
+        stream->verdict.decision = DECISION_DENY;
+        stream->verdict.reason = REASON_CREDENTIAL;
+        stream->why = why;
+        stream->cut = true;
+        judged_remove(&stream->judged);
+        stream->state = H2_ANSWERED;
+        reset_origin(stream, NGHTTP2_CANCEL);
+
+        if (stream->head_sent)
+                h2_stream_reset_client(stream, NGHTTP2_INTERNAL_ERROR);
+        else if (stream->begun)
+                h2_refuse_rest(stream);
         else
-                h2_refuse(t);
+                h2_refuse(stream);
 }
 
-void h2_stream_expire(struct h2_stream *t) {
-        bool answered = t->state == H2_ANSWERED;
-        t->moved = loop_now(t->session->client.worker->loop);
-        if (t->state == H2_KEEPING || t->state == H2_EXAMINING)
-                h2_refuse_bytes(t, 408, REASON_TIMEOUT, "The request's body did not arrive in time");
+void h2_stream_expire(struct h2_stream *stream) {
+        bool answered = stream->state == H2_ANSWERED;
+
+        stream->moved = loop_now(stream->session->client.worker->loop);
+        if (stream->state == H2_KEEPING || stream->state == H2_EXAMINING)
+                h2_refuse_bytes(stream, 408, REASON_TIMEOUT, "The request's body did not arrive in time");
         else if (!answered)
-                h2_stream_fail(t, REASON_TIMEOUT, -ETIMEDOUT);
+                h2_stream_fail(stream, REASON_TIMEOUT, -ETIMEDOUT);
         else
-                h2_stream_reset_client(t, NGHTTP2_CANCEL); /* it does not read the answer */
+                h2_stream_reset_client(stream, NGHTTP2_CANCEL); /* it does not read the answer */
 }
 
-void h2_stream_spoil(struct h2_stream *t, unsigned side) {
+void h2_stream_spoil(struct h2_stream *stream, unsigned side) {
         if (side == H2_ORIGIN) {
-                h2_stream_fail(t, REASON_UPSTREAM, -EBADMSG);
+                h2_stream_fail(stream, REASON_UPSTREAM, -EBADMSG);
                 return;
         }
-        t->state = H2_ANSWERED;
-        t->why = "A header field has bytes that it may not have.";
-        t->verdict.reason = REASON_PROTOCOL;
-        reset_origin(t, NGHTTP2_CANCEL);
-        h2_stream_reset_client(t, NGHTTP2_PROTOCOL_ERROR);
+
+        stream->state = H2_ANSWERED;
+        stream->why = "A header field has bytes that it may not have.";
+        stream->verdict.reason = REASON_PROTOCOL;
+        reset_origin(stream, NGHTTP2_CANCEL);
+        h2_stream_reset_client(stream, NGHTTP2_PROTOCOL_ERROR);
 }
 
-void h2_stream_settle(struct h2_stream *t) {
-        if (t->down.sent && !t->up.ended && !t->origin_id && t->client_id)
-                nghttp2_submit_rst_stream(ng_of(t, H2_CLIENT), NGHTTP2_FLAG_NONE, t->client_id, NGHTTP2_NO_ERROR);
+void h2_stream_settle(struct h2_stream *stream) {
+        if (stream->down.sent && !stream->up.ended && !stream->origin_id && stream->client_id)
+                nghttp2_submit_rst_stream(ng_of(stream, H2_CLIENT), NGHTTP2_FLAG_NONE, stream->client_id,
+                                          NGHTTP2_NO_ERROR);
 }
 
 /* towards the origin */
 
-static void on_revoked(struct judged *j, struct verdict v) {
-        struct h2_stream *t = link_owner(j, struct h2_stream, judged);
-        struct h2_session *s = t->session;
-        if (v.decision == DECISION_ALLOW) { /* the gateway ends */
-                h2_session_end(s, true);
+static void on_revoked(struct judged *j, struct verdict verdict) {
+        struct h2_stream *stream = link_owner(j, struct h2_stream, judged);
+        struct h2_session *session = stream->session;
+
+        if (verdict.decision == DECISION_ALLOW) { /* the gateway ends */
+                h2_session_end(session, true);
                 return;
         }
+
         judged_remove(j);
-        t->verdict = v;
-        t->generation = s->client.worker->policy->generation;
-        t->state = H2_ANSWERED;
-        t->begun = false; /* on record as refused, as an open tunnel that is closed is */
-        reset_origin(t, NGHTTP2_CANCEL);
-        if (t->head_sent)
-                h2_stream_reset_client(t, NGHTTP2_CANCEL);
+        stream->verdict = verdict;
+        stream->generation = session->client.worker->policy->generation;
+        stream->state = H2_ANSWERED;
+        stream->begun = false; /* on record as refused, as an open tunnel that is closed is */
+        reset_origin(stream, NGHTTP2_CANCEL);
+
+        if (stream->head_sent)
+                h2_stream_reset_client(stream, NGHTTP2_CANCEL);
         else
-                h2_refuse(t);
-        loop_soon(s->client.worker->loop, &s->later);
+                h2_refuse(stream);
+
+        loop_soon(session->client.worker->loop, &session->later);
 }
 
-static bool count_out(struct h2_stream *t, size_t n) {
-        t->bytes_out += n;
-        return quota_sent(t->session->client.worker->gateway->quota, t->session->host_bytes, n);
+static bool count_out(struct h2_stream *stream, size_t n) {
+        stream->bytes_out += n;
+        return quota_sent(stream->session->client.worker->gateway->quota, stream->session->host_bytes, n);
 }
 
-int h2_stream_send(struct h2_stream *t, const struct h2_nvs *head) {
-        struct h2_session *s = t->session;
+int h2_stream_send(struct h2_stream *stream, const struct h2_nvs *head) {
+        struct h2_session *session = stream->session;
         size_t size = 0;
+
         for (size_t i = 0; i < head->n; i++)
                 size += head->at[i].namelen + head->at[i].valuelen;
-        if (!count_out(t, size))
+
+        if (!count_out(stream, size))
                 return -EDQUOT;
-        nghttp2_data_provider provider = h2_flow_provider(&t->up);
-        bool whole = t->up.ended && !t->up.worked && t->up.bytes.n == 0 && !t->up.trailers;
-        int32_t id = nghttp2_submit_request(ng_of(t, H2_ORIGIN), NULL, head->at, head->n, whole ? NULL : &provider, t);
+
+        nghttp2_data_provider provider = h2_flow_provider(&stream->up);
+        bool whole = stream->up.ended && !stream->up.worked && stream->up.bytes.n == 0 && !stream->up.trailers;
+        int32_t id =
+            nghttp2_submit_request(ng_of(stream, H2_ORIGIN), NULL, head->at, head->n, whole ? NULL : &provider, stream);
         if (id < 0)
                 return id == NGHTTP2_ERR_NOMEM ? -ENOMEM : -ECONNRESET;
-        t->origin_id = id;
-        t->begun = true;
-        t->up.sent = whole;
-        t->state = H2_PASSING;
-        t->judged = (struct judged){ .target = &s->target,
-                                     .addr = s->addr,
-                                     .asked = t->asked,
-                                     .method = str_of(t->method),
-                                     .path = str_of(t->path),
-                                     .git = h2_examine_git(t),
-                                     .revoke = on_revoked };
-        judged_add(s->client.worker, &t->judged);
+
+        stream->origin_id = id;
+        stream->begun = true;
+        stream->up.sent = whole;
+        stream->state = H2_PASSING;
+        stream->judged = (struct judged){ .target = &session->target,
+                                          .addr = session->addr,
+                                          .asked = stream->asked,
+                                          .method = str_of(stream->method),
+                                          .path = str_of(stream->path),
+                                          .git = h2_examine_git(stream),
+                                          .revoke = on_revoked };
+        judged_add(session->client.worker, &stream->judged);
+
         return 0;
 }
 
 /* what comes */
 
-void h2_stream_take_response(struct h2_stream *t, bool ended) {
-        struct h2_fields *fields = t->session->side[H2_ORIGIN].fields;
+void h2_stream_take_response(struct h2_stream *stream, bool ended) {
+        struct h2_fields *fields = stream->session->side[H2_ORIGIN].fields;
         struct str status = h2_fields_find(fields, ":status");
         struct h2_nvs head = { 0 };
         uint64_t code = 0;
-        if (t->state != H2_PASSING || !t->client_id)
+
+        if (stream->state != H2_PASSING || !stream->client_id)
                 return;
-        t->moved = loop_now(t->session->client.worker->loop);
+
+        stream->moved = loop_now(stream->session->client.worker->loop);
+
         if (fields->too_large || !str_to_u64(status, 999, &code) || code < 100) {
-                h2_stream_fail(t, REASON_UPSTREAM, -EBADMSG);
+                h2_stream_fail(stream, REASON_UPSTREAM, -EBADMSG);
                 return;
         }
-        int r = h2_swap_take_head(t, fields, (unsigned)code, ended);
+
+        int r = h2_swap_take_head(stream, fields, (unsigned)code, ended);
         if (r < 0) {
-                h2_stream_fail(t, r == -EPROTO ? REASON_UPSTREAM : REASON_LIMIT, r);
+                h2_stream_fail(stream, r == -EPROTO ? REASON_UPSTREAM : REASON_LIMIT, r);
                 return;
         }
+
         h2_nvs_add(&head, STR(":status"), h2_fields_find(fields, ":status"), false); /* the text may have moved */
         h2_nvs_add_fields(&head, fields);
+
         if (code < 200) {
-                if (++t->n_interim > H2_INTERIM_MAX) {
-                        h2_stream_fail(t, REASON_UPSTREAM, -EBADMSG);
+                if (++stream->n_interim > H2_INTERIM_MAX) {
+                        h2_stream_fail(stream, REASON_UPSTREAM, -EBADMSG);
                         return;
                 }
-                r = nghttp2_submit_headers(ng_of(t, H2_CLIENT), NGHTTP2_FLAG_NONE, t->client_id, NULL, head.at, head.n,
-                                           NULL);
+
+                r = nghttp2_submit_headers(ng_of(stream, H2_CLIENT), NGHTTP2_FLAG_NONE, stream->client_id, NULL,
+                                           head.at, head.n, NULL);
         } else {
-                nghttp2_data_provider provider = h2_flow_provider(&t->down);
-                t->status = (uint16_t)code;
-                t->head_sent = true;
-                t->down.ended = ended;
-                r = nghttp2_submit_response(ng_of(t, H2_CLIENT), t->client_id, head.at, head.n,
+                nghttp2_data_provider provider = h2_flow_provider(&stream->down);
+
+                stream->status = (uint16_t)code;
+                stream->head_sent = true;
+                stream->down.ended = ended;
+                r = nghttp2_submit_response(ng_of(stream, H2_CLIENT), stream->client_id, head.at, head.n,
                                             ended ? NULL : &provider);
         }
+
         if (r < 0)
-                h2_stream_fail(t, REASON_LIMIT, -ENOMEM);
+                h2_stream_fail(stream, REASON_LIMIT, -ENOMEM);
 }
 
-void h2_stream_take_data(struct h2_flow *f, const uint8_t *p, size_t n) {
-        struct h2_stream *t = f->stream;
-        struct h2_side *from = &t->session->side[f->from];
-        if (f->dropped || f->own) {
-                nghttp2_session_consume(from->ng, f->from == H2_CLIENT ? t->client_id : t->origin_id, n);
+void h2_stream_take_data(struct h2_flow *flow, const uint8_t *p, size_t n) {
+        struct h2_stream *stream = flow->stream;
+        struct h2_side *from = &stream->session->side[flow->from];
+
+        if (flow->dropped || flow->own) {
+                nghttp2_session_consume(from->ng, flow->from == H2_CLIENT ? stream->client_id : stream->origin_id, n);
                 return;
         }
-        if (f->from == H2_CLIENT && !count_out(t, n)) {
+
+        if (flow->from == H2_CLIENT && !count_out(stream, n)) {
                 nghttp2_session_consume_connection(from->ng, n);
-                h2_stream_fail(t, REASON_LIMIT, 0);
+                h2_stream_fail(stream, REASON_LIMIT, 0);
                 return;
         }
-        t->moved = loop_now(t->session->client.worker->loop);
-        if (f->from == H2_ORIGIN)
-                t->bytes_in += n;
-        if (t->state == H2_EXAMINING || t->state == H2_DRAINING) {
-                nghttp2_session_consume(from->ng, t->client_id, n);
-                h2_examine_add(t, str_n(p, n));
+
+        stream->moved = loop_now(stream->session->client.worker->loop);
+        if (flow->from == H2_ORIGIN)
+                stream->bytes_in += n;
+
+        if (stream->state == H2_EXAMINING || stream->state == H2_DRAINING) {
+                nghttp2_session_consume(from->ng, stream->client_id, n);
+                h2_examine_add(stream, str_n(p, n));
                 return;
         }
-        if (t->state == H2_KEEPING) {
-                nghttp2_session_consume(from->ng, t->client_id, n);
-                h2_swap_keep(t, str_n(p, n));
+
+        if (stream->state == H2_KEEPING) {
+                nghttp2_session_consume(from->ng, stream->client_id, n);
+                h2_swap_keep(stream, str_n(p, n));
                 return;
         }
-        h2_flow_received(f, n);
-        if (h2_swap_add(f, (char *)p, n) < 0) { /* in our own scratch area */
-                h2_stream_fail(t, REASON_LIMIT, -ENOMEM);
+
+        h2_flow_received(flow, n);
+
+        if (h2_swap_add(flow, (char *)p, n) < 0) { /* in our own scratch area */
+                h2_stream_fail(stream, REASON_LIMIT, -ENOMEM);
                 return;
         }
-        h2_flow_resume(f);
+
+        h2_flow_resume(flow);
 }
 
 /* The list that was received becomes the flow's; the next one gets a new one. */
-void h2_stream_take_trailers(struct h2_flow *f) {
-        struct h2_side *from = &f->stream->session->side[f->from];
-        if (f->dropped || f->own || f->trailers)
+void h2_stream_take_trailers(struct h2_flow *flow) {
+        struct h2_side *from = &flow->stream->session->side[flow->from];
+
+        if (flow->dropped || flow->own || flow->trailers)
                 return;
+
         struct h2_fields *next = h2_fields_new(from->fields->max);
         if (from->fields->too_large || !next) {
                 h2_fields_free(next);
-                h2_stream_fail(f->stream, from->index == H2_CLIENT ? REASON_PROTOCOL : REASON_UPSTREAM, -EMSGSIZE);
+                h2_stream_fail(flow->stream, from->index == H2_CLIENT ? REASON_PROTOCOL : REASON_UPSTREAM, -EMSGSIZE);
                 return;
         }
-        if (f->from == H2_CLIENT && !h2_swap_trailers_pass(f->stream, from->fields)) {
+
+        if (flow->from == H2_CLIENT && !h2_swap_trailers_pass(flow->stream, from->fields)) {
                 h2_fields_free(next);
-                h2_stream_cut(f->stream, INJECT_IN_TRAILERS);
+                h2_stream_cut(flow->stream, INJECT_IN_TRAILERS);
                 return;
         }
-        if (f->from == H2_ORIGIN)
-                h2_swap_scrub_fields(f->stream, from->fields);
-        f->trailers = from->fields;
+
+        if (flow->from == H2_ORIGIN)
+                h2_swap_scrub_fields(flow->stream, from->fields);
+
+        flow->trailers = from->fields;
         from->fields = next;
 }
 
-void h2_stream_take_end(struct h2_flow *f) {
-        if (f->own || f->dropped) {
-                f->ended |= f->dropped && f->from == H2_CLIENT; /* nothing to tell it any more */
+void h2_stream_take_end(struct h2_flow *flow) {
+        if (flow->own || flow->dropped) {
+                flow->ended |= flow->dropped && flow->from == H2_CLIENT; /* nothing to tell it any more */
                 return;
         }
-        if (h2_swap_end(f) < 0) {
-                h2_stream_fail(f->stream, REASON_LIMIT, -ENOMEM);
+
+        if (h2_swap_end(flow) < 0) {
+                h2_stream_fail(flow->stream, REASON_LIMIT, -ENOMEM);
                 return;
         }
-        f->ended = true;
-        if (f->stream->state == H2_EXAMINING || f->stream->state == H2_DRAINING)
-                h2_examine_ended(f->stream);
-        else if (f->stream->state == H2_KEEPING)
-                h2_swap_kept(f->stream);
+
+        flow->ended = true;
+        if (flow->stream->state == H2_EXAMINING || flow->stream->state == H2_DRAINING)
+                h2_examine_ended(flow->stream);
+        else if (flow->stream->state == H2_KEEPING)
+                h2_swap_kept(flow->stream);
         else
-                h2_flow_resume(f);
+                h2_flow_resume(flow);
 }
 
 /* Closed before its time: by the client, or by nghttp2, which resets what breaks the rules of HTTP. */
-static void h2_stream_explain(struct h2_stream *t) {
-        if (t->client_reset) {
-                t->why = "The client reset the stream.";
+static void h2_stream_explain(struct h2_stream *stream) {
+        if (stream->client_reset) {
+                stream->why = "The client reset the stream.";
                 return;
         }
-        t->why = "The body does not fit its content-length, or the trailers are not valid.";
-        t->verdict.decision = DECISION_DENY;
-        t->verdict.reason = REASON_PROTOCOL;
-        t->cut = true;
+
+        stream->why = "The body does not fit its content-length, or the trailers are not valid.";
+        stream->verdict.decision = DECISION_DENY;
+        stream->verdict.reason = REASON_PROTOCOL;
+        stream->cut = true;
 }
 
-static bool is_passed_on(const struct h2_stream *t, uint32_t code) {
-        return t->origin_reset || code == NGHTTP2_REFUSED_STREAM;
+static bool is_passed_on(const struct h2_stream *stream, uint32_t code) {
+        return stream->origin_reset || code == NGHTTP2_REFUSED_STREAM;
 }
 
-void h2_stream_closed(struct h2_stream *t, unsigned side, uint32_t code) {
+void h2_stream_closed(struct h2_stream *stream, unsigned side, uint32_t code) {
         if (side == H2_CLIENT) {
-                t->client_id = 0;
-                if (code != NGHTTP2_NO_ERROR && t->state == H2_PASSING && !t->why)
-                        h2_stream_explain(t);
-                h2_flow_drop(&t->down);
-                if (code != NGHTTP2_NO_ERROR || !t->up.ended)
-                        reset_origin(t, code ? code : NGHTTP2_CANCEL);
+                stream->client_id = 0;
+                if (code != NGHTTP2_NO_ERROR && stream->state == H2_PASSING && !stream->why)
+                        h2_stream_explain(stream);
+
+                h2_flow_drop(&stream->down);
+                if (code != NGHTTP2_NO_ERROR || !stream->up.ended)
+                        reset_origin(stream, code ? code : NGHTTP2_CANCEL);
+
                 return;
         }
-        if (!t->origin_id)
+
+        if (!stream->origin_id)
                 return;
-        t->origin_id = 0;
-        h2_flow_drop(&t->up);
-        if (!t->client_id)
+
+        stream->origin_id = 0;
+        h2_flow_drop(&stream->up);
+        if (!stream->client_id)
                 return;
-        if (t->down.ended || t->state != H2_PASSING) {
-                h2_stream_settle(t);
-        } else if (is_passed_on(t, code)) {
-                t->verdict.reason = REASON_UPSTREAM;
-                t->why = "The origin reset the stream.";
-                h2_stream_reset_client(t, code);
+
+        if (stream->down.ended || stream->state != H2_PASSING) {
+                h2_stream_settle(stream);
+        } else if (is_passed_on(stream, code)) {
+                stream->verdict.reason = REASON_UPSTREAM;
+                stream->why = "The origin reset the stream.";
+                h2_stream_reset_client(stream, code);
         } else {
-                h2_stream_fail(t, REASON_UPSTREAM, -EBADMSG);
+                h2_stream_fail(stream, REASON_UPSTREAM, -EBADMSG);
         }
 }

@@ -25,24 +25,24 @@ struct h2_swap {
 
 /* The request whose fields the client's side has just received: true when it is taken care of here (refused, waiting
  * for the vault, or sent), false when it may leave as it is. */
-bool h2_swap_take(struct h2_stream *t);
+bool h2_swap_take(struct h2_stream *stream);
 /* Whether a request's trailers are free of stand-ins. */
-bool h2_swap_trailers_pass(struct h2_stream *t, const struct h2_fields *f);
+bool h2_swap_trailers_pass(struct h2_stream *stream, const struct h2_fields *fields);
 void h2_swap_free(struct h2_stream *t);
 
 /* H2_KEEPING: bytes of the body, and its end. */
-void h2_swap_keep(struct h2_stream *t, struct str bytes);
-void h2_swap_kept(struct h2_stream *t);
+void h2_swap_keep(struct h2_stream *stream, struct str bytes);
+void h2_swap_kept(struct h2_stream *stream);
 /* Bytes that came become those that leave: in chunks that are signed, or decoded and searched. A failure ends the
  * stream. */
-void h2_swap_work(struct h2_flow *f);
+void h2_swap_work(struct h2_flow *flow);
 
 /* h2_scrub.c: a response's head, made free of secrets. -EPROTO: its body cannot be, t->why says why. -ENOMEM. */
-int h2_swap_take_head(struct h2_stream *t, struct h2_fields *f, unsigned status, bool ended);
-void h2_swap_scrub_fields(struct h2_stream *t, struct h2_fields *f);
+int h2_swap_take_head(struct h2_stream *stream, struct h2_fields *fields, unsigned status, bool ended);
+void h2_swap_scrub_fields(struct h2_stream *stream, struct h2_fields *fields);
 /* Bytes of a body into its flow, and its end. Changed in place where a secret is. */
-int h2_swap_add(struct h2_flow *f, char *bytes, size_t n);
-int h2_swap_end(struct h2_flow *f);
+int h2_swap_add(struct h2_flow *flow, char *bytes, size_t n);
+int h2_swap_end(struct h2_flow *flow);
 /* Some of what came is decoded. -EBADMSG, -ENOMEM. */
-int h2_swap_decode_some(struct h2_flow *f);
+int h2_swap_decode_some(struct h2_flow *flow);
 void h2_swap_done_down(struct h2_swap *k);
