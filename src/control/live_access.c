@@ -21,10 +21,10 @@ enum { AGREED_MAX = 1024 };
 
 /* "wants N KIND WHAT WORDS": N bytes of it are what is asked for. */
 static bool access_read(struct str text, struct str *ret_what, struct str *ret_words) {
-        struct str number;
+        struct str verb, number;
         uint64_t n;
 
-        if (!str_split(&text, ' ', &number) || !str_split(&text, ' ', &number) || !str_to_u64(number, text.n, &n) ||
+        if (!str_split(&text, ' ', &verb) || !str_split(&text, ' ', &number) || !str_to_u64(number, text.n, &n) ||
             n == 0)
                 return false;
         *ret_what = str_first(text, (size_t)n);

@@ -91,6 +91,28 @@ static int run_plan_build(struct run *r, struct err *e) {
         return s;
 }
 
+/* Whether a command may start without namespaces. */
+static int check_degraded(struct run *r, struct err *e) {
+        const char *outer = getenv("BAILEY_SANDBOX");
+
+        if (r->session.policy->process.allow_degraded)
+                return 0;
+        r->end = RUN_UNAVAILABLE;
+        if (!outer)
+                return err_set(e, r->no_namespaces.code,
+                               "%s. `bailey doctor` says why and what helps; with --allow-degraded the command runs "
+                               "with less protection",
+                               err_text(&r->no_namespaces));
+        return err_set(e, r->no_namespaces.code,
+                       "this is already inside the sandbox %s, which lets no other one be made: run the command "
+                       "without `bailey run`, it is confined here. %s",
+                       outer,
+                       r->host.landlock_abi
+                           ? "With --allow-degraded another one starts, which protects less"
+                           : "Sandboxes of other programs need --nesting with the outer one; with that, Bailey starts "
+                             "with --allow-degraded");
+}
+
 int run_plan_make(struct run *r, struct err *e) {
         const bool degraded = r->degraded;
         cleanup(free_ptr) char *controls = NULL;
@@ -131,6 +153,8 @@ int run_plan_make(struct run *r, struct err *e) {
         if (s == 0)
                 s = guards_share(&r->guards, &r->host, e);
         if (s == 0)
+                s = degraded ? check_degraded(r, e) : 0; /* before what only matters for a command that starts */
+        if (s == 0)
                 s = run_stdio(r->rules, r->host.landlock_abi > 0, e);
         if (s == 0)
                 s = run_own(r->session.policy, r->q, r->rules, degraded, &r->host, e);
@@ -149,23 +173,6 @@ int run_plan_make(struct run *r, struct err *e) {
         r->host.has_terminal = r->session.terminal.fd >= 0;
         r->host.cwd_is_asked = r->q->starts_here;
         if (degraded) {
-                r->end = RUN_UNAVAILABLE;
-                if (!r->session.policy->process.allow_degraded && getenv("BAILEY_SANDBOX"))
-                        return err_set(
-                            e, r->no_namespaces.code,
-                            "this is already inside the sandbox %s, which lets no other one be made: run the "
-                            "command without `bailey run`, it is confined here. %s",
-                            getenv("BAILEY_SANDBOX"),
-                            r->host.landlock_abi
-                                ? "With --allow-degraded another one starts, which protects less"
-                                : "Sandboxes of other programs need --nesting with the outer one; with "
-                                  "that, Bailey starts with --allow-degraded");
-                if (!r->session.policy->process.allow_degraded)
-                        return err_set(e, r->no_namespaces.code,
-                                       "%s. `bailey doctor` says why and what helps; with --allow-degraded the "
-                                       "command runs with less protection",
-                                       err_text(&r->no_namespaces));
-                r->end = RUN_FAILED;
                 s = make_degraded_places(r, e);
         }
         if (s == 0)

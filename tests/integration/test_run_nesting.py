@@ -97,6 +97,14 @@ def test_bailey_inside_bailey_says_where_it_is(bailey, work):
     assert result.status != 0 and "Landlock" in result.errors and "a sandbox around this one" in result.errors, result
 
 
+@pytest.mark.visible_home
+def test_it_says_so_also_where_the_output_is_a_file(bailey, work):
+    """What only a command that starts would care about is not what the error is about."""
+    inner = f"{program('bailey')} run -- true > out; echo $? > status"
+    result = bailey("run", "--read", str(program("bailey").parent), "--", "sh", "-c", inner, cwd=work).check()
+    assert (work / "status").read_text() == "122\n" and "already inside the sandbox" in result.errors, result
+
+
 @pytest.mark.user
 def test_bailey_inside_bailey_with_nesting(bailey, work, home):
     """The outer one opens namespaces and no rules for a network: the inner one is degraded, or says so."""
