@@ -59,6 +59,15 @@ static int ntfy_listen(const struct chat_account *account, struct chat_session *
         return r;
 }
 
+/* Until something was said, what is missed is what was said since we began to listen, by the service's own clock. */
+static void keep_beginning(struct chat_session *session, uint64_t time_s) {
+        char text[24];
+
+        snprintf(text, sizeof text, "%ju", (uintmax_t)time_s);
+        if (time_s)
+                (void)chat_keep(session->cursor, sizeof session->cursor, str_of(text)); /* it fits */
+}
+
 static int ntfy_hear(const struct chat_account *account, struct chat_session *session, struct str bytes,
                      const struct chat_ears *ears) {
         cleanup(document_freep) struct document *document = NULL;
@@ -68,6 +77,8 @@ static int ntfy_hear(const struct chat_account *account, struct chat_session *se
         if (json_read(bytes, STR("ntfy"), &document, NULL) < 0)
                 return -EBADMSG;
         root = document_root(document);
+        if (str_is(chat_text(root, "event"), "open") && !session->cursor[0])
+                keep_beginning(session, chat_number(root, "time"));
         if (!str_is(chat_text(root, "event"), "message"))
                 return chat_text(root, "event").n ? 0 : -EBADMSG;
         if (!chat_text(root, "id").n || chat_text(root, "id").n >= 64)

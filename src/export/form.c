@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "export/form.h"
 
-#include "base/clock.h"
 #include "base/emit.h"
 #include "store/audit_line.h"
 
@@ -16,7 +15,7 @@ static bool was_refused(const struct audit_record *record) {
 
 /* 0, or -EBADMSG: no record. */
 static int record_read(struct str line, struct audit_record *ret, uint64_t *ret_us) {
-        return audit_line_parse(line, ret, NULL) == 0 && clock_parse_text(ret->ts, ret_us) ? 0 : -EBADMSG;
+        return audit_line_parse(line, ret, NULL) == 0 && audit_time(ret->ts, ret_us) ? 0 : -EBADMSG;
 }
 
 /*

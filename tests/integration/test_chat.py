@@ -2,12 +2,13 @@
 """bailey chat: questions in a chat, and who may answer them. The services are stand-ins (kit/chats.py says from what)."""
 import json
 import os
+import re
 import threading
 import time
 
 import pytest
 
-from kit.chats import APP_TOKEN, SERVICES, TOKEN
+from kit.chats import APP_TOKEN, CODE, SERVICES, TOKEN
 from kit.control import sockets, wait_for
 from kit.tls import Authority
 
@@ -130,24 +131,30 @@ def test_what_does_not_count(talk, held, origin, name):
     assert records(chat).count("I think") == 0
 
 
-def test_two_approvers_at_once(talk, held, bailey):
-    """Twenty questions, each answered by both at the same moment and differently: one counts, one is refused."""
-    chat = talk(per_minute=600)
-    for _ in range(5):
-        before = len(chat.posts)
-        child = held()
-        code = wait_for(lambda: chat.code() if len(chat.posts) > before and chat.code() else None, "the question")
-        sayers = [threading.Thread(target=chat.say, args=(who, f"/{verb} {code}")) for who, verb in ((chat.alice, "allow"), (chat.bob, "deny"))]
+@pytest.mark.parametrize("name", SERVICES)
+def test_two_approvers_at_once(talk, held, bailey, hosts, name):
+    """Twenty questions, each answered by both at the same moment and differently: one counts, one is refused, and the sandbox got what the record says."""
+    names = [f"n{i}.test" for i in range(20)]
+    hosts.write_text("".join(f"127.0.0.1 {n}\n" for n in names))
+    chat = talk(name, per_minute=600)
+    child = held(names, timeout="300s")
+    code = None
+    for number in range(20):
+        code = wait_code(chat, other_than=code)
+        pair = [(chat.alice, "allow"), (chat.bob, "deny")]
+        sayers = [threading.Thread(target=chat.say, args=(who, f"/{verb} {code}")) for who, verb in (pair if number % 2 else pair[::-1])]
         for thread in sayers:
             thread.start()
         for thread in sayers:
             thread.join()
-        text = child.wait().text
-        log = bailey("log").check().text
-        assert log.count("answered: one.test") == 1
-        assert ("origin" in text) == ("allow, scope once, by control (bailey chat" in log)
-        wait_for(lambda code=code: any(code not in p and "that does not count: the question is closed already" in p for p in chat.posts[before:]), "the other one is told")
-    assert records(chat).count("the question is closed already") == 5
+    text = child.wait().text
+    log = [line for line in bailey("log").check().text.splitlines() if "answered: " in line]
+    for one in names:
+        assert sum(f"answered: {one}:" in line for line in log) == 1, one
+    allowed = sum("allow, scope once, by control (bailey chat" in line for line in log)
+    assert len(log) == 20 and text.count("origin\n") == allowed and allowed + sum("deny, scope once, by control (bailey chat" in line for line in log) == 20
+    wait_for(lambda: records(chat).count("the question is closed already") == 20, "the other ones are refused")
+    assert not [line for line in records(chat).splitlines() if "counts" in line and "does not" not in line and "nothing" not in line]
 
 
 def test_away_and_back(talk, held, bailey):
@@ -173,16 +180,47 @@ def test_away_and_back(talk, held, bailey):
     assert lines.count("origin") == 2 and len(lines) > 2
 
 
-def test_limits_of_the_service(talk, held):
-    """429 with Retry-After, replies that get lost, and answers out of order: every question arrives, every answer counts once."""
-    chat = talk("matrix")
+@pytest.mark.parametrize("name", SERVICES)
+def test_away_for_ten_minutes(talk, held, bailey, name):
+    """The service is gone and comes back with what it keeps of ten minutes; the test's service has that clock, so nobody waits for it. What was said meanwhile counts by its
+    code where the service still has it, and can be said again where it has not."""
+    chat = talk(name)
+    child = held(NAMES[:2], timeout="600s")
+    code = wait_code(chat)
+    chat.down()
+    wait_for(lambda: "the chat is away" in records(chat), "the note", 60)
+    chat.say(chat.alice, f"/allow {code} once", age=590)
+    chat.forget()
+    chat.up()
+    wait_for(lambda: "the chat is back after" in records(chat), "the note", 120)
+    if name in ("zulip", "slack"):  # their queues do not outlive it
+        assert child.running() and chat.code() == code
+        chat.say(chat.alice, f"/allow {code} once")
+    second = wait_code(chat, other_than=code)
+    chat.say(chat.bob, f"/allow {code} always", age=590)  # delayed, about what is closed
+    wait_for(lambda: "the question is closed already: allowed" in records(chat), "the late one")
+    chat.say(chat.bob, f"/deny {second}")
+    assert child.wait().text.startswith("origin\n")
+    log = bailey("log").check().text
+    assert [log.count(f"answered: {n}:") for n in NAMES[:2]] == [1, 1] and "scope always" not in log
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_limits_of_the_service(talk, held, bailey, name):
+    """429 with Retry-After, replies that get lost, answers out of order, each said twice: every question arrives, every answer counts once."""
+    chat = talk(name)
     chat.limited, chat.lost_replies = 2, 1
     child = held(NAMES, together=True, timeout="120s")
-    codes = wait_for(lambda: [t.split("Code ")[1][:8] for t in chat.posts if "Code" in t] if sum("Code" in t for t in chat.posts) == 3 else None, "three questions, each once", 60)
-    assert len(set(codes)) == 3
-    for code in reversed(codes):
-        chat.say(chat.alice, f"/allow {code}")
+    codes = wait_for(lambda: list(dict.fromkeys(c for t in chat.posts for c in CODE.findall(t))) if len({c for t in chat.posts for c in CODE.findall(t)}) == 3 else None, "three questions", 60)
+    if name == "matrix":  # knows a repeated request, and shows it once
+        assert sum("Code" in t for t in chat.posts) == 3
+    said = [chat.say(chat.alice, f"/allow {code}") for code in reversed(codes)]
     assert child.wait().check().text == "origin\n" * 3
+    for event in said[::-1]:
+        chat.repeat(event)
+    wait_for(lambda: records(chat).count("the same message came before") == 3, "the replays", 60)
+    log = bailey("log").check().text
+    assert [log.count(f"answered: {n}:") for n in NAMES] == [1, 1, 1]
 
 
 def test_many_questions_come_together(talk, held, home, hosts):
@@ -241,24 +279,40 @@ def test_orders_about_sandboxes(talk, held, home):
 XSS = ["<script>alert(1)</script>", "\"><img src=x onerror=alert(1)>", "</textarea><svg/onload=alert(1)>", "\x1b]0;evil\x07\x1b[2J", "‮evil", "``` @**all** <!channel>", "'; alert(1); //"]
 
 
-@pytest.mark.parametrize("name", ["zulip", "slack", "generic"])
-def test_hostile_texts(talk, held, bailey, name):
-    """Names of senders, words of orders and commands of sandboxes are text everywhere: in the room, the record, the terminal."""
+HIDDEN = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_hostile_texts(talk, held, bailey, hosts, work, start, origin, name):
+    """Names of senders, words of orders and commands of sandboxes are text everywhere: in the room, the record, the terminal. None of it answers anything."""
     chat = talk(name, per_minute=600)
-    child = held(more=["--env", "X=1"])
+    command = "; ".join(f": '{text}'" for text in XSS if "'" not in text) + f"; curl -s -m 90 http://one.test:{origin.port}/ || echo no"
+    child = start(["bailey", "run", "--ask", "control", "--hosts", hosts, "--allow-private", f"127.0.0.1:{origin.port}", "--", "sh", "-c", command], cwd=work)
     code = wait_code(chat)
     if name == "zulip":
         chat.numbers = {**chat.numbers, **{x: 50 + i for i, x in enumerate(XSS)}}
+    refusals = 0
     for text in XSS:
-        chat.say(text, f"/allow {code}")
+        if name != "ntfy":  # a stranger's topic is not heard there
+            chat.say(chat.mallory if name == "telegram" else text, f"/allow {code}", name=text)
+            refusals += 1
         chat.say(chat.alice, f"/allow {text.replace(' ', '')} {code}")
-    wait_for(lambda: records(chat).count("refused:") >= 2 * len(XSS) - 2, "the refusals")
+        refusals += 1
+        if refusals % 4 == 0:  # five wrong ones in a row would lock the approver out, which is another test's
+            wait_for(lambda: records(chat).count("refused") >= 1, "the refusals")
+    wait_for(lambda: records(chat).count("refused:") >= refusals - 2 * (name != "ntfy"), "the refusals")
     shown = bailey("log", chat.log).check().text
-    assert "\x1b" not in shown and "\x07" not in shown and "‮" not in shown
+    assert not HIDDEN.search(shown.replace("\t", "")), HIDDEN.search(shown)
+    assert child.running() and not origin.requests()
+    assert any("alert(1)" in post for post in chat.posts), "the command is shown"
     for post in chat.posts:
-        inner = post.removeprefix("```text\n").removesuffix("\n```")
-        assert "`" not in inner and "\x1b" not in post and "‮" not in post and "<script" not in post.replace("&lt;", "<") or name != "zulip"
-    child.stop()
+        assert not HIDDEN.search(post), (name, post)
+        if name == "zulip":  # one fence around all of it, and none inside
+            assert post.startswith("```text\n") and post.endswith("\n```") and "`" not in post[8:-4]
+        if name == "slack":  # three characters are its markup
+            assert "<" not in post and ">" not in post
+    chat.say(chat.alice, f"/deny {code}")
+    assert "no" in child.wait().text and not origin.requests()
 
 
 def test_the_courier_is_confined(talk):

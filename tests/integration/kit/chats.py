@@ -88,6 +88,9 @@ class Chat:
                 self.news.wait(0.2)
             return self.waiting[after:], len(self.waiting)
 
+    def forget(self):
+        """What a service loses that was not asked for ten minutes; most keep everything."""
+
     def post(self, text):
         self.posts.append(text)
         return True
@@ -163,13 +166,17 @@ class Zulip(Chat):
         self.queues = {}
         super().__init__()
 
-    def say(self, sender, text, room="agents/bailey", edited=False, **_):
+    def forget(self):
+        """As after ten minutes in which nobody asked: queues are gone, with what they held."""
+        self.queues.clear()
+
+    def say(self, sender, text, room="agents/bailey", edited=False, age=0, **_):
         channel, topic = room.split("/")
         if edited:
             return self.push({"type": "update_message", "user_id": self.numbers[sender], "message_id": 1, "content": text, "edit_timestamp": int(time.time())})
         return self.push({"type": "message", "message": {
             "id": self.next(), "sender_email": sender, "sender_id": self.numbers[sender], "sender_full_name": sender, "type": "stream",
-            "display_recipient": channel, "subject": topic, "content": text, "timestamp": int(time.time())}})
+            "display_recipient": channel, "subject": topic, "content": text, "timestamp": int(time.time() - age)}})
 
     def serve(self, h, path):
         good = "Basic " + base64.b64encode(f"{self.settings['account']}:{TOKEN}".encode()).decode()
@@ -204,14 +211,18 @@ class Slack(Chat):
         self.acks, self.values, self.cursor = [], [], 0
         super().__init__()
 
-    def say(self, sender, text, room="C0ROOM", edited=False, bot=False, **_):
-        event = {"type": "message", "user": sender, "channel": room, "text": text, "ts": f"{time.time():.6f}"}
+    def forget(self):
+        """A socket that is gone gets nothing that was said meanwhile."""
+        self.cursor = len(self.waiting)
+
+    def say(self, sender, text, room="C0ROOM", edited=False, bot=False, age=0, **_):
+        event = {"type": "message", "user": sender, "channel": room, "text": text, "ts": f"{time.time() - age:.6f}"}
         if edited:
             event = {"type": "message", "subtype": "message_changed", "channel": room, "message": {"user": sender, "text": text, "edited": {}}}
         if bot:
             event["bot_id"] = "B1"
         n = self.next()
-        return self.push({"envelope_id": f"e-{n}", "type": "events_api", "payload": {"event_id": f"Ev{n}", "event_time": int(time.time()), "event": event}})
+        return self.push({"envelope_id": f"e-{n}", "type": "events_api", "payload": {"event_id": f"Ev{n}", "event_time": int(time.time() - age), "event": event}})
 
     def press(self, sender, value):
         return self.push({"envelope_id": f"e-{self.next()}", "type": "interactive", "payload": {
@@ -284,8 +295,8 @@ class Telegram(Chat):
         self.values, self.updates = [], {}
         super().__init__()
 
-    def say(self, sender, text, room="-100200", edited=False, bot=False, forwarded=False, **_):
-        message = {"message_id": self.next(), "from": {"id": int(sender), "is_bot": bot, "username": "x"}, "chat": {"id": int(room)}, "date": int(time.time()), "text": text}
+    def say(self, sender, text, room="-100200", edited=False, bot=False, forwarded=False, age=0, name="x", **_):
+        message = {"message_id": self.next(), "from": {"id": int(sender), "is_bot": bot, "username": name, "first_name": name}, "chat": {"id": int(room)}, "date": int(time.time() - age), "text": text}
         if forwarded:
             message["forward_origin"] = {"type": "user"}
         return self.push({"update_id": self.next(), "edited_message" if edited else "message": message})
@@ -338,11 +349,11 @@ class Matrix(Chat):
         super().__init__()
         self.push({"type": "m.room.message", "event_id": "$old", "sender": self.alice, "content": {"msgtype": "m.text", "body": "/ps"}})
 
-    def say(self, sender, text, edited=False, bot=False, **_):
+    def say(self, sender, text, edited=False, bot=False, age=0, **_):
         content = {"msgtype": "m.notice" if bot else "m.text", "body": text}
         if edited:
             content["m.relates_to"] = {"rel_type": "m.replace", "event_id": "$1"}
-        return self.push({"type": "m.room.message", "event_id": f"${self.next()}", "sender": sender, "origin_server_ts": int(time.time() * 1000), "content": content})
+        return self.push({"type": "m.room.message", "event_id": f"${self.next()}", "sender": sender, "origin_server_ts": int((time.time() - age) * 1000), "content": content})
 
     def serve(self, h, path):
         if not h.bearer():
@@ -354,7 +365,7 @@ class Matrix(Chat):
         elif h.command == "PUT" and path.startswith("/_matrix/client/v3/rooms/%21room%3Aexample.com/send/m.room.message/"):
             transaction = path.rpartition("/")[2]
             body = json.loads(h.body)
-            assert body["msgtype"] == "m.text"
+            assert body["msgtype"] == "m.text" and "formatted_body" not in body
             if transaction not in self.transactions:
                 self.transactions[transaction] = f"${self.next()}"
                 self.post(body["body"])
@@ -366,16 +377,24 @@ class Ntfy(Chat):
     alice, bob, mallory = "alice", "bob", "mallory"
     buttons = False
 
-    def say(self, sender, text, room="agents", **_):
+    def __init__(self):
+        self.came = []  # when each event came here, by our own clock
+        super().__init__()
+
+    def push(self, event):
+        self.came.append(time.time())
+        return super().push(event)
+
+    def say(self, sender, text, room="agents", age=0, **_):
         topic = f"{room}-{sender}"
-        return self.push({"id": f"m{self.next()}", "time": int(time.time()), "event": "message", "topic": topic, "message": text})
+        return self.push({"id": f"m{self.next()}", "time": int(time.time() - age), "event": "message", "topic": topic, "message": text})
 
     def serve(self, h, path):
         if not h.bearer():
             h.deny()
         elif h.command == "POST" and path == "/":
             body = json.loads(h.body)
-            assert body["topic"] == "agents"
+            assert body["topic"] == "agents" and not body.get("markdown")
             self.post(body["message"])
             h.answer({"id": f"m{self.next()}"})
         elif path == "/agents-alice,agents-bob/json":
@@ -389,9 +408,11 @@ class Ntfy(Chat):
         h.close_connection = True
         since = h.query.get("since")
         place = len(self.waiting)
-        if since:
+        if since and since.isdigit():
+            place = next((i for i, at in enumerate(self.came) if at >= int(since)), place)
+        elif since:
             place = next((i + 1 for i, e in enumerate(self.waiting) if e["id"] == since), 0)
-        h.wfile.write(b'{"id":"o1","time":1,"event":"open","topic":"agents-alice,agents-bob"}\n')
+        h.wfile.write(b'{"id":"o1","time":%d,"event":"open","topic":"agents-alice,agents-bob"}\n' % time.time())
         while self.server:
             events, place = self.take(place)
             for event in events:
