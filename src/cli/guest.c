@@ -12,6 +12,7 @@
 #include "guest/guest_life.h"
 #include "guest/guest_pack.h"
 #include "guest/guest_start.h"
+#include "guest/recipe.h"
 #include "verbs/policy_options.h"
 
 #include <assert.h>
@@ -61,7 +62,7 @@ int guest_open_held(const struct call *call, struct guests *guests, struct guest
 /*
  * create
  */
-enum { CREATE_ACCOUNT, CREATE_IDLE, CREATE_FROM, CREATE_CLONE, CREATE_ROWS };
+enum { CREATE_ACCOUNT, CREATE_IDLE, CREATE_FROM, CREATE_CLONE, CREATE_RECIPE, CREATE_ROWS };
 static const struct option create_rows[] = {
         [CREATE_ACCOUNT] = { .flag = "account",
                              .type = OPTION_FLAG,
@@ -80,6 +81,10 @@ static const struct option create_rows[] = {
                            .type = OPTION_STRING,
                            .metavar = "URL",
                            .help = "clone this repository into its home, from inside" },
+        [CREATE_RECIPE] = { .flag = "recipe",
+                            .type = OPTION_LIST,
+                            .metavar = "RECIPE",
+                            .help = "provision it by this recipe; see recipes" },
 };
 static_assert(sizeof create_rows / sizeof *create_rows == CREATE_ROWS, "one row each");
 static const struct option_table create_table = { "This guest", create_rows, CREATE_ROWS };
@@ -142,6 +147,35 @@ static int create_clone(struct guests *guests, struct guest *guest, const char *
         return 0;
 }
 
+/* The guest is there, whatever comes of this. */
+static int create_provision(const struct call *call, struct guests *guests, struct guest *guest, struct err *err) {
+        const struct option_value *x;
+        char **words = calloc(call->options.values.n + 1, sizeof *words);
+        struct provision_request request = { .words = words };
+        int r = words ? 0 : err_memory(err);
+
+        for (size_t i = 0; words && (x = option_next(&call->options, &create_rows[CREATE_RECIPE], &i));)
+                words[request.n++] = x->text;
+        if (r == 0)
+                r = guest_hold(guests, guest, HOLD_MS, err);
+        if (r == 0)
+                r = guest_provision_words(guests, guest, &request, err);
+        guest_let_go(guest);
+        free(words);
+        return r;
+}
+
+/* A recipe that cannot be read is found before anything is made. */
+static int create_check_recipes(const struct call *call, struct err *err) {
+        cleanup(recipe_list_done) recipe_list list = { 0 };
+        const struct option_value *x;
+        int r = 0;
+
+        for (size_t i = 0; r == 0 && (x = option_next(&call->options, &create_rows[CREATE_RECIPE], &i));)
+                r = recipe_open(x->text, &list, err);
+        return r;
+}
+
 static int run_create(const struct call *call, struct err *err) {
         cleanup(guests_close) struct guests guests = { 0 };
         cleanup(guest_done) struct guest guest = GUEST_NONE;
@@ -155,6 +189,8 @@ static int run_create(const struct call *call, struct err *err) {
         int r = wish.account ? guest_account_helper(&helper, err) : 0;
 
         if (r == 0)
+                r = create_check_recipes(call, err);
+        if (r == 0)
                 r = guests_open(&guests, err);
         guests.helper = helper;
         if (r == 0)
@@ -165,6 +201,8 @@ static int run_create(const struct call *call, struct err *err) {
                 log_warning("%s", note);
         if (r == 0 && from)
                 r = create_from(&guests, &guest, from, err);
+        if (r == 0 && option_given(v, &create_rows[CREATE_RECIPE]))
+                r = create_provision(call, &guests, &guest, err);
         if (r == 0 && url)
                 r = create_clone(&guests, &guest, url, err);
         vec_done(&wish.settings);
@@ -524,6 +562,8 @@ static const struct verb *const subs[] = {
         &verb_exec,
         &verb_guest_jobs,
         &verb_guest_logs,
+        &verb_guest_provision,
+        &verb_guest_recipes,
         &verb_guest_cp,
         &verb_guest_grant,
         &verb_guest_revoke,

@@ -2,6 +2,7 @@
 #include "guest/guest_exec.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "guest/agent_wire.h"
 #include "guest/guest_pump.h"
@@ -188,5 +189,8 @@ int guest_exec(const struct guest *guest, const struct guest_command *command, v
         p.output = command->output;
         p.errors = command->errors;
         p.left = command->output_max ? command->output_max : UINT64_MAX;
+        p.due_ns = command->timeout_ns ? clock_ns() + command->timeout_ns : CLOCK_NEVER;
+        p.on_output = command->on_output;
+        p.on_output_arg = command->on_output_arg;
         return pump_run(&p, ret_status, err);
 }

@@ -12,8 +12,11 @@ struct guest_command {
         char *const *variables; /* NAME=VALUE; NULL: none */
         bool terminal;          /* a terminal inside, shown on ours */
         bool login;
-        int input, output, errors; /* ours; -1: nothing, or nowhere */
-        uint64_t output_max;       /* 0: no limit; what is more is read and dropped */
+        int input, output, errors;                      /* ours; -1: nothing, or nowhere */
+        uint64_t output_max;                            /* 0: no limit; what is more is read and dropped */
+        uint64_t timeout_ns;                            /* 0: none; then it is ended, and the result is -ETIMEDOUT */
+        void (*on_output)(void *arg, struct str bytes); /* sees output and errors; NULL: nobody does */
+        void *on_output_arg;
 };
 
 /* Until it ends. *ret_status as a shell has it; 126 and 127 where it could not be executed, with the reason in err and

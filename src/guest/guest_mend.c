@@ -8,6 +8,7 @@
 #include "guest/guest_home.h"
 #include "guest/guest_life.h"
 #include "guest/guest_pack.h"
+#include "guest/provision.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -26,9 +27,13 @@ static const struct {
         enum guest_step_kind step;
         int (*mend)(struct guests *guests, struct guest *guest, struct err *err);
 } operations[] = {
-        { STEP_CREATED, mend_create },          { STEP_DELETE, mend_delete },
-        { STEP_ARCHIVE, guest_archive_mend },   { STEP_UNARCHIVE, guest_unarchive_mend },
-        { STEP_SNAPSHOT, guest_snapshot_mend }, { STEP_RESTORE, guest_restore_mend },
+        { STEP_CREATED, mend_create },
+        { STEP_DELETE, mend_delete },
+        { STEP_ARCHIVE, guest_archive_mend },
+        { STEP_UNARCHIVE, guest_unarchive_mend },
+        { STEP_SNAPSHOT, guest_snapshot_mend },
+        { STEP_RESTORE, guest_restore_mend },
+        { STEP_PROVISION, guest_provision_mend },
 };
 
 static int mend_operation(struct guests *guests, struct guest *guest, struct err *err) {

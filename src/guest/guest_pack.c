@@ -175,6 +175,8 @@ static int restore_swap(const struct guest *guest, struct err *err) {
 static int restore_end(struct guests *guests, struct guest *guest, struct err *err) {
         int r = guest_home_remove(guest, fresh_name, err);
 
+        if (r == 0) /* what recipes did to the home before counts no more */
+                r = guests_db_forget_provision(guests->db, guest->row.id, err);
         return r < 0 ? r : clear_doing(guests, guest, "restore", err);
 }
 

@@ -36,6 +36,8 @@ static bool carry(struct pump *p, int from, int to) {
                 return false;
         size_t shown = (uint64_t)n < p->left ? (size_t)n : (size_t)p->left;
         p->left -= shown;
+        if (p->on_output && shown)
+                p->on_output(p->on_output_arg, str_n(piece, shown));
         if (to >= 0 && shown && fd_write_all(to, piece, shown) < 0)
                 return false;
         return true;
@@ -124,8 +126,10 @@ static int pump_step(struct pump *p, int signals, int *ret_status, struct err *e
         };
         struct signalfd_siginfo info;
 
-        if (poll(fds, sizeof fds / sizeof *fds, -1) < 0 && errno != EINTR)
+        if (poll(fds, sizeof fds / sizeof *fds, clock_left_ms(p->due_ns)) < 0 && errno != EINTR)
                 return err_errno(err, "cannot wait");
+        if (p->due_ns != CLOCK_NEVER && clock_ns() >= p->due_ns)
+                return err_set(err, ETIMEDOUT, "it did not end within its time limit");
         while (read(signals, &info, sizeof info) == (ssize_t)sizeof info)
                 pump_signal(p, (int)info.ssi_signo);
         if (fds[2].revents && !carry(p, outward, p->output))

@@ -30,7 +30,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { RUN_ID_BYTES = 13, BACKLOG = 64, END_WAIT_MS = 20000 };
+enum { RUN_ID_BYTES = 13, BACKLOG = 64, END_WAIT_MS = 20000, FRONT_MAX = 32 << 10 };
 
 /*
  * Options.
@@ -38,6 +38,7 @@ enum { RUN_ID_BYTES = 13, BACKLOG = 64, END_WAIT_MS = 20000 };
 struct options_build {
         struct option_values *values;
         struct err *err;
+        struct buf front; /* directories for PATH */
 };
 
 static int options_setting(void *arg, const char *flag, const char *text) {
@@ -59,12 +60,46 @@ static int options_grant(void *arg, const struct guest_grant *grant) {
                           "guest grant", b->err);
 }
 
+/* "~" at the beginning of a value stands for the home, which is the same path inside. */
+static int options_variable(void *arg, const char *name, const char *value) {
+        struct options_build *b = arg;
+        const char *home = path_home();
+        bool short_home = home && value[0] == '~' && (value[1] == '/' || !value[1]);
+        cleanup(free_ptr) char *text =
+            short_home ? str_format("%s=%s%s", name, home, value + 1) : str_format("%s=%s", name, value);
+
+        if (!text)
+                return err_memory(b->err);
+        if (strcmp(name, VARIABLE_PATH_FRONT) != 0)
+                return option_set(b->values, &policy_rows[ROW_ENV], str_of(text), "recipe", b->err);
+        int r = b->front.n ? buf_add_char(&b->front, ':') : 0;
+        if (r == 0)
+                r = buf_add(&b->front, text + strlen(VARIABLE_PATH_FRONT "="));
+        return r < 0 ? err_set(b->err, -r, "PATH is too long") : 0;
+}
+
+/* What recipes set: before everything else, so that the guest's own options count more. */
+static int options_variables(struct guests *guests, const struct guest *guest, struct options_build *b,
+                             struct err *err) {
+        const char *path = getenv("PATH");
+        int r = guests_db_variables(guests->db, guest->row.id, options_variable, b, err);
+
+        if (r < 0 || !b->front.n)
+                return r;
+        cleanup(free_ptr) char *text = str_format("PATH=%.*s:%s", STR_FMT(buf_str(&b->front)),
+                                                  path && *path ? path : "/usr/local/bin:/usr/bin:/bin");
+        return text ? option_set(b->values, &policy_rows[ROW_ENV], str_of(text), "recipe", err) : err_memory(err);
+}
+
 int guest_options(struct guests *guests, const struct guest *guest, const struct option_values *extra,
                   struct option_values *ret, struct err *err) {
         cleanup(option_values_done) struct option_values values = { 0 };
-        struct options_build b = { &values, err };
-        int r = guests_db_settings(guests->db, guest->row.id, options_setting, &b, err);
+        struct options_build b = { .values = &values, .err = err, .front = BUF(FRONT_MAX) };
+        int r = options_variables(guests, guest, &b, err);
 
+        buf_done(&b.front);
+        if (r == 0)
+                r = guests_db_settings(guests->db, guest->row.id, options_setting, &b, err);
         if (r == 0)
                 r = guests_db_grants(guests->db, guest->row.id, options_grant, &b, err);
         for (size_t i = 0; extra && i < extra->values.n && r == 0; i++) {
@@ -250,6 +285,7 @@ int guest_start(struct guests *guests, struct guest *guest, const struct guest_e
         cleanup(start_done) struct start s = {
                 .guest = guest, .listener = -1, .agent = { -1, -1 }, .log = -1, .run_lock = -1
         };
+        const char *doing = extra ? extra->doing : NULL;
         enum guest_state to;
         int status;
         int r = guest->state == GUEST_RUNNING ? -EALREADY : 0;
@@ -264,7 +300,7 @@ int guest_start(struct guests *guests, struct guest *guest, const struct guest_e
         if (r == 0)
                 r = start_prepare(guests, guest, extra, &s, err);
         if (r == 0)
-                r = guest_move(guests, guest, STEP_START, "", NULL, NULL, err);
+                r = guest_move(guests, guest, STEP_START, "", doing, doing ? extra->note : NULL, err);
         if (r < 0)
                 return r;
         guests_pause(guests);
@@ -274,7 +310,8 @@ int guest_start(struct guests *guests, struct guest *guest, const struct guest_e
         start_done(&s); /* what its supervisor has is closed when it ends */
         while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
                 ;
-        guest_let_go(guest);
+        if (!doing)
+                guest_let_go(guest);
         r = guests_resume(guests, err);
         if (r < 0)
                 return r;

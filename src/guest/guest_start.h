@@ -15,8 +15,10 @@ int guest_options(struct guests *guests, const struct guest *guest, const struct
 struct guest_extra {
         const struct option_values *options; /* rows of the policy's tables; others are ignored */
         const char *hosts_file, *ca_bundle;  /* as in struct run_request */
+        const char *doing, *note;            /* an operation that goes on: the caller keeps holding the guest */
 };
-/* Returns when the agent answers. The caller holds the guest; it is let go. -EALREADY: it runs. */
+/* Returns when the agent answers. The caller holds the guest; it is let go, unless an
+ * operation goes on. -EALREADY: it runs. */
 int guest_start(struct guests *guests, struct guest *guest, const struct guest_extra *extra, struct err *err);
 /* Asks the agent to end everything; after `grace_s` the supervisor is made to. Returns when it is gone. */
 int guest_stop(const struct guest *guest, unsigned grace_s, struct err *err);

@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "store/guests_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,11 +19,6 @@
 #include <unistd.h>
 
 enum { WAIT_MS = 5000, GUESTS_MAX = 100000 };
-
-struct guests_db {
-        sqlite3 *db;
-        char *path;
-};
 
 static const char *const migrations[] = {
         /* 1 */
@@ -43,6 +39,11 @@ static const char *const migrations[] = {
         "CREATE TABLE jobs (guest TEXT NOT NULL, number INTEGER NOT NULL, command TEXT NOT NULL, state TEXT NOT NULL,"
         " status INTEGER NOT NULL DEFAULT 0, started_us INTEGER NOT NULL, ended_us INTEGER NOT NULL DEFAULT 0,"
         " PRIMARY KEY (guest, number));",
+        /* 2 */
+        "CREATE TABLE provision (guest TEXT NOT NULL, recipe TEXT NOT NULL, step TEXT NOT NULL, digest TEXT NOT NULL,"
+        " at_us INTEGER NOT NULL, ok INTEGER NOT NULL, tail TEXT NOT NULL, PRIMARY KEY (guest, recipe, step));"
+        "CREATE TABLE variables (guest TEXT NOT NULL, recipe TEXT NOT NULL, position INTEGER NOT NULL,"
+        " name TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (guest, recipe, position));",
 };
 enum { VERSION = sizeof migrations / sizeof *migrations };
 
@@ -106,23 +107,13 @@ static int db_execute(struct guests_db *db, const char *sql, struct err *err) {
         return sqlite3_exec(db->db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : db_fault(db, err);
 }
 
-static void db_finish(sqlite3_stmt **query) {
+void guests_sql_finish(sqlite3_stmt **query) {
         sqlite3_finalize(*query);
 }
 
-/* One value for a place in a statement: a text, or a number where it is NULL. */
-struct value {
-        const char *text;
-        uint64_t number;
-};
-#define TEXT(x)                                                                                                        \
-        { .text = (x) }
-#define NUMBER(x)                                                                                                      \
-        { .number = (x) }
-
-static int db_prepare(struct guests_db *db, const char *sql, const struct value *values, int n, sqlite3_stmt **ret,
-                      struct err *err) {
-        cleanup(db_finish) sqlite3_stmt *query = NULL;
+int guests_sql_prepare(struct guests_db *db, const char *sql, const struct value *values, int n, sqlite3_stmt **ret,
+                       struct err *err) {
+        cleanup(guests_sql_finish) sqlite3_stmt *query = NULL;
 
         if (sqlite3_prepare_v2(db->db, sql, -1, &query, NULL) != SQLITE_OK)
                 return db_fault(db, err);
@@ -137,9 +128,9 @@ static int db_prepare(struct guests_db *db, const char *sql, const struct value 
         return 0;
 }
 
-static int db_run(struct guests_db *db, const char *sql, const struct value *values, int n, struct err *err) {
-        cleanup(db_finish) sqlite3_stmt *query = NULL;
-        int r = db_prepare(db, sql, values, n, &query, err);
+int guests_sql_run(struct guests_db *db, const char *sql, const struct value *values, int n, struct err *err) {
+        cleanup(guests_sql_finish) sqlite3_stmt *query = NULL;
+        int r = guests_sql_prepare(db, sql, values, n, &query, err);
 
         if (r < 0)
                 return r;
@@ -148,8 +139,8 @@ static int db_run(struct guests_db *db, const char *sql, const struct value *val
 
 static int db_number(struct guests_db *db, const char *sql, const struct value *values, int n, uint64_t *ret,
                      struct err *err) {
-        cleanup(db_finish) sqlite3_stmt *query = NULL;
-        int r = db_prepare(db, sql, values, n, &query, err);
+        cleanup(guests_sql_finish) sqlite3_stmt *query = NULL;
+        int r = guests_sql_prepare(db, sql, values, n, &query, err);
 
         if (r < 0)
                 return r;
@@ -160,7 +151,7 @@ static int db_number(struct guests_db *db, const char *sql, const struct value *
 }
 
 /* 1: a row; 0: there are no more. */
-static int db_next(struct guests_db *db, sqlite3_stmt *query, struct err *err) {
+int guests_sql_next(struct guests_db *db, sqlite3_stmt *query, struct err *err) {
         switch (sqlite3_step(query)) {
         case SQLITE_ROW:
                 return 1;
@@ -171,12 +162,12 @@ static int db_next(struct guests_db *db, sqlite3_stmt *query, struct err *err) {
         }
 }
 
-static const char *column_text(sqlite3_stmt *query, int i) {
+const char *guests_sql_text(sqlite3_stmt *query, int i) {
         const char *text = (const char *)sqlite3_column_text(query, i);
         return text ? text : "";
 }
 
-static uint64_t column_number(sqlite3_stmt *query, int i) {
+uint64_t guests_sql_number(sqlite3_stmt *query, int i) {
         return (uint64_t)sqlite3_column_int64(query, i);
 }
 
@@ -270,17 +261,17 @@ void guests_db_rollback(struct guests_db *db) {
         "used_us"
 
 static int row_read(sqlite3_stmt *query, struct guest_row *ret, struct err *err) {
-        struct guest_row row = { .uid = (uint32_t)column_number(query, 9),
-                                 .gid = (uint32_t)column_number(query, 10),
-                                 .idle_s = column_number(query, 11),
-                                 .made_us = column_number(query, 12),
-                                 .changed_us = column_number(query, 13),
-                                 .used_us = column_number(query, 14) };
+        struct guest_row row = { .uid = (uint32_t)guests_sql_number(query, 9),
+                                 .gid = (uint32_t)guests_sql_number(query, 10),
+                                 .idle_s = guests_sql_number(query, 11),
+                                 .made_us = guests_sql_number(query, 12),
+                                 .changed_us = guests_sql_number(query, 13),
+                                 .used_us = guests_sql_number(query, 14) };
         char **const texts[] = { &row.id,     &row.name,  &row.kind, &row.state,    &row.before,
                                  &row.reason, &row.doing, &row.note, &row.workspace };
 
         for (int i = 0; i < (int)(sizeof texts / sizeof *texts); i++) {
-                *texts[i] = strdup(column_text(query, i));
+                *texts[i] = strdup(guests_sql_text(query, i));
                 if (!*texts[i]) {
                         guest_row_done(&row);
                         return err_memory(err);
@@ -291,13 +282,13 @@ static int row_read(sqlite3_stmt *query, struct guest_row *ret, struct err *err)
 }
 
 int guests_db_list(struct guests_db *db, bool deleted, guest_rows *ret, struct err *err) {
-        cleanup(db_finish) sqlite3_stmt *query = NULL;
+        cleanup(guests_sql_finish) sqlite3_stmt *query = NULL;
         cleanup(guest_rows_done) guest_rows rows = { 0 };
         const struct value values[] = { TEXT(deleted ? "" : "deleted") };
-        int r = db_prepare(db, "SELECT " GUEST_COLUMNS " FROM guests WHERE state <> ?1 ORDER BY name, made_us", values,
-                           1, &query, err);
+        int r = guests_sql_prepare(db, "SELECT " GUEST_COLUMNS " FROM guests WHERE state <> ?1 ORDER BY name, made_us",
+                                   values, 1, &query, err);
 
-        while (r == 0 && (r = db_next(db, query, err)) > 0) {
+        while (r == 0 && (r = guests_sql_next(db, query, err)) > 0) {
                 struct guest_row row = { 0 };
                 r = rows.n < GUESTS_MAX ? row_read(query, &row, err) : err_set(err, E2BIG, "too many guests");
                 if (r == 0 && vec_push(&rows, row) < 0) {
@@ -313,15 +304,15 @@ int guests_db_list(struct guests_db *db, bool deleted, guest_rows *ret, struct e
 }
 
 int guests_db_find(struct guests_db *db, const char *name, struct guest_row *ret, struct err *err) {
-        cleanup(db_finish) sqlite3_stmt *query = NULL;
+        cleanup(guests_sql_finish) sqlite3_stmt *query = NULL;
         const struct value values[] = { TEXT(name) };
-        int r = db_prepare(
+        int r = guests_sql_prepare(
             db, "SELECT " GUEST_COLUMNS " FROM guests WHERE state <> 'deleted' AND (name = ?1 OR id = ?1) LIMIT 1",
             values, 1, &query, err);
 
         if (r < 0)
                 return r;
-        r = db_next(db, query, err);
+        r = guests_sql_next(db, query, err);
         if (r == 0)
                 return err_set(err, ENOENT, "there is no guest %s; see `bailey guest ls`", name);
         return r < 0 ? r : row_read(query, ret, err);
@@ -332,8 +323,8 @@ static int step_add(struct guests_db *db, const char *id, const struct guest_cha
                                         TEXT(change->state ? change->state : ""),
                                         TEXT(change->reason ? change->reason : "") };
 
-        return db_run(db, "INSERT INTO steps (guest, at_us, step, state, note) VALUES (?1, ?2, ?3, ?4, ?5)", values, 5,
-                      err);
+        return guests_sql_run(db, "INSERT INTO steps (guest, at_us, step, state, note) VALUES (?1, ?2, ?3, ?4, ?5)",
+                              values, 5, err);
 }
 
 int guests_db_add(struct guests_db *db, const struct guest_row *row, struct err *err) {
@@ -342,10 +333,11 @@ int guests_db_add(struct guests_db *db, const struct guest_row *row, struct err 
                                         TEXT(row->doing),  TEXT(row->workspace),   NUMBER(row->idle_s),
                                         TEXT(row->reason), NUMBER(clock_wall_us()) };
         const struct guest_change first = { .step = "create", .state = row->state };
-        int r = db_run(db,
-                       "INSERT INTO guests (id, name, kind, uid, gid, state, doing, workspace, idle_s, reason, made_us,"
-                       " changed_us, used_us) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?11, ?11)",
-                       values, 11, err);
+        int r = guests_sql_run(
+            db,
+            "INSERT INTO guests (id, name, kind, uid, gid, state, doing, workspace, idle_s, reason, made_us,"
+            " changed_us, used_us) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?11, ?11)",
+            values, 11, err);
 
         if (r < 0 && sqlite3_errcode(db->db) == SQLITE_CONSTRAINT)
                 return err_set(err, EEXIST, "there is a guest %s already; see `bailey guest ls`", row->name);
@@ -355,7 +347,7 @@ int guests_db_add(struct guests_db *db, const struct guest_row *row, struct err 
 int guests_db_rename(struct guests_db *db, const char *id, const char *name, struct err *err) {
         const struct value values[] = { TEXT(id), TEXT(name) };
         const struct guest_change step = { .step = "rename", .reason = name };
-        int r = db_run(db, "UPDATE guests SET name = ?2 WHERE id = ?1", values, 2, err);
+        int r = guests_sql_run(db, "UPDATE guests SET name = ?2 WHERE id = ?1", values, 2, err);
 
         if (r < 0 && sqlite3_errcode(db->db) == SQLITE_CONSTRAINT)
                 return err_set(err, EEXIST, "there is a guest %s already; see `bailey guest ls`", name);
@@ -376,7 +368,7 @@ int guests_db_change(struct guests_db *db, const char *id, const struct guest_ch
                 if (!texts[i])
                         continue;
                 snprintf(sql, sizeof sql, "UPDATE guests SET %s = ?2, changed_us = ?3 WHERE id = ?1", columns[i]);
-                r = db_run(db, sql, values, 3, err);
+                r = guests_sql_run(db, sql, values, 3, err);
         }
         if (r == 0)
                 r = step_add(db, id, change, err);
@@ -390,31 +382,32 @@ int guests_db_change(struct guests_db *db, const char *id, const struct guest_ch
 int guests_db_used(struct guests_db *db, const char *id, struct err *err) {
         const struct value values[] = { TEXT(id), NUMBER(clock_wall_us()) };
 
-        return db_run(db, "UPDATE guests SET used_us = ?2 WHERE id = ?1", values, 2, err);
+        return guests_sql_run(db, "UPDATE guests SET used_us = ?2 WHERE id = ?1", values, 2, err);
 }
 
 int guests_db_set_ids(struct guests_db *db, const char *id, uint32_t uid, uint32_t gid, struct err *err) {
         const struct value values[] = { TEXT(id), NUMBER(uid), NUMBER(gid) };
 
-        return db_run(db, "UPDATE guests SET uid = ?2, gid = ?3 WHERE id = ?1", values, 3, err);
+        return guests_sql_run(db, "UPDATE guests SET uid = ?2, gid = ?3 WHERE id = ?1", values, 3, err);
 }
 
 int guests_db_set_idle(struct guests_db *db, const char *id, uint64_t seconds, struct err *err) {
         const struct value values[] = { TEXT(id), NUMBER(seconds) };
 
-        return db_run(db, "UPDATE guests SET idle_s = ?2 WHERE id = ?1", values, 2, err);
+        return guests_sql_run(db, "UPDATE guests SET idle_s = ?2 WHERE id = ?1", values, 2, err);
 }
 
 int guests_db_steps(struct guests_db *db, const char *id, unsigned max, guests_on_step *on, void *arg,
                     struct err *err) {
-        cleanup(db_finish) sqlite3_stmt *query = NULL;
+        cleanup(guests_sql_finish) sqlite3_stmt *query = NULL;
         const struct value values[] = { TEXT(id), NUMBER(max) };
-        int r = db_prepare(db, "SELECT at_us, step, state, note FROM steps WHERE guest = ?1 ORDER BY id DESC LIMIT ?2",
-                           values, 2, &query, err);
+        int r = guests_sql_prepare(
+            db, "SELECT at_us, step, state, note FROM steps WHERE guest = ?1 ORDER BY id DESC LIMIT ?2", values, 2,
+            &query, err);
 
-        while (r == 0 && (r = db_next(db, query, err)) > 0) {
-                const struct guest_step step = { column_number(query, 0), column_text(query, 1), column_text(query, 2),
-                                                 column_text(query, 3) };
+        while (r == 0 && (r = guests_sql_next(db, query, err)) > 0) {
+                const struct guest_step step = { guests_sql_number(query, 0), guests_sql_text(query, 1),
+                                                 guests_sql_text(query, 2), guests_sql_text(query, 3) };
                 r = on(arg, &step);
         }
         return r;
@@ -426,42 +419,44 @@ int guests_db_steps(struct guests_db *db, const char *id, unsigned max, guests_o
 int guests_db_add_setting(struct guests_db *db, const char *id, const char *flag, const char *text, struct err *err) {
         const struct value values[] = { TEXT(id), TEXT(flag), TEXT(text) };
 
-        return db_run(db, "INSERT INTO settings (guest, flag, text) VALUES (?1, ?2, ?3)", values, 3, err);
+        return guests_sql_run(db, "INSERT INTO settings (guest, flag, text) VALUES (?1, ?2, ?3)", values, 3, err);
 }
 
 int guests_db_settings(struct guests_db *db, const char *id, guests_on_setting *on, void *arg, struct err *err) {
-        cleanup(db_finish) sqlite3_stmt *query = NULL;
+        cleanup(guests_sql_finish) sqlite3_stmt *query = NULL;
         const struct value values[] = { TEXT(id) };
-        int r = db_prepare(db, "SELECT flag, text FROM settings WHERE guest = ?1 ORDER BY id", values, 1, &query, err);
+        int r = guests_sql_prepare(db, "SELECT flag, text FROM settings WHERE guest = ?1 ORDER BY id", values, 1,
+                                   &query, err);
 
-        while (r == 0 && (r = db_next(db, query, err)) > 0)
-                r = on(arg, column_text(query, 0), column_text(query, 1));
+        while (r == 0 && (r = guests_sql_next(db, query, err)) > 0)
+                r = on(arg, guests_sql_text(query, 0), guests_sql_text(query, 1));
         return r;
 }
 
 int guests_db_add_grant(struct guests_db *db, const char *id, const char *path, bool write, struct err *err) {
         const struct value values[] = { TEXT(id), TEXT(path), TEXT(write ? "rw" : "ro"), NUMBER(clock_wall_us()) };
 
-        return db_run(db, "INSERT OR REPLACE INTO grants (guest, path, access, at_us) VALUES (?1, ?2, ?3, ?4)", values,
-                      4, err);
+        return guests_sql_run(db, "INSERT OR REPLACE INTO grants (guest, path, access, at_us) VALUES (?1, ?2, ?3, ?4)",
+                              values, 4, err);
 }
 
 int guests_db_remove_grant(struct guests_db *db, const char *id, const char *path, struct err *err) {
         const struct value values[] = { TEXT(id), TEXT(path) };
-        int r = db_run(db, "DELETE FROM grants WHERE guest = ?1 AND path = ?2", values, 2, err);
+        int r = guests_sql_run(db, "DELETE FROM grants WHERE guest = ?1 AND path = ?2", values, 2, err);
 
         return r < 0 ? r : sqlite3_changes(db->db);
 }
 
 int guests_db_grants(struct guests_db *db, const char *id, guests_on_grant *on, void *arg, struct err *err) {
-        cleanup(db_finish) sqlite3_stmt *query = NULL;
+        cleanup(guests_sql_finish) sqlite3_stmt *query = NULL;
         const struct value values[] = { TEXT(id) };
-        int r = db_prepare(db, "SELECT path, access, at_us FROM grants WHERE guest = ?1 ORDER BY path", values, 1,
-                           &query, err);
+        int r = guests_sql_prepare(db, "SELECT path, access, at_us FROM grants WHERE guest = ?1 ORDER BY path", values,
+                                   1, &query, err);
 
-        while (r == 0 && (r = db_next(db, query, err)) > 0) {
-                const struct guest_grant grant = { column_text(query, 0), strcmp(column_text(query, 1), "rw") == 0,
-                                                   column_number(query, 2) };
+        while (r == 0 && (r = guests_sql_next(db, query, err)) > 0) {
+                const struct guest_grant grant = { guests_sql_text(query, 0),
+                                                   strcmp(guests_sql_text(query, 1), "rw") == 0,
+                                                   guests_sql_number(query, 2) };
                 r = on(arg, &grant);
         }
         return r;
@@ -469,8 +464,8 @@ int guests_db_grants(struct guests_db *db, const char *id, guests_on_grant *on, 
 
 int guests_db_add_snapshot(struct guests_db *db, const char *id, const char *label, uint64_t bytes, struct err *err) {
         const struct value values[] = { TEXT(id), TEXT(label), NUMBER(clock_wall_us()), NUMBER(bytes) };
-        int r =
-            db_run(db, "INSERT INTO snapshots (guest, label, at_us, bytes) VALUES (?1, ?2, ?3, ?4)", values, 4, err);
+        int r = guests_sql_run(db, "INSERT INTO snapshots (guest, label, at_us, bytes) VALUES (?1, ?2, ?3, ?4)", values,
+                               4, err);
 
         if (r < 0 && sqlite3_errcode(db->db) == SQLITE_CONSTRAINT)
                 return err_set(err, EEXIST, "there is a snapshot %s already", label);
@@ -479,20 +474,20 @@ int guests_db_add_snapshot(struct guests_db *db, const char *id, const char *lab
 
 int guests_db_remove_snapshot(struct guests_db *db, const char *id, const char *label, struct err *err) {
         const struct value values[] = { TEXT(id), TEXT(label) };
-        int r = db_run(db, "DELETE FROM snapshots WHERE guest = ?1 AND label = ?2", values, 2, err);
+        int r = guests_sql_run(db, "DELETE FROM snapshots WHERE guest = ?1 AND label = ?2", values, 2, err);
 
         return r < 0 ? r : sqlite3_changes(db->db);
 }
 
 int guests_db_snapshots(struct guests_db *db, const char *id, guests_on_snapshot *on, void *arg, struct err *err) {
-        cleanup(db_finish) sqlite3_stmt *query = NULL;
+        cleanup(guests_sql_finish) sqlite3_stmt *query = NULL;
         const struct value values[] = { TEXT(id) };
-        int r = db_prepare(db, "SELECT label, at_us, bytes FROM snapshots WHERE guest = ?1 ORDER BY at_us", values, 1,
-                           &query, err);
+        int r = guests_sql_prepare(db, "SELECT label, at_us, bytes FROM snapshots WHERE guest = ?1 ORDER BY at_us",
+                                   values, 1, &query, err);
 
-        while (r == 0 && (r = db_next(db, query, err)) > 0) {
-                const struct guest_snapshot snapshot = { column_text(query, 0), column_number(query, 1),
-                                                         column_number(query, 2) };
+        while (r == 0 && (r = guests_sql_next(db, query, err)) > 0) {
+                const struct guest_snapshot snapshot = { guests_sql_text(query, 0), guests_sql_number(query, 1),
+                                                         guests_sql_number(query, 2) };
                 r = on(arg, &snapshot);
         }
         return r;
@@ -501,18 +496,18 @@ int guests_db_snapshots(struct guests_db *db, const char *id, guests_on_snapshot
 int guests_db_add_job(struct guests_db *db, const char *id, const char *command, uint64_t *ret_number,
                       struct err *err) {
         const struct value values[] = { TEXT(id), TEXT(command), NUMBER(clock_wall_us()) };
-        cleanup(db_finish) sqlite3_stmt *query = NULL;
-        int r = db_prepare(db,
-                           "INSERT INTO jobs (guest, number, command, state, started_us) SELECT ?1,"
-                           " 1 + coalesce(max(number), 0), ?2, 'running', ?3 FROM jobs WHERE guest = ?1"
-                           " RETURNING number",
-                           values, 3, &query, err);
+        cleanup(guests_sql_finish) sqlite3_stmt *query = NULL;
+        int r = guests_sql_prepare(db,
+                                   "INSERT INTO jobs (guest, number, command, state, started_us) SELECT ?1,"
+                                   " 1 + coalesce(max(number), 0), ?2, 'running', ?3 FROM jobs WHERE guest = ?1"
+                                   " RETURNING number",
+                                   values, 3, &query, err);
 
         if (r < 0)
                 return r;
         if (sqlite3_step(query) != SQLITE_ROW)
                 return db_fault(db, err);
-        *ret_number = column_number(query, 0);
+        *ret_number = guests_sql_number(query, 0);
         return sqlite3_step(query) == SQLITE_DONE ? 0 : db_fault(db, err);
 }
 
@@ -521,36 +516,37 @@ int guests_db_end_job(struct guests_db *db, const char *id, uint64_t number, con
         const struct value values[] = { TEXT(id), NUMBER(number), TEXT(state), NUMBER((uint64_t)status),
                                         NUMBER(clock_wall_us()) };
 
-        return db_run(db,
-                      "UPDATE jobs SET state = ?3, status = ?4, ended_us = ?5 WHERE guest = ?1 AND number = ?2"
-                      " AND state = 'running'",
-                      values, 5, err);
+        return guests_sql_run(db,
+                              "UPDATE jobs SET state = ?3, status = ?4, ended_us = ?5 WHERE guest = ?1 AND number = ?2"
+                              " AND state = 'running'",
+                              values, 5, err);
 }
 
 int guests_db_lose_jobs(struct guests_db *db, const char *id, struct err *err) {
         const struct value values[] = { TEXT(id), NUMBER(clock_wall_us()) };
 
-        return db_run(db,
-                      "UPDATE jobs SET state = 'lost', status = 137, ended_us = ?2 WHERE guest = ?1"
-                      " AND state = 'running'",
-                      values, 2, err);
+        return guests_sql_run(db,
+                              "UPDATE jobs SET state = 'lost', status = 137, ended_us = ?2 WHERE guest = ?1"
+                              " AND state = 'running'",
+                              values, 2, err);
 }
 
 int guests_db_jobs(struct guests_db *db, const char *id, guests_on_job *on, void *arg, struct err *err) {
-        cleanup(db_finish) sqlite3_stmt *query = NULL;
+        cleanup(guests_sql_finish) sqlite3_stmt *query = NULL;
         const struct value values[] = { TEXT(id) };
-        int r = db_prepare(db,
-                           "SELECT number, command, state, status, started_us, ended_us FROM jobs WHERE guest = ?1"
-                           " ORDER BY number",
-                           values, 1, &query, err);
+        int r =
+            guests_sql_prepare(db,
+                               "SELECT number, command, state, status, started_us, ended_us FROM jobs WHERE guest = ?1"
+                               " ORDER BY number",
+                               values, 1, &query, err);
 
-        while (r == 0 && (r = db_next(db, query, err)) > 0) {
-                const struct guest_job job = { .number = column_number(query, 0),
-                                               .command = column_text(query, 1),
-                                               .state = column_text(query, 2),
-                                               .status = (int)column_number(query, 3),
-                                               .started_us = column_number(query, 4),
-                                               .ended_us = column_number(query, 5) };
+        while (r == 0 && (r = guests_sql_next(db, query, err)) > 0) {
+                const struct guest_job job = { .number = guests_sql_number(query, 0),
+                                               .command = guests_sql_text(query, 1),
+                                               .state = guests_sql_text(query, 2),
+                                               .status = (int)guests_sql_number(query, 3),
+                                               .started_us = guests_sql_number(query, 4),
+                                               .ended_us = guests_sql_number(query, 5) };
                 r = on(arg, &job);
         }
         return r;

@@ -106,3 +106,28 @@ int guests_db_end_job(struct guests_db *db, const char *id, uint64_t number, con
 /* Jobs that no process keeps any more: their guest does not run. */
 int guests_db_lose_jobs(struct guests_db *db, const char *id, struct err *err);
 int guests_db_jobs(struct guests_db *db, const char *id, guests_on_job *on, void *arg, struct err *err);
+
+/* Steps of recipes (guest/recipe.h), each with the digest of what it was. */
+struct guest_provision {
+        const char *recipe; /* its name, or the path of its file */
+        const char *step, *digest;
+        const char *tail; /* the end of its output */
+        uint64_t at_us;
+        bool ok;
+};
+typedef int guests_on_provision(void *arg, const struct guest_provision *step);
+int guests_db_set_provision(struct guests_db *db, const char *id, const struct guest_provision *step, struct err *err);
+/* 1: this step of this recipe was done, and was the same. */
+int guests_db_is_provisioned(struct guests_db *db, const char *id, const struct guest_provision *step, struct err *err);
+/* The oldest first. */
+int guests_db_provision(struct guests_db *db, const char *id, guests_on_provision *on, void *arg, struct err *err);
+/* The home is another one: nothing counts as done. */
+int guests_db_forget_provision(struct guests_db *db, const char *id, struct err *err);
+
+/* Variables that recipes set, in their order; PATH_FRONT is a directory that stands before others in PATH. */
+#define VARIABLE_PATH_FRONT "PATH+"
+typedef int guests_on_variable(void *arg, const char *name, const char *value);
+int guests_db_clear_variables(struct guests_db *db, const char *id, const char *recipe, struct err *err);
+int guests_db_add_variable(struct guests_db *db, const char *id, const char *recipe, const char *name,
+                           const char *value, struct err *err);
+int guests_db_variables(struct guests_db *db, const char *id, guests_on_variable *on, void *arg, struct err *err);
