@@ -13,6 +13,8 @@ enum {
         DECIDE_COMMAND,
         DECIDE_PUSH,
         DECIDE_ACCESS,
+        DECIDE_PATH,
+        DECIDE_WRITE,
         DECIDE_FORGET,
         DECIDE_WORKSPACE,
         DECIDE_GUEST,
@@ -40,6 +42,10 @@ static const struct option rows[] = {
         [DECIDE_ACCESS] = { .flag = "access",
                             .type = OPTION_FLAG,
                             .help = "the answer is for what the agent in the sandbox with this id asks for" },
+        [DECIDE_PATH] = { .flag = "path",
+                          .type = OPTION_FLAG,
+                          .help = "the word is a path, which is opened for reading in the sandbox that runs" },
+        [DECIDE_WRITE] = { .flag = "write", .type = OPTION_FLAG, .help = "with --path: for writing as well; a file" },
         [DECIDE_FORGET] = { .flag = "forget",
                             .type = OPTION_FLAG,
                             .help = "take back the rule with this very pattern instead" },
@@ -65,7 +71,7 @@ static int decide_guest(const char *name, struct guest *ret, struct err *e) {
         return r < 0 ? r : guest_find(&guests, name, ret, e);
 }
 
-/* A path is opened at the next start, so a yes without a word more is remembered for it. */
+/* Not every path can be opened at once: a yes without a word more is remembered for the next start. */
 static enum control_scope decide_scope(const struct option_values *v, const char *guest) {
         bool later = option_get_flag(v, &rows[DECIDE_ACCESS]) && !option_given(v, &rows[DECIDE_SCOPE]);
 
@@ -84,6 +90,8 @@ static int decide(const struct call *call, bool deny, struct err *e) {
                 .command = option_get_flag(v, &rows[DECIDE_COMMAND]),
                 .access = option_get_flag(v, &rows[DECIDE_ACCESS]),
                 .push = option_get_flag(v, &rows[DECIDE_PUSH]),
+                .path = option_get_flag(v, &rows[DECIDE_PATH]),
+                .write = option_get_flag(v, &rows[DECIDE_WRITE]),
                 .forget = option_get_flag(v, &rows[DECIDE_FORGET]),
                 .target = call->argv[0],
                 .sandbox = option_get(v, &rows[DECIDE_SANDBOX]),
@@ -118,17 +126,22 @@ static int run_deny(const struct call *call, struct err *e) {
         "this very command under this very rule; --forget --command 'COMMAND' takes that back.\n"                      \
         "With --push the word is the id of a sandbox in which a push waits, since its policy says ask: push. The "     \
         "answer is for this one push.\n"                                                                               \
+        "With --path the word is a path of this machine: it is opened for reading in the sandbox that runs, at the "   \
+        "same "                                                                                                        \
+        "path, until the sandbox ends; --write opens a file for writing. What is denied or protected stays closed, "   \
+        "and "                                                                                                         \
+        "a directory is opened for writing at the next start only. workspace and always are remembered for later "     \
+        "starts; --forget --path closes it again.\n"                                                                   \
         "With --access the word is the id of a sandbox whose agent asked for a path or a command by \"bailey mcp\", "  \
-        "with its reason. The answer is told to the agent. A command passes from then on; a path is opened at the "    \
-        "next "                                                                                                        \
-        "start, since files are fixed when a sandbox starts. So here workspace is the default of --scope; with once "  \
+        "with its reason. The answer is told to the agent. A command passes from then on; a path is opened as with "   \
+        "--path. Here workspace is the default of --scope; with once "                                                 \
         "and sandbox nothing is remembered. --forget --access 'read /PATH' takes a path back."
 
 const struct verb verb_allow = {
         .name = "allow",
         .group = GROUP_WATCH,
-        .synopsis = "[OPTIONS] HOST[:PORT] | --command|--push|--access SANDBOX",
-        .help = "let running sandboxes reach a host, or answer that they may",
+        .synopsis = "[OPTIONS] HOST[:PORT] | --path PATH | --command|--push|--access SANDBOX",
+        .help = "let running sandboxes reach a host or a path, or answer that they may",
         .about = SCOPES " A deny wins over every allow.",
         .tables = { &table },
         .min_words = 1,

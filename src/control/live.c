@@ -6,6 +6,7 @@
 #include "base/path.h"
 #include "control/live_internal.h"
 #include "control/place.h"
+#include "policy/approved.h"
 #include "policy/ratchet.h"
 
 #include <errno.h>
@@ -245,6 +246,11 @@ static int change_rule(struct live *c, const struct control_request *q, const ch
                 .deny = q->what == CONTROL_DENY, .pattern = q->pattern, .scope = q->scope, .by = by
         };
         enum control_answer answer = change.deny ? ANSWER_DENY : ANSWER_ALLOW;
+        if (approved_is_path(str_of(q->pattern)))
+                return change.deny ? err_set(e, EINVAL,
+                                             "what no rule grants is closed; `bailey allow --forget` takes back "
+                                             "what was opened")
+                                   : live_access_grant(c, q->pattern, q->scope, by, e);
         int r = q->scope == SCOPE_ONCE ? 0 : live_rules_add(c, &change, e);
         if (r == 0)
                 r = live_answer_covered(c, q->pattern, answer, by, ret_answered, e);
@@ -254,10 +260,10 @@ static int change_rule(struct live *c, const struct control_request *q, const ch
 }
 
 static enum control_fault fault_of(int r) {
-        return r == -ENOENT   ? FAULT_NOT_FOUND
-               : r == -EINVAL ? FAULT_INVALID
-               : r == -E2BIG  ? FAULT_TOO_MANY
-                              : FAULT_FAILED;
+        return r == -ENOENT                                                      ? FAULT_NOT_FOUND
+               : r == -EINVAL || r == -EACCES || r == -ELOOP || r == -EOPNOTSUPP ? FAULT_INVALID
+               : r == -E2BIG                                                     ? FAULT_TOO_MANY
+                                                                                 : FAULT_FAILED;
 }
 
 /* While a command waits for its approval there is no sandbox yet. What is remembered counts when it begins. */
@@ -296,7 +302,8 @@ static enum control_done handle(void *arg, const struct control_request *q, uint
                 emit_put_number(&j, "answered", answered);
                 break;
         case CONTROL_FORGET:
-                r = live_rules_forget(c, q->pattern, &e);
+                r = approved_is_path(str_of(q->pattern)) ? live_access_forget(c, q->pattern, &e)
+                                                         : live_rules_forget(c, q->pattern, &e);
                 emit_put_number(&j, "removed", r > 0 ? (uint64_t)r : 0);
                 break;
         case CONTROL_RULES:

@@ -36,6 +36,9 @@ struct live_parts {
         bool cannot_freeze; /* no namespaces: it cannot be made to stand still, so no prompt either */
         struct terminal *terminal;
         struct audit **audit;
+        /* Opens or closes a path in the sandbox ("read /PATH", "write /PATH"); NULL: it cannot. */
+        int (*grant)(void *run, const char *what, struct err *e);
+        int (*revoke)(void *run, const char *what, struct err *e);
         void (*end)(void *run, int status); /* ends the sandbox; `bailey run` exits with this status */
         /* The answer about a command, and who gave it; may be NULL where no command waits. */
         void (*decided)(void *run, bool allow, const char *by);

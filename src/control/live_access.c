@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What an agent asks for beside hosts: a path, or a command that the classifier escalates. A person's yes to a command
- * counts from then on: for this sandbox, and beyond it where the scope says so. What is visible is fixed when a sandbox
- * starts, so a yes to a path is remembered as a grant that the next start reads (policy/approved.h).
+ * counts from then on: for this sandbox, and beyond it where the scope says so. A path is opened in the sandbox that
+ * runs (run/run_grants.h), as far as that is possible, and remembered as a grant that the next start reads
+ * (policy/approved.h).
  *
  * Whoever has asked can ask back what has become of it (ASK_AGREED). Nobody is bothered by that, and it tells nothing
  * but yes or no. All texts are written inside: nothing of them is trusted.
@@ -125,6 +126,61 @@ static int remember_access(const struct live *c, const char *what, bool deny, en
                 return r;
         return command ? state_add_command(s, deny, workspace, STATE_ANY_RULE, what + strlen(RUN), e)
                        : state_add_rule(s, false, workspace, what, e);
+}
+
+/* What cannot be opened now may still count from the next start on; what is denied never does. */
+int live_access_open(struct live *c, const char *what, enum control_scope scope, struct err *e) {
+        struct err why = { 0 };
+        if (!approved_is_path(str_of(what)))
+                return 0;
+        int r = c->parts.grant ? c->parts.grant(c->parts.run, what, &why)
+                               : err_set(&why, EOPNOTSUPP, "paths cannot be opened while this sandbox runs");
+
+        if (r == -EEXIST || ((r == -EOPNOTSUPP || r == -ENOENT) && scope >= SCOPE_WORKSPACE))
+                return 0;
+        if (r < 0)
+                *e = why;
+        return r;
+}
+
+static void tell_opened(struct live *c, const char *what, enum control_scope scope, const char *by) {
+        cleanup(buf_done) struct buf out = BUF(LIVE_EVENT_MAX);
+
+        (void)audit_note(*c->parts.audit, "path: allow %s, scope %s, by %s", what, control_scope_name(scope), by);
+        if (!control_server_watched(c->server))
+                return;
+        struct emit j = control_event_open(&out, "rules");
+        emit_put_text(&j, "list", "path");
+        emit_put_text(&j, "pattern", what);
+        emit_put_text(&j, "scope", control_scope_name(scope));
+        live_publish(c, &j);
+}
+
+int live_access_grant(struct live *c, const char *what, enum control_scope scope, const char *by, struct err *e) {
+        int r = live_access_open(c, what, scope, e);
+
+        if (r < 0)
+                return r;
+        tell_opened(c, what, scope, by);
+        return scope >= SCOPE_WORKSPACE ? remember_access(c, what, false, scope, e) : 0;
+}
+
+int live_access_forget(struct live *c, const char *what, struct err *e) {
+        cleanup(state_closep) struct state *s = NULL;
+        struct err why = { 0 };
+        int closed = c->parts.revoke ? c->parts.revoke(c->parts.run, what, &why) : -ENOENT;
+        int r = state_open(&s, e), n;
+
+        n = r < 0 ? r : state_forget_rule(s, (*c->parts.policy)->workspace, what, e);
+        if (closed < 0 && closed != -ENOENT) {
+                *e = why;
+                return closed;
+        }
+        if (n < 0)
+                return n;
+        if (n == 0 && closed < 0)
+                return err_set(e, ENOENT, "%s is nothing that was opened", what);
+        return n + (closed == 0);
 }
 
 int live_access_decided(struct live *c, const char *what, enum control_answer answer, enum control_scope scope,

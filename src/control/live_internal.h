@@ -108,6 +108,12 @@ bool live_access_ask(struct live *c, uint64_t id, const struct authority *target
 /* Whether what this asks for, in the form of ASK_AGREED, was agreed to: here, or for later runs. */
 bool live_access_agreed(const struct live *c, const char *text);
 /* Keeps the answer about "read /PATH", "write /PATH" or "run COMMAND", as far as its scope reaches. */
+/* Opens a path in the sandbox; nothing to do for a command. */
+int live_access_open(struct live *c, const char *what, enum control_scope scope, struct err *e);
+/* Opens a path now, and remembers it where the scope says so. */
+int live_access_grant(struct live *c, const char *what, enum control_scope scope, const char *by, struct err *e);
+/* Closes it, and forgets it; how many. */
+int live_access_forget(struct live *c, const char *what, struct err *e);
 int live_access_decided(struct live *c, const char *what, enum control_answer answer, enum control_scope scope,
                         struct err *e);
 void live_access_done(struct live *c);

@@ -238,7 +238,12 @@ int live_answer(struct live *c, uint64_t number, enum control_answer answer, enu
                 return r;
         }
         if (q->access) {
-                int r = live_access_decided(c, q->push, answer, scope, e);
+                int r = answer == ANSWER_ALLOW ? live_access_open(c, q->push, scope, e) : 0;
+                if (r < 0) { /* nobody is told yes about what stays closed */
+                        settle(c, q, ANSWER_DENY, SCOPE_ONCE, by);
+                        return r;
+                }
+                r = live_access_decided(c, q->push, answer, scope, e);
                 settle(c, q, answer, scope, by);
                 return r;
         }

@@ -358,6 +358,7 @@ static void tear_down(struct run *r) {
         if (began && !r->preview && guards_end(&r->guards, r->plan, &e) < 0)
                 log_error("%s", err_text(&e));
         run_tmpdir_remove(&r->tmpdir);
+        run_grants_done(r);
         session_close_audit(&r->session, r->status);
         if (r->session.policy && !r->session.policy->audit_path && !r->preview)
                 audit_keep_sometimes(
@@ -468,6 +469,8 @@ static int open_control(struct run *r, struct err *e) {
                                           .thaw = thaw,
                                           .cannot_freeze = r->degraded,
                                           .end = end_by_order,
+                                          .grant = run_grant_path,
+                                          .revoke = run_revoke_path,
                                           .run = r };
         return session_open_control(&r->session, &parts, e);
 }

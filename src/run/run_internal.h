@@ -14,6 +14,7 @@
 #include "run/run_bridge.h"
 #include "run/run_env.h"
 #include "run/run_files.h"
+#include "run/run_grants.h"
 #include "run/run_limits.h"
 #include "run/run_ratchet.h"
 #include "run/run_report.h"
@@ -54,6 +55,7 @@ struct run {
         struct host_programs programs;
         struct run_bridge bridge;
         struct run_ratchet ratchet;
+        struct run_grants grants; /* paths that were opened while it runs */
         struct run_report report;
         struct sandbox_met met; /* limits of the whole sandbox that were reached */
         struct run_files_share files;

@@ -384,18 +384,23 @@ static bool path_is_open_outside(struct mcp_toolbox *box, const char *path, bool
         return look_up(box, path, &v, &unseen) == 0 && v.allowed && (!write || strcmp(v.decision, "write") == 0);
 }
 
-/* What is visible is fixed when a sandbox starts: a yes is remembered for the next one, or told as an option. */
+/* Most paths are opened in the sandbox that runs. What cannot be is remembered for the next one, or told as an option.
+ */
 static char *path_agreed(struct mcp_toolbox *box, const struct mcp_question *question, const char *path, bool write) {
         bool kept = box->inside ? mcp_agreed(question->wants) : path_is_open_outside(box, path, write);
 
+        if (box->inside && access(path, write ? W_OK : R_OK) == 0)
+                return str_format("a person agreed: the path is open%s",
+                                  kept ? ", and in later runs too" : ", in this run");
         if (kept && !box->inside)
                 return str_format("a person agreed, and it is remembered: commands that run from now on have it");
         if (kept)
                 return str_format("a person agreed, and it is remembered: the next run has it. In this run the path "
-                                  "stays closed, since what is visible is fixed when a sandbox starts");
-        return str_format("a person agreed, but it is not remembered, and in this run the path stays closed: what is "
-                          "visible is fixed when a sandbox starts. A new start needs --%s",
-                          question->wants);
+                                  "stays closed: it cannot be opened while a sandbox runs");
+        return str_format(
+            "a person agreed, but it is not remembered, and in this run the path stays closed: it cannot be "
+            "opened while a sandbox runs. A new start needs --%s",
+            question->wants);
 }
 
 static int access_path(struct mcp_toolbox *box, const char *path, bool write, struct mcp_question *question,

@@ -35,6 +35,7 @@ int sandboxes_events(const struct events_request *q, struct err *e);
 struct decide_request {
         bool deny, forget;
         bool push;           /* the target is a sandbox with a push that waits */
+        bool path, write;    /* the target is a path, to be read or written */
         bool access;         /* or one whose agent asks for something */
         bool command;        /* the target is a sandbox whose command waits; with `forget` the text of a command */
         const char *target;  /* HOST, HOST:PORT, pattern or @group */

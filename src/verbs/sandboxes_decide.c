@@ -6,6 +6,7 @@
  */
 #include "base/cleanup.h"
 #include "base/path.h"
+#include "policy/apply.h"
 #include "policy/check.h"
 #include "policy/pattern.h"
 #include "verbs/sandboxes.h"
@@ -277,8 +278,51 @@ static int forget_access(const struct decide_request *q, struct buf *out, struct
         return n < 0 ? n : buf_printf(out, "forgotten: %d\n", n);
 }
 
+/* As the control protocol has it: "read /PATH" or "write /PATH". */
+static int path_target(const struct decide_request *q, char **ret, struct err *e) {
+        cleanup(free_ptr) char *path = NULL, *here = realpath(".", NULL), *expanded = NULL;
+        int r = path_expand_home(str_of(q->target), path_home(), &expanded);
+
+        r = r < 0 ? r : path_normalise(str_of(expanded), here ? here : "/", &path);
+        if (r < 0 || !path)
+                return err_set(e, EINVAL, "%s is no path", q->target);
+        r = policy_check_value(ROW_READ, str_of(path), e);
+        if (r < 0)
+                return r;
+        *ret = str_format("%s %s", q->write ? "write" : "read", path);
+        return *ret ? 0 : err_memory(e);
+}
+
+static int decide_path(const struct decide_request *asked, struct buf *out, struct err *e) {
+        cleanup(free_ptr) char *target = NULL;
+        struct decide_request q = *asked;
+        int r = q.deny ? err_set(e, EINVAL,
+                                 "what no rule grants is closed; `bailey allow --forget --path` takes back what "
+                                 "was opened")
+                       : path_target(&q, &target, e);
+        if (r < 0)
+                return r;
+        if (strlen(target) >= sizeof((struct control_request *)0)->pattern)
+                return err_set(e, EINVAL, "the path is too long");
+        q.target = target;
+
+        cleanup(deciding_done) struct deciding d = { .q = &q, .out = out, .is_group = true };
+        r = sandboxes_open(q.sandbox, "bailey allow", &d.list, e);
+        if (r == 0)
+                r = find_workspace(&d, e);
+        if (r == 0 && q.scope == SCOPE_ONCE)
+                q.scope = SCOPE_SANDBOX; /* nobody waits for it: there is no less than the rest of the run */
+        if (r == 0)
+                r = choose(&d, e);
+        if (r == 0) /* a sandbox that says no has the last word: what it refuses is not remembered */
+                r = tell(&d, e);
+        return r == 0 && (q.forget || q.scope > SCOPE_SANDBOX) ? remember(&d, e) : r;
+}
+
 int sandboxes_decide(const struct decide_request *q, struct buf *out, struct err *e) {
         cleanup(deciding_done) struct deciding d = { .q = q, .out = out };
+        if (q->path)
+                return decide_path(q, out, e);
         if (q->push && q->forget)
                 return err_set(e, EINVAL, "the answer about a push is for this one and not remembered");
         if (q->access && q->forget)

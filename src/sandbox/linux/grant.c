@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandbox/grant.h"
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/path.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/nsfs.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* What a child found, as its exit status. */
+static int await_child(pid_t child) {
+        int status = 0;
+
+        while (waitpid(child, &status, 0) < 0)
+                if (errno != EINTR)
+                        return -errno;
+        return WIFEXITED(status) ? -WEXITSTATUS(status) : -EIO;
+}
+
+/* --- on the host --- */
+
+static int clone_object(const struct grant *grant) {
+        struct mount_attr attr = { .attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV };
+        struct stat st;
+
+        if (unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0)
+                return -errno;
+        cleanup(close_fd) int object = path_open_at(AT_FDCWD, grant->path, O_PATH | O_NOFOLLOW, 0, PATH_NO_SYMLINKS);
+        if (object < 0)
+                return object;
+        if (fstat(object, &st) < 0)
+                return -errno;
+        if (st.st_dev != grant->dev || st.st_ino != grant->ino)
+                return -ESTALE;
+
+        cleanup(close_fd) int tree =
+            open_tree(object, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH | AT_RECURSIVE);
+        if (tree < 0)
+                return -errno;
+        if (!grant->write)
+                attr.attr_set |= MOUNT_ATTR_RDONLY;
+        if (mount_setattr(tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof attr) < 0)
+                return -errno;
+        return take_fd(&tree);
+}
+
+/* -errno, or 0 with the tree sent. */
+static int send_clone(int channel, const struct grant *grant) {
+        cleanup(close_fd) int tree = clone_object(grant);
+
+        return tree < 0 ? tree : fd_send(channel, STR("t"), &tree, 1);
+}
+
+static int fetch_clone(const struct grant *grant, int *ret) {
+        int ends[2], r;
+        size_t n = 0;
+        char byte;
+
+        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+                return -errno;
+        cleanup(close_fd) int ours = ends[0];
+        cleanup(close_fd) int theirs = ends[1];
+        pid_t child = fork();
+        if (child < 0)
+                return -errno;
+        if (child == 0)
+                _exit(-send_clone(theirs, grant));
+        close_fd(&theirs);
+        r = fd_receive(ours, &byte, 1, ret, 1, &n) == 1 && n == 1 ? 0 : -EIO;
+        int ended = await_child(child);
+        return ended < 0 ? ended : r;
+}
+
+/* --- inside --- */
+
+static int enter(int mounts) {
+        cleanup(close_fd) int owner = ioctl(mounts, NS_GET_USERNS);
+
+        if (owner < 0 || setns(owner, CLONE_NEWUSER) < 0 || setns(mounts, CLONE_NEWNS) < 0)
+                return -errno;
+        return 0;
+}
+
+static int make_place(int dir, const char *name, bool directory) {
+        if (directory)
+                return mkdirat(dir, name, 0700) < 0 ? -errno : 0;
+        cleanup(close_fd) int made = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+        return made < 0 ? -errno : 0;
+}
+
+/* The place, name by name: a link on the way is somebody's trick. */
+static int open_place(const struct grant *grant) {
+        struct str rest = str_of(grant->path), part;
+        cleanup(close_fd) int at = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+        while (at >= 0 && str_split(&rest, '/', &part)) {
+                char name[NAME_MAX + 1];
+                bool last = rest.n == 0;
+
+                if (part.n == 0)
+                        continue;
+                if (part.n > NAME_MAX)
+                        return -ENAMETOOLONG;
+                memcpy(name, part.p, part.n);
+                name[part.n] = '\0';
+
+                int next = openat(at, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+                if (next < 0 && errno == ENOENT && grant->make) {
+                        int r = make_place(at, name, !last || grant->directory);
+                        if (r < 0 && r != -EEXIST)
+                                return r;
+                        next = openat(at, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+                }
+                if (next < 0)
+                        return -errno;
+                close_fd(&at);
+                at = next;
+
+                struct stat st;
+                if (fstat(at, &st) < 0)
+                        return -errno;
+                if (S_ISLNK(st.st_mode))
+                        return -ELOOP;
+                if ((!last || grant->directory) && !S_ISDIR(st.st_mode))
+                        return -ENOTDIR;
+                if (last && !grant->directory && S_ISDIR(st.st_mode))
+                        return -EISDIR;
+        }
+        return at < 0 ? -errno : take_fd(&at);
+}
+
+static int attach(int mounts, const struct grant *grant, int tree) {
+        int r = enter(mounts);
+        if (r < 0)
+                return r;
+
+        cleanup(close_fd) int place = open_place(grant);
+        if (place < 0)
+                return place;
+        if (move_mount(tree, "", place, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
+                return -errno;
+        return 0;
+}
+
+int grant_mount(int mounts, const struct grant *grant, struct err *err) {
+        cleanup(close_fd) int tree = -1;
+        int r = fetch_clone(grant, &tree);
+
+        if (r == 0) {
+                pid_t child = fork();
+                if (child < 0)
+                        return err_errno(err, "cannot open %s in the sandbox", grant->path);
+                if (child == 0)
+                        _exit(-attach(mounts, grant, tree));
+                r = await_child(child);
+        }
+        if (r == -ELOOP)
+                return err_set(err, ELOOP, "%s: there is a link on the way to it", grant->path);
+        if (r == -ESTALE)
+                return err_set(err, ESTALE, "%s was replaced by something else meanwhile", grant->path);
+        return r < 0 ? err_set(err, -r, "%s cannot be opened in the sandbox: %s", grant->path, strerror(-r)) : 0;
+}
+
+static int detach(int mounts, const char *path) {
+        int r = enter(mounts);
+
+        if (r < 0)
+                return r;
+        return umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW) < 0 ? -errno : 0;
+}
+
+int grant_unmount(int mounts, const char *path, struct err *err) {
+        pid_t child = fork();
+        int r;
+
+        if (child < 0)
+                return err_errno(err, "cannot close %s in the sandbox", path);
+        if (child == 0)
+                _exit(-detach(mounts, path));
+        r = await_child(child);
+        return r < 0 ? err_set(err, -r, "%s cannot be closed in the sandbox: %s", path, strerror(-r)) : 0;
+}

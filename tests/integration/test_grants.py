@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Paths that a person opens in a sandbox that runs: exactly what was named, nothing that is denied or protected, until the end."""
+import json
+import os
+
+import pytest
+
+from kit.process import SLOW, wait_until
+
+pytestmark = pytest.mark.visible_home
+
+
+@pytest.fixture
+def running(start, bailey, home, work):
+    """running(script, options): a sandbox that runs the script when told to go; then go() gives its Result."""
+    def begin(script, *options):
+        child = start(["bailey", "run", "-q", *options, "--", "bash", "-c", f"touch ready; while ! test -e go; do sleep 0.05; done; {script}"], cwd=work)
+        wait_until(lambda: (work / "ready").exists(), 30 * SLOW)
+
+        def go():
+            (work / "go").touch()
+            return child.wait(60 * SLOW)
+        return go
+    return begin
+
+
+def allow(bailey, path, *options, cwd):
+    return bailey("allow", "--path", *options, str(path), cwd=cwd)
+
+
+def test_reading_a_file_and_a_directory(running, bailey, home, work):
+    (home / "data/deep").mkdir(parents=True)
+    (home / "data/deep/file").write_text("content\n")
+    (home / "one").write_text("one\n")
+    (home / "other").write_text("other\n")
+    go = running(f"cat ~/one ~/data/deep/file; echo x > ~/one; echo y > ~/data/new; cat ~/other; ls -A ~/data")
+    allow(bailey, home / "one", cwd=work).check()
+    allow(bailey, home / "data", cwd=work).check()
+    done = go()
+    assert done.text.startswith("one\ncontent\n") and "other\n" not in done.text and done.text.endswith("deep\n"), done
+    assert (home / "one").read_text() == "one\n" and not (home / "data/new").exists()
+    assert "Read-only" in done.errors
+
+
+def test_writing_a_file(running, bailey, home, work):
+    (home / "notes").mkdir()
+    (home / "notes/list.md").write_text("before\n")
+    go = running("cat ~/notes/list.md; echo after > ~/notes/list.md; echo x > ~/notes/another")
+    allow(bailey, home / "notes/list.md", "--write", cwd=work).check()
+    assert "before" in go().text
+    assert (home / "notes/list.md").read_text() == "after\n" and not (home / "notes/another").exists()
+
+
+def test_it_ends_with_the_sandbox_and_leaves_nothing(running, bailey, home, work):
+    (home / "one").write_text("one\n")
+    go = running("cat ~/one")
+    allow(bailey, home / "one", cwd=work).check()
+    assert go().text == "one\n"
+    (work / "go").unlink()
+    (work / "ready").unlink()
+    assert "one" not in running("ls -A ~; cat ~/one")().text
+
+
+def test_it_is_taken_back(running, bailey, home, work):
+    (home / "one").write_text("one\n")
+    go = running("cat ~/one")
+    allow(bailey, home / "one", cwd=work).check()
+    allow(bailey, home / "one", "--forget", cwd=work).check()
+    assert go().text == ""
+
+
+def test_a_remembered_path_is_there_at_the_next_start(running, bailey, home, work):
+    (home / "one").write_text("one\n")
+    go = running("cat ~/one")
+    allow(bailey, home / "one", "--scope", "workspace", cwd=work).check()
+    assert go().text == "one\n"
+    (work / "go").unlink()
+    (work / "ready").unlink()
+    assert running("cat ~/one")().text == "one\n"
+
+
+@pytest.mark.parametrize("path, options, says", [
+    (".ssh/id_ed25519", [], "denied or protected"), (".ssh", [], "denied or protected"), (".aws/credentials", [], "denied or protected"),
+    ("other/.git/hooks/pre-commit", ["--write"], "protected"), ("other/.envrc", ["--write"], "protected"), (".bashrc", ["--write"], "protected"),
+    ("other", ["--write"], "next start"), ("link", [], "link"), ("missing", [], "No such file"), ("holds", [], "denied"), ("fifo", [], "neither"),
+])
+def test_what_is_never_opened(running, bailey, home, work, path, options, says):
+    for name in (".ssh/id_ed25519", ".aws/credentials", "other/.git/hooks/pre-commit", "other/.envrc", ".bashrc", "holds/secret"):
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text("secret\n")
+    (home / "link").symlink_to("other")
+    os.mkfifo(home / "fifo")
+    go = running("cat ~/" + path, "--deny-read", home / "holds/secret")
+    refused = allow(bailey, home / path, *options, cwd=work)
+    assert refused.status != 0 and says in refused.errors, refused
+    assert "secret" not in go().text
+
+
+@pytest.mark.parametrize("trick", ["ln -s {work} ~/a", "mkdir ~/a; ln -s {work}/.git ~/a/b", "mkdir -p ~/a/b; ln -s {work}/x ~/a/b/c", "mkdir -p ~/a/b/c"])
+def test_links_of_the_sandbox_lead_nowhere(running, bailey, start, home, work, trick):
+    """The sandbox has put something else where the path is to be: the grant is refused, and nothing is mounted elsewhere."""
+    (home / "a/b").mkdir(parents=True)
+    (home / "a/b/c").write_text("content\n")
+    (work / ".git").mkdir()
+    (work / "x").write_text("mine\n")
+    script = f"{trick.format(work=work)}; touch played; while ! test -e on; do sleep 0.05; done; cat {work}/x; find {work} -name c"
+    go = running(script)
+    (work / "go").touch()
+    wait_until(lambda: (work / "played").exists(), 30 * SLOW)
+    refused = allow(bailey, home / "a/b/c", cwd=work)
+    (work / "on").touch()
+    assert refused.status != 0 and go().text == "mine\n", refused
+
+
+def test_a_path_that_is_exchanged_all_the_time(running, bailey, home, work):
+    """Somebody outside exchanges a directory on the way for a link to a secret: what is mounted is what was judged, or nothing."""
+    for name, text in (("a/b", "fine"), ("secret/b", "secret")):
+        (home / name).parent.mkdir()
+        (home / name).write_text(text + "\n")
+    go = running("for i in 1 2 3 4 5; do cat ~/a/b 2>/dev/null; sleep 0.05; done; true", "--deny-read", home / "secret")
+    exchange = ("import os, time, sys; os.chdir(sys.argv[1]); end = time.monotonic() + 4\n"
+                "while time.monotonic() < end:\n"
+                "    os.rename('a', 'kept'); os.symlink('secret', 'a'); os.unlink('a'); os.rename('kept', 'a')\n")
+    import subprocess
+    racer = subprocess.Popen(["/usr/bin/python3", "-c", exchange, str(home)])
+    for _ in range(30):
+        allow(bailey, home / "a/b", cwd=work)
+    racer.wait()
+    assert "secret" not in go().text
+
+
+def test_everything_is_on_record(running, bailey, home, work):
+    (home / "one").write_text("one\n")
+    go = running("true")
+    allow(bailey, home / "one", cwd=work).check()
+    go()
+    log = bailey("log", "--json", cwd=work).text
+    assert f"path opened while it runs: read {home}/one" in log
