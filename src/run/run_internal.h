@@ -70,8 +70,8 @@ struct run {
         bool emptied;             /* nothing of the sandbox lives but init */
 };
 
-/* From options to the plan. r->end says whose fault a failure is. */
-int run_plan_make(struct run *r, struct err *e);
+/* From options to the plan. run->end says whose fault a failure is. */
+int run_plan_make(struct run *run, struct err *err);
 
 /* A part of the session's poller: the listeners, while there is no gateway. The first connection makes one. */
 void run_network_watch(void *run, struct poller *poller);

@@ -113,80 +113,142 @@ static int check_degraded(struct run *r, struct err *e) {
                              "with --allow-degraded");
 }
 
-int run_plan_make(struct run *r, struct err *e) {
-        const bool degraded = r->degraded;
-        cleanup(free_ptr) char *controls = NULL;
-        struct policy_request request = r->q->policy
-                                            ? *r->q->policy
-                                            : (struct policy_request){ .command_line = r->q->options,
-                                                                       .program = r->q->argv ? r->q->argv[0] : NULL };
-        if (r->q->guest) {
-                request.workspace = r->q->guest->home;
+/* What a person, a file and the command line ask for, as one policy. */
+static int plan_load_policy(struct run *run, struct err *err) {
+        struct policy_request request = { .command_line = run->q->options,
+                                          .program = run->q->argv ? run->q->argv[0] : NULL };
+        int r;
+
+        if (run->q->policy)
+                request = *run->q->policy;
+        if (run->q->guest) {
+                request.workspace = run->q->guest->home;
                 request.guest = true;
                 request.program = NULL; /* the agent has no profile; what it starts is not known yet */
         }
-        int s = policy_load(&request, &r->session.policy, e);
-        if (s == 0 && r->q->learn)
-                observe(r->session.policy);
-        if (s == 0 && r->sandbox.pid > 0)
-                s = sandbox_network(&r->sandbox, plan_network(r->session.policy) != NETWORK_NONE, e);
-        r->end = s == -EPERM ? RUN_REFUSED : RUN_BAD_POLICY;
-        if (s == 0)
-                s = own_commands_check(r->session.policy, environ, e);
-        if (s == 0 && degraded && r->session.policy->process.allow_degraded)
-                s = policy_check_served(r->session.policy, PLACE_DEGRADED, e);
-        if (s == 0)
-                s = open_vault(r, e);
-        if (s == 0)
-                s = path_rules_compile(r->session.policy, &r->rules, e);
-        if (s == 0) {
-                r->end = RUN_FAILED;
-                s = run_home_open(r, e);
+
+        r = policy_load(&request, &run->session.policy, err);
+        if (r == 0 && run->q->learn)
+                observe(run->session.policy);
+        if (r == 0 && run->sandbox.pid > 0)
+                r = sandbox_network(&run->sandbox, plan_network(run->session.policy) != NETWORK_NONE, err);
+
+        run->end = r == -EPERM ? RUN_REFUSED : RUN_BAD_POLICY;
+        return r;
+}
+
+/* What in it does not depend on what the host has. */
+static int plan_read_policy(struct run *run, struct err *err) {
+        const struct policy *policy = run->session.policy;
+        int r;
+
+        r = own_commands_check(policy, environ, err);
+        if (r < 0)
+                return r;
+        if (run->degraded && policy->process.allow_degraded) {
+                r = policy_check_served(policy, PLACE_DEGRADED, err);
+                if (r < 0)
+                        return r;
         }
-        if (s == 0) {
-                s = degraded ? 0 : live_place(r->preview, &controls, e);
+        r = open_vault(run, err);
+        if (r < 0)
+                return r;
+        return path_rules_compile(policy, &run->rules, err);
+}
+
+/* The home first: it is among what is looked at. */
+static int plan_look_around(struct run *run, const char *controls, struct err *err) {
+        int r;
+
+        if (!run->preview) {
+                r = guards_begin(&run->guards, run->rules, err);
+                if (r < 0)
+                        return r;
         }
-        if (s == 0 && !r->preview)
-                s = guards_begin(&r->guards, r->rules, e);
-        if (s == 0)
-                s = survey_host(r->session.policy, r->rules, controls, &r->host, e);
-        if (s == 0)
-                s = guards_share(&r->guards, &r->host, e);
-        if (s == 0)
-                s = degraded ? check_degraded(r, e) : 0; /* before what only matters for a command that starts */
-        if (s == 0)
-                s = run_stdio(r->rules, r->host.landlock_abi > 0, e);
-        if (s == 0)
-                s = run_own(r->session.policy, r->q, r->rules, degraded, &r->host, e);
-        if (s == 0)
-                s = own_records(r->session.policy, r->rules, r->preview ? NULL : r->session.id, &r->host,
-                                &r->session.audit_path, e);
-        if (s == 0)
-                s = live_hide(&r->host, controls, e);
-        if (s == 0)
-                s = run_home_show(r, e);
-        if (s == 0)
-                s = run_bridge_prepare(r, e);
-        if (s < 0)
-                return s;
-        r->host.namespaces = !degraded;
-        r->host.has_terminal = r->session.terminal.fd >= 0;
-        r->host.cwd_is_asked = r->q->starts_here;
-        if (degraded) {
-                s = make_degraded_places(r, e);
-        }
-        if (s == 0)
-                s = make_overlay(r, degraded, e);
-        if (s == 0)
-                s = run_git_copy(r, e);
-        if (s == 0 && !degraded)
-                s = run_programs_show(r->session.policy, &r->host, e);
-        if (s == 0 && !degraded)
-                s = run_certificates_cover(r->session.vault, &r->host, e);
-        if (s == 0)
-                s = run_env(r->session.policy, &r->host, r->session.vault, r->session.id, &r->env, e);
-        r->home_filled_us = clock_wall_us();
-        if (s == 0)
-                s = run_plan_build(r, e);
-        return s < 0 ? s : guards_record(&r->guards, r->plan, e);
+        r = survey_host(run->session.policy, run->rules, controls, &run->host, err);
+        if (r < 0)
+                return r;
+        r = guards_share(&run->guards, &run->host, err);
+        if (r < 0)
+                return r;
+        return run->degraded ? check_degraded(run, err) : 0; /* before what only matters for a command that starts */
+}
+
+/* What is Bailey's own, and what of it the sandbox sees. */
+static int plan_add_own(struct run *run, const char *controls, struct err *err) {
+        const struct policy *policy = run->session.policy;
+        int r;
+
+        r = run_stdio(run->rules, run->host.landlock_abi > 0, err);
+        if (r < 0)
+                return r;
+        r = run_own(policy, run->q, run->rules, run->degraded, &run->host, err);
+        if (r < 0)
+                return r;
+        r = own_records(policy, run->rules, run->preview ? NULL : run->session.id, &run->host, &run->session.audit_path,
+                        err);
+        if (r < 0)
+                return r;
+        r = live_hide(&run->host, controls, err);
+        if (r < 0)
+                return r;
+        r = run_home_show(run, err);
+        if (r < 0)
+                return r;
+        return run_bridge_prepare(run, err);
+}
+
+/* What is made for this run alone. */
+static int plan_make_places(struct run *run, struct err *err) {
+        const bool degraded = run->degraded;
+        int r = degraded ? make_degraded_places(run, err) : 0;
+
+        if (r == 0)
+                r = make_overlay(run, degraded, err);
+        if (r == 0)
+                r = run_git_copy(run, err);
+        if (r == 0 && !degraded)
+                r = run_programs_show(run->session.policy, &run->host, err);
+        if (r == 0 && !degraded)
+                r = run_certificates_cover(run->session.vault, &run->host, err);
+        if (r == 0)
+                r = run_env(run->session.policy, &run->host, run->session.vault, run->session.id, &run->env, err);
+        run->home_filled_us = clock_wall_us();
+        return r;
+}
+
+int run_plan_make(struct run *run, struct err *err) {
+        cleanup(free_ptr) char *controls = NULL;
+        int r;
+
+        r = plan_load_policy(run, err);
+        if (r < 0)
+                return r;
+        r = plan_read_policy(run, err);
+        if (r < 0)
+                return r;
+
+        run->end = RUN_FAILED;
+        r = run_home_open(run, err);
+        if (r == 0 && !run->degraded)
+                r = live_place(run->preview, &controls, err);
+        if (r < 0)
+                return r;
+        r = plan_look_around(run, controls, err);
+        if (r < 0)
+                return r;
+        r = plan_add_own(run, controls, err);
+        if (r < 0)
+                return r;
+
+        run->host.namespaces = !run->degraded;
+        run->host.has_terminal = run->session.terminal.fd >= 0;
+        run->host.cwd_is_asked = run->q->starts_here;
+        r = plan_make_places(run, err);
+        if (r < 0)
+                return r;
+        r = run_plan_build(run, err);
+        if (r < 0)
+                return r;
+        return guards_record(&run->guards, run->plan, err);
 }
