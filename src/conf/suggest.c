@@ -16,6 +16,18 @@ struct shown show(struct str s) {
         return shown;
 }
 
+struct shown_path show_path(const char *path) {
+        enum { LONGEST = 120 };
+        struct shown_path shown = { "" };
+        struct str whole = str_of(path), end = whole.n > LONGEST ? str_skip(whole, whole.n - LONGEST) : whole;
+        cleanup(buf_done) struct buf escaped = BUF(SHOWN_PATH_MAX * 4);
+
+        if (escape_text(&escaped, end, LONGEST) == 0)
+                snprintf(shown.text, sizeof shown.text, "'%s%.*s'", whole.n > end.n ? "..." : "",
+                         STR_FMT(buf_str(&escaped)));
+        return shown;
+}
+
 struct suggestion suggest_for(struct str word) {
         /* A third of the letters may be wrong; more is another word. */
         unsigned limit = word.n >= 9 ? 3 : word.n >= 4 ? 2 : 1;

@@ -13,6 +13,13 @@ struct shown {
 /* In quotes, escaped, clipped: printf("%s", show(s).text). */
 struct shown show(struct str s);
 
+#define SHOWN_PATH_MAX 520
+struct shown_path {
+        char text[SHOWN_PATH_MAX];
+};
+/* The same for a path, which says most at its end: of a long one the beginning is left out. */
+struct shown_path show_path(const char *path);
+
 /* The best of several candidates, offered one after the other. */
 struct suggestion {
         struct str word;

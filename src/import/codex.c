@@ -290,8 +290,8 @@ static int read_profile(struct import_source *source, const struct node *root, s
                 profile = node_get(all, name->text);
 
         if (!profile)
-                return node_error(source->document, name, err, "there is no [permissions.%.*s]",
-                                  (int)(name->text.n < 64 ? name->text.n : 64), name->text.p);
+                return node_error(source->document, name, err, "there is no profile %s in [permissions]",
+                                  show(name->text).text);
 
         return import_keys(source, profile, IMPORT_KEYS(keys), "an unknown key about permissions", true, err);
 }

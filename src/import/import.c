@@ -61,16 +61,16 @@ static int read_open(int fd, const char *path, struct buf *ret, struct err *err)
         int r;
 
         if (fstat(fd, &st) < 0)
-                return err_errno(err, "cannot examine %s", show(str_of(path)).text);
+                return err_errno(err, "cannot examine %s", show_path(path).text);
         if (!S_ISREG(st.st_mode))
-                return err_set(err, EINVAL, "%s is not a regular file", show(str_of(path)).text);
+                return err_set(err, EINVAL, "%s is not a regular file", show_path(path).text);
 
         r = st.st_size > (off_t)ret->max ? -EMSGSIZE : fd_read_all(fd, ret);
         if (r == -EMSGSIZE)
-                return err_set(err, EFBIG, "%s:1:1: the file has more than %zu MiB: these are no settings", path,
+                return err_set(err, EFBIG, "%s has more than %zu MiB: these are no settings", show_path(path).text,
                                ret->max >> 20);
 
-        return r < 0 ? err_set(err, -r, "cannot read %s: %s", show(str_of(path)).text, strerror(-r)) : 0;
+        return r < 0 ? err_set(err, -r, "cannot read %s: %s", show_path(path).text, strerror(-r)) : 0;
 }
 
 static int read_path(const char *path, bool no_links, struct buf *ret, struct err *err) {
@@ -79,16 +79,16 @@ static int read_path(const char *path, bool no_links, struct buf *ret, struct er
             no_links ? path_open_at(AT_FDCWD, path, flags, 0, PATH_NO_SYMLINKS) : open(path, flags);
 
         if (fd < 0 && !no_links)
-                return err_errno(err, "cannot open %s", show(str_of(path)).text);
+                return err_errno(err, "cannot open %s", show_path(path).text);
 
         if (fd == -ELOOP)
                 return err_set(err, ELOOP,
                                "%s is a symbolic link, or below one; settings of a project are files of its own. Name "
                                "the file to have it read all the same",
-                               show(str_of(path)).text);
+                               show_path(path).text);
 
         if (fd < 0)
-                return err_set(err, -fd, "cannot open %s: %s", show(str_of(path)).text, strerror(-fd));
+                return err_set(err, -fd, "cannot open %s: %s", show_path(path).text, strerror(-fd));
 
         return read_open(fd, path, ret, err);
 }
@@ -173,12 +173,12 @@ static int read_text(struct import_source *source, enum file_kind kind, struct s
 
         if (!name)
                 return err_memory(err);
-        if (kind == KIND_SCRIPT && str_has_nul(text))
-                return err_set(err, EINVAL, "%s: this is no script: it holds a zero byte", name);
 
         r = import_parse(kind, text, name, &document, err);
         if (r < 0)
                 return r;
+        if (kind == KIND_SCRIPT && str_has_nul(text))
+                return err_set(err, EINVAL, "%s: this is no script: it holds a zero byte", document_name(document));
         r = import_check_words(document, err);
         if (r < 0)
                 return r;
@@ -232,7 +232,7 @@ static int list_directory(const char *path, const char *ending, import_words *re
         int r = 0;
 
         if (!directory)
-                return 0;
+                return err_errno(err, "cannot read the directory %s", show_path(path).text);
 
         while (r == 0 && (entry = readdir(directory))) {
                 cleanup(free_ptr) char *file = NULL;
@@ -243,7 +243,7 @@ static int list_directory(const char *path, const char *ending, import_words *re
                 file = path_join(path, entry->d_name);
                 r = file ? import_words_add(ret, str_of(file), err) : err_memory(err);
                 if (r == 0 && ret->n > FILES_MAX)
-                        r = err_set(err, E2BIG, "%s has more than %d files", show(str_of(path)).text, FILES_MAX);
+                        r = err_set(err, E2BIG, "%s has more than %d files", show_path(path).text, FILES_MAX);
         }
 
         closedir(directory);
@@ -253,10 +253,15 @@ static int list_directory(const char *path, const char *ending, import_words *re
         return r;
 }
 
-static bool is_there(const char *path) {
+/* What cannot be examined may hold restrictions: it is not taken for nothing. */
+static int place_exists(const char *path, bool *ret, struct err *err) {
         struct stat st;
 
-        return lstat(path, &st) == 0;
+        *ret = lstat(path, &st) == 0;
+        if (!*ret && errno != ENOENT && errno != ENOTDIR)
+                return err_errno(err, "cannot examine %s", show_path(path).text);
+
+        return 0;
 }
 
 static int read_place(struct import_model *model, const struct import_place *place, bool *ret_found, struct err *err) {
@@ -265,12 +270,14 @@ static int read_place(struct import_model *model, const struct import_place *pla
             place->base == ABSOLUTE ? str_dup(str_of(place->path)) : path_join(base, place->path);
         bool no_links = place->base == BELOW_WORKSPACE;
         import_words files = { 0 };
+        bool exists = false;
         int r;
 
         if (!path)
                 return err_memory(err);
-        if (!is_there(path))
-                return 0;
+        r = place_exists(path, &exists, err);
+        if (r < 0 || !exists)
+                return r;
 
         r = place->directory_of ? list_directory(path, place->directory_of, &files, err)
                                 : import_words_add(&files, str_of(path), err);
@@ -314,7 +321,7 @@ static int read_named(struct import_model *model, const struct import_request *r
         for (size_t i = 0; r == 0 && i < request->n_files; i++) {
                 cleanup(free_ptr) char *path = NULL;
                 if (path_normalise(str_of(request->files[i]), here, &path) < 0)
-                        return err_set(err, EINVAL, "%s is not a path", show(str_of(request->files[i])).text);
+                        return err_set(err, EINVAL, "%s is not a path", show_path(request->files[i]).text);
                 r = read_file(model, path, false, err);
         }
 

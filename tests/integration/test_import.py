@@ -241,6 +241,43 @@ def test_a_link_of_the_project_is_not_followed(tool, place, imported, work, home
         assert result.status == 1 and "symbolic link" in result.errors and "hunter2" not in result.errors
 
 
+@pytest.mark.parametrize("tool, place, place_of", [
+    ("claude", ".claude/settings.json", "work"), ("claude", ".claude/settings.local.json", "work"), ("claude", ".claude/settings.json", "home"),
+    ("codex", ".codex/config.toml", "work"), ("codex", ".codex/rules", "work"), ("codex", ".codex/rules", "home"), ("srt", ".srt-settings.json", "home"),
+    ("fence", "fence.jsonc", "work"), ("fence", ".config/fence/fence.json", "home"), ("gemini", ".gemini/settings.json", "work"),
+    ("gemini", ".gemini/policies", "home"), ("devcontainer", ".devcontainer/init-firewall.sh", "work")])
+def test_what_stands_in_place_of_settings(tool, place, place_of, imported, work, home):
+    """A pipe, a socket or a directory where a tool has its settings: an error, at once, and nothing is written. So is what cannot be looked into."""
+    target = (work if place_of == "work" else home) / place
+    target.parent.mkdir(parents=True, exist_ok=True)
+    listed = place.endswith(("rules", "policies"))
+    os.mkfifo(target)
+    assert_refused(imported(tool, "--write", timeout=20), target, work)
+    target.unlink()
+    if listed:
+        target.write_text("")
+        assert_refused(imported(tool, "--write", timeout=20), target, work)
+        target.unlink()
+    target.mkdir()
+    if not listed:
+        assert_refused(imported(tool, "--write", timeout=20), target, work)
+    if os.geteuid() == 0:
+        return
+    closed = target if listed else target.parent
+    if closed in (work, home):
+        return
+    closed.chmod(0)
+    try:
+        assert_refused(imported(tool, "--write", timeout=20), closed, work)
+    finally:
+        closed.chmod(0o700)
+
+
+def assert_refused(result, target, work):
+    assert result.status == 1 and result.out == b"" and target.name in result.errors, result
+    assert not (work / ".bailey.yaml").exists()
+
+
 def test_hostile_words_stay_words(imported, bailey, work, tmp_path):
     """What a source says ends up in comments and strings of the policy, never as a line of it."""
     evil = 'x"\n  - evil.test\n#\u202e\x1b[31m'
