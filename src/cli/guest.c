@@ -562,6 +562,7 @@ static const struct verb *const subs[] = {
         &verb_exec,
         &verb_guest_jobs,
         &verb_guest_logs,
+        &verb_guest_ports,
         &verb_guest_provision,
         &verb_guest_recipes,
         &verb_guest_cp,
@@ -590,6 +591,17 @@ const struct verb verb_guest = {
             "own, "
             "and it keeps what it has. Everything in it runs in Bailey's sandbox, under one policy, with one record. A "
             "guest that was started survives the terminal.",
+        .subs = subs,
+        .run = NULL,
+};
+
+/* For hands that type it often. */
+const struct verb verb_guest_short = {
+        .name = "g",
+        .group = GROUP_RUN,
+        .flags = VERB_HIDDEN,
+        .synopsis = "VERB ...",
+        .help = "the same as guest",
         .subs = subs,
         .run = NULL,
 };

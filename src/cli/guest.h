@@ -5,7 +5,7 @@
 #include "guest/guest_place.h"
 #include "guest/guest_start.h"
 
-extern const struct verb verb_guest_provision, verb_guest_recipes;
+extern const struct verb verb_guest_ports, verb_guest_provision, verb_guest_recipes;
 extern const struct verb verb_guest_ls, verb_guest_show, verb_guest_jobs, verb_guest_logs;
 extern const struct verb verb_guest_snapshot, verb_guest_snapshots, verb_guest_restore, verb_guest_archive,
     verb_guest_unarchive, verb_guest_cp, verb_guest_grant, verb_guest_revoke, verb_guest_grants, verb_guest_ssh_config;

@@ -22,6 +22,8 @@ extern const struct verb verb_export;
 extern const struct verb verb_gateway;
 extern const struct verb verb_guest;
 extern const struct verb verb_guest_agent;
+extern const struct verb verb_guest_connect;
+extern const struct verb verb_guest_short;
 extern const struct verb verb_help;
 extern const struct verb verb_home;
 extern const struct verb verb_hook;
@@ -104,6 +106,8 @@ const struct verb *const verbs[] = {
         &verb_completion,
         &verb_man_page,
         &verb_guest_agent,
+        &verb_guest_connect,
+        &verb_guest_short,
         &verb_prove_inside,
         &verb_supervise,
         NULL,

@@ -202,8 +202,8 @@ static int grant_end(void *arg, const struct guest_grant *grant) {
 
 /* Everything of the host user's beside the home. */
 static int delete_files(const struct guest *guest, bool keep, struct err *err) {
-        static const char *const names[] = { "snapshots", "archive.tar.zst", "jobs",     "run.log",
-                                             "socket",    "run.id",          "home.new", "pack.part" };
+        static const char *const names[] = { "snapshots", "archive.tar.zst", "jobs",      "run.log", "socket",
+                                             "run.id",    "home.new",        "pack.part", "ports" };
         int r = 0;
 
         for (size_t i = 0; i < sizeof names / sizeof *names && r == 0; i++)

@@ -68,6 +68,8 @@ int guests_db_steps(struct guests_db *db, const char *id, unsigned max, guests_o
 /* Options of the policy that every start of the guest lays below its own: flag and text. */
 typedef int guests_on_setting(void *arg, const char *flag, const char *text);
 int guests_db_add_setting(struct guests_db *db, const char *id, const char *flag, const char *text, struct err *err);
+/* 0 also when it was not there. */
+int guests_db_remove_setting(struct guests_db *db, const char *id, const char *flag, const char *text, struct err *err);
 int guests_db_settings(struct guests_db *db, const char *id, guests_on_setting *on, void *arg, struct err *err);
 
 /* Directories of the host that the guest was given. */

@@ -53,6 +53,13 @@ int guests_db_forget_provision(struct guests_db *db, const char *id, struct err 
         return guests_sql_run(db, "UPDATE provision SET ok = 0 WHERE guest = ?1", values, 1, err);
 }
 
+int guests_db_remove_setting(struct guests_db *db, const char *id, const char *flag, const char *text,
+                             struct err *err) {
+        const struct value values[] = { TEXT(id), TEXT(flag), TEXT(text) };
+
+        return guests_sql_run(db, "DELETE FROM settings WHERE guest = ?1 AND flag = ?2 AND text = ?3", values, 3, err);
+}
+
 int guests_db_clear_variables(struct guests_db *db, const char *id, const char *recipe, struct err *err) {
         const struct value values[] = { TEXT(id), TEXT(recipe) };
 
