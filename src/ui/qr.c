@@ -290,7 +290,7 @@ static unsigned qr_penalty(const struct qr *qr) {
                                 penalty += 3;
                 }
         int off = (int)(dark * 20) - (int)(all * 10);
-        return penalty + (unsigned)abs(off) / all * 10;
+        return all ? penalty + (unsigned)abs(off) / all * 10 : 0;
 }
 
 int qr_make(struct str text, struct qr *ret) {

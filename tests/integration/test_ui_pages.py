@@ -14,6 +14,7 @@ from kit.audit import Log, hostile_log, hostile_texts, run_path
 from kit.browser import Browser, modules
 from kit.control import sockets, wait_for
 from kit.dashboard import Dashboard
+from test_ui_pair import HERE, link_of
 
 SCREENS = ["now", "questions", "traffic", "rules", "files", "credentials", "guests", "history", "machine"]
 MODULES = modules()
@@ -175,6 +176,42 @@ def test_hostile_texts_are_text(page, ui, home, bailey, browser):
         plain = "".join(c for c in text if c.isprintable() and ord(c) < 0x2000)
         assert len(plain) < 4 or text != plain or text in shown, text
     clean(browser, ui)
+
+
+REASON = "<img src=x onerror=alert(1)>"
+ASK = """
+import socket, sys
+s = socket.create_connection(("127.0.0.1", 3128))
+s.sendall(b"CONNECT files.example.com:443 HTTP/1.1\\r\\nHost: files.example.com:443\\r\\nbailey-ask: because " + sys.argv[1].encode() + b"\\r\\n\\r\\n")
+print(s.recv(999))
+"""
+
+
+def test_hostile_texts_live(page, ui, start, home, bailey, browser, work, hosts):
+    """What a program inside chooses while it runs: its arguments and name, the reason of a question, names of files; in the page, on the phone, in the terminal."""
+    texts = [t for t in hostile_texts() if "\0" not in t]
+    pairing = start(["bailey", "ui", "--no-open", *HERE])
+    browser("open", "phone", url=link_of(pairing), width=390, height=800, anyCertificate=True)
+    browser("wait", "phone", code="document.querySelector('.live.on')")
+    child = start(["bailey", "run", "--ask", "control", "--overlay", "--", "python3", "-c", f"import os, sys\nfor n in sys.argv[2:]:\n    open('f' + n.replace('/', '_')[:100], 'w').close()\n{ASK}", REASON, *texts], cwd=work)
+    for name in ("one", "phone"):
+        browser("eval", name, code="location.hash = '#/questions'")
+        browser("wait", name, code="document.querySelector('.question')?.textContent.includes('onerror=alert(1)')")
+        browser("eval", name, code="location.hash = '#/now'")
+        browser("wait", name, code="document.querySelector('main td')?.parentElement.textContent.includes('alert(1)')")
+    for words in (("ps",), ("pending",)):
+        shown = bailey(*words).check().text
+        assert "alert(1)" in shown and not [c for c in shown if c != "\n" and (ord(c) < 32 or 0x7f <= ord(c) < 0xa0 or c in "\u202e\u2066\u200b")], words
+    bailey("deny", "files.example.com").check()
+    child.wait()
+    screen(browser, "files")
+    browser("wait", code="document.querySelector('main').textContent.includes('alert(1)')")
+    for name in ("one", "phone"):
+        assert browser("eval", name, code="document.querySelectorAll('main script, main iframe, main object, main img, main svg[onload]').length") == 0
+        look = browser("look", name)
+        assert look["problems"] == [], look
+    shown = bailey("diff", cwd=work).text
+    assert "alert(1)" in shown and "\x1b" not in shown and "\u202e" not in shown
 
 
 def test_every_screen(ui, browser, home, bailey, start, work, hosts, origin):
