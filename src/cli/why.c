@@ -4,6 +4,7 @@
 #include "base/emit.h"
 #include "cli/frame.h"
 #include "cli/inspect.h"
+#include "verbs/bridges.h"
 #include "verbs/policy_options.h"
 
 #include <errno.h>
@@ -29,6 +30,28 @@ static int print(const struct call *call, const struct inspect_verdict *v, struc
         return inspect_write(&out, e);
 }
 
+enum { TOOL_WORDS = 128 };
+
+/* "gh pr view 5": as `bailey bridge check` has it. */
+static int run_tool(const struct call *call, struct err *e) {
+        cleanup(free_ptr) char *text = str_dup(str_of(call->argv[0]));
+        cleanup(buf_done) struct buf out = BUF(65536);
+        enum bridge_outcome outcome = BRIDGE_REFUSED;
+        char *words[TOOL_WORDS], *rest = NULL;
+        size_t n = 0;
+
+        rest = text;
+        for (char *word; n < TOOL_WORDS && (word = strsep(&rest, " "));)
+                if (*word)
+                        words[n++] = word;
+        if (n == 0)
+                return EXIT_SYSTEM;
+        int r = bridges_check(&call->options, words[0], words + 1, n - 1, option_get_flag(&call->options, &rows[0]),
+                              &outcome, &out, e);
+        int status = r < 0 ? exit_of_error(e) : inspect_write(&out, e);
+        return status != EXIT_OK || outcome != BRIDGE_REFUSED ? status : EXIT_NO;
+}
+
 static int run(const struct call *call, struct err *e) {
         cleanup(inspector_freep) struct inspector *i = NULL;
         cleanup(inspect_verdict_done) struct inspect_verdict v = { 0 };
@@ -38,6 +61,8 @@ static int run(const struct call *call, struct err *e) {
                 return status;
         struct inspect_question q = { .target = asked };
         int r;
+        if (inspect_is_tool(i, asked))
+                return run_tool(call, e);
         if (inspect_is_repository(i, asked))
                 r = inspect_repository(i, asked, &v, e);
         else
@@ -51,7 +76,7 @@ static int run(const struct call *call, struct err *e) {
 const struct verb verb_why = {
         .name = "why",
         .group = GROUP_POLICY,
-        .synopsis = "[OPTIONS] HOST[:PORT] | PATH | REPOSITORY[=REF]",
+        .synopsis = "[OPTIONS] HOST[:PORT] | PATH | REPOSITORY[=REF] | 'TOOL ARG...'",
         .help = "say which rule decides about a host, a path or a repository, and why",
         .about = "Explains a verdict without running anything: the rule that decides, where it stands, and what would "
                  "change it. "
@@ -59,7 +84,10 @@ const struct verb verb_why = {
                  "Links in a path are resolved, "
                  "since rules hold for what is reached. A word that begins with a host that the policy names under "
                  "git, as github.com/acme/app, is a repository: is it fetched from; with =REF (a branch, or refs/...): "
-                 "is it pushed to.\n\nExit code 0: allowed (a path: readable); 1: not.",
+                 "is it pushed to. A word that begins with the name of a bridged tool, as 'gh pr view 5', is a call of "
+                 "it. Ratchets "
+                 "that a host or path would close, or that would close it, are named.\n\nExit code 0: allowed (a path: "
+                 "readable); 1: not.",
         .tables = { &table, &policy_table_general, &policy_table_network, &policy_table_files },
         .min_words = 1,
         .max_words = 1,

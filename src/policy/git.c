@@ -68,8 +68,8 @@ static bool stars_are_whole(struct str pattern) {
 static int check_name_path(struct str path, struct err *e) {
         if (!path_is_plain(path, true))
                 return err_set(e, EINVAL,
-                               "the path %s is no plain path of a repository: parts of letters, digits and ._-~+@ "
-                               "between single slashes, as acme/app",
+                               "the path %s is no plain path of a repository: parts of letters, digits and "
+                               "._-~+@!,=$ between single slashes, as acme/app",
                                show(path).text);
         if (!stars_are_whole(path))
                 return err_set(e, EINVAL, "in %s, ** stands between slashes, as acme/**; within a part write *",

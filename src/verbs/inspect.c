@@ -14,6 +14,7 @@
 #include "policy/paths.h"
 #include "policy/profile.h"
 #include "policy/show.h"
+#include "policy/tools.h"
 #include "roles/host_addresses.h"
 #include "sandbox/sandbox.h"
 #include "verbs/inspect_advice.h"
@@ -484,6 +485,12 @@ static int describe_closed(const struct inspector *i, struct inspect_verdict *an
         }
         survey_done(&host);
         return r;
+}
+
+bool inspect_is_tool(const struct inspector *i, const char *text) {
+        struct str rest = str_of(text), name;
+
+        return str_split(&rest, ' ', &name) && tool_find(i->policy, name) != NULL;
 }
 
 int inspect_path(const struct inspector *i, const char *path, struct inspect_verdict *ret, struct err *e) {

@@ -59,6 +59,8 @@ int inspect_host(const struct inspector *i, const struct inspect_question *q, st
 int inspect_repository(const struct inspector *i, const char *text, struct inspect_verdict *ret, struct err *e);
 /* Does the text mean a repository? It begins with a host that the policy names under git. */
 bool inspect_is_repository(const struct inspector *i, const char *text);
+/* A call of a bridged tool: it begins with the name of one that the policy opens. */
+bool inspect_is_tool(const struct inspector *i, const char *text);
 /* Links are resolved as far as the path exists. */
 int inspect_path(const struct inspector *i, const char *path, struct inspect_verdict *ret, struct err *e);
 /* Does the text mean a path? No host has a slash: x/y, ~, . and .. are paths. */

@@ -443,3 +443,10 @@ def test_verbs_of_git_that_are_not_bridged_run_inside(bailey, home, work, reposi
     done = bailey("run", "--policy", str(home / "policy.yaml"), "--", "bash", "-c",
                   "git log --format=%s; git -c user.name=x -c user.email=x@y commit -q --allow-empty -m third; git rev-list --count HEAD", cwd=work).check()
     assert done.text.split("\n")[:3] == ["commit 1", "commit 0", "3"], str(done)
+
+
+def test_why_knows_calls_of_tools(bailey, home, work):
+    options = ["--bridge", "gh=github.com/acme/app"]
+    assert "run: gh pr view" in bailey("why", *options, "gh pr view 5", cwd=work).check().text
+    refused = bailey("why", *options, "gh pr view 5 --web", cwd=work)
+    assert refused.status == 1 and "it opens a browser" in refused.text
