@@ -58,45 +58,59 @@ static const char *slot_text(struct str *rest) {
         return str_split(rest, '\0', &text) && text.p ? text.p : NULL;
 }
 
-/* Fields end with a NUL. A slot that cannot be read to its end guards what was read: it was cut off. */
-static int slot_parse(struct slot *s) {
-        struct str rest = buf_str(&s->bytes);
-        const char *first = rest.n && rest.p[rest.n - 1] == '\0' ? slot_text(&rest) : NULL;
+static int slot_add_guard(struct slot *s, const char *path, const char *link) {
+        const struct plan_guard guard = {
+                .path = path, .kind = link ? PLAN_GUARD_LINK : PLAN_GUARD_MISSING, .link = link, .why = "", .root = "/"
+        };
 
-        if (!first || strcmp(first, magic) != 0)
+        return vec_push(&s->guards, guard) < 0 ? -ENOMEM : 0;
+}
+
+/* Of this kind, with what belongs to it; what belongs to no kind was cut off, and what follows it counts. */
+static int slot_take(struct slot *s, const char *kind, struct str *rest) {
+        struct str after = *rest;
+        const char *path = after.n ? slot_text(&after) : NULL;
+        int r = 0;
+
+        if (!path || path[0] != '/')
+                return 0;
+        if (strcmp(kind, "root") == 0)
+                r = vec_push(&s->roots, path);
+        else if (strcmp(kind, "made") == 0)
+                r = vec_push(&s->made, path);
+        else if (strcmp(kind, "missing") == 0)
+                r = slot_add_guard(s, path, NULL);
+        else if (strcmp(kind, "link") == 0) {
+                const char *text = after.n ? slot_text(&after) : NULL;
+                r = text ? slot_add_guard(s, path, text) : 0;
+        } else
                 return 0;
 
+        *rest = after;
+        return r < 0 ? -ENOMEM : 0;
+}
+
+/* Fields end with a NUL. Whoever wrote the slot may have been killed meanwhile, or found the disk full: one field is
+ * lost then, and the others guard what they say. */
+static int slot_parse(struct slot *s) {
+        struct str rest = buf_str(&s->bytes);
+        int r = 0;
+
+        while (rest.n && rest.p[rest.n - 1] != '\0')
+                rest.n--;
+        const char *first = rest.n ? slot_text(&rest) : NULL;
+        if (!first || strcmp(first, magic) != 0)
+                return 0;
         s->id = slot_text(&rest);
 
-        while (rest.n) {
-                const char *kind = slot_text(&rest), *path = rest.n ? slot_text(&rest) : NULL;
-                if (!kind || !path || path[0] != '/')
-                        return 0;
+        while (rest.n && r == 0) {
+                const char *kind = slot_text(&rest);
 
-                if (strcmp(kind, "root") == 0) {
-                        if (vec_push(&s->roots, path) < 0)
-                                return -ENOMEM;
-                        continue;
-                }
-
-                if (strcmp(kind, "made") == 0) {
-                        if (vec_push(&s->made, path) < 0)
-                                return -ENOMEM;
-                        continue;
-                }
-
-                bool link = strcmp(kind, "link") == 0;
-                const char *text = link && rest.n ? slot_text(&rest) : NULL;
-                struct plan_guard guard = { .path = path,
-                                            .kind = link ? PLAN_GUARD_LINK : PLAN_GUARD_MISSING,
-                                            .link = text,
-                                            .why = "",
-                                            .root = "/" };
-                if ((link && !text) || vec_push(&s->guards, guard) < 0)
-                        return link && !text ? 0 : -ENOMEM;
+                r = kind ? slot_take(s, kind, &rest) : 0;
+                if (!kind)
+                        break;
         }
-
-        return 0;
+        return r;
 }
 
 static int add_field(struct buf *out, const char *text) {

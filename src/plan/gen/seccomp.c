@@ -149,6 +149,26 @@ static void refuse_terminal_tricks(scmp_filter_ctx ctx) {
                      "ioctl");
 }
 
+/* File systems have calls of their own that make and remove names: volumes and snapshots of btrfs and bcachefs, a copy
+ * by name of ocfs2. Nobody judges those names, and Landlock does not know of them. What shares content between files
+ * that are open (FICLONE and its kin, whose type is that of btrfs) is none of them. */
+static void refuse_names_by_ioctl(scmp_filter_ctx ctx) {
+        static const uint32_t requests[] = {
+                0x50009401 /* BTRFS_IOC_SNAP_CREATE */,   0x50009417 /* BTRFS_IOC_SNAP_CREATE_V2 */,
+                0x5000940e /* BTRFS_IOC_SUBVOL_CREATE */, 0x50009418 /* BTRFS_IOC_SUBVOL_CREATE_V2 */,
+                0x5000940f /* BTRFS_IOC_SNAP_DESTROY */,  0x5000943f /* BTRFS_IOC_SNAP_DESTROY_V2 */,
+                0x40186f04 /* OCFS2_IOC_REFLINK */,
+        };
+        const uint32_t type = 0xff00, bcachefs = 0xbc00;
+
+        for (size_t i = 0; i < sizeof requests / sizeof *requests; i++)
+                must(seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(ioctl), 1,
+                                      SCMP_A1(SCMP_CMP_MASKED_EQ, LOW32, requests[i])),
+                     "ioctl that makes names");
+        must(seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(ioctl), 1, SCMP_A1(SCMP_CMP_MASKED_EQ, type, bcachefs)),
+             "ioctl of bcachefs");
+}
+
 static void refuse_internet(scmp_filter_ctx ctx) {
         static const uint32_t families[] = { 2, 10 };
         for (size_t f = 0; f < 2; f++)
@@ -277,6 +297,7 @@ static void make(const char *name, enum kind kind) {
         }
         refuse_families(ctx);
         refuse_terminal_tricks(ctx);
+        refuse_names_by_ioctl(ctx);
         refuse_set_user_id(ctx);
         if (kind != WITH_SOCKETS_WATCHED && kind != WATCHED)
                 refuse_descriptors_of_others(ctx);

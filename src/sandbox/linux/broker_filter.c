@@ -65,6 +65,7 @@ enum label {
         TO_FLAGS_1,
         TO_FLAGS_2,
         TO_MODE,
+        TO_WHOM,
         LABELS
 };
 
@@ -126,14 +127,13 @@ static void hand_over_sockets(struct front *f) {
 /* Reading is the kernel's business alone where only changes are judged. */
 static enum label op_label(const struct broker_op *op, const struct broker_filter *b) {
         static const enum label where[] = {
-                [OP_ALWAYS] = TO_NOTIFY,
-                [OP_IF_ARG1_WRITES] = TO_FLAGS_1,
-                [OP_IF_ARG2_WRITES] = TO_FLAGS_2,
-                [OP_IF_MODE_GIVES] = TO_MODE,
-                [OP_NEVER] = ONWARDS,
+                [OP_ALWAYS] = TO_NOTIFY,      [OP_IF_ARG1_WRITES] = TO_FLAGS_1, [OP_IF_ARG2_WRITES] = TO_FLAGS_2,
+                [OP_IF_MODE_GIVES] = TO_MODE, [OP_IF_ARG0_NAMES] = TO_WHOM,     [OP_NEVER] = ONWARDS,
         };
         bool mode = op->when == OP_IF_MODE_GIVES || op->when == OP_NEVER;
 
+        if (op->when == OP_IF_ARG0_NAMES)
+                return TO_WHOM;
         return b->files && (b->modes || !mode) ? TO_NOTIFY : where[op->when];
 }
 
@@ -160,6 +160,7 @@ static void look_at_arguments(struct front *f) {
         look_at_argument(f, TO_FLAGS_1, offsetof(struct seccomp_data, args[1]), flags);
         look_at_argument(f, TO_FLAGS_2, offsetof(struct seccomp_data, args[2]), flags);
         look_at_argument(f, TO_MODE, offsetof(struct seccomp_data, args[1]), mode);
+        look_at_argument(f, TO_WHOM, offsetof(struct seccomp_data, args[0]), UINT32_MAX);
 }
 
 /* The kernel takes both arguments as 32 bits, and only the lower four of the type. */

@@ -176,7 +176,7 @@ int judge_new(struct held *h, const struct place *p, mode_t kind) {
 
         if (look.above && closed_below(h->broker->closed, p->path, find_fixed, &way))
                 return refuse(h, way.found->path);
-        return 0;
+        return judge_founding(h, p);
 }
 
 void judge_made(struct held *h, const struct place *p, int object) {

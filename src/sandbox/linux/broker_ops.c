@@ -95,10 +95,36 @@ static int judge_rename(struct held *h, const struct place *from, const struct p
         return r < 0 ? r : judge_move(h, from, to, directory);
 }
 
+/* What was judged is done, and noted: where repositories come to lie, before. */
+static int rename_judged(struct held *h, const struct place *from, const struct place *to, unsigned flags,
+                         const bool directory[static 2]) {
+        bool exchange = flags & RENAME_EXCHANGE, moves = directory[0] || directory[1];
+        int r = moves ? judge_moving(h, from, to, exchange) : 0;
+
+        if (r < 0)
+                return r;
+        h->replaces = exchange;
+        if (!exchange)
+                note_replacing(h, to);
+
+        r = result_of(syscall(SYS_renameat2, from->dir, from->name, to->dir, to->name, flags));
+        if (r < 0) {
+                if (moves)
+                        note_not_moved(h);
+                return r;
+        }
+        judge_moved(h, from, to, directory[0]);
+        if (exchange)
+                judge_moved(h, to, from, directory[1]);
+        if (moves)
+                note_moved(h, from, to, exchange);
+        return 0;
+}
+
 static int do_rename(struct held *h, int from_dirfd, __u64 from_address, int to_dirfd, __u64 to_address,
                      unsigned flags) {
         cleanup(place_done) struct place from = { .object = -1, .dir = -1 }, to = { .object = -1, .dir = -1 };
-        bool exchange = flags & RENAME_EXCHANGE, directory, to_directory = false;
+        bool exchange = flags & RENAME_EXCHANGE, directory[2] = { false };
         int r;
 
         h->writes = true;
@@ -117,28 +143,18 @@ static int do_rename(struct held *h, int from_dirfd, __u64 from_address, int to_
         if (from.dir < 0 || to.dir < 0)
                 return -EBUSY;
 
-        directory = is_kind(from.object, S_IFDIR);
-        r = judge_rename(h, &from, &to, directory);
+        directory[0] = is_kind(from.object, S_IFDIR);
+        r = judge_rename(h, &from, &to, directory[0]);
         if (r == 0 && exchange) {
-                to_directory = is_kind(to.object, S_IFDIR);
-                r = judge_rename(h, &to, &from, to_directory);
+                directory[1] = is_kind(to.object, S_IFDIR);
+                r = judge_rename(h, &to, &from, directory[1]);
         }
         if (r < 0)
                 return r;
-        if ((from.wants_directory || to.wants_directory) && !directory)
+        if ((from.wants_directory || to.wants_directory) && !directory[0])
                 return -ENOTDIR;
 
-        h->replaces = exchange;
-        if (!exchange)
-                note_replacing(h, &to);
-        if (syscall(SYS_renameat2, from.dir, from.name, to.dir, to.name, flags) < 0)
-                return -errno;
-        judge_moved(h, &from, &to, directory);
-        if (exchange)
-                judge_moved(h, &to, &from, to_directory);
-        if (directory || to_directory)
-                note_moved(h, &from, &to, exchange);
-        return 0;
+        return rename_judged(h, &from, &to, flags, directory);
 }
 
 static int op_renameat(struct held *h) {
@@ -309,6 +325,17 @@ static int op_rmdir(struct held *h) {
 #define SYS_NEW_REMOVEXATTRAT 466
 #define SYS_NEW_FILE_SETATTR 469
 
+/* The limits of init and of this process are not for the program to lower: whoever is in reach of one signal, or of no
+ * descriptor any more, at a moment of the program's choice, leaves things half done. */
+static int op_prlimit(struct held *h) {
+        char task[48];
+
+        snprintf(task, sizeof task, "/proc/self/task/%d", (int)h->args[0]);
+        if (h->args[2] && ((int)h->args[0] == 1 || access(task, F_OK) == 0 || errno != ENOENT))
+                return -EPERM;
+        return OP_CONTINUE;
+}
+
 static int op_absent(struct held *h) {
         (void)h;
         return -ENOSYS;
@@ -357,5 +384,6 @@ const struct broker_op broker_ops[] = {
         { SYS_NEW_FILE_SETATTR, "chattr", op_absent, OP_ALWAYS },
         { SYS_bind, "bind", op_bind, OP_ALWAYS },
         { SYS_umask, "umask", op_umask, OP_ALWAYS },
+        { SYS_prlimit64, "prlimit", op_prlimit, OP_IF_ARG0_NAMES },
 };
 const size_t broker_ops_n = sizeof broker_ops / sizeof broker_ops[0];

@@ -30,6 +30,7 @@ enum op_when {
         OP_IF_ARG1_WRITES, /* the flags of open() are its argument 1 */
         OP_IF_ARG2_WRITES,
         OP_IF_MODE_GIVES, /* argument 1 is a mode that gives others a right to write, a set-id bit, or a right to run */
+        OP_IF_ARG0_NAMES, /* argument 0 is a process, and not 0, which is the caller */
         OP_NEVER,         /* only what the caller could do to its own files */
 };
 
@@ -79,8 +80,12 @@ void judge_moved(struct held *h, const struct place *from, const struct place *t
 
 /* broker_parts.c: what is made where a repository lies, or makes one, and what is noted of it. */
 int judge_repository(struct held *h, const struct place *p);
+/* What is about to be made or moved, after all else was judged: noted before it is done. */
+int judge_founding(struct held *h, const struct place *p);
+int judge_moving(struct held *h, const struct place *from, const struct place *to, bool exchanged);
 void note_made(struct held *h, const struct place *p, bool replaced);
 void note_moved(struct held *h, const struct place *from, const struct place *to, bool exchanged);
+void note_not_moved(struct held *h);
 /* The file at this place is to change and may have a name elsewhere: then it gets a copy of its own, which the place
  * has from then on, or the change is refused. */
 enum sharing {

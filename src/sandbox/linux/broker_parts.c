@@ -47,15 +47,30 @@ static bool is_guarded_repository(const struct held *h, const char *path) {
         return look.guard && look.guard->kind != PLAN_GUARD_MISSING;
 }
 
+int judge_founding(struct held *h, const struct place *p) {
+        if (!h->broker->repos || !repos_founds(p->name) || is_guarded_repository(h, p->path))
+                return 0;
+        return repos_founding(h->broker->repos, p->path);
+}
+
 void note_made(struct held *h, const struct place *p, bool replaced) {
         if (!h->broker->repos || !repos_founds(p->name) || is_guarded_repository(h, p->path))
                 return;
         repos_made(h->broker->repos, p->path, replaced);
 }
 
+int judge_moving(struct held *h, const struct place *from, const struct place *to, bool exchanged) {
+        return h->broker->repos ? repos_moving(h->broker->repos, from->path, to->path, exchanged) : 0;
+}
+
 void note_moved(struct held *h, const struct place *from, const struct place *to, bool exchanged) {
         if (h->broker->repos)
                 repos_moved(h->broker->repos, from->path, to->path, exchanged);
+}
+
+void note_not_moved(struct held *h) {
+        if (h->broker->repos)
+                repos_not_moved(h->broker->repos);
 }
 
 /* --- files with several names --- */

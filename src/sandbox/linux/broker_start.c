@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -72,6 +73,7 @@ static int become_broker(int first, int events, int record) {
         if (setpgid(0, 0) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
                 return -errno;
         raise_descriptor_limit();
+        (void)signal(SIGXFSZ, SIG_IGN); /* a record that cannot grow is an error, and what it was for is refused */
         return settle_descriptors(first, events, record);
 }
 

@@ -119,13 +119,15 @@ int confine_landlock_own(const struct plan *p, int *ret_fd, struct err *e) {
         const uint64_t changes = LANDLOCK_WRITE & ~(uint64_t)LANDLOCK_READ & p->landlock.handled_fs;
         const uint64_t device = (LANDLOCK_FS_WRITE_FILE | LANDLOCK_FS_TRUNCATE) & changes;
         const struct plan_landlock_rule rules[] = { { "/dev", device }, { "/proc", device } };
-        struct ruleset_attr attr = { changes, 0, 0 };
+        /* Nor does it send signals to the broker, which is above this domain. */
+        struct ruleset_attr attr = { changes, 0, p->landlock.scoped & LANDLOCK_SCOPED_SIGNAL };
+        size_t size = attr.scoped ? sizeof attr : 8;
         int r = 0;
 
         *ret_fd = -1;
         if (!(p->flags & PLAN_NATIVE))
                 return 0;
-        cleanup(close_fd) int fd = (int)syscall(SYS_landlock_create_ruleset, &attr, 8, 0);
+        cleanup(close_fd) int fd = (int)syscall(SYS_landlock_create_ruleset, &attr, size, 0);
         if (fd < 0)
                 return err_errno(e, "landlock: ruleset of changes");
         for (size_t i = 0; i < 2 && r == 0; i++)

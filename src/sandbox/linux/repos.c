@@ -31,9 +31,10 @@ struct repos {
         struct own own[OWN_MAX];
         size_t n_own; /* that were ever learned */
         VEC(char *) made;
-        size_t bytes;
+        size_t bytes; /* of these paths */
         int record;
         off_t base; /* where the notes begin in it */
+        bool lost;  /* a note that should be there is not: from then on nothing is founded or moved */
 };
 
 /* --- names --- */
@@ -148,26 +149,35 @@ static int add_note(struct buf *out, const char *path) {
         return r < 0 ? r : buf_append(out, str_n(path, strlen(path) + 1));
 }
 
-/* All of it, from its beginning: paths have changed. A slot that cannot be written has an older list. */
+/* All of it, from its beginning: paths have changed. What is behind it is an older list, and does no harm. */
 static void write_all(struct repos *r) {
         cleanup(buf_done) struct buf bytes = BUF(2 * RECORD_MAX);
         int failed = 0;
 
         for (size_t i = 0; i < r->made.n && failed == 0; i++)
                 failed = add_note(&bytes, r->made.p[i]);
-        if (r->record < 0 || failed || write_at(r->record, &bytes, r->base) < 0)
+        if (r->record < 0)
                 return;
+        if (failed || write_at(r->record, &bytes, r->base) < 0) {
+                r->lost = true;
+                return;
+        }
         if (ftruncate(r->record, r->base + (off_t)bytes.n) < 0)
-                return; /* what is behind it is an older list, and does no harm */
+                return;
 }
 
-static void write_last(const struct repos *r) {
-        cleanup(buf_done) struct buf bytes = BUF(2 * PATH_MAX);
+/* At the end, or not at all: a full disk may take a part of it. */
+static int write_more(const struct repos *r, const struct buf *notes) {
         struct stat st;
 
-        if (r->record < 0 || fstat(r->record, &st) < 0 || add_note(&bytes, r->made.p[r->made.n - 1]) < 0)
-                return;
-        (void)write_at(r->record, &bytes, st.st_size);
+        if (r->record < 0 || notes->n == 0)
+                return 0;
+        if (fstat(r->record, &st) < 0)
+                return -errno;
+        int failed = write_at(r->record, notes, st.st_size);
+        if (failed && ftruncate(r->record, st.st_size) < 0)
+                return -errno;
+        return failed;
 }
 
 static bool is_noted(const struct repos *r, const char *path) {
@@ -177,14 +187,28 @@ static bool is_noted(const struct repos *r, const char *path) {
         return false;
 }
 
-static void note(struct repos *r, const char *path) {
-        cleanup(free_ptr) char *copy = is_noted(r, path) ? NULL : strdup(path);
+static int note(struct repos *r, const char *path) {
+        cleanup(buf_done) struct buf bytes = BUF(2 * PATH_MAX);
+        cleanup(free_ptr) char *copy = NULL;
+        int failed;
 
-        if (!copy || vec_push(&r->made, copy) < 0)
-                return;
+        if (is_noted(r, path))
+                return 0;
+        copy = strdup(path);
+        failed = copy ? add_note(&bytes, path) : -ENOMEM;
+        if (failed == 0)
+                failed = vec_push(&r->made, copy);
+        if (failed)
+                return failed;
+
         take_ptr(&copy);
         r->bytes += strlen(path);
-        write_last(r);
+        failed = write_more(r, &bytes);
+        if (failed) {
+                r->bytes -= strlen(path);
+                free(r->made.p[--r->made.n]);
+        }
+        return failed;
 }
 
 /* --- for the broker --- */
@@ -249,7 +273,7 @@ static int judge_covered(const struct repos *r, const char *path, const char *na
 
         if (!cut_last(path, directory))
                 return 0;
-        if (repos_founds(name) && (r->made.n >= MADE_MAX || r->bytes >= RECORD_MAX))
+        if (repos_founds(name) && (r->lost || r->made.n >= MADE_MAX || r->bytes >= RECORD_MAX))
                 return -EDQUOT;
         if (strcmp(name, ".git") == 0)
                 return is_foreign_pointer(r, path) ? -EACCES : 0;
@@ -279,23 +303,35 @@ int repos_judge(const struct repos *r, const char *path) {
                 return 0; /* nearly always */
         return repos_cover(r, path) ? judge_covered(r, path, name) : 0;
 }
-void repos_made(struct repos *r, const char *path, bool replaced) {
-        const char *name = last_name(path);
-        char directory[PATH_MAX];
 
-        if (strcmp(name, ".git") == 0) {
-                if (!repos_cover(r, path))
-                        return;
-                learn_own(r, path);
-                note(r, path);
+/* What a name like this makes a repository of, unless it is one without; false: nothing. */
+static bool find_founded(const struct repos *r, const char *path, bool replaced, char ret[static PATH_MAX]) {
+        const char *name = last_name(path);
+
+        if (!repos_founds(name) || !repos_cover(r, path))
+                return false;
+        if (strcmp(name, ".git") == 0)
+                return snprintf(ret, PATH_MAX, "%s", path) < PATH_MAX;
+        return cut_last(path, ret) && !is_repository(ret, replaced ? NULL : name);
+}
+
+int repos_founding(struct repos *r, const char *path) {
+        char founded[PATH_MAX];
+        struct stat st;
+
+        if (!find_founded(r, path, false, founded) || lstat(path, &st) == 0)
+                return 0; /* what is there stays, or is judged by what it is */
+        return note(r, founded);
+}
+
+void repos_made(struct repos *r, const char *path, bool replaced) {
+        char founded[PATH_MAX];
+
+        if (!find_founded(r, path, replaced, founded))
                 return;
-        }
-        if (!is_founding_name(name) || !repos_cover(r, path) || !cut_last(path, directory))
-                return;
-        if (is_repository(directory, replaced ? NULL : name))
-                return; /* it was one before */
-        learn_own(r, directory);
-        note(r, directory);
+        learn_own(r, founded);
+        if (note(r, founded) < 0)
+                r->lost = true;
 }
 
 /* The same path, with one directory in place of the other. */
@@ -305,20 +341,60 @@ static char *carry(const char *path, const char *from, const char *to) {
         return str_format("%s%s", to, path + strlen(from));
 }
 
+static bool is_carried(const char *path, const char *from, const char *to, bool exchanged) {
+        return path_is_within(path, from) || (exchanged && path_is_within(path, to));
+}
+
+static char *carry_either(const char *path, const char *from, const char *to) {
+        return path_is_within(path, from) ? carry(path, from, to) : carry(path, to, from);
+}
+
+/* The new paths are noted beside the old ones before anything moves: whenever this process ends, the place where a
+ * repository is stands in the record. */
+int repos_moving(struct repos *r, const char *from, const char *to, bool exchanged) {
+        cleanup(buf_done) struct buf notes = BUF(2 * RECORD_MAX);
+        size_t bytes = r->bytes;
+
+        for (size_t i = 0; i < r->made.n; i++) {
+                if (!is_carried(r->made.p[i], from, to, exchanged))
+                        continue;
+                cleanup(free_ptr) char *carried = carry_either(r->made.p[i], from, to);
+
+                bytes += carried ? strlen(carried) - strlen(r->made.p[i]) : 0; /* unsigned: it may become less */
+                if (!carried || r->lost)
+                        return carried ? -EDQUOT : -ENOMEM;
+                if (strlen(carried) >= PATH_MAX)
+                        return -ENAMETOOLONG; /* whoever sweeps could not reach it */
+                if (bytes >= RECORD_MAX)
+                        return -EDQUOT;
+                int failed = add_note(&notes, carried);
+                if (failed)
+                        return failed;
+        }
+        return write_more(r, &notes);
+}
+
 void repos_moved(struct repos *r, const char *from, const char *to, bool exchanged) {
         bool changed = false;
 
         for (size_t i = 0; i < r->made.n; i++) {
-                char *carried = carry(r->made.p[i], from, to);
+                if (!is_carried(r->made.p[i], from, to, exchanged))
+                        continue;
+                char *carried = carry_either(r->made.p[i], from, to);
 
-                if (!carried && exchanged)
-                        carried = carry(r->made.p[i], to, from);
+                r->lost |= !carried;
                 if (!carried)
                         continue;
+                r->bytes += strlen(carried) - strlen(r->made.p[i]);
                 free(r->made.p[i]);
                 r->made.p[i] = carried;
                 changed = true;
         }
         if (changed)
+                write_all(r);
+}
+
+void repos_not_moved(struct repos *r) {
+        if (r->made.n)
                 write_all(r);
 }
