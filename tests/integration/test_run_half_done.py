@@ -102,3 +102,57 @@ def test_a_slot_that_was_cut_off(start, bailey, home, work, rest):
         slot.write_bytes(whole[:at] + (rest + whole[at:] if rest.endswith(b"\0") else whole[at:] + rest))
     bailey("run", "--", "true", cwd=work)
     assert "fsmonitor" not in (work / DEEP / ".git/config").read_text()
+
+
+# Beside a protected name somebody outside writes a file and renames it over that one; 0.4 s lie between. Each of these tries to be
+# there first, by the name that it sees come.
+CATCH = {
+    "open": "exec 9<>new.1; sleep 1.5; echo evil >&9",
+    "link": "mkdir -p sub; ln new.1 sub/l && exec 9<>sub/l; sleep 1.5; echo evil >&9",
+    "replace": "echo evil > mine; mv -f mine new.1",
+    "anew": "rm -f new.1; echo evil > new.1",
+    "exchange": "echo evil > mine; python3 -c 'import ctypes; ctypes.CDLL(None).renameat2(-100, b\"mine\", -100, b\"new.1\", 2)'",
+    "away": "mkdir -p sub; mv new.1 sub/x && exec 9<>sub/x && mv sub/x new.1; sleep 1.5; echo evil >&9",
+    "truncate": "truncate -s 0 new.1; echo evil > new.1",
+    "number": "for i in $(seq 300); do echo > n$i; rm n$i; done; exec 9<>new.1; sleep 1.5; echo evil >&9",
+}
+
+
+@pytest.mark.parametrize("options", [(), ("--deny-read", "**/*.pem")], ids=["plain", "globs"])
+@pytest.mark.parametrize("how", CATCH)
+def test_a_file_that_is_about_to_be_renamed(start, work, how, options):
+    (work / ".envrc").write_text("export A=1\n")
+    script = f"touch ready; while ! test -e new.1; do :; done; {CATCH[how]}"
+    running = start(["bailey", "run", *options, "--", "sh", "-c", script], cwd=work)
+    for _ in range(400):
+        if (work / "ready").exists():
+            break
+        time.sleep(0.05)
+    (work / "new.1").write_text("export A=2\n")
+    time.sleep(0.4)
+    with contextlib.suppress(FileNotFoundError):
+        os.rename(work / "new.1", work / ".envrc")
+    running.wait(20)
+    assert (work / ".envrc").read_text() in ("export A=1\n", "export A=2\n")
+
+
+def test_others_files_can_be_changed_after_a_moment(start, work):
+    (work / "sub").mkdir()
+    running = start(["bailey", "run", "--", "sh", "-c", "touch ready; while ! test -e b; do :; done; echo c >> sub/a; date +%s%N > mid; "
+                     "echo c >> a; date +%s%N > sub/end; rm b"], cwd=work)
+    for _ in range(400):
+        if (work / "ready").exists():
+            break
+        time.sleep(0.05)
+    for name in ("a", "sub/a", "b"):
+        (work / name).write_text("b\n")
+    assert running.wait(20).status == 0
+    assert (work / "a").read_text() == (work / "sub/a").read_text() == "b\nc\n" and not (work / "b").exists()
+    assert int((work / "sub/end").read_text()) - int((work / "mid").read_text()) < 2e9
+
+
+def test_own_files_wait_for_nothing(sh, work):
+    (work / "old").write_text("x\n")
+    sh("""s=$(date +%s%N); for i in 1 2 3 4 5; do echo $i > f$i; echo $i >> f$i; mv f$i g$i; echo >> g$i; ln g$i h$i; echo >> h$i; rm h$i
+        cp g$i k$i; sed -i s/x/y/ old; echo >> old; chmod 600 k$i; mkdir d$i; echo > d$i/x; mv d$i/x x$i; echo >> x$i; truncate -s 0 x$i; done
+        e=$(date +%s%N); test $(((e - s) / 1000000)) -lt 900""").check()

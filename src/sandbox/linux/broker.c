@@ -20,9 +20,11 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { WORKERS_MAX = 256, WORKER_STACK = 256 << 10 };
+enum { LATER_NS = 50000000, LATER_MAX = 30 };
 #ifndef SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
 #define SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV (1UL << 5)
 #endif
@@ -185,6 +187,12 @@ static void take_turn(void) {
         atomic_fetch_sub(&idle, 1);
 }
 
+static void let_others_serve(const struct broker *b) {
+        if (atomic_load(&idle) == 0)
+                (void)start_worker(b); /* a full house: then others wait until one comes back */
+        pthread_mutex_unlock(&turn);
+}
+
 static void answer_socket(struct held *h, const struct broker_op *op, int result) {
         if (h->stranger)
                 report(h, EVENT_FILE, op->name, result);
@@ -202,9 +210,7 @@ static void serve_socket(struct held *h, const struct broker_op *op, const struc
         }
         tracee_init(&h->tracee, h->broker->notify_fd, call);
         h->stranger = h->writes = false;
-        if (atomic_load(&idle) == 0)
-                (void)start_worker(h->broker); /* a full house: then others wait until one comes back */
-        pthread_mutex_unlock(&turn);
+        let_others_serve(h->broker);
         answer_socket(h, op, op->run(h));
         take_turn();
 }
@@ -219,18 +225,54 @@ static int run_file_op(struct held *h, const struct broker_op *op) {
                 h->writes = false;
                 r = op->run(h);
         }
-        report(h, EVENT_FILE, op->name, r);
+        if (r != JUDGE_LATER)
+                report(h, EVENT_FILE, op->name, r);
         return r;
 }
 
-static void serve_file(struct held *h, int nr) {
-        const struct broker_op *op = find_op(broker_ops, broker_ops_n, nr);
-        int r = tracee_open_known(&h->tracee);
+/* What is known of callers and files is one worker's at a time: of the one that has the turn, or of one that comes back
+ * to a call while another waits for the next. */
+static pthread_mutex_t files = PTHREAD_MUTEX_INITIALIZER;
 
+static int run_at_once(struct held *h, const struct broker_op *op, const struct seccomp_notif *call) {
+        int r;
+
+        pthread_mutex_lock(&files);
+        tracee_init(&h->tracee, h->broker->notify_fd, call);
+        h->glob = NULL;
+        h->writes = h->replaces = false;
+        r = tracee_open_known(&h->tracee);
         if (r == 0)
-                r = op ? run_file_op(h, op) : refuse_syscall(h, nr);
+                r = op ? run_file_op(h, op) : refuse_syscall(h, call->data.nr);
+        pthread_mutex_unlock(&files);
+        return r;
+}
+
+/* The call waits, and nobody with it. What was found is found anew then, and so is the caller. */
+static int run_later(struct held *h, const struct broker_op *op, const struct seccomp_notif *call) {
+        const struct timespec pause = { .tv_nsec = LATER_NS };
+        int r = JUDGE_LATER;
+
+        for (int i = 0; i < LATER_MAX && r == JUDGE_LATER; i++) {
+                (void)nanosleep(&pause, NULL);
+                r = tracee_waits(&h->tracee) ? run_at_once(h, op, call) : -ESRCH;
+        }
+        return r == JUDGE_LATER ? -EAGAIN : r; /* somebody makes it anew all the time */
+}
+
+static void serve_file(struct held *h, const struct seccomp_notif *call) {
+        const struct broker_op *op = find_op(broker_ops, broker_ops_n, call->data.nr);
+        int r = run_at_once(h, op, call);
+        bool later = r == JUDGE_LATER;
+
+        if (later) {
+                let_others_serve(h->broker);
+                r = run_later(h, op, call);
+        }
         if (r != OP_ANSWERED)
                 broker_answer(&h->tracee, r); /* one that is gone, and its call with it, hears nothing */
+        if (later)
+                take_turn();
 }
 
 /* With the turn; it is back when this returns. */
@@ -241,7 +283,7 @@ static void serve(const struct broker *b, const struct seccomp_notif *call) {
         if (op)
                 serve_socket(&h, op, call);
         else
-                serve_file(&h, call->data.nr);
+                serve_file(&h, call);
 }
 
 size_t broker_call_size(void) {

@@ -53,6 +53,7 @@ struct broker {
         size_t n_sockets;
         struct closed *closed; /* what must not be changed, or NULL; with it: */
         struct repos *repos;   /* repositories that come */
+        struct fresh *fresh;   /* files that somebody else just made */
         struct shared *shared; /* files with several names */
         struct marks *marks;   /* files that close ratchets (broker_marks.h); NULL: none */
         bool judges_modes;     /* every mode that is set by a descriptor, not only those that give somebody a right */

@@ -13,6 +13,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "sandbox/linux/broker_ops.h"
+#include "sandbox/linux/fresh.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -120,10 +121,28 @@ static int judge_looking(struct held *h, const struct place *p, struct closed_lo
         return closed_copy_by_lock(h->broker->closed, p->path) ? refuse(h, p->path) : 0;
 }
 
+/* The sandbox's own under a guard has been judged by that. */
+static bool is_unsettled(const struct held *h, const struct place *p, const struct closed_look *look) {
+        if (!h->broker->fresh || look->guard || !look->dir_counts)
+                return false;
+        return fresh_is_foreign(h->broker->fresh, p->object >= 0 ? p->object : p->dir, p->object >= 0 ? "" : p->name);
+}
+
 int judge_change(struct held *h, const struct place *p) {
         struct closed_look look;
+        int r = judge_looking(h, p, &look);
 
-        return judge_looking(h, p, &look);
+        return r == 0 && is_unsettled(h, p, &look) ? JUDGE_LATER : r;
+}
+
+void note_gone(struct held *h, const struct place *p) {
+        struct closed_look look;
+
+        if (!h->broker->fresh || p->path[0] != '/')
+                return;
+        closed_look(h->broker->closed, p->path, &look);
+        if (look.dir_counts)
+                fresh_goes(h->broker->fresh, p->dir, p->name);
 }
 
 static int judge_stat(struct held *h, const struct stat *st) {
@@ -186,6 +205,8 @@ void judge_made(struct held *h, const struct place *p, int object) {
                 return;
         note_made(h, p, h->replaces);
         closed_look(h->broker->closed, p->path, &look);
+        if (h->broker->fresh && look.dir_counts)
+                fresh_made(h->broker->fresh, object >= 0 ? object : p->dir, object >= 0 ? "" : p->name);
         if (!look.guard || !look.at)
                 return;
 

@@ -106,6 +106,8 @@ static int rename_judged(struct held *h, const struct place *from, const struct 
         h->replaces = exchange;
         if (!exchange)
                 note_replacing(h, to);
+        note_gone(h, from);
+        note_gone(h, to);
 
         r = result_of(syscall(SYS_renameat2, from->dir, from->name, to->dir, to->name, flags));
         if (r < 0) {
@@ -281,8 +283,10 @@ static int do_unlink(struct held *h, int dirfd, __u64 address, int flags) {
                 bool directory = fstatat(p.dir, p.name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode);
                 return directory ? -EISDIR : -ENOTDIR;
         }
-        if (!(flags & AT_REMOVEDIR))
+        if (!(flags & AT_REMOVEDIR)) {
                 note_unlinked(h, &p);
+                note_gone(h, &p);
+        }
         return result_of(unlinkat(p.dir, p.name, flags));
 }
 

@@ -5,12 +5,17 @@
 #include "sandbox/linux/closed.h"
 #include "sandbox/linux/walk.h"
 
+#include <errno.h>
+
 /* The call is answered already (a descriptor was passed, or a thread will answer). */
 #define OP_ANSWERED 1
 /* The kernel shall perform the call as the caller asks. Never a judgement: the caller can change what it asks for. */
 #define OP_CONTINUE 2
 /* Nothing has been done: the call may have to wait, or is none of the simple ones. */
 #define OP_WAITS 3
+
+/* As an error of a judgement: what is there is not settled yet, and the call is begun again in a while. */
+#define JUDGE_LATER (-ERESTART)
 
 struct held { /* one call being served */
         const struct broker *broker;
@@ -96,6 +101,8 @@ enum sharing {
 int judge_shared(struct held *h, struct place *p, enum sharing sharing);
 /* A name was made for this object; a name is about to go. */
 void note_linked(struct held *h, int object);
+/* The name is about to go, and with it what is known of who made the file. */
+void note_gone(struct held *h, const struct place *p);
 /* A rename is about to give somebody else this name. */
 void note_replacing(struct held *h, const struct place *to);
 void note_unlinked(struct held *h, const struct place *p);

@@ -6,6 +6,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "sandbox/linux/broker_ops.h"
+#include "sandbox/linux/fresh.h"
 #include "sandbox/linux/repos.h"
 #include "sandbox/linux/shared.h"
 
@@ -108,6 +109,8 @@ int judge_shared(struct held *h, struct place *p, enum sharing sharing) {
         if (r == 0)
                 shared_unlinked(h->broker->shared,
                                 &st); /* the file has one name less here: the others are judged anew */
+        if (r == 0 && h->broker->fresh)
+                fresh_made(h->broker->fresh, p->object, "");
         return r;
 }
 

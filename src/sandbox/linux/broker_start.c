@@ -6,6 +6,7 @@
 #include "sandbox/linux/broker.h"
 #include "sandbox/linux/broker_marks.h"
 #include "sandbox/linux/closed.h"
+#include "sandbox/linux/fresh.h"
 #include "sandbox/linux/repos.h"
 #include "sandbox/linux/shared.h"
 #include "sandbox/linux/step.h"
@@ -82,6 +83,8 @@ static int prepare_judging(const struct plan *p, struct broker *b) {
 
         if (r == 0)
                 r = repos_new(p, FD_RECORD, &b->repos);
+        if (r == 0)
+                r = fresh_new(&b->fresh);
         return r < 0 ? r : shared_new(p, &b->shared);
 }
 
