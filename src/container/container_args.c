@@ -35,15 +35,22 @@ static const struct row rows[] = {
         { "--cap-add", JUDGE_REFUSE, BOTH, "gives the container rights over its confinement" },
         { "--device", JUDGE_REFUSE, BOTH, "gives the container a device of this host" },
         { "--device-cgroup-rule", JUDGE_REFUSE, BOTH, "gives the container devices of this host" },
+        { "--gpus", JUDGE_REFUSE, BOTH, "gives the container devices of this host" },
         { "--security-opt", JUDGE_SECURITY, BOTH, "takes the container's confinement away" },
         { "--pid", JUDGE_PRIVATE, BOTH, "shows the container other processes" },
         { "--ipc", JUDGE_PRIVATE, BOTH, "shares memory with other processes" },
         { "--uts", JUDGE_PRIVATE, BOTH, "shares this host's name" },
         { "--userns", JUDGE_PRIVATE, CONTAINER_EGRESS, "makes the container's root this host's" },
         { "--userns", JUDGE_REFUSE, CONTAINER_RUN, "changes who the container's root is" },
+        { "--uidmap", JUDGE_REFUSE, CONTAINER_RUN, "changes who the container's root is" },
+        { "--gidmap", JUDGE_REFUSE, CONTAINER_RUN, "changes who the container's root is" },
+        { "--subuidname", JUDGE_REFUSE, CONTAINER_RUN, "changes who the container's root is" },
+        { "--subgidname", JUDGE_REFUSE, CONTAINER_RUN, "changes who the container's root is" },
         { "--cgroupns", JUDGE_PRIVATE, BOTH, "shows the container this host's control groups" },
         { "--cgroup-parent", JUDGE_REFUSE, BOTH, "moves the container to another control group" },
         { "--runtime", JUDGE_REFUSE, BOTH, "starts the container by another program, which may confine less" },
+        { "--init-path", JUDGE_REFUSE, BOTH, "starts a program of this host in the container" },
+        { "--hooks-dir", JUDGE_REFUSE, BOTH, "has programs of this host run beside the container" },
         { "--rootfs", JUDGE_TRUE, BOTH, "makes a directory of this host the container's files" },
         { "--pod", JUDGE_REFUSE, BOTH, "joins another container's namespaces" },
         { "--pod-id-file", JUDGE_REFUSE, BOTH, "joins another container's namespaces" },
@@ -111,6 +118,10 @@ static int judge_variable(const struct container_args *a, struct str setting, st
         ptrdiff_t equals = str_find(setting, '=');
         struct str name = equals < 0 ? setting : str_first(setting, (size_t)equals);
 
+        /* podman takes every variable of this host that begins so */
+        if (equals < 0 && str_ends(name, STR("*")))
+                return object(a, e, "your own %.*s hands the container this host's variables; take it out",
+                              STR_FMT(name));
         if (equals > 0 && is_named(name, appended, sizeof appended / sizeof *appended))
                 return 0;
         if (!is_named(name, proxies, sizeof proxies / sizeof *proxies) && !(a->owns && a->owns(a->arg, name)))

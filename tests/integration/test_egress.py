@@ -616,12 +616,13 @@ GIVES_THE_HOST = [
     ["--security-opt", "systempaths=unconfined"], ["--security-opt=no-new-privileges=false"], ["--security-opt=unmask=ALL"], ["--runtime=x"],
     ["--cgroup-parent", "/"], ["--pod", "x"], ["--rootfs"], ["--env-host"], ["--unsetenv-all"], ["--unsetenv", "HTTPS_PROXY"], ["-e", "ALL_PROXY=x"],
     ["-e", "all_proxy=x"], ["--env=no_proxy=*"], ["--env-merge", "HTTP_PROXY=x"], ["--use-api-socket"], ["--use-api-socket=true"],
+    ["-e", "*"], ["-eHTTP*"], ["--env=A*"], ["--gpus", "all"], ["--gpus=all"], ["--init-path=/bin/sh"], ["--hooks-dir", "{home}/a"],
 ]
 HARMLESS = [
     ["-v", "{home}/a:/b"], ["-v", "{home}/a/b:/b:ro,z"], ["-v", "cache:/c"], ["-v", "/c"], ["--mount", "type=tmpfs,dst=/t"], ["-v", "/dev/null:/x"],
     ["--mount=type=bind,src={home}/a,dst=/x,readonly"], ["--pid=private"], ["--ipc", "private"], ["--userns=keep-id"], ["--privileged=false"], ["--use-api-socket=false"],
     ["--security-opt", "no-new-privileges"], ["-it", "--rm", "-e", "CI=1", "-u", "1000", "-w", "/x"], ["--cap-drop=ALL"], ["--init"], ["--memory", "1g"],
-    ["--mount", "type=volume,source=cache,destination=/c"], ["--name", "x"], ["-p", "80:80"],
+    ["--mount", "type=volume,source=cache,destination=/c"], ["--name", "x"], ["-p", "80:80"], ["-e", "A=*"],
 ]
 
 
@@ -648,7 +649,8 @@ def test_arguments_that_give_the_container_this_host(bridged, places):
 
 def test_a_runs_container_gets_no_such_arguments_either(bailey, home, places, work):
     """One table for both; refused (123) before any engine is asked."""
-    for words in [*GIVES_THE_HOST, ["--entrypoint=x"], ["--name", "x"], ["--init"], ["--restart=always"], ["-d"], ["--userns=private"]]:
+    for words in [*GIVES_THE_HOST, ["--entrypoint=x"], ["--name", "x"], ["--init"], ["--restart=always"], ["-d"], ["--userns=private"], ["--uidmap", "0:0:9"],
+                  ["--gidmap=0:0:9"], ["--subuidname=x"]]:
         done = bailey("run", "--container", "docker", *(f"--container-arg={word}" for word in places(words)), "image", "true",
                       env={"PATH": "/nonexistent"}, cwd=work)
         assert done.status == 123 and "take it out" in done.errors, (words, done.errors)

@@ -11,6 +11,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -39,9 +40,10 @@ struct repos {
 
 /* --- names --- */
 
+/* In any case: some file systems take one for the other, and so does git there. */
 static bool is_one_of(const char *name, const char *const *names, size_t n) {
         for (size_t i = 0; i < n; i++)
-                if (strcmp(name, names[i]) == 0)
+                if (strcasecmp(name, names[i]) == 0)
                         return true;
         return false;
 }
@@ -93,7 +95,7 @@ static bool is_repository(const char *directory, const char *without) {
         bool has[NAMES];
 
         for (size_t i = 0; i < NAMES; i++)
-                has[i] = !(without && strcmp(without, names[i]) == 0) && has_name(directory, names[i]);
+                has[i] = !(without && strcasecmp(without, names[i]) == 0) && has_name(directory, names[i]);
         return (has[HEAD] && (has[OBJECTS] || has[COMMONDIR])) || (has[OBJECTS] && has[REFS]);
 }
 
@@ -265,7 +267,7 @@ static bool is_foreign_pointer(const struct repos *r, const char *path) {
 }
 
 bool repos_founds(const char *name) {
-        return strcmp(name, ".git") == 0 || is_founding_name(name);
+        return strcasecmp(name, ".git") == 0 || is_founding_name(name);
 }
 
 static int judge_covered(const struct repos *r, const char *path, const char *name) {
@@ -275,7 +277,7 @@ static int judge_covered(const struct repos *r, const char *path, const char *na
                 return 0;
         if (repos_founds(name) && (r->lost || r->made.n >= MADE_MAX || r->bytes >= RECORD_MAX))
                 return -EDQUOT;
-        if (strcmp(name, ".git") == 0)
+        if (strcasecmp(name, ".git") == 0)
                 return is_foreign_pointer(r, path) ? -EACCES : 0;
         if (is_closed_name(name))
                 return is_repository(directory, NULL) && !is_own(r, directory) ? -EACCES : 0;
@@ -310,7 +312,7 @@ static bool find_founded(const struct repos *r, const char *path, bool replaced,
 
         if (!repos_founds(name) || !repos_cover(r, path))
                 return false;
-        if (strcmp(name, ".git") == 0)
+        if (strcasecmp(name, ".git") == 0)
                 return snprintf(ret, PATH_MAX, "%s", path) < PATH_MAX;
         return cut_last(path, ret) && !is_repository(ret, replaced ? NULL : name);
 }

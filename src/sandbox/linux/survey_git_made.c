@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -102,7 +103,7 @@ static bool is_obeyed(struct git_survey *g, const char *directory) {
 }
 
 static int add_made(const struct git_made *made, struct git_survey *g, const char *path) {
-        bool named = strcmp(strrchr(path, '/') + 1, ".git") == 0;
+        bool named = strcasecmp(strrchr(path, '/') + 1, ".git") == 0;
         struct stat st;
 
         if (!in_roots(made, path) || !stands(g, path) || !git_look(g, path, &st))

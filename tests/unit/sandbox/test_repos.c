@@ -90,6 +90,12 @@ static void noted_before_it_is_made(void **state) {
         assert_int_equal(mkdir(path_of(f, "x"), 0700), 0);
         assert_int_equal(repos_founding(f->repos, path_of(f, "x/refs")), 0);
         assert_true(record_has(f, "x"));
+
+        assert_int_equal(mkdir(path_of(f, "z"), 0700), 0);
+        assert_int_equal(repos_founding(f->repos, path_of(f, "z/.GIT")), 0);
+        assert_true(record_has(f, "z/.GIT"));
+        assert_int_equal(repos_founding(f->repos, path_of(f, "z/head")), 0);
+        assert_true(record_has(f, "z"));
 }
 
 /* What was there is not the sandbox's, whatever call was tried on it. */
