@@ -88,7 +88,7 @@ const now = {
       parts.push(h("div", { class: "card" }, `Reading the audit logs: ${share} %`, h("div", { class: "progress", role: "progressbar", "aria-valuenow": share, "aria-valuemin": 0, "aria-valuemax": 100, "aria-label": "audit logs read" }, bar(share))));
     }
     if (!sandboxes.length) parts.push(empty("Nothing runs", "Sandboxes of bailey run, exec, gateway and egress appear here by themselves. " + (store.state.device ? "" : "Earlier runs are under History."), "bailey run --ask control -- COMMAND"));
-    else parts.push(table([["sandbox", "w"], ["command"], ["state"], ["age"], ["waiting", "n"], ["allowed", "n"], ["refused", "n"], ["last minute"], [""]], sandboxes.map(row)));
+    else parts.push(table([["sandbox", "w"], ["command"], ["state"], ["age", "w"], ["waiting", "n"], ["allowed", "n"], ["refused", "n"], ["last minute"], [""]], sandboxes.map(row)));
     if (sandboxes.length && !readOnly() && !store.state.device && !store.state.silent.until)
       parts.push(h("p", { class: "row" }, h("span", { class: "dim" }, "Do not ask for a while:"), [5, 15].map((m) => h("button", { class: "small", "data-key": "silent" + m, onclick: () => setSilent(m) }, `allow unknown hosts for ${m} min`))));
     place.replaceChildren(...parts);
