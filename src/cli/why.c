@@ -76,7 +76,7 @@ static int run(const struct call *call, struct err *e) {
 const struct verb verb_why = {
         .name = "why",
         .group = GROUP_POLICY,
-        .synopsis = "[OPTIONS] HOST[:PORT] | PATH | REPOSITORY[=REF] | 'TOOL ARG...'",
+        .synopsis = "[OPTIONS] HOST[:PORT] | PATH | REPO[=REF] | 'TOOL ARG...'",
         .help = "say which rule decides about a host, a path or a repository, and why",
         .about = "Explains a verdict without running anything: the rule that decides, where it stands, and what would "
                  "change it. "
