@@ -459,11 +459,19 @@ static const struct verb verb_rename = {
 static int run_fix(const struct call *call, struct err *err) {
         cleanup(guests_close) struct guests guests = { 0 };
         cleanup(guest_done) struct guest guest = GUEST_NONE;
-        int code = guest_open_held(call, &guests, &guest, err);
+        int helper = 0;
+        int r = guest_account_helper(&helper, err);
 
+        if (r < 0)
+                return guest_exit_code(r, err);
+        int code = guest_open_held(call, &guests, &guest, err);
         if (code != EXIT_OK)
                 return code;
-        int r = guest_fix(&guests, &guest, err);
+        guests.helper = helper;
+        if (guest.kind == GUEST_ACCOUNT)
+                r = guest_account_protect(&guests, guest.row.id, err);
+        if (r == 0)
+                r = guest_fix(&guests, &guest, err);
         if (r == 0)
                 printf("%s: %s\n", guest.row.name, guest_state_name(guest.state));
         return guest_exit_code(r, err);
@@ -477,7 +485,7 @@ static const struct verb verb_fix = {
             "Everything in the guest's home belongs to the guest again, its owner and you may read and write it, and "
             "set-id bits are gone. Private keys of the guest are closed to you only by their mode; programs that "
             "insist "
-            "on it want a chmod 600 inside afterwards.",
+            "on it want a chmod 600 inside afterwards. By sudo, the firewall of an account guest is installed again.",
         .min_words = 1,
         .max_words = 1,
         .run = run_fix,

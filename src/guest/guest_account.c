@@ -2,13 +2,18 @@
 #include "guest/guest_account.h"
 
 #include "base/account.h"
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/path.h"
 #include "base/spawn.h"
+#include "guest/guest_firewall.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <grp.h>
 #include <limits.h>
+#include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,11 +21,15 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
+enum { LOCK_TRIES = 100, LINES_MAX = 16 << 20 };
+
 /* Between the command and its helper. */
+enum order_kind { ORDER_MAKE, ORDER_REMOVE, ORDER_PROTECT };
 struct order {
-        bool remove;
+        enum order_kind kind;
         char id[GUEST_ID_LENGTH + 1];
 };
 struct answer {
@@ -82,21 +91,72 @@ static int tool_run(char *const *argv, struct err *err) {
         return 0;
 }
 
-static int subordinate(const char *host, bool add, uint32_t uid, uint32_t gid, struct err *err) {
+static int subordinate_add(const char *host, uint32_t uid, uint32_t gid, struct err *err) {
         char users[32], groups[32];
 
         if (strcmp(host, "root") == 0)
                 return 0;
         snprintf(users, sizeof users, "%u-%u", uid, uid);
         snprintf(groups, sizeof groups, "%u-%u", gid, gid);
-        char *const argv[] = { (char *)"usermod",
-                               (char *)(add ? "--add-subuids" : "--del-subuids"),
-                               users,
-                               (char *)(add ? "--add-subgids" : "--del-subgids"),
-                               groups,
-                               (char *)host,
-                               NULL };
+        char *const argv[] = {
+                (char *)"usermod", (char *)"--add-subuids", users, (char *)"--add-subgids", groups, (char *)host, NULL
+        };
         return tool_run(argv, err);
+}
+
+/* As the tools of the package passwd lock it. */
+static int lines_lock(const char *lock, struct err *err) {
+        const struct timespec pause = { .tv_nsec = 50 * 1000 * 1000 };
+        char pid[16];
+        int n = snprintf(pid, sizeof pid, "%d", (int)getpid());
+
+        for (unsigned i = 0; i < LOCK_TRIES; i++) {
+                cleanup(close_fd) int fd = open(lock, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+                if (fd >= 0)
+                        return fd_write_all(fd, pid, (size_t)n + 1);
+                if (errno != EEXIST)
+                        return err_errno(err, "cannot make %s", lock);
+                nanosleep(&pause, NULL);
+        }
+        return err_set(err, EBUSY, "%s is there: another program changes the file, or one was killed", lock);
+}
+
+static int lines_without(const char *path, struct str line, struct err *err) {
+        cleanup(buf_done) struct buf old = BUF(LINES_MAX), new = BUF(LINES_MAX);
+        struct str rest, part;
+        int r = path_read_file(path, LINES_MAX, &old, err);
+
+        if (r < 0)
+                return r;
+        rest = buf_str(&old);
+        while (r == 0 && str_split(&rest, '\n', &part))
+                if (!str_eq(part, line) && (part.n || rest.n)) {
+                        r = buf_append(&new, part);
+                        if (r == 0)
+                                r = buf_add_char(&new, '\n');
+                }
+        return r < 0 ? err_memory(err) : path_replace_file(path, buf_str(&new), 0644, err);
+}
+
+/* By hand: usermod takes ids from nobody who has a process, and whoever deletes a guest has one. */
+static int subordinate_remove_from(const char *path, const char *host, uint32_t id, struct err *err) {
+        cleanup(free_ptr) char *lock = str_format("%s.lock", path), *line = str_format("%s:%u:1", host, id);
+
+        if (!lock || !line)
+                return err_memory(err);
+        int r = lines_lock(lock, err);
+        if (r < 0)
+                return r;
+        r = lines_without(path, str_of(line), err);
+        (void)unlink(lock);
+        return r;
+}
+
+static int subordinate_remove(const char *host, uint32_t uid, uint32_t gid, struct err *err) {
+        if (strcmp(host, "root") == 0)
+                return 0;
+        int r = subordinate_remove_from("/etc/subuid", host, uid, err);
+        return r < 0 ? r : subordinate_remove_from("/etc/subgid", host, gid, err);
 }
 
 static int account_make(const char *host, const char *id, uint32_t *ret_uid, uint32_t *ret_gid, struct err *err) {
@@ -126,7 +186,27 @@ static int account_make(const char *host, const char *id, uint32_t *ret_uid, uin
                 if (!guest_account_look(host, id, ret_uid, ret_gid))
                         return err_set(err, EIO, "useradd made no account %s", name);
         }
-        return subordinate(host, true, *ret_uid, *ret_gid, err);
+        /* The rules first: from the moment on that the host user may become the guest, they hold. */
+        int r = guest_firewall_add(*ret_uid, err);
+        return r < 0 ? r : subordinate_add(host, *ret_uid, *ret_gid, err);
+}
+
+static int account_protect(const char *host, const char *id, struct err *err) {
+        uint32_t uid, gid;
+
+        if (!guest_account_look(host, id, &uid, &gid))
+                return err_set(err, ENOENT, "the guest's account is gone");
+        return guest_firewall_add(uid, err);
+}
+
+static bool account_is_last(const char *name) {
+        bool last = true;
+
+        setpwent();
+        for (const struct passwd *entry; last && (entry = getpwent());)
+                last = strncmp(entry->pw_name, "bailey_", 7) != 0 || strcmp(entry->pw_name, name) == 0;
+        endpwent();
+        return last;
 }
 
 static int account_remove(const char *host, const char *id, struct err *err) {
@@ -136,11 +216,13 @@ static int account_remove(const char *host, const char *id, struct err *err) {
         guest_account_name(host, id, name);
         if (!guest_account_look(host, id, &uid, &gid))
                 return 0;
-        int r = subordinate(host, false, uid, gid, err);
+        int r = subordinate_remove(host, uid, gid, err);
         if (r < 0)
                 return r;
+        bool last = account_is_last(name);
         char *const argv[] = { (char *)"userdel", (char *)"--force", name, NULL };
-        return tool_run(argv, err);
+        r = tool_run(argv, err);
+        return r < 0 ? r : guest_firewall_remove(uid, last, err);
 }
 
 /*
@@ -160,7 +242,9 @@ static _Noreturn void helper_main(int fd, const char *host) {
                 struct answer answer = { 0 };
                 if (!id_is_good(order.id))
                         answer.result = err_set(&answer.err, EINVAL, "this is no guest's id");
-                else if (order.remove)
+                else if (order.kind == ORDER_PROTECT)
+                        answer.result = account_protect(host, order.id, &answer.err);
+                else if (order.kind == ORDER_REMOVE)
                         answer.result = account_remove(host, order.id, &answer.err);
                 else
                         answer.result = account_make(host, order.id, &answer.uid, &answer.gid, &answer.err);
@@ -218,9 +302,9 @@ int guest_account_helper(int *ret_helper, struct err *err) {
         return 0;
 }
 
-static int helper_ask(const struct guests *guests, bool remove, const char *id, struct answer *answer,
+static int helper_ask(const struct guests *guests, enum order_kind kind, const char *id, struct answer *answer,
                       struct err *err) {
-        struct order order = { .remove = remove };
+        struct order order = { .kind = kind };
 
         snprintf(order.id, sizeof order.id, "%s", id);
         if (fd_write_all(guests->helper, &order, sizeof order) < 0 ||
@@ -239,7 +323,7 @@ int guest_account_make(const struct guests *guests, const char *id, uint32_t *re
         struct answer answer = { 0 };
 
         if (guests->helper) {
-                int r = helper_ask(guests, false, id, &answer, err);
+                int r = helper_ask(guests, ORDER_MAKE, id, &answer, err);
                 *ret_uid = answer.uid;
                 *ret_gid = answer.gid;
                 return r;
@@ -256,10 +340,18 @@ int guest_account_remove(const struct guests *guests, const char *id, struct err
         if (!guest_account_find(id, &uid, &gid))
                 return 0;
         if (guests->helper)
-                return helper_ask(guests, true, id, &answer, err);
+                return helper_ask(guests, ORDER_REMOVE, id, &answer, err);
         if (geteuid() != 0)
                 return need_root("removed", err);
         return account_remove("root", id, err);
+}
+
+int guest_account_protect(const struct guests *guests, const char *id, struct err *err) {
+        struct answer answer = { 0 };
+
+        if (guests->helper)
+                return helper_ask(guests, ORDER_PROTECT, id, &answer, err);
+        return geteuid() == 0 ? account_protect("root", id, err) : 0;
 }
 
 const char *guest_account_problem(const struct guest *guest) {

@@ -11,6 +11,7 @@
 #include "base/random.h"
 #include "control/client.h"
 #include "guest/guest_exec.h"
+#include "guest/guest_firewall.h"
 #include "guest/guest_home.h"
 #include "guest/guest_mend.h"
 #include "policy/options.h"
@@ -295,6 +296,8 @@ int guest_start(struct guests *guests, struct guest *guest, const struct guest_e
         r = guest_step(STEP_START, guest->state, guest->before, guest->row.name, &to, err);
         if (r == 0)
                 r = guest_home_make(guest, "home", err); /* the host user's way in, whatever the guest did to it */
+        if (r == 0)
+                r = guest_firewall_check(guest, err);
         if (r == 0)
                 r = guest_take_run_lock(guest, &s.run_lock, err);
         if (r == 0)
