@@ -12,7 +12,7 @@ import tarfile
 
 from .launch import AGENT, environment, interleaved, try_out
 
-FILES, DIRECTORIES, PACKAGES, PACKAGE_FILES, SOURCES = 10000, 100, 100, 30, 60
+FILES, DIRECTORIES, PACKAGES, PACKAGE_FILES, SOURCES = 10000, 100, 100, 30, 20
 ALONE, BWRAP, BAILEY, GLOB, TRACE = "no sandbox", "bwrap, the directory writable", "bailey run", "bailey run, a deny glob", "bailey run, a trace"
 # Not sandboxes: calls that would be judged are answered at once, by somebody who judges nothing (bench/tools/floor.c).
 FLOOR, FLOOR_OPENS = "changes handed over, unjudged", "every open() handed over, unjudged"
@@ -37,7 +37,7 @@ JOBS = {
     "ripgrep": ("10,000 files read by ripgrep, five times", five_times("rg -j1 nowhere tree")),
     "find": ("10,000 files found by size, five times", five_times("find tree -size +900k")),
     "status": ("`git status` in 10,000 files, five times", five_times("git status >/dev/null")),
-    "make": ("`make` of 60 C files", "cd made && make -s clean && make -s -j2"),
+    "make": ("`make` of 20 C files", "cd made && make -s clean && make -s -j2"),
     "processes": ("200 processes, one after the other", "i=0; while [ $i -lt 200 ]; do /bin/true; i=$((i + 1)); done"),
     "python": ("`python3 -c pass`, five times", five_times("/usr/bin/python3 -c pass")),
     "connect": ("5,000 connections to a Unix socket inside", f"/usr/bin/python3 -c \"{CONNECT}\""),
