@@ -140,7 +140,7 @@ static int run_deny(const struct call *call, struct err *e) {
 const struct verb verb_allow = {
         .name = "allow",
         .group = GROUP_WATCH,
-        .synopsis = "[OPTIONS] HOST[:PORT] | --path PATH | --command|--push|... ID",
+        .synopsis = "[OPTIONS] HOST[:PORT] | --path PATH | --access|--push|... ID",
         .help = "let running sandboxes reach a host or a path, or answer them",
         .about = SCOPES " A deny wins over every allow.",
         .tables = { &table },
