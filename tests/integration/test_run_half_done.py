@@ -104,7 +104,7 @@ def test_a_slot_that_was_cut_off(start, bailey, home, work, rest):
     assert "fsmonitor" not in (work / DEEP / ".git/config").read_text()
 
 
-# Beside a protected name somebody outside writes a file and renames it over that one; 0.4 s lie between. Each of these tries to be
+# Beside a protected name somebody outside writes a file and renames it over that one; 0.3 s lie between. Each of these tries to be
 # there first, by the name that it sees come.
 CATCH = {
     "open": "exec 9<>new.1; sleep 1.5; echo evil >&9",
@@ -118,21 +118,36 @@ CATCH = {
 }
 
 
-@pytest.mark.parametrize("options", [(), ("--deny-read", "**/*.pem")], ids=["plain", "globs"])
-@pytest.mark.parametrize("how", CATCH)
-def test_a_file_that_is_about_to_be_renamed(start, work, how, options):
+def save_by_renaming(start, work, script, options):
+    """How long the new file stood beside the old one, in seconds."""
+    for name in ("ready", "new.1", "mine"):
+        (work / name).unlink(missing_ok=True)
     (work / ".envrc").write_text("export A=1\n")
-    script = f"touch ready; while ! test -e new.1; do :; done; {CATCH[how]}"
     running = start(["bailey", "run", *options, "--", "sh", "-c", script], cwd=work)
     for _ in range(400):
         if (work / "ready").exists():
             break
         time.sleep(0.05)
+    time.sleep(0.1)  # what is as old as the sandbox is nobody's save, and clocks of file systems tick slowly
+    began = time.monotonic()
     (work / "new.1").write_text("export A=2\n")
-    time.sleep(0.4)
+    time.sleep(0.3)
     with contextlib.suppress(FileNotFoundError):
         os.rename(work / "new.1", work / ".envrc")
+    took = time.monotonic() - began
     running.wait(20)
+    return took
+
+
+@pytest.mark.parametrize("options", [(), ("--deny-read", "**/*.pem")], ids=["plain", "globs"])
+@pytest.mark.parametrize("how", CATCH)
+def test_a_file_that_is_about_to_be_renamed(start, work, how, options):
+    script = f"touch ready; while ! test -e new.1; do sleep .01; done; {CATCH[how]}"
+    for _ in range(5):
+        if save_by_renaming(start, work, script, options) < 0.9:
+            break  # on a machine that stands still for longer it proves nothing
+    else:
+        pytest.fail("this machine is too slow to tell")
     assert (work / ".envrc").read_text() in ("export A=1\n", "export A=2\n")
 
 
@@ -144,6 +159,7 @@ def test_others_files_can_be_changed_after_a_moment(start, work):
         if (work / "ready").exists():
             break
         time.sleep(0.05)
+    time.sleep(0.1)
     for name in ("a", "sub/a", "b"):
         (work / name).write_text("b\n")
     assert running.wait(20).status == 0

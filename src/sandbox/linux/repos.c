@@ -191,12 +191,11 @@ static bool is_noted(const struct repos *r, const char *path) {
 
 static int note(struct repos *r, const char *path) {
         cleanup(buf_done) struct buf bytes = BUF(2 * PATH_MAX);
-        cleanup(free_ptr) char *copy = NULL;
+        cleanup(free_ptr) char *copy = strdup(path);
         int failed;
 
         if (is_noted(r, path))
                 return 0;
-        copy = strdup(path);
         failed = copy ? add_note(&bytes, path) : -ENOMEM;
         if (failed == 0)
                 failed = vec_push(&r->made, copy);
