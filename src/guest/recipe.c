@@ -68,18 +68,20 @@ static int text_get(const struct parse *p, const struct node *node, size_t max, 
 static int line_get(const struct parse *p, const struct node *node, size_t max, char **ret) {
         int r = text_get(p, node, max, ret);
 
-        for (const char *c = r < 0 ? "" : *ret; *c; c++)
+        if (r < 0 || !*ret)
+                return r;
+        for (const char *c = *ret; *c; c++)
                 if ((unsigned char)*c < ' ' || *c == 127) {
                         free(*ret);
                         *ret = NULL;
                         return node_error(p->document, node, p->err, "control characters do not belong here");
                 }
-        if (r == 0 && !**ret) {
+        if (!**ret) {
                 free(*ret);
                 *ret = NULL;
                 return node_error(p->document, node, p->err, "the text is empty");
         }
-        return r;
+        return 0;
 }
 
 static int kind_expect(const struct parse *p, const struct node *node, enum node_kind kind) {
@@ -400,7 +402,7 @@ static int front_add(const struct parse *p, const struct node *node) {
         cleanup(free_ptr) char *path = NULL;
         int r = path_get(p, node, false, &path);
 
-        if (r == 0 && strchr(path, ':'))
+        if (r == 0 && path && strchr(path, ':'))
                 r = node_error(p->document, node, p->err, "a directory in PATH has no colon");
         return r < 0 ? r : variable_push(p, str_dup(STR(VARIABLE_PATH_FRONT)), str_format("~/%s", path));
 }

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 enum { WAIT_MS = 5000, GUESTS_MAX = 100000 };
@@ -74,9 +75,18 @@ void guest_rows_done(guest_rows *rows) {
         vec_done(rows);
 }
 
+/* SQLite names a disk that is full as such only where it writes the database itself, not its index of the log. */
+static bool disk_is_full(const struct guests_db *db) {
+        struct statvfs st;
+
+        return sqlite3_system_errno(db->db) == ENOSPC || (statvfs(db->path, &st) == 0 && st.f_bavail == 0);
+}
+
 static int db_fault(const struct guests_db *db, struct err *err) {
         int code = sqlite3_errcode(db->db);
 
+        if (code == SQLITE_IOERR && disk_is_full(db))
+                code = SQLITE_FULL;
         switch (code) {
         case SQLITE_CORRUPT:
         case SQLITE_NOTADB:

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A guest that does its worst to the machine: forks without end, packets of every kind to anywhere, a disk that is full."""
+import json
+import pathlib
+import socket
+import subprocess
+
+import pytest
+
+from test_guest_life import guest, inside, rows, state, top  # noqa: F401
+
+SENDERS = """
+import socket
+def tried(what, make):
+    try:
+        make()
+        print(what, "sent")
+    except OSError as error:
+        print(what, "refused")
+for name, family, address in (("udp", socket.AF_INET, "127.0.0.1"), ("udp6", socket.AF_INET6, "::1")):
+    tried(name, lambda: socket.socket(family, socket.SOCK_DGRAM).sendto(b"from the guest", (address, PORT)))
+tried("raw", lambda: socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW))
+tried("packet", lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW))
+tried("tcp", lambda: socket.create_connection(("127.0.0.1", PORT), timeout=5))
+"""
+
+
+def test_packets_reach_nothing_of_the_host(guest):
+    guest("create", "one").check()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams, socket.socket() as streams:
+        datagrams.bind(("127.0.0.1", 0))
+        port = datagrams.getsockname()[1]
+        streams.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        streams.bind(("127.0.0.1", port))
+        streams.listen()
+        said = guest("exec", "one", "--", "/usr/bin/python3", "-c", f"PORT = {port}\n{SENDERS}").check().text
+        datagrams.settimeout(1)
+        streams.settimeout(1)
+        with pytest.raises(TimeoutError):
+            datagrams.recv(100)
+        with pytest.raises(TimeoutError):
+            streams.accept()
+    assert "raw refused" in said and "packet refused" in said and "tcp refused" in said, said
+
+
+def test_forks_without_end(guest):
+    guest("create", "--limit-processes", "64", "one").check()
+    guest("create", "two").check()
+    guest("exec", "-d", "one", "--", "sh", "-c", "bomb() { bomb | bomb & }; while :; do bomb 2>/dev/null; sleep 0.1; done").check()
+    assert inside(guest, "two", "echo well").check().text == "well\n", "the neighbour goes on"
+    guest("delete", "--force", "one").check()
+    assert set(rows(guest)) == {"two"}
+    left = subprocess.run(["ps", "axo", "args"], capture_output=True, text=True, check=True).stdout
+    assert "bomb | bomb" not in left
+
+
+@pytest.mark.root
+def test_a_full_disk(guest, home, tmp_path):
+    """What there is no room for is refused with that reason, and nothing that was there is lost."""
+    place = home / ".local/state/bailey"
+    place.mkdir(parents=True, mode=0o700)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m,mode=700", "tmpfs", place], check=True)
+    try:
+        guest("create", "one").check()
+        inside(guest, "one", "echo precious > file; head -c 3000000 /dev/urandom > noise").check()
+        guest("stop", "one").check()
+        recipe = tmp_path / "recipe.yaml"
+        recipe.write_text("files:\n  big: " + "x" * 300000 + "\n")
+        recipe.chmod(0o600)
+        fill = place / "fill"
+        with fill.open("wb", buffering=0) as file, pytest.raises(OSError):
+            while True:
+                file.write(bytes(1 << 12))
+        for words in (("snapshot", "one", "full"), ("archive", "one"), ("provision", "one", recipe), ("create", "two")):
+            refused = guest(*words)
+            assert refused.status not in (0, 139) and ("space" in refused.errors or "room" in refused.errors), (words, refused)
+        fill.unlink()
+        assert state(guest, "one") == "stopped" and set(rows(guest)) == {"one"}
+        assert inside(guest, "one", "cat file; wc -c < noise; ls -A").check().text == "precious\n3000000\nfile\nnoise\n"
+        guest("stop", "one").check()
+        guest("provision", "one", recipe).check()
+        guest("snapshot", "one", "now").check()
+        assert [row["label"] for row in json.loads(guest("snapshots", "--json", "one").check().text)] == ["now"]
+        guest("delete", "--force", "one").check()
+        assert list((place / "guests").iterdir()) == []
+    finally:
+        subprocess.run(["umount", "-l", place], check=True)
