@@ -9,12 +9,14 @@
 static bool take_digest(struct str hex, unsigned char ret[static DIGEST_BYTES]) {
         if (hex.n != 2 * (size_t)DIGEST_BYTES)
                 return false;
+
         for (size_t i = 0; i < DIGEST_BYTES; i++) {
                 int high = ascii_hex(hex.p[2 * i]), low = ascii_hex(hex.p[2 * i + 1]);
                 if (high < 0 || low < 0)
                         return false;
                 ret[i] = (unsigned char)(high << 4 | low);
         }
+
         return true;
 }
 
@@ -23,15 +25,18 @@ static int take_line(struct agent_keys *keys, struct str line) {
         struct agent_key row = { 0 };
 
         (void)(str_split(&line, ' ', &kind) && str_split(&line, ' ', &value));
+
         if (str_is(kind, "sign")) {
                 keys->sign = true;
                 return 0;
         }
+
         row.host = str_is(kind, "host");
         if ((!row.host && !str_is(kind, "key")) || !take_digest(value, row.digest) || line.n >= sizeof row.name)
                 return -EBADMSG;
         if (line.n > 0)
                 memcpy(row.name, line.p, line.n);
+
         return vec_push(&keys->rows, row);
 }
 
@@ -40,11 +45,14 @@ int agent_keys_read(struct str text, struct agent_keys *ret) {
         int r = 0;
 
         *ret = (struct agent_keys){ 0 };
+
         while (r == 0 && str_split(&text, '\n', &line))
                 if (line.n > 0)
                         r = take_line(ret, line);
+
         if (r < 0)
                 agent_keys_done(ret);
+
         return r;
 }
 

@@ -25,8 +25,10 @@ bool agent_take_string(struct str *bytes, struct str *ret) {
 
         if (!agent_take_number(&rest, &n) || n > rest.n)
                 return false;
+
         *ret = str_first(rest, n);
         *bytes = str_skip(rest, n);
+
         return true;
 }
 
@@ -44,6 +46,7 @@ int agent_message_read(struct str bytes, struct agent_message *ret) {
         *ret = (struct agent_message){ 0 };
         if (bytes.n < 4)
                 return 0;
+
         n = number_at(bytes.p);
         if (n == 0 || n > AGENT_MESSAGE_MAX)
                 return -EBADMSG;
@@ -53,6 +56,7 @@ int agent_message_read(struct str bytes, struct agent_message *ret) {
         ret->type = (uint8_t)bytes.p[4];
         ret->body = str_first(str_skip(bytes, AGENT_HEAD), n - 1);
         ret->bytes = 4 + (size_t)n;
+
         return 1;
 }
 
@@ -67,9 +71,11 @@ bool agent_bind_parse(struct str body, struct agent_bind *ret) {
 
         if (!agent_take_string(&body, &name) || !str_is(name, "session-bind@openssh.com"))
                 return false;
+
         if (!agent_take_string(&body, &ret->host_key) || !agent_take_string(&body, &ret->session) ||
             !agent_take_string(&body, &ret->signature) || !take_byte(&body, &forwarding) || body.n > 0)
                 return false;
+
         ret->forwarding = forwarding != 0;
         return ret->host_key.n > 0 && ret->session.n > 0 && ret->session.n <= SESSION_MAX;
 }
@@ -86,9 +92,11 @@ static bool login_parse(struct str data, struct agent_data *ret) {
             !agent_take_string(&data, &method) || !take_byte(&data, &has_signature) || has_signature != 1 ||
             !agent_take_string(&data, &algorithm) || !agent_take_string(&data, &ret->key))
                 return false;
+
         bound = str_is(method, "publickey-hostbound-v00@openssh.com");
         if (bound && (!agent_take_string(&data, &ret->host_key) || ret->host_key.n == 0))
                 return false;
+
         return (bound || str_is(method, "publickey")) && str_is(service, "ssh-connection") && data.n == 0 &&
                ret->session.n > 0 && ret->session.n <= SESSION_MAX;
 }
@@ -99,10 +107,12 @@ static bool sshsig_parse(struct str data, struct agent_data *ret) {
 
         if (!str_starts(data, mark))
                 return false;
+
         data = str_skip(data, mark.n);
         if (!agent_take_string(&data, &ret->name) || !agent_take_string(&data, &reserved) ||
             !agent_take_string(&data, &hash) || !agent_take_string(&data, &digest) || data.n > 0 || reserved.n > 0)
                 return false;
+
         return (str_is(hash, "sha256") && digest.n == SHA256_N) || (str_is(hash, "sha512") && digest.n == SHA512_N);
 }
 
@@ -112,6 +122,7 @@ void agent_data_parse(struct str data, struct agent_data *ret) {
                 ret->kind = AGENT_DATA_SSHSIG;
                 return;
         }
+
         *ret = (struct agent_data){ 0 };
         if (login_parse(data, ret))
                 ret->kind = AGENT_DATA_LOGIN;

@@ -14,10 +14,15 @@ static int write_report(struct buf *out, const struct receive_pack *head, struct
 
         for (size_t i = 0; r == 0 && i < head->updates.n; i++) {
                 cleanup(buf_done) struct buf line = BUF(PKTLINE_DATA_MAX);
+
                 r = buf_printf(&line, "ng %.*s %.*s\n", STR_FMT(head->updates.p[i].ref), STR_FMT(reason));
                 r = r < 0 ? r : pktline_write(out, buf_str(&line));
         }
-        return r < 0 ? r : pktline_write_flush(out);
+
+        if (r < 0)
+                return r;
+
+        return pktline_write_flush(out);
 }
 
 static int write_band(struct buf *out, char band, struct str bytes) {
@@ -26,11 +31,13 @@ static int write_band(struct buf *out, char band, struct str bytes) {
         while (r == 0 && bytes.n > 0) {
                 cleanup(buf_done) struct buf line = BUF(PKTLINE_DATA_MAX);
                 struct str piece = str_first(bytes, BAND_PIECE);
+
                 r = buf_add_char(&line, band);
                 r = r < 0 ? r : buf_append(&line, piece);
                 r = r < 0 ? r : pktline_write(out, buf_str(&line));
                 bytes = str_skip(bytes, piece.n);
         }
+
         return r;
 }
 
@@ -40,6 +47,7 @@ int git_answer_push(struct buf *out, const struct receive_pack *head, struct str
 
         if (!head->report_status && !head->report_status_v2)
                 return -EOPNOTSUPP;
+
         r = write_report(&report, head, reason);
         if (r < 0)
                 return r;
@@ -47,8 +55,14 @@ int git_answer_push(struct buf *out, const struct receive_pack *head, struct str
                 return buf_append(out, buf_str(&report));
 
         r = help.n > 0 ? write_band(out, BAND_PROGRESS, help) : 0;
-        r = r < 0 ? r : write_band(out, BAND_DATA, buf_str(&report));
-        return r < 0 ? r : pktline_write_flush(out);
+        if (r < 0)
+                return r;
+
+        r = write_band(out, BAND_DATA, buf_str(&report));
+        if (r < 0)
+                return r;
+
+        return pktline_write_flush(out);
 }
 
 int git_answer_advertisement(struct buf *out, const char *service, bool http, struct str text) {
@@ -61,6 +75,10 @@ int git_answer_advertisement(struct buf *out, const char *service, bool http, st
                 r = r < 0 ? r : pktline_write_flush(out);
                 buf_clear(&line);
         }
+
         r = r < 0 ? r : buf_printf(&line, "ERR %.*s", STR_FMT(text));
-        return r < 0 ? r : pktline_write(out, buf_str(&line));
+        if (r < 0)
+                return r;
+
+        return pktline_write(out, buf_str(&line));
 }

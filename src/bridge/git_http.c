@@ -15,7 +15,7 @@ static char byte_at(struct str path, size_t at, size_t *ret_n) {
         return *ret_n == 3 ? (char)(high << 4 | low) : path.p[at];
 }
 
-static struct str decode(struct str path, char *out) {
+static struct str http_decode(struct str path, char *out) {
         size_t n = 0, step;
 
         for (size_t at = 0; at < path.n; at += step)
@@ -25,22 +25,26 @@ static struct str decode(struct str path, char *out) {
 
 /* The path as the most forgiving server might read it: escapes undone three times, lower case, nothing but letters,
  * digits, '-' and single slashes, parameters cut off. In place. */
-static struct str loosen(struct str path, char *out) {
+static struct str http_loosen(struct str path, char *out) {
         bool parameter = false;
         size_t n = 0;
 
         for (int i = 0; i < 3; i++)
-                path = decode(path, out);
+                path = http_decode(path, out);
+
         for (size_t i = 0; i < path.n; i++) {
                 char c = ascii_lower(out[i] == '\\' ? '/' : out[i]);
+
                 parameter = c == ';' || (parameter && c != '/');
                 if (parameter || (!ascii_is_alnum(c) && c != '-' && c != '/'))
                         continue;
                 if (c != '/' || n == 0 || out[n - 1] != '/')
                         out[n++] = c;
         }
+
         while (n > 0 && out[n - 1] == '/')
                 n--;
+
         return str_n(out, n);
 }
 
@@ -51,8 +55,10 @@ static bool is_meant_for_git(struct str path) {
 
         if (path.n > sizeof space)
                 return true; /* nobody's path is so long: not judged here, so not let through as something else */
-        struct str loose = loosen(path, space), rest = loose, part, before = { 0 };
+
+        struct str loose = http_loosen(path, space), rest = loose, part, before = { 0 };
         bool lfs = false;
+
         while (str_split(&rest, '/', &part)) {
                 for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
                         if (str_eq(part, parts[i]))
@@ -60,6 +66,7 @@ static bool is_meant_for_git(struct str path) {
                 lfs |= str_is(before, "info") && str_is(part, "lfs");
                 before = part;
         }
+
         return lfs || str_ends(loose, STR("info/refs"));
 }
 
@@ -94,10 +101,12 @@ static bool take_form(const struct form *form, struct str method, struct str pat
                 return false;
         if (repository.n == 0 || !git_path_parse(str_skip(repository, 1), &ret->path))
                 return false;
+
         ret->kind = form->kind;
         ret->right = form->right;
         ret->advertise = form->advertise;
         ret->service = form->service;
+
         return true;
 }
 
@@ -115,12 +124,15 @@ static bool take_lfs(struct str method, struct str path, struct git_http *ret) {
                         continue;
                 if (str_is(rest, "objects/batch") && i == 0)
                         return false; /* in its own form only */
+
                 bool reads = str_is(method, "GET") || str_is(method, "HEAD");
                 ret->kind = GIT_HTTP_SERVICE;
                 ret->right = reads ? GIT_RIGHT_FETCH : GIT_RIGHT_PUSH;
                 ret->service = "lfs";
+
                 return true;
         }
+
         return false;
 }
 
@@ -149,12 +161,15 @@ static bool take_file(struct str method, struct str path, struct str query, stru
 
         if ((!str_is(method, "GET") && !str_is(method, "HEAD")) || query.n > 0)
                 return false;
+
         if (str_ends(path, head))
                 repository = str_first(path, path.n - head.n);
         else if (found && is_object_file(str_skip(path, (size_t)(found - path.p) + objects.n)))
                 repository = str_first(path, (size_t)(found - path.p));
+
         if (repository.n == 0 || !git_path_parse(str_skip(repository, 1), &plain))
                 return false;
+
         *ret = (struct git_http){ .kind = GIT_HTTP_FILE, .right = GIT_RIGHT_FETCH, .path = plain, .service = "files" };
         return true;
 }
@@ -167,14 +182,18 @@ void git_http_recognise(struct str method, struct str target, struct git_http *r
         *ret = (struct git_http){ .kind = GIT_HTTP_NONE };
         if (path.n == 0 || (path.p[0] != '/' && !is_meant_for_git(path)))
                 return;
+
         if (path.p[0] == '/' && !is_meant_for_git(path)) {
                 (void)take_file(method, path, query, ret);
                 return;
         }
+
         for (size_t i = 0; i < sizeof forms / sizeof *forms && path.p[0] == '/'; i++)
                 if (take_form(&forms[i], method, path, query, ret))
                         return;
+
         if (path.p[0] == '/' && take_lfs(method, path, ret))
                 return;
+
         *ret = (struct git_http){ .kind = GIT_HTTP_BAD, .service = "unknown" };
 }

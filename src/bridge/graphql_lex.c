@@ -29,7 +29,7 @@ static void skip_ignored(struct str *left) {
         }
 }
 
-static size_t digits(struct str s, size_t at) {
+static size_t lex_digits(struct str s, size_t at) {
         size_t n = 0;
 
         while (at + n < s.n && ascii_is_digit(s.p[at + n]))
@@ -39,27 +39,32 @@ static size_t digits(struct str s, size_t at) {
 
 /* 0: none. */
 static size_t number_length(struct str s) {
-        size_t at = s.p[0] == '-', n = digits(s, at);
+        size_t at = s.p[0] == '-', n = lex_digits(s, at);
 
         if (n == 0 || (n > 1 && s.p[at] == '0'))
                 return 0;
+
         at += n;
         if (at < s.n && s.p[at] == '.') {
-                n = digits(s, at + 1);
+                n = lex_digits(s, at + 1);
                 if (n == 0)
                         return 0;
                 at += 1 + n;
         }
+
         if (at < s.n && (s.p[at] == 'e' || s.p[at] == 'E')) {
                 at++;
                 at += at < s.n && (s.p[at] == '+' || s.p[at] == '-');
-                n = digits(s, at);
+                n = lex_digits(s, at);
                 if (n == 0)
                         return 0;
+
                 at += n;
         }
+
         if (at < s.n && (s.p[at] == '.' || is_name_start(s.p[at]) || ascii_is_digit(s.p[at])))
                 return 0;
+
         return at;
 }
 
@@ -68,9 +73,11 @@ static size_t escape_length(struct str s, size_t at) {
                 return 0;
         if (s.p[at + 1] != 'u')
                 return s.p[at + 1] != '\0' && strchr("\"\\/bfnrt", s.p[at + 1]) ? 2 : 0;
+
         for (size_t i = at + 2; i < at + 6; i++)
                 if (i >= s.n || ascii_hex(s.p[i]) < 0)
                         return 0;
+
         return 6;
 }
 
@@ -83,6 +90,7 @@ static size_t string_length(struct str s) {
                         return 0;
                 at += n;
         }
+
         return at < s.n ? at + 1 : 0;
 }
 
@@ -97,15 +105,16 @@ static size_t block_length(struct str s) {
                         return 0;
                 at++;
         }
+
         return str_starts(str_skip(s, at), quotes) ? at + quotes.n : 0;
 }
 
-static struct graphql_token token(struct str *left, enum graphql_token_kind kind, size_t n) {
-        struct graphql_token t = { .kind = n ? kind : TOKEN_BAD, .text = str_first(*left, n) };
+static struct graphql_token lex_token(struct str *left, enum graphql_token_kind kind, size_t n) {
+        struct graphql_token token = { .kind = n ? kind : TOKEN_BAD, .text = str_first(*left, n) };
 
-        t.mark = kind == TOKEN_MARK ? left->p[0] : '\0';
+        token.mark = kind == TOKEN_MARK ? left->p[0] : '\0';
         *left = str_skip(*left, n);
-        return t;
+        return token;
 }
 
 struct graphql_token graphql_lex(struct str *left) {
@@ -114,19 +123,22 @@ struct graphql_token graphql_lex(struct str *left) {
         skip_ignored(left);
         if (left->n == 0)
                 return (struct graphql_token){ .kind = TOKEN_END };
+
         char c = left->p[0];
         if (is_name_start(c)) {
                 while (n < left->n && (is_name_start(left->p[n]) || ascii_is_digit(left->p[n])))
                         n++;
-                return token(left, TOKEN_NAME, n);
+                return lex_token(left, TOKEN_NAME, n);
         }
+
         if (ascii_is_digit(c) || c == '-')
-                return token(left, TOKEN_NUMBER, number_length(*left));
+                return lex_token(left, TOKEN_NUMBER, number_length(*left));
         if (str_starts(*left, STR("\"\"\"")))
-                return token(left, TOKEN_STRING, block_length(*left));
+                return lex_token(left, TOKEN_STRING, block_length(*left));
         if (c == '"')
-                return token(left, TOKEN_STRING, string_length(*left));
+                return lex_token(left, TOKEN_STRING, string_length(*left));
         if (str_starts(*left, STR("...")))
-                return token(left, TOKEN_SPREAD, 3);
-        return token(left, TOKEN_MARK, c != '\0' && strchr("!$():=@[]{}", c) ? 1 : 0);
+                return lex_token(left, TOKEN_SPREAD, 3);
+
+        return lex_token(left, TOKEN_MARK, c != '\0' && strchr("!$():=@[]{}", c) ? 1 : 0);
 }

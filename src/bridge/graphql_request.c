@@ -12,7 +12,7 @@ struct members {
         bool chosen; /* an operation is named */
 };
 
-static int bad(struct graphql_call *call, const char *problem) {
+static int request_bad(struct graphql_call *call, const char *problem) {
         call->graphql.problem = problem;
         return -EBADMSG;
 }
@@ -30,59 +30,68 @@ static bool is_json(struct str type) {
                str_eq_nocase(rest, STR("charset=\"utf-8\""));
 }
 
-static int take_text(struct members *m, const struct json_scalar *scalar, struct buf *out, unsigned *count) {
+static int take_text(struct members *members, const struct json_scalar *scalar, struct buf *out, unsigned *count) {
         int r;
 
         if ((*count)++ > 0)
-                return bad(m->call, "a member of it is there twice");
+                return request_bad(members->call, "a member of it is there twice");
         if (!scalar->is_string)
-                return bad(m->call, "its query or its operationName is no text");
+                return request_bad(members->call, "its query or its operationName is no text");
+
         r = json_scalar_text(scalar, out);
         if (r == -ENOMEM)
                 return r;
-        return r < 0 ? bad(m->call, "its document is longer than 64 KiB, or no text") : 0;
+
+        return r < 0 ? request_bad(members->call, "its document is longer than 64 KiB, or no text") : 0;
 }
 
 static int take_member(void *arg, const struct json_scalar *scalar) {
-        struct members *m = arg;
+        struct members *members = arg;
         struct str pointer = scalar->pointer;
         bool null = str_is(scalar->raw, "null");
 
         if (str_is(pointer, "/query"))
-                return take_text(m, scalar, &m->call->document, &m->documents);
+                return take_text(members, scalar, &members->call->document, &members->documents);
+
         if (str_is(pointer, "/operationName")) {
-                m->chosen |= !null;
+                members->chosen |= !null;
                 if (null)
-                        return m->operations++ ? bad(m->call, "a member of it is there twice") : 0;
-                return take_text(m, scalar, &m->call->operation, &m->operations);
+                        return members->operations++ ? request_bad(members->call, "a member of it is there twice") : 0;
+                return take_text(members, scalar, &members->call->operation, &members->operations);
         }
+
         if (str_starts(pointer, STR("/variables/")) || str_is(pointer, "/variables"))
                 return 0;
         if (str_is(pointer, "/extensions") && null)
                 return 0;
         if (str_starts(pointer, STR("/extensions")))
-                return bad(m->call, "it has extensions, as persisted queries have");
-        return bad(m->call, "it is a batch, or has members that are not known here");
+                return request_bad(members->call, "it has extensions, as persisted queries have");
+
+        return request_bad(members->call, "it is a batch, or has members that are not known here");
 }
 
-static int read_post(const struct graphql_request *request, struct members *m) {
+static int read_post(const struct graphql_request *request, struct members *members) {
         struct str start = request->body;
         int r;
 
         if (request->query.n > 0)
-                return bad(m->call, "it is a POST with parameters in its URL, which servers may take for the document");
+                return request_bad(members->call,
+                                   "it is a POST with parameters in its URL, which servers may take for the document");
         if (request->coded)
-                return bad(m->call, "its body is compressed");
+                return request_bad(members->call, "its body is compressed");
         if (!is_json(request->content_type))
-                return bad(m->call, "its content type is not application/json");
+                return request_bad(members->call, "its content type is not application/json");
+
         while (start.n > 0 && (start.p[0] == ' ' || start.p[0] == '\n' || start.p[0] == '\r' || start.p[0] == '\t'))
                 start = str_skip(start, 1);
-        if (start.n == 0 || start.p[0] != '{')
-                return bad(m->call, "it is a batch, or no JSON object");
 
-        r = json_walk(request->body, take_member, m);
-        if (r < 0 && r != -ENOMEM && !m->call->graphql.problem)
-                return bad(m->call, "its body is no JSON");
+        if (start.n == 0 || start.p[0] != '{')
+                return request_bad(members->call, "it is a batch, or no JSON object");
+
+        r = json_walk(request->body, take_member, members);
+        if (r < 0 && r != -ENOMEM && !members->call->graphql.problem)
+                return request_bad(members->call, "its body is no JSON");
+
         return r;
 }
 
@@ -96,66 +105,78 @@ static int decode_parameter(struct str text, struct buf *out) {
                         int low = high >= 0 ? ascii_hex(text.p[i + 2]) : -1;
                         if (low < 0)
                                 return -EBADMSG;
+
                         c = (char)(high << 4 | low);
                         i += 2;
                 }
+
                 int r = buf_add_char(out, c);
                 if (r < 0)
                         return r == -ENOMEM ? r : -EBADMSG;
         }
+
         return 0;
 }
 
-static int take_parameter(struct members *m, struct str name, struct str value) {
+static int take_parameter(struct members *members, struct str name, struct str value) {
         int r = 0;
 
         if (str_is(name, "query")) {
-                r = m->documents++ ? -EBADMSG : decode_parameter(value, &m->call->document);
+                r = members->documents++ ? -EBADMSG : decode_parameter(value, &members->call->document);
         } else if (str_is(name, "operationName")) {
-                r = m->operations++ ? -EBADMSG : decode_parameter(value, &m->call->operation);
-                m->chosen = m->call->operation.n > 0;
+                r = members->operations++ ? -EBADMSG : decode_parameter(value, &members->call->operation);
+                members->chosen = members->call->operation.n > 0;
         } else if (str_is(name, "variables")) {
-                r = m->variables++ ? -EBADMSG : 0;
+                r = members->variables++ ? -EBADMSG : 0;
         } else {
-                return bad(m->call, "it has parameters that are not known here");
+                return request_bad(members->call, "it has parameters that are not known here");
         }
+
         if (r == -EBADMSG)
-                return bad(m->call, "a parameter of it is there twice, too long, or not escaped as it must be");
+                return request_bad(members->call,
+                                   "a parameter of it is there twice, too long, or not escaped as it must be");
+
         return r;
 }
 
-static int read_get(const struct graphql_request *request, struct members *m) {
+static int read_get(const struct graphql_request *request, struct members *members) {
         struct str rest = request->query, part;
         int r = 0;
 
         if (request->body.n > 0)
-                return bad(m->call, "it is a GET with a body");
+                return request_bad(members->call, "it is a GET with a body");
+
         while (r == 0 && str_split(&rest, '&', &part)) {
                 ptrdiff_t equals = str_find(part, '=');
+
                 if (str_find(part, ';') >= 0)
-                        return bad(m->call, "its parameters could be read in two ways");
-                r = take_parameter(m, equals < 0 ? part : str_first(part, (size_t)equals),
+                        return request_bad(members->call, "its parameters could be read in two ways");
+                r = take_parameter(members, equals < 0 ? part : str_first(part, (size_t)equals),
                                    equals < 0 ? STR("") : str_skip(part, (size_t)equals + 1));
         }
+
         return r;
 }
 
 int graphql_request_read(const struct graphql_request *request, struct graphql_call *ret) {
-        struct members m = { .call = ret };
+        struct members members = { .call = ret };
         bool get = str_is(request->method, "GET");
         int r;
 
         *ret = (struct graphql_call){ .document = BUF(GRAPHQL_DOCUMENT_MAX), .operation = BUF(1024) };
         if (!get && !str_is(request->method, "POST"))
-                return bad(ret, "it is neither GET nor POST");
-        r = get ? read_get(request, &m) : read_post(request, &m);
+                return request_bad(ret, "it is neither GET nor POST");
+
+        r = get ? read_get(request, &members) : read_post(request, &members);
         if (r < 0)
                 return r;
-        if (m.documents != 1)
-                return bad(ret, "it has no document, or only the hash of one");
-        r = graphql_read(buf_str(&ret->document), m.chosen ? buf_str(&ret->operation) : STR(""), &ret->graphql);
+        if (members.documents != 1)
+                return request_bad(ret, "it has no document, or only the hash of one");
+
+        r = graphql_read(buf_str(&ret->document), members.chosen ? buf_str(&ret->operation) : STR(""), &ret->graphql);
         if (r == 0 && get && ret->graphql.mutation)
-                return bad(ret, "it is a mutation by GET");
+                return request_bad(ret, "it is a mutation by GET");
+
         return r;
 }
 

@@ -23,75 +23,84 @@ static bool take_index(struct str *pointer) {
         return n > 0;
 }
 
-static int take_operation(struct reading *r, const struct json_scalar *scalar) {
-        if (r->operations++ > 0 || !scalar->is_string)
+static int take_operation(struct reading *reading, const struct json_scalar *scalar) {
+        if (reading->operations++ > 0 || !scalar->is_string)
                 return -EBADMSG;
         if (str_is(scalar->raw, "\"upload\""))
-                r->batch->upload = true;
+                reading->batch->upload = true;
         else if (!str_is(scalar->raw, "\"download\""))
                 return -EBADMSG;
         return 0;
 }
 
-static int take_ref(struct reading *r, const struct json_scalar *scalar) {
+static int take_ref(struct reading *reading, const struct json_scalar *scalar) {
         cleanup(buf_done) struct buf name = BUF(GIT_REF_MAX);
 
-        if (r->refs++ > 0 || !scalar->is_string || json_scalar_text(scalar, &name) < 0)
+        if (reading->refs++ > 0 || !scalar->is_string || json_scalar_text(scalar, &name) < 0)
                 return -EBADMSG;
         if (!git_ref_is_valid(buf_str(&name)))
                 return -EBADMSG;
-        memcpy(r->batch->ref, name.p, name.n);
-        r->batch->ref_n = name.n;
+
+        memcpy(reading->batch->ref, name.p, name.n);
+        reading->batch->ref_n = name.n;
+
         return 0;
 }
 
-static int take_object(struct reading *r, struct str pointer, const struct json_scalar *scalar) {
+static int take_object(struct reading *reading, struct str pointer, const struct json_scalar *scalar) {
         if (!take_index(&pointer))
                 return -EBADMSG;
         if (str_is(pointer, "/size"))
                 return scalar->is_string ? -EBADMSG : 0;
         if (!str_is(pointer, "/oid") || !scalar->is_string || scalar->raw.n != OID_HEX + 2)
                 return -EBADMSG;
+
         for (size_t i = 1; i <= OID_HEX; i++)
                 if (ascii_hex(scalar->raw.p[i]) < 0)
                         return -EBADMSG;
-        return ++r->batch->n_objects > OBJECTS_MAX ? -EBADMSG : 0;
+
+        return ++reading->batch->n_objects > OBJECTS_MAX ? -EBADMSG : 0;
 }
 
-static int visit(void *arg, const struct json_scalar *scalar) {
+static int batch_visit(void *arg, const struct json_scalar *scalar) {
         static const struct str objects = STR("/objects/"), transfers = STR("/transfers/");
-        struct reading *r = arg;
+        struct reading *reading = arg;
         struct str pointer = scalar->pointer;
 
         if (str_is(pointer, "/operation"))
-                return take_operation(r, scalar);
+                return take_operation(reading, scalar);
         if (str_is(pointer, "/ref/name"))
-                return take_ref(r, scalar);
+                return take_ref(reading, scalar);
         if (str_is(pointer, "/ref") && str_is(scalar->raw, "null"))
                 return 0;
         if (str_starts(pointer, objects))
-                return take_object(r, str_skip(pointer, objects.n), scalar);
+                return take_object(reading, str_skip(pointer, objects.n), scalar);
+
         if (str_starts(pointer, transfers)) {
                 pointer = str_skip(pointer, transfers.n);
                 return take_index(&pointer) && pointer.n == 0 && scalar->is_string ? 0 : -EBADMSG;
         }
+
         return str_is(pointer, "/hash_algo") ? 0 : -EBADMSG;
 }
 
 int lfs_batch_read(struct str body, struct lfs_batch *ret) {
         struct lfs_batch batch = { 0 };
-        struct reading r = { .batch = &batch };
+        struct reading reading = { .batch = &batch };
         struct str start = body;
 
         while (start.n > 0 && strchr(" \t\r\n", start.p[0]) && start.p[0] != '\0')
                 start = str_skip(start, 1);
+
         if (body.n > LFS_BATCH_MAX || start.n == 0 || start.p[0] != '{')
                 return -EBADMSG;
-        int status = json_walk(body, visit, &r);
+
+        int status = json_walk(body, batch_visit, &reading);
         if (status < 0)
                 return status == -ENOMEM ? status : -EBADMSG;
-        if (r.operations != 1)
+        if (reading.operations != 1)
                 return -EBADMSG;
+
         *ret = batch;
         return 0;
 }

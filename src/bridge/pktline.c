@@ -14,6 +14,7 @@ static int read_length(struct str bytes) {
                         return -EBADMSG;
                 n = n << 4 | digit;
         }
+
         return n;
 }
 
@@ -23,18 +24,22 @@ int pktline_read(struct str bytes, struct pktline *ret) {
         for (size_t i = 0; i < bytes.n && i < HEAD; i++)
                 if (ascii_hex(bytes.p[i]) < 0)
                         return -EBADMSG;
+
         if (bytes.n < HEAD)
                 return 0;
 
         int n = read_length(bytes);
         if (n == 3 || n > PKTLINE_MAX)
                 return -EBADMSG;
+
         if (n < 3) {
                 *ret = (struct pktline){ .kind = marks[n], .bytes = HEAD };
                 return 1;
         }
+
         if (bytes.n < (size_t)n)
                 return 0;
+
         *ret = (struct pktline){ .kind = PKTLINE_DATA,
                                  .data = str_n(bytes.p + HEAD, (size_t)n - HEAD),
                                  .bytes = (size_t)n };
@@ -50,6 +55,7 @@ int pktline_write(struct buf *out, struct str data) {
         r = r < 0 ? r : buf_append(out, data);
         if (r < 0)
                 out->n = before;
+
         return r;
 }
 

@@ -15,21 +15,22 @@ struct reader {
         bool started; /* the first command was there, and its capabilities */
 };
 
-static int bad(struct reader *r, const char *problem) {
-        r->head->problem = problem;
+static int pack_bad(struct reader *reader, const char *problem) {
+        reader->head->problem = problem;
         return -EBADMSG;
 }
 
 /* The next line. As pktline_read(). */
-static int next_line(struct reader *r, struct pktline *ret) {
-        int status = pktline_read(r->left, ret);
+static int next_line(struct reader *reader, struct pktline *ret) {
+        int status = pktline_read(reader->left, ret);
 
         if (status < 0)
-                return bad(r, "its lines are not framed as git frames them");
-        if (status == 0 && r->left.n > RECEIVE_PACK_HEAD_MAX)
-                return bad(r, "its list of refs is too long");
+                return pack_bad(reader, "its lines are not framed as git frames them");
+        if (status == 0 && reader->left.n > RECEIVE_PACK_HEAD_MAX)
+                return pack_bad(reader, "its list of refs is too long");
         if (status > 0)
-                r->left = str_skip(r->left, ret->bytes);
+                reader->left = str_skip(reader->left, ret->bytes);
+
         return status;
 }
 
@@ -56,11 +57,11 @@ static const struct capability capabilities[] = {
         { "session-id=", SIZE_MAX },
 };
 
-static int take_object_format(struct reader *r, struct str value) {
+static int take_object_format(struct reader *reader, struct str value) {
         if (str_is(value, "sha256"))
-                r->head->sha256 = true;
+                reader->head->sha256 = true;
         else if (!str_is(value, "sha1"))
-                return bad(r, "it has object ids of an unknown kind");
+                return pack_bad(reader, "it has object ids of an unknown kind");
         return 0;
 }
 
@@ -70,31 +71,35 @@ static bool capability_is(const struct capability *known, struct str word) {
         return name.p[name.n - 1] == '=' ? str_starts(word, name) : str_eq(word, name);
 }
 
-static int take_capability(struct reader *r, struct str word) {
+static int take_capability(struct reader *reader, struct str word) {
         const struct str format = STR("object-format=");
 
         if (str_starts(word, format))
-                return take_object_format(r, str_skip(word, format.n));
+                return take_object_format(reader, str_skip(word, format.n));
+
         for (size_t i = 0; i < sizeof capabilities / sizeof *capabilities; i++) {
                 if (!capability_is(&capabilities[i], word))
                         continue;
                 if (capabilities[i].offset != SIZE_MAX)
-                        *(bool *)((char *)r->head + capabilities[i].offset) = true;
+                        *(bool *)((char *)reader->head + capabilities[i].offset) = true;
                 return 0;
         }
-        return bad(r, "it uses a capability that is not known here");
+
+        return pack_bad(reader, "it uses a capability that is not known here");
 }
 
-static int take_capabilities(struct reader *r, struct str text) {
+static int take_capabilities(struct reader *reader, struct str text) {
         struct str word;
 
         if (str_has_nul(text))
-                return bad(r, "a line has a NUL byte where none belongs");
+                return pack_bad(reader, "a line has a NUL byte where none belongs");
+
         while (text.n > 0 && str_split(&text, ' ', &word)) {
-                int status = word.n > 0 ? take_capability(r, word) : 0;
+                int status = word.n > 0 ? take_capability(reader, word) : 0;
                 if (status < 0)
                         return status;
         }
+
         return 0;
 }
 
@@ -114,8 +119,8 @@ static bool is_zero(struct str id) {
         return true;
 }
 
-static size_t id_length(const struct reader *r) {
-        return r->head->sha256 ? SHA256_HEX : SHA1_HEX;
+static size_t id_length(const struct reader *reader) {
+        return reader->head->sha256 ? SHA256_HEX : SHA1_HEX;
 }
 
 /* "old new ref" */
@@ -124,43 +129,47 @@ static int take_command(struct reader *r, struct str text) {
         struct git_update update = { .old_id = str_first(text, n) };
 
         if (text.n < 2 * n + 3 || text.p[n] != ' ' || text.p[2 * n + 1] != ' ')
-                return bad(r, "a line of it names no old id, new id and ref");
+                return pack_bad(r, "a line of it names no old id, new id and ref");
+
         update.new_id = str_first(str_skip(text, n + 1), n);
         update.ref = str_skip(text, 2 * n + 2);
         if (!is_id(update.old_id, n) || !is_id(update.new_id, n))
-                return bad(r, "an object id in it is none");
+                return pack_bad(r, "an object id in it is none");
         if (!git_ref_is_valid(update.ref))
-                return bad(r, "a ref in it has no valid name below refs/");
+                return pack_bad(r, "a ref in it has no valid name below refs/");
 
         update.creates = is_zero(update.old_id);
         update.deletes = is_zero(update.new_id);
         if (update.creates && update.deletes)
-                return bad(r, "it creates and deletes a ref at once");
+                return pack_bad(r, "it creates and deletes a ref at once");
         if (r->head->updates.n == RECEIVE_PACK_UPDATES_MAX)
-                return bad(r, "it changes too many refs at once");
+                return pack_bad(r, "it changes too many refs at once");
+
         return vec_push(&r->head->updates, update);
 }
 
 /* Only the first line has capabilities. */
-static int take_first(struct reader *r, struct str line, struct str *ret_text) {
+static int take_first(struct reader *reader, struct str line, struct str *ret_text) {
         const char *nul = line.n ? memchr(line.p, '\0', line.n) : NULL;
 
         *ret_text = line;
-        if (r->started)
-                return nul ? bad(r, "a line has a NUL byte where none belongs") : 0;
-        r->started = true;
+        if (reader->started)
+                return nul ? pack_bad(reader, "a line has a NUL byte where none belongs") : 0;
+
+        reader->started = true;
         if (!nul)
                 return 0;
+
         *ret_text = str_first(line, (size_t)(nul - line.p));
-        return take_capabilities(r, str_skip(line, ret_text->n + 1));
+        return take_capabilities(reader, str_skip(line, ret_text->n + 1));
 }
 
-static int check_shallow(struct reader *r, struct str text) {
+static int check_shallow(struct reader *reader, struct str text) {
         struct str id = str_skip(text, strlen("shallow "));
 
-        if (r->started)
-                return bad(r, "a shallow line stands behind a command");
-        return is_id(id, SHA1_HEX) || is_id(id, SHA256_HEX) ? 0 : bad(r, "a shallow line has no object id");
+        if (reader->started)
+                return pack_bad(reader, "a shallow line stands behind a command");
+        return is_id(id, SHA1_HEX) || is_id(id, SHA256_HEX) ? 0 : pack_bad(reader, "a shallow line has no object id");
 }
 
 /* --- certificates --- */
@@ -178,50 +187,56 @@ static bool is_signature(struct str line) {
 enum certificate_part { CERTIFICATE_HEADER, CERTIFICATE_COMMANDS, CERTIFICATE_SIGNATURE };
 
 /* One line of a certificate: its commands stand between an empty line and the signature. */
-static int take_certificate_line(struct reader *r, const struct pktline *line, enum certificate_part *part) {
+static int take_certificate_line(struct reader *reader, const struct pktline *line, enum certificate_part *part) {
         struct str text = pktline_text(line);
 
         if (text.n == line->data.n || str_has_nul(text) || str_find(text, '\n') >= 0)
-                return bad(r, "a line of its certificate is not one line");
+                return pack_bad(reader, "a line of its certificate is not one line");
+
         switch (*part) {
         case CERTIFICATE_HEADER:
                 if (is_signature(text))
-                        return bad(r, "its certificate names no command");
+                        return pack_bad(reader, "its certificate names no command");
                 if (text.n == 0)
                         *part = CERTIFICATE_COMMANDS;
+
                 return 0;
         case CERTIFICATE_COMMANDS:
                 if (!is_signature(text))
-                        return take_command(r, text);
+                        return take_command(reader, text);
                 *part = CERTIFICATE_SIGNATURE;
                 return 0;
         default:
-                return is_signature(text) ? bad(r, "its certificate has two signatures") : 0;
+                return is_signature(text) ? pack_bad(reader, "its certificate has two signatures") : 0;
         }
 }
 
-static int take_certificate(struct reader *r) {
+static int take_certificate(struct reader *reader) {
         enum certificate_part part = CERTIFICATE_HEADER;
         struct pktline line;
         int status;
 
-        r->head->certificate = true;
-        while ((status = next_line(r, &line)) > 0) {
+        reader->head->certificate = true;
+        while ((status = next_line(reader, &line)) > 0) {
                 if (line.kind != PKTLINE_DATA)
-                        return bad(r, "its certificate has no end");
+                        return pack_bad(reader, "its certificate has no end");
                 if (str_is(line.data, "push-cert-end\n"))
                         break;
-                status = take_certificate_line(r, &line, &part);
+
+                status = take_certificate_line(reader, &line, &part);
                 if (status < 0)
                         return status;
         }
+
         if (status <= 0)
                 return status;
         if (part != CERTIFICATE_SIGNATURE)
-                return bad(r, "its certificate is not signed");
-        status = next_line(r, &line);
+                return pack_bad(reader, "its certificate is not signed");
+
+        status = next_line(reader, &line);
         if (status > 0 && line.kind != PKTLINE_FLUSH)
-                return bad(r, "commands follow its certificate");
+                return pack_bad(reader, "commands follow its certificate");
+
         return status;
 }
 
@@ -232,27 +247,33 @@ static bool is_certificate(const struct pktline *line) {
 }
 
 /* 1: the list of commands is whole. */
-static int read_commands(struct reader *r) {
+static int read_commands(struct reader *reader) {
         struct pktline line;
         int status;
 
-        while ((status = next_line(r, &line)) > 0 && line.kind == PKTLINE_DATA) {
+        while ((status = next_line(reader, &line)) > 0 && line.kind == PKTLINE_DATA) {
                 struct str text = pktline_text(&line);
                 if (str_starts(text, STR("shallow "))) {
-                        status = check_shallow(r, text);
-                } else if (is_certificate(&line) && !r->started) {
-                        r->started = true;
-                        status = take_capabilities(r, str_skip(text, 10));
-                        return status < 0 ? status : take_certificate(r);
+                        status = check_shallow(reader, text);
+                } else if (is_certificate(&line) && !reader->started) {
+                        reader->started = true;
+                        status = take_capabilities(reader, str_skip(text, 10));
+                        if (status < 0)
+                                return status;
+
+                        return take_certificate(reader);
                 } else {
-                        status = take_first(r, text, &text);
-                        status = status < 0 ? status : take_command(r, text);
+                        status = take_first(reader, text, &text);
+                        status = status < 0 ? status : take_command(reader, text);
                 }
+
                 if (status < 0)
                         return status;
         }
+
         if (status > 0 && line.kind != PKTLINE_FLUSH)
-                return bad(r, "its list of commands does not end as git ends it");
+                return pack_bad(reader, "its list of commands does not end as git ends it");
+
         return status;
 }
 
@@ -263,26 +284,29 @@ static int read_options(struct reader *r) {
         while ((status = next_line(r, &line)) > 0 && line.kind == PKTLINE_DATA) {
                 struct str text = pktline_text(&line);
                 if (str_has_nul(text) || r->head->options.n == RECEIVE_PACK_OPTIONS_MAX)
-                        return bad(r, "its push options are too many, or none");
+                        return pack_bad(r, "its push options are too many, or none");
                 if (vec_push(&r->head->options, text) < 0)
                         return -ENOMEM;
         }
+
         if (status > 0 && line.kind != PKTLINE_FLUSH)
-                return bad(r, "its push options do not end as git ends them");
+                return pack_bad(r, "its push options do not end as git ends them");
+
         return status;
 }
 
-static int check_repeated(struct reader *r) {
+static int check_repeated(struct reader *reader) {
         struct map seen = { 0 };
         int status = 0;
 
-        for (size_t i = 0; status == 0 && i < r->head->updates.n; i++) {
-                struct str ref = r->head->updates.p[i].ref;
+        for (size_t i = 0; status == 0 && i < reader->head->updates.n; i++) {
+                struct str ref = reader->head->updates.p[i].ref;
                 if (map_get(&seen, ref))
-                        status = bad(r, "it names one ref twice");
-                else if (map_add(&seen, ref, r->head) < 0)
+                        status = pack_bad(reader, "it names one ref twice");
+                else if (map_add(&seen, ref, reader->head) < 0)
                         status = -ENOMEM;
         }
+
         map_done(&seen, NULL);
         return status;
 }
@@ -296,27 +320,32 @@ int receive_pack_scan(struct receive_pack_scan *scan, struct str bytes) {
                 if (line.kind == PKTLINE_FLUSH)
                         return 1;
         }
+
         if (status == 0 && bytes.n > RECEIVE_PACK_HEAD_MAX)
                 return -EBADMSG;
+
         return status;
 }
 
 int receive_pack_read(struct str bytes, struct receive_pack *ret) {
-        struct reader r = { .left = bytes, .head = ret };
+        struct reader reader = { .left = bytes, .head = ret };
         int status;
 
         *ret = (struct receive_pack){ 0 };
-        status = read_commands(&r);
+        status = read_commands(&reader);
         if (status > 0 && ret->push_options)
-                status = read_options(&r);
+                status = read_options(&reader);
         if (status == 0 && bytes.n > RECEIVE_PACK_HEAD_MAX)
-                status = bad(&r, "its list of refs is too long");
+                status = pack_bad(&reader, "its list of refs is too long");
         if (status <= 0)
                 return status;
 
-        ret->bytes = bytes.n - r.left.n;
-        status = check_repeated(&r);
-        return status < 0 ? status : 1;
+        ret->bytes = bytes.n - reader.left.n;
+        status = check_repeated(&reader);
+        if (status < 0)
+                return status;
+
+        return 1;
 }
 
 void receive_pack_done(struct receive_pack *head) {

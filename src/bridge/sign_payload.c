@@ -17,11 +17,14 @@ static bool take_line(struct str *bytes, struct str name, struct str *ret_value)
 
         if (end < 0 || !str_starts(*bytes, name))
                 return false;
+
         line = str_first(*bytes, (size_t)end);
         if (line.n <= name.n || line.p[name.n] != ' ' || str_has_nul(line))
                 return false;
+
         *ret_value = str_skip(line, name.n + 1);
         *bytes = str_skip(*bytes, (size_t)end + 1);
+
         return true;
 }
 
@@ -32,15 +35,19 @@ static bool is_person(struct str text) {
 
         if (open < 0 || close < open || str_find(str_skip(text, (size_t)open + 1), '<') >= 0)
                 return false;
+
         when = str_skip(text, (size_t)close + 1);
         if (when.n < 2 || when.p[0] != ' ')
                 return false;
+
         when = str_skip(when, 1);
         if (!str_split(&when, ' ', &seconds) || !str_split(&when, ' ', &zone) || when.n > 0)
                 return false;
+
         for (size_t i = 0; i < seconds.n; i++)
                 if (!ascii_is_digit(seconds.p[i]))
                         return false;
+
         return seconds.n > 0 && zone.n == 5 && (zone.p[0] == '+' || zone.p[0] == '-');
 }
 
@@ -49,12 +56,15 @@ static bool take_rest(struct str *bytes) {
         for (;;) {
                 ptrdiff_t end = str_find(*bytes, '\n');
                 struct str line;
+
                 if (end < 0)
                         return false;
+
                 line = str_first(*bytes, (size_t)end);
                 *bytes = str_skip(*bytes, (size_t)end + 1);
                 if (line.n == 0)
                         return true;
+
                 if (str_starts(line, STR("gpgsig")) || str_has_nul(line) ||
                     (line.p[0] != ' ' && str_find(line, ' ') <= 0))
                         return false;
@@ -66,9 +76,11 @@ static bool is_commit(struct str bytes) {
 
         if (!take_line(&bytes, STR("tree"), &value) || !is_id(value))
                 return false;
+
         while (str_starts(bytes, STR("parent ")))
                 if (!take_line(&bytes, STR("parent"), &value) || !is_id(value))
                         return false;
+
         return take_line(&bytes, STR("author"), &value) && is_person(value) &&
                take_line(&bytes, STR("committer"), &value) && is_person(value) && take_rest(&bytes);
 }
@@ -80,6 +92,7 @@ static bool is_tag(struct str bytes) {
                 return false;
         if (!str_is(value, "commit") && !str_is(value, "tag") && !str_is(value, "tree") && !str_is(value, "blob"))
                 return false;
+
         return take_line(&bytes, STR("tag"), &value) && value.n > 0 && take_line(&bytes, STR("tagger"), &value) &&
                is_person(value) && bytes.n > 0 && bytes.p[0] == '\n';
 }

@@ -30,7 +30,7 @@ const char *ssh_service_name(enum ssh_service service); /* "git-upload-pack" */
 enum git_right ssh_service_right(enum ssh_service service);
 
 /* protocol: the value of GIT_PROTOCOL. -EINVAL with what is wrong, for the person who reads git's output. */
-int ssh_command_parse(struct str protocol, const struct str *words, size_t n, struct ssh_command *ret, struct err *e);
+int ssh_command_parse(struct str protocol, const struct str *words, size_t n, struct ssh_command *ret, struct err *err);
 /* A path as git sends it, without quotes. `ret` points into text. */
 bool ssh_path_parse(struct str text, struct str *ret);
 /* [A-Za-z0-9_][A-Za-z0-9._-]*, at most SSH_USER_MAX. */
@@ -40,9 +40,9 @@ bool ssh_user_is_valid(struct str user);
  * Where a policy speaks of what is at this place. An entry without a port is for https at 443 and for ssh at 22; one
  * with a port is for that port.
  */
-struct authority ssh_judged_target(const struct snapshot *s, const struct authority *target, struct str path);
+struct authority ssh_judged_target(const struct snapshot *snapshot, const struct authority *target, struct str path);
 /* The service alone; a rule under network.deny that names host and port of ssh comes first. */
-struct git_verdict ssh_verdict(const struct snapshot *s, const struct authority *target, struct str path,
+struct git_verdict ssh_verdict(const struct snapshot *snapshot, const struct authority *target, struct str path,
                                enum git_right right);
 
 /* What is asked of the supervisor: "SERVICE USER PROTOCOL FAMILY PATH", and read there. */

@@ -13,9 +13,11 @@ static int message_split(struct str text, unsigned count, struct ssh_message *re
                 ptrdiff_t end = str_find(text, '\0');
                 if (end < 0)
                         return -EBADMSG;
+
                 ret->words[ret->n++] = str_first(text, (size_t)end);
                 text = str_skip(text, (size_t)end + 1);
         }
+
         return text.n == 0 ? 0 : -EBADMSG;
 }
 
@@ -31,16 +33,21 @@ int ssh_message_read(struct str bytes, struct ssh_message *ret) {
 
         unsigned kind = byte_at(bytes, 4), count = byte_at(bytes, 5);
         size_t n = byte_at(bytes, 6) | byte_at(bytes, 7) << 8;
+
         if ((kind != SSH_MESSAGE_SSH && kind != SSH_MESSAGE_GPG) || count > SSH_MESSAGE_WORDS ||
             n > SSH_MESSAGE_TEXT_MAX)
                 return -EBADMSG;
+
         if (bytes.n < SSH_MESSAGE_HEAD + n)
                 return 0;
 
         ret->kind = (enum ssh_message_kind)kind;
         ret->bytes = SSH_MESSAGE_HEAD + n;
         r = message_split(str_first(str_skip(bytes, SSH_MESSAGE_HEAD), n), count, ret);
-        return r < 0 ? r : 1;
+        if (r < 0)
+                return r;
+
+        return 1;
 }
 
 void ssh_frame_head(enum ssh_frame_kind kind, size_t n, unsigned char ret[static SSH_FRAME_HEAD]) {

@@ -70,12 +70,14 @@ static bool argument_is_refused(struct reading *reading, struct str text) {
                 size_t end = 0;
                 while (end < item.n && item.p[end] != '/' && item.p[end] != '.')
                         end++;
+
                 kind = str_first(item, end);
                 if (never_find(reading->tool, TOOL_NEVER_ARGUMENT, kind, &never)) {
                         call_refuse(reading, "%s: %.*s", show(item).text, STR_FMT(never.reason));
                         return true;
                 }
         }
+
         return false;
 }
 
@@ -103,6 +105,7 @@ static bool verb_is_never(struct reading *reading) {
                         return true;
                 }
         }
+
         return false;
 }
 
@@ -116,6 +119,7 @@ static void list_verbs(const struct reading *reading, struct buf *out) {
                 for (size_t k = 0; k < verb->n_words; k++)
                         (void)buf_printf(out, "%s%.*s", k ? " " : "", STR_FMT(verb->words[k]));
         }
+
         free(verb);
 }
 
@@ -129,11 +133,14 @@ static bool refuse_verb(struct reading *reading) {
                          reading->tool->name);
                 return false;
         }
+
         if (verb_is_never(reading))
                 return false;
+
         list_verbs(reading, &known);
         if (reading->at == reading->n)
                 return call_refuse(reading, "the verb is missing; there are: %.*s", STR_FMT(buf_str(&known)));
+
         return call_refuse(reading, "%s is not among the verbs of %s: %.*s", show(reading->words[reading->at]).text,
                            reading->tool->name, STR_FMT(buf_str(&known)));
 }
@@ -147,18 +154,22 @@ static bool find_verb(struct reading *reading) {
                 reading->error = -ENOMEM;
                 return false;
         }
+
         for (size_t i = 0; i < reading->tool->verbs.n; i++)
                 if (tool_verb_parse(str_of(reading->tool->verbs.p[i].text), verb, NULL) == 0 &&
                     verb_fits(reading, verb) && verb->n_words > longest) {
                         best = i;
                         longest = verb->n_words;
                 }
+
         free(verb);
         if (best == SIZE_MAX)
                 return refuse_verb(reading);
+
         reading->call->line = reading->tool->verbs.p[best].text;
         (void)tool_verb_parse(str_of(reading->call->line), &reading->verb, NULL);
         reading->at += longest;
+
         return true;
 }
 
@@ -170,12 +181,14 @@ static bool refuse_option(struct reading *reading, struct str name) {
 
         if (never_find(reading->tool, TOOL_NEVER_OPTION, name, &never))
                 return call_refuse(reading, "%.*s: %.*s", STR_FMT(never.word), STR_FMT(never.reason));
+
         for (size_t i = 0; i < reading->verb.n_options; i++) {
                 const struct tool_option *option = &reading->verb.options[i];
                 if (!option->always)
                         (void)buf_printf(&known, "%s%.*s%s%.*s", known.n ? ", " : "", STR_FMT(option->letter),
                                          option->letter.n ? "|" : "", STR_FMT(option->name));
         }
+
         return call_refuse(reading, "%s is not among the options of this verb, by its whole name: %.*s",
                            show(name).text, STR_FMT(buf_str(&known)));
 }
@@ -190,10 +203,12 @@ static bool add_value(struct reading *reading, tool_texts *list, struct str befo
                 r = tool_value_write(reading->tool, slot, text, &out, &why);
         if (r == -EINVAL)
                 return call_refuse(reading, "%.*s%s%s", STR_FMT(before), before.n ? " " : "", err_text(&why));
+
         if (r < 0 || add_text(list, str_dup(buf_str(&out))) < 0) {
                 reading->error = -ENOMEM;
                 return false;
         }
+
         return true;
 }
 
@@ -205,7 +220,9 @@ static bool read_option(struct reading *reading, struct str word) {
 
         if (!option)
                 return refuse_option(reading, name);
+
         reading->given[option - reading->verb.options] = true;
+
         if (option->slot.type == TOOL_FLAG) {
                 if (equals >= 0)
                         return call_refuse(reading, "%.*s has no value", STR_FMT(name));
@@ -215,17 +232,20 @@ static bool read_option(struct reading *reading, struct str word) {
         }
 
         struct str value;
+
         if (equals >= 0)
                 value = str_skip(word, (size_t)equals + 1);
         else if (reading->at < reading->n)
                 value = reading->words[reading->at++];
         else
                 return call_refuse(reading, "%.*s needs a value", STR_FMT(name));
+
         before = str_format("%.*s=", STR_FMT(option->name));
         if (!before) {
                 reading->error = -ENOMEM;
                 return false;
         }
+
         return add_value(reading, &reading->options, str_of(before), &option->slot, value);
 }
 
@@ -235,11 +255,14 @@ static bool read_place(struct reading *reading, struct str word) {
 
         if (verb->n_places == 0 || (reading->n_places >= verb->n_places && !verb->places[i].repeats))
                 return call_refuse(reading, "%s is one argument too many: %s", show(word).text, reading->call->line);
+
         if (word.n == 0 || word.p[0] == '-')
                 return call_refuse(reading, "%s: an argument does not begin with a dash and is not empty",
                                    show(word).text);
+
         if (argument_is_refused(reading, word))
                 return false;
+
         reading->n_places++;
         return add_value(reading, &reading->places, STR(""), &verb->places[i].slot, word);
 }
@@ -255,10 +278,12 @@ static bool read_words(struct reading *reading) {
                         only_places = true;
                         continue;
                 }
+
                 good = dash ? read_option(reading, word) : read_place(reading, word);
                 if (!good)
                         return false;
         }
+
         return true;
 }
 
@@ -270,10 +295,12 @@ static bool fill_option(struct reading *reading, const struct tool_option *optio
 
         if (option->slot.type != TOOL_REPO || !tool_value_only_repo(reading->tool, &only))
                 return call_refuse(reading, "%.*s is missing: %s", STR_FMT(option->name), reading->call->line);
+
         if (!before) {
                 reading->error = -ENOMEM;
                 return false;
         }
+
         return add_value(reading, &reading->options, str_of(before), &option->slot, only);
 }
 
@@ -283,8 +310,10 @@ static bool check_required(struct reading *reading) {
         for (size_t i = 0; i < verb->n_options; i++)
                 if (verb->options[i].required && !reading->given[i] && !fill_option(reading, &verb->options[i]))
                         return false;
+
         if (reading->n_places < verb->n_places && !verb->places[reading->n_places].optional)
                 return call_refuse(reading, "an argument is missing: %s", reading->call->line);
+
         return true;
 }
 
@@ -296,24 +325,30 @@ static bool read_front(struct reading *reading, tool_texts *into) {
 
                 if (word.n == 0 || word.p[0] != '-')
                         return true;
+
                 for (size_t i = 0; i < reading->tool->front.n; i++)
                         known = known || str_is(word, reading->tool->front.p[i].text);
+
                 if (!known && tool_is(reading->tool->otherwise, "inside", false))
                         return refuse_verb(reading);
+
                 if (!known) {
                         struct tool_never never;
                         ptrdiff_t equals = str_find(word, '=');
                         struct str name = equals < 0 ? word : str_first(word, (size_t)equals);
                         if (never_find(reading->tool, TOOL_NEVER_OPTION, name, &never))
                                 return call_refuse(reading, "%.*s: %.*s", STR_FMT(never.word), STR_FMT(never.reason));
+
                         return call_refuse(reading, "%s stands before the verb: write the verb first, then its options",
                                            show(word).text);
                 }
+
                 if (add_text(into, str_dup(word)) < 0) {
                         reading->error = -ENOMEM;
                         return false;
                 }
         }
+
         return true;
 }
 
@@ -325,8 +360,10 @@ static int move_texts(tool_texts *into, tool_texts *source) {
                         r = add_text(into, source->p[i]);
                 else
                         free(source->p[i]);
+
                 source->p[i] = NULL;
         }
+
         source->n = 0;
         return r;
 }
@@ -339,12 +376,15 @@ static int write_call(struct reading *reading, tool_texts *front) {
 
         if (r == 0)
                 r = move_texts(argv, front);
+
         for (size_t i = 0; r == 0 && i < verb->n_words; i++)
                 r = add_text(argv, str_dup(verb->words[i]));
+
         for (size_t i = 0; r == 0 && i < verb->n_options; i++)
                 if (verb->options[i].always)
                         r = add_text(argv, str_format("%.*s%.*s", STR_FMT(verb->options[i].name),
                                                       STR_FMT(verb->options[i].value)));
+
         if (r == 0)
                 r = move_texts(argv, &reading->options);
         if (r == 0 && reading->places.n && reading->tool->separator == SWITCH_ON)
@@ -355,6 +395,7 @@ static int write_call(struct reading *reading, tool_texts *front) {
                 r = vec_push(argv, NULL);
         if (r == 0)
                 argv->n--; /* the end is not counted */
+
         return r < 0 ? -ENOMEM : 0;
 }
 
@@ -366,17 +407,22 @@ int tool_call_judge(const struct bridge_tool *tool, const struct str *words, siz
         *ret = (struct tool_call){ .verdict = TOOL_RUN };
         if (!reading)
                 return -ENOMEM;
+
         *reading = (struct reading){ .tool = tool, .words = words, .n = n, .call = ret };
+
         if (n > TOOL_ARGS_MAX)
                 call_refuse(reading, "the call has more than %d words", TOOL_ARGS_MAX);
         else if (read_front(reading, &front) && find_verb(reading) && read_words(reading) && check_required(reading))
                 r = write_call(reading, &front);
+
         r = r < 0 ? r : reading->error;
         texts_free(&front);
         texts_free(&reading->options);
         texts_free(&reading->places);
         free(reading);
+
         if (r < 0)
                 tool_call_done(ret);
+
         return r;
 }

@@ -39,12 +39,14 @@ static bool tool_reaches(const struct bridge_tool *tool, struct str place) {
         for (size_t i = 0; i < tool->hosts.n; i++)
                 if (str_is(place, tool->hosts.p[i].text))
                         return true;
+
         for (size_t i = 0; i < tool->repos.n; i++) {
                 struct str repo = str_of(tool->repos.p[i].text);
                 ptrdiff_t slash = str_find(repo, '/');
                 if (sees_objects(tool) && slash > 0 && str_eq(place, str_first(repo, (size_t)slash)))
                         return true;
         }
+
         return false;
 }
 
@@ -64,16 +66,19 @@ static void emit_network(struct emit *j, const struct policy *outer, const struc
         emit_private(j, outer, tool);
         put_list(j, "upstream_bypass", &outer->network.upstream_bypass);
         put_list(j, "dns_servers", &outer->network.dns_servers);
+
         if (outer->network.upstream_proxy)
                 emit_put_text(j, "upstream_proxy", outer->network.upstream_proxy);
         if (outer->network.deny_cidrs_set)
                 put_list(j, "deny_cidrs", &outer->network.deny_cidrs);
+
         if (outer->network.deny.n) {
                 emit_key(j, "deny");
                 emit_open(j, '[');
                 emit_list(j, &outer->network.deny);
                 emit_close(j);
         }
+
         emit_close(j);
 }
 
@@ -93,19 +98,24 @@ static void emit_files(struct emit *j, const struct policy *outer, const struct 
         emit_open(j, '[');
         emit_list(j, &tool->files);
         emit_text(j, facts->program);
+
         if (tool_is(tool->workspace, "read", false))
                 emit_text(j, outer->workspace);
+
         if (facts->git) {
                 emit_under(j, facts->git, "objects");
                 emit_under(j, facts->git, "refs");
                 emit_under(j, facts->git, "packed-refs");
         }
+
         emit_close(j);
         emit_key(j, "deny_read");
         emit_open(j, '[');
         emit_list(j, &outer->filesystem.deny_read);
+
         if (!tool_is(tool->workspace, "read", false))
                 emit_text(j, outer->workspace);
+
         emit_close(j);
         emit_key(j, "deny_write");
         emit_open(j, '[');
@@ -127,6 +137,7 @@ static void emit_process(struct emit *j, const struct bridge_tool *tool) {
         put_list(j, "pass", &tool->env_pass);
         emit_key(j, "set");
         emit_open(j, '{');
+
         for (size_t i = 0; i < tool->env.n; i++) {
                 struct str text = str_of(tool->env.p[i].text);
                 ptrdiff_t equals = str_find(text, '=');
@@ -135,6 +146,7 @@ static void emit_process(struct emit *j, const struct bridge_tool *tool) {
                 emit_key_str(j, str_first(text, name_n));
                 emit_string(j, str_skip(text, equals < 0 ? text.n : name_n + 1));
         }
+
         emit_close(j);
         emit_close(j);
         emit_close(j);
@@ -144,8 +156,10 @@ static void emit_process(struct emit *j, const struct bridge_tool *tool) {
 static void emit_credentials(struct emit *j, const struct bridge_tool *tool) {
         if (tool->credentials.n == 0)
                 return;
+
         emit_key(j, "credentials");
         emit_open(j, '[');
+
         for (size_t i = 0; i < tool->credentials.n; i++) {
                 struct str text = str_of(tool->credentials.p[i].text);
                 ptrdiff_t equals = str_find(text, '=');
@@ -155,11 +169,13 @@ static void emit_credentials(struct emit *j, const struct bridge_tool *tool) {
 
                 if (provider)
                         snprintf(source, sizeof source, "env:%s", provider->env[0]);
+
                 emit_open(j, '{');
                 emit_put_string(j, "provider", name);
                 emit_put_string(j, "source", equals < 0 ? str_of(source) : str_skip(text, (size_t)equals + 1));
                 emit_close(j);
         }
+
         emit_close(j);
 }
 
@@ -168,9 +184,11 @@ static void emit_git_rule(struct emit *j, const struct git_rule *rule) {
         emit_put_text(j, "repo", rule->repo);
         if (rule->fetch)
                 emit_put_bool(j, "fetch", rule->fetch == SWITCH_ON);
+
         put_list(j, "push", &rule->push);
         if (rule->push.n && rule->create)
                 emit_put_bool(j, "create", rule->create == SWITCH_ON);
+
         emit_close(j);
 }
 
@@ -181,6 +199,7 @@ static void emit_git(struct emit *j, const struct policy *outer, const struct br
         emit_open(j, '[');
         for (size_t i = 0; i < outer->git.n; i++)
                 emit_git_rule(j, &outer->git.p[i]);
+
         for (size_t i = 0; outer->git.n == 0 && i < tool->repos.n; i++) {
                 emit_open(j, '{');
                 emit_put_text(j, "repo", tool->repos.p[i].text);
@@ -191,6 +210,7 @@ static void emit_git(struct emit *j, const struct policy *outer, const struct br
                 emit_close(j);
                 emit_close(j);
         }
+
         emit_close(j);
 }
 
@@ -205,8 +225,10 @@ int tool_policy_write(const struct policy *outer, const struct bridge_tool *tool
         emit_files(&j, outer, tool, facts);
         emit_process(&j, tool);
         emit_credentials(&j, tool);
+
         if (sees_objects(tool))
                 emit_git(&j, outer, tool);
+
         emit_close(&j);
         return emit_status(&j);
 }

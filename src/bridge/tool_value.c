@@ -31,6 +31,7 @@ static bool names_content(struct str text) {
                 if (text.n >= strlen(prefixes[i]) &&
                     str_eq_nocase(str_first(text, strlen(prefixes[i])), str_of(prefixes[i])))
                         return true;
+
         return memmem(text.p, text.n, "=@", 2) || memmem(text.p, text.n, "=file:", 6) ||
                memmem(text.p, text.n, "=fileb:", 7);
 }
@@ -68,9 +69,11 @@ static int write_words(struct str text, struct buf *out, struct err *err) {
 
         if (text.n == 0 || text.n > TEXT_MAX || text.p[0] == ',' || text.p[text.n - 1] == ',')
                 return refuse_value(text, "list of words with commas between them", err);
+
         while (str_split(&rest, ',', &word))
                 if (!is_word(word, "._-/:"))
                         return refuse_value(word, "word: letters, digits and . _ - / :", err);
+
         return buf_append(out, text);
 }
 
@@ -110,6 +113,7 @@ static int write_full_ref(struct str text, struct buf *out, struct err *err) {
 
         int r = git_ref_is_valid(str_of(whole)) ? buf_add(out, whole) : refuse_value(text, "ref", err);
         free(whole);
+
         return r;
 }
 
@@ -129,16 +133,21 @@ static int write_refspec(struct str text, struct buf *out, struct err *err) {
                 return err_set(err, EINVAL, "%s: + throws commits away, which the bridge does not do", show(text).text);
         if (source.n == 0)
                 return err_set(err, EINVAL, "%s deletes a ref, which the bridge does not do", show(text).text);
+
         if (colon < 0 && (str_is(text, "HEAD") || is_object_id(text)))
                 return err_set(err, EINVAL, "%s: say where it goes, as %.*s:refs/heads/NAME", show(text).text,
                                STR_FMT(text));
+
         if (str_find(text, '*') >= 0)
                 return err_set(err, EINVAL, "%s: name each ref, without *", show(text).text);
 
         int r = write_source(source, out, err);
         if (r == 0)
                 r = buf_add(out, ":");
-        return r < 0 ? r : write_full_ref(target, out, err);
+        if (r < 0)
+                return r;
+
+        return write_full_ref(target, out, err);
 }
 
 static bool same_place(const struct git_name *one, const struct git_name *other) {
@@ -169,6 +178,7 @@ static int refuse_repo(const struct bridge_tool *tool, struct str text, struct e
 /* OWNER/NAME or HOST/OWNER/NAME. */
 static int parse_repo(struct str text, struct git_name *ret, struct err *err) {
         size_t slashes = 0;
+
         for (size_t i = 0; i < text.n; i++)
                 slashes += text.p[i] == '/';
 
@@ -176,9 +186,11 @@ static int parse_repo(struct str text, struct git_name *ret, struct err *err) {
                 return refuse_value(text, "repository: OWNER/NAME or HOST/OWNER/NAME", err);
         if (slashes == 2)
                 return git_name_parse(text, ret, err);
+
         char *whole = str_format("github.com/%.*s", STR_FMT(text));
         int r = whole ? git_name_parse(str_of(whole), ret, err) : err_set(err, ENOMEM, "out of memory");
         free(whole);
+
         return r;
 }
 
@@ -188,7 +200,10 @@ static int write_name(const struct git_name *name, struct buf *out) {
 
         if (r == 0 && name->port)
                 r = buf_printf(out, ":%u", name->port);
-        return r < 0 ? r : buf_printf(out, "/%s", name->path);
+        if (r < 0)
+                return r;
+
+        return buf_printf(out, "/%s", name->path);
 }
 
 static int write_repo(const struct bridge_tool *tool, struct str text, struct buf *out, struct err *err) {
@@ -221,16 +236,21 @@ static int write_remote(const struct bridge_tool *tool, struct str text, struct 
                 return r;
         if (!tool_has_repo(tool, &name))
                 return refuse_repo(tool, text, err);
+
         r = buf_add(out, "https://");
         if (r == 0)
                 r = write_name(&name, out);
-        return r < 0 ? r : buf_add(out, ".git");
+        if (r < 0)
+                return r;
+
+        return buf_add(out, ".git");
 }
 
 int tool_value_write(const struct bridge_tool *tool, const struct tool_slot *slot, struct str text, struct buf *out,
                      struct err *err) {
         if (str_has_nul(text))
                 return refuse_value(text, "value: it has a NUL in it", err);
+
         switch (slot->type) {
         case TOOL_TEXT:
                 return write_text(text, out, err);

@@ -67,15 +67,19 @@ static const struct kind {
 static_assert(sizeof kinds / sizeof kinds[0] == LISTENER_KINDS, "one row per kind of listener");
 
 /* On the worker that will keep it, which has counted it already. */
-static void serve(struct worker *w, const struct gateway_listener *listener, int fd) {
+static void acceptor_serve(struct worker *worker, const struct gateway_listener *listener, int fd) {
         const struct kind *kind = &kinds[listener->kind];
-        struct client c = { .worker = w, .listener = listener, .since = loop_now(w->loop), .via = kind->via };
-        c.number = atomic_fetch_add_explicit(&w->gateway->connections_ever, 1, memory_order_relaxed) + 1;
-        if (stream_socket_new(w->loop, fd, &c.stream) < 0) {
-                worker_takes_place_back(w);
+        struct client client = {
+                .worker = worker, .listener = listener, .since = loop_now(worker->loop), .via = kind->via
+        };
+
+        client.number = atomic_fetch_add_explicit(&worker->gateway->connections_ever, 1, memory_order_relaxed) + 1;
+        if (stream_socket_new(worker->loop, fd, &client.stream) < 0) {
+                worker_takes_place_back(worker);
                 return;
         }
-        kind->start(&c);
+
+        kind->start(&client);
 }
 
 struct handover {
@@ -86,194 +90,216 @@ struct handover {
 };
 
 static void on_handover(struct task *t) {
-        struct handover *h = link_owner(t, struct handover, task);
-        serve(h->worker, h->listener, h->fd);
-        free(h);
+        struct handover *handover = link_owner(t, struct handover, task);
+        acceptor_serve(handover->worker, handover->listener, handover->fd);
+        free(handover);
 }
 
 /* Few connections are served with least work by one thread: it wakes once for several, and nothing crosses over.
  * Measured with short tunnels, spreading them one by one over two threads costs half as much CPU again. */
 enum { IMBALANCE = 16 };
 
-static struct worker *choose(struct worker *self) {
-        struct gateway *g = self->gateway;
+static struct worker *acceptor_choose(struct worker *self) {
+        struct gateway *gateway = self->gateway;
         struct worker *best = self;
         unsigned own = atomic_load_explicit(&self->clients, memory_order_relaxed), least = own;
-        for (unsigned i = 0; i < g->n_workers; i++) {
-                unsigned n = atomic_load_explicit(&g->workers[i]->clients, memory_order_relaxed);
+
+        for (unsigned i = 0; i < gateway->n_workers; i++) {
+                unsigned n = atomic_load_explicit(&gateway->workers[i]->clients, memory_order_relaxed);
                 if (n < least) {
                         least = n;
-                        best = g->workers[i];
+                        best = gateway->workers[i];
                 }
         }
+
         return own - least >= IMBALANCE ? best : self;
 }
 
-static void place(struct acceptor *a, int fd) {
-        struct worker *w = choose(a->worker);
-        struct handover *h = w == a->worker ? NULL : malloc(sizeof *h);
-        if (!h)
-                w = a->worker;
-        atomic_fetch_add_explicit(&w->clients, 1, memory_order_relaxed);
-        if (!h) {
-                serve(w, a->listener, fd);
+static void acceptor_place(struct acceptor *acceptor, int fd) {
+        struct worker *worker = acceptor_choose(acceptor->worker);
+        struct handover *handover = worker == acceptor->worker ? NULL : malloc(sizeof *handover);
+        if (!handover)
+                worker = acceptor->worker;
+
+        atomic_fetch_add_explicit(&worker->clients, 1, memory_order_relaxed);
+
+        if (!handover) {
+                acceptor_serve(worker, acceptor->listener, fd);
                 return;
         }
-        *h = (struct handover){ .worker = w, .listener = a->listener, .fd = fd };
-        task_init(&h->task, on_handover);
-        loop_post(w->loop, &h->task);
+
+        *handover = (struct handover){ .worker = worker, .listener = acceptor->listener, .fd = fd };
+        task_init(&handover->task, on_handover);
+        loop_post(worker->loop, &handover->task);
 }
 
 /* A word and the end. Unread bytes would turn the close into a reset that eats the word, so what is there is read, as
  * far as an honest client's first bytes reach: one that goes on sending must not keep the others waiting. */
-static void turn_away(struct acceptor *a, int fd, enum reason why) {
-        const struct kind *k = &kinds[a->listener->kind];
-        struct str word = why == REASON_AUDIT ? k->no_audit : k->over_limit;
+static void turn_away(struct acceptor *acceptor, int fd, enum reason why) {
+        const struct kind *kind = &kinds[acceptor->listener->kind];
+        struct str word = why == REASON_AUDIT ? kind->no_audit : kind->over_limit;
         if (word.n) {
                 char sink[4096];
+
                 for (int i = 0; i < TURNED_AWAY_READS && recv(fd, sink, sizeof sink, MSG_DONTWAIT) > 0; i++)
                         ;
+
                 send(fd, word.p, word.n, MSG_NOSIGNAL | MSG_DONTWAIT);
                 shutdown(fd, SHUT_WR);
         }
+
         close(fd);
-        report_event(&a->worker->report, &(struct event){ .kind = EVENT_TUNNEL_OPEN,
-                                                          .rule = RULE_NONE,
-                                                          .generation = a->worker->policy->generation,
-                                                          .via = kinds[a->listener->kind].via,
-                                                          .reason = (uint16_t)why });
+        report_event(&acceptor->worker->report, &(struct event){ .kind = EVENT_TUNNEL_OPEN,
+                                                                 .rule = RULE_NONE,
+                                                                 .generation = acceptor->worker->policy->generation,
+                                                                 .via = kinds[acceptor->listener->kind].via,
+                                                                 .reason = (uint16_t)why });
 }
 
 /* Nothing is said to it, and its address is on record. */
-static void turn_stranger_away(struct acceptor *a, int fd, const struct addr *client) {
+static void turn_stranger_away(struct acceptor *acceptor, int fd, const struct addr *client) {
         char text[ADDR_TEXT_MAX];
 
         close(fd);
         addr_text(client, text);
-        report_event(&a->worker->report, &(struct event){ .kind = EVENT_TUNNEL_OPEN,
-                                                          .rule = RULE_NONE,
-                                                          .generation = a->worker->policy->generation,
-                                                          .via = kinds[a->listener->kind].via,
-                                                          .reason = REASON_CLIENT,
-                                                          .domain = str_of(text),
-                                                          .addr = *client });
+        report_event(&acceptor->worker->report, &(struct event){ .kind = EVENT_TUNNEL_OPEN,
+                                                                 .rule = RULE_NONE,
+                                                                 .generation = acceptor->worker->policy->generation,
+                                                                 .via = kinds[acceptor->listener->kind].via,
+                                                                 .reason = REASON_CLIENT,
+                                                                 .domain = str_of(text),
+                                                                 .addr = *client });
 }
 
 /* Sockets without an address are the supervisor's own. */
-static bool is_stranger(const struct acceptor *a, const struct sockaddr_storage *from, struct addr *ret) {
+static bool is_stranger(const struct acceptor *acceptor, const struct sockaddr_storage *from, struct addr *ret) {
         uint16_t port;
 
-        if (!a->worker->gateway->start.n_clients)
+        if (!acceptor->worker->gateway->start.n_clients)
                 return false;
         if (!addr_from_sockaddr((const struct sockaddr *)from, ret, &port))
                 return from->ss_family != AF_UNIX;
-        return !gate_is_for(a->worker->gateway, ret);
+        return !gate_is_for(acceptor->worker->gateway, ret);
 }
 
-static void pause_accepting(struct acceptor *a) {
-        watch_stop(&a->watch);
-        timer_start(&a->resume, PAUSE_NS);
+static void pause_accepting(struct acceptor *acceptor) {
+        watch_stop(&acceptor->watch);
+        timer_start(&acceptor->resume, PAUSE_NS);
 }
 
-static void out_of_descriptors(struct acceptor *a) {
-        if (a->reserve >= 0) {
-                close(a->reserve);
-                a->reserve = -1;
-                int fd = accept4(a->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+static void out_of_descriptors(struct acceptor *acceptor) {
+        if (acceptor->reserve >= 0) {
+                close(acceptor->reserve);
+                acceptor->reserve = -1;
+                int fd = accept4(acceptor->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
                 if (fd >= 0)
-                        turn_away(a, fd, REASON_LIMIT);
+                        turn_away(acceptor, fd, REASON_LIMIT);
         }
-        a->reserve = fcntl(a->worker->gateway->events_fd, F_DUPFD_CLOEXEC, 0);
-        pause_accepting(a);
+
+        acceptor->reserve = fcntl(acceptor->worker->gateway->events_fd, F_DUPFD_CLOEXEC, 0);
+        pause_accepting(acceptor);
 }
 
 static void on_connection(struct watch *watch, unsigned ready) {
         (void)ready;
-        struct acceptor *a = link_owner(watch, struct acceptor, watch);
-        struct worker *w = a->worker;
+        struct acceptor *acceptor = link_owner(watch, struct acceptor, watch);
+        struct worker *worker = acceptor->worker;
+
         for (int i = 0; i < SHARE; i++) {
                 struct sockaddr_storage from = { 0 };
                 socklen_t from_n = sizeof from;
                 struct addr client = { 0 };
-                int fd = accept4(a->fd, (struct sockaddr *)&from, &from_n, SOCK_NONBLOCK | SOCK_CLOEXEC);
+                int fd = accept4(acceptor->fd, (struct sockaddr *)&from, &from_n, SOCK_NONBLOCK | SOCK_CLOEXEC);
                 if (fd < 0) {
                         if (errno == EMFILE || errno == ENFILE)
-                                out_of_descriptors(a);
+                                out_of_descriptors(acceptor);
                         else if (errno == ENOMEM || errno == ENOBUFS)
-                                pause_accepting(a);
+                                pause_accepting(acceptor);
                         else if (errno == EINTR || errno == ECONNABORTED)
                                 continue;
+
                         return;
                 }
-                if (is_stranger(a, &from, &client)) {
-                        turn_stranger_away(a, fd, &client);
+
+                if (is_stranger(acceptor, &from, &client)) {
+                        turn_stranger_away(acceptor, fd, &client);
                         continue;
                 }
-                enum reason closed = gate_is_closed(w);
-                if (closed == REASON_NONE && !quota_enter(w->gateway->quota, loop_now(w->loop)))
+
+                enum reason closed = gate_is_closed(worker);
+                if (closed == REASON_NONE && !quota_enter(worker->gateway->quota, loop_now(worker->loop)))
                         closed = REASON_LIMIT;
+
                 if (closed == REASON_NONE)
-                        place(a, fd);
+                        acceptor_place(acceptor, fd);
                 else
-                        turn_away(a, fd, closed);
+                        turn_away(acceptor, fd, closed);
         }
 }
 
 static void on_resume(struct timer *t) {
-        struct acceptor *a = link_owner(t, struct acceptor, resume);
-        if (a->reserve < 0)
-                a->reserve = fcntl(a->worker->gateway->events_fd, F_DUPFD_CLOEXEC, 0);
-        if (watch_start_level(a->worker->loop, &a->watch, a->fd, WATCH_READ, on_connection) < 0)
-                timer_start(&a->resume, PAUSE_NS);
+        struct acceptor *acceptor = link_owner(t, struct acceptor, resume);
+        if (acceptor->reserve < 0)
+                acceptor->reserve = fcntl(acceptor->worker->gateway->events_fd, F_DUPFD_CLOEXEC, 0);
+        if (watch_start_level(acceptor->worker->loop, &acceptor->watch, acceptor->fd, WATCH_READ, on_connection) < 0)
+                timer_start(&acceptor->resume, PAUSE_NS);
 }
 
-static int start_one(struct worker *w, const struct gateway_listener *listener, int fd, struct err *e) {
-        struct acceptor *a = calloc(1, sizeof *a);
-        if (!a)
-                return err_set(e, ENOMEM, "no memory for a listener");
-        a->worker = w;
-        a->listener = listener;
-        a->fd = fd;
-        a->reserve = -1;
-        timer_init(&a->resume, w->loop, on_resume);
-        a->next = w->acceptors;
-        w->acceptors = a;
+static int start_one(struct worker *worker, const struct gateway_listener *listener, int fd, struct err *err) {
+        struct acceptor *acceptor = calloc(1, sizeof *acceptor);
+        if (!acceptor)
+                return err_set(err, ENOMEM, "no memory for a listener");
+
+        acceptor->worker = worker;
+        acceptor->listener = listener;
+        acceptor->fd = fd;
+        acceptor->reserve = -1;
+        timer_init(&acceptor->resume, worker->loop, on_resume);
+        acceptor->next = worker->acceptors;
+        worker->acceptors = acceptor;
+
         int r = fd_set_nonblocking(fd, true);
         if (r < 0)
-                return err_set(e, -r, "listener %d cannot be made non-blocking", fd);
+                return err_set(err, -r, "listener %d cannot be made non-blocking", fd);
         if (listener->kind == LISTENER_DNS_UDP)
-                return dns_udp_new(w, fd, &a->dns, e);
+                return dns_udp_new(worker, fd, &acceptor->dns, err);
         if (listener->kind == LISTENER_PACKETS)
-                return packets_new(w, fd, &a->packets, e);
+                return packets_new(worker, fd, &acceptor->packets, err);
+
         int one = 1;
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one); /* accepted sockets inherit it */
-        a->reserve = fcntl(w->gateway->events_fd, F_DUPFD_CLOEXEC, 0);
-        r = watch_start_level(w->loop, &a->watch, fd, WATCH_READ, on_connection);
-        return r < 0 ? err_set(e, -r, "listener %d cannot be watched", fd) : 0;
+        acceptor->reserve = fcntl(worker->gateway->events_fd, F_DUPFD_CLOEXEC, 0);
+        r = watch_start_level(worker->loop, &acceptor->watch, fd, WATCH_READ, on_connection);
+
+        return r < 0 ? err_set(err, -r, "listener %d cannot be watched", fd) : 0;
 }
 
-int acceptor_start(struct worker *w, const int *fds, struct err *e) {
-        const struct gateway_start *start = &w->gateway->start;
+int acceptor_start(struct worker *worker, const int *fds, struct err *err) {
+        const struct gateway_start *start = &worker->gateway->start;
         for (unsigned i = 0; i < start->n_listeners; i++) {
-                if (i % w->gateway->n_workers != w->index)
+                if (i % worker->gateway->n_workers != worker->index)
                         continue;
-                int r = start_one(w, &start->listeners[i], fds[i], e);
+                int r = start_one(worker, &start->listeners[i], fds[i], err);
                 if (r < 0)
                         return r;
         }
+
         return 0;
 }
 
-void acceptor_stop(struct worker *w) {
-        while (w->acceptors) {
-                struct acceptor *a = w->acceptors;
-                w->acceptors = a->next;
-                watch_stop(&a->watch);
-                timer_stop(&a->resume);
-                dns_udp_free(a->dns);
-                packets_free(a->packets);
-                if (a->reserve >= 0)
-                        close(a->reserve);
-                free(a);
+void acceptor_stop(struct worker *worker) {
+        while (worker->acceptors) {
+                struct acceptor *acceptor = worker->acceptors;
+
+                worker->acceptors = acceptor->next;
+                watch_stop(&acceptor->watch);
+                timer_stop(&acceptor->resume);
+                dns_udp_free(acceptor->dns);
+                packets_free(acceptor->packets);
+
+                if (acceptor->reserve >= 0)
+                        close(acceptor->reserve);
+
+                free(acceptor);
         }
 }

@@ -15,5 +15,5 @@
 #include "gateway/worker.h"
 
 /* Starts accepting on the worker's share of the listeners (datagram ones are served, not accepted). */
-int acceptor_start(struct worker *w, const int *fds, struct err *e);
-void acceptor_stop(struct worker *w);
+int acceptor_start(struct worker *worker, const int *fds, struct err *err);
+void acceptor_stop(struct worker *worker);

@@ -9,6 +9,6 @@
  */
 #include "gateway/worker.h"
 
-int agent_session_start(const struct client *c);
+int agent_session_start(const struct client *client);
 /* All of a worker's, at its end. */
 void agent_sessions_end(struct worker *w);

@@ -24,125 +24,146 @@ static uint64_t new_serial(void) {
         return atomic_fetch_add(&last, 1) + 1;
 }
 
-static struct ask *find(struct worker *w, const struct gate_call *call, const char *question, size_t *ret_asks,
-                        size_t *ret_calls) {
+static struct ask *ask_find(struct worker *worker, const struct gate_call *call, const char *question, size_t *ret_asks,
+                            size_t *ret_calls) {
         struct ask *found = NULL;
+
         *ret_asks = *ret_calls = 0;
-        for (struct link *l = w->asks.next; l != &w->asks; l = l->next) {
-                struct ask *a = link_owner(l, struct ask, link);
+
+        for (struct link *l = worker->asks.next; l != &worker->asks; l = l->next) {
+                struct ask *ask = link_owner(l, struct ask, link);
+
                 ++*ret_asks;
-                for (struct link *k = a->calls.next; k != &a->calls; k = k->next)
+                for (struct link *k = ask->calls.next; k != &ask->calls; k = k->next)
                         ++*ret_calls;
-                if (a->target.port == call->target.port && host_equal(&a->target.host, &call->target.host) &&
-                    !gate_asks_apart(a->question) && !gate_asks_apart(question))
-                        found = a; /* what is asked about one request is asked for each anew */
+
+                if (ask->target.port == call->target.port && host_equal(&ask->target.host, &call->target.host) &&
+                    !gate_asks_apart(ask->question) && !gate_asks_apart(question))
+                        found = ask; /* what is asked about one request is asked for each anew */
         }
+
         return found;
 }
 
-static void drop(struct ask *a) {
-        link_remove(&a->link);
-        free(a);
+static void ask_drop(struct ask *ask) {
+        link_remove(&ask->link);
+        free(ask);
 }
 
 /* The question that a held call waits for. */
-static const struct ask *find_holder(const struct gate_call *c) {
-        for (struct link *l = c->worker->asks.next; l != &c->worker->asks; l = l->next) {
-                const struct ask *a = link_owner(l, struct ask, link);
-                for (const struct link *k = a->calls.next; k != &a->calls; k = k->next)
-                        if (k == &c->asking)
-                                return a;
+static const struct ask *find_holder(const struct gate_call *call) {
+        for (struct link *l = call->worker->asks.next; l != &call->worker->asks; l = l->next) {
+                const struct ask *ask = link_owner(l, struct ask, link);
+                for (const struct link *k = ask->calls.next; k != &ask->calls; k = k->next)
+                        if (k == &call->asking)
+                                return ask;
         }
         return NULL;
 }
 
 static void on_limit(struct timer *t) {
-        struct gate_call *c = link_owner(t, struct gate_call, ask_limit);
-        const struct ask *holder = find_holder(c);
+        struct gate_call *call = link_owner(t, struct gate_call, ask_limit);
+        const struct ask *holder = find_holder(call);
         ask_answered_fn *answered = holder ? holder->answered : NULL; /* leaving may free it */
 
-        ask_leave(c, true);
+        ask_leave(call, true);
         if (answered)
-                answered(c, DECISION_DENY, -ETIMEDOUT);
+                answered(call, DECISION_DENY, -ETIMEDOUT);
 }
 
-int ask_hold(struct gate_call *c, const char *question, ask_answered_fn *answered) {
-        struct worker *w = c->worker;
+int ask_hold(struct gate_call *call, const char *question, ask_answered_fn *answered) {
+        struct worker *worker = call->worker;
         size_t asks, calls;
-        struct ask *a = find(w, c, question, &asks, &calls);
-        if (calls >= CALLS_MAX || (!a && asks >= QUESTIONS_MAX))
+        struct ask *ask = ask_find(worker, call, question, &asks, &calls);
+        if (calls >= CALLS_MAX || (!ask && asks >= QUESTIONS_MAX))
                 return -ENOSPC;
-        if (!a) {
-                a = calloc(1, sizeof *a);
-                if (!a)
+
+        if (!ask) {
+                ask = calloc(1, sizeof *ask);
+                if (!ask)
                         return -ENOMEM;
-                a->target = c->target;
-                a->answered = answered;
-                (void)snprintf(a->question, sizeof a->question, "%s", question);
-                a->serial = new_serial();
-                link_init(&a->calls);
-                int r = control_ask(w->gateway->control, w, a->serial, &a->target, c->via, a->question);
+
+                ask->target = call->target;
+                ask->answered = answered;
+                (void)snprintf(ask->question, sizeof ask->question, "%s", question);
+                ask->serial = new_serial();
+                link_init(&ask->calls);
+
+                int r =
+                    control_ask(worker->gateway->control, worker, ask->serial, &ask->target, call->via, ask->question);
                 if (r < 0) {
-                        free(a);
+                        free(ask);
                         return r;
                 }
-                link_append(&w->asks, &a->link);
+
+                link_append(&worker->asks, &ask->link);
         }
-        link_append(&a->calls, &c->asking);
-        timer_init(&c->ask_limit, w->loop, on_limit);
-        timer_start(&c->ask_limit, w->ask_timeout_ns);
+
+        link_append(&ask->calls, &call->asking);
+        timer_init(&call->ask_limit, worker->loop, on_limit);
+        timer_start(&call->ask_limit, worker->ask_timeout_ns);
+
         return 0;
 }
 
-void ask_leave(struct gate_call *c, bool expired) {
-        struct worker *w = c->worker;
-        timer_stop(&c->ask_limit);
-        link_remove(&c->asking);
-        struct link *l = w->asks.next;
-        while (l != &w->asks) {
-                struct ask *a = link_owner(l, struct ask, link);
+void ask_leave(struct gate_call *call, bool expired) {
+        struct worker *worker = call->worker;
+
+        timer_stop(&call->ask_limit);
+        link_remove(&call->asking);
+        struct link *l = worker->asks.next;
+        while (l != &worker->asks) {
+                struct ask *ask = link_owner(l, struct ask, link);
+
                 l = l->next;
-                if (link_is_empty(&a->calls)) {
-                        control_ask_gone(w->gateway->control, w, a->serial, expired);
-                        drop(a);
+
+                if (link_is_empty(&ask->calls)) {
+                        control_ask_gone(worker->gateway->control, worker, ask->serial, expired);
+                        ask_drop(ask);
                 }
         }
 }
 
-static void settle(struct ask *a, enum decision d) {
-        ask_answered_fn *answered = a->answered;
+static void ask_settle(struct ask *ask, enum decision d) {
+        ask_answered_fn *answered = ask->answered;
         struct link calls;
 
-        link_take_all(&a->calls, &calls);
-        drop(a);
+        link_take_all(&ask->calls, &calls);
+        ask_drop(ask);
+
         while (!link_is_empty(&calls)) {
-                struct gate_call *c = link_owner(calls.next, struct gate_call, asking);
-                link_remove(&c->asking);
-                timer_stop(&c->ask_limit);
-                answered(c, d, d == DECISION_DENY ? -EACCES : 0);
+                struct gate_call *call = link_owner(calls.next, struct gate_call, asking);
+
+                link_remove(&call->asking);
+                timer_stop(&call->ask_limit);
+                answered(call, d, d == DECISION_DENY ? -EACCES : 0);
         }
 }
 
-void ask_answer(struct worker *w, uint64_t serial, enum decision d) {
-        for (struct link *l = w->asks.next; l != &w->asks; l = l->next) {
-                struct ask *a = link_owner(l, struct ask, link);
-                if (a->serial == serial) {
-                        settle(a, d);
+void ask_answer(struct worker *worker, uint64_t serial, enum decision d) {
+        for (struct link *l = worker->asks.next; l != &worker->asks; l = l->next) {
+                struct ask *ask = link_owner(l, struct ask, link);
+                if (ask->serial == serial) {
+                        ask_settle(ask, d);
                         return;
                 }
         }
 }
 
-void ask_judge_again(struct worker *w) {
-        struct link *l = w->asks.next;
-        while (l != &w->asks) {
-                struct ask *a = link_owner(l, struct ask, link);
+void ask_judge_again(struct worker *worker) {
+        struct link *l = worker->asks.next;
+        while (l != &worker->asks) {
+                struct ask *ask = link_owner(l, struct ask, link);
+
                 l = l->next;
-                struct verdict v = verdict_target(worker_snapshot(w), &a->target.host, a->target.port);
-                if (v.decision == DECISION_ASK || (gate_asks_apart(a->question) && v.decision == DECISION_ALLOW))
+                struct verdict verdict = verdict_target(worker_snapshot(worker), &ask->target.host, ask->target.port);
+                if (verdict.decision == DECISION_ASK ||
+                    (gate_asks_apart(ask->question) && verdict.decision == DECISION_ALLOW))
                         continue;
-                control_ask_gone(w->gateway->control, w, a->serial, false);
+
+                control_ask_gone(worker->gateway->control, worker, ask->serial, false);
+
                 /* DECISION_ASK makes each call judge anew, so that the deciding rule is the one that is reported. */
-                settle(a, DECISION_ASK);
+                ask_settle(ask, DECISION_ASK);
         }
 }

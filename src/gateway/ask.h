@@ -11,8 +11,8 @@
  * spoken, or nobody did (-ETIMEDOUT). -ENOSPC: too many questions or callers wait already. */
 typedef void ask_answered_fn(struct gate_call *call, enum decision decision, int error);
 int ask_hold(struct gate_call *call, const char *question, ask_answered_fn *answered);
-void ask_leave(struct gate_call *c, bool expired);
+void ask_leave(struct gate_call *call, bool expired);
 /* On the worker's thread, from the control thread's answer. `serial` tells an old answer from a new question. */
-void ask_answer(struct worker *w, uint64_t serial, enum decision d);
+void ask_answer(struct worker *worker, uint64_t serial, enum decision d);
 /* The policy has changed: what it now decides by itself waits no longer. */
-void ask_judge_again(struct worker *w);
+void ask_judge_again(struct worker *worker);

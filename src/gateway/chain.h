@@ -12,10 +12,10 @@ struct chain;
 struct chain_bypass; /* compiled patterns */
 
 /* NULL text or "": nothing bypasses. */
-int chain_bypass_new(const char *patterns, struct chain_bypass **ret, struct err *e);
+int chain_bypass_new(const char *patterns, struct chain_bypass **ret, struct err *err);
 void chain_bypass_free(struct chain_bypass *b);
 
-bool chain_is_used(const struct gateway *g, const struct authority *target);
+bool chain_is_used(const struct gateway *gateway, const struct authority *target);
 /* As dial_start(): the stream that done gets leads to the target; addr is the proxy's. */
-int chain_start(struct worker *w, const struct authority *target, dial_fn *done, void *owner, struct chain **ret);
-void chain_cancel(struct chain *c);
+int chain_start(struct worker *worker, const struct authority *target, dial_fn *done, void *owner, struct chain **ret);
+void chain_cancel(struct chain *chain);

@@ -222,9 +222,10 @@ static void filter_release(scmp_filter_ctx *filter) {
 static int add_conditions(scmp_filter_ctx filter, int fatal, bool checked) {
         int r = 0;
         for (size_t i = 0; r == 0 && i < COUNT(conditions); i++) {
-                const struct condition *c = &conditions[i];
-                if (c->call >= 0 && c->fatal == fatal)
-                        r = seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, c->call, checked ? c->n : 0, c->args);
+                const struct condition *condition = &conditions[i];
+                if (condition->call >= 0 && condition->fatal == fatal)
+                        r = seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, condition->call, checked ? condition->n : 0,
+                                                   condition->args);
         }
         return r;
 }
@@ -255,9 +256,11 @@ static int fill_calls(scmp_filter_ctx filter) {
                 r = add_conditions(filter, FATAL, true);
         if (r == 0)
                 r = add_conditions(filter, SOFT, false);
+
         if (r == 0) /* abort() signals itself; nobody else can be signalled */
                 r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1,
                                      SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)getpid()));
+
         return r;
 }
 
@@ -273,13 +276,15 @@ static int fill_arguments(scmp_filter_ctx filter) {
                 r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 0);
         if (r == 0) /* to load the other one after this one */
                 r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(seccomp), 0);
+
         return r;
 }
 
-static int make_filter(uint32_t otherwise, int (*fill)(scmp_filter_ctx), scmp_filter_ctx *ret, struct err *e) {
+static int make_filter(uint32_t otherwise, int (*fill)(scmp_filter_ctx), scmp_filter_ctx *ret, struct err *err) {
         cleanup(filter_release) scmp_filter_ctx filter = seccomp_init(otherwise);
         if (!filter)
-                return err_set(e, ENOMEM, "cannot create the system call filter");
+                return err_set(err, ENOMEM, "cannot create the system call filter");
+
         int r = seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
         if (r == 0)
                 r = seccomp_attr_set(filter, SCMP_FLTATR_CTL_NNP, 0); /* set already */
@@ -288,7 +293,8 @@ static int make_filter(uint32_t otherwise, int (*fill)(scmp_filter_ctx), scmp_fi
         if (r == 0)
                 r = fill(filter);
         if (r < 0)
-                return err_set(e, -r, "cannot build the system call filter: %s", strerror(-r));
+                return err_set(err, -r, "cannot build the system call filter: %s", strerror(-r));
+
         *ret = take_ptr(&filter);
         return 0;
 }
@@ -306,6 +312,7 @@ static void on_violation(int sig, siginfo_t *info, void *context) {
         int number = info->si_syscall;
         for (size_t at = 31; number > 0 && at > 27; at--, number /= 10)
                 text[at] = (char)('0' + number % 10);
+
         (void)!write(STDERR_FILENO, text, sizeof text - 1);
         const struct sigaction standard = { .sa_handler = SIG_DFL };
         sigaction(sig, &standard, NULL);
@@ -318,25 +325,27 @@ static void name_violations(void) {
 }
 #endif
 
-static int restrict_calls(struct err *e) {
+static int restrict_calls(struct err *err) {
         cleanup(filter_release) scmp_filter_ctx calls = NULL, arguments = NULL;
-        int r = make_filter(ON_VIOLATION, fill_calls, &calls, e);
+        int r = make_filter(ON_VIOLATION, fill_calls, &calls, err);
         if (r == 0)
-                r = make_filter(SCMP_ACT_ERRNO(EPERM), fill_arguments, &arguments, e);
+                r = make_filter(SCMP_ACT_ERRNO(EPERM), fill_arguments, &arguments, err);
         if (r < 0)
                 return r;
+
         name_violations();
         r = seccomp_load(arguments);
         if (r == 0)
                 r = seccomp_load(calls);
-        return r < 0 ? err_set(e, -r, "cannot load the system call filter: %s", strerror(-r)) : 0;
+
+        return r < 0 ? err_set(err, -r, "cannot load the system call filter: %s", strerror(-r)) : 0;
 }
 
-int confine_gateway(struct err *e) {
-        int r = confine_privileges(e);
+int confine_gateway(struct err *err) {
+        int r = confine_privileges(err);
         if (r == 0 && !SANITIZED)
-                r = confine_files(true, e); /* connecting is what it is for */
+                r = confine_files(true, err); /* connecting is what it is for */
         if (r == 0 && !SANITIZED)
-                r = restrict_calls(e);
-        return r < 0 ? err_wrap(e, r, "while the gateway confined itself") : 0;
+                r = restrict_calls(err);
+        return r < 0 ? err_wrap(err, r, "while the gateway confined itself") : 0;
 }

@@ -16,4 +16,4 @@
  *   - other system calls end the process.
  * Any step that the kernel cannot do is an error, except Landlock and its newer rights: the filter covers those.
  */
-int confine_gateway(struct err *e);
+int confine_gateway(struct err *err);

@@ -53,42 +53,46 @@ struct control {
         uint32_t swap_generation;
 };
 
-static void finish(struct control *c, const char *why) {
+static void control_finish(struct control *control, const char *why) {
         log_debug("control: ending: %s", why);
-        loop_stop(c->loop);
+        loop_stop(control->loop);
 }
 
 /* out */
 
-static void watch_for(struct control *c);
+static void watch_for(struct control *control);
 
-static void flush(struct control *c) {
+static void control_flush(struct control *c) {
         while (!link_is_empty(&c->outgoing)) {
-                struct outgoing *o = link_owner(c->outgoing.next, struct outgoing, link);
-                int r = ipc_send(c->fd, IPC_GATEWAY, &o->message, -1);
+                struct outgoing *outgoing = link_owner(c->outgoing.next, struct outgoing, link);
+                int r = ipc_send(c->fd, IPC_GATEWAY, &outgoing->message, -1);
                 if (r == -EAGAIN)
                         break;
-                link_remove(&o->link);
+
+                link_remove(&outgoing->link);
                 c->n_outgoing--;
-                free(o);
+                free(outgoing);
+
                 if (r < 0) {
-                        finish(c, "the supervisor does not listen");
+                        control_finish(c, "the supervisor does not listen");
                         return;
                 }
         }
+
         watch_for(c);
 }
 
-static void say(struct control *c, const struct ipc_message *m) {
-        struct outgoing *o = c->n_outgoing < OUTGOING_MAX ? calloc(1, sizeof *o) : NULL;
-        if (!o) {
-                finish(c, "too many messages wait for the supervisor");
+static void control_say(struct control *control, const struct ipc_message *message) {
+        struct outgoing *outgoing = control->n_outgoing < OUTGOING_MAX ? calloc(1, sizeof *outgoing) : NULL;
+        if (!outgoing) {
+                control_finish(control, "too many messages wait for the supervisor");
                 return;
         }
-        o->message = *m;
-        link_append(&c->outgoing, &o->link);
-        c->n_outgoing++;
-        flush(c);
+
+        outgoing->message = *message;
+        link_append(&control->outgoing, &outgoing->link);
+        control->n_outgoing++;
+        control_flush(control);
 }
 
 struct sending {
@@ -100,28 +104,30 @@ struct sending {
 static void on_sending(struct task *t) {
         cleanup(free_ptr) struct sending *sending = link_owner(t, struct sending, task);
 
-        say(sending->control, &sending->message);
+        control_say(sending->control, &sending->message);
 }
 
-int control_send(struct control *c, const struct ipc_message *message) {
+int control_send(struct control *control, const struct ipc_message *message) {
         struct sending *sending = malloc(sizeof *sending);
 
         if (!sending)
                 return -ENOMEM;
-        *sending = (struct sending){ .control = c, .message = *message };
+
+        *sending = (struct sending){ .control = control, .message = *message };
         task_init(&sending->task, on_sending);
-        loop_post(c->loop, &sending->task);
+        loop_post(control->loop, &sending->task);
+
         return 0;
 }
 
-void control_ready(struct control *c) {
-        say(c, &(struct ipc_message){ .kind = IPC_READY });
+void control_ready(struct control *control) {
+        control_say(control, &(struct ipc_message){ .kind = IPC_READY });
 }
 
-void control_failed(struct control *c, const char *why) {
-        struct ipc_message m = { .kind = IPC_FAILED };
-        snprintf(m.text, sizeof m.text, "%s", why);
-        say(c, &m);
+void control_failed(struct control *control, const char *why) {
+        struct ipc_message message = { .kind = IPC_FAILED };
+        snprintf(message.text, sizeof message.text, "%s", why);
+        control_say(control, &message);
 }
 
 /* policies */
@@ -137,59 +143,67 @@ struct swap {
 /* Only the newest policy is announced, and when every worker has taken that one: what is still heard of an older swap
  * does not count for it. */
 static void on_swapped(struct task *t) {
-        struct swap *s = link_owner(t, struct swap, task);
-        struct control *c = s->control;
-        if (s->generation == c->swap_generation && c->swaps_left > 0 && --c->swaps_left == 0)
-                say(c, &(struct ipc_message){ .kind = IPC_SWAPPED, .number = c->swap_generation });
-        free(s);
+        struct swap *swap = link_owner(t, struct swap, task);
+        struct control *control = swap->control;
+        if (swap->generation == control->swap_generation && control->swaps_left > 0 && --control->swaps_left == 0)
+                control_say(control, &(struct ipc_message){ .kind = IPC_SWAPPED, .number = control->swap_generation });
+        free(swap);
 }
 
 static void on_swap(struct task *t) {
-        struct swap *s = link_owner(t, struct swap, task);
-        worker_set_policy(s->worker, s->policy);
-        ask_judge_again(s->worker);
-        task_init(&s->task, on_swapped);
-        loop_post(s->control->loop, &s->task);
+        struct swap *swap = link_owner(t, struct swap, task);
+        worker_set_policy(swap->worker, swap->policy);
+        ask_judge_again(swap->worker);
+        task_init(&swap->task, on_swapped);
+        loop_post(swap->control->loop, &swap->task);
 }
 
 /* All or none: the tasks are allocated before the first worker is told. */
-static int swap_policy(struct control *c, int fd, uint64_t generation, struct err *e) {
-        struct gateway *g = c->gateway;
+static int swap_policy(struct control *control, int fd, uint64_t generation, struct err *err) {
+        struct gateway *gateway = control->gateway;
         cleanup(snapshot_closep) struct snapshot *snapshot = NULL;
-        int r = snapshot_open_fd(fd, &snapshot, e);
+        int r = snapshot_open_fd(fd, &snapshot, err);
         if (r < 0)
                 return r;
-        struct policy_ref *p = policy_ref_new(snapshot, (uint32_t)generation);
-        if (!p)
-                return err_set(e, ENOMEM, "no memory for a policy");
+
+        struct policy_ref *ref = policy_ref_new(snapshot, (uint32_t)generation);
+        if (!ref)
+                return err_set(err, ENOMEM, "no memory for a policy");
+
         snapshot = NULL;
         VEC(struct swap *) swaps = { 0 };
-        for (unsigned i = 0; i < g->n_workers; i++) {
+
+        for (unsigned i = 0; i < gateway->n_workers; i++) {
                 struct swap *s = calloc(1, sizeof *s);
                 if (!s || vec_push(&swaps, s) < 0) {
                         free(s);
-                        r = err_set(e, ENOMEM, "no memory to change the policy");
+                        r = err_set(err, ENOMEM, "no memory to change the policy");
                         break;
                 }
         }
+
         for (size_t i = 0; i < swaps.n; i++) {
                 if (r < 0) {
                         free(swaps.p[i]);
                         continue;
                 }
-                *swaps.p[i] = (struct swap){ .control = c,
-                                             .worker = g->workers[i],
-                                             .policy = policy_ref_get(p),
+
+                *swaps.p[i] = (struct swap){ .control = control,
+                                             .worker = gateway->workers[i],
+                                             .policy = policy_ref_get(ref),
                                              .generation = (uint32_t)generation };
                 task_init(&swaps.p[i]->task, on_swap);
-                loop_post(g->workers[i]->loop, &swaps.p[i]->task);
+                loop_post(gateway->workers[i]->loop, &swaps.p[i]->task);
         }
+
         if (r == 0) {
-                c->swaps_left = g->n_workers; /* an earlier swap that is not complete yet is overtaken */
-                c->swap_generation = (uint32_t)generation;
+                control->swaps_left = gateway->n_workers; /* an earlier swap that is not complete yet is overtaken */
+                control->swap_generation = (uint32_t)generation;
         }
+
         vec_done(&swaps);
-        policy_ref_put(p);
+        policy_ref_put(ref);
+
         return r;
 }
 
@@ -208,22 +222,26 @@ static void on_change(struct task *t) {
         change->worker->ask_timeout_ns = change->ask_timeout_ns;
 }
 
-static int change_limits(struct control *c, int fd, struct err *e) {
+static int change_limits(struct control *control, int fd, struct err *err) {
         struct gateway_start block;
-        int r = gateway_start_read(fd, &block, e);
+        int r = gateway_start_read(fd, &block, err);
         if (r < 0)
                 return r;
+
         const struct change what = { .limits = gateway_start_limits(&block), .ask_timeout_ns = block.ask_timeout_ns };
-        for (unsigned i = 0; i < c->gateway->n_workers; i++) {
+
+        for (unsigned i = 0; i < control->gateway->n_workers; i++) {
                 struct change *change = malloc(sizeof *change);
                 if (!change)
-                        return err_set(e, ENOMEM, "no memory to change the limits");
+                        return err_set(err, ENOMEM, "no memory to change the limits");
+
                 *change = what;
-                change->worker = c->gateway->workers[i];
+                change->worker = control->gateway->workers[i];
                 task_init(&change->task, on_change);
                 loop_post(change->worker->loop, &change->task);
         }
-        quota_set(c->gateway->quota, &what.limits);
+
+        quota_set(control->gateway->quota, &what.limits);
         return 0;
 }
 
@@ -240,91 +258,104 @@ struct note { /* from a worker to this thread, or an answer back */
         bool expired;
 };
 
-static void drop(struct question *q) {
-        link_remove(&q->link);
-        free(q);
+static void control_drop(struct question *question) {
+        link_remove(&question->link);
+        free(question);
 }
 
 static void on_ask(struct task *t) {
-        cleanup(free_ptr) struct note *n = link_owner(t, struct note, task);
-        struct control *c = n->control;
-        for (struct link *l = c->questions.next; l != &c->questions; l = l->next) {
+        cleanup(free_ptr) struct note *note = link_owner(t, struct note, task);
+        struct control *control = note->control;
+        for (struct link *l = control->questions.next; l != &control->questions; l = l->next) {
                 struct question *q = link_owner(l, struct question, link);
-                if (q->target.port != n->target.port || !host_equal(&q->target.host, &n->target.host) || q->single ||
-                    gate_asks_apart(n->question))
+                if (q->target.port != note->target.port || !host_equal(&q->target.host, &note->target.host) ||
+                    q->single || gate_asks_apart(note->question))
                         continue;
-                q->waiting[n->worker->index].serial = n->serial;
+
+                q->waiting[note->worker->index].serial = note->serial;
                 return;
         }
-        struct question *q = calloc(1, sizeof *q + c->gateway->n_workers * sizeof q->waiting[0]);
+
+        struct question *q = calloc(1, sizeof *q + control->gateway->n_workers * sizeof q->waiting[0]);
         if (!q)
                 return; /* the callers' time limits end it */
-        q->id = ++c->last_id;
-        q->target = n->target;
-        q->single = gate_asks_apart(n->question);
-        q->waiting[n->worker->index].serial = n->serial;
-        link_append(&c->questions, &q->link);
-        struct ipc_message asks = { .kind = IPC_ASK, .id = q->id, .authority = q->target, .number = n->via };
-        memcpy(asks.text, n->question, sizeof asks.text);
-        say(c, &asks);
+
+        q->id = ++control->last_id;
+        q->target = note->target;
+        q->single = gate_asks_apart(note->question);
+        q->waiting[note->worker->index].serial = note->serial;
+        link_append(&control->questions, &q->link);
+
+        struct ipc_message asks = { .kind = IPC_ASK, .id = q->id, .authority = q->target, .number = note->via };
+        memcpy(asks.text, note->question, sizeof asks.text);
+        control_say(control, &asks);
 }
 
 static void on_gone(struct task *t) {
-        cleanup(free_ptr) struct note *n = link_owner(t, struct note, task);
-        struct control *c = n->control;
-        for (struct link *l = c->questions.next; l != &c->questions; l = l->next) {
-                struct question *q = link_owner(l, struct question, link);
-                if (q->waiting[n->worker->index].serial != n->serial)
+        cleanup(free_ptr) struct note *note = link_owner(t, struct note, task);
+        struct control *control = note->control;
+        for (struct link *l = control->questions.next; l != &control->questions; l = l->next) {
+                struct question *question = link_owner(l, struct question, link);
+                if (question->waiting[note->worker->index].serial != note->serial)
                         continue;
-                q->waiting[n->worker->index].serial = 0;
-                for (unsigned i = 0; i < c->gateway->n_workers; i++)
-                        if (q->waiting[i].serial)
+
+                question->waiting[note->worker->index].serial = 0;
+
+                for (unsigned i = 0; i < control->gateway->n_workers; i++)
+                        if (question->waiting[i].serial)
                                 return;
-                say(c, &(struct ipc_message){ .kind = IPC_ASK_GONE, .id = q->id, .number = n->expired });
-                drop(q);
+
+                control_say(control,
+                            &(struct ipc_message){ .kind = IPC_ASK_GONE, .id = question->id, .number = note->expired });
+                control_drop(question);
                 return;
         }
 }
 
 static void on_answer(struct task *t) {
-        cleanup(free_ptr) struct note *n = link_owner(t, struct note, task);
-        ask_answer(n->worker, n->serial, (enum decision)n->decision);
+        cleanup(free_ptr) struct note *note = link_owner(t, struct note, task);
+        ask_answer(note->worker, note->serial, (enum decision)note->decision);
 }
 
 static int post_note(struct loop *to, const struct note *what, task_fn *fn) {
-        struct note *n = malloc(sizeof *n);
-        if (!n)
+        struct note *note = malloc(sizeof *note);
+        if (!note)
                 return -ENOMEM;
-        *n = *what;
-        task_init(&n->task, fn);
-        loop_post(to, &n->task);
+        *note = *what;
+        task_init(&note->task, fn);
+        loop_post(to, &note->task);
         return 0;
 }
 
-int control_ask(struct control *c, struct worker *w, uint64_t serial, const struct authority *target, uint8_t via,
-                const char *question) {
-        struct note n = { .control = c, .worker = w, .serial = serial, .target = *target, .via = via };
-        (void)snprintf(n.question, sizeof n.question, "%s", question);
-        return post_note(c->loop, &n, on_ask);
+int control_ask(struct control *control, struct worker *worker, uint64_t serial, const struct authority *target,
+                uint8_t via, const char *question) {
+        struct note note = { .control = control, .worker = worker, .serial = serial, .target = *target, .via = via };
+        (void)snprintf(note.question, sizeof note.question, "%s", question);
+        return post_note(control->loop, &note, on_ask);
 }
 
-void control_ask_gone(struct control *c, struct worker *w, uint64_t serial, bool expired) {
-        struct note n = { .control = c, .worker = w, .serial = serial, .expired = expired };
-        post_note(c->loop, &n, on_gone); /* without memory the question stays: harmless, nobody acts on its answer */
+void control_ask_gone(struct control *control, struct worker *worker, uint64_t serial, bool expired) {
+        struct note note = { .control = control, .worker = worker, .serial = serial, .expired = expired };
+        post_note(control->loop, &note,
+                  on_gone); /* without memory the question stays: harmless, nobody acts on its answer */
 }
 
-static void answered(struct control *c, uint64_t id, uint64_t decision) {
-        for (struct link *l = c->questions.next; l != &c->questions; l = l->next) {
-                struct question *q = link_owner(l, struct question, link);
-                if (q->id != id)
+static void control_answered(struct control *control, uint64_t id, uint64_t decision) {
+        for (struct link *l = control->questions.next; l != &control->questions; l = l->next) {
+                struct question *question = link_owner(l, struct question, link);
+                if (question->id != id)
                         continue;
-                for (unsigned i = 0; i < c->gateway->n_workers; i++) {
-                        struct worker *w = c->gateway->workers[i];
-                        struct note n = { .worker = w, .serial = q->waiting[i].serial, .decision = (uint8_t)decision };
-                        if (n.serial)
-                                post_note(w->loop, &n, on_answer);
+
+                for (unsigned i = 0; i < control->gateway->n_workers; i++) {
+                        struct worker *worker = control->gateway->workers[i];
+                        struct note note = { .worker = worker,
+                                             .serial = question->waiting[i].serial,
+                                             .decision = (uint8_t)decision };
+                        if (note.serial)
+                                post_note(worker->loop, &note, on_answer);
                 }
-                drop(q);
+
+                control_drop(question);
                 return;
         }
 }
@@ -338,117 +369,136 @@ struct arrival {
 };
 
 static void on_arrival(struct task *t) {
-        struct arrival *a = link_owner(t, struct arrival, task);
-        vault_client_connect(a->worker->vault, a->fd);
-        free(a);
+        struct arrival *arrival = link_owner(t, struct arrival, task);
+        vault_client_connect(arrival->worker->vault, arrival->fd);
+        free(arrival);
 }
 
-static int bring_vault(struct control *c, int fd, uint64_t worker) {
-        if (!c->gateway->tls || worker >= c->gateway->n_workers)
+static int bring_vault(struct control *control, int fd, uint64_t worker) {
+        if (!control->gateway->tls || worker >= control->gateway->n_workers)
                 return -EINVAL;
-        struct arrival *a = malloc(sizeof *a);
-        if (!a)
+
+        struct arrival *arrival = malloc(sizeof *arrival);
+        if (!arrival)
                 return -ENOMEM;
-        a->worker = c->gateway->workers[worker];
-        a->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-        if (a->fd < 0) {
-                free(a);
+
+        arrival->worker = control->gateway->workers[worker];
+        arrival->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+        if (arrival->fd < 0) {
+                free(arrival);
                 return -errno;
         }
-        task_init(&a->task, on_arrival);
-        loop_post(a->worker->loop, &a->task);
+
+        task_init(&arrival->task, on_arrival);
+        loop_post(arrival->worker->loop, &arrival->task);
+
         return 0;
 }
 
 /* in */
 
-static void act(struct control *c, const struct ipc_message *m, int fd) {
-        struct err e = { 0 };
+static void control_act(struct control *c, const struct ipc_message *m, int fd) {
+        struct err err = { 0 };
+
         switch (m->kind) {
         case IPC_SNAPSHOT:
-                if (swap_policy(c, fd, m->number, &e) < 0) {
+                if (swap_policy(c, fd, m->number, &err) < 0) {
                         /* The supervisor validated it: this is a failure of one of us, and the old rules may be too
                          * wide. */
-                        control_failed(c, err_text(&e));
-                        finish(c, err_text(&e));
+                        control_failed(c, err_text(&err));
+                        control_finish(c, err_text(&err));
                 }
                 return;
         case IPC_AUDIT:
                 atomic_store(&c->gateway->audit_fails, m->number == 0);
                 return;
         case IPC_ANSWER:
-                answered(c, m->id, m->number);
+                control_answered(c, m->id, m->number);
+
                 return;
         case IPC_LIMITS:
-                if (change_limits(c, fd, &e) < 0) {
-                        control_failed(c, err_text(&e));
-                        finish(c, err_text(&e));
+                if (change_limits(c, fd, &err) < 0) {
+                        control_failed(c, err_text(&err));
+                        control_finish(c, err_text(&err));
                 }
                 return;
         case IPC_PROGRAM_FD:
         case IPC_PROGRAM_STATUS:
                 program_heard(c->gateway, m, fd);
+
                 return;
         case IPC_VAULT:
                 if (bring_vault(c, fd, m->number) < 0)
-                        finish(c, "a vault for no worker");
+                        control_finish(c, "a vault for no worker");
                 return;
         default:
-                finish(c, "told to stop");
+                control_finish(c, "told to stop");
         }
 }
 
 static void on_watch(struct watch *w, unsigned ready) {
-        struct control *c = link_owner(w, struct control, watch);
+        struct control *control = link_owner(w, struct control, watch);
+
         if (ready & WATCH_WRITE)
-                flush(c);
+                control_flush(control);
+
         for (int i = 0; i < 64; i++) {
-                struct ipc_message m;
+                struct ipc_message message;
                 cleanup(close_fd) int fd = -1;
-                int r = ipc_receive(c->fd, IPC_SUPERVISOR, &m, &fd);
+                int r = ipc_receive(control->fd, IPC_SUPERVISOR, &message, &fd);
                 if (r == -EAGAIN)
                         return;
+
                 if (r <= 0) {
-                        finish(c, r == 0 ? "the supervisor has gone" : "a malformed message from the supervisor");
+                        control_finish(control,
+                                       r == 0 ? "the supervisor has gone" : "a malformed message from the supervisor");
                         return;
                 }
-                act(c, &m, fd);
+
+                control_act(control, &message, fd);
         }
 }
 
-static void watch_for(struct control *c) {
-        unsigned interest = WATCH_READ | (link_is_empty(&c->outgoing) ? 0u : WATCH_WRITE);
-        if (watch_start_level(c->loop, &c->watch, c->fd, interest, on_watch) < 0)
-                finish(c, "cannot watch the control socket");
+static void watch_for(struct control *control) {
+        unsigned interest = WATCH_READ | (link_is_empty(&control->outgoing) ? 0u : WATCH_WRITE);
+        if (watch_start_level(control->loop, &control->watch, control->fd, interest, on_watch) < 0)
+                control_finish(control, "cannot watch the control socket");
 }
 
-int control_new(struct gateway *g, struct loop *l, int fd, struct control **ret, struct err *e) {
+int control_new(struct gateway *gateway, struct loop *loop, int fd, struct control **ret, struct err *err) {
         int r = fd_set_nonblocking(fd, true);
         if (r < 0)
-                return err_set(e, -r, "the control socket cannot be made non-blocking");
-        struct control *c = calloc(1, sizeof *c);
-        if (!c)
-                return err_set(e, ENOMEM, "no memory for the control channel");
-        c->gateway = g;
-        c->loop = l;
-        c->fd = fd;
-        link_init(&c->questions);
-        link_init(&c->outgoing);
-        watch_for(c);
-        *ret = c;
+                return err_set(err, -r, "the control socket cannot be made non-blocking");
+
+        struct control *control = calloc(1, sizeof *control);
+        if (!control)
+                return err_set(err, ENOMEM, "no memory for the control channel");
+
+        control->gateway = gateway;
+        control->loop = loop;
+        control->fd = fd;
+        link_init(&control->questions);
+        link_init(&control->outgoing);
+        watch_for(control);
+        *ret = control;
+
         return 0;
 }
 
 void control_free(struct control *c) {
         if (!c)
                 return;
+
         watch_stop(&c->watch);
         while (!link_is_empty(&c->questions))
-                drop(link_owner(c->questions.next, struct question, link));
+                control_drop(link_owner(c->questions.next, struct question, link));
+
         while (!link_is_empty(&c->outgoing)) {
                 struct link *l = c->outgoing.next;
+
                 link_remove(l);
                 free(link_owner(l, struct outgoing, link));
         }
+
         free(c);
 }

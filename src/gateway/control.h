@@ -9,16 +9,16 @@
 
 struct control;
 
-int control_new(struct gateway *g, struct loop *l, int fd, struct control **ret, struct err *e);
+int control_new(struct gateway *gateway, struct loop *loop, int fd, struct control **ret, struct err *err);
 void control_free(struct control *c);
 /* Tells the supervisor; on the main thread. */
-void control_ready(struct control *c);
-void control_failed(struct control *c, const char *why);
+void control_ready(struct control *control);
+void control_failed(struct control *control, const char *why);
 
 /* From a worker's thread: as it is, to the supervisor. -ENOMEM. */
-int control_send(struct control *c, const struct ipc_message *message);
+int control_send(struct control *control, const struct ipc_message *message);
 /* From a worker's thread. question: what is asked about the target, "" for the target itself. control_ask: 0 or
  * -ENOMEM; the answer comes as ask_answer() on that thread. */
-int control_ask(struct control *c, struct worker *w, uint64_t serial, const struct authority *target, uint8_t via,
-                const char *question);
-void control_ask_gone(struct control *c, struct worker *w, uint64_t serial, bool expired);
+int control_ask(struct control *control, struct worker *worker, uint64_t serial, const struct authority *target,
+                uint8_t via, const char *question);
+void control_ask_gone(struct control *control, struct worker *worker, uint64_t serial, bool expired);

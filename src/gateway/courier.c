@@ -28,10 +28,12 @@ static void courier_flush(struct courier *courier) {
                         continue;
                 if (n < 0 && errno == EAGAIN)
                         return;
+
                 if (n <= 0) {
                         courier_end(courier);
                         return;
                 }
+
                 buf_consume(&courier->out, (size_t)n);
         }
 }
@@ -68,6 +70,7 @@ static void take_message(struct courier *courier, const struct courier_message *
         case COURIER_CANCEL:
                 if (exchange)
                         exchange_end(exchange);
+
                 return;
         default:
                 courier_end(courier);
@@ -84,6 +87,7 @@ static void take_messages(struct courier *courier) {
                         courier_end(courier);
                         return;
                 }
+
                 take_message(courier, &message);
                 buf_consume(&courier->in, used);
         }
@@ -94,6 +98,7 @@ static void on_socket(struct watch *watch, unsigned ready) {
 
         (void)ready;
         courier_flush(courier);
+
         while (!courier->ended) {
                 ssize_t n;
 
@@ -101,15 +106,18 @@ static void on_socket(struct watch *watch, unsigned ready) {
                         courier_end(courier);
                         return;
                 }
+
                 n = recv(COURIER_FD, courier->in.p + courier->in.n, READ_BYTES, MSG_DONTWAIT);
                 if (n < 0 && errno == EINTR)
                         continue;
                 if (n < 0 && errno == EAGAIN)
                         return;
+
                 if (n <= 0) {
                         courier_end(courier);
                         return;
                 }
+
                 courier->in.n += (size_t)n;
                 take_messages(courier);
         }
@@ -125,24 +133,31 @@ static int courier_open(struct courier *courier, struct err *err) {
                 return err_memory(err);
         if (getsockopt(COURIER_FD_VAULT, SOL_SOCKET, SO_TYPE, &type, &n) == 0 && type == SOCK_SEQPACKET)
                 courier->vault = COURIER_FD_VAULT;
+
         r = loop_new(&courier->loop, err);
         if (r < 0)
                 return r;
+
         r = resolver_new(courier->loop, &(struct resolver_settings){ 0 }, &courier->resolver, err);
         if (r < 0)
                 return r;
+
         r = tls_context_new("", &courier->context, err);
         if (r < 0)
                 return r;
+
         r = tls_new(courier->context, courier->loop, &courier->tls, err);
         if (r < 0)
                 return r;
+
         r = confine_gateway(err);
         if (r < 0)
                 return r;
+
         r = fd_set_nonblocking(COURIER_FD, true);
         if (r < 0)
                 return err_set(err, -r, "no socket");
+
         r = watch_start_edge(courier->loop, &courier->watch, COURIER_FD, on_socket);
         return r < 0 ? err_set(err, -r, "the socket cannot be watched") : 0;
 }
@@ -151,6 +166,7 @@ static void courier_close(struct courier *courier) {
         if (courier->loop) {
                 while (!link_is_empty(&courier->exchanges))
                         exchange_end(link_owner(courier->exchanges.next, struct exchange, link));
+
                 watch_stop(&courier->watch);
                 loop_drain(courier->loop);
                 tls_free(courier->tls);
@@ -158,6 +174,7 @@ static void courier_close(struct courier *courier) {
                 resolver_free(courier->resolver);
                 loop_free(courier->loop);
         }
+
         buf_done(&courier->in);
         buf_done(&courier->out);
         free(courier->room);
@@ -176,6 +193,7 @@ int courier_main(struct err *err) {
                 if (!courier.ended)
                         loop_run(courier.loop);
         }
+
         courier_close(&courier);
         return r;
 }

@@ -21,6 +21,7 @@ static void exchange_free(struct task *task) {
 
         if (exchange->out.p)
                 secret_wipe(exchange->out.p, exchange->out.cap);
+
         buf_done(&exchange->out);
         buf_done(&exchange->in);
         buf_done(&exchange->body);
@@ -31,6 +32,7 @@ static void exchange_free(struct task *task) {
 void exchange_end(struct exchange *exchange) {
         if (exchange->state == EXCHANGE_OVER)
                 return;
+
         exchange->state = EXCHANGE_OVER;
         timer_stop(&exchange->limit);
         resolve_cancel(&exchange->resolving);
@@ -81,18 +83,23 @@ static void take_body(struct exchange *exchange, struct str bytes) {
                 exchange_fail(exchange, "the answer is too long");
                 return;
         }
+
         if (!is_stream(exchange))
                 return;
+
         rest = buf_str(&exchange->body);
+
         for (;;) {
                 ptrdiff_t end = rest.n ? str_find(rest, '\n') : -1;
                 if (end < 0)
                         break;
+
                 line = str_first(rest, (size_t)end);
                 rest = str_skip(rest, (size_t)end + 1);
                 if (line.n)
                         exchange_data(exchange, line);
         }
+
         buf_consume(&exchange->body, exchange->body.n - rest.n);
 }
 
@@ -118,6 +125,7 @@ static bool read_body(struct exchange *exchange, bool ended) {
                         take_body(exchange, span);
                 break;
         }
+
         buf_clear(&exchange->in);
         if (exchange->state != EXCHANGE_BODY)
                 return false;
@@ -125,10 +133,12 @@ static bool read_body(struct exchange *exchange, bool ended) {
         bool whole = exchange->framing == BODY_CHUNKED ? exchange->chunked.done : exchange->left == 0;
         if (exchange->framing == BODY_UNTIL_CLOSE)
                 whole = ended;
+
         if (!whole && (ended || (result != HTTP1_MORE && result != HTTP1_OK))) {
                 exchange_fail(exchange, "the answer was cut off or is malformed");
                 return false;
         }
+
         return whole;
 }
 
@@ -154,23 +164,29 @@ static void take_frame(struct exchange *exchange, const struct websocket_frame *
                 return;
         case WEBSOCKET_CLOSE:
                 exchange_fail(exchange, "the service closed the connection");
+
                 return;
         default:
                 break;
         }
+
         if (goes_on != exchange->in_pieces) {
                 exchange_fail(exchange, "a message in pieces that do not follow each other");
                 return;
         }
+
         if (frame->last && !goes_on) {
                 exchange_data(exchange, frame->payload);
                 return;
         }
+
         if (buf_append(&exchange->fragments, frame->payload) < 0) {
                 exchange_fail(exchange, "a message that is too long");
                 return;
         }
+
         exchange->in_pieces = !frame->last;
+
         if (frame->last) {
                 exchange_data(exchange, buf_str(&exchange->fragments));
                 buf_clear(&exchange->fragments);
@@ -189,11 +205,14 @@ static void read_frames(struct exchange *exchange) {
                         exchange_fail(exchange, "what came is no WebSocket frame");
                         return;
                 }
+
                 if (r == 0)
                         break;
+
                 used += n;
                 take_frame(exchange, &frame);
         }
+
         if (exchange->state == EXCHANGE_SOCKET)
                 buf_consume(&exchange->in, used);
 }
@@ -213,6 +232,7 @@ static void become_socket(struct exchange *exchange, const struct http1_response
                 exchange_fail(exchange, "the service does not speak WebSocket as it must");
                 return;
         }
+
         exchange->state = EXCHANGE_SOCKET;
         buf_consume(&exchange->in, response->head.bytes);
         courier_tell(exchange->courier, &(struct courier_message){ .kind = COURIER_OPEN, .id = exchange->id });
@@ -229,27 +249,33 @@ static void read_head(struct exchange *exchange, bool ended) {
 
         if (result == HTTP1_MORE && !ended)
                 return;
+
         if (result != HTTP1_OK) {
                 exchange_fail(exchange, ended ? "the connection ended without an answer" : "what came is no HTTP");
                 return;
         }
+
         if ((exchange->flags & COURIER_WEBSOCKET) && response.status == 101) {
                 become_socket(exchange, &response);
                 return;
         }
+
         if (response.status / 100 == 1) { /* the real one follows */
                 buf_consume(&exchange->in, response.head.bytes);
                 exchange->progress = (struct http1_progress){ 0 };
                 return;
         }
+
         if (str_to_u64(header_value(&response.head, "Retry-After"), 86400, &retry_s))
                 exchange->retry_s = (uint32_t)retry_s;
+
         exchange->status = response.status;
         exchange->framing = http1_response_body(&response, false);
         exchange->left = response.head.length;
         exchange->chunked = (struct http1_chunked){ .bare = true };
         exchange->state = EXCHANGE_BODY;
         buf_consume(&exchange->in, response.head.bytes);
+
         if (is_stream(exchange))
                 courier_tell(exchange->courier, &(struct courier_message){ .kind = COURIER_OPEN, .id = exchange->id });
 }
@@ -259,6 +285,7 @@ static void use_bytes(struct exchange *exchange, bool ended) {
 
         do {
                 before = exchange->state;
+
                 if (exchange->state == EXCHANGE_HEAD)
                         read_head(exchange, ended);
                 else if (exchange->state == EXCHANGE_BODY && read_body(exchange, ended))
@@ -266,6 +293,7 @@ static void use_bytes(struct exchange *exchange, bool ended) {
                 else if (exchange->state == EXCHANGE_SOCKET)
                         read_frames(exchange);
         } while (exchange->state != before && exchange->state != EXCHANGE_OVER);
+
         if (exchange->state == EXCHANGE_SOCKET && ended)
                 exchange_fail(exchange, "the service ended the connection");
 }
@@ -280,16 +308,20 @@ static void read_more(struct exchange *exchange) {
 
                 if (n == -EAGAIN)
                         return;
+
                 if (n < 0) {
                         exchange_fail(exchange, "the connection broke");
                         return;
                 }
+
                 if (buf_append(&exchange->in, str_n(bytes, (size_t)n)) < 0) {
                         exchange_fail(exchange, "the answer is too long");
                         return;
                 }
+
                 if (n > 0 && (exchange->state == EXCHANGE_SOCKET || is_stream(exchange)))
                         timer_start(&exchange->limit, exchange->limit_ns);
+
                 use_bytes(exchange, n == 0);
         }
 }
@@ -300,16 +332,21 @@ static bool write_more(struct exchange *exchange) {
 
                 if (n == -EAGAIN)
                         return true;
+
                 if (n < 0) {
                         exchange_fail(exchange, "the connection broke");
                         return false;
                 }
+
                 exchange->sent += (size_t)n;
         }
+
         if (exchange->out.p)
                 secret_wipe(exchange->out.p, exchange->out.cap);
+
         buf_clear(&exchange->out);
         exchange->sent = 0;
+
         return true;
 }
 
@@ -320,14 +357,18 @@ static void on_ready(struct stream *stream, void *owner) {
                 int r = tls_handshake(stream);
                 if (r == -EAGAIN)
                         return;
+
                 if (r < 0) {
                         exchange_fail(exchange, tls_failure(stream));
                         return;
                 }
+
                 exchange->shaken = true;
         }
+
         if (!write_more(exchange))
                 return;
+
         read_more(exchange);
         if (exchange->state != EXCHANGE_OVER) /* what a message called for */
                 (void)write_more(exchange);
@@ -338,10 +379,12 @@ static void on_dialled(void *owner, int error, struct stream *stream, const stru
 
         (void)addr;
         exchange->dial = NULL;
+
         if (error < 0) {
                 exchange_fail(exchange, "it cannot be reached");
                 return;
         }
+
         if (exchange->secure) {
                 const struct tls_connect how = { .target = &exchange->target };
 
@@ -351,6 +394,7 @@ static void on_dialled(void *owner, int error, struct stream *stream, const stru
                         return;
                 }
         }
+
         exchange->stream = stream;
         exchange->state = EXCHANGE_HEAD;
         stream_set_owner(stream, on_ready, exchange);
@@ -384,6 +428,7 @@ static int write_request(struct exchange *exchange, const struct courier_message
         r = courier_fill(exchange->courier, message->parts[1], &exchange->target, &exchange->out, err);
         if (r < 0)
                 return r;
+
         r = buf_printf(&exchange->out, " HTTP/1.1\r\nHost: %s\r\nUser-Agent: bailey\r\n", host);
         if (r == 0 && (exchange->flags & COURIER_WEBSOCKET)) {
                 random_bytes(random, sizeof random);
@@ -396,15 +441,18 @@ static int write_request(struct exchange *exchange, const struct courier_message
         } else if (r == 0) {
                 r = buf_add(&exchange->out, "Connection: close\r\n");
         }
+
         if (r == 0 && !str_starts(message->parts[1], STR("GET ")))
                 r = buf_printf(&exchange->out, "Content-Length: %zu\r\n", message->parts[3].n);
         if (r == 0)
                 r = courier_fill(exchange->courier, message->parts[2], &exchange->target, &exchange->out, err);
         if (r < 0)
                 return r;
+
         r = buf_add(&exchange->out, "\r\n");
         if (r == 0)
                 r = buf_append(&exchange->out, message->parts[3]);
+
         return r < 0 ? err_set(err, -r, "the request is too long") : 0;
 }
 
@@ -423,6 +471,7 @@ static void exchange_begin(struct exchange *exchange) {
                 exchange_dial(exchange, &host->addr, 1);
                 return;
         }
+
         exchange->resolving.done = on_resolved;
         if (resolve_start(exchange->courier->resolver, host, &exchange->resolving) < 0)
                 exchange_fail(exchange, "the name cannot be resolved");
@@ -439,6 +488,7 @@ void exchange_start(struct courier *courier, const struct courier_message *messa
                                                                  .parts = { STR("too many requests at once") } });
                 return;
         }
+
         *exchange = (struct exchange){ .courier = courier,
                                        .id = message->id,
                                        .flags = message->flags,
@@ -456,10 +506,12 @@ void exchange_start(struct courier *courier, const struct courier_message *messa
         r = read_url(exchange, message->parts[0], &err);
         if (r == 0)
                 r = write_request(exchange, message, &err);
+
         if (r < 0) {
                 exchange_fail(exchange, err_text(&err));
                 return;
         }
+
         timer_start(&exchange->limit, exchange->limit_ns);
         exchange_begin(exchange);
 }

@@ -25,14 +25,17 @@ static int await_answer(struct courier *courier, uint64_t id, struct vault_messa
 
                 if (poll(&ready, 1, ANSWER_MS) <= 0)
                         return err_set(err, ETIMEDOUT, "the vault does not answer");
+
                 r = vault_receive(courier->vault, VAULT_TO_GATEWAY, courier->room, ret, &fd);
                 if (r == -EAGAIN)
                         continue;
                 if (r <= 0)
                         return err_set(err, ECONNRESET, "the vault is gone");
+
                 if (ret->id == id && ret->kind == VAULT_REFUSED)
                         return err_set(err, EACCES, "the vault does not release the token: %s",
                                        vault_refusal_text((enum vault_refusal)ret->number));
+
                 if (ret->id == id && ret->kind == VAULT_SECRET)
                         return 0;
         }
@@ -55,15 +58,19 @@ static int put_basic(struct buf *out, struct str user, struct str value) {
                 r = buf_add_char(&pair, ':');
         if (r == 0)
                 r = buf_append(&pair, value);
+
         n = base64_length(pair.n);
         if (r == 0)
                 r = buf_reserve(out, n);
+
         if (r == 0) {
                 base64_encode(buf_str(&pair), BASE64_STANDARD, out->p + out->n);
                 out->n += n;
         }
+
         if (pair.p)
                 secret_wipe(pair.p, pair.cap);
+
         return r;
 }
 
@@ -87,6 +94,7 @@ static int fill_mark(struct courier *courier, struct str mark, const struct auth
         r = vault_send(courier->vault, GATEWAY_TO_VAULT, &question, -1);
         if (r < 0)
                 return err_set(err, -r, "the vault is gone");
+
         r = await_answer(courier, question.id, &answer, err);
         if (r == 0 && !value_fits_a_header(answer.data[0]))
                 r = err_set(err, EINVAL, "the token has blanks or other bytes that no token has");
@@ -95,6 +103,7 @@ static int fill_mark(struct courier *courier, struct str mark, const struct auth
                 if (r < 0)
                         err_set(err, -r, "the request is too long");
         }
+
         secret_wipe(courier->room, VAULT_MESSAGE_MAX);
         return r;
 }
@@ -113,13 +122,17 @@ int courier_fill(struct courier *courier, struct str text, const struct authorit
                         r = buf_add_char(out, text.p[0]);
                         if (r < 0)
                                 return err_set(err, -r, "the request is too long");
+
                         text = str_skip(text, 1);
                         continue;
                 }
+
                 r = fill_mark(courier, str_n(text.p + 1, (size_t)end - 1), to, out, err);
                 if (r < 0)
                         return r;
+
                 text = str_skip(text, (size_t)end + 1);
         }
+
         return 0;
 }

@@ -80,10 +80,12 @@ static void visit_shake(struct visit *visit) {
 
         if (r == -EAGAIN)
                 return;
+
         if (r < 0) {
                 visit_end(visit);
                 return;
         }
+
         timer_stop(&visit->limit);
         visit->relayed = true;
         relay_start(&visit->relay, &visit->door->pool, take_ptr(&visit->secure), take_ptr(&visit->plain), IDLE_NS);
@@ -113,15 +115,18 @@ static void visit_start(struct door *door, int phone, int plain) {
                 close_fd(&plain);
                 return;
         }
+
         r = stream_socket_new(door->loop, plain, &visit->plain);
         if (r < 0) {
                 free(visit);
                 close_fd(&phone);
                 return;
         }
+
         r = stream_socket_new(door->loop, phone, &below);
         if (r == 0)
                 r = tls_accept(door->tls, below, &how, &visit->secure);
+
         if (r < 0) {
                 stream_abort(visit->plain);
                 free(visit);
@@ -147,6 +152,7 @@ static void door_on_message(struct watch *watch, unsigned ready) {
         struct door *door = link_owner(watch, struct door, watch);
 
         (void)ready;
+
         for (;;) {
                 char word[8];
                 int fds[2] = { -1, -1 };
@@ -155,15 +161,18 @@ static void door_on_message(struct watch *watch, unsigned ready) {
 
                 if (n == -EAGAIN)
                         return;
+
                 if (n <= 0) {
                         loop_stop(door->loop); /* the pairing is over, or the dashboard is gone */
                         return;
                 }
+
                 if (n_fds != 2 || door->n_visits >= VISITS_MAX) {
                         close_fd(&fds[0]);
                         close_fd(&fds[1]);
                         continue;
                 }
+
                 visit_start(door, fds[0], fds[1]);
         }
 }
@@ -186,29 +195,37 @@ static int door_open(struct door *door, struct err *err) {
         r = door_read_words(door, &seconds, err);
         if (r < 0)
                 return r;
+
         r = loop_new(&door->loop, err);
         if (r < 0)
                 return r;
+
         r = tls_context_new("", &door->context, err);
         if (r < 0)
                 return r;
+
         r = tls_leaf_self(door->context, &door->host, (int64_t)seconds, &door->leaf, digest, err);
         if (r < 0)
                 return r;
+
         r = tls_new(door->context, door->loop, &door->tls, err);
         if (r < 0)
                 return r;
+
         r = pool_init(&door->pool);
         if (r < 0)
                 return err_memory(err);
+
         r = confine_gateway(err);
         if (r < 0)
                 return r;
+
         r = fd_set_nonblocking(DOOR_FD, true);
         if (r < 0)
                 return err_set(err, -r, "no socket");
         if (send(DOOR_FD, digest, sizeof digest, MSG_NOSIGNAL) != sizeof digest)
                 return err_errno(err, "nobody wants to know the certificate");
+
         r = watch_start_edge(door->loop, &door->watch, DOOR_FD, door_on_message);
         return r < 0 ? err_set(err, -r, "the socket cannot be watched") : 0;
 }
@@ -216,8 +233,10 @@ static int door_open(struct door *door, struct err *err) {
 static void door_close(struct door *door) {
         if (!door->loop)
                 return;
+
         while (!link_is_empty(&door->visits))
                 visit_end(link_owner(door->visits.next, struct visit, link));
+
         watch_stop(&door->watch);
         loop_drain(door->loop);
         tls_leaf_unref(door->leaf);
@@ -235,6 +254,7 @@ int door_main(struct err *err) {
         r = door_open(&door, err);
         if (r == 0)
                 loop_run(door.loop);
+
         door_close(&door);
         return r;
 }

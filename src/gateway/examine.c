@@ -14,19 +14,20 @@ enum { DETAIL_MAX = 1024, DECODE_PIECE = 16384, QUESTION_REFS = 3 };
 
 /* --- the beginning and the end --- */
 
-void examine_free(struct examine *e) {
-        if (!e)
+void examine_free(struct examine *examine) {
+        if (!examine)
                 return;
-        receive_pack_done(&e->head);
-        graphql_call_done(&e->graphql);
-        decoder_free(e->decoder);
-        buf_done(&e->body);
-        buf_done(&e->act);
-        buf_done(&e->detail);
-        free(e->lfs);
-        free(e->method);
-        free(e->where);
-        free(e);
+
+        receive_pack_done(&examine->head);
+        graphql_call_done(&examine->graphql);
+        decoder_free(examine->decoder);
+        buf_done(&examine->body);
+        buf_done(&examine->act);
+        buf_done(&examine->detail);
+        free(examine->lfs);
+        free(examine->method);
+        free(examine->where);
+        free(examine);
 }
 
 static size_t body_max(enum examine_kind kind) {
@@ -44,29 +45,32 @@ static size_t body_max(enum examine_kind kind) {
 
 static struct examine *examine_new(const struct authority *target, const struct examine_head *head,
                                    enum examine_kind kind) {
-        struct examine *e = alloc_zeroed(sizeof *e);
+        struct examine *examine = alloc_zeroed(sizeof *examine);
 
-        if (!e)
+        if (!examine)
                 return NULL;
-        e->kind = (uint8_t)kind;
-        e->target = *target;
-        e->method = str_dup(head->method);
-        e->where = str_format("%.*s\n%.*s", STR_FMT(head->target), STR_FMT(head->content_type));
-        e->body = BUF(body_max(kind));
-        e->act = BUF(EVENT_TEXT_MAX);
-        e->detail = BUF(DETAIL_MAX);
-        e->coded = head->coding != CODING_IDENTITY;
-        e->bad_type = head->content_types > 1;
-        if (!e->method || !e->where) {
-                examine_free(e);
+
+        examine->kind = (uint8_t)kind;
+        examine->target = *target;
+        examine->method = str_dup(head->method);
+        examine->where = str_format("%.*s\n%.*s", STR_FMT(head->target), STR_FMT(head->content_type));
+        examine->body = BUF(body_max(kind));
+        examine->act = BUF(EVENT_TEXT_MAX);
+        examine->detail = BUF(DETAIL_MAX);
+        examine->coded = head->coding != CODING_IDENTITY;
+        examine->bad_type = head->content_types > 1;
+        if (!examine->method || !examine->where) {
+                examine_free(examine);
                 return NULL;
         }
-        struct str target_text = str_first(str_of(e->where), head->target.n);
+
+        struct str target_text = str_first(str_of(examine->where), head->target.n);
         ptrdiff_t mark = str_find(target_text, '?');
-        e->path = mark < 0 ? target_text : str_first(target_text, (size_t)mark);
-        e->query = mark < 0 ? STR("") : str_skip(target_text, (size_t)mark + 1);
-        e->content_type = str_skip(str_of(e->where), head->target.n + 1);
-        return e;
+        examine->path = mark < 0 ? target_text : str_first(target_text, (size_t)mark);
+        examine->query = mark < 0 ? STR("") : str_skip(target_text, (size_t)mark + 1);
+        examine->content_type = str_skip(str_of(examine->where), head->target.n + 1);
+
+        return examine;
 }
 
 /* --- git --- */
@@ -85,41 +89,50 @@ static void write_git_act(struct examine *e) {
         struct str host = str_of(where);
         if (str_ends(host, STR(":443")))
                 host.n -= 4;
+
         buf_clear(&e->act);
         (void)buf_printf(&e->act, "%s %.*s/%.*s", e->git.service, STR_FMT(host),
                          STR_FMT(e->git.path.n ? e->git.path : STR("?")));
+
         for (size_t i = 0; i < e->head.updates.n; i++) {
                 const struct git_update *u = &e->head.updates.p[i];
                 if (buf_printf(&e->act, "\n%.*s %.*s %.*s", STR_FMT(u->ref), STR_FMT(u->old_id), STR_FMT(u->new_id)) <
                     0)
                         break;
         }
+
         if (e->lfs && e->lfs->ref_n)
                 (void)buf_printf(&e->act, "\n%s - -", e->lfs->ref);
 }
 
-static int begin_git(const struct snapshot *s, const struct authority *target, const struct examine_head *head,
+static int begin_git(const struct snapshot *snapshot, const struct authority *target, const struct examine_head *head,
                      struct examine **ret) {
         struct git_http git;
 
         git_http_recognise(head->method, head->target, &git);
         if (git.kind == GIT_HTTP_NONE)
                 return 0;
+
         if (git.kind == GIT_HTTP_FILE &&
-            verdict_git(s, target, git.path, git.right).verdict.reason == REASON_GIT_REPOSITORY)
+            verdict_git(snapshot, target, git.path, git.right).verdict.reason == REASON_GIT_REPOSITORY)
                 return 0;
 
-        struct examine *e = examine_new(target, head, kind_of(&git));
-        if (!e)
+        struct examine *examine = examine_new(target, head, kind_of(&git));
+        if (!examine)
                 return -ENOMEM;
-        *ret = e;
-        git_http_recognise(head->method, str_first(str_of(e->where), head->target.n), &e->git); /* in our own copy */
-        e->open = e->kind != EXAMINE_SERVICE;
-        write_git_act(e);
-        if (e->kind == EXAMINE_PUSH && e->coded)
-                return decoder_new(head->coding == CODING_GZIP ? CODING_GZIP : CODING_UNKNOWN, &e->decoder) == -ENOMEM
+
+        *ret = examine;
+        git_http_recognise(head->method, str_first(str_of(examine->where), head->target.n),
+                           &examine->git); /* in our own copy */
+        examine->open = examine->kind != EXAMINE_SERVICE;
+        write_git_act(examine);
+
+        if (examine->kind == EXAMINE_PUSH && examine->coded)
+                return decoder_new(head->coding == CODING_GZIP ? CODING_GZIP : CODING_UNKNOWN, &examine->decoder) ==
+                               -ENOMEM
                            ? -ENOMEM
                            : 0;
+
         return 0;
 }
 
@@ -127,311 +140,359 @@ int examine_ssh(const struct authority *target, struct str path, enum git_right 
                 struct examine **ret) {
         const struct examine_head head = { .method = STR("SSH"), .target = path };
         bool push = right == GIT_RIGHT_PUSH;
-        struct examine *e = examine_new(target, &head, push ? EXAMINE_PUSH : EXAMINE_SERVICE);
+        struct examine *examine = examine_new(target, &head, push ? EXAMINE_PUSH : EXAMINE_SERVICE);
 
-        if (!e)
+        if (!examine)
                 return -ENOMEM;
-        e->git = (struct git_http){ .kind = push ? GIT_HTTP_RECEIVE_PACK : GIT_HTTP_SERVICE,
-                                    .right = right,
-                                    .path = e->path,
-                                    .service = service };
-        e->open = push;
-        write_git_act(e);
-        *ret = e;
+
+        examine->git = (struct git_http){ .kind = push ? GIT_HTTP_RECEIVE_PACK : GIT_HTTP_SERVICE,
+                                          .right = right,
+                                          .path = examine->path,
+                                          .service = service };
+        examine->open = push;
+        write_git_act(examine);
+        *ret = examine;
+
         return 0;
 }
 
-static void explain(struct examine *e, const char *what) {
-        buf_clear(&e->detail);
-        (void)buf_add(&e->detail, what);
+static void examine_explain(struct examine *examine, const char *what) {
+        buf_clear(&examine->detail);
+        (void)buf_add(&examine->detail, what);
 }
 
-static struct verdict judge_lfs(struct examine *e, const struct snapshot *s, struct git_verdict *v) {
-        if (!e->known || !e->lfs->upload) {
-                *v = verdict_git(s, &e->target, e->git.path, GIT_RIGHT_FETCH);
-                if (!e->known && v->verdict.reason == REASON_GIT_SERVICE) /* it may be an upload */
-                        *v = verdict_git(s, &e->target, e->git.path, GIT_RIGHT_PUSH);
-                v->ask = false;
-                return v->verdict;
+static struct verdict judge_lfs(struct examine *examine, const struct snapshot *snapshot, struct git_verdict *verdict) {
+        if (!examine->known || !examine->lfs->upload) {
+                *verdict = verdict_git(snapshot, &examine->target, examine->git.path, GIT_RIGHT_FETCH);
+                if (!examine->known && verdict->verdict.reason == REASON_GIT_SERVICE) /* it may be an upload */
+                        *verdict = verdict_git(snapshot, &examine->target, examine->git.path, GIT_RIGHT_PUSH);
+
+                verdict->ask = false;
+                return verdict->verdict;
         }
-        const struct git_update update = { .ref = str_n(e->lfs->ref, e->lfs->ref_n) };
-        const struct git_push push = { .updates = &update, .n = e->lfs->ref_n ? 1 : 0 };
-        *v = verdict_git_push(s, &e->target, e->git.path, &push);
-        return v->verdict;
+
+        const struct git_update update = { .ref = str_n(examine->lfs->ref, examine->lfs->ref_n) };
+        const struct git_push push = { .updates = &update, .n = examine->lfs->ref_n ? 1 : 0 };
+        *verdict = verdict_git_push(snapshot, &examine->target, examine->git.path, &push);
+
+        return verdict->verdict;
 }
 
-static struct verdict judge_git(struct examine *e, const struct snapshot *s) {
+static struct verdict judge_git(struct examine *examine, const struct snapshot *snapshot) {
         struct git_verdict v = { 0 };
-        const struct git_push push = receive_pack_push(&e->head);
+        const struct git_push push = receive_pack_push(&examine->head);
 
-        if (e->git.kind == GIT_HTTP_BAD) {
-                explain(e, "its path or query is not written as git writes it");
+        if (examine->git.kind == GIT_HTTP_BAD) {
+                examine_explain(examine, "its path or query is not written as git writes it");
                 return (struct verdict){ .decision = DECISION_DENY, .reason = REASON_GIT_FORM, .rule = RULE_NONE };
         }
-        if (e->kind == EXAMINE_LFS)
-                (void)judge_lfs(e, s, &v);
-        else if (e->kind == EXAMINE_PUSH && e->known)
-                v = verdict_git_push(s, &e->target, e->git.path, &push);
-        else
-                v = verdict_git(s, &e->target, e->git.path, e->git.right);
-        e->ask = v.ask && e->known && (e->kind == EXAMINE_LFS || push.n > 0);
 
-        buf_clear(&e->detail);
-        if (v.verdict.reason == REASON_GIT_REF && e->kind == EXAMINE_PUSH && v.at < push.n)
-                (void)buf_printf(&e->detail, "%.*s: %s", STR_FMT(push.updates[v.at].ref), v.why);
+        if (examine->kind == EXAMINE_LFS)
+                (void)judge_lfs(examine, snapshot, &v);
+        else if (examine->kind == EXAMINE_PUSH && examine->known)
+                v = verdict_git_push(snapshot, &examine->target, examine->git.path, &push);
+        else
+                v = verdict_git(snapshot, &examine->target, examine->git.path, examine->git.right);
+
+        examine->ask = v.ask && examine->known && (examine->kind == EXAMINE_LFS || push.n > 0);
+
+        buf_clear(&examine->detail);
+
+        if (v.verdict.reason == REASON_GIT_REF && examine->kind == EXAMINE_PUSH && v.at < push.n)
+                (void)buf_printf(&examine->detail, "%.*s: %s", STR_FMT(push.updates[v.at].ref), v.why);
         else if (v.why)
-                (void)buf_add(&e->detail, v.why);
+                (void)buf_add(&examine->detail, v.why);
+
         return v.verdict;
 }
 
 /* --- GraphQL --- */
 
-static void write_graphql_act(struct examine *e) {
-        const struct graphql *g = &e->graphql.graphql;
+static void write_graphql_act(struct examine *examine) {
+        const struct graphql *g = &examine->graphql.graphql;
 
-        buf_clear(&e->act);
-        (void)buf_printf(&e->act, "graphql %s", g->mutation ? "mutation" : "query");
+        buf_clear(&examine->act);
+        (void)buf_printf(&examine->act, "graphql %s", g->mutation ? "mutation" : "query");
         for (size_t i = 0; i < g->fields.n; i++)
-                if (buf_printf(&e->act, "\n%.*s", STR_FMT(g->fields.p[i])) < 0)
+                if (buf_printf(&examine->act, "\n%.*s", STR_FMT(g->fields.p[i])) < 0)
                         break;
 }
 
 static int begin_graphql(const struct authority *target, const struct examine_head *head, struct examine **ret) {
-        struct examine *e = examine_new(target, head, EXAMINE_GRAPHQL);
+        struct examine *examine = examine_new(target, head, EXAMINE_GRAPHQL);
 
-        if (!e)
+        if (!examine)
                 return -ENOMEM;
-        e->open = true;
-        *ret = e;
+        examine->open = true;
+        *ret = examine;
         return 0;
 }
 
-static struct verdict judge_graphql(struct examine *e, const struct snapshot *s) {
-        const struct graphql *g = &e->graphql.graphql;
+static struct verdict judge_graphql(struct examine *examine, const struct snapshot *snapshot) {
+        const struct graphql *g = &examine->graphql.graphql;
         const struct graphql_fields fields = { .mutation = g->mutation, .names = g->fields.p, .n = g->fields.n };
-        struct verdict v =
-            verdict_graphql(s, &e->target.host, e->target.port, str_of(e->method), e->path, e->known ? &fields : NULL);
+        struct verdict verdict =
+            verdict_graphql(snapshot, &examine->target.host, examine->target.port, str_of(examine->method),
+                            examine->path, examine->known ? &fields : NULL);
 
-        buf_clear(&e->detail);
-        if (v.reason != REASON_GRAPHQL)
-                return v;
-        (void)buf_printf(&e->detail, "it asks for the %s", g->mutation ? "mutation" : "query");
+        buf_clear(&examine->detail);
+        if (verdict.reason != REASON_GRAPHQL)
+                return verdict;
+
+        (void)buf_printf(&examine->detail, "it asks for the %s", g->mutation ? "mutation" : "query");
         for (size_t i = 0; i < g->fields.n && i < 8; i++)
-                (void)buf_printf(&e->detail, "%s %.*s", i ? "," : "", STR_FMT(str_first(g->fields.p[i], 64)));
-        return v;
+                (void)buf_printf(&examine->detail, "%s %.*s", i ? "," : "", STR_FMT(str_first(g->fields.p[i], 64)));
+
+        return verdict;
 }
 
 /* --- judging --- */
 
-struct verdict examine_verdict(struct examine *e, const struct snapshot *s, struct verdict granted) {
-        struct verdict v = e->kind == EXAMINE_GRAPHQL ? judge_graphql(e, s) : judge_git(e, s);
+struct verdict examine_verdict(struct examine *examine, const struct snapshot *snapshot, struct verdict granted) {
+        struct verdict verdict =
+            examine->kind == EXAMINE_GRAPHQL ? judge_graphql(examine, snapshot) : judge_git(examine, snapshot);
 
         if (granted.decision != DECISION_ALLOW)
                 return granted;
-        if (v.decision == DECISION_ASK) /* the host itself: a person has agreed to it before */
-                v.decision = DECISION_ALLOW;
-        return v;
+        if (verdict.decision == DECISION_ASK) /* the host itself: a person has agreed to it before */
+                verdict.decision = DECISION_ALLOW;
+        return verdict;
 }
 
-bool examine_was_missed(struct str method, struct str path, struct verdict granted, struct verdict v) {
+bool examine_was_missed(struct str method, struct str path, struct verdict granted, struct verdict verdict) {
         struct git_http git;
 
-        if (v.decision != DECISION_ALLOW)
+        if (verdict.decision != DECISION_ALLOW)
                 return false;
         git_http_recognise(method, path, &git);
-        return v.graphql || (granted.git && git.kind != GIT_HTTP_NONE && git.kind != GIT_HTTP_FILE);
+        return verdict.graphql || (granted.git && git.kind != GIT_HTTP_NONE && git.kind != GIT_HTTP_FILE);
 }
 
-struct verdict examine_malformed(const struct examine *e) {
+struct verdict examine_malformed(const struct examine *examine) {
         return (struct verdict){ .decision = DECISION_DENY,
-                                 .reason = e->kind == EXAMINE_GRAPHQL ? REASON_GRAPHQL : REASON_GIT_FORM,
+                                 .reason = examine->kind == EXAMINE_GRAPHQL ? REASON_GRAPHQL : REASON_GIT_FORM,
                                  .rule = RULE_NONE };
 }
 
-int examine_request(const struct snapshot *s, const struct authority *target, const struct examine_head *head,
+int examine_request(const struct snapshot *snapshot, const struct authority *target, const struct examine_head *head,
                     struct verdict granted, struct examine **ret, struct verdict *ret_verdict) {
         struct str path = head->target;
         ptrdiff_t mark = str_find(path, '?');
-        struct examine *e = NULL;
+        struct examine *examine = NULL;
         int r;
 
         *ret = NULL;
-        r = granted.git ? begin_git(s, target, head, &e) : 0;
-        if (r == 0 && !e) {
-                *ret_verdict = verdict_request(s, &target->host, target->port, head->method,
+        r = granted.git ? begin_git(snapshot, target, head, &examine) : 0;
+        if (r == 0 && !examine) {
+                *ret_verdict = verdict_request(snapshot, &target->host, target->port, head->method,
                                                mark < 0 ? path : str_first(path, (size_t)mark));
                 if (ret_verdict->decision == DECISION_ALLOW && ret_verdict->graphql)
-                        r = begin_graphql(target, head, &e);
+                        r = begin_graphql(target, head, &examine);
         }
+
         if (r < 0) {
-                examine_free(e);
+                examine_free(examine);
                 return r;
         }
-        if (e && e->kind != EXAMINE_GRAPHQL)
-                *ret_verdict = examine_verdict(e, s, granted);
-        *ret = e;
+
+        if (examine && examine->kind != EXAMINE_GRAPHQL)
+                *ret_verdict = examine_verdict(examine, snapshot, granted);
+
+        *ret = examine;
         return 0;
 }
 
-const char *examine_why(struct examine *e) {
-        return e && e->detail.n ? buf_text(&e->detail) : NULL;
+const char *examine_why(struct examine *examine) {
+        return examine && examine->detail.n ? buf_text(&examine->detail) : NULL;
 }
 
 /* --- the body --- */
 
-static int refuse_body(struct examine *e, const char *what) {
-        explain(e, what);
+static int refuse_body(struct examine *examine, const char *what) {
+        examine_explain(examine, what);
         return -EBADMSG;
 }
 
 /* What the server will decode, decoded. A head that goes over the end of a gzip member is refused: not every server
  * reads on there. */
-static int add_decoded(struct examine *e, struct str bytes) {
+static int add_decoded(struct examine *examine, struct str bytes) {
         char piece[DECODE_PIECE];
 
-        if (!e->decoder)
-                return refuse_body(e, "its body is coded in a way that git does not use");
-        while (bytes.n > 0 || decoder_owes(e->decoder)) {
-                if (decoder_is_whole(e->decoder) && e->body.n > 0)
-                        return refuse_body(e, "its body is compressed in several parts");
-                ssize_t n = decoder_run(e->decoder, &bytes, piece, sizeof piece);
+        if (!examine->decoder)
+                return refuse_body(examine, "its body is coded in a way that git does not use");
+
+        while (bytes.n > 0 || decoder_owes(examine->decoder)) {
+                if (decoder_is_whole(examine->decoder) && examine->body.n > 0)
+                        return refuse_body(examine, "its body is compressed in several parts");
+
+                ssize_t n = decoder_run(examine->decoder, &bytes, piece, sizeof piece);
                 if (n < 0)
-                        return n == -ENOMEM ? -ENOMEM : refuse_body(e, "its body is not compressed as it says");
-                int r = buf_append(&e->body, str_n(piece, (size_t)n));
+                        return n == -ENOMEM ? -ENOMEM : refuse_body(examine, "its body is not compressed as it says");
+
+                int r = buf_append(&examine->body, str_n(piece, (size_t)n));
                 if (r < 0)
                         return r == -ENOMEM ? r : 0; /* enough to judge by, or too long: the head decides */
-                struct receive_pack_scan scan = e->scan;
-                if (receive_pack_scan(&scan, buf_str(&e->body)) != 0)
+
+                struct receive_pack_scan scan = examine->scan;
+                if (receive_pack_scan(&scan, buf_str(&examine->body)) != 0)
                         return 0;
                 if (n == 0 && bytes.n == 0)
                         return 0;
         }
+
         return 0;
 }
 
-static int read_head(struct examine *e, bool end) {
+static int read_head(struct examine *examine, bool end) {
         int r;
 
-        while ((r = receive_pack_scan(&e->scan, buf_str(&e->body))) > 0) {
-                receive_pack_done(&e->head);
-                r = receive_pack_read(buf_str(&e->body), &e->head);
+        while ((r = receive_pack_scan(&examine->scan, buf_str(&examine->body))) > 0) {
+                receive_pack_done(&examine->head);
+                r = receive_pack_read(buf_str(&examine->body), &examine->head);
                 if (r != 0)
                         break;
         }
+
         if (r == -EBADMSG)
-                return refuse_body(e, e->head.problem ? e->head.problem : "its list of refs is too long, or none");
+                return refuse_body(examine, examine->head.problem ? examine->head.problem
+                                                                  : "its list of refs is too long, or none");
         if (r == 0 && end)
-                return refuse_body(e, "it ends within its list of refs");
+                return refuse_body(examine, "it ends within its list of refs");
         if (r <= 0)
                 return r;
+
         /* Nothing to do: nothing may follow that a server could take for something. */
-        if (e->head.updates.n == 0 && e->body.n > e->head.bytes)
-                return refuse_body(e, "something follows a list without refs");
-        if (e->head.updates.n == 0 && !end) {
-                e->scan.at = 0;
+        if (examine->head.updates.n == 0 && examine->body.n > examine->head.bytes)
+                return refuse_body(examine, "something follows a list without refs");
+
+        if (examine->head.updates.n == 0 && !end) {
+                examine->scan.at = 0;
                 return 0;
         }
+
         return 1;
 }
 
-static int feed_push(struct examine *e, struct str bytes, bool end) {
+static int feed_push(struct examine *examine, struct str bytes, bool end) {
         int r;
 
-        if (e->coded) {
-                r = add_decoded(e, bytes);
+        if (examine->coded) {
+                r = add_decoded(examine, bytes);
         } else {
-                size_t room = e->body.max - e->body.n;
-                r = buf_append(&e->body, str_first(bytes, room));
+                size_t room = examine->body.max - examine->body.n;
+                r = buf_append(&examine->body, str_first(bytes, room));
         }
+
         if (r < 0)
                 return r;
-        r = read_head(e, end);
+
+        r = read_head(examine, end);
         if (r > 0)
-                write_git_act(e);
+                write_git_act(examine);
+
         return r;
 }
 
-static int read_lfs(struct examine *e) {
-        e->lfs = calloc(1, sizeof *e->lfs);
-        if (!e->lfs)
+static int read_lfs(struct examine *examine) {
+        examine->lfs = calloc(1, sizeof *examine->lfs);
+        if (!examine->lfs)
                 return -ENOMEM;
-        int r = lfs_batch_read(buf_str(&e->body), e->lfs);
+
+        int r = lfs_batch_read(buf_str(&examine->body), examine->lfs);
         if (r == -EBADMSG)
-                return refuse_body(e, "its body is no LFS batch in a form that is known here");
+                return refuse_body(examine, "its body is no LFS batch in a form that is known here");
         if (r < 0)
                 return r;
-        e->git.service = e->lfs->upload ? "lfs-upload" : "lfs-download";
-        write_git_act(e);
+
+        examine->git.service = examine->lfs->upload ? "lfs-upload" : "lfs-download";
+        write_git_act(examine);
+
         return 1;
 }
 
-static int read_graphql(struct examine *e) {
-        const struct graphql_request request = { .method = str_of(e->method),
-                                                 .query = e->query,
-                                                 .content_type = e->bad_type ? STR("") : e->content_type,
-                                                 .coded = e->coded,
-                                                 .body = buf_str(&e->body) };
-        int r = graphql_request_read(&request, &e->graphql);
+static int read_graphql(struct examine *examine) {
+        const struct graphql_request request = { .method = str_of(examine->method),
+                                                 .query = examine->query,
+                                                 .content_type = examine->bad_type ? STR("") : examine->content_type,
+                                                 .coded = examine->coded,
+                                                 .body = buf_str(&examine->body) };
+        int r = graphql_request_read(&request, &examine->graphql);
 
         if (r == -EBADMSG)
-                return refuse_body(e, e->graphql.graphql.problem);
+                return refuse_body(examine, examine->graphql.graphql.problem);
         if (r < 0)
                 return r;
-        write_graphql_act(e);
+
+        write_graphql_act(examine);
         return 1;
 }
 
-static int feed_whole(struct examine *e, struct str bytes, bool end) {
-        int r = buf_append(&e->body, bytes);
+static int feed_whole(struct examine *examine, struct str bytes, bool end) {
+        int r = buf_append(&examine->body, bytes);
 
         if (r == -EMSGSIZE)
-                return refuse_body(e, "its body is too long to be judged");
+                return refuse_body(examine, "its body is too long to be judged");
         if (r < 0 || !end)
                 return r;
-        if (e->kind == EXAMINE_LFS && e->coded)
-                return refuse_body(e, "its body is compressed");
-        return e->kind == EXAMINE_LFS ? read_lfs(e) : read_graphql(e);
+        if (examine->kind == EXAMINE_LFS && examine->coded)
+                return refuse_body(examine, "its body is compressed");
+
+        return examine->kind == EXAMINE_LFS ? read_lfs(examine) : read_graphql(examine);
 }
 
-int examine_feed(struct examine *e, struct str bytes, bool end) {
-        int r = e->kind == EXAMINE_PUSH ? feed_push(e, bytes, end) : feed_whole(e, bytes, end);
+int examine_feed(struct examine *examine, struct str bytes, bool end) {
+        int r = examine->kind == EXAMINE_PUSH ? feed_push(examine, bytes, end) : feed_whole(examine, bytes, end);
 
-        e->known = r > 0;
+        examine->known = r > 0;
         return r;
 }
 
 /* --- answers --- */
 
-int examine_answer(struct examine *e, const struct snapshot *s, const struct verdict *v, struct buf *out) {
+int examine_answer(struct examine *examine, const struct snapshot *snapshot, const struct verdict *verdict,
+                   struct buf *out) {
         cleanup(buf_done) struct buf help = BUF(REFUSAL_TEXT_MAX), reason = BUF(REFUSAL_TEXT_MAX);
-        const char *why = examine_why(e);
+        const char *why = examine_why(examine);
         int r;
 
-        if (e->kind != EXAMINE_PUSH || !e->known || e->head.updates.n == 0)
+        if (examine->kind != EXAMINE_PUSH || !examine->known || examine->head.updates.n == 0)
                 return -EOPNOTSUPP;
-        r = refusal_text(&help, s, &e->target, v, 0, why);
-        r = r < 0 ? r : buf_add_char(&help, '\n');
-        r = r < 0 ? r : buf_printf(&reason, "bailey refused it: %s", why ? why : reason_text((enum reason)v->reason));
-        return r < 0 ? r : git_answer_push(out, &e->head, buf_str(&reason), buf_str(&help));
+
+        r = refusal_text(&help, snapshot, &examine->target, verdict, 0, why);
+        if (r < 0)
+                return r;
+
+        r = buf_add_char(&help, '\n');
+        if (r < 0)
+                return r;
+
+        r = buf_printf(&reason, "bailey refused it: %s", why ? why : reason_text((enum reason)verdict->reason));
+        if (r < 0)
+                return r;
+
+        return git_answer_push(out, &examine->head, buf_str(&reason), buf_str(&help));
 }
 
-int examine_question(const struct examine *e, struct buf *out) {
-        struct str act = buf_str(&e->act), line;
+int examine_question(const struct examine *examine, struct buf *out) {
+        struct str act = buf_str(&examine->act), line;
         int r = buf_printf(out, "push to ");
 
         (void)str_split(&act, '\n', &line);
         r = r < 0 ? r : buf_append(out, str_skip(line, (size_t)(str_find(line, ' ') + 1)));
-        for (size_t i = 0; r == 0 && i < e->head.updates.n && i < QUESTION_REFS; i++) {
-                const struct git_update *u = &e->head.updates.p[i];
+        for (size_t i = 0; r == 0 && i < examine->head.updates.n && i < QUESTION_REFS; i++) {
+                const struct git_update *u = &examine->head.updates.p[i];
                 r = buf_printf(out, "%s %.*s %.7s..%.7s", i ? "," : ":", STR_FMT(str_first(u->ref, 60)), u->old_id.p,
                                u->new_id.p);
         }
-        if (r == 0 && e->head.updates.n > QUESTION_REFS)
-                r = buf_printf(out, " and %zu more", e->head.updates.n - QUESTION_REFS);
-        if (r == 0 && e->kind == EXAMINE_LFS)
+
+        if (r == 0 && examine->head.updates.n > QUESTION_REFS)
+                r = buf_printf(out, " and %zu more", examine->head.updates.n - QUESTION_REFS);
+        if (r == 0 && examine->kind == EXAMINE_LFS)
                 r = buf_add(out, ": LFS objects");
+
         for (size_t i = 0; i < out->n; i++) /* refs may have other letters; the message is printable ASCII */
                 if (out->p[i] < 0x20 || out->p[i] > 0x7e)
                         out->p[i] = '?';
+
         return r;
 }

@@ -51,31 +51,32 @@ struct examine {
 
 /* The verdict on a request to a target that is allowed (granted). *ret: NULL when there is nothing more to it than
  * verdict_request() says. why: text for people, or NULL. -ENOMEM. */
-int examine_request(const struct snapshot *s, const struct authority *target, const struct examine_head *head,
+int examine_request(const struct snapshot *snapshot, const struct authority *target, const struct examine_head *head,
                     struct verdict granted, struct examine **ret, struct verdict *ret_verdict);
 /* The same for git over ssh: the service at a path that is canonical; target: as the policy names it. */
 int examine_ssh(const struct authority *target, struct str path, enum git_right right, const char *service,
                 struct examine **ret);
-void examine_free(struct examine *e);
+void examine_free(struct examine *examine);
 
 static inline bool examine_is_open(const struct examine *e) {
         return e && e->open && !e->known;
 }
 /* Bytes of the body, and whether they are its last. 1: enough was seen; 0: more is needed; -EBADMSG: it is not as it
  * must be, `detail` says why; -ENOMEM. */
-int examine_feed(struct examine *e, struct str bytes, bool end);
+int examine_feed(struct examine *examine, struct str bytes, bool end);
 /* By this policy, with what was seen so far. */
-struct verdict examine_verdict(struct examine *e, const struct snapshot *s, struct verdict granted);
+struct verdict examine_verdict(struct examine *examine, const struct snapshot *snapshot, struct verdict granted);
 /* Of a request that was not examined, since an earlier policy did not ask for it: this one does. */
-bool examine_was_missed(struct str method, struct str path, struct verdict granted, struct verdict v);
+bool examine_was_missed(struct str method, struct str path, struct verdict granted, struct verdict verdict);
 /* For a body that examine_feed() refused. */
-struct verdict examine_malformed(const struct examine *e);
+struct verdict examine_malformed(const struct examine *examine);
 /* NULL: nothing to add to the reason. */
-const char *examine_why(struct examine *e);
+const char *examine_why(struct examine *examine);
 
 /* A refusal in git's own form. -EOPNOTSUPP: there is none for this request. */
-int examine_answer(struct examine *e, const struct snapshot *s, const struct verdict *v, struct buf *out);
+int examine_answer(struct examine *examine, const struct snapshot *snapshot, const struct verdict *verdict,
+                   struct buf *out);
 #define EXAMINE_ANSWER_MAX (4u << 20)
 #define EXAMINE_ANSWER_TYPE "application/x-git-receive-pack-result"
 /* What a person is asked, one line. */
-int examine_question(const struct examine *e, struct buf *out);
+int examine_question(const struct examine *examine, struct buf *out);

@@ -7,4 +7,4 @@
 #include "gateway/worker.h"
 
 /* Takes the client over, also when it fails. */
-int forward_start(const struct client *c);
+int forward_start(const struct client *client);

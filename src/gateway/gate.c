@@ -27,417 +27,449 @@ static const char *const state_names[] = { "idle",    "telling",   "pacing",   "
                                            "signing", "resolving", "dialling", "chaining" };
 static_assert(sizeof state_names / sizeof state_names[0] == GATE_STATES, "one name per state");
 
-static void enter(struct gate_call *c, enum state s) {
+static void gate_enter(struct gate_call *c, enum state s) {
         log_debug("gate: %s:%u: %s to %s", c->target.host.name, c->target.port, state_names[c->state], state_names[s]);
         c->state = (uint8_t)s;
 }
 
-static void tell(struct gate_call *c) {
-        enter(c, GATE_IDLE);
-        c->done(c);
+static void gate_tell(struct gate_call *call) {
+        gate_enter(call, GATE_IDLE);
+        call->done(call);
 }
 
 static void on_later(struct task *t) {
-        tell(link_owner(t, struct gate_call, later));
+        gate_tell(link_owner(t, struct gate_call, later));
 }
 
-static void tell_later(struct gate_call *c) {
-        enter(c, GATE_TELLING);
-        loop_defer(c->worker->loop, &c->later);
+static void tell_later(struct gate_call *call) {
+        gate_enter(call, GATE_TELLING);
+        loop_defer(call->worker->loop, &call->later);
 }
 
 static void on_paced(struct timer *t) {
-        struct gate_call *c = link_owner(t, struct gate_call, pacing);
+        struct gate_call *call = link_owner(t, struct gate_call, pacing);
 
-        c->worker->pace.held--;
-        tell(c);
+        call->worker->pace.held--;
+        gate_tell(call);
 }
 
-bool gate_is_paced(const struct worker *w, const struct verdict *v) {
-        switch ((enum reason)v->reason) {
+bool gate_is_paced(const struct worker *worker, const struct verdict *verdict) {
+        switch ((enum reason)verdict->reason) {
         case REASON_NOT_ALLOWED:
         case REASON_DENY_RULE:
         case REASON_ADDRESS_CLASS:
         case REASON_NO_NETWORK:
-                return worker_captures(w);
+                return worker_captures(worker);
         default:
                 return false;
         }
 }
 
-static void refuse(struct gate_call *c, struct verdict v) {
-        struct worker *w = c->worker;
-        uint64_t delay = gate_is_paced(w, &v) ? pace_delay(&w->pace, &c->target.host, loop_now(w->loop)) : 0;
+static void gate_refuse(struct gate_call *call, struct verdict verdict) {
+        struct worker *worker = call->worker;
+        uint64_t delay =
+            gate_is_paced(worker, &verdict) ? pace_delay(&worker->pace, &call->target.host, loop_now(worker->loop)) : 0;
 
-        c->verdict = v;
-        c->verdict.decision = DECISION_DENY;
+        call->verdict = verdict;
+        call->verdict.decision = DECISION_DENY;
+
         if (delay == 0) {
-                tell_later(c);
+                tell_later(call);
                 return;
         }
-        enter(c, GATE_PACING);
-        w->pace.held++;
-        timer_start(&c->pacing, delay);
+
+        gate_enter(call, GATE_PACING);
+        worker->pace.held++;
+        timer_start(&call->pacing, delay);
 }
 
 /* Allowed, but it did not work: the rule that allowed it stays in the verdict. */
-static void fail(struct gate_call *c, enum reason r, int error) {
-        c->verdict.decision = DECISION_DENY;
-        c->verdict.reason = (uint8_t)r;
-        c->error = error;
-        tell_later(c);
+static void gate_fail(struct gate_call *call, enum reason r, int error) {
+        call->verdict.decision = DECISION_DENY;
+        call->verdict.reason = (uint8_t)r;
+        call->error = error;
+        tell_later(call);
 }
 
 static bool is_exhaustion(int error) {
         return error == -EMFILE || error == -ENFILE || error == -ENOMEM || error == -ENOBUFS || error == -EBUSY;
 }
 
-static void fail_to_reach(struct gate_call *c, int error) {
-        fail(c, is_exhaustion(error) ? REASON_LIMIT : error == -ETIMEDOUT ? REASON_TIMEOUT : REASON_UPSTREAM, error);
+static void fail_to_reach(struct gate_call *call, int error) {
+        gate_fail(call,
+                  is_exhaustion(error)  ? REASON_LIMIT
+                  : error == -ETIMEDOUT ? REASON_TIMEOUT
+                                        : REASON_UPSTREAM,
+                  error);
 }
 
 /* judging */
 
-enum reason gate_is_closed(struct worker *w) {
-        if (atomic_load_explicit(&w->gateway->audit_fails, memory_order_relaxed) || report_is_stuck(&w->report))
+enum reason gate_is_closed(struct worker *worker) {
+        if (atomic_load_explicit(&worker->gateway->audit_fails, memory_order_relaxed) ||
+            report_is_stuck(&worker->report))
                 return REASON_AUDIT;
-        return quota_may_send(w->gateway->quota) ? REASON_NONE : REASON_LIMIT;
+        return quota_may_send(worker->gateway->quota) ? REASON_NONE : REASON_LIMIT;
 }
 
-static struct verdict denied(enum reason r) {
+static struct verdict gate_denied(enum reason r) {
         return (struct verdict){ .decision = DECISION_DENY, .reason = (uint8_t)r, .rule = RULE_NONE };
 }
 
-struct verdict gate_judge(struct worker *w, const struct authority *target, bool request_visible) {
-        enum reason closed = gate_is_closed(w);
+struct verdict gate_judge(struct worker *worker, const struct authority *target, bool request_visible) {
+        enum reason closed = gate_is_closed(worker);
         if (closed != REASON_NONE)
-                return denied(closed);
-        struct verdict v = verdict_target(worker_snapshot(w), &target->host, target->port);
-        if (v.decision == DECISION_DENY)
-                return v;
-        if (v.needs_request && !request_visible) {
-                v.decision = DECISION_DENY;
-                v.reason = REASON_NOT_VISIBLE;
-                return v;
+                return gate_denied(closed);
+
+        struct verdict verdict = verdict_target(worker_snapshot(worker), &target->host, target->port);
+        if (verdict.decision == DECISION_DENY)
+                return verdict;
+
+        if (verdict.needs_request && !request_visible) {
+                verdict.decision = DECISION_DENY;
+                verdict.reason = REASON_NOT_VISIBLE;
+                return verdict;
         }
+
         bool full;
-        struct host_bytes *h = quota_host(w->gateway->quota, &target->host, &full);
-        return full || !quota_host_may_send(w->gateway->quota, h) ? denied(REASON_LIMIT) : v;
+        struct host_bytes *bytes = quota_host(worker->gateway->quota, &target->host, &full);
+
+        return full || !quota_host_may_send(worker->gateway->quota, bytes) ? gate_denied(REASON_LIMIT) : verdict;
 }
 
-void gate_set_question(struct gate_call *c, struct str text, const struct verdict *v) {
-        text = str_first(text, sizeof c->question - 1);
-        memcpy(c->question, text.p, text.n);
-        c->question[text.n] = '\0';
-        c->verdict = *v;
+void gate_set_question(struct gate_call *call, struct str text, const struct verdict *verdict) {
+        text = str_first(text, sizeof call->question - 1);
+        memcpy(call->question, text.p, text.n);
+        call->question[text.n] = '\0';
+        call->verdict = *verdict;
 }
 
 /* About one thing that the policy allows if a person does. */
-static struct verdict judge_question(struct gate_call *c) {
-        struct verdict v = gate_judge(c->worker, &c->target, true);
+static struct verdict judge_question(struct gate_call *call) {
+        struct verdict verdict = gate_judge(call->worker, &call->target, true);
 
         /* Whoever asks back asks nobody, so that a policy that asks nobody does not matter. */
-        if (v.decision == DECISION_DENY && !str_starts(str_of(c->question), STR(ASK_AGREED)))
-                return v;
-        v.rule = c->verdict.rule;
-        v.decision = c->asked ? DECISION_ALLOW : DECISION_ASK;
-        v.reason = c->asked ? REASON_ALLOWED : REASON_ASK;
-        return v;
+        if (verdict.decision == DECISION_DENY && !str_starts(str_of(call->question), STR(ASK_AGREED)))
+                return verdict;
+
+        verdict.rule = call->verdict.rule;
+        verdict.decision = call->asked ? DECISION_ALLOW : DECISION_ASK;
+        verdict.reason = call->asked ? REASON_ALLOWED : REASON_ASK;
+
+        return verdict;
 }
 
 /* With the vault's help a tunnel's requests can be seen too. */
-static struct verdict judge(struct gate_call *c) {
-        if (gate_asks_apart(c->question))
-                return judge_question(c);
-        c->intercept = !c->request_visible && gate_wants_interception(c->worker, &c->target);
-        struct verdict v = gate_judge(c->worker, &c->target, c->request_visible || c->intercept);
-        if (verdict_is_agreed(&v, c->asked) || verdict_is_agreed(&v, c->approved)) {
-                v.decision = DECISION_ALLOW;
-                c->asked = c->asked > c->approved ? c->asked : c->approved;
+static struct verdict judge(struct gate_call *call) {
+        if (gate_asks_apart(call->question))
+                return judge_question(call);
+
+        call->intercept = !call->request_visible && gate_wants_interception(call->worker, &call->target);
+        struct verdict verdict = gate_judge(call->worker, &call->target, call->request_visible || call->intercept);
+        if (verdict_is_agreed(&verdict, call->asked) || verdict_is_agreed(&verdict, call->approved)) {
+                verdict.decision = DECISION_ALLOW;
+                call->asked = call->asked > call->approved ? call->asked : call->approved;
         }
-        return v;
+
+        return verdict;
 }
 
-bool gate_unmask(struct worker *w, struct authority *target) {
-        if (target->host.kind != HOST_ADDR || !w->gateway->synthetic || !synthetic_contains(&target->host.addr))
+bool gate_unmask(struct worker *worker, struct authority *target) {
+        if (target->host.kind != HOST_ADDR || !worker->gateway->synthetic || !synthetic_contains(&target->host.addr))
                 return true;
         struct host name;
-        if (!synthetic_lookup(w->gateway->synthetic, &target->host.addr, &name))
+        if (!synthetic_lookup(worker->gateway->synthetic, &target->host.addr, &name))
                 return false;
         target->host = name;
         return true;
 }
 
 /* Every address must pass; the first that does not decides. */
-static struct verdict judge_addresses(struct worker *w, const struct authority *target, const struct addr *addrs,
+static struct verdict judge_addresses(struct worker *worker, const struct authority *target, const struct addr *addrs,
                                       size_t n) {
         for (size_t i = 0; i < n; i++) {
-                if (w->gateway->synthetic && synthetic_contains(&addrs[i]))
-                        return denied(REASON_SELF);
-                struct verdict v = verdict_address(worker_snapshot(w), &target->host, &addrs[i], target->port);
-                if (v.decision != DECISION_ALLOW)
-                        return v;
+                if (worker->gateway->synthetic && synthetic_contains(&addrs[i]))
+                        return gate_denied(REASON_SELF);
+                struct verdict verdict =
+                    verdict_address(worker_snapshot(worker), &target->host, &addrs[i], target->port);
+                if (verdict.decision != DECISION_ALLOW)
+                        return verdict;
         }
+
         return (struct verdict){ .decision = DECISION_ALLOW, .rule = RULE_NONE };
 }
 
 /* reaching */
 
 /* The policy may have changed while we waited, or the audit may have failed: what is refused now is not handed out. */
-static struct verdict still_allowed(struct gate_call *c) {
-        struct worker *w = c->worker;
-        struct verdict v = c->verdict;
-        enum reason closed = gate_is_closed(w);
+static struct verdict still_allowed(struct gate_call *call) {
+        struct worker *worker = call->worker;
+        struct verdict verdict = call->verdict;
+        enum reason closed = gate_is_closed(worker);
         if (closed != REASON_NONE)
-                return denied(closed);
-        if (c->generation == w->policy->generation)
-                return v;
-        c->generation = w->policy->generation;
-        v = judge(c);
-        if (v.decision != DECISION_ALLOW || c->chained || c->target.host.kind == HOST_ADDR)
-                return v;
-        struct verdict a = judge_addresses(w, &c->target, &c->addr, 1);
-        return a.decision == DECISION_ALLOW ? v : a;
+                return gate_denied(closed);
+        if (call->generation == worker->policy->generation)
+                return verdict;
+
+        call->generation = worker->policy->generation;
+        verdict = judge(call);
+        if (verdict.decision != DECISION_ALLOW || call->chained || call->target.host.kind == HOST_ADDR)
+                return verdict;
+
+        struct verdict a = judge_addresses(worker, &call->target, &call->addr, 1);
+        return a.decision == DECISION_ALLOW ? verdict : a;
 }
 
-static void get_leaf(struct gate_call *c);
+static void get_leaf(struct gate_call *call);
 
-static bool has_leaf(const struct gate_call *c) {
-        return !c->intercept || vault_leaf(c->worker->vault, &c->target.host);
+static bool has_leaf(const struct gate_call *call) {
+        return !call->intercept || vault_leaf(call->worker->vault, &call->target.host);
 }
 
 /* A policy that wants to see the requests may have come while it was dialled: then the leaf is still missing. */
 static void hand_over(struct gate_call *c) {
-        struct verdict v = still_allowed(c);
-        if (v.decision != DECISION_ALLOW) {
+        struct verdict verdict = still_allowed(c);
+        if (verdict.decision != DECISION_ALLOW) {
                 stream_close(take_ptr(&c->upstream));
-                refuse(c, v);
+                gate_refuse(c, verdict);
                 return;
         }
-        c->verdict = v;
+
+        c->verdict = verdict;
         if (has_leaf(c))
-                tell(c);
+                gate_tell(c);
         else
                 get_leaf(c);
 }
 
-static void reached(struct gate_call *c, int error, struct stream *s, const struct addr *addr) {
+static void gate_reached(struct gate_call *call, int error, struct stream *stream, const struct addr *addr) {
         if (error < 0) {
-                fail_to_reach(c, error);
+                fail_to_reach(call, error);
                 return;
         }
-        c->addr = *addr;
-        c->upstream = s;
-        hand_over(c);
+        call->addr = *addr;
+        call->upstream = stream;
+        hand_over(call);
 }
 
-static void on_dialled(void *owner, int error, struct stream *s, const struct addr *addr) {
-        struct gate_call *c = owner;
-        c->dial = NULL;
-        reached(c, error, s, addr);
+static void on_dialled(void *owner, int error, struct stream *stream, const struct addr *addr) {
+        struct gate_call *call = owner;
+        call->dial = NULL;
+        gate_reached(call, error, stream, addr);
 }
 
-static void on_chained(void *owner, int error, struct stream *s, const struct addr *addr) {
-        struct gate_call *c = owner;
-        c->chain = NULL;
-        reached(c, error, s, addr);
+static void on_chained(void *owner, int error, struct stream *stream, const struct addr *addr) {
+        struct gate_call *call = owner;
+        call->chain = NULL;
+        gate_reached(call, error, stream, addr);
 }
 
-static void reach_chained(struct gate_call *c) {
-        enter(c, GATE_CHAINING);
-        c->chained = true;
-        int r = chain_start(c->worker, &c->target, on_chained, c, &c->chain);
+static void reach_chained(struct gate_call *call) {
+        gate_enter(call, GATE_CHAINING);
+        call->chained = true;
+        int r = chain_start(call->worker, &call->target, on_chained, call, &call->chain);
         if (r < 0)
-                fail_to_reach(c, r);
+                fail_to_reach(call, r);
 }
 
-static void reach(struct gate_call *c, const struct addr *addrs, size_t n) {
-        if (chain_is_used(c->worker->gateway, &c->target)) {
-                reach_chained(c);
+static void gate_reach(struct gate_call *call, const struct addr *addrs, size_t n) {
+        if (chain_is_used(call->worker->gateway, &call->target)) {
+                reach_chained(call);
                 return;
         }
-        enter(c, GATE_DIALLING);
-        uint64_t limit = c->worker->limits.connect_ns;
-        int r = dial_start(c->worker->loop, addrs, n, c->target.port, limit, on_dialled, c, &c->dial);
+
+        gate_enter(call, GATE_DIALLING);
+        uint64_t limit = call->worker->limits.connect_ns;
+        int r = dial_start(call->worker->loop, addrs, n, call->target.port, limit, on_dialled, call, &call->dial);
         if (r < 0)
-                fail_to_reach(c, r);
+                fail_to_reach(call, r);
 }
 
 /* No resolver here knows the name. That there was an answer and it cannot be used, or no room to ask, is not that. */
-static bool is_unknown_here(const struct resolve_answer *a) {
-        return a->error == -ENOENT || a->error == -ETIMEDOUT || a->error == -EIO;
+static bool is_unknown_here(const struct resolve_answer *answer) {
+        return answer->error == -ENOENT || answer->error == -ETIMEDOUT || answer->error == -EIO;
 }
 
 /* Where a proxy does the resolving for a network without DNS, the name's own verdict has to do: addresses that are
  * known here are judged here, and a name that is unknown here is left to the proxy. */
-static void use_answer(struct gate_call *c, const struct resolve_answer *a) {
-        if (is_unknown_here(a) && chain_is_used(c->worker->gateway, &c->target)) {
-                reach_chained(c);
-        } else if (a->error) {
-                fail(c, a->error == -EBUSY ? REASON_LIMIT : REASON_RESOLVE, a->error);
+static void use_answer(struct gate_call *call, const struct resolve_answer *answer) {
+        if (is_unknown_here(answer) && chain_is_used(call->worker->gateway, &call->target)) {
+                reach_chained(call);
+        } else if (answer->error) {
+                gate_fail(call, answer->error == -EBUSY ? REASON_LIMIT : REASON_RESOLVE, answer->error);
         } else {
-                struct verdict v = judge_addresses(c->worker, &c->target, a->addrs, a->n);
-                if (v.decision == DECISION_ALLOW)
-                        reach(c, a->addrs, a->n);
+                struct verdict verdict = judge_addresses(call->worker, &call->target, answer->addrs, answer->n);
+                if (verdict.decision == DECISION_ALLOW)
+                        gate_reach(call, answer->addrs, answer->n);
                 else
-                        refuse(c, v);
+                        gate_refuse(call, verdict);
         }
 }
 
-static void on_resolved(struct resolve_call *r, const struct resolve_answer *a) {
-        struct gate_call *c = link_owner(r, struct gate_call, resolving);
-        if (a->error == -ECANCELED)
-                fail(c, REASON_RESOLVE, a->error);
+static void on_resolved(struct resolve_call *r, const struct resolve_answer *answer) {
+        struct gate_call *gate_call = link_owner(r, struct gate_call, resolving);
+        if (answer->error == -ECANCELED)
+                gate_fail(gate_call, REASON_RESOLVE, answer->error);
         else
-                use_answer(c, a);
+                use_answer(gate_call, answer);
 }
 
 /* A connection that rests in the pool was dialled after the same judgement, and its address will be judged once more.
  */
-static void find_addresses(struct gate_call *c) {
-        if (c->intercept && upstream_pool_has(c->worker->upstreams, &c->target)) {
-                c->pooled = true;
-                tell_later(c);
+static void find_addresses(struct gate_call *call) {
+        if (call->intercept && upstream_pool_has(call->worker->upstreams, &call->target)) {
+                call->pooled = true;
+                tell_later(call);
                 return;
         }
-        const struct host *h = &c->target.host;
-        if (h->kind == HOST_ADDR) {
-                reach(c, &h->addr, 1); /* judged with the target */
+
+        const struct host *host = &call->target.host;
+        if (host->kind == HOST_ADDR) {
+                gate_reach(call, &host->addr, 1); /* judged with the target */
                 return;
         }
-        const struct resolve_answer *known = resolve_cached(c->worker->resolver, h);
+
+        const struct resolve_answer *known = resolve_cached(call->worker->resolver, host);
         if (known) {
-                use_answer(c, known);
+                use_answer(call, known);
                 return;
         }
-        enter(c, GATE_RESOLVING);
-        c->resolving.done = on_resolved;
-        if (resolve_start(c->worker->resolver, h, &c->resolving) < 0)
-                fail(c, REASON_LIMIT, -ENOMEM);
+
+        gate_enter(call, GATE_RESOLVING);
+        call->resolving.done = on_resolved;
+        if (resolve_start(call->worker->resolver, host, &call->resolving) < 0)
+                gate_fail(call, REASON_LIMIT, -ENOMEM);
 }
 
 static void fail_to_sign(struct gate_call *c, int error) {
         stream_close(take_ptr(&c->upstream));
-        fail(c, REASON_VAULT, error);
+        gate_fail(c, REASON_VAULT, error);
 }
 
 static void on_signed(struct vault_call *call, int error) {
-        struct gate_call *c = link_owner(call, struct gate_call, signing);
-        if (error == 0 && !has_leaf(c))
+        struct gate_call *gate_call = link_owner(call, struct gate_call, signing);
+        if (error == 0 && !has_leaf(gate_call))
                 error = -EIO; /* one that is of no use: asking again would give another */
+
         if (error < 0)
-                fail_to_sign(c, error);
-        else if (c->upstream)
-                hand_over(c);
+                fail_to_sign(gate_call, error);
+        else if (gate_call->upstream)
+                hand_over(gate_call);
         else
-                find_addresses(c);
+                find_addresses(gate_call);
 }
 
-static void get_leaf(struct gate_call *c) {
-        enter(c, GATE_SIGNING);
-        c->signing.done = on_signed;
-        int r = vault_ask_leaf(c->worker->vault, &c->target.host, &c->signing);
+static void get_leaf(struct gate_call *call) {
+        gate_enter(call, GATE_SIGNING);
+        call->signing.done = on_signed;
+        int r = vault_ask_leaf(call->worker->vault, &call->target.host, &call->signing);
         if (r < 0)
-                fail_to_sign(c, r);
+                fail_to_sign(call, r);
 }
 
 /* First of all what the client will be shown: without it, nobody is bothered. */
-static void go_on(struct gate_call *c) {
-        if (gate_asks_apart(c->question))
-                tell_later(c);
-        else if (has_leaf(c))
-                find_addresses(c);
+static void go_on(struct gate_call *call) {
+        if (gate_asks_apart(call->question))
+                tell_later(call);
+        else if (has_leaf(call))
+                find_addresses(call);
         else
-                get_leaf(c);
+                get_leaf(call);
 }
 
 /* opening */
 
-static void gate_answered(struct gate_call *c, enum decision d, int error);
-static void decide(struct gate_call *c);
+static void gate_answered(struct gate_call *call, enum decision d, int error);
+static void gate_decide(struct gate_call *call);
 
-static void ratchet_answered(struct gate_call *c, enum decision d, int error) {
-        c->generation = c->worker->policy->generation;
+static void ratchet_answered(struct gate_call *call, enum decision d, int error) {
+        call->generation = call->worker->policy->generation;
+
         if (d == DECISION_DENY) {
-                c->error = error;
-                refuse(c, denied(REASON_RATCHET));
+                call->error = error;
+                gate_refuse(call, gate_denied(REASON_RATCHET));
                 return;
         }
-        c->ratcheted = c->ratcheted || d == DECISION_ALLOW;
-        c->verdict = judge(c);
-        decide(c);
+
+        call->ratcheted = call->ratcheted || d == DECISION_ALLOW;
+        call->verdict = judge(call);
+        gate_decide(call);
 }
 
 /* The ratchet closes first, everywhere: then nothing that comes from there finds a door that it should not. */
-static void close_ratchet(struct gate_call *c) {
-        enter(c, GATE_ASKING);
-        int r = ask_hold(c, ASK_RATCHET, ratchet_answered);
+static void close_ratchet(struct gate_call *call) {
+        gate_enter(call, GATE_ASKING);
+        int r = ask_hold(call, ASK_RATCHET, ratchet_answered);
         if (r == 0)
                 return;
-        c->error = r;
-        refuse(c, denied(REASON_LIMIT));
+        call->error = r;
+        gate_refuse(call, gate_denied(REASON_LIMIT));
 }
 
-static void decide(struct gate_call *c) {
-        switch (c->verdict.decision) {
+static void gate_decide(struct gate_call *call) {
+        switch (call->verdict.decision) {
         case DECISION_ALLOW:
-                if (c->verdict.reaches && !c->ratcheted && !gate_asks_apart(c->question))
-                        close_ratchet(c);
+                if (call->verdict.reaches && !call->ratcheted && !gate_asks_apart(call->question))
+                        close_ratchet(call);
                 else
-                        go_on(c);
+                        go_on(call);
                 return;
         case DECISION_ASK:
-                if (c->worker->gateway->start.can_ask) {
-                        enter(c, GATE_ASKING);
-                        int r = ask_hold(c, c->question, gate_answered);
+                if (call->worker->gateway->start.can_ask) {
+                        gate_enter(call, GATE_ASKING);
+                        int r = ask_hold(call, call->question, gate_answered);
                         if (r == 0)
                                 return;
-                        c->error = r;
-                        refuse(c, denied(REASON_LIMIT));
+
+                        call->error = r;
+                        gate_refuse(call, gate_denied(REASON_LIMIT));
                         return;
                 }
-                refuse(c, c->verdict);
+                gate_refuse(call, call->verdict);
+
                 return;
         default:
-                refuse(c, c->verdict);
+                gate_refuse(call, call->verdict);
         }
 }
 
-static void gate_answered(struct gate_call *c, enum decision d, int error) {
-        c->generation = c->worker->policy->generation;
+static void gate_answered(struct gate_call *call, enum decision d, int error) {
+        call->generation = call->worker->policy->generation;
+
         if (d == DECISION_ASK) {
-                c->verdict = judge(c);
-                decide(c);
+                call->verdict = judge(call);
+                gate_decide(call);
         } else if (d == DECISION_ALLOW) {
-                c->asked = (verdict_yes)(c->verdict.narrowed + 1);
-                c->verdict.decision = DECISION_ALLOW;
-                c->verdict.reason = REASON_ALLOWED;
-                decide(c);
+                call->asked = (verdict_yes)(call->verdict.narrowed + 1);
+                call->verdict.decision = DECISION_ALLOW;
+                call->verdict.reason = REASON_ALLOWED;
+                gate_decide(call);
         } else {
-                c->error = error;
-                refuse(c, c->verdict);
+                call->error = error;
+                gate_refuse(call, call->verdict);
         }
 }
 
-void gate_open(struct gate_call *c) {
-        struct worker *w = c->worker;
-        c->state = GATE_IDLE;
-        c->error = 0;
-        c->why = NULL;
-        c->asked = 0;
-        c->ratcheted = c->chained = c->pooled = false;
-        c->upstream = NULL;
-        c->addr = (struct addr){ .family = ADDR_NONE };
-        c->dial = NULL;
-        c->chain = NULL;
-        link_init(&c->asking);
-        link_init(&c->resolving.link);
-        timer_init(&c->ask_limit, w->loop, NULL);
-        timer_init(&c->pacing, w->loop, on_paced);
-        task_init(&c->later, on_later);
-        c->generation = w->policy->generation;
-        c->verdict = judge(c);
-        decide(c);
+void gate_open(struct gate_call *call) {
+        struct worker *worker = call->worker;
+
+        call->state = GATE_IDLE;
+        call->error = 0;
+        call->why = NULL;
+        call->asked = 0;
+        call->ratcheted = call->chained = call->pooled = false;
+        call->upstream = NULL;
+        call->addr = (struct addr){ .family = ADDR_NONE };
+        call->dial = NULL;
+        call->chain = NULL;
+        link_init(&call->asking);
+        link_init(&call->resolving.link);
+        timer_init(&call->ask_limit, worker->loop, NULL);
+        timer_init(&call->pacing, worker->loop, on_paced);
+        task_init(&call->later, on_later);
+        call->generation = worker->policy->generation;
+        call->verdict = judge(call);
+        gate_decide(call);
 }
 
 bool gate_wants_interception(const struct worker *worker, const struct authority *target) {
@@ -457,8 +489,8 @@ bool gate_is_for(const struct gateway *gateway, const struct addr *client) {
         return start->n_clients == 0;
 }
 
-bool gate_is_held(const struct gate_call *c) {
-        return c->state == GATE_ASKING;
+bool gate_is_held(const struct gate_call *call) {
+        return call->state == GATE_ASKING;
 }
 
 void gate_cancel(struct gate_call *c) {
@@ -490,5 +522,6 @@ void gate_cancel(struct gate_call *c) {
                 chain_cancel(c->chain);
                 break;
         }
-        enter(c, GATE_IDLE);
+
+        gate_enter(c, GATE_IDLE);
 }

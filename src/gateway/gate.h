@@ -61,22 +61,22 @@ bool gate_is_for(const struct gateway *gateway, const struct addr *client);
 
 /* Only the judgement that needs no waiting: limits, audit, verdict_target. For a request on a connection that is
  * already open (a pooled one: also verdict_address() for where it leads). DECISION_ASK is left to gate_open(). */
-struct verdict gate_judge(struct worker *w, const struct authority *target, bool request_visible);
-void gate_open(struct gate_call *c);
+struct verdict gate_judge(struct worker *worker, const struct authority *target, bool request_visible);
+void gate_open(struct gate_call *call);
 /* Before gate_open(): a person is asked about this one thing that the target's policy allows, and that is all: nothing
  * is resolved or dialled. `v`: the verdict that asks. */
-void gate_set_question(struct gate_call *c, struct str text, const struct verdict *v);
+void gate_set_question(struct gate_call *call, struct str text, const struct verdict *verdict);
 /* A person is asked about something else than the target itself. */
 static inline bool gate_asks_apart(const char *question) {
         return question[0] && strncmp(question, ASK_BECAUSE, strlen(ASK_BECAUSE)) != 0;
 }
 /* Whether a refusal of this kind, repeated, is answered later and later (gateway/pace.h). */
-bool gate_is_paced(const struct worker *w, const struct verdict *v);
+bool gate_is_paced(const struct worker *worker, const struct verdict *verdict);
 /* Forgets the call: closes what is under way, takes back the question. Harmless when nothing is under way. */
 void gate_cancel(struct gate_call *c);
 /* Whether a person is being asked. Then a client that has sent its end is taken to have given up, so that nobody looks
  * at a question that nobody waits for; in the other states, which are short, it may still want to hear the answer. */
-bool gate_is_held(const struct gate_call *c);
+bool gate_is_held(const struct gate_call *call);
 
 /* What was asked for can be had. */
 static inline bool gate_is_through(const struct gate_call *c) {
@@ -84,7 +84,7 @@ static inline bool gate_is_through(const struct gate_call *c) {
 }
 
 /* A synthetic address stands for a name: the target becomes that name. False when it is bound to none (now). */
-bool gate_unmask(struct worker *w, struct authority *target);
+bool gate_unmask(struct worker *worker, struct authority *target);
 /* Whether it was refused (by policy, a limit or the audit), as opposed to allowed and then failed. */
 static inline bool gate_was_refused(const struct verdict *v) {
         return v->decision != DECISION_ALLOW && v->reason != REASON_UPSTREAM && v->reason != REASON_TIMEOUT &&
@@ -92,4 +92,4 @@ static inline bool gate_was_refused(const struct verdict *v) {
 }
 
 /* May new work begin at all? REASON_NONE, REASON_AUDIT or REASON_LIMIT. */
-enum reason gate_is_closed(struct worker *w);
+enum reason gate_is_closed(struct worker *worker);

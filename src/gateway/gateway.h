@@ -27,9 +27,10 @@ struct policy_ref {
         uint32_t generation;
         struct snapshot *snapshot;
 };
-struct policy_ref *policy_ref_new(struct snapshot *s, uint32_t generation); /* takes the snapshot; NULL: no memory */
-struct policy_ref *policy_ref_get(struct policy_ref *p);
-void policy_ref_put(struct policy_ref *p);
+struct policy_ref *policy_ref_new(struct snapshot *snapshot,
+                                  uint32_t generation); /* takes the snapshot; NULL: no memory */
+struct policy_ref *policy_ref_get(struct policy_ref *ref);
+void policy_ref_put(struct policy_ref *ref);
 
 struct gateway {
         struct gateway_start start;

@@ -70,78 +70,83 @@ struct intercept {
 
 /* what is opened */
 
-bool intercept_expects_tls(const struct worker *w, const struct authority *target) {
-        return target->port == HTTPS_PORT || worker_has_credential(w, target);
+bool intercept_expects_tls(const struct worker *worker, const struct authority *target) {
+        return target->port == HTTPS_PORT || worker_has_credential(worker, target);
 }
 
 /* the end */
 
-static void enter(struct intercept *k, enum state s) {
+static void intercept_enter(struct intercept *k, enum state s) {
         log_debug("intercept %llu: %s to %s", (unsigned long long)k->client.number, state_names[k->state],
                   state_names[s]);
         k->state = (uint8_t)s;
 }
 
-static void destroy(struct task *t) {
-        struct intercept *k = link_owner(t, struct intercept, destroy);
-        tls_leaf_unref(k->leaf);
-        free(k);
+static void intercept_destroy(struct task *t) {
+        struct intercept *intercept = link_owner(t, struct intercept, destroy);
+        tls_leaf_unref(intercept->leaf);
+        free(intercept);
 }
 
-static void release(struct intercept *k) {
-        struct worker *w = k->client.worker;
+static void intercept_release(struct intercept *k) {
+        struct worker *worker = k->client.worker;
+
         timer_stop(&k->limit);
         judged_remove(&k->judged);
         if (k->state == INTERCEPT_REACHING)
                 gate_cancel(&k->reach);
+
         origin_cancel(&k->origin);
         stream_close(take_ptr(&k->upstream));
-        if (w->gateway->synthetic)
-                synthetic_release(w->gateway->synthetic, &k->hold, loop_now(w->loop));
-        enter(k, INTERCEPT_GONE);
-        loop_defer(w->loop, &k->destroy);
+        if (worker->gateway->synthetic)
+                synthetic_release(worker->gateway->synthetic, &k->hold, loop_now(worker->loop));
+
+        intercept_enter(k, INTERCEPT_GONE);
+        loop_defer(worker->loop, &k->destroy);
 }
 
-static void report(struct intercept *k, enum reason why, const char *detail) {
-        struct worker *w = k->client.worker;
-        report_event(&w->report, &(struct event){ .kind = EVENT_TUNNEL_CLOSE,
-                                                  .connection = k->client.number,
-                                                  .rule = k->rule,
-                                                  .generation = k->generation,
-                                                  .via = k->client.via,
-                                                  .scheme = SCHEME_HTTPS,
-                                                  .reason = (uint16_t)why,
-                                                  .allowed = why == REASON_NONE,
-                                                  .port = k->target.port,
-                                                  .addr = k->judged.addr,
-                                                  .duration_us = (loop_now(w->loop) - k->opened) / 1000,
-                                                  .domain = host_str(&k->target.host),
-                                                  .detail = str_of(detail) });
+static void intercept_report(struct intercept *intercept, enum reason why, const char *detail) {
+        struct worker *worker = intercept->client.worker;
+        report_event(&worker->report,
+                     &(struct event){ .kind = EVENT_TUNNEL_CLOSE,
+                                      .connection = intercept->client.number,
+                                      .rule = intercept->rule,
+                                      .generation = intercept->generation,
+                                      .via = intercept->client.via,
+                                      .scheme = SCHEME_HTTPS,
+                                      .reason = (uint16_t)why,
+                                      .allowed = why == REASON_NONE,
+                                      .port = intercept->target.port,
+                                      .addr = intercept->judged.addr,
+                                      .duration_us = (loop_now(worker->loop) - intercept->opened) / 1000,
+                                      .domain = host_str(&intercept->target.host),
+                                      .detail = str_of(detail) });
 }
 
 /* Nothing of a request has passed. The client sees its connection end; how, is all that TLS lets us say. */
-static void end(struct intercept *k, enum reason why, const char *detail, bool abort) {
-        report(k, why, detail);
+static void intercept_end(struct intercept *k, enum reason why, const char *detail, bool abort) {
+        intercept_report(k, why, detail);
         if (abort)
                 stream_abort(take_ptr(&k->client.stream));
-        release(k);
+        intercept_release(k);
         client_done(&k->client);
 }
 
-static void revoke(struct judged *j, struct verdict v) {
-        struct intercept *k = link_owner(j, struct intercept, judged);
-        bool refused = v.decision != DECISION_ALLOW; /* else the gateway ends */
+static void intercept_revoke(struct judged *j, struct verdict verdict) {
+        struct intercept *intercept = link_owner(j, struct intercept, judged);
+        bool refused = verdict.decision != DECISION_ALLOW; /* else the gateway ends */
         if (refused) {
-                k->rule = v.rule;
-                k->generation = k->client.worker->policy->generation;
+                intercept->rule = verdict.rule;
+                intercept->generation = intercept->client.worker->policy->generation;
         }
-        end(k, refused ? (enum reason)v.reason : REASON_NONE, NULL, true);
+        intercept_end(intercept, refused ? (enum reason)verdict.reason : REASON_NONE, NULL, true);
 }
 
 static void on_limit(struct timer *t) {
-        struct intercept *k = link_owner(t, struct intercept, limit);
-        end(k, REASON_TIMEOUT,
-            k->state == INTERCEPT_GREETING ? "no TLS greeting came" : "the TLS handshake took too long", true);
+        struct intercept *intercept = link_owner(t, struct intercept, limit);
+        intercept_end(
+            intercept, REASON_TIMEOUT,
+            intercept->state == INTERCEPT_GREETING ? "no TLS greeting came" : "the TLS handshake took too long", true);
 }
 
 /* with the client */
@@ -158,34 +163,37 @@ static void become_session(struct intercept *k) {
                 .why = k->why,
         };
         struct client client = k->client;
+
         inside.upstream = take_ptr(&k->upstream);
         k->hold = (struct synthetic_hold){ 0 };
         k->client.stream = NULL;
-        release(k);
+        intercept_release(k);
+
         if (http_2)
                 h2_session_start(&client, &inside);
         else
                 http_session_start_inside(&client, &inside);
 }
 
-static void on_client(struct stream *s, void *owner);
+static void on_client(struct stream *stream, void *owner);
 
-static void on_accepting(struct intercept *k) {
-        int r = tls_handshake(k->client.stream);
+static void on_accepting(struct intercept *intercept) {
+        int r = tls_handshake(intercept->client.stream);
         if (r == 0)
-                become_session(k);
+                become_session(intercept);
         else if (r != -EAGAIN) /* an alert that says why may be on its way */
-                end(k, REASON_PROTOCOL, tls_failure(k->client.stream), false);
+                intercept_end(intercept, REASON_PROTOCOL, tls_failure(intercept->client.stream), false);
 }
 
 static void accept_client(struct intercept *k, struct str protocol) {
         struct tls_accept how = { .leaf = k->leaf, .host = &k->target.host, .protocol = protocol, .required = true };
         int r = tls_accept(k->client.worker->tls, take_ptr(&k->client.stream), &how, &k->client.stream);
         if (r < 0) {
-                end(k, REASON_LIMIT, NULL, false);
+                intercept_end(k, REASON_LIMIT, NULL, false);
                 return;
         }
-        enter(k, INTERCEPT_ACCEPT);
+
+        intercept_enter(k, INTERCEPT_ACCEPT);
         timer_start(&k->limit, k->client.worker->limits.header_ns);
         stream_set_owner(k->client.stream, on_client, k);
         on_accepting(k);
@@ -195,38 +203,43 @@ static void accept_client(struct intercept *k, struct str protocol) {
 
 /* A token endpoint's host is spoken to in HTTP/1.1: there an answer can be held until its tokens are kept, whatever
  * happens to the client meanwhile. One that offers nothing else gets HTTP/2, and no renewal. */
-static bool is_left_out(const struct intercept *k, struct str protocol) {
-        const struct credentials *table = k->client.worker->gateway->credentials;
-        return str_eq(protocol, HTTP_2) && table && renew_has_endpoint(table, &k->target) &&
-               tls_protocols_contain(str_n(k->offered, k->offered_n), HTTP_1_1);
+static bool is_left_out(const struct intercept *intercept, struct str protocol) {
+        const struct credentials *table = intercept->client.worker->gateway->credentials;
+        return str_eq(protocol, HTTP_2) && table && renew_has_endpoint(table, &intercept->target) &&
+               tls_protocols_contain(str_n(intercept->offered, intercept->offered_n), HTTP_1_1);
 }
 
-static bool offers(const struct intercept *k, struct str protocol) {
-        return tls_protocols_contain(str_n(k->offered, k->offered_n), protocol) && !is_left_out(k, protocol);
+static bool intercept_offers(const struct intercept *intercept, struct str protocol) {
+        return tls_protocols_contain(str_n(intercept->offered, intercept->offered_n), protocol) &&
+               !is_left_out(intercept, protocol);
 }
 
 /* The origin is not there to choose: the client will be told why, in whatever it speaks. */
-static void accept_spoilt(struct intercept *k, enum reason reason, const char *why) {
-        k->spoilt = (uint8_t)reason;
-        k->why = why;
-        accept_client(k, offers(k, HTTP_2) && !offers(k, HTTP_1_1) ? HTTP_2 : HTTP_1_1);
+static void accept_spoilt(struct intercept *intercept, enum reason reason, const char *why) {
+        intercept->spoilt = (uint8_t)reason;
+        intercept->why = why;
+        accept_client(intercept, intercept_offers(intercept, HTTP_2) && !intercept_offers(intercept, HTTP_1_1)
+                                     ? HTTP_2
+                                     : HTTP_1_1);
 }
 
 static void on_origin(struct origin_call *o) {
-        struct intercept *k = link_owner(o, struct intercept, origin);
-        k->upstream = take_ptr(&o->stream);
-        if (!k->upstream) {
-                accept_spoilt(k, o->reason, o->why);
+        struct intercept *intercept = link_owner(o, struct intercept, origin);
+
+        intercept->upstream = take_ptr(&o->stream);
+        if (!intercept->upstream) {
+                accept_spoilt(intercept, o->reason, o->why);
                 return;
         }
+
         /* An origin that chose nothing speaks HTTP/1.1, and a client that offers that may hear it. */
-        struct str protocol = tls_protocol(k->upstream);
-        accept_client(k, protocol.n > 0 ? protocol : HTTP_1_1);
+        struct str protocol = tls_protocol(intercept->upstream);
+        accept_client(intercept, protocol.n > 0 ? protocol : HTTP_1_1);
 }
 
 /* Of what the client offers, what can be carried. */
-static struct str protocols_for_origin(const struct intercept *k) {
-        bool http_1 = offers(k, HTTP_1_1), http_2 = offers(k, HTTP_2);
+static struct str protocols_for_origin(const struct intercept *intercept) {
+        bool http_1 = intercept_offers(intercept, HTTP_1_1), http_2 = intercept_offers(intercept, HTTP_2);
         return http_1 && http_2 ? STR("\2h2\10http/1.1")
                : http_2         ? STR("\2h2")
                : http_1         ? STR("\10http/1.1")
@@ -234,7 +247,7 @@ static struct str protocols_for_origin(const struct intercept *k) {
 }
 
 static void secure_origin(struct intercept *k) {
-        enter(k, INTERCEPT_ORIGIN);
+        intercept_enter(k, INTERCEPT_ORIGIN);
         timer_stop(&k->limit); /* that call has its own */
         k->origin.worker = k->client.worker;
         k->origin.done = on_origin;
@@ -242,111 +255,121 @@ static void secure_origin(struct intercept *k) {
 }
 
 static void on_reached(struct gate_call *c) {
-        struct intercept *k = link_owner(c, struct intercept, reach);
-        enter(k, INTERCEPT_ORIGIN);
-        k->upstream = take_ptr(&c->upstream);
-        if (!k->upstream) {
-                accept_spoilt(k, (enum reason)c->verdict.reason, c->why);
+        struct intercept *intercept = link_owner(c, struct intercept, reach);
+
+        intercept_enter(intercept, INTERCEPT_ORIGIN);
+        intercept->upstream = take_ptr(&c->upstream);
+        if (!intercept->upstream) {
+                accept_spoilt(intercept, (enum reason)c->verdict.reason, c->why);
                 return;
         }
-        k->judged.addr = c->addr;
+
+        intercept->judged.addr = c->addr;
         if (c->chained)
-                k->judged.addr = (struct addr){ .family = ADDR_NONE };
-        secure_origin(k);
+                intercept->judged.addr = (struct addr){ .family = ADDR_NONE };
+
+        secure_origin(intercept);
 }
 
 /* The gate has judged the target before; as a request that is seen it gets a connection of its own. */
-static void reach_origin(struct intercept *k) {
-        enter(k, INTERCEPT_REACHING);
-        timer_stop(&k->limit);
-        k->reach = (struct gate_call){ .worker = k->client.worker,
-                                       .target = k->target,
-                                       .via = k->client.via,
-                                       .request_visible = true,
-                                       .approved = k->judged.asked,
-                                       .done = on_reached };
-        gate_open(&k->reach);
+static void reach_origin(struct intercept *intercept) {
+        intercept_enter(intercept, INTERCEPT_REACHING);
+        timer_stop(&intercept->limit);
+        intercept->reach = (struct gate_call){ .worker = intercept->client.worker,
+                                               .target = intercept->target,
+                                               .via = intercept->client.via,
+                                               .request_visible = true,
+                                               .approved = intercept->judged.asked,
+                                               .done = on_reached };
+        gate_open(&intercept->reach);
 }
 
-static void go_on(struct intercept *k) {
-        if (k->upstream)
-                secure_origin(k);
-        else if (offers(k, HTTP_2))
-                reach_origin(k);
+static void go_on(struct intercept *intercept) {
+        if (intercept->upstream)
+                secure_origin(intercept);
+        else if (intercept_offers(intercept, HTTP_2))
+                reach_origin(intercept);
         else
-                accept_client(k, HTTP_1_1);
+                accept_client(intercept, HTTP_1_1);
 }
 
 /* greeting */
 
 /* Plain HTTP where nobody promised TLS: its requests are visible as they are. */
-static void become_plain(struct intercept *k) {
-        struct client client = k->client;
-        struct authority target = k->target;
-        struct synthetic_hold hold = k->hold;
-        k->hold = (struct synthetic_hold){ 0 };
-        k->client.stream = NULL;
-        release(k);
+static void become_plain(struct intercept *intercept) {
+        struct client client = intercept->client;
+        struct authority target = intercept->target;
+        struct synthetic_hold hold = intercept->hold;
+        intercept->hold = (struct synthetic_hold){ 0 };
+        intercept->client.stream = NULL;
+        intercept_release(intercept);
         http_session_start_bound(&client, &target, &hold);
 }
 
-static void take_greeting(struct intercept *k, enum sniff_kind kind, const struct sniff *seen) {
+static void take_greeting(struct intercept *intercept, enum sniff_kind kind, const struct sniff *seen) {
         switch (kind) {
         case SNIFF_TLS:
-                if (seen->has_host && !host_equal(&seen->host, &k->target.host)) {
-                        end(k, REASON_FRONTING, "the TLS greeting names another host", true);
+                if (seen->has_host && !host_equal(&seen->host, &intercept->target.host)) {
+                        intercept_end(intercept, REASON_FRONTING, "the TLS greeting names another host", true);
                         return;
                 }
-                k->offered_n = seen->protocols_n;
-                memcpy(k->offered, seen->protocols, seen->protocols_n);
-                go_on(k);
+                intercept->offered_n = seen->protocols_n;
+                memcpy(intercept->offered, seen->protocols, seen->protocols_n);
+                go_on(intercept);
+
                 return;
         case SNIFF_HTTP:
-                if (!intercept_expects_tls(k->client.worker, &k->target)) {
-                        become_plain(k);
+                if (!intercept_expects_tls(intercept->client.worker, &intercept->target)) {
+                        become_plain(intercept);
                         return;
                 }
                 break;
         default:
                 break;
         }
-        end(k, REASON_PROTOCOL, "TLS was expected", true);
+
+        intercept_end(intercept, REASON_PROTOCOL, "TLS was expected", true);
 }
 
 /* All that is there, looked at and given back. */
-static void on_greeting(struct intercept *k) {
-        struct stream *s = k->client.stream;
-        char *bytes = k->client.worker->pool.scratch;
-        size_t n = 0, max = k->client.worker->limits.header_bytes;
+static void on_greeting(struct intercept *intercept) {
+        struct stream *stream = intercept->client.stream;
+        char *bytes = intercept->client.worker->pool.scratch;
+        size_t n = 0, max = intercept->client.worker->limits.header_bytes;
         ssize_t got = 0;
+
         max = max < POOL_CHUNK_BYTES ? max : POOL_CHUNK_BYTES;
-        while (n < max && (got = stream_read(s, bytes + n, max - n)) > 0)
+        while (n < max && (got = stream_read(stream, bytes + n, max - n)) > 0)
                 n += (size_t)got;
+
         if (got == 0 || (got < 0 && got != -EAGAIN)) {
-                end(k, REASON_PROTOCOL, "the client left", false);
+                intercept_end(intercept, REASON_PROTOCOL, "the client left", false);
                 return;
         }
+
         struct sniff seen;
         enum sniff_kind kind = sniff(str_n(bytes, n), max, &seen);
-        if (stream_unread(s, str_n(bytes, n)) < 0)
-                end(k, REASON_LIMIT, NULL, true);
+
+        if (stream_unread(stream, str_n(bytes, n)) < 0)
+                intercept_end(intercept, REASON_LIMIT, NULL, true);
         else if (kind != SNIFF_MORE || n == max)
-                take_greeting(k, kind, &seen);
+                take_greeting(intercept, kind, &seen);
 }
 
-static void on_client(struct stream *s, void *owner) {
-        struct intercept *k = owner;
-        switch ((enum state)k->state) {
+static void on_client(struct stream *stream, void *owner) {
+        struct intercept *intercept = owner;
+        switch ((enum state)intercept->state) {
         case INTERCEPT_GREETING:
-                on_greeting(k);
+                on_greeting(intercept);
                 return;
         case INTERCEPT_REACHING:
         case INTERCEPT_ORIGIN:
-                if (s->closed)
-                        end(k, REASON_PROTOCOL, "the client left", false);
+                if (stream->closed)
+                        intercept_end(intercept, REASON_PROTOCOL, "the client left", false);
                 return;
         case INTERCEPT_ACCEPT:
-                on_accepting(k);
+                on_accepting(intercept);
+
                 return;
         default:
                 return;
@@ -357,45 +380,56 @@ static void on_client(struct stream *s, void *owner) {
 
 static int give_up(const struct client *client, struct gate_call *call, const struct synthetic_hold *hold,
                    enum reason why) {
-        struct worker *w = client->worker;
+        struct worker *worker = client->worker;
         struct client copy = *client;
-        struct synthetic_hold h = hold ? *hold : (struct synthetic_hold){ 0 };
+        struct synthetic_hold synthetic_hold = hold ? *hold : (struct synthetic_hold){ 0 };
+
         call->verdict.decision = DECISION_DENY;
         call->verdict.reason = (uint8_t)why;
         tunnel_report_refused(client, call, 0);
         stream_close(take_ptr(&call->upstream));
-        if (w->gateway->synthetic)
-                synthetic_release(w->gateway->synthetic, &h, loop_now(w->loop));
+
+        if (worker->gateway->synthetic)
+                synthetic_release(worker->gateway->synthetic, &synthetic_hold, loop_now(worker->loop));
+
         stream_abort(take_ptr(&copy.stream));
         client_done(&copy);
+
         return -ENOMEM;
 }
 
 int intercept_start(const struct client *client, struct gate_call *call, const struct synthetic_hold *hold) {
-        struct worker *w = client->worker;
-        struct tls_leaf *leaf = vault_leaf(w->vault, &call->target.host);
-        struct intercept *k = leaf ? alloc_zeroed(sizeof *k) : NULL;
-        if (!k)
+        struct worker *worker = client->worker;
+        struct tls_leaf *leaf = vault_leaf(worker->vault, &call->target.host);
+        struct intercept *intercept = leaf ? alloc_zeroed(sizeof *intercept) : NULL;
+        if (!intercept)
                 return give_up(client, call, hold, leaf ? REASON_LIMIT : REASON_VAULT);
-        k->client = *client;
-        k->client.via = call->via;
-        k->target = call->target;
-        k->leaf = tls_leaf_ref(leaf);
-        k->upstream = take_ptr(&call->upstream);
-        k->opened = loop_now(w->loop);
-        k->rule = call->verdict.rule;
-        k->generation = call->generation;
+
+        intercept->client = *client;
+        intercept->client.via = call->via;
+        intercept->target = call->target;
+        intercept->leaf = tls_leaf_ref(leaf);
+        intercept->upstream = take_ptr(&call->upstream);
+        intercept->opened = loop_now(worker->loop);
+        intercept->rule = call->verdict.rule;
+        intercept->generation = call->generation;
+
         if (hold)
-                k->hold = *hold;
-        k->judged = (struct judged){ .target = &k->target, .addr = call->addr, .asked = call->asked, .revoke = revoke };
+                intercept->hold = *hold;
+
+        intercept->judged = (struct judged){
+                .target = &intercept->target, .addr = call->addr, .asked = call->asked, .revoke = intercept_revoke
+        };
         if (call->chained)
-                k->judged.addr = (struct addr){ .family = ADDR_NONE };
-        link_init(&k->judged.link);
-        judged_add(w, &k->judged);
-        task_init(&k->destroy, destroy);
-        timer_init(&k->limit, w->loop, on_limit);
-        timer_start(&k->limit, w->limits.header_ns);
-        stream_set_owner(k->client.stream, on_client, k);
-        on_greeting(k);
+                intercept->judged.addr = (struct addr){ .family = ADDR_NONE };
+
+        link_init(&intercept->judged.link);
+        judged_add(worker, &intercept->judged);
+        task_init(&intercept->destroy, intercept_destroy);
+        timer_init(&intercept->limit, worker->loop, on_limit);
+        timer_start(&intercept->limit, worker->limits.header_ns);
+        stream_set_owner(intercept->client.stream, on_client, intercept);
+        on_greeting(intercept);
+
         return 0;
 }

@@ -8,7 +8,7 @@
 #include "gateway/gate.h"
 
 /* Whether it can be nothing but TLS: a credential is bound to the target, or it is https's own port. */
-bool intercept_expects_tls(const struct worker *w, const struct authority *target);
+bool intercept_expects_tls(const struct worker *worker, const struct authority *target);
 
 /* Opens the client's TLS and joins it to the call's upstream; takes both over, also when it fails (-ENOMEM: all is
  * closed and reported). The client's protocol answer (200, SOCKS reply) was already written; bytes that it sent ahead

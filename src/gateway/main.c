@@ -56,128 +56,152 @@ static int first_vault(const struct gateway_start *start) {
 }
 
 /* The descriptors that must be there, marked close-on-exec like all others. */
-static int check_descriptors(const struct gateway_start *start, struct err *e) {
+static int check_descriptors(const struct gateway_start *start, struct err *err) {
         int end = first_vault(start) + (int)start->n_vaults;
         for (int fd = GATEWAY_FD_START; fd < end; fd++)
                 if (fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
-                        return err_errno(e, "descriptor %d, which the supervisor must pass, is missing", fd);
+                        return err_errno(err, "descriptor %d, which the supervisor must pass, is missing", fd);
         return fd_close_from(end);
 }
 
-static int load_policy(struct gateway *g, struct policy_ref **ret, struct err *e) {
-        cleanup(snapshot_closep) struct snapshot *s = NULL;
-        int r = snapshot_open_fd(GATEWAY_FD_SNAPSHOT, &s, e);
+static int load_policy(struct gateway *gateway, struct policy_ref **ret, struct err *err) {
+        cleanup(snapshot_closep) struct snapshot *snapshot = NULL;
+        int r = snapshot_open_fd(GATEWAY_FD_SNAPSHOT, &snapshot, err);
         if (r < 0)
                 return r;
-        *ret = policy_ref_new(s, g->start.generation);
+
+        *ret = policy_ref_new(snapshot, gateway->start.generation);
         if (!*ret)
-                return err_set(e, ENOMEM, "no memory for the policy");
-        s = NULL;
+                return err_set(err, ENOMEM, "no memory for the policy");
+
+        snapshot = NULL;
         return 0;
 }
 
-static int make_workers(struct gateway *g, struct err *e) {
-        struct policy_ref *p;
-        int r = load_policy(g, &p, e);
+static int make_workers(struct gateway *gateway, struct err *err) {
+        struct policy_ref *ref;
+        int r = load_policy(gateway, &ref, err);
         if (r < 0)
                 return r;
-        unsigned n = worker_count(g->start.workers);
-        g->workers = calloc(n, sizeof *g->workers);
-        for (unsigned i = 0; g->workers && r == 0 && i < n; i++) {
-                r = worker_new(g, i, p, &g->workers[i], e);
+
+        unsigned n = worker_count(gateway->start.workers);
+        gateway->workers = calloc(n, sizeof *gateway->workers);
+        for (unsigned i = 0; gateway->workers && r == 0 && i < n; i++) {
+                r = worker_new(gateway, i, ref, &gateway->workers[i], err);
                 if (r == 0)
-                        g->n_workers++;
+                        gateway->n_workers++;
         }
-        for (unsigned i = 0; g->workers && r == 0 && i < g->n_workers && i < g->start.n_vaults; i++)
-                vault_client_connect(g->workers[i]->vault, first_vault(&g->start) + (int)i);
-        policy_ref_put(p);
-        return g->workers ? r : err_set(e, ENOMEM, "no memory for the workers");
+
+        for (unsigned i = 0; gateway->workers && r == 0 && i < gateway->n_workers && i < gateway->start.n_vaults; i++)
+                vault_client_connect(gateway->workers[i]->vault, first_vault(&gateway->start) + (int)i);
+
+        policy_ref_put(ref);
+        return gateway->workers ? r : err_set(err, ENOMEM, "no memory for the workers");
 }
 
 /* Out of the start block, whose file goes with its last descriptor, into memory that no core file or stray read shows.
  */
-static int keep_password(struct gateway *g, struct err *e) {
-        struct str password = str_of(g->start.upstream_password);
-        int r = password.n ? secret_new(password, &g->upstream_password, e) : 0;
-        secret_wipe(g->start.upstream_password, sizeof g->start.upstream_password);
+static int keep_password(struct gateway *gateway, struct err *err) {
+        struct str password = str_of(gateway->start.upstream_password);
+        int r = password.n ? secret_new(password, &gateway->upstream_password, err) : 0;
+        secret_wipe(gateway->start.upstream_password, sizeof gateway->start.upstream_password);
         close(GATEWAY_FD_START);
         return r;
 }
 
-static int set_up(struct gateway *g, struct err *e) {
-        int r = gateway_start_read(GATEWAY_FD_START, &g->start, e);
-        r = r < 0 ? r : check_descriptors(&g->start, e);
-        r = r < 0 ? r : keep_password(g, e);
+static int set_up(struct gateway *g, struct err *err) {
+        int r = gateway_start_read(GATEWAY_FD_START, &g->start, err);
         if (r < 0)
                 return r;
+
+        r = check_descriptors(&g->start, err);
+        if (r < 0)
+                return r;
+
+        r = keep_password(g, err);
+        if (r < 0)
+                return r;
+
         log_setup(&(struct log_settings){
             .level = (enum log_level)g->start.log_level, .fd = 2, .program = "bailey-gateway", .per_second = 200 });
         g->events_fd = GATEWAY_FD_EVENTS;
         atomic_store(&g->audit_fails, g->start.audit == 0);
         g->quota = quota_new(&g->start);
         if (!g->quota)
-                return err_set(e, ENOMEM, "no memory for the limits");
+                return err_set(err, ENOMEM, "no memory for the limits");
         if (g->start.dns_mode == DNS_SYNTHETIC)
-                r = synthetic_new(&(struct synthetic_settings){ 0 }, &g->synthetic, e);
+                r = synthetic_new(&(struct synthetic_settings){ 0 }, &g->synthetic, err);
         if (r == 0 && g->start.upstream_kind != UPSTREAM_NONE)
-                r = chain_bypass_new(g->start.upstream_bypass, &g->bypass, e);
+                r = chain_bypass_new(g->start.upstream_bypass, &g->bypass, err);
         if (r == 0 && g->start.intercept)
-                r = tls_context_new(g->start.ca_bundle, &g->tls, e);
+                r = tls_context_new(g->start.ca_bundle, &g->tls, err);
         if (r == 0 && g->start.intercept)
-                r = credentials_open_fd(first_vault(&g->start) - 1, &g->credentials, e);
+                r = credentials_open_fd(first_vault(&g->start) - 1, &g->credentials, err);
         if (r == 0 && g->start.intercept && past_new(&g->past) < 0)
-                r = err_set(e, ENOMEM, "no memory for values that were replaced");
-        return r < 0 ? r : make_workers(g, e);
+                r = err_set(err, ENOMEM, "no memory for values that were replaced");
+        if (r < 0)
+                return r;
+
+        return make_workers(g, err);
 }
 
-static int start_accepting(struct gateway *g, struct err *e) {
+static int start_accepting(struct gateway *gateway, struct err *err) {
         int fds[GATEWAY_LISTENERS_MAX];
-        for (unsigned i = 0; i < g->start.n_listeners; i++)
+
+        for (unsigned i = 0; i < gateway->start.n_listeners; i++)
                 fds[i] = GATEWAY_FD_LISTENERS + (int)i;
-        for (unsigned i = 0; i < g->n_workers; i++) {
-                int r = acceptor_start(g->workers[i], fds, e);
+
+        for (unsigned i = 0; i < gateway->n_workers; i++) {
+                int r = acceptor_start(gateway->workers[i], fds, err);
                 if (r < 0)
                         return r;
         }
+
         return 0;
 }
 
-static int run(struct gateway *g, struct loop *l, struct err *e) {
+static int main_run(struct gateway *gateway, struct loop *loop, struct err *err) {
         unsigned started = 0;
         int r = 0;
-        for (; r == 0 && started < g->n_workers; started += r == 0)
-                r = -pthread_create(&g->workers[started]->thread, NULL, worker_main, g->workers[started]);
+        for (; r == 0 && started < gateway->n_workers; started += r == 0)
+                r = -pthread_create(&gateway->workers[started]->thread, NULL, worker_main, gateway->workers[started]);
+
         if (r < 0)
-                err_set(e, -r, "cannot start a worker thread");
+                err_set(err, -r, "cannot start a worker thread");
         else {
-                control_ready(g->control);
-                loop_run(l);
+                control_ready(gateway->control);
+                loop_run(loop);
         }
+
         for (unsigned i = 0; i < started; i++)
-                loop_stop(g->workers[i]->loop);
+                loop_stop(gateway->workers[i]->loop);
+
         for (unsigned i = 0; i < started; i++)
-                pthread_join(g->workers[i]->thread, NULL);
+                pthread_join(gateway->workers[i]->thread, NULL);
+
         return r;
 }
 
-static void tear_down(struct gateway *g) {
-        for (unsigned i = 0; i < g->n_workers; i++)
-                worker_free(g->workers[i]);
-        free(g->workers);
-        control_free(g->control);
-        chain_bypass_free(g->bypass);
-        past_free(g->past);
-        credentials_close(g->credentials);
-        tls_context_free(g->tls);
-        synthetic_free(g->synthetic);
-        quota_free(g->quota);
-        secret_free(g->upstream_password);
+static void tear_down(struct gateway *gateway) {
+        for (unsigned i = 0; i < gateway->n_workers; i++)
+                worker_free(gateway->workers[i]);
+
+        free(gateway->workers);
+        control_free(gateway->control);
+        chain_bypass_free(gateway->bypass);
+        past_free(gateway->past);
+        credentials_close(gateway->credentials);
+        tls_context_free(gateway->tls);
+        synthetic_free(gateway->synthetic);
+        quota_free(gateway->quota);
+        secret_free(gateway->upstream_password);
 }
 
 int main(int argc, char **argv) {
-        static struct gateway g;
+        static struct gateway gateway;
         struct err e = { 0 };
-        cleanup(loop_freep) struct loop *l = NULL;
+        cleanup(loop_freep) struct loop *loop = NULL;
+
         signal(SIGPIPE, SIG_IGN); /* splice(2) has no flag against it */
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (argc == 2 && strcmp(argv[1], "webhook") == 0)
@@ -186,18 +210,20 @@ int main(int argc, char **argv) {
                 return courier_main(&e) < 0 ? 1 : 0;
         if (argc == 2 && strcmp(argv[1], "door") == 0)
                 return door_main(&e) < 0 ? 1 : 0;
+
         raise_descriptor_limit();
-        int r = set_up(&g, &e);
-        r = r < 0 ? r : loop_new(&l, &e);
-        r = r < 0 ? r : control_new(&g, l, GATEWAY_FD_CONTROL, &g.control, &e);
+        int r = set_up(&gateway, &e);
+        r = r < 0 ? r : loop_new(&loop, &e);
+        r = r < 0 ? r : control_new(&gateway, loop, GATEWAY_FD_CONTROL, &gateway.control, &e);
         r = r < 0 ? r : confine_gateway(&e);
-        r = r < 0 ? r : start_accepting(&g, &e);
-        r = r < 0 ? r : run(&g, l, &e);
+        r = r < 0 ? r : start_accepting(&gateway, &e);
+        r = r < 0 ? r : main_run(&gateway, loop, &e);
         if (r < 0) {
                 log_error("%s", err_text(&e));
-                if (g.control)
-                        control_failed(g.control, err_text(&e));
+                if (gateway.control)
+                        control_failed(gateway.control, err_text(&e));
         }
-        tear_down(&g);
+
+        tear_down(&gateway);
         return r < 0 ? EXIT_BROKEN : 0;
 }

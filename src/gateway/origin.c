@@ -5,17 +5,17 @@
 
 #include <errno.h>
 
-static void tell(struct origin_call *c) {
-        timer_stop(&c->limit);
-        task_cancel(&c->later);
-        c->done(c);
+static void origin_tell(struct origin_call *call) {
+        timer_stop(&call->limit);
+        task_cancel(&call->later);
+        call->done(call);
 }
 
 static void on_later(struct task *t) {
-        tell(link_owner(t, struct origin_call, later));
+        origin_tell(link_owner(t, struct origin_call, later));
 }
 
-static void fail(struct origin_call *c, int error, const char *why) {
+static void origin_fail(struct origin_call *c, int error, const char *why) {
         c->error = error;
         c->why = why;
         c->reason = error == -EKEYREJECTED ? REASON_CERTIFICATE
@@ -26,53 +26,60 @@ static void fail(struct origin_call *c, int error, const char *why) {
 }
 
 /* True when it is decided, one way or the other. */
-static bool step(struct origin_call *c) {
+static bool origin_step(struct origin_call *c) {
         int r = tls_handshake(c->under_way);
         if (r == -EAGAIN)
                 return false;
+
         if (r < 0) {
-                fail(c, r, tls_failure(c->under_way));
+                origin_fail(c, r, tls_failure(c->under_way));
                 return true;
         }
+
         c->stream = take_ptr(&c->under_way);
         stream_set_owner(c->stream, NULL, NULL);
+
         return true;
 }
 
-static void on_ready(struct stream *s, void *owner) {
-        (void)s;
-        struct origin_call *c = owner;
-        if (step(c))
-                tell(c);
+static void on_ready(struct stream *stream, void *owner) {
+        (void)stream;
+        struct origin_call *call = owner;
+        if (origin_step(call))
+                origin_tell(call);
 }
 
 static void on_limit(struct timer *t) {
-        struct origin_call *c = link_owner(t, struct origin_call, limit);
-        fail(c, -ETIMEDOUT, "It did not finish the TLS handshake in time.");
-        tell(c);
+        struct origin_call *call = link_owner(t, struct origin_call, limit);
+        origin_fail(call, -ETIMEDOUT, "It did not finish the TLS handshake in time.");
+        origin_tell(call);
 }
 
-void origin_secure(struct origin_call *c, struct stream *connection, const struct authority *target,
+void origin_secure(struct origin_call *call, struct stream *connection, const struct authority *target,
                    struct str protocols) {
-        struct worker *w = c->worker;
+        struct worker *worker = call->worker;
         struct tls_connect how = { .target = target, .protocols = protocols };
-        c->stream = c->under_way = NULL;
-        c->reason = REASON_NONE;
-        c->error = 0;
-        c->why = NULL;
-        timer_init(&c->limit, w->loop, on_limit);
-        task_init(&c->later, on_later);
-        int r = tls_connect(w->tls, connection, &how, &c->under_way);
+
+        call->stream = call->under_way = NULL;
+        call->reason = REASON_NONE;
+        call->error = 0;
+        call->why = NULL;
+        timer_init(&call->limit, worker->loop, on_limit);
+        task_init(&call->later, on_later);
+
+        int r = tls_connect(worker->tls, connection, &how, &call->under_way);
         if (r < 0) {
-                fail(c, r, NULL);
-                loop_defer(w->loop, &c->later);
+                origin_fail(call, r, NULL);
+                loop_defer(worker->loop, &call->later);
                 return;
         }
-        stream_set_owner(c->under_way, on_ready, c);
-        if (step(c))
-                loop_defer(w->loop, &c->later);
+
+        stream_set_owner(call->under_way, on_ready, call);
+
+        if (origin_step(call))
+                loop_defer(worker->loop, &call->later);
         else
-                timer_start(&c->limit, w->limits.connect_ns);
+                timer_start(&call->limit, worker->limits.connect_ns);
 }
 
 void origin_cancel(struct origin_call *c) {

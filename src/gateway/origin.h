@@ -21,7 +21,7 @@ struct origin_call {
 };
 
 /* Takes the connection. `protocols`: offered (ALPN), in wire form. done is called once, never from inside. */
-void origin_secure(struct origin_call *c, struct stream *connection, const struct authority *target,
+void origin_secure(struct origin_call *call, struct stream *connection, const struct authority *target,
                    struct str protocols);
 /* Harmless when nothing is under way. */
 void origin_cancel(struct origin_call *c);

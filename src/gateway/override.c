@@ -37,7 +37,7 @@ static const struct override overrides[] = {
         { "Destination", REASON_PATH }, /* WebDAV's second path, of COPY and MOVE */
 };
 
-static char plain(char c) {
+static char override_plain(char c) {
         if (c >= 'A' && c <= 'Z')
                 return (char)(c - 'A' + 'a');
         return ascii_is_alnum(c) ? c : '-';
@@ -47,7 +47,7 @@ static bool is_spelling_of(struct str name, struct str known) {
         if (name.n != known.n)
                 return false;
         for (size_t i = 0; i < name.n; i++)
-                if (plain(name.p[i]) != plain(known.p[i]))
+                if (override_plain(name.p[i]) != override_plain(known.p[i]))
                         return false;
         return true;
 }

@@ -9,24 +9,24 @@ static uint64_t host_key(const struct host *host) {
         return hash_bytes(hash_seed(), name.p, name.n);
 }
 
-static bool is_forgotten(const struct pace_host *h, uint64_t now_ns) {
-        return h->n == 0 || now_ns - h->last_ns > PACE_FORGET_NS;
+static bool is_forgotten(const struct pace_host *host, uint64_t now_ns) {
+        return host->n == 0 || now_ns - host->last_ns > PACE_FORGET_NS;
 }
 
-static struct pace_host *find_host(struct pace *p, uint64_t key) {
+static struct pace_host *find_host(struct pace *pace, uint64_t key) {
         for (size_t i = 0; i < PACE_HOSTS; i++)
-                if (p->hosts[i].n > 0 && p->hosts[i].key == key)
-                        return &p->hosts[i];
+                if (pace->hosts[i].n > 0 && pace->hosts[i].key == key)
+                        return &pace->hosts[i];
         return NULL;
 }
 
 /* The one that was refused last the longest ago. */
-static struct pace_host *oldest_host(struct pace *p) {
-        struct pace_host *oldest = &p->hosts[0];
+static struct pace_host *oldest_host(struct pace *pace) {
+        struct pace_host *oldest = &pace->hosts[0];
 
         for (size_t i = 1; i < PACE_HOSTS; i++)
-                if (p->hosts[i].last_ns < oldest->last_ns)
-                        oldest = &p->hosts[i];
+                if (pace->hosts[i].last_ns < oldest->last_ns)
+                        oldest = &pace->hosts[i];
         return oldest;
 }
 
@@ -40,24 +40,27 @@ static uint64_t delay_of(uint32_t n) {
         return delay < PACE_MOST_NS ? delay : PACE_MOST_NS;
 }
 
-uint64_t pace_delay(struct pace *p, const struct host *host, uint64_t now_ns) {
+uint64_t pace_delay(struct pace *pace, const struct host *host, uint64_t now_ns) {
         uint64_t key = host_key(host);
-        struct pace_host *h = find_host(p, key);
+        struct pace_host *pace_host = find_host(pace, key);
 
-        if (!h) {
-                h = oldest_host(p);
-                *h = (struct pace_host){ .key = key };
+        if (!pace_host) {
+                pace_host = oldest_host(pace);
+                *pace_host = (struct pace_host){ .key = key };
         }
-        if (is_forgotten(h, now_ns))
-                h->n = 0;
-        h->last_ns = now_ns;
-        if (h->n < UINT32_MAX)
-                h->n++;
-        return p->held < PACE_HELD_MAX ? delay_of(h->n) : 0;
+
+        if (is_forgotten(pace_host, now_ns))
+                pace_host->n = 0;
+
+        pace_host->last_ns = now_ns;
+        if (pace_host->n < UINT32_MAX)
+                pace_host->n++;
+
+        return pace->held < PACE_HELD_MAX ? delay_of(pace_host->n) : 0;
 }
 
-bool pace_is_slow(const struct pace *p, const struct host *host, uint64_t now_ns) {
-        const struct pace_host *h = find_host((struct pace *)p, host_key(host));
+bool pace_is_slow(const struct pace *pace, const struct host *host, uint64_t now_ns) {
+        const struct pace_host *pace_host = find_host((struct pace *)pace, host_key(host));
 
-        return h && !is_forgotten(h, now_ns) && h->n >= PACE_FREE && p->held < PACE_HELD_MAX;
+        return pace_host && !is_forgotten(pace_host, now_ns) && pace_host->n >= PACE_FREE && pace->held < PACE_HELD_MAX;
 }

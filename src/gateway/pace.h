@@ -29,6 +29,6 @@ struct pace {
 };
 
 /* One more refusal of this host: how long its answer has to wait; 0: not at all. */
-uint64_t pace_delay(struct pace *p, const struct host *host, uint64_t now_ns);
+uint64_t pace_delay(struct pace *pace, const struct host *host, uint64_t now_ns);
 /* Whether the next one would wait; nothing is counted. */
-bool pace_is_slow(const struct pace *p, const struct host *host, uint64_t now_ns);
+bool pace_is_slow(const struct pace *pace, const struct host *host, uint64_t now_ns);

@@ -28,11 +28,11 @@ struct packets {
 };
 
 /* Without network no packet of any kind leaves; else this kind of packet does not. */
-static enum reason refusal_reason(const struct worker *w, const struct packet *packet) {
+static enum reason refusal_reason(const struct worker *worker, const struct packet *packet) {
         struct host host = { .kind = HOST_ADDR, .addr = packet->to };
-        struct verdict v = verdict_target(worker_snapshot(w), &host, packet->port ? packet->port : 1);
+        struct verdict verdict = verdict_target(worker_snapshot(worker), &host, packet->port ? packet->port : 1);
 
-        return v.reason == REASON_NO_NETWORK ? REASON_NO_NETWORK : REASON_TRANSPORT;
+        return verdict.reason == REASON_NO_NETWORK ? REASON_NO_NETWORK : REASON_TRANSPORT;
 }
 
 /* For people: beside the address, where a request has its method. */
@@ -64,8 +64,8 @@ static enum event_scheme scheme_of(uint8_t protocol) {
 }
 
 /* A question for a name, in a mode without network. Programs look up their own host, and nobody refuses them that. */
-static bool record_question(struct packets *p, const struct packet *packet, enum reason reason) {
-        struct worker *w = p->worker;
+static bool record_question(struct packets *packets, const struct packet *packet, enum reason reason) {
+        struct worker *worker = packets->worker;
         struct dns_query query;
         enum dns_rcode rcode;
         char type[DNS_TYPE_TEXT_MAX];
@@ -73,141 +73,153 @@ static bool record_question(struct packets *p, const struct packet *packet, enum
         if (packet->protocol != IPPROTO_UDP || packet->port != PORT_DNS ||
             !dns_query_parse(packet->payload, &query, &rcode) || !query.has_question)
                 return false;
-        if (dns_is_local_name(w, str_n(query.name, query.name_n)))
+
+        if (dns_is_local_name(worker, str_n(query.name, query.name_n)))
                 return true;
 
         dns_type_text(query.type, type);
-        report_event(&w->report, &(struct event){ .kind = EVENT_DNS,
-                                                  .via = VIA_DNS,
-                                                  .scheme = SCHEME_UDP,
-                                                  .rule = RULE_NONE,
-                                                  .generation = w->policy->generation,
-                                                  .reason = (uint16_t)reason,
-                                                  .domain = str_n(query.name, query.name_n),
-                                                  .method = str_of(type) });
+        report_event(&worker->report, &(struct event){ .kind = EVENT_DNS,
+                                                       .via = VIA_DNS,
+                                                       .scheme = SCHEME_UDP,
+                                                       .rule = RULE_NONE,
+                                                       .generation = worker->policy->generation,
+                                                       .reason = (uint16_t)reason,
+                                                       .domain = str_n(query.name, query.name_n),
+                                                       .method = str_of(type) });
+
         return true;
 }
 
-static void record_packet(struct packets *p, struct str bytes) {
-        struct worker *w = p->worker;
+static void record_packet(struct packets *packets, struct str bytes) {
+        struct worker *worker = packets->worker;
         struct packet packet;
         char address[ADDR_TEXT_MAX], detail[32] = "";
 
         if (!packet_parse(bytes, &packet))
                 return;
-        enum reason reason = refusal_reason(w, &packet);
-        if (record_question(p, &packet, reason))
+
+        enum reason reason = refusal_reason(worker, &packet);
+        if (record_question(packets, &packet, reason))
                 return;
 
         enum event_scheme scheme = scheme_of(packet.protocol);
         addr_text(&packet.to, address);
         if (scheme == SCHEME_IP)
                 snprintf(detail, sizeof detail, "IP protocol %u", packet.protocol);
-        report_event(&w->report, &(struct event){ .kind = EVENT_PACKET,
-                                                  .via = VIA_PACKET,
-                                                  .scheme = (uint16_t)scheme,
-                                                  .rule = RULE_NONE,
-                                                  .generation = w->policy->generation,
-                                                  .reason = (uint16_t)reason,
-                                                  .port = packet.port,
-                                                  .addr = packet.to,
-                                                  .domain = str_of(address),
-                                                  .method = scheme_word(scheme),
-                                                  .detail = str_of(detail) });
+
+        report_event(&worker->report, &(struct event){ .kind = EVENT_PACKET,
+                                                       .via = VIA_PACKET,
+                                                       .scheme = (uint16_t)scheme,
+                                                       .rule = RULE_NONE,
+                                                       .generation = worker->policy->generation,
+                                                       .reason = (uint16_t)reason,
+                                                       .port = packet.port,
+                                                       .addr = packet.to,
+                                                       .domain = str_of(address),
+                                                       .method = scheme_word(scheme),
+                                                       .detail = str_of(detail) });
 }
 
 /* One record for all that the buffer had no room for. */
-static void report_lost(struct packets *p) {
-        struct worker *w = p->worker;
-        if (p->lost == 0)
+static void report_lost(struct packets *packets) {
+        struct worker *worker = packets->worker;
+
+        if (packets->lost == 0)
                 return;
 
-        uint32_t count = p->lost < UINT32_MAX ? (uint32_t)p->lost : UINT32_MAX;
-        p->lost = 0;
-        report_event(&w->report, &(struct event){ .kind = EVENT_PACKET,
-                                                  .via = VIA_PACKET,
-                                                  .rule = RULE_NONE,
-                                                  .generation = w->policy->generation,
-                                                  .reason = REASON_TRANSPORT,
-                                                  .count = count > 1 ? count : 0,
-                                                  .detail = STR("too many to be recorded one by one") });
+        uint32_t count = packets->lost < UINT32_MAX ? (uint32_t)packets->lost : UINT32_MAX;
+        packets->lost = 0;
+        report_event(&worker->report, &(struct event){ .kind = EVENT_PACKET,
+                                                       .via = VIA_PACKET,
+                                                       .rule = RULE_NONE,
+                                                       .generation = worker->policy->generation,
+                                                       .reason = REASON_TRANSPORT,
+                                                       .count = count > 1 ? count : 0,
+                                                       .detail = STR("too many to be recorded one by one") });
 }
 
 static void on_tell_lost(struct timer *t) {
         report_lost(link_owner(t, struct packets, tell_lost));
 }
 
-static void count_lost(struct packets *p, const struct packet_log *log) {
+static void count_lost(struct packets *packets, const struct packet_log *log) {
         if (!log->has_serial)
                 return;
-        if (p->has_serial && log->serial != p->next_serial) {
-                p->lost += log->serial - p->next_serial;
-                p->lost_all += log->serial - p->next_serial;
-                if (!timer_is_running(&p->tell_lost))
-                        timer_start(&p->tell_lost, LOST_NS);
+
+        if (packets->has_serial && log->serial != packets->next_serial) {
+                packets->lost += log->serial - packets->next_serial;
+                packets->lost_all += log->serial - packets->next_serial;
+                if (!timer_is_running(&packets->tell_lost))
+                        timer_start(&packets->tell_lost, LOST_NS);
         }
-        p->has_serial = true;
-        p->next_serial = log->serial + 1;
+
+        packets->has_serial = true;
+        packets->next_serial = log->serial + 1;
 }
 
 /* Behind the last message there is no gap to be seen, but the kernel counts what a socket had no room for. */
-static void count_lost_last(struct packets *p) {
+static void count_lost_last(struct packets *packets) {
         uint32_t memory[SK_MEMINFO_VARS] = { 0 };
         socklen_t n = sizeof memory;
 
-        if (getsockopt(p->fd, SOL_SOCKET, SO_MEMINFO, memory, &n) == 0 && memory[SK_MEMINFO_DROPS] > p->lost_all)
-                p->lost += memory[SK_MEMINFO_DROPS] - p->lost_all;
+        if (getsockopt(packets->fd, SOL_SOCKET, SO_MEMINFO, memory, &n) == 0 &&
+            memory[SK_MEMINFO_DROPS] > packets->lost_all)
+                packets->lost += memory[SK_MEMINFO_DROPS] - packets->lost_all;
 }
 
 /* False: nothing is there. An overrun is an error once; what follows it is read as usual. */
-static bool read_once(struct packets *p) {
+static bool read_once(struct packets *packets) {
         struct packet_log log;
-        ssize_t n = recv(p->fd, p->message, sizeof p->message, MSG_DONTWAIT);
+        ssize_t n = recv(packets->fd, packets->message, sizeof packets->message, MSG_DONTWAIT);
         if (n < 0)
                 return errno == ENOBUFS || errno == EINTR;
 
-        struct str messages = str_n(p->message, (size_t)n);
+        struct str messages = str_n(packets->message, (size_t)n);
         while (packet_log_next(&messages, &log) == 1) {
-                count_lost(p, &log);
-                record_packet(p, log.bytes);
+                count_lost(packets, &log);
+                record_packet(packets, log.bytes);
         }
+
         return true;
 }
 
 static void on_packets(struct watch *watch, unsigned ready) {
-        struct packets *p = link_owner(watch, struct packets, watch);
+        struct packets *packets = link_owner(watch, struct packets, watch);
         (void)ready;
 
-        for (int i = 0; i < PER_TURN && read_once(p); i++)
+        for (int i = 0; i < PER_TURN && read_once(packets); i++)
                 ;
 }
 
-int packets_new(struct worker *w, int fd, struct packets **ret, struct err *e) {
-        struct packets *p = calloc(1, sizeof *p);
-        if (!p)
-                return err_set(e, ENOMEM, "no memory for the packet listener");
+int packets_new(struct worker *worker, int fd, struct packets **ret, struct err *err) {
+        struct packets *packets = calloc(1, sizeof *packets);
+        if (!packets)
+                return err_set(err, ENOMEM, "no memory for the packet listener");
 
-        p->worker = w;
-        p->fd = fd;
-        timer_init(&p->tell_lost, w->loop, on_tell_lost);
-        int r = watch_start_level(w->loop, &p->watch, fd, WATCH_READ, on_packets);
+        packets->worker = worker;
+        packets->fd = fd;
+        timer_init(&packets->tell_lost, worker->loop, on_tell_lost);
+
+        int r = watch_start_level(worker->loop, &packets->watch, fd, WATCH_READ, on_packets);
         if (r < 0) {
-                free(p);
-                return err_set(e, -r, "the packet listener cannot be watched");
+                free(packets);
+                return err_set(err, -r, "the packet listener cannot be watched");
         }
-        *ret = p;
+
+        *ret = packets;
         return 0;
 }
 
-void packets_free(struct packets *p) {
-        if (!p)
+void packets_free(struct packets *packets) {
+        if (!packets)
                 return;
 
-        watch_stop(&p->watch);
-        timer_stop(&p->tell_lost);
-        for (int i = 0; i < LAST_READS && read_once(p); i++)
+        watch_stop(&packets->watch);
+        timer_stop(&packets->tell_lost);
+        for (int i = 0; i < LAST_READS && read_once(packets); i++)
                 ;
-        count_lost_last(p);
-        report_lost(p);
-        free(p);
+
+        count_lost_last(packets);
+        report_lost(packets);
+        free(packets);
 }

@@ -10,6 +10,6 @@
 
 struct packets;
 
-int packets_new(struct worker *w, int fd, struct packets **ret, struct err *e);
+int packets_new(struct worker *worker, int fd, struct packets **ret, struct err *err);
 /* Reads what is still there: a program may end right after its attempt. */
-void packets_free(struct packets *p);
+void packets_free(struct packets *packets);

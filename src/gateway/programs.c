@@ -12,29 +12,30 @@
 /* The number of a call says which worker it belongs to. */
 enum { WORKER_BITS = 8 };
 
-int program_open(struct program_call *call, struct ipc_message *m) {
-        struct worker *w = call->worker;
+int program_open(struct program_call *call, struct ipc_message *message) {
+        struct worker *worker = call->worker;
         int r;
 
-        call->id = ++w->programs_ever << WORKER_BITS | w->index;
-        m->id = call->id;
-        r = control_send(w->gateway->control, m);
+        call->id = ++worker->programs_ever << WORKER_BITS | worker->index;
+        message->id = call->id;
+        r = control_send(worker->gateway->control, message);
         if (r < 0) {
                 call->id = 0;
                 return r;
         }
-        link_append(&w->programs, &call->link);
+
+        link_append(&worker->programs, &call->link);
         return 0;
 }
 
 void program_close(struct program_call *call) {
-        const struct ipc_message m = { .kind = IPC_PROGRAM_GONE, .id = call->id };
+        const struct ipc_message message = { .kind = IPC_PROGRAM_GONE, .id = call->id };
 
         if (!call->id)
                 return;
         link_remove(&call->link);
         call->id = 0;
-        (void)control_send(call->worker->gateway->control, &m); /* without memory it ends when its socket does */
+        (void)control_send(call->worker->gateway->control, &message); /* without memory it ends when its socket does */
 }
 
 struct heard {
@@ -45,29 +46,32 @@ struct heard {
 };
 
 static void on_heard(struct task *t) {
-        cleanup(free_ptr) struct heard *h = link_owner(t, struct heard, task);
-        cleanup(close_fd) int fd = h->fd;
+        cleanup(free_ptr) struct heard *heard = link_owner(t, struct heard, task);
+        cleanup(close_fd) int fd = heard->fd;
 
-        for (struct link *l = h->worker->programs.next; l != &h->worker->programs; l = l->next) {
+        for (struct link *l = heard->worker->programs.next; l != &heard->worker->programs; l = l->next) {
                 struct program_call *call = link_owner(l, struct program_call, link);
-                if (call->id != h->message.id)
+                if (call->id != heard->message.id)
                         continue;
-                if (h->message.kind == IPC_PROGRAM_FD)
-                        call->on_fd(call, (enum ipc_program_fd)h->message.number, take_fd(&fd));
+
+                if (heard->message.kind == IPC_PROGRAM_FD)
+                        call->on_fd(call, (enum ipc_program_fd)heard->message.number, take_fd(&fd));
                 else
-                        call->on_status(call, (int)h->message.number, h->message.text);
+                        call->on_status(call, (int)heard->message.number, heard->message.text);
+
                 return;
         }
 }
 
-void program_heard(struct gateway *g, const struct ipc_message *m, int fd) {
+void program_heard(struct gateway *gateway, const struct ipc_message *message, int fd) {
         cleanup(close_fd) int own = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
-        uint64_t index = m->id & ((1U << WORKER_BITS) - 1);
-        struct heard *h = index < g->n_workers ? malloc(sizeof *h) : NULL;
+        uint64_t index = message->id & ((1U << WORKER_BITS) - 1);
+        struct heard *heard = index < gateway->n_workers ? malloc(sizeof *heard) : NULL;
 
-        if (!h)
+        if (!heard)
                 return; /* the session's time limit ends it */
-        *h = (struct heard){ .worker = g->workers[index], .message = *m, .fd = take_fd(&own) };
-        task_init(&h->task, on_heard);
-        loop_post(h->worker->loop, &h->task);
+
+        *heard = (struct heard){ .worker = gateway->workers[index], .message = *message, .fd = take_fd(&own) };
+        task_init(&heard->task, on_heard);
+        loop_post(heard->worker->loop, &heard->task);
 }

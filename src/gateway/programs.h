@@ -17,9 +17,9 @@ struct program_call {
 };
 
 /* m: an IPC_SSH or IPC_TOOL; its id is filled in. -ENOMEM. */
-int program_open(struct program_call *call, struct ipc_message *m);
+int program_open(struct program_call *call, struct ipc_message *message);
 /* Harmless when nothing is under way. */
 void program_close(struct program_call *call);
 
 /* From the control thread: a message of the supervisor about a program. Takes the descriptor. */
-void program_heard(struct gateway *g, const struct ipc_message *m, int fd);
+void program_heard(struct gateway *gateway, const struct ipc_message *message, int fd);

@@ -24,39 +24,41 @@ struct quota {
         struct map hosts; /* under lock */
 };
 
-void quota_set(struct quota *q, const struct gateway_limits *l) {
-        atomic_store_explicit(&q->connections, l->connections, memory_order_relaxed);
-        atomic_store_explicit(&q->per_second, l->connections_per_second, memory_order_relaxed);
-        atomic_store_explicit(&q->bytes_out, l->bytes_out, memory_order_relaxed);
-        atomic_store_explicit(&q->bytes_out_per_host, l->bytes_out_per_host, memory_order_relaxed);
+void quota_set(struct quota *quota, const struct gateway_limits *limits) {
+        atomic_store_explicit(&quota->connections, limits->connections, memory_order_relaxed);
+        atomic_store_explicit(&quota->per_second, limits->connections_per_second, memory_order_relaxed);
+        atomic_store_explicit(&quota->bytes_out, limits->bytes_out, memory_order_relaxed);
+        atomic_store_explicit(&quota->bytes_out_per_host, limits->bytes_out_per_host, memory_order_relaxed);
 }
 
 #define LIMIT(q, name) atomic_load_explicit(&(q)->name, memory_order_relaxed)
 
 struct quota *quota_new(const struct gateway_start *start) {
-        struct quota *q = calloc(1, sizeof *q);
-        if (!q)
+        struct quota *quota = calloc(1, sizeof *quota);
+        if (!quota)
                 return NULL;
         const struct gateway_limits limits = gateway_start_limits(start);
-        quota_set(q, &limits);
-        pthread_mutex_init(&q->lock, NULL);
-        return q;
+        quota_set(quota, &limits);
+        pthread_mutex_init(&quota->lock, NULL);
+        return quota;
 }
 
-void quota_free(struct quota *q) {
-        if (!q)
+void quota_free(struct quota *quota) {
+        if (!quota)
                 return;
-        map_done(&q->hosts, free);
-        pthread_mutex_destroy(&q->lock);
-        free(q);
+        map_done(&quota->hosts, free);
+        pthread_mutex_destroy(&quota->lock);
+        free(quota);
 }
 
 static bool within_rate(struct quota *q, uint64_t now_ns) {
         uint_fast32_t per_second = LIMIT(q, per_second);
         if (per_second == 0)
                 return true;
+
         uint64_t second = now_ns / NS_PER_SECOND << 32;
         uint_fast64_t old = atomic_load_explicit(&q->second, memory_order_relaxed), next;
+
         do {
                 /* Workers look at the clock at different moments: one that is behind must not begin anew. */
                 next = (old >> 32 << 32) >= second ? old + 1 : second + 1;
@@ -64,6 +66,7 @@ static bool within_rate(struct quota *q, uint64_t now_ns) {
                         return false;
         } while (
             !atomic_compare_exchange_weak_explicit(&q->second, &old, next, memory_order_relaxed, memory_order_relaxed));
+
         return true;
 }
 
@@ -76,8 +79,8 @@ bool quota_enter(struct quota *q, uint64_t now_ns) {
         return false;
 }
 
-void quota_leave(struct quota *q) {
-        atomic_fetch_sub_explicit(&q->open, 1, memory_order_relaxed);
+void quota_leave(struct quota *quota) {
+        atomic_fetch_sub_explicit(&quota->open, 1, memory_order_relaxed);
 }
 
 bool quota_may_send(const struct quota *q) {
@@ -89,31 +92,34 @@ struct host_bytes *quota_host(struct quota *q, const struct host *host, bool *re
         *ret_full = false;
         if (LIMIT(q, bytes_out_per_host) == 0)
                 return NULL;
+
         pthread_mutex_lock(&q->lock);
-        struct host_bytes *h = map_get(&q->hosts, host_str(host));
-        if (!h && q->hosts.n < HOSTS_MAX) {
-                h = calloc(1, sizeof *h);
-                if (h && map_add(&q->hosts, host_str(host), h) < 0) {
-                        free(h);
-                        h = NULL;
+        struct host_bytes *bytes = map_get(&q->hosts, host_str(host));
+        if (!bytes && q->hosts.n < HOSTS_MAX) {
+                bytes = calloc(1, sizeof *bytes);
+                if (bytes && map_add(&q->hosts, host_str(host), bytes) < 0) {
+                        free(bytes);
+                        bytes = NULL;
                 }
         }
+
         pthread_mutex_unlock(&q->lock);
-        *ret_full = !h;
-        return h;
+        *ret_full = !bytes;
+
+        return bytes;
 }
 
-bool quota_host_may_send(const struct quota *q, const struct host_bytes *h) {
+bool quota_host_may_send(const struct quota *q, const struct host_bytes *bytes) {
         uint_fast64_t limit = LIMIT(q, bytes_out_per_host);
-        return !h || limit == 0 || atomic_load_explicit(&h->sent, memory_order_relaxed) < limit;
+        return !bytes || limit == 0 || atomic_load_explicit(&bytes->sent, memory_order_relaxed) < limit;
 }
 
-bool quota_sent(struct quota *q, struct host_bytes *h, size_t n) {
+bool quota_sent(struct quota *q, struct host_bytes *bytes, size_t n) {
         bool within = true;
         uint_fast64_t all = LIMIT(q, bytes_out), each = LIMIT(q, bytes_out_per_host);
         if (all)
                 within = atomic_fetch_add_explicit(&q->sent, n, memory_order_relaxed) + n <= all;
-        if (h)
-                within &= atomic_fetch_add_explicit(&h->sent, n, memory_order_relaxed) + n <= each || each == 0;
+        if (bytes)
+                within &= atomic_fetch_add_explicit(&bytes->sent, n, memory_order_relaxed) + n <= each || each == 0;
         return within;
 }

@@ -12,18 +12,18 @@ struct quota;
 struct host_bytes; /* the counter of one host; lives as long as the limits */
 
 struct quota *quota_new(const struct gateway_start *start); /* NULL: no memory */
-void quota_free(struct quota *q);
+void quota_free(struct quota *quota);
 /* Other limits, at once. What was counted stays counted; bytes are counted from when there is a limit for them. */
-void quota_set(struct quota *q, const struct gateway_limits *l);
+void quota_set(struct quota *quota, const struct gateway_limits *limits);
 
 /* At accept: takes a place, or false. */
 bool quota_enter(struct quota *q, uint64_t now_ns);
-void quota_leave(struct quota *q);
+void quota_leave(struct quota *quota);
 
 /* False when nothing more may be sent out. */
 bool quota_may_send(const struct quota *q);
 /* The host's counter; NULL with *ret_full false when hosts are not limited, with true when too many are counted. */
 struct host_bytes *quota_host(struct quota *q, const struct host *host, bool *ret_full);
-bool quota_host_may_send(const struct quota *q, const struct host_bytes *h);
+bool quota_host_may_send(const struct quota *q, const struct host_bytes *bytes);
 /* Counts n bytes that were sent out; false when a limit is now passed. */
-bool quota_sent(struct quota *q, struct host_bytes *h, size_t n);
+bool quota_sent(struct quota *q, struct host_bytes *bytes, size_t n);

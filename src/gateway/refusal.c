@@ -6,14 +6,15 @@
 /* Written for a program that reads text: what happened, why, whether to try again, and what a person can do. Only
  * canonical names and the policy's own text appear here, never bytes that a client chose freely. */
 
-static bool may_pass(const struct verdict *v) {
-        return v->reason == REASON_UPSTREAM || v->reason == REASON_TIMEOUT || v->reason == REASON_RESOLVE ||
-               v->reason == REASON_LIMIT || v->reason == REASON_AUDIT || v->reason == REASON_VAULT;
+static bool may_pass(const struct verdict *verdict) {
+        return verdict->reason == REASON_UPSTREAM || verdict->reason == REASON_TIMEOUT ||
+               verdict->reason == REASON_RESOLVE || verdict->reason == REASON_LIMIT ||
+               verdict->reason == REASON_AUDIT || verdict->reason == REASON_VAULT;
 }
 
 /* A sentence. */
-static const char *what_failed(const struct verdict *v, int error) {
-        switch (v->reason) {
+static const char *what_failed(const struct verdict *verdict, int error) {
+        switch (verdict->reason) {
         case REASON_RESOLVE:
                 return error == -ENOENT      ? "The name has no address."
                        : error == -ETIMEDOUT ? "No name server answered in time."
@@ -26,19 +27,19 @@ static const char *what_failed(const struct verdict *v, int error) {
                        : error == -EHOSTUNREACH || error == -ENETUNREACH ? "It cannot be reached."
                                                                          : "The connection to it failed.";
         default:
-                return reason_text((enum reason)v->reason);
+                return reason_text((enum reason)verdict->reason);
         }
 }
 
-static int how_to_allow(struct buf *out, const char *where, const struct verdict *v) {
-        switch (v->reason) {
+static int how_to_allow(struct buf *out, const char *where, const struct verdict *verdict) {
+        switch (verdict->reason) {
         case REASON_NOT_ALLOWED:
         case REASON_ASK:
                 return buf_printf(out, " A person can allow it with: bailey allow %s", where);
         case REASON_DENY_RULE:
                 return buf_add(out, " A person would have to remove that rule from the policy.");
         case REASON_ADDRESS_CLASS:
-                if (v->class == ADDR_CLASS_METADATA)
+                if (verdict->class == ADDR_CLASS_METADATA)
                         return buf_add(out, " Nobody can open metadata addresses.");
                 return buf_printf(out, " A person can open it with: --allow-private %s", where);
         case REASON_METHOD:
@@ -59,59 +60,72 @@ static int how_to_allow(struct buf *out, const char *where, const struct verdict
         }
 }
 
-int refusal_text(struct buf *out, const struct snapshot *s, const struct authority *target, const struct verdict *v,
-                 int error, const char *why) {
+int refusal_text(struct buf *out, const struct snapshot *snapshot, const struct authority *target,
+                 const struct verdict *verdict, int error, const char *why) {
         char where[AUTHORITY_TEXT_MAX] = "the destination";
+
         if (target)
                 authority_text(target, where);
-        if (may_pass(v)) {
-                bool ours = v->reason == REASON_LIMIT || v->reason == REASON_AUDIT || v->reason == REASON_VAULT;
-                return buf_printf(out, "bailey: cannot connect to %s. %s %s", where, why ? why : what_failed(v, error),
+
+        if (may_pass(verdict)) {
+                bool ours = verdict->reason == REASON_LIMIT || verdict->reason == REASON_AUDIT ||
+                            verdict->reason == REASON_VAULT;
+                return buf_printf(out, "bailey: cannot connect to %s. %s %s", where,
+                                  why ? why : what_failed(verdict, error),
                                   ours ? "It may work later." : "Policy allows it; this is not a refusal.");
         }
-        if (v->reason == REASON_CERTIFICATE)
+
+        if (verdict->reason == REASON_CERTIFICATE)
                 return buf_printf(
                     out,
                     "bailey: nothing was sent to %s. %s Trying again will not help. A person can make its "
                     "issuer known with: --ca-bundle FILE",
                     where, why ? why : reason_text(REASON_CERTIFICATE));
-        if (v->reason == REASON_CREDENTIAL && why)
+
+        if (verdict->reason == REASON_CREDENTIAL && why)
                 return buf_printf(
                     out,
                     "bailey: nothing was sent to %s: %s. Trying again will not help. What stands in for a "
                     "credential goes only to its own hosts, over TLS, in its own place; see `bailey secrets list`.",
                     where, why);
-        if ((v->reason == REASON_METHOD || v->reason == REASON_PATH) && why)
+
+        if ((verdict->reason == REASON_METHOD || verdict->reason == REASON_PATH) && why)
                 return buf_printf(
                     out,
                     "bailey: policy refused this request to %s: %s. Trying again will not help; it must be "
                     "made without that header (X-HTTP-Method-Override, X-Original-URL and the like), "
                     "since the policy has rules for the methods or paths of this host.",
                     where, why);
+
         size_t before = out->n;
         struct snapshot_rule rule;
-        const char *reason = reason_text((enum reason)v->reason);
-        bool detailed = why && v->reason >= REASON_GIT_REPOSITORY && v->reason <= REASON_SIGNING;
-        if (v->reason == REASON_ASK && error == -EACCES)
+        const char *reason = reason_text((enum reason)verdict->reason);
+        bool detailed = why && verdict->reason >= REASON_GIT_REPOSITORY && verdict->reason <= REASON_SIGNING;
+
+        if (verdict->reason == REASON_ASK && error == -EACCES)
                 reason = "It was asked about, and the answer was no.";
+
         int r = buf_printf(out, "bailey: policy refused %s. %s", where, reason);
         if (r == 0 && detailed)
                 r = buf_printf(out, " (%s)", why);
-        if (r == 0 && v->reason == REASON_ADDRESS_CLASS)
-                r = buf_printf(out, " It is a %s address.", addr_class_name((enum addr_class)v->class));
-        if (r == 0 && snapshot_rule(s, v->rule, &rule))
+        if (r == 0 && verdict->reason == REASON_ADDRESS_CLASS)
+                r = buf_printf(out, " It is a %s address.", addr_class_name((enum addr_class)verdict->class));
+        if (r == 0 && snapshot_rule(snapshot, verdict->rule, &rule))
                 r = buf_printf(out, " The rule is \"%.*s\" from %.*s.", STR_FMT(rule.text), STR_FMT(rule.origin));
-        if (r == 0 && snapshot_rule(s, v->rule, &rule) && rule.reason.n > 0)
+
+        if (r == 0 && snapshot_rule(snapshot, verdict->rule, &rule) && rule.reason.n > 0)
                 r = buf_printf(out, " Its reason: %.*s%s", STR_FMT(rule.reason),
                                str_ends(rule.reason, STR(".")) ? "" : ".");
-        if (r == 0 && v->reason == REASON_ASK && error == -ETIMEDOUT)
+
+        if (r == 0 && verdict->reason == REASON_ASK && error == -ETIMEDOUT)
                 r = buf_add(out, " Nobody answered in time.");
         if (r == 0)
                 r = buf_add(out, " Trying again will not help.");
         if (r == 0)
-                r = how_to_allow(out, where, v);
+                r = how_to_allow(out, where, verdict);
         if (r < 0)
                 out->n = before;
+
         return r;
 }
 
@@ -126,8 +140,8 @@ int refusal_rest_text(struct buf *out, const struct authority *target, const cha
             where, why);
 }
 
-unsigned refusal_status(const struct verdict *v, int error) {
-        switch (v->reason) {
+unsigned refusal_status(const struct verdict *verdict, int error) {
+        switch (verdict->reason) {
         case REASON_UPSTREAM:
                 return 502;
         case REASON_TIMEOUT:

@@ -4,4 +4,5 @@
 #include "gateway/ask.h"
 
 /* Holds the call; answered() comes once, unless ask_leave() takes it back. A change of the policy counts as no. */
-int signing_ask(struct worker *w, struct gate_call *call, const char *text, uint8_t via, ask_answered_fn *answered);
+int signing_ask(struct worker *worker, struct gate_call *call, const char *text, uint8_t via,
+                ask_answered_fn *answered);

@@ -4,4 +4,4 @@
 #include "gateway/worker.h"
 
 /* Takes the client over, also when it fails. */
-int socks5_start(const struct client *c);
+int socks5_start(const struct client *client);

@@ -14,12 +14,15 @@ static int line_take(struct ssh_errors *errors, struct str line, struct buf *out
                 struct str key = str_skip(line, key_mark.n);
                 while (key.n > 0 && (unsigned char)key.p[key.n - 1] <= ' ')
                         key.n--;
+
                 (void)snprintf(errors->host_key, sizeof errors->host_key, "%.*s",
                                STR_FMT(str_first(key, sizeof errors->host_key - 1)));
                 return 0;
         }
+
         if (memmem(line.p, line.n, "ost key verification failed", 27))
                 errors->unverified = true;
+
         return buf_append(out, line);
 }
 
@@ -31,24 +34,29 @@ int ssh_errors_take(struct ssh_errors *errors, struct str bytes, bool last, stru
                 struct str piece = end < 0 ? bytes : str_first(bytes, (size_t)end + 1);
                 if (errors->line.n + piece.n > errors->line.max)
                         piece = str_first(piece, errors->line.max - errors->line.n);
+
                 r = buf_append(&errors->line, piece);
                 bytes = str_skip(bytes, piece.n);
+
                 if (r == 0 &&
                     ((end >= 0 && errors->line.p[errors->line.n - 1] == '\n') || errors->line.n == errors->line.max)) {
                         r = line_take(errors, buf_str(&errors->line), out);
                         buf_clear(&errors->line);
                 }
         }
+
         if (r == 0 && last && errors->line.n > 0) {
                 r = line_take(errors, buf_str(&errors->line), out);
                 buf_clear(&errors->line);
         }
+
         return r;
 }
 
 int ssh_errors_advise(const struct ssh_errors *errors, const struct authority *target, struct buf *out) {
         if (!errors->unverified || !errors->host_key[0])
                 return 0;
+
         return buf_printf(
             out,
             "bailey: the key of %s is not known on this host, or is another one than before. It has shown "

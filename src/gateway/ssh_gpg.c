@@ -10,73 +10,80 @@
 
 enum { GPG_STATUS = 2 };
 
-void ssh_gpg_begin(struct ssh_session *s, const struct ssh_message *m) {
+void ssh_gpg_begin(struct ssh_session *session, const struct ssh_message *message) {
         struct str key;
 
-        s->client.via = VIA_GPG;
-        if (!sign_gpg_parse(m->words, m->n, &key)) {
-                ssh_session_refuse_plain(s, ssh_session_no(REASON_SIGNING),
+        session->client.via = VIA_GPG;
+
+        if (!sign_gpg_parse(message->words, message->n, &key)) {
+                ssh_session_refuse_plain(session, ssh_session_no(REASON_SIGNING),
                                          "only git's own way to sign with gpg is passed on: --status-fd=2 -bsau KEY",
                                          GPG_STATUS);
                 return;
         }
-        (void)snprintf(s->key, sizeof s->key, "%.*s", STR_FMT(key));
-        ssh_session_enter(s, SSH_PAYLOAD);
+
+        (void)snprintf(session->key, sizeof session->key, "%.*s", STR_FMT(key));
+        ssh_session_enter(session, SSH_PAYLOAD);
 }
 
-static void open_gpg(struct ssh_session *s) {
-        struct ipc_message m = { .kind = IPC_TOOL, .number = IPC_TOOL_GPG };
+static void open_gpg(struct ssh_session *session) {
+        struct ipc_message message = { .kind = IPC_TOOL, .number = IPC_TOOL_GPG };
 
-        (void)snprintf(m.text, sizeof m.text, "%s", s->key);
-        s->verdict = (struct verdict){ .decision = DECISION_ALLOW, .reason = REASON_ALLOWED, .rule = RULE_NONE };
-        if (program_open(&s->call, &m) < 0)
-                ssh_session_refuse_plain(s, ssh_session_no(REASON_LIMIT), NULL, GPG_STATUS);
+        (void)snprintf(message.text, sizeof message.text, "%s", session->key);
+        session->verdict = (struct verdict){ .decision = DECISION_ALLOW, .reason = REASON_ALLOWED, .rule = RULE_NONE };
+        if (program_open(&session->call, &message) < 0)
+                ssh_session_refuse_plain(session, ssh_session_no(REASON_LIMIT), NULL, GPG_STATUS);
         else
-                ssh_session_enter(s, SSH_OPENING);
+                ssh_session_enter(session, SSH_OPENING);
 }
 
 static void on_answered(struct gate_call *c, enum decision decision, int error) {
-        struct ssh_session *s = link_owner(c, struct ssh_session, hold);
+        struct ssh_session *session = link_owner(c, struct ssh_session, hold);
 
         (void)error;
-        ssh_session_enter(s, SSH_PAYLOAD);
+        ssh_session_enter(session, SSH_PAYLOAD);
+
         if (decision == DECISION_ALLOW)
-                open_gpg(s);
+                open_gpg(session);
         else
-                ssh_session_refuse_plain(s, ssh_session_no(REASON_ASK), "nobody agreed to this signature", GPG_STATUS);
-        ssh_session_run(s);
+                ssh_session_refuse_plain(session, ssh_session_no(REASON_ASK), "nobody agreed to this signature",
+                                         GPG_STATUS);
+
+        ssh_session_run(session);
 }
 
-static void ask_about_signature(struct ssh_session *s, enum sign_payload kind) {
+static void ask_about_signature(struct ssh_session *session, enum sign_payload kind) {
         char text[GATE_QUESTION_MAX];
 
-        (void)snprintf(text, sizeof text, "signature of %s by the gpg key %s", sign_payload_name(kind), s->key);
-        if (signing_ask(s->worker, &s->hold, text, VIA_GPG, on_answered) < 0)
-                ssh_session_refuse_plain(s, ssh_session_no(REASON_LIMIT), NULL, GPG_STATUS);
+        (void)snprintf(text, sizeof text, "signature of %s by the gpg key %s", sign_payload_name(kind), session->key);
+        if (signing_ask(session->worker, &session->hold, text, VIA_GPG, on_answered) < 0)
+                ssh_session_refuse_plain(session, ssh_session_no(REASON_LIMIT), NULL, GPG_STATUS);
         else
-                ssh_session_enter(s, SSH_HELD);
+                ssh_session_enter(session, SSH_HELD);
 }
 
-void ssh_gpg_payload(struct ssh_session *s) {
+void ssh_gpg_payload(struct ssh_session *session) {
         enum sign_payload kind;
         int r;
 
-        while ((r = ssh_flow_read(s, SSH_PAYLOAD_MAX + 1)) > 0)
+        while ((r = ssh_flow_read(session, SSH_PAYLOAD_MAX + 1)) > 0)
                 ;
+
         if (r < 0) {
-                ssh_session_end(s);
+                ssh_session_end(session);
                 return;
         }
-        if (!s->client_ended && s->in.n <= SSH_PAYLOAD_MAX)
+
+        if (!session->client_ended && session->in.n <= SSH_PAYLOAD_MAX)
                 return;
 
-        kind = s->in.n > SSH_PAYLOAD_MAX ? SIGN_OTHER : sign_payload_kind(buf_str(&s->in));
+        kind = session->in.n > SSH_PAYLOAD_MAX ? SIGN_OTHER : sign_payload_kind(buf_str(&session->in));
         if (kind == SIGN_OTHER)
-                ssh_session_refuse_plain(s, ssh_session_no(REASON_SIGNING),
+                ssh_session_refuse_plain(session, ssh_session_no(REASON_SIGNING),
                                          "this is neither a commit nor a tag: nothing else is signed for a sandbox",
                                          GPG_STATUS);
-        else if (s->worker->gateway->start.ask_signing)
-                ask_about_signature(s, kind);
+        else if (session->worker->gateway->start.ask_signing)
+                ask_about_signature(session, kind);
         else
-                open_gpg(s);
+                open_gpg(session);
 }

@@ -13,6 +13,6 @@
  */
 #include "gateway/worker.h"
 
-int ssh_session_start(const struct client *c);
+int ssh_session_start(const struct client *client);
 /* All of a worker's, at its end. */
 void ssh_sessions_end(struct worker *w);

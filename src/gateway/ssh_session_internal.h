@@ -65,29 +65,29 @@ struct ssh_session {
 };
 
 /* Moves what can be moved. The session may be gone after. */
-void ssh_session_run(struct ssh_session *s);
-void ssh_session_end(struct ssh_session *s);
-void ssh_session_enter(struct ssh_session *s, enum ssh_state state);
+void ssh_session_run(struct ssh_session *session);
+void ssh_session_end(struct ssh_session *session);
+void ssh_session_enter(struct ssh_session *session, enum ssh_state state);
 
 /* ssh_flow.c. 1: something moved; 0: nothing can now; negative: it is over. */
-int ssh_flow_flush(struct ssh_session *s);
-int ssh_flow_out(struct ssh_session *s);
-int ssh_flow_in(struct ssh_session *s);
-int ssh_flow_read(struct ssh_session *s, size_t max);
-int ssh_flow_frame(struct ssh_session *s, enum ssh_frame_kind kind, struct str bytes);
+int ssh_flow_flush(struct ssh_session *session);
+int ssh_flow_out(struct ssh_session *session);
+int ssh_flow_in(struct ssh_session *session);
+int ssh_flow_read(struct ssh_session *session, size_t max);
+int ssh_flow_frame(struct ssh_session *session, enum ssh_frame_kind kind, struct str bytes);
 /* The program's end was heard, and all that it said was passed on. */
-bool ssh_flow_is_over(const struct ssh_session *s);
+bool ssh_flow_is_over(const struct ssh_session *session);
 
 /* ssh_errors.c: what is to be shown of it. At the end with an empty text and `last`. */
 int ssh_errors_take(struct ssh_errors *errors, struct str bytes, bool last, struct buf *out);
 int ssh_errors_advise(const struct ssh_errors *errors, const struct authority *target, struct buf *out);
 
 /* Says `text` to the person, with this exit status, and ends when the client does. */
-void ssh_session_refuse_plain(struct ssh_session *s, struct verdict v, const char *why, int status);
-void ssh_session_record(struct ssh_session *s, const struct verdict *v, bool allowed, const char *why);
+void ssh_session_refuse_plain(struct ssh_session *session, struct verdict verdict, const char *why, int status);
+void ssh_session_record(struct ssh_session *session, const struct verdict *verdict, bool allowed, const char *why);
 struct verdict ssh_session_no(enum reason reason);
 
 /* ssh_gpg.c */
-void ssh_gpg_begin(struct ssh_session *s, const struct ssh_message *m);
-void ssh_gpg_payload(struct ssh_session *s);
+void ssh_gpg_begin(struct ssh_session *session, const struct ssh_message *message);
+void ssh_gpg_payload(struct ssh_session *session);
 int ssh_gpg_open(struct ssh_session *s);

@@ -16,21 +16,23 @@ struct entry {
 };
 
 /* One record more at this moment? forced: it is written in any case, and paid for by those that follow. */
-static bool take_share(struct tally *t, bool forced) {
+static bool take_share(struct tally *tally, bool forced) {
         const uint64_t each = NS_PER_SECOND / TALLY_PER_SECOND;
-        uint64_t now = loop_now(t->loop);
-        uint_fast64_t due = atomic_load_explicit(&t->rate->due, memory_order_relaxed), next;
+        uint64_t now = loop_now(tally->loop);
+        uint_fast64_t due = atomic_load_explicit(&tally->rate->due, memory_order_relaxed), next;
+
         do {
                 next = (due > now ? due : now) + each;
                 if (!forced && next - now > each * TALLY_BURST)
                         return false;
-        } while (!atomic_compare_exchange_weak_explicit(&t->rate->due, &due, next, memory_order_relaxed,
+        } while (!atomic_compare_exchange_weak_explicit(&tally->rate->due, &due, next, memory_order_relaxed,
                                                         memory_order_relaxed));
+
         return true;
 }
 
 /* What makes two records the same. */
-static struct event identity(const struct event *ev) {
+static struct event tally_identity(const struct event *ev) {
         struct event same = *ev;
         same.wall_us = same.connection = same.bytes_in = same.bytes_out = same.duration_us = 0;
         same.count = 0;
@@ -48,66 +50,71 @@ static struct event kind_of(const struct event *ev) {
                                .detail = too_many };
 }
 
-static struct entry *find(struct tally *t, const struct event *same, struct buf *key) {
+static struct entry *tally_find(struct tally *tally, const struct event *same, struct buf *key) {
         buf_clear(key);
-        return event_encode(key, same) < 0 ? NULL : map_get(&t->entries, buf_str(key));
+        return event_encode(key, same) < 0 ? NULL : map_get(&tally->entries, buf_str(key));
 }
 
 /* NULL when there is no memory. */
-static struct entry *make(struct tally *t, const struct buf *key) {
+static struct entry *tally_make(struct tally *tally, const struct buf *key) {
         struct entry *en = key->n ? calloc(1, sizeof *en) : NULL;
-        if (!en || map_add(&t->entries, buf_str(key), en) < 0) {
+        if (!en || map_add(&tally->entries, buf_str(key), en) < 0) {
                 free(en);
                 return NULL;
         }
-        if (!timer_is_running(&t->window))
-                timer_start(&t->window, TALLY_WINDOW_NS);
+
+        if (!timer_is_running(&tally->window))
+                timer_start(&tally->window, TALLY_WINDOW_NS);
+
         return en;
 }
 
 /* Nothing of its like is on record, and it comes too late to be: one of many. */
-static struct entry *find_many(struct tally *t, const struct event *ev, struct buf *key) {
+static struct entry *find_many(struct tally *tally, const struct event *ev, struct buf *key) {
         struct event many = kind_of(ev);
-        struct entry *en = find(t, &many, key);
-        return en ? en : make(t, key);
+        struct entry *en = tally_find(tally, &many, key);
+        return en ? en : tally_make(tally, key);
 }
 
-void tally_event(struct tally *t, const struct event *ev) {
+void tally_event(struct tally *tally, const struct event *ev) {
         cleanup(buf_done) struct buf key = BUF(EVENT_BATCH_MAX);
-        struct event same = identity(ev);
-        struct entry *en = find(t, &same, &key);
-        if ((!en || en->recorded < TALLY_FIRST) && take_share(t, false)) {
-                if (!en && t->entries.n < ENTRIES_MAX)
-                        en = make(t, &key);
+        struct event same = tally_identity(ev);
+        struct entry *en = tally_find(tally, &same, &key);
+        if ((!en || en->recorded < TALLY_FIRST) && take_share(tally, false)) {
+                if (!en && tally->entries.n < ENTRIES_MAX)
+                        en = tally_make(tally, &key);
                 if (en)
                         en->recorded++;
-                t->record(t, ev);
+
+                tally->record(tally, ev);
                 return;
         }
+
         if (!en)
-                en = find_many(t, ev, &key);
+                en = find_many(tally, ev, &key);
+
         if (en && en->counted < UINT32_MAX)
                 en->counted++;
         else
-                t->record(t, ev); /* no memory to count it: as it is */
+                tally->record(tally, ev); /* no memory to count it: as it is */
 }
 
-static void record_counted(struct tally *t, struct str key, const struct entry *en) {
+static void record_counted(struct tally *tally, struct str key, const struct entry *en) {
         struct event ev;
         if (en->counted == 0 || event_decode(&key, &ev) != 1)
                 return;
         ev.count = en->counted;
-        take_share(t, true);
-        t->record(t, &ev);
+        take_share(tally, true);
+        tally->record(tally, &ev);
 }
 
-static void close_window(struct tally *t) {
-        struct map entries = t->entries;
+static void close_window(struct tally *tally) {
+        struct map entries = tally->entries;
         struct str key;
         void *value;
-        t->entries = (struct map){ 0 };
+        tally->entries = (struct map){ 0 };
         for (size_t i = 0; map_next(&entries, &i, &key, &value);)
-                record_counted(t, key, value);
+                record_counted(tally, key, value);
         map_done(&entries, free);
 }
 
@@ -115,13 +122,13 @@ static void on_window(struct timer *timer) {
         close_window(link_owner(timer, struct tally, window));
 }
 
-void tally_init(struct tally *t, struct loop *l, struct tally_rate *rate,
+void tally_init(struct tally *t, struct loop *loop, struct tally_rate *rate,
                 void (*record)(struct tally *t, const struct event *ev)) {
-        *t = (struct tally){ .loop = l, .rate = rate, .record = record };
-        timer_init(&t->window, l, on_window);
+        *t = (struct tally){ .loop = loop, .rate = rate, .record = record };
+        timer_init(&t->window, loop, on_window);
 }
 
-void tally_done(struct tally *t) {
-        timer_stop(&t->window);
-        close_window(t);
+void tally_done(struct tally *tally) {
+        timer_stop(&tally->window);
+        close_window(tally);
 }

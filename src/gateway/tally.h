@@ -31,10 +31,10 @@ struct tally {
 };
 
 /* record() is called with what is to be recorded, from inside tally_event() and when a window ends. */
-void tally_init(struct tally *t, struct loop *l, struct tally_rate *rate,
+void tally_init(struct tally *t, struct loop *loop, struct tally_rate *rate,
                 void (*record)(struct tally *t, const struct event *ev));
 /* Records what is counted. */
-void tally_done(struct tally *t);
+void tally_done(struct tally *tally);
 /* Whether records of this kind are counted at all. */
 static inline bool tally_wants(const struct event *ev) {
         if (ev->count > 1) /* counted already */
@@ -43,4 +43,4 @@ static inline bool tally_wants(const struct event *ev) {
                 return true;
         return !ev->allowed && (ev->kind == EVENT_REQUEST || ev->kind == EVENT_TUNNEL_OPEN);
 }
-void tally_event(struct tally *t, const struct event *ev);
+void tally_event(struct tally *tally, const struct event *ev);

@@ -37,53 +37,59 @@ struct capture {
         bool intercepts; /* TLS to this target is opened */
 };
 
-static void destroy(struct task *t) {
+static void transparent_destroy(struct task *t) {
         free(link_owner(t, struct capture, destroy));
 }
 
 /* Whatever was not handed on is closed; a refusal shows as a reset. */
-static void end(struct capture *k, bool reset) {
-        struct worker *w = k->call.worker;
-        timer_stop(&k->first_word);
-        gate_cancel(&k->call);
-        if (w->gateway->synthetic)
-                synthetic_release(w->gateway->synthetic, &k->hold, loop_now(w->loop));
-        if (reset && k->client.stream) {
-                stream_abort(k->client.stream);
-                k->client.stream = NULL;
+static void transparent_end(struct capture *capture, bool reset) {
+        struct worker *worker = capture->call.worker;
+
+        timer_stop(&capture->first_word);
+        gate_cancel(&capture->call);
+        if (worker->gateway->synthetic)
+                synthetic_release(worker->gateway->synthetic, &capture->hold, loop_now(worker->loop));
+
+        if (reset && capture->client.stream) {
+                stream_abort(capture->client.stream);
+                capture->client.stream = NULL;
         }
-        client_done(&k->client);
-        loop_defer(w->loop, &k->destroy);
+
+        client_done(&capture->client);
+        loop_defer(worker->loop, &capture->destroy);
 }
 
-static void handed_on(struct capture *k) {
-        k->client = (struct client){ 0 };
-        k->hold = (struct synthetic_hold){ 0 };
-        end(k, false);
+static void handed_on(struct capture *capture) {
+        capture->client = (struct client){ 0 };
+        capture->hold = (struct synthetic_hold){ 0 };
+        transparent_end(capture, false);
 }
 
 static void on_opened(struct gate_call *c) {
-        struct capture *k = link_owner(c, struct capture, call);
+        struct capture *capture = link_owner(c, struct capture, call);
+
         if (!gate_is_through(c)) {
-                tunnel_report_refused(&k->client, c, 0);
-                end(k, true);
+                tunnel_report_refused(&capture->client, c, 0);
+                transparent_end(capture, true);
                 return;
         }
+
         if (c->intercept)
-                intercept_start(&k->client, c, &k->hold);
+                intercept_start(&capture->client, c, &capture->hold);
         else
-                tunnel_start_captured(&k->client, c, &k->hold);
-        handed_on(k);
+                tunnel_start_captured(&capture->client, c, &capture->hold);
+
+        handed_on(capture);
 }
 
-static void on_ready(struct stream *s, void *owner);
+static void on_ready(struct stream *stream, void *owner);
 
-static void open_now(struct capture *k) {
-        timer_stop(&k->first_word);
-        stream_set_owner(k->client.stream, on_ready, k);
-        k->opening = true;
-        k->call.done = on_opened;
-        gate_open(&k->call);
+static void open_now(struct capture *capture) {
+        timer_stop(&capture->first_word);
+        stream_set_owner(capture->client.stream, on_ready, capture);
+        capture->opening = true;
+        capture->call.done = on_opened;
+        gate_open(&capture->call);
 }
 
 static void on_first_word_limit(struct timer *t) {
@@ -91,55 +97,65 @@ static void on_first_word_limit(struct timer *t) {
 }
 
 /* The client's first bytes, read and given back. An HTTP request goes to a session of its own. */
-static void on_ready(struct stream *s, void *owner) {
-        struct capture *k = owner;
-        if (k->opening && gate_is_held(&k->call) && stream_peer_left(s)) {
-                tunnel_report_refused(&k->client, &k->call, 0);
-                end(k, false);
+static void on_ready(struct stream *stream, void *owner) {
+        struct capture *capture = owner;
+        if (capture->opening && gate_is_held(&capture->call) && stream_peer_left(stream)) {
+                tunnel_report_refused(&capture->client, &capture->call, 0);
+                transparent_end(capture, false);
         }
-        if (k->opening)
+
+        if (capture->opening)
                 return;
+
         char bytes[4096];
-        ssize_t got = stream_read(s, bytes, sizeof bytes);
+        ssize_t got = stream_read(stream, bytes, sizeof bytes);
         if (got == -EAGAIN)
                 return;
-        if (got <= 0 || stream_unread(s, str_n(bytes, (size_t)got)) < 0) {
-                end(k, got < 0);
+
+        if (got <= 0 || stream_unread(stream, str_n(bytes, (size_t)got)) < 0) {
+                transparent_end(capture, got < 0);
                 return;
         }
+
         struct sniff seen;
-        enum sniff_kind kind = sniff(str_n(bytes, (size_t)got), k->call.worker->limits.header_bytes, &seen);
+        enum sniff_kind kind = sniff(str_n(bytes, (size_t)got), capture->call.worker->limits.header_bytes, &seen);
         bool http = kind == SNIFF_HTTP || (kind == SNIFF_MORE && bytes[0] != 0x16);
-        if (http && !(k->intercepts && intercept_expects_tls(k->call.worker, &k->call.target))) {
-                http_session_start_bound(&k->client, &k->call.target, &k->hold);
-                handed_on(k);
+        if (http && !(capture->intercepts && intercept_expects_tls(capture->call.worker, &capture->call.target))) {
+                http_session_start_bound(&capture->client, &capture->call.target, &capture->hold);
+                handed_on(capture);
                 return;
         }
-        open_now(k);
+
+        open_now(capture);
 }
 
 /* Where the client wanted to go. */
 static bool original_destination(int fd, struct addr *ret, uint16_t *ret_port) {
-        struct sockaddr_storage a = { 0 };
-        socklen_t size = sizeof a;
-        if (getsockopt(fd, SOL_IP, SO_ORIGINAL_DST, &a, &size) < 0) {
-                size = sizeof a;
-                if (getsockopt(fd, SOL_IPV6, IP6T_SO_ORIGINAL_DST, &a, &size) < 0)
+        struct sockaddr_storage storage = { 0 };
+        socklen_t size = sizeof storage;
+        if (getsockopt(fd, SOL_IP, SO_ORIGINAL_DST, &storage, &size) < 0) {
+                size = sizeof storage;
+                if (getsockopt(fd, SOL_IPV6, IP6T_SO_ORIGINAL_DST, &storage, &size) < 0)
                         return false;
         }
-        return addr_from_sockaddr((struct sockaddr *)&a, ret, ret_port) && *ret_port != 0;
+
+        return addr_from_sockaddr((struct sockaddr *)&storage, ret, ret_port) && *ret_port != 0;
 }
 
 /* The name behind a synthetic address, or the address itself. */
-static enum reason find_target(struct capture *k) {
-        struct gateway *g = k->client.worker->gateway;
-        struct addr a;
-        if (!original_destination(k->client.stream->fd, &a, &k->call.target.port))
+static enum reason find_target(struct capture *capture) {
+        struct gateway *gateway = capture->client.worker->gateway;
+        struct addr addr;
+
+        if (!original_destination(capture->client.stream->fd, &addr, &capture->call.target.port))
                 return REASON_PROTOCOL;
-        host_from_addr(&a, &k->call.target.host);
-        if (!g->synthetic || !synthetic_contains(&a))
+
+        host_from_addr(&addr, &capture->call.target.host);
+        if (!gateway->synthetic || !synthetic_contains(&addr))
                 return REASON_NONE;
-        int r = synthetic_acquire(g->synthetic, &a, loop_now(k->client.worker->loop), &k->call.target.host, &k->hold);
+
+        int r = synthetic_acquire(gateway->synthetic, &addr, loop_now(capture->client.worker->loop),
+                                  &capture->call.target.host, &capture->hold);
         return r < 0 ? REASON_BAD_NAME : REASON_NONE;
 }
 
@@ -147,36 +163,43 @@ static bool http_is_usual(uint16_t port) {
         return port == 80 || port == 8000 || port == 8080 || port == 8888 || port == 3000 || port == 5000;
 }
 
-int transparent_start(const struct client *c) {
-        struct worker *w = c->worker;
-        struct capture *k = calloc(1, sizeof *k);
-        if (!k)
-                return client_has_no_room(c);
-        k->client = *c;
-        k->call.worker = w;
-        k->call.via = VIA_TRANSPARENT;
-        timer_init(&k->first_word, w->loop, on_first_word_limit);
-        task_init(&k->destroy, destroy);
-        enum reason bad = find_target(k);
+int transparent_start(const struct client *client) {
+        struct worker *worker = client->worker;
+        struct capture *capture = calloc(1, sizeof *capture);
+        if (!capture)
+                return client_has_no_room(client);
+
+        capture->client = *client;
+        capture->call.worker = worker;
+        capture->call.via = VIA_TRANSPARENT;
+        timer_init(&capture->first_word, worker->loop, on_first_word_limit);
+        task_init(&capture->destroy, transparent_destroy);
+
+        enum reason bad = find_target(capture);
         if (bad != REASON_NONE) {
-                k->call.verdict =
+                capture->call.verdict =
                     (struct verdict){ .decision = DECISION_DENY, .reason = (uint8_t)bad, .rule = RULE_NONE };
-                k->call.generation = w->policy->generation;
-                tunnel_report_refused(&k->client, &k->call, 0);
-                end(k, true);
+                capture->call.generation = worker->policy->generation;
+                tunnel_report_refused(&capture->client, &capture->call, 0);
+                transparent_end(capture, true);
+
                 return 0;
         }
-        struct verdict v = verdict_target(worker_snapshot(w), &k->call.target.host, k->call.target.port);
-        k->intercepts = v.decision != DECISION_DENY && gate_wants_interception(w, &k->call.target);
-        bool wants_word = v.needs_request || k->intercepts;
-        if (v.decision != DECISION_DENY && (wants_word || http_is_usual(k->call.target.port))) {
+
+        struct verdict verdict =
+            verdict_target(worker_snapshot(worker), &capture->call.target.host, capture->call.target.port);
+        capture->intercepts =
+            verdict.decision != DECISION_DENY && gate_wants_interception(worker, &capture->call.target);
+        bool wants_word = verdict.needs_request || capture->intercepts;
+        if (verdict.decision != DECISION_DENY && (wants_word || http_is_usual(capture->call.target.port))) {
                 /* A rule that must see the request cannot be met by a client that stays silent: gate_open() refuses
                  * then. */
-                stream_set_owner(c->stream, on_ready, k);
-                timer_start(&k->first_word, wants_word ? w->limits.header_ns : FIRST_WORD_NS);
-                on_ready(c->stream, k);
+                stream_set_owner(client->stream, on_ready, capture);
+                timer_start(&capture->first_word, wants_word ? worker->limits.header_ns : FIRST_WORD_NS);
+                on_ready(client->stream, capture);
                 return 0;
         }
-        open_now(k);
+
+        open_now(capture);
         return 0;
 }

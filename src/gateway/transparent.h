@@ -4,4 +4,4 @@
 #include "gateway/worker.h"
 
 /* Takes the client over, also when it fails. */
-int transparent_start(const struct client *c);
+int transparent_start(const struct client *client);

@@ -8,4 +8,4 @@
  */
 #include "base/err.h"
 
-int webhook_main(struct err *e);
+int webhook_main(struct err *err);

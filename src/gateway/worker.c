@@ -16,8 +16,8 @@
  */
 enum { CROWD = 512 };
 
-bool worker_captures(const struct worker *w) {
-        const struct gateway_start *start = &w->gateway->start;
+bool worker_captures(const struct worker *worker) {
+        const struct gateway_start *start = &worker->gateway->start;
 
         for (uint32_t i = 0; i < start->n_listeners; i++)
                 if (start->listeners[i].kind == LISTENER_TRANSPARENT)
@@ -25,39 +25,39 @@ bool worker_captures(const struct worker *w) {
         return false;
 }
 
-void worker_left(struct worker *w, unsigned before) {
-        if (before > w->crowd)
-                w->crowd = before;
-        if (w->crowd >= CROWD && before <= w->crowd / 4 && !timer_is_running(&w->trim))
-                timer_start(&w->trim, NS_PER_SECOND);
+void worker_left(struct worker *worker, unsigned before) {
+        if (before > worker->crowd)
+                worker->crowd = before;
+        if (worker->crowd >= CROWD && before <= worker->crowd / 4 && !timer_is_running(&worker->trim))
+                timer_start(&worker->trim, NS_PER_SECOND);
 }
 
 void worker_on_trim(struct timer *t) {
-        struct worker *w = link_owner(t, struct worker, trim);
-        w->crowd = atomic_load_explicit(&w->clients, memory_order_relaxed);
+        struct worker *worker = link_owner(t, struct worker, trim);
+        worker->crowd = atomic_load_explicit(&worker->clients, memory_order_relaxed);
         malloc_trim(0);
 }
 
-struct policy_ref *policy_ref_new(struct snapshot *s, uint32_t generation) {
-        struct policy_ref *p = calloc(1, sizeof *p);
-        if (p) {
-                atomic_init(&p->references, 1);
-                p->generation = generation;
-                p->snapshot = s;
+struct policy_ref *policy_ref_new(struct snapshot *snapshot, uint32_t generation) {
+        struct policy_ref *ref = calloc(1, sizeof *ref);
+        if (ref) {
+                atomic_init(&ref->references, 1);
+                ref->generation = generation;
+                ref->snapshot = snapshot;
         }
-        return p;
+        return ref;
 }
 
-struct policy_ref *policy_ref_get(struct policy_ref *p) {
-        atomic_fetch_add_explicit(&p->references, 1, memory_order_relaxed);
-        return p;
+struct policy_ref *policy_ref_get(struct policy_ref *ref) {
+        atomic_fetch_add_explicit(&ref->references, 1, memory_order_relaxed);
+        return ref;
 }
 
-void policy_ref_put(struct policy_ref *p) {
-        if (!p || atomic_fetch_sub_explicit(&p->references, 1, memory_order_acq_rel) != 1)
+void policy_ref_put(struct policy_ref *ref) {
+        if (!ref || atomic_fetch_sub_explicit(&ref->references, 1, memory_order_acq_rel) != 1)
                 return;
-        snapshot_close(p->snapshot);
-        free(p);
+        snapshot_close(ref->snapshot);
+        free(ref);
 }
 
 void worker_takes_place_back(struct worker *worker) {
@@ -84,57 +84,68 @@ bool worker_has_credential(const struct worker *worker, const struct authority *
         return !credential_set_is_empty(&at);
 }
 
-void judged_add(struct worker *w, struct judged *j) {
-        link_append(&w->judged, &j->link);
+void judged_add(struct worker *worker, struct judged *judged) {
+        link_append(&worker->judged, &judged->link);
 }
 
 /* A port of the host has the name that the host has inside (gateway/forward.c). */
-static bool is_left_open(const struct snapshot *s, const struct judged *j, struct verdict *ret) {
+static bool is_left_open(const struct snapshot *snapshot, const struct judged *judged, struct verdict *ret) {
         struct host host;
 
         if (host_parse(STR(HOST_INTERNAL), &host, NULL) < 0)
                 return false;
-        *ret = verdict_target(s, &host, j->target->port);
+        *ret = verdict_target(snapshot, &host, judged->target->port);
         return ret->reason != REASON_RATCHET;
 }
 
-static bool is_still_allowed(const struct worker *w, const struct judged *j, struct verdict *ret) {
-        const struct snapshot *s = worker_snapshot(w);
-        if (j->narrow_only)
-                return is_left_open(s, j, ret);
-        *ret = verdict_target(s, &j->target->host, j->target->port);
-        if (verdict_is_agreed(ret, j->asked))
+static bool is_still_allowed(const struct worker *worker, const struct judged *judged, struct verdict *ret) {
+        const struct snapshot *snapshot = worker_snapshot(worker);
+
+        if (judged->narrow_only)
+                return is_left_open(snapshot, judged, ret);
+
+        *ret = verdict_target(snapshot, &judged->target->host, judged->target->port);
+        if (verdict_is_agreed(ret, judged->asked))
                 ret->decision = DECISION_ALLOW;
-        if (ret->decision == DECISION_ALLOW && ret->needs_request && j->opaque) {
+
+        if (ret->decision == DECISION_ALLOW && ret->needs_request && judged->opaque) {
                 ret->decision = DECISION_DENY;
                 ret->reason = REASON_NOT_VISIBLE;
         }
-        if (ret->decision == DECISION_ALLOW && j->git)
-                *ret = verdict_git(s, j->target, j->git->path, j->git->right).verdict;
-        else if (ret->decision == DECISION_ALLOW && ret->needs_request && j->method.n > 0)
-                *ret = verdict_request(s, &j->target->host, j->target->port, j->method, j->path);
+
+        if (ret->decision == DECISION_ALLOW && judged->git)
+                *ret = verdict_git(snapshot, judged->target, judged->git->path, judged->git->right).verdict;
+        else if (ret->decision == DECISION_ALLOW && ret->needs_request && judged->method.n > 0)
+                *ret = verdict_request(snapshot, &judged->target->host, judged->target->port, judged->method,
+                                       judged->path);
+
         if (ret->decision != DECISION_ALLOW)
                 return false;
-        if (j->target->host.kind == HOST_ADDR || j->addr.family == ADDR_NONE)
+        if (judged->target->host.kind == HOST_ADDR || judged->addr.family == ADDR_NONE)
                 return true;
-        struct verdict v = verdict_address(s, &j->target->host, &j->addr, j->target->port);
-        if (v.decision != DECISION_ALLOW)
-                *ret = v;
-        return v.decision == DECISION_ALLOW;
+
+        struct verdict verdict = verdict_address(snapshot, &judged->target->host, &judged->addr, judged->target->port);
+        if (verdict.decision != DECISION_ALLOW)
+                *ret = verdict;
+
+        return verdict.decision == DECISION_ALLOW;
 }
 
-void worker_set_policy(struct worker *w, struct policy_ref *p) {
-        policy_ref_put(w->policy);
-        w->policy = p;
+void worker_set_policy(struct worker *worker, struct policy_ref *ref) {
+        policy_ref_put(worker->policy);
+        worker->policy = ref;
         struct link all;
-        link_take_all(&w->judged, &all);
+        link_take_all(&worker->judged, &all);
+
         while (!link_is_empty(&all)) {
-                struct judged *j = link_owner(all.next, struct judged, link);
-                link_remove(&j->link);
-                link_append(&w->judged, &j->link);
-                struct verdict v;
-                if (!is_still_allowed(w, j, &v))
-                        j->revoke(j, v);
+                struct judged *judged = link_owner(all.next, struct judged, link);
+
+                link_remove(&judged->link);
+                link_append(&worker->judged, &judged->link);
+                struct verdict verdict;
+
+                if (!is_still_allowed(worker, judged, &verdict))
+                        judged->revoke(judged, verdict);
         }
 }
 
@@ -147,8 +158,8 @@ void *worker_main(void *worker) {
 void worker_revoke_all(struct worker *w) {
         struct verdict over = { .decision = DECISION_ALLOW, .reason = REASON_NONE, .rule = RULE_NONE };
         while (!link_is_empty(&w->judged)) {
-                struct judged *j = link_owner(w->judged.next, struct judged, link);
-                link_remove(&j->link);
-                j->revoke(j, over);
+                struct judged *judged = link_owner(w->judged.next, struct judged, link);
+                link_remove(&judged->link);
+                judged->revoke(judged, over);
         }
 }

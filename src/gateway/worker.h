@@ -59,7 +59,7 @@ static inline const struct snapshot *worker_snapshot(const struct worker *w) {
 }
 
 /* Whether it serves a sandbox whose connections are captured. */
-bool worker_captures(const struct worker *w);
+bool worker_captures(const struct worker *worker);
 
 /*
  * An accepted connection. It is counted against the limits from accept until client_done(), and travels by value: into
@@ -78,11 +78,11 @@ struct client {
 bool worker_has_credential(const struct worker *worker, const struct authority *target);
 
 /* One of `before` connections has left this worker. */
-void worker_left(struct worker *w, unsigned before);
+void worker_left(struct worker *worker, unsigned before);
 /* The place of one connection, which was counted when it was accepted. */
 void worker_takes_place_back(struct worker *worker);
 /* Closes the stream, if it is still there, and gives the place back. */
-void client_done(struct client *c);
+void client_done(struct client *client);
 /* There is no memory for its session: the same, and -ENOMEM. */
 static inline int client_has_no_room(const struct client *c) {
         struct client copy = *c;
@@ -106,14 +106,14 @@ struct judged {
         void (*revoke)(struct judged *j, struct verdict v);
 };
 
-void judged_add(struct worker *w, struct judged *j);
+void judged_add(struct worker *worker, struct judged *judged);
 static inline void judged_remove(struct judged *j) {
         link_remove(&j->link);
 }
 
 /* The new policy for this worker; takes one reference. Judges all that is open again; what is held is for
  * ask_judge_again(). On the worker's thread. */
-void worker_set_policy(struct worker *w, struct policy_ref *p);
+void worker_set_policy(struct worker *worker, struct policy_ref *ref);
 /* The end: everything that is open is closed and reported. */
 void worker_revoke_all(struct worker *w);
 /* The timer behind worker_left(). */

@@ -16,6 +16,7 @@
 static struct resolver_settings resolver_settings(const struct gateway_start *start, struct resolve_server *servers) {
         for (unsigned i = 0; i < start->n_servers; i++)
                 servers[i] = (struct resolve_server){ .addr = start->servers[i].addr, .port = start->servers[i].port };
+
         return (struct resolver_settings){
                 .servers = servers,
                 .n_servers = start->n_servers,
@@ -29,65 +30,76 @@ static void worker_freep(struct worker **w) {
         worker_free(*w);
 }
 
-int worker_new(struct gateway *g, unsigned index, struct policy_ref *p, struct worker **ret, struct err *e) {
+int worker_new(struct gateway *gateway, unsigned index, struct policy_ref *ref, struct worker **ret, struct err *err) {
         cleanup(worker_freep) struct worker *w = calloc(1, sizeof *w);
         if (!w)
-                return err_set(e, ENOMEM, "no memory for a worker");
-        w->gateway = g;
+                return err_set(err, ENOMEM, "no memory for a worker");
+
+        w->gateway = gateway;
         w->index = index;
-        w->policy = policy_ref_get(p);
-        w->limits = gateway_start_limits(&g->start);
-        w->ask_timeout_ns = g->start.ask_timeout_ns;
+        w->policy = policy_ref_get(ref);
+        w->limits = gateway_start_limits(&gateway->start);
+        w->ask_timeout_ns = gateway->start.ask_timeout_ns;
         link_init(&w->http_sessions);
         link_init(&w->judged);
         link_init(&w->asks);
         link_init(&w->programs);
         link_init(&w->ssh_sessions);
         link_init(&w->agent_sessions);
-        int r = loop_new(&w->loop, e);
+
+        int r = loop_new(&w->loop, err);
         if (r < 0)
                 return r;
+
         timer_init(&w->trim, w->loop, worker_on_trim);
         struct resolve_server servers[GATEWAY_SERVERS_MAX];
-        struct resolver_settings settings = resolver_settings(&g->start, servers);
-        r = resolver_new(w->loop, &settings, &w->resolver, e);
+        struct resolver_settings settings = resolver_settings(&gateway->start, servers);
+        r = resolver_new(w->loop, &settings, &w->resolver, err);
         if (r < 0)
                 return r;
+
         r = pool_init(&w->pool);
-        r = r < 0 ? r : report_init(&w->report, w->loop, g->events_fd, &g->tally_rate);
+        r = r < 0 ? r : report_init(&w->report, w->loop, gateway->events_fd, &gateway->tally_rate);
         r = r < 0 ? r : upstream_pool_new(w, &w->upstreams);
         if (r < 0)
-                return err_set(e, -r, "cannot set up a worker");
-        if (g->tls) {
-                r = tls_new(g->tls, w->loop, &w->tls, e);
-                r = r < 0 ? r : vault_client_new(w->loop, g->tls, g->past, g->start.connect_ns, &w->vault);
+                return err_set(err, -r, "cannot set up a worker");
+
+        if (gateway->tls) {
+                r = tls_new(gateway->tls, w->loop, &w->tls, err);
+                r = r < 0
+                        ? r
+                        : vault_client_new(w->loop, gateway->tls, gateway->past, gateway->start.connect_ns, &w->vault);
                 if (r < 0)
-                        return err_set(e, -r, "cannot set up TLS for a worker");
+                        return err_set(err, -r, "cannot set up TLS for a worker");
         }
+
         *ret = take_ptr(&w);
         return 0;
 }
 
-void worker_free(struct worker *w) {
-        if (!w)
+void worker_free(struct worker *worker) {
+        if (!worker)
                 return;
-        acceptor_stop(w);
-        if (w->loop) {
-                worker_revoke_all(w);
-                http_sessions_end(w);
-                ssh_sessions_end(w);
-                agent_sessions_end(w);
-                upstream_pool_free(w->upstreams);
-                swap_cache_free(w);
-                vault_client_free(w->vault);
-                tls_free(w->tls);
-                resolver_free(w->resolver);
-                loop_drain(w->loop); /* the deferred frees and the last events; pool and resolver are gone */
-                report_done(&w->report);
-                timer_stop(&w->trim);
+
+        acceptor_stop(worker);
+
+        if (worker->loop) {
+                worker_revoke_all(worker);
+                http_sessions_end(worker);
+                ssh_sessions_end(worker);
+                agent_sessions_end(worker);
+                upstream_pool_free(worker->upstreams);
+                swap_cache_free(worker);
+                vault_client_free(worker->vault);
+                tls_free(worker->tls);
+                resolver_free(worker->resolver);
+                loop_drain(worker->loop); /* the deferred frees and the last events; pool and resolver are gone */
+                report_done(&worker->report);
+                timer_stop(&worker->trim);
         }
-        pool_done(&w->pool);
-        policy_ref_put(w->policy);
-        loop_free(w->loop);
-        free(w);
+
+        pool_done(&worker->pool);
+        policy_ref_put(worker->policy);
+        loop_free(worker->loop);
+        free(worker);
 }

@@ -7,6 +7,6 @@
 #include "gateway/worker.h"
 
 /* Makes the worker and all that needs files; its thread is not started. */
-int worker_new(struct gateway *g, unsigned index, struct policy_ref *p, struct worker **ret, struct err *e);
+int worker_new(struct gateway *gateway, unsigned index, struct policy_ref *ref, struct worker **ret, struct err *err);
 /* Closes and reports everything that is open. On the thread that ran the loop, after it has stopped, or before. */
-void worker_free(struct worker *w);
+void worker_free(struct worker *worker);

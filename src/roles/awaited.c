@@ -21,9 +21,11 @@ void awaited_tell(awaited_list *list, uint32_t generation) {
                         list->p[kept++] = *one;
                         continue;
                 }
+
                 (void)!send(one->fd, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT); /* whoever has gone waits no more */
                 close_fd(&one->fd);
         }
+
         list->n = kept;
 }
 

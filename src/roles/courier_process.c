@@ -38,10 +38,12 @@ static void courier_stop(struct courier_process *courier) {
         close_fd(&courier->fd);
         buf_clear(&courier->in);
         buf_clear(&courier->out);
+
         if (courier->pid > 0) {
                 kill(courier->pid, SIGKILL);
                 (void)spawn_wait(courier->pid);
         }
+
         courier->pid = 0;
 }
 
@@ -64,6 +66,7 @@ static int courier_spawn(struct courier_process *courier, struct err *err) {
                 return r;
         if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
                 return err_errno(err, "no socket for the courier");
+
         ours = pair[0];
         theirs = pair[1];
         if (courier->vault && vault_process_connect_all(courier->vault, &vault, 1) != 1)
@@ -84,6 +87,7 @@ static int courier_spawn(struct courier_process *courier, struct err *err) {
         r = spawn_start(&spawn, &courier->pid, err);
         if (r < 0)
                 return r;
+
         courier->fd = take_fd(&ours);
         return 0;
 }
@@ -112,8 +116,10 @@ static int add_token(struct courier_process *courier, const struct courier_token
                 free(mapping.origin);
                 free(host);
                 vec_done(&mapping.hosts);
+
                 return -ENOMEM;
         }
+
         return 0;
 }
 
@@ -126,6 +132,7 @@ static int start_vault(struct courier_process *courier, struct err *err) {
                 if (r < 0)
                         return err_set(err, -r, "out of memory");
         }
+
         const struct vault_settings vault = { .mappings = &courier->tokens,
                                               .sandbox_id = "courier",
                                               .environment = settings->environment,
@@ -134,8 +141,10 @@ static int start_vault(struct courier_process *courier, struct err *err) {
         r = vault_process_new(&vault, &courier->vault, err);
         if (r < 0)
                 return r;
+
         r = vault_process_start(courier->vault, err);
         courier->vault_changed = false;
+
         return r;
 }
 
@@ -145,18 +154,22 @@ int courier_process_start(const struct courier_settings *settings, struct courie
 
         if (!courier)
                 return err_memory(err);
+
         courier->settings = *settings;
         courier->fd = -1;
         courier->in = BUF(COURIER_MESSAGE_MAX + READ_BYTES);
         courier->out = BUF(4 * COURIER_MESSAGE_MAX);
+
         if (settings->n_tokens) {
                 r = start_vault(courier, err);
                 if (r < 0)
                         return r;
         }
+
         r = courier_spawn(courier, err);
         if (r < 0)
                 return r;
+
         *ret = take_ptr(&courier);
         return 0;
 }
@@ -164,6 +177,7 @@ int courier_process_start(const struct courier_settings *settings, struct courie
 void courier_process_free(struct courier_process *courier) {
         if (!courier)
                 return;
+
         courier_stop(courier);
         vault_process_free(courier->vault);
         mappings_done(&courier->tokens);
@@ -187,6 +201,7 @@ static void courier_flush(struct courier_process *courier) {
                         continue;
                 if (n <= 0)
                         return; /* full; or over, which reading shows */
+
                 buf_consume(&courier->out, (size_t)n);
         }
 }
@@ -196,9 +211,11 @@ int courier_process_send(struct courier_process *courier, const struct courier_m
 
         if (courier->fd < 0)
                 return -EPIPE;
+
         r = courier_write(&courier->out, message);
         if (r < 0)
                 return r;
+
         courier_flush(courier);
         return 0;
 }
@@ -214,6 +231,7 @@ static bool courier_take(struct courier_process *courier) {
                         return false;
                 if (r == 0)
                         return true;
+
                 courier->settings.on_message(courier->settings.arg, &message);
                 buf_consume(&courier->in, used);
         }
@@ -227,6 +245,7 @@ static void courier_hear(struct courier_process *courier) {
                         courier_lost(courier);
                         return;
                 }
+
                 n = recv(courier->fd, courier->in.p + courier->in.n, READ_BYTES, MSG_DONTWAIT);
                 if (n < 0 && errno == EINTR)
                         continue;
@@ -234,6 +253,7 @@ static void courier_hear(struct courier_process *courier) {
                         return;
                 if (n > 0)
                         courier->in.n += (size_t)n;
+
                 if (n <= 0 || !courier_take(courier)) {
                         courier_lost(courier);
                         return;
@@ -254,11 +274,13 @@ void courier_process_step(struct courier_process *courier, const struct poller *
 
         if (courier->vault)
                 vault_process_step(courier->vault, poller);
+
         if (courier->vault_changed) {
                 courier->vault_changed = false;
                 courier_lost(courier);
                 courier->retry_ns = 0;
         }
+
         courier_flush(courier);
         if (courier->fd >= 0 && poller_ready(poller, courier->fd))
                 courier_hear(courier);

@@ -25,6 +25,7 @@ static int door_spawn(int theirs, struct door_process *door, struct err *err) {
         r = gateway_program(&program, err);
         if (r < 0)
                 return r;
+
         const struct spawn spawn = { .program = program,
                                      .argv = argv,
                                      .environment = environ,
@@ -45,10 +46,12 @@ static int door_greet(const struct door_process *door, const char *address, uint
 
         if (n < 0 || (size_t)n >= sizeof words)
                 return err_set(err, EINVAL, "the address is too long");
+
         if (setsockopt(door->fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) < 0 ||
             send(door->fd, words, (size_t)n, MSG_NOSIGNAL) != n ||
             recv(door->fd, ret_digest, DOOR_DIGEST_BYTES, 0) != DOOR_DIGEST_BYTES)
                 return err_set(err, EIO, "the process that speaks TLS with the phone does not begin");
+
         return 0;
 }
 
@@ -60,6 +63,7 @@ int door_process_start(const char *address, uint64_t seconds, struct door_proces
 
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
                 return err_errno(err, "no socket for the process that speaks TLS with the phone");
+
         door.fd = pair[0];
         theirs = pair[1];
         r = door_spawn(theirs, &door, err);
@@ -67,12 +71,15 @@ int door_process_start(const char *address, uint64_t seconds, struct door_proces
                 close_fd(&theirs);
                 r = door_greet(&door, address, seconds, ret_digest, err);
         }
+
         if (r == 0 && fd_set_nonblocking(door.fd, true) < 0)
                 r = err_set(err, EIO, "the socket of the process that speaks TLS cannot be used");
+
         if (r < 0) {
                 door_process_stop(&door);
                 return r;
         }
+
         *ret = door;
         return 0;
 }
@@ -83,12 +90,14 @@ int door_process_hand(const struct door_process *door, int connection, int *ret_
 
         if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
                 return -errno;
+
         ours = pair[0];
         theirs = pair[1];
         const int fds[] = { connection, theirs };
         r = fd_send(door->fd, STR("c"), fds, 2);
         if (r < 0)
                 return r;
+
         *ret_plain = take_fd(&ours);
         return 0;
 }

@@ -62,272 +62,299 @@ struct gateway_process {
         bool addresses_due;      /* the newest policy was compiled without an address that this host has now */
 };
 
-enum role_state gateway_process_state(const struct gateway_process *g) {
-        return g->role.state;
+enum role_state gateway_process_state(const struct gateway_process *process) {
+        return process->role.state;
 }
 
-pid_t gateway_process_pid(const struct gateway_process *g) {
-        return g->role.pid;
+pid_t gateway_process_pid(const struct gateway_process *process) {
+        return process->role.pid;
 }
 
-static void notice(struct gateway_process *g, enum gateway_notice what, const char *text) {
-        if (g->settings.on_notice)
-                g->settings.on_notice(g->settings.arg, what, text);
+static void process_notice(struct gateway_process *process, enum gateway_notice what, const char *text) {
+        if (process->settings.on_notice)
+                process->settings.on_notice(process->settings.arg, what, text);
 }
 
 /*
  * Messages to the gateway. One that does not read them is as good as dead.
  */
-static void end_by_force(struct gateway_process *g, const char *why) {
-        if (!g->role.pid || g->role.condemned)
+static void end_by_force(struct gateway_process *process, const char *why) {
+        if (!process->role.pid || process->role.condemned)
                 return;
-        g->role.condemned = true;
-        (void)audit_note(g->settings.audit, "the gateway is ended: %s", why);
-        notice(g, NOTICE_DIED, why);
-        role_kill(&g->role);
+        process->role.condemned = true;
+        (void)audit_note(process->settings.audit, "the gateway is ended: %s", why);
+        process_notice(process, NOTICE_DIED, why);
+        role_kill(&process->role);
 }
 
-static void tell(struct gateway_process *g, const struct ipc_message *m, int fd) {
-        if (!g->role.pid || g->role.condemned)
+static void process_tell(struct gateway_process *process, const struct ipc_message *message, int fd) {
+        if (!process->role.pid || process->role.condemned)
                 return;
-        int r = ipc_send(g->role.control, IPC_SUPERVISOR, m, fd);
+        int r = ipc_send(process->role.control, IPC_SUPERVISOR, message, fd);
         if (r < 0 && r != -EPIPE) /* gone: its death is reported where it is seen */
-                end_by_force(g, r == -EAGAIN ? "it does not read its messages" : "it cannot be told anything");
+                end_by_force(process, r == -EAGAIN ? "it does not read its messages" : "it cannot be told anything");
 }
 
 /*
  * Policies.
  */
-static const struct generation *generation_find(const struct gateway_process *g, uint32_t number) {
+static const struct generation *generation_find(const struct gateway_process *process, uint32_t number) {
         for (size_t i = 0; i < GENERATIONS; i++)
-                if (number && g->generations[i].number == number)
-                        return &g->generations[i];
+                if (number && process->generations[i].number == number)
+                        return &process->generations[i];
         return NULL;
 }
 
 /* Everything that can fail comes first; then both count, or neither. */
-int gateway_process_reload(struct gateway_process *g, const struct policy *limits, const void *snapshot, size_t n,
-                           struct err *e) {
-        struct gateway_start start = g->settings.start;
+int gateway_process_reload(struct gateway_process *process, const struct policy *limits, const void *snapshot, size_t n,
+                           struct err *err) {
+        struct gateway_start start = process->settings.start;
         struct generation next = { 0 };
-        uint32_t number = g->generations[0].number + 1;
+        uint32_t number = process->generations[0].number + 1;
         cleanup(close_fd) int rules_fd = -1, limits_fd = -1;
+
         if (limits) {
                 gateway_start_set_limits(&start, &limits->network.limits);
                 start.ask_timeout_ns = limits->network.ask_timeout_ns;
         }
-        int r = limits ? gateway_start_seal(&start, &limits_fd, e) : 0;
-        if (r == 0 && g->role.pid)
-                r = fd_sealed("bailey-policy", str_n(snapshot, n), &rules_fd, e);
+
+        int r = limits ? gateway_start_seal(&start, &limits_fd, err) : 0;
+        if (r == 0 && process->role.pid)
+                r = fd_sealed("bailey-policy", str_n(snapshot, n), &rules_fd, err);
         if (r == 0)
-                r = generation_open(&next, snapshot, n, number ? number : 1, e);
+                r = generation_open(&next, snapshot, n, number ? number : 1, err);
         if (r < 0)
-                return err_wrap(e, r, "the new policy is not used");
-        g->settings.start = start;
-        generation_done(&g->generations[GENERATIONS - 1]);
-        memmove(&g->generations[1], &g->generations[0], sizeof g->generations[0] * (GENERATIONS - 1));
-        g->generations[0] = next;
-        (void)audit_note(g->settings.audit, "policy %u: %zu rules", next.number, snapshot_rule_count(next.snapshot));
-        if (g->role.pid && limits)
-                tell(g, &(struct ipc_message){ .kind = IPC_LIMITS }, limits_fd);
-        if (g->role.pid)
-                tell(g, &(struct ipc_message){ .kind = IPC_SNAPSHOT, .number = next.number }, rules_fd);
+                return err_wrap(err, r, "the new policy is not used");
+
+        process->settings.start = start;
+        generation_done(&process->generations[GENERATIONS - 1]);
+        memmove(&process->generations[1], &process->generations[0], sizeof process->generations[0] * (GENERATIONS - 1));
+        process->generations[0] = next;
+        (void)audit_note(process->settings.audit, "policy %u: %zu rules", next.number,
+                         snapshot_rule_count(next.snapshot));
+
+        if (process->role.pid && limits)
+                process_tell(process, &(struct ipc_message){ .kind = IPC_LIMITS }, limits_fd);
+        if (process->role.pid)
+                process_tell(process, &(struct ipc_message){ .kind = IPC_SNAPSHOT, .number = next.number }, rules_fd);
+
         return 0;
 }
 
-void gateway_process_when_judged(struct gateway_process *g, int fd) {
-        awaited_add(&g->awaited, fd, g->generations[0].number);
-        if (!g->role.pid)
-                awaited_tell(&g->awaited, UINT32_MAX);
+void gateway_process_when_judged(struct gateway_process *process, int fd) {
+        awaited_add(&process->awaited, fd, process->generations[0].number);
+        if (!process->role.pid)
+                awaited_tell(&process->awaited, UINT32_MAX);
 }
 
 /* The same policy with the addresses of now. */
-static int use_addresses(struct gateway_process *g, struct err *e) {
+static int use_addresses(struct gateway_process *process, struct err *err) {
         cleanup(free_ptr) void *snapshot = NULL;
         size_t n = 0;
-        g->addresses_due = true;
-        int r = g->settings.compile(g->settings.arg, &snapshot, &n, e);
-        const struct generation *newest = &g->generations[0];
+
+        process->addresses_due = true;
+        int r = process->settings.compile(process->settings.arg, &snapshot, &n, err);
+        const struct generation *newest = &process->generations[0];
         if (r == 0 && (n != newest->n || memcmp(snapshot, newest->bytes, n) != 0)) {
-                (void)audit_note(g->settings.audit, "the addresses of this host have changed");
-                r = gateway_process_reload(g, NULL, snapshot, n, e);
+                (void)audit_note(process->settings.audit, "the addresses of this host have changed");
+                r = gateway_process_reload(process, NULL, snapshot, n, err);
         }
-        g->addresses_due = r < 0;
+
+        process->addresses_due = r < 0;
         return r;
 }
 
 /* Without the new list an address of this host may be reached: then there is no gateway until there is one. */
-static void follow_addresses(struct gateway_process *g) {
-        struct err e = { 0 };
-        if (!host_addresses_changed(g->settings.addresses) || use_addresses(g, &e) == 0)
+static void follow_addresses(struct gateway_process *process) {
+        struct err err = { 0 };
+        if (!host_addresses_changed(process->settings.addresses) || use_addresses(process, &err) == 0)
                 return;
-        (void)audit_note(g->settings.audit, "the new addresses of this host cannot be judged: %s", err_text(&e));
-        end_by_force(g, "this host's addresses have changed, and the policy could not be compiled with them");
+        (void)audit_note(process->settings.audit, "the new addresses of this host cannot be judged: %s",
+                         err_text(&err));
+        end_by_force(process, "this host's addresses have changed, and the policy could not be compiled with them");
 }
 
 /*
  * The audit: written once per step. While it fails, the gateway refuses new work.
  */
-static void flush_audit(struct gateway_process *g) {
-        struct err e = { 0 };
-        bool failed = audit_flush(g->settings.audit, &e) < 0;
-        bool before = g->audit_retry_ns != CLOCK_NEVER;
-        g->audit_retry_ns = failed ? clock_after_ms(AUDIT_RETRY_MS) : CLOCK_NEVER;
+static void flush_audit(struct gateway_process *process) {
+        struct err err = { 0 };
+        bool failed = audit_flush(process->settings.audit, &err) < 0;
+        bool before = process->audit_retry_ns != CLOCK_NEVER;
+
+        process->audit_retry_ns = failed ? clock_after_ms(AUDIT_RETRY_MS) : CLOCK_NEVER;
         if (failed == before)
                 return;
-        const struct ipc_message m = { .kind = IPC_AUDIT, .number = !failed };
-        tell(g, &m, -1);
+
+        const struct ipc_message message = { .kind = IPC_AUDIT, .number = !failed };
+        process_tell(process, &message, -1);
+
         if (failed)
-                notice(g, NOTICE_AUDIT_FAILED, err_text(&e));
+                process_notice(process, NOTICE_AUDIT_FAILED, err_text(&err));
         else {
-                (void)audit_note(g->settings.audit, "the log can be written again");
-                notice(g, NOTICE_AUDIT_RESTORED, audit_path(g->settings.audit));
+                (void)audit_note(process->settings.audit, "the log can be written again");
+                process_notice(process, NOTICE_AUDIT_RESTORED, audit_path(process->settings.audit));
         }
 }
 
 /* Its notes are marked as its own, and its clock must be ours. */
-static void record(struct gateway_process *g, struct event *ev) {
+static void process_record(struct gateway_process *process, struct event *ev) {
         char text[512];
         uint64_t now = clock_wall_us();
         if (ev->wall_us > now + CLOCK_SKEW_US || ev->wall_us + CLOCK_SKEW_US < now)
                 ev->wall_us = now;
+
         if (ev->kind == EVENT_NOTE) {
                 int n = snprintf(text, sizeof text, "gateway: %.*s", (int)(ev->detail.n < 400 ? ev->detail.n : 400),
                                  ev->detail.n ? ev->detail.p : "");
                 ev->detail = str_n(text, n > 0 ? (size_t)n : 0);
         }
+
         struct snapshot_rule rule;
-        const struct generation *judged = generation_find(g, ev->generation);
+        const struct generation *judged = generation_find(process, ev->generation);
         bool known = judged && snapshot_rule(judged->snapshot, ev->rule, &rule);
-        (void)audit_add(g->settings.audit, ev, known ? &rule : NULL);
-        if (g->settings.on_event)
-                g->settings.on_event(g->settings.arg, ev, known ? &rule : NULL);
+        (void)audit_add(process->settings.audit, ev, known ? &rule : NULL);
+
+        if (process->settings.on_event)
+                process->settings.on_event(process->settings.arg, ev, known ? &rule : NULL);
+
         ev->detail = (struct str){ 0 }; /* it may point into this function */
 }
 
 /* Reads what has been reported, up to a limit, so that one busy gateway cannot hold the loop. */
-static void read_events(struct gateway_process *g, unsigned batches) {
-        while (batches-- > 0 && g->events >= 0) {
-                ssize_t n = recv(g->events, g->batch, EVENT_BATCH_MAX, MSG_DONTWAIT | MSG_TRUNC);
+static void read_events(struct gateway_process *process, unsigned batches) {
+        while (batches-- > 0 && process->events >= 0) {
+                ssize_t n = recv(process->events, process->batch, EVENT_BATCH_MAX, MSG_DONTWAIT | MSG_TRUNC);
                 if (n < 0 && errno == EINTR)
                         continue;
+
                 if (n <= 0) {
                         if (n == 0)
-                                close_fd(&g->events); /* the death itself is seen at the pidfd */
+                                close_fd(&process->events); /* the death itself is seen at the pidfd */
                         return;
                 }
-                struct str batch = str_n(g->batch, n <= EVENT_BATCH_MAX ? (size_t)n : 0);
+
+                struct str batch = str_n(process->batch, n <= EVENT_BATCH_MAX ? (size_t)n : 0);
                 struct event ev;
                 int r;
+
                 while ((r = event_decode(&batch, &ev)) > 0)
-                        record(g, &ev);
+                        process_record(process, &ev);
+
                 if (r < 0 || n > EVENT_BATCH_MAX)
-                        end_by_force(g, "it sent a malformed event");
+                        end_by_force(process, "it sent a malformed event");
         }
 }
 
 /*
  * Messages from the gateway.
  */
-static void handle(struct gateway_process *g, const struct ipc_message *m) {
+static void process_handle(struct gateway_process *process, const struct ipc_message *message) {
         char text[80];
-        switch ((enum ipc_kind)m->kind) {
+
+        switch ((enum ipc_kind)message->kind) {
         case IPC_READY:
-                if (g->role.state != ROLE_STARTING)
+                if (process->role.state != ROLE_STARTING)
                         break;
-                role_set(&g->role, ROLE_SERVING, 0);
-                notice(g, NOTICE_READY, "");
+                role_set(&process->role, ROLE_SERVING, 0);
+                process_notice(process, NOTICE_READY, "");
                 break;
         case IPC_SWAPPED:
-                snprintf(text, sizeof text, "policy %ju judges", (uintmax_t)m->number);
-                (void)audit_note(g->settings.audit, "%s", text);
-                awaited_tell(&g->awaited, (uint32_t)m->number);
-                notice(g, NOTICE_RELOADED, text);
+                snprintf(text, sizeof text, "policy %ju judges", (uintmax_t)message->number);
+                (void)audit_note(process->settings.audit, "%s", text);
+                awaited_tell(&process->awaited, (uint32_t)message->number);
+                process_notice(process, NOTICE_RELOADED, text);
                 break;
         case IPC_ASK:
-                if (g->settings.on_ask)
-                        g->settings.on_ask(g->settings.arg, m->id, &m->authority, (enum event_via)m->number, m->text);
+                if (process->settings.on_ask)
+                        process->settings.on_ask(process->settings.arg, message->id, &message->authority,
+                                                 (enum event_via)message->number, message->text);
                 else
-                        gateway_process_answer(g, m->id, DECISION_DENY);
+                        gateway_process_answer(process, message->id, DECISION_DENY);
                 break;
         case IPC_ASK_GONE:
-                if (g->settings.on_ask_gone)
-                        g->settings.on_ask_gone(g->settings.arg, m->id, m->number == 1);
+                if (process->settings.on_ask_gone)
+                        process->settings.on_ask_gone(process->settings.arg, message->id, message->number == 1);
                 break;
         case IPC_SSH:
         case IPC_TOOL:
         case IPC_PROGRAM_GONE:
-                if (g->settings.on_program)
-                        g->settings.on_program(g->settings.arg, m);
-                else if (m->kind != IPC_PROGRAM_GONE)
-                        gateway_process_program_status(g, m->id, IPC_PROGRAM_NOT_RUN,
+                if (process->settings.on_program)
+                        process->settings.on_program(process->settings.arg, message);
+                else if (message->kind != IPC_PROGRAM_GONE)
+                        gateway_process_program_status(process, message->id, IPC_PROGRAM_NOT_RUN,
                                                        "no program of the host runs here");
                 break;
         case IPC_FAILED:
-                (void)audit_note(g->settings.audit, "the gateway cannot work: %s", m->text);
-                notice(g, NOTICE_CANNOT_START, m->text);
-                g->role.condemned = true; /* it said why; its end needs no second report */
-                role_kill(&g->role);
+                (void)audit_note(process->settings.audit, "the gateway cannot work: %s", message->text);
+                process_notice(process, NOTICE_CANNOT_START, message->text);
+                process->role.condemned = true; /* it said why; its end needs no second report */
+                role_kill(&process->role);
                 break;
         default:
                 break;
         }
 }
 
-static void read_control(struct gateway_process *g, unsigned messages) {
-        while (messages-- > 0 && g->role.control >= 0) {
-                struct ipc_message m;
+static void read_control(struct gateway_process *process, unsigned messages) {
+        while (messages-- > 0 && process->role.control >= 0) {
+                struct ipc_message message;
                 cleanup(close_fd) int fd = -1;
-                int r = ipc_receive(g->role.control, IPC_GATEWAY, &m, &fd);
+                int r = ipc_receive(process->role.control, IPC_GATEWAY, &message, &fd);
                 if (r <= 0) {
                         if (r == 0)
-                                close_fd(&g->role.control);
+                                close_fd(&process->role.control);
                         else if (r != -EAGAIN)
-                                end_by_force(g, "it sent a malformed message");
+                                end_by_force(process, "it sent a malformed message");
+
                         return;
                 }
-                handle(g, &m);
+
+                process_handle(process, &message);
         }
 }
 
-void gateway_process_answer(struct gateway_process *g, uint64_t id, enum decision d) {
-        const struct ipc_message m = { .kind = IPC_ANSWER,
-                                       .id = id,
-                                       .number = d == DECISION_ALLOW ? DECISION_ALLOW : DECISION_DENY };
-        tell(g, &m, -1);
+void gateway_process_answer(struct gateway_process *process, uint64_t id, enum decision d) {
+        const struct ipc_message message = { .kind = IPC_ANSWER,
+                                             .id = id,
+                                             .number = d == DECISION_ALLOW ? DECISION_ALLOW : DECISION_DENY };
+        process_tell(process, &message, -1);
 }
 
-void gateway_process_program_fd(struct gateway_process *g, uint64_t id, enum ipc_program_fd which, int fd) {
-        const struct ipc_message m = { .kind = IPC_PROGRAM_FD, .id = id, .number = which };
+void gateway_process_program_fd(struct gateway_process *process, uint64_t id, enum ipc_program_fd which, int fd) {
+        const struct ipc_message message = { .kind = IPC_PROGRAM_FD, .id = id, .number = which };
 
-        tell(g, &m, fd);
+        process_tell(process, &message, fd);
 }
 
-void gateway_process_program_status(struct gateway_process *g, uint64_t id, int status, const char *why) {
-        struct ipc_message m = { .kind = IPC_PROGRAM_STATUS, .id = id, .number = (uint64_t)status };
+void gateway_process_program_status(struct gateway_process *process, uint64_t id, int status, const char *why) {
+        struct ipc_message message = { .kind = IPC_PROGRAM_STATUS, .id = id, .number = (uint64_t)status };
 
-        (void)snprintf(m.text, sizeof m.text, "%s", why);
-        for (char *at = m.text; *at; at++) /* the message is printable ASCII */
+        (void)snprintf(message.text, sizeof message.text, "%s", why);
+        for (char *at = message.text; *at; at++) /* the message is printable ASCII */
                 if (*at < 0x20 || *at > 0x7e)
                         *at = '?';
-        tell(g, &m, -1);
+        process_tell(process, &message, -1);
 }
 
-const struct snapshot *gateway_process_snapshot(const struct gateway_process *g) {
-        return g->generations[0].snapshot;
+const struct snapshot *gateway_process_snapshot(const struct gateway_process *process) {
+        return process->generations[0].snapshot;
 }
 
 /*
  * The vault: one channel for each worker, all or none.
  */
-void gateway_process_vault(struct gateway_process *g) {
+void gateway_process_vault(struct gateway_process *process) {
         int fds[GATEWAY_WORKERS_MAX];
-        if (!g->settings.vault || !g->role.pid || g->role.state == ROLE_STOPPING)
+
+        if (!process->settings.vault || !process->role.pid || process->role.state == ROLE_STOPPING)
                 return; /* the next gateway is connected when it starts */
-        uint32_t n = vault_process_connect_all(g->settings.vault, fds, g->settings.start.workers);
+
+        uint32_t n = vault_process_connect_all(process->settings.vault, fds, process->settings.start.workers);
         for (uint32_t i = 0; i < n; i++) {
-                const struct ipc_message m = { .kind = IPC_VAULT, .number = i };
-                tell(g, &m, fds[i]);
+                const struct ipc_message message = { .kind = IPC_VAULT, .number = i };
+
+                process_tell(process, &message, fds[i]);
                 close_fd(&fds[i]);
         }
 }
@@ -337,261 +364,300 @@ void gateway_process_vault(struct gateway_process *g) {
  */
 /* The start block with the password, which is nowhere else but in secret memory: not in ours when this returns, and not
  * in the file when the gateway has read it. */
-static int seal_block(struct gateway_process *g, int *ret, struct err *e) {
-        struct gateway_start s = g->settings.start;
-        s.generation = g->generations[0].number;
-        s.audit = g->audit_retry_ns == CLOCK_NEVER;
-        if (g->password)
-                memcpy(s.upstream_password, secret_value(g->password).p, secret_value(g->password).n);
-        int r = gateway_start_seal(&s, ret, e);
-        secret_wipe(&s, sizeof s);
+static int seal_block(struct gateway_process *process, int *ret, struct err *err) {
+        struct gateway_start start = process->settings.start;
+
+        start.generation = process->generations[0].number;
+        start.audit = process->audit_retry_ns == CLOCK_NEVER;
+        if (process->password)
+                memcpy(start.upstream_password, secret_value(process->password).p, secret_value(process->password).n);
+
+        int r = gateway_start_seal(&start, ret, err);
+        secret_wipe(&start, sizeof start);
+
         return r;
 }
 
-static int spawn(struct gateway_process *g, int block, int snapshot, const int *vaults, struct gateway_child *ret,
-                 struct err *e) {
+static int process_spawn(struct gateway_process *process, int block, int snapshot, const int *vaults,
+                         struct gateway_child *ret, struct err *err) {
         int others[GATEWAY_LISTENERS_MAX + 1 + GATEWAY_WORKERS_MAX];
-        size_t n = g->settings.n_listeners;
-        memcpy(others, g->listeners, n * sizeof *others);
-        if (g->settings.vault)
-                others[n++] = g->settings.credentials;
-        for (uint32_t i = 0; i < g->settings.start.n_vaults; i++)
+        size_t n = process->settings.n_listeners;
+
+        memcpy(others, process->listeners, n * sizeof *others);
+        if (process->settings.vault)
+                others[n++] = process->settings.credentials;
+
+        for (uint32_t i = 0; i < process->settings.start.n_vaults; i++)
                 others[n++] = vaults[i];
-        return gateway_spawn(g->program, block, snapshot, others, n, ret, e);
+
+        return gateway_spawn(process->program, block, snapshot, others, n, ret, err);
 }
 
-static int start(struct gateway_process *g, struct err *e) {
+static int process_start(struct gateway_process *process, struct err *err) {
         cleanup(close_fd) int snapshot = -1, block = -1;
-        int r = g->addresses_due ? use_addresses(g, e) : 0;
-        const struct generation *newest = &g->generations[0];
-        uint32_t *n_vaults = &g->settings.start.n_vaults;
+        int r = process->addresses_due ? use_addresses(process, err) : 0;
+        const struct generation *newest = &process->generations[0];
+        uint32_t *n_vaults = &process->settings.start.n_vaults;
         int vaults[GATEWAY_WORKERS_MAX] = { 0 };
-        *n_vaults =
-            g->settings.vault ? vault_process_connect_all(g->settings.vault, vaults, g->settings.start.workers) : 0;
+
+        *n_vaults = process->settings.vault
+                        ? vault_process_connect_all(process->settings.vault, vaults, process->settings.start.workers)
+                        : 0;
         if (r == 0)
-                r = fd_sealed("bailey-policy", str_n(newest->bytes, newest->n), &snapshot, e);
+                r = fd_sealed("bailey-policy", str_n(newest->bytes, newest->n), &snapshot, err);
         if (r == 0)
-                r = seal_block(g, &block, e);
-        if (r == 0 && !g->program)
-                r = gateway_program(&g->program, e);
+                r = seal_block(process, &block, err);
+        if (r == 0 && !process->program)
+                r = gateway_program(&process->program, err);
+
         struct gateway_child child = { 0 };
         if (r == 0)
-                r = spawn(g, block, snapshot, vaults, &child, e);
+                r = process_spawn(process, block, snapshot, vaults, &child, err);
+
         for (uint32_t i = 0; i < *n_vaults; i++)
                 close_fd(&vaults[i]);
+
         if (r < 0)
                 return r;
-        g->events = child.events;
-        role_started(&g->role, &child.process, child.control, START_MS);
-        (void)audit_note(g->settings.audit, "gateway started, pid %d", (int)g->role.pid);
+
+        process->events = child.events;
+        role_started(&process->role, &child.process, child.control, START_MS);
+        (void)audit_note(process->settings.audit, "gateway started, pid %d", (int)process->role.pid);
+
         return 0;
 }
 
-static void try_start(struct gateway_process *g) {
-        struct err e = { 0 };
-        if (start(g, &e) == 0)
+static void try_start(struct gateway_process *process) {
+        struct err err = { 0 };
+        if (process_start(process, &err) == 0)
                 return;
-        (void)audit_note(g->settings.audit, "the gateway could not be started: %s", err_text(&e));
-        notice(g, NOTICE_CANNOT_START, err_text(&e));
-        g->role.started_ns = clock_ns();
-        role_delay(&g->role);
+        (void)audit_note(process->settings.audit, "the gateway could not be started: %s", err_text(&err));
+        process_notice(process, NOTICE_CANNOT_START, err_text(&err));
+        process->role.started_ns = clock_ns();
+        role_delay(&process->role);
 }
 
-static void reap(struct gateway_process *g) {
+static void process_reap(struct gateway_process *process) {
         char how[ROLE_END_TEXT_MAX];
 
-        if (!role_reap(&g->role, how))
+        if (!role_reap(&process->role, how))
                 return;
 
-        read_events(g, UINT32_MAX); /* what it reported before it died; the socket has an end now */
-        read_control(g, 1024);
-        close_fd(&g->events);
-        role_forget(&g->role);
-        awaited_tell(&g->awaited, UINT32_MAX); /* the next one starts with the newest */
-        (void)audit_note(g->settings.audit, "gateway ended: %s", how);
-        if (g->role.state == ROLE_STOPPING) {
-                role_set(&g->role, ROLE_STOPPED, 0);
-                notice(g, NOTICE_STOPPED, how);
+        read_events(process, UINT32_MAX); /* what it reported before it died; the socket has an end now */
+        read_control(process, 1024);
+        close_fd(&process->events);
+        role_forget(&process->role);
+        awaited_tell(&process->awaited, UINT32_MAX); /* the next one starts with the newest */
+        (void)audit_note(process->settings.audit, "gateway ended: %s", how);
+
+        if (process->role.state == ROLE_STOPPING) {
+                role_set(&process->role, ROLE_STOPPED, 0);
+                process_notice(process, NOTICE_STOPPED, how);
                 return;
         }
-        if (!g->role.condemned)
-                notice(g, g->role.state == ROLE_STARTING ? NOTICE_CANNOT_START : NOTICE_DIED, how);
-        role_delay(&g->role);
+
+        if (!process->role.condemned)
+                process_notice(process, process->role.state == ROLE_STARTING ? NOTICE_CANNOT_START : NOTICE_DIED, how);
+
+        role_delay(&process->role);
 }
 
-int gateway_process_start(struct gateway_process *g, struct err *e) {
-        if (g->role.state != ROLE_IDLE && g->role.state != ROLE_WAITING)
+int gateway_process_start(struct gateway_process *process, struct err *err) {
+        if (process->role.state != ROLE_IDLE && process->role.state != ROLE_WAITING)
                 return 0;
-        return start(g, e);
+        return process_start(process, err);
 }
 
 /* One that is still starting has what was waiting for it before it. */
 enum { LAST_WORD_MS = 250, FIRST_AND_LAST_WORD_MS = 5000 };
 
-void gateway_process_stop(struct gateway_process *g) {
-        if (g->role.state == ROLE_STOPPING || g->role.state == ROLE_STOPPED)
+void gateway_process_stop(struct gateway_process *process) {
+        if (process->role.state == ROLE_STOPPING || process->role.state == ROLE_STOPPED)
                 return;
-        if (!g->role.pid) {
-                role_set(&g->role, ROLE_STOPPED, 0);
-                notice(g, NOTICE_STOPPED, "");
+
+        if (!process->role.pid) {
+                role_set(&process->role, ROLE_STOPPED, 0);
+                process_notice(process, NOTICE_STOPPED, "");
                 return;
         }
-        role_set(&g->role, ROLE_STOPPING, GATEWAY_STOP_MS);
-        const struct ipc_message m = { .kind = IPC_STOP };
-        tell(g, &m, -1);
+
+        role_set(&process->role, ROLE_STOPPING, GATEWAY_STOP_MS);
+        const struct ipc_message message = { .kind = IPC_STOP };
+        process_tell(process, &message, -1);
 }
 
-static void on_deadline(struct gateway_process *g) {
-        switch (g->role.state) {
+static void on_deadline(struct gateway_process *process) {
+        switch (process->role.state) {
         case ROLE_STARTING:
-                g->role.due_ns = CLOCK_NEVER;
-                end_by_force(g, "it did not become ready in time");
+                process->role.due_ns = CLOCK_NEVER;
+                end_by_force(process, "it did not become ready in time");
                 break;
         case ROLE_WAITING:
-                role_set(&g->role, ROLE_IDLE, 0);
+                role_set(&process->role, ROLE_IDLE, 0);
                 break;
         case ROLE_STOPPING:
-                g->role.due_ns = CLOCK_NEVER;
-                role_kill(&g->role);
+                process->role.due_ns = CLOCK_NEVER;
+                role_kill(&process->role);
                 break;
         default:
-                g->role.due_ns = CLOCK_NEVER;
+                process->role.due_ns = CLOCK_NEVER;
         }
 }
 
 /*
  * The loop's side.
  */
-void gateway_process_watch(const struct gateway_process *g, struct poller *poller) {
-        role_watch(&g->role, poller);
-        poller_watch(poller, g->events, POLLIN);
-        if (g->settings.addresses > 0)
-                poller_watch(poller, g->settings.addresses, POLLIN);
-        for (size_t i = 0; g->role.state == ROLE_IDLE && i < g->settings.n_listeners; i++)
-                poller_watch(poller, g->listeners[i], POLLIN);
+void gateway_process_watch(const struct gateway_process *process, struct poller *poller) {
+        role_watch(&process->role, poller);
+        poller_watch(poller, process->events, POLLIN);
+        if (process->settings.addresses > 0)
+                poller_watch(poller, process->settings.addresses, POLLIN);
 
-        poller_until(poller, g->audit_retry_ns);
+        for (size_t i = 0; process->role.state == ROLE_IDLE && i < process->settings.n_listeners; i++)
+                poller_watch(poller, process->listeners[i], POLLIN);
+
+        poller_until(poller, process->audit_retry_ns);
 }
 
-static bool connection_waits(const struct gateway_process *g, const struct poller *poller) {
-        for (size_t i = 0; g->role.state == ROLE_IDLE && i < g->settings.n_listeners; i++)
-                if (poller_ready(poller, g->listeners[i]))
+static bool connection_waits(const struct gateway_process *process, const struct poller *poller) {
+        for (size_t i = 0; process->role.state == ROLE_IDLE && i < process->settings.n_listeners; i++)
+                if (poller_ready(poller, process->listeners[i]))
                         return true;
         return false;
 }
 
-void gateway_process_step(struct gateway_process *g, const struct poller *poller) {
-        bool connection = connection_waits(g, poller); /* before a state changes */
-        bool death = poller_ready(poller, g->role.pidfd) != 0;
+void gateway_process_step(struct gateway_process *process, const struct poller *poller) {
+        bool connection = connection_waits(process, poller); /* before a state changes */
+        bool death = poller_ready(poller, process->role.pidfd) != 0;
 
-        if (g->settings.addresses > 0 && poller_ready(poller, g->settings.addresses))
-                follow_addresses(g);
-        if (poller_ready(poller, g->role.control))
-                read_control(g, 64);
-        read_events(g, BATCHES);
-        if (death && g->role.pid)
-                reap(g);
-        if (role_is_due(&g->role))
-                on_deadline(g);
-        if (connection && g->role.state == ROLE_IDLE)
-                try_start(g);
-        flush_audit(g);
+        if (process->settings.addresses > 0 && poller_ready(poller, process->settings.addresses))
+                follow_addresses(process);
+        if (poller_ready(poller, process->role.control))
+                read_control(process, 64);
+
+        read_events(process, BATCHES);
+        if (death && process->role.pid)
+                process_reap(process);
+        if (role_is_due(&process->role))
+                on_deadline(process);
+        if (connection && process->role.state == ROLE_IDLE)
+                try_start(process);
+
+        flush_audit(process);
 }
 
 /*
  * Birth and end of the object.
  */
-int gateway_process_new(const struct gateway_settings *s, const void *snapshot, size_t n, struct gateway_process **ret,
-                        struct err *e) {
-        cleanup(close_fd) int addresses = s->addresses > 0 ? s->addresses : -1;
-        if (s->n_listeners == 0 || s->n_listeners > GATEWAY_LISTENERS_MAX)
-                return err_set(e, EINVAL, "a gateway has 1 to %d listeners, not %zu", GATEWAY_LISTENERS_MAX,
-                               s->n_listeners);
+int gateway_process_new(const struct gateway_settings *settings, const void *snapshot, size_t n,
+                        struct gateway_process **ret, struct err *err) {
+        cleanup(close_fd) int addresses = settings->addresses > 0 ? settings->addresses : -1;
+
+        if (settings->n_listeners == 0 || settings->n_listeners > GATEWAY_LISTENERS_MAX)
+                return err_set(err, EINVAL, "a gateway has 1 to %d listeners, not %zu", GATEWAY_LISTENERS_MAX,
+                               settings->n_listeners);
+
         cleanup(gateway_process_freep) struct gateway_process *g = calloc(1, sizeof *g);
         if (!g)
-                return err_memory(e);
-        g->settings = *s;
+                return err_memory(err);
+
+        g->settings = *settings;
         g->settings.addresses = take_fd(&addresses);
         struct str password = str_of(g->settings.start.upstream_password);
-        int r = password.n ? secret_new(password, &g->password, e) : 0;
+        int r = password.n ? secret_new(password, &g->password, err) : 0;
         secret_wipe(g->settings.start.upstream_password, sizeof g->settings.start.upstream_password);
         g->settings.start.version = IPC_VERSION;
         g->settings.start.size = sizeof g->settings.start;
-        g->settings.start.n_listeners = (uint32_t)s->n_listeners;
-        g->settings.start.intercept = s->vault != NULL;
-        if (s->vault && !g->settings.start.workers) { /* one channel each: their number must be known */
+        g->settings.start.n_listeners = (uint32_t)settings->n_listeners;
+        g->settings.start.intercept = settings->vault != NULL;
+        if (settings->vault && !g->settings.start.workers) { /* one channel each: their number must be known */
                 long processors = sysconf(_SC_NPROCESSORS_ONLN);
                 g->settings.start.workers = processors < 1                     ? 1
                                             : processors > GATEWAY_WORKERS_MAX ? GATEWAY_WORKERS_MAX
                                                                                : (uint32_t)processors;
         }
+
         g->role = ROLE_NONE("gateway");
         g->events = -1;
         g->audit_retry_ns = CLOCK_NEVER;
+
         for (size_t i = 0; i < GATEWAY_LISTENERS_MAX; i++)
                 g->listeners[i] = -1;
+
         if (r < 0)
                 return r;
+
         g->batch = malloc(EVENT_BATCH_MAX);
-        g->program = s->program ? str_format("%s", s->program) : NULL;
-        if (!g->batch || (s->program && !g->program))
-                return err_memory(e);
+        g->program = settings->program ? str_format("%s", settings->program) : NULL;
+        if (!g->batch || (settings->program && !g->program))
+                return err_memory(err);
+
         g->settings.program = NULL; /* the copy counts */
         g->settings.listeners = NULL;
-        for (size_t i = 0; i < s->n_listeners; i++) {
-                g->listeners[i] = fcntl(s->listeners[i], F_DUPFD_CLOEXEC, 3);
+
+        for (size_t i = 0; i < settings->n_listeners; i++) {
+                g->listeners[i] = fcntl(settings->listeners[i], F_DUPFD_CLOEXEC, 3);
                 if (g->listeners[i] < 0)
-                        return err_errno(e, "cannot keep listener %zu", i);
+                        return err_errno(err, "cannot keep listener %zu", i);
         }
-        r = gateway_start_check(&g->settings.start, e);
+
+        r = gateway_start_check(&g->settings.start, err);
         if (r == 0)
-                r = generation_open(&g->generations[0], snapshot, n, 1, e);
+                r = generation_open(&g->generations[0], snapshot, n, 1, err);
         if (r < 0)
                 return r;
+
         *ret = take_ptr(&g);
         return 0;
 }
 
 /* A moment to say what it still knows: the last attempts of a run are on record too. */
-static void let_finish(struct gateway_process *g) {
-        const struct ipc_message m = { .kind = IPC_STOP };
-        const uint64_t limit_ms = g->role.state == ROLE_STARTING ? FIRST_AND_LAST_WORD_MS : LAST_WORD_MS;
+static void let_finish(struct gateway_process *process) {
+        const struct ipc_message message = { .kind = IPC_STOP };
+        const uint64_t limit_ms = process->role.state == ROLE_STARTING ? FIRST_AND_LAST_WORD_MS : LAST_WORD_MS;
         const uint64_t end_ns = clock_after_ms(limit_ms);
 
-        tell(g, &m, -1);
+        process_tell(process, &message, -1);
+
         while (clock_ns() < end_ns) {
-                struct pollfd fds[] = { { .fd = g->role.pidfd, .events = POLLIN },
-                                        { .fd = g->events, .events = POLLIN } };
+                struct pollfd fds[] = { { .fd = process->role.pidfd, .events = POLLIN },
+                                        { .fd = process->events, .events = POLLIN } };
                 if (poll(fds, 2, clock_left_ms(end_ns)) < 0 && errno != EINTR)
                         return;
                 if (fds[0].revents)
                         return;
-                read_events(g, BATCHES); /* so that there is room for the rest */
+
+                read_events(process, BATCHES); /* so that there is room for the rest */
         }
 }
 
-void gateway_process_free(struct gateway_process *g) {
-        if (!g)
+void gateway_process_free(struct gateway_process *process) {
+        if (!process)
                 return;
-        if (g->role.pid) {
-                let_finish(g);
-                role_end(&g->role);
-                read_events(g, UINT32_MAX);
-                (void)audit_flush(g->settings.audit, NULL);
+
+        if (process->role.pid) {
+                let_finish(process);
+                role_end(&process->role);
+                read_events(process, UINT32_MAX);
+                (void)audit_flush(process->settings.audit, NULL);
         }
-        role_forget(&g->role);
-        close_fd(&g->events);
+
+        role_forget(&process->role);
+        close_fd(&process->events);
         for (size_t i = 0; i < GATEWAY_LISTENERS_MAX; i++)
-                close_fd(&g->listeners[i]);
+                close_fd(&process->listeners[i]);
+
         for (size_t i = 0; i < GENERATIONS; i++)
-                generation_done(&g->generations[i]);
-        if (g->settings.addresses > 0)
-                close(g->settings.addresses);
-        awaited_done(&g->awaited);
-        secret_free(g->password);
-        free(g->batch);
-        free(g->program);
-        free(g);
+                generation_done(&process->generations[i]);
+
+        if (process->settings.addresses > 0)
+                close(process->settings.addresses);
+
+        awaited_done(&process->awaited);
+        secret_free(process->password);
+        free(process->batch);
+        free(process->program);
+        free(process);
 }
 
 void gateway_process_freep(struct gateway_process **g) {

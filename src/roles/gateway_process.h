@@ -59,42 +59,42 @@ struct gateway_settings {
 };
 
 /* The policy is copied; -EINVAL when it is not a valid snapshot. Starts nothing. */
-int gateway_process_new(const struct gateway_settings *s, const void *snapshot, size_t n, struct gateway_process **ret,
-                        struct err *e);
+int gateway_process_new(const struct gateway_settings *settings, const void *snapshot, size_t n,
+                        struct gateway_process **ret, struct err *err);
 /* Ends the gateway at once if it still runs, and records what it had reported. */
-void gateway_process_free(struct gateway_process *g);
+void gateway_process_free(struct gateway_process *process);
 void gateway_process_freep(struct gateway_process **g);
 
 /* Starts it now instead of at the first connection. NOTICE_READY or NOTICE_CANNOT_START follows. */
-int gateway_process_start(struct gateway_process *g, struct err *e);
+int gateway_process_start(struct gateway_process *process, struct err *err);
 /* New rules, and with `limits` (may be NULL) the limits and the time for an answer as in that policy, for what begins
  * from now on, also in a gateway that is started later. Checked whole, then handed over; on error all stays as it was.
  * NOTICE_RELOADED follows if a gateway runs. */
-int gateway_process_reload(struct gateway_process *g, const struct policy *limits, const void *snapshot, size_t n,
-                           struct err *e);
+int gateway_process_reload(struct gateway_process *process, const struct policy *limits, const void *snapshot, size_t n,
+                           struct err *err);
 /* Takes a socket that gets one byte when nothing is judged by an older policy than the newest of now: at once if no
  * gateway runs. It is closed without that byte if this ends before. */
-void gateway_process_when_judged(struct gateway_process *g, int fd);
+void gateway_process_when_judged(struct gateway_process *process, int fd);
 /* The vault serves again: every worker is connected to it. */
-void gateway_process_vault(struct gateway_process *g);
+void gateway_process_vault(struct gateway_process *process);
 /* The answer to a question: DECISION_ALLOW or DECISION_DENY. An id that is gone is no error. */
-void gateway_process_answer(struct gateway_process *g, uint64_t id, enum decision d);
+void gateway_process_answer(struct gateway_process *process, uint64_t id, enum decision d);
 /* Of a program that on_program() was asked for: its descriptors, which stay the caller's, and its end. */
-void gateway_process_program_fd(struct gateway_process *g, uint64_t id, enum ipc_program_fd which, int fd);
-void gateway_process_program_status(struct gateway_process *g, uint64_t id, int status, const char *why);
+void gateway_process_program_fd(struct gateway_process *process, uint64_t id, enum ipc_program_fd which, int fd);
+void gateway_process_program_status(struct gateway_process *process, uint64_t id, int status, const char *why);
 /* What judges now. */
-const struct snapshot *gateway_process_snapshot(const struct gateway_process *g);
+const struct snapshot *gateway_process_snapshot(const struct gateway_process *process);
 /* Begins to end it; NOTICE_STOPPED follows within GATEWAY_STOP_MS. */
-void gateway_process_stop(struct gateway_process *g);
+void gateway_process_stop(struct gateway_process *process);
 #define GATEWAY_STOP_MS 4000
 
 /* Its side of a poller (base/poller.h). Without a process and before its first, the listeners are watched too. Failures
  * become notices. */
-void gateway_process_watch(const struct gateway_process *g, struct poller *poller);
-void gateway_process_step(struct gateway_process *g, const struct poller *poller);
+void gateway_process_watch(const struct gateway_process *process, struct poller *poller);
+void gateway_process_step(struct gateway_process *process, const struct poller *poller);
 
-enum role_state gateway_process_state(const struct gateway_process *g);
-pid_t gateway_process_pid(const struct gateway_process *g); /* 0 when none runs */
+enum role_state gateway_process_state(const struct gateway_process *process);
+pid_t gateway_process_pid(const struct gateway_process *process); /* 0 when none runs */
 
 /* The executable: beside this one, in its libexec, or in the build tree; never by PATH. Heap text. */
-int gateway_program(char **ret, struct err *e);
+int gateway_program(char **ret, struct err *err);

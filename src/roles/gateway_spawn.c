@@ -16,16 +16,19 @@ static_assert(GATEWAY_FD_LISTENERS + GATEWAY_LISTENERS_MAX + 1 + GATEWAY_WORKERS
               "the most that a gateway is given");
 
 int gateway_spawn(const char *program, int start_block, int snapshot, const int *others, size_t n_others,
-                  struct gateway_child *ret, struct err *e) {
+                  struct gateway_child *ret, struct err *err) {
         enum { FIRST = GATEWAY_FD_START };
         int control[2], events[2], fds[SPAWN_FDS_MAX];
+
         if (n_others > SPAWN_FDS_MAX - (GATEWAY_FD_LISTENERS - FIRST))
-                return err_set(e, EINVAL, "%zu descriptors for the gateway", n_others);
+                return err_set(err, EINVAL, "%zu descriptors for the gateway", n_others);
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, control) < 0)
-                return err_errno(e, "cannot create the gateway's control socket");
+                return err_errno(err, "cannot create the gateway's control socket");
+
         cleanup(close_fd) int control_ours = control[0], control_its = control[1];
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, events) < 0)
-                return err_errno(e, "cannot create the gateway's event socket");
+                return err_errno(err, "cannot create the gateway's event socket");
+
         cleanup(close_fd) int events_ours = events[0], events_its = events[1];
         (void)shutdown(events_ours, SHUT_WR); /* one direction */
         const int room = 1 << 20;
@@ -35,16 +38,19 @@ int gateway_spawn(const char *program, int start_block, int snapshot, const int 
         fds[GATEWAY_FD_CONTROL - FIRST] = control_its;
         fds[GATEWAY_FD_EVENTS - FIRST] = events_its;
         fds[GATEWAY_FD_SNAPSHOT - FIRST] = snapshot;
+
         if (n_others > 0)
                 memcpy(&fds[GATEWAY_FD_LISTENERS - FIRST], others, n_others * sizeof *others);
+
         struct helper child;
-        int r = helper_spawn("bailey-gateway", program, fds, GATEWAY_FD_LISTENERS - FIRST + n_others, &child, e);
+        int r = helper_spawn("bailey-gateway", program, fds, GATEWAY_FD_LISTENERS - FIRST + n_others, &child, err);
         if (r < 0)
                 return r;
+
         *ret = (struct gateway_child){ child, take_fd(&control_ours), take_fd(&events_ours) };
         return 0;
 }
 
-int gateway_program(char **ret, struct err *e) {
-        return helper_program("bailey-gateway", "gateway", ret, e);
+int gateway_program(char **ret, struct err *err) {
+        return helper_program("bailey-gateway", "gateway", ret, err);
 }

@@ -10,4 +10,4 @@ struct gateway_child {
 
 /* others: the listeners, then what comes after them. */
 int gateway_spawn(const char *program, int start_block, int snapshot, const int *others, size_t n_others,
-                  struct gateway_child *ret, struct err *e);
+                  struct gateway_child *ret, struct err *err);

@@ -4,22 +4,24 @@
 #include <errno.h>
 #include <stdlib.h>
 
-void generation_done(struct generation *p) {
-        snapshot_close(p->snapshot);
-        free(p->bytes);
-        *p = (struct generation){ 0 };
+void generation_done(struct generation *generation) {
+        snapshot_close(generation->snapshot);
+        free(generation->bytes);
+        *generation = (struct generation){ 0 };
 }
 
-int generation_open(struct generation *ret, const void *bytes, size_t n, uint32_t number, struct err *e) {
-        struct generation p = { .number = number, .n = n, .bytes = malloc(n ? n : 1) };
-        if (!p.bytes)
-                return err_set(e, ENOMEM, "no memory for the policy");
-        memcpy(p.bytes, bytes, n);
-        int r = snapshot_open(p.bytes, n, &p.snapshot, e);
+int generation_open(struct generation *ret, const void *bytes, size_t n, uint32_t number, struct err *err) {
+        struct generation generation = { .number = number, .n = n, .bytes = malloc(n ? n : 1) };
+        if (!generation.bytes)
+                return err_set(err, ENOMEM, "no memory for the policy");
+
+        memcpy(generation.bytes, bytes, n);
+        int r = snapshot_open(generation.bytes, n, &generation.snapshot, err);
         if (r < 0) {
-                generation_done(&p);
+                generation_done(&generation);
                 return r;
         }
-        *ret = p;
+
+        *ret = generation;
         return 0;
 }

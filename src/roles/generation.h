@@ -12,5 +12,5 @@ struct generation {
 };
 
 /* Copies the bytes; they are checked whole. */
-int generation_open(struct generation *ret, const void *bytes, size_t n, uint32_t number, struct err *e);
-void generation_done(struct generation *p);
+int generation_open(struct generation *ret, const void *bytes, size_t n, uint32_t number, struct err *err);
+void generation_done(struct generation *generation);

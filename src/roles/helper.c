@@ -40,6 +40,7 @@ enum { PASSED = sizeof passed / sizeof *passed };
 
 static void make_environment(char *ret[PASSED]) {
         size_t n = 0;
+
         for (size_t i = 0; passed[i]; i++)
                 for (char **at = environ; *at; at++) {
                         size_t name = strlen(passed[i]);
@@ -48,10 +49,11 @@ static void make_environment(char *ret[PASSED]) {
                                 break; /* an environment may have it twice */
                         }
                 }
+
         ret[n] = NULL;
 }
 
-int helper_spawn(const char *name, const char *program, const int *fds, size_t n, struct helper *ret, struct err *e) {
+int helper_spawn(const char *name, const char *program, const int *fds, size_t n, struct helper *ret, struct err *err) {
         char *argv[] = { (char *)name, NULL }, *environment[PASSED];
         const struct spawn spawn = { .program = program,
                                      .argv = argv,
@@ -65,19 +67,21 @@ int helper_spawn(const char *name, const char *program, const int *fds, size_t n
         pid_t pid;
 
         make_environment(environment);
-        int r = spawn_start(&spawn, &pid, e);
+        int r = spawn_start(&spawn, &pid, err);
         if (r < 0)
                 return r;
 
         cleanup(close_fd) int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
         if (pidfd < 0) {
-                r = err_errno(e, "cannot watch %s", name);
+                r = err_errno(err, "cannot watch %s", name);
                 kill(pid, SIGKILL);
                 (void)spawn_wait(pid);
                 return r;
         }
+
         (void)fcntl(pidfd, F_SETFD, FD_CLOEXEC);
         *ret = (struct helper){ pid, take_fd(&pidfd) };
+
         return 0;
 }
 
@@ -101,36 +105,43 @@ void helper_describe_end(const siginfo_t *info, char *ret, size_t size) {
 /*
  * Finding it: by where this executable is, never by a search path that the caller's environment decides.
  */
-static int check_program(const char *path, const struct stat *self, struct err *e) {
+static int check_program(const char *path, const struct stat *self, struct err *err) {
         struct stat st;
+
         if (stat(path, &st) < 0)
-                return err_errno(e, "there is no %s", path);
+                return err_errno(err, "there is no %s", path);
         if (!S_ISREG(st.st_mode) || access(path, X_OK) < 0)
-                return err_set(e, EACCES, "%s is not an executable file", path);
+                return err_set(err, EACCES, "%s is not an executable file", path);
+
         /* Whoever owns this very program is trusted already. That is root, unless root has no number here: inside a
          * user namespace its files belong to nobody. */
         bool trusted = st.st_uid == 0 || st.st_uid == geteuid() || st.st_uid == self->st_uid;
         if (!trusted || (st.st_mode & 02))
-                return err_set(e, EPERM, "%s is not used: others than you and root may change it", path);
+                return err_set(err, EPERM, "%s is not used: others than you and root may change it", path);
+
         return 0;
 }
 
-int helper_places(const char *name, const char *folder, char *ret[static HELPER_PLACES], struct err *e) {
+int helper_places(const char *name, const char *folder, char *ret[static HELPER_PLACES], struct err *err) {
         cleanup(free_ptr) char *installed = str_format("../libexec/bailey/%s", name),
                                *built = str_format("../%s/%s", folder, name);
         const char *const places[] = { installed, name /* beside it: unpacked somewhere */, built };
         char self[PATH_MAX];
+
         if (!installed || !built)
-                return err_memory(e);
+                return err_memory(err);
+
         ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
         char *slash = n > 0 ? memrchr(self, '/', (size_t)n) : NULL;
         if (!slash)
-                return err_errno(e, "cannot find out where this program is (/proc/self/exe)");
+                return err_errno(err, "cannot find out where this program is (/proc/self/exe)");
+
         *slash = '\0';
         int r = 0;
         for (size_t i = 0; i < HELPER_PLACES && r == 0; i++)
                 r = path_normalise(str_of(places[i]), self, &ret[i]);
-        return r < 0 ? err_set(e, -r, "cannot find the directory of %s: %s", name, strerror(-r)) : 0;
+
+        return r < 0 ? err_set(err, -r, "cannot find the directory of %s: %s", name, strerror(-r)) : 0;
 }
 
 /* What was found once is not looked for again: while a sandbox runs, it could have made one in a better place. */
@@ -146,33 +157,38 @@ static struct known *known_as(const char *name) {
         return &known[i];
 }
 
-static int find_program(const char *name, const char *folder, char **ret, struct err *e) {
+static int find_program(const char *name, const char *folder, char **ret, struct err *err) {
         char *places[HELPER_PLACES] = { 0 };
         struct stat own;
-        int r = helper_places(name, folder, places, e), found = -ENOENT;
+        int r = helper_places(name, folder, places, err), found = -ENOENT;
         if (r == 0 && stat("/proc/self/exe", &own) < 0)
-                r = err_errno(e, "cannot find out where this program is (/proc/self/exe)");
+                r = err_errno(err, "cannot find out where this program is (/proc/self/exe)");
+
         for (size_t i = 0; i < HELPER_PLACES && r == 0 && found == -ENOENT; i++) {
                 struct err why = { 0 };
+
                 found = check_program(places[i], &own, &why);
                 if (found < 0 && found != -ENOENT)
-                        r = err_set(e, -found, "%s", err_text(&why));
+                        r = err_set(err, -found, "%s", err_text(&why));
                 if (found == 0)
                         *ret = take_ptr(&places[i]);
         }
+
         if (r == 0 && found < 0)
-                r = err_set(e, ENOENT, "%s is not installed: it is neither at %s nor in libexec", name, places[1]);
+                r = err_set(err, ENOENT, "%s is not installed: it is neither at %s nor in libexec", name, places[1]);
+
         for (size_t i = 0; i < HELPER_PLACES; i++)
                 free(places[i]);
+
         return r;
 }
 
-int helper_program(const char *name, const char *folder, char **ret, struct err *e) {
-        struct known *k = known_as(name);
-        int r = k->name && strcmp(k->name, name) == 0 ? 0 : find_program(name, folder, &k->path, e);
+int helper_program(const char *name, const char *folder, char **ret, struct err *err) {
+        struct known *found = known_as(name);
+        int r = found->name && strcmp(found->name, name) == 0 ? 0 : find_program(name, folder, &found->path, err);
         if (r < 0)
                 return r;
-        k->name = name;
-        *ret = strdup(k->path);
-        return *ret ? 0 : err_memory(e);
+        found->name = name;
+        *ret = strdup(found->path);
+        return *ret ? 0 : err_memory(err);
 }

@@ -16,13 +16,13 @@
 
 enum { SIGNALLED = 128, EVENTS = 16 };
 
-static int programs_watch(struct host_programs *programs, const struct host_program *program, struct err *e) {
+static int programs_watch(struct host_programs *programs, const struct host_program *program, struct err *err) {
         struct epoll_event event = { .events = EPOLLIN, .data.u64 = program->id };
 
         if (programs->epoll < 0)
                 programs->epoll = epoll_create1(EPOLL_CLOEXEC);
         if (programs->epoll < 0 || epoll_ctl(programs->epoll, EPOLL_CTL_ADD, program->pidfd, &event) < 0)
-                return err_errno(e, "cannot watch a program of the host");
+                return err_errno(err, "cannot watch a program of the host");
         return 0;
 }
 
@@ -33,7 +33,7 @@ static void program_kill(struct host_program *program) {
 }
 
 static int program_spawn(const char *program, char *const *argv, char *const *environment, int stdio, int errors,
-                         struct host_program *ret, struct err *e) {
+                         struct host_program *ret, struct err *err) {
         const struct spawn spawn = { .program = program,
                                      .argv = argv,
                                      .environment = environment,
@@ -41,45 +41,52 @@ static int program_spawn(const char *program, char *const *argv, char *const *en
                                      .output = stdio,
                                      .errors = errors,
                                      .flags = SPAWN_WITH_PARENT | SPAWN_OWN_SESSION | SPAWN_AT_ROOT };
-        int r = spawn_start(&spawn, &ret->pid, e);
+        int r = spawn_start(&spawn, &ret->pid, err);
 
         if (r < 0)
                 return r;
+
         ret->pidfd = (int)syscall(SYS_pidfd_open, ret->pid, 0);
         if (ret->pidfd < 0) {
-                r = err_errno(e, "cannot watch %s", program);
+                r = err_errno(err, "cannot watch %s", program);
                 helper_kill(-1, ret->pid);
                 (void)spawn_wait(ret->pid);
                 return r;
         }
+
         (void)fcntl(ret->pidfd, F_SETFD, FD_CLOEXEC);
         return 0;
 }
 
 int host_programs_start(struct host_programs *programs, uint64_t id, const char *program, char *const *argv,
-                        char *const *environment, int *ret_stdio, int *ret_errors, struct err *e) {
+                        char *const *environment, int *ret_stdio, int *ret_errors, struct err *err) {
         cleanup(close_fd) int ours = -1, theirs = -1, our_errors = -1, their_errors = -1;
         struct host_program made = { .id = id };
         int pair[2], r;
 
         if (programs->running.n >= HOST_PROGRAMS_MAX)
-                return err_set(e, EAGAIN, "%d programs of the host run for this sandbox, and no more may",
+                return err_set(err, EAGAIN, "%d programs of the host run for this sandbox, and no more may",
                                HOST_PROGRAMS_MAX);
+
         if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
-                return err_errno(e, "cannot make sockets for %s", program);
+                return err_errno(err, "cannot make sockets for %s", program);
+
         ours = pair[0];
         theirs = pair[1];
         if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
-                return err_errno(e, "cannot make sockets for %s", program);
+                return err_errno(err, "cannot make sockets for %s", program);
+
         our_errors = pair[0];
         their_errors = pair[1];
 
-        r = program_spawn(program, argv, environment, theirs, their_errors, &made, e);
+        r = program_spawn(program, argv, environment, theirs, their_errors, &made, err);
         if (r < 0)
                 return r;
-        r = programs_watch(programs, &made, e);
+
+        r = programs_watch(programs, &made, err);
         if (r == 0 && vec_push(&programs->running, made) < 0)
-                r = err_memory(e);
+                r = err_memory(err);
+
         if (r < 0) {
                 program_kill(&made);
                 return r;
@@ -87,6 +94,7 @@ int host_programs_start(struct host_programs *programs, uint64_t id, const char 
 
         *ret_stdio = take_fd(&ours);
         *ret_errors = take_fd(&our_errors);
+
         return 0;
 }
 
@@ -121,9 +129,11 @@ void host_programs_reap(struct host_programs *programs, host_program_ended_fn *e
         for (int k = 0; k < n; k++)
                 for (size_t i = 0; i < programs->running.n; i++) {
                         int status = 0;
+
                         if (programs->running.p[i].id != events[k].data.u64 ||
                             !program_has_ended(&programs->running.p[i], &status))
                                 continue;
+
                         programs_forget(programs, i);
                         ended(arg, events[k].data.u64, status);
                         break;

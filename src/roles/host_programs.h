@@ -28,7 +28,7 @@ struct host_programs {
 
 /* stdio and errors are the other ends, for the gateway: sockets, the caller's. */
 int host_programs_start(struct host_programs *programs, uint64_t id, const char *program, char *const *argv,
-                        char *const *environment, int *ret_stdio, int *ret_errors, struct err *e);
+                        char *const *environment, int *ret_stdio, int *ret_errors, struct err *err);
 /* Ends it if it still runs; an id that is unknown is no error. */
 void host_programs_end(struct host_programs *programs, uint64_t id);
 /* Tells of each that has ended: its exit status, or 128 and the signal. */

@@ -27,9 +27,11 @@ bool known_key_parse(struct str line, struct known_key *ret) {
 
         if (!bytes || type.n == 0 || !base64_decode(text, bytes, &n))
                 return false;
+
         /* The key names its own type first. */
         if (n < 4 + type.n || (unsigned char)bytes[3] != type.n || memcmp(bytes + 4, type.p, type.n) != 0)
                 return false;
+
         digest_sha256(str_n(bytes, n), ret->digest);
         return true;
 }
@@ -54,8 +56,10 @@ static bool pattern_matches(struct str pattern, struct str name) {
                         return false;
                 }
         }
+
         while (at < pattern.n && pattern.p[at] == '*')
                 at++;
+
         return at == pattern.n;
 }
 
@@ -65,10 +69,12 @@ static void hmac_sha1(struct str key, struct str data, unsigned char ret[static 
 
         memset(inner, 0x36, sizeof inner);
         memset(outer, 0x5c, sizeof outer);
+
         for (size_t i = 0; i < key.n && i < BLOCK; i++) {
                 inner[i] ^= (unsigned char)key.p[i];
                 outer[i] ^= (unsigned char)key.p[i];
         }
+
         const struct str first[] = { str_n(inner, sizeof inner), data };
         digest_sha1(first, 2, between);
         const struct str second[] = { str_n(outer, sizeof outer), str_n(between, sizeof between) };
@@ -86,6 +92,7 @@ static bool hashed_matches(struct str text, struct str name) {
         if (!str_split(&text, '|', &part) || part.n > sizeof salt || text.n > sizeof hash ||
             !base64_decode(part, salt, &salt_n) || !base64_decode(text, hash, &hash_n))
                 return false;
+
         hmac_sha1(str_n(salt, salt_n), name, found);
         return hash_n == sizeof found && memcmp(hash, found, sizeof found) == 0;
 }
@@ -96,11 +103,13 @@ static bool names_match(struct str names, struct str name) {
 
         if (str_starts(names, STR("|1|")))
                 return hashed_matches(names, name);
+
         while (str_split(&names, ',', &part)) {
                 if (part.n > 1 && part.p[0] == '!' && pattern_matches(str_skip(part, 1), name))
                         return false;
                 matched |= part.n > 0 && pattern_matches(part, name);
         }
+
         return matched;
 }
 
@@ -117,6 +126,7 @@ static int line_take(struct str line, struct str name, known_keys *keys, known_k
                 first = next_field(&line);
         if (!names_match(first, name) || !known_key_parse(line, &key))
                 return 0;
+
         return revokes ? vec_push(revoked, key) : vec_push(keys, key);
 }
 
@@ -129,10 +139,13 @@ int known_hosts_find(struct str text, const struct authority *target, known_keys
                 n = snprintf(name, sizeof name, "%s", target->host.name);
         else
                 n = snprintf(name, sizeof name, "[%s]:%u", target->host.name, target->port);
+
         if (n < 0 || (size_t)n >= sizeof name)
                 return 0;
+
         while (r == 0 && str_split(&text, '\n', &line))
                 r = line_take(line, str_n(name, (size_t)n), keys, revoked);
+
         return r;
 }
 
@@ -141,10 +154,12 @@ void known_hosts_revoke(known_keys *keys, const known_keys *revoked) {
 
         for (size_t i = 0; i < keys->n; i++) {
                 bool gone = false;
+
                 for (size_t k = 0; k < revoked->n; k++)
                         gone |= memcmp(keys->p[i].digest, revoked->p[k].digest, DIGEST_BYTES) == 0;
                 if (!gone)
                         keys->p[kept++] = keys->p[i];
         }
+
         keys->n = kept;
 }

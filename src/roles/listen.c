@@ -28,23 +28,28 @@ static bool is_bridge(const char *interface) {
         return access(path, F_OK) == 0;
 }
 
-static int check_private(const struct addr *a, const char *shown, struct err *e) {
+static int check_private(const struct addr *addr, const char *shown, struct err *err) {
         cleanup(free_interfaces) struct ifaddrs *list = NULL;
         if (getifaddrs(&list) < 0)
-                return err_errno(e, "cannot list the interfaces of this host");
-        for (const struct ifaddrs *i = list; i; i = i->ifa_next) {
+                return err_errno(err, "cannot list the interfaces of this host");
+
+        for (const struct ifaddrs *ifaddrs = list; ifaddrs; ifaddrs = ifaddrs->ifa_next) {
                 struct addr own;
                 uint16_t port;
-                if (!i->ifa_addr || !addr_from_sockaddr(i->ifa_addr, &own, &port) || !addr_equal(&own, a))
+
+                if (!ifaddrs->ifa_addr || !addr_from_sockaddr(ifaddrs->ifa_addr, &own, &port) ||
+                    !addr_equal(&own, addr))
                         continue;
-                if (is_bridge(i->ifa_name))
+                if (is_bridge(ifaddrs->ifa_name))
                         return 0;
-                return err_set(e, EINVAL,
+
+                return err_set(err, EINVAL,
                                "%s is the address of %s, which is not a container bridge: other machines could use the "
                                "gateway. Listen on 127.0.0.1, or on the bridge's address",
-                               shown, i->ifa_name);
+                               shown, ifaddrs->ifa_name);
         }
-        return err_set(e, EADDRNOTAVAIL, "%s is not an address of this host", shown);
+
+        return err_set(err, EADDRNOTAVAIL, "%s is not an address of this host", shown);
 }
 
 bool listen_bridge(struct addr *ret, char ret_name[static 16]) {
@@ -52,62 +57,73 @@ bool listen_bridge(struct addr *ret, char ret_name[static 16]) {
         cleanup(free_interfaces) struct ifaddrs *list = NULL;
         if (getifaddrs(&list) < 0)
                 return false;
+
         for (size_t k = 0; k < sizeof names / sizeof *names; k++)
-                for (const struct ifaddrs *i = list; i; i = i->ifa_next) {
+                for (const struct ifaddrs *ifaddrs = list; ifaddrs; ifaddrs = ifaddrs->ifa_next) {
                         struct addr own;
                         uint16_t port;
-                        if (strcmp(i->ifa_name, names[k]) != 0 || !i->ifa_addr || i->ifa_addr->sa_family != AF_INET ||
-                            !addr_from_sockaddr(i->ifa_addr, &own, &port) || !is_bridge(i->ifa_name) ||
+
+                        if (strcmp(ifaddrs->ifa_name, names[k]) != 0 || !ifaddrs->ifa_addr ||
+                            ifaddrs->ifa_addr->sa_family != AF_INET ||
+                            !addr_from_sockaddr(ifaddrs->ifa_addr, &own, &port) || !is_bridge(ifaddrs->ifa_name) ||
                             addr_classify(&own) != ADDR_CLASS_PRIVATE)
                                 continue;
+
                         *ret = own;
                         snprintf(ret_name, 16, "%s", names[k]);
                         return true;
                 }
+
         return false;
 }
 
-static int check_address(const struct addr *a, struct err *e) {
+static int check_address(const struct addr *addr, struct err *err) {
         char shown[ADDR_TEXT_MAX];
-        addr_text(a, shown);
-        switch (addr_classify(a)) {
+
+        addr_text(addr, shown);
+
+        switch (addr_classify(addr)) {
         case ADDR_CLASS_LOOPBACK:
                 return 0;
         case ADDR_CLASS_UNSPECIFIED:
-                return err_set(e, EINVAL, "%s would listen on every interface; name one address, such as 127.0.0.1",
+                return err_set(err, EINVAL, "%s would listen on every interface; name one address, such as 127.0.0.1",
                                shown);
         case ADDR_CLASS_PRIVATE:
-                return check_private(a, shown, e);
+                return check_private(addr, shown, err);
         default:
-                return err_set(e, EINVAL, "%s is neither loopback nor the private address of a container bridge",
+                return err_set(err, EINVAL, "%s is neither loopback nor the private address of a container bridge",
                                shown);
         }
 }
 
-static int not_an_address(struct str text, struct err *e) {
+static int not_an_address(struct str text, struct err *err) {
         cleanup(buf_done) struct buf shown = BUF(512);
         (void)escape_text(&shown, text, 60);
         const char *s = buf_text(&shown);
-        return err_set(e, EINVAL, "\"%s\" is not ADDRESS:PORT, such as 127.0.0.1:3128 or [::1]:0", s ? s : "");
+        return err_set(err, EINVAL, "\"%s\" is not ADDRESS:PORT, such as 127.0.0.1:3128 or [::1]:0", s ? s : "");
 }
 
-int listen_parse(struct str text, struct endpoint *ret, struct err *e) {
+int listen_parse(struct str text, struct endpoint *ret, struct err *err) {
         struct endpoint at;
         uint64_t port;
         ptrdiff_t colon = str_rfind(text, ':');
         if (colon < 1)
-                return not_an_address(text, e);
+                return not_an_address(text, err);
+
         struct str address = str_first(text, (size_t)colon);
         bool brackets = address.n > 2 && address.p[0] == '[' && address.p[address.n - 1] == ']';
         if (brackets)
                 address = str_n(address.p + 1, address.n - 2);
+
         if (!str_to_u64(str_skip(text, (size_t)colon + 1), 65535, &port) || !addr_parse(address, &at.addr) ||
             brackets != (at.addr.family == ADDR_V6))
-                return not_an_address(text, e);
+                return not_an_address(text, err);
+
         at.port = (uint16_t)port;
-        int r = check_address(&at.addr, e);
+        int r = check_address(&at.addr, err);
         if (r == 0)
                 *ret = at;
+
         return r;
 }
 
@@ -132,35 +148,40 @@ static int bind_to(const struct endpoint *at, int type, int *ret_fd, uint16_t *r
                 (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
         if (bind(fd, (struct sockaddr *)&sa, n) < 0 || (type == SOCK_STREAM && listen(fd, BACKLOG) < 0))
                 return -errno;
+
         struct addr bound;
         n = sizeof sa;
         if (getsockname(fd, (struct sockaddr *)&sa, &n) < 0 ||
             !addr_from_sockaddr((struct sockaddr *)&sa, &bound, ret_port))
                 return -EINVAL;
+
         *ret_fd = take_fd(&fd);
         return 0;
 }
 
-static int cannot_listen(const struct endpoint *at, int code, struct err *e) {
+static int cannot_listen(const struct endpoint *at, int code, struct err *err) {
         char text[LISTEN_TEXT_MAX];
         listen_text(at, text);
-        return err_set(e, -code, "cannot listen on %s: %s", text, strerror(-code));
+        return err_set(err, -code, "cannot listen on %s: %s", text, strerror(-code));
 }
 
-int listen_tcp(struct endpoint *at, int *ret_fd, struct err *e) {
+int listen_tcp(struct endpoint *at, int *ret_fd, struct err *err) {
         int r = bind_to(at, SOCK_STREAM, ret_fd, &at->port);
-        return r < 0 ? cannot_listen(at, r, e) : 0;
+        return r < 0 ? cannot_listen(at, r, err) : 0;
 }
 
-int listen_dns(struct endpoint *at, int *ret_udp, int *ret_tcp, struct err *e) {
+int listen_dns(struct endpoint *at, int *ret_udp, int *ret_tcp, struct err *err) {
         int r = -EADDRINUSE;
+
         /* A free UDP port may be taken on TCP: then another one. */
         for (int i = 0; i < TRIES && r == -EADDRINUSE; i++) {
                 cleanup(close_fd) int udp = -1, tcp = -1;
                 struct endpoint same = *at;
+
                 r = bind_to(at, SOCK_DGRAM, &udp, &same.port);
                 if (r == 0)
                         r = bind_to(&same, SOCK_STREAM, &tcp, &same.port);
+
                 if (r == 0) {
                         *at = same;
                         *ret_udp = take_fd(&udp);
@@ -168,5 +189,6 @@ int listen_dns(struct endpoint *at, int *ret_udp, int *ret_tcp, struct err *e) {
                 } else if (at->port != 0)
                         break;
         }
-        return r < 0 ? cannot_listen(at, r, e) : 0;
+
+        return r < 0 ? cannot_listen(at, r, err) : 0;
 }

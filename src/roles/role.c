@@ -74,6 +74,7 @@ void role_end(struct role *role) {
                 while (waitid(P_PID, (id_t)role->pid, &info, WEXITED) < 0 && errno == EINTR)
                         ;
         }
+
         role_forget(role);
 }
 

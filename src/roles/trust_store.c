@@ -14,73 +14,89 @@
 #define END "-----END CERTIFICATE-----"
 enum { LINE = 64 };
 
-static int read_system_roots(struct buf *ret, struct err *e) {
+static int read_system_roots(struct buf *ret, struct err *err) {
         static const char *const places[] = { "/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt",
                                               "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
                                               "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem" };
         const char *named = getenv("SSL_CERT_FILE");
         if (named && named[0])
-                return path_read_file(named, TRUST_BYTES_MAX, ret, e);
+                return path_read_file(named, TRUST_BYTES_MAX, ret, err);
+
         for (size_t i = 0; i < sizeof places / sizeof *places; i++)
                 if (access(places[i], R_OK) == 0)
-                        return path_read_file(places[i], TRUST_BYTES_MAX, ret, e);
+                        return path_read_file(places[i], TRUST_BYTES_MAX, ret, err);
+
         return 0;
 }
 
-int trust_store_roots(const char *configured, struct buf *ret, struct err *e) {
-        int r = read_system_roots(ret, e);
+int trust_store_roots(const char *configured, struct buf *ret, struct err *err) {
+        int r = read_system_roots(ret, err);
         if (r < 0 || !configured || !configured[0])
                 return r;
+
         cleanup(buf_done) struct buf more = BUF(TRUST_BYTES_MAX);
-        r = path_read_file(configured, TRUST_BYTES_MAX, &more, e);
+        r = path_read_file(configured, TRUST_BYTES_MAX, &more, err);
         if (r < 0)
                 return r;
+
         r = ret->n > 0 ? buf_add_char(ret, '\n') : 0;
         r = r < 0 ? r : buf_append(ret, buf_str(&more));
-        return r < 0 ? err_set(e, -r, "the root certificates of the system and of %s are too large", configured) : 0;
+
+        return r < 0 ? err_set(err, -r, "the root certificates of the system and of %s are too large", configured) : 0;
 }
 
-int trust_store_pem(struct str roots, struct str certificate, struct buf *ret, struct err *e) {
+int trust_store_pem(struct str roots, struct str certificate, struct buf *ret, struct err *err) {
         cleanup(free_ptr) char *text = malloc(base64_length(certificate.n));
         if (!text)
-                return err_memory(e);
+                return err_memory(err);
+
         base64_encode(certificate, BASE64_STANDARD, text);
         int r = buf_append(ret, roots);
         if (r == 0 && roots.n > 0 && roots.p[roots.n - 1] != '\n')
                 r = buf_add(ret, "\n");
+
         r = r < 0 ? r : buf_add(ret, BEGIN "\n");
         for (struct str rest = str_n(text, base64_length(certificate.n)); r == 0 && rest.n > 0;) {
                 struct str line = str_first(rest, rest.n < LINE ? rest.n : LINE);
+
                 r = buf_append(ret, line);
                 r = r < 0 ? r : buf_add(ret, "\n");
                 rest = str_skip(rest, line.n);
         }
+
         r = r < 0 ? r : buf_add(ret, END "\n");
-        return r < 0 ? err_set(e, -r, "the bundle of certificates is too large") : 0;
+        return r < 0 ? err_set(err, -r, "the bundle of certificates is too large") : 0;
 }
 
 /* numbers as Java writes them */
 
-static int put_number(struct buf *b, uint64_t value, unsigned bytes) {
+static int put_number(struct buf *buf, uint64_t value, unsigned bytes) {
         char text[8];
         for (unsigned i = 0; i < bytes; i++)
                 text[i] = (char)(value >> 8 * (bytes - 1 - i) & 0xff);
-        return buf_append(b, str_n(text, bytes));
+        return buf_append(buf, str_n(text, bytes));
 }
 
-static int put_text(struct buf *b, struct str s) {
-        int r = put_number(b, s.n, 2);
-        return r < 0 ? r : buf_append(b, s);
+static int put_text(struct buf *buf, struct str s) {
+        int r = put_number(buf, s.n, 2);
+        if (r < 0)
+                return r;
+
+        return buf_append(buf, s);
 }
 
-static int put_entry(struct buf *b, unsigned number, struct str der) {
+static int put_entry(struct buf *buf, unsigned number, struct str der) {
         cleanup(free_ptr) char *alias = str_format("root-%u", number);
-        int r = alias ? put_number(b, 2, 4) : -ENOMEM; /* a trusted certificate */
-        r = r < 0 ? r : put_text(b, str_of(alias));
-        r = r < 0 ? r : put_number(b, 0, 8); /* when it was added */
-        r = r < 0 ? r : put_text(b, STR("X.509"));
-        r = r < 0 ? r : put_number(b, der.n, 4);
-        return r < 0 ? r : buf_append(b, der);
+        int r = alias ? put_number(buf, 2, 4) : -ENOMEM; /* a trusted certificate */
+
+        r = r < 0 ? r : put_text(buf, str_of(alias));
+        r = r < 0 ? r : put_number(buf, 0, 8); /* when it was added */
+        r = r < 0 ? r : put_text(buf, STR("X.509"));
+        r = r < 0 ? r : put_number(buf, der.n, 4);
+        if (r < 0)
+                return r;
+
+        return buf_append(buf, der);
 }
 
 /* The bytes between the marks, or empty when they are not base64. `room` has as many bytes as `text`. */
@@ -89,44 +105,53 @@ static struct str decode_one(struct str text, char *room) {
         for (size_t i = 0; i < text.n; i++)
                 if (ascii_is_alnum(text.p[i]) || text.p[i] == '+' || text.p[i] == '/' || text.p[i] == '=')
                         room[n++] = text.p[i];
+
         cleanup(free_ptr) char *bytes = malloc(n + 1);
         if (!bytes || !base64_decode(str_n(room, n), bytes, &decoded))
                 return STR("");
+
         memcpy(room, bytes, decoded);
         return str_n(room, decoded);
 }
 
-static int put_entries(struct buf *b, struct str pem, unsigned *ret_n) {
+static int put_entries(struct buf *buf, struct str pem, unsigned *ret_n) {
         cleanup(free_ptr) char *room = malloc(pem.n + 1);
         unsigned n = 0;
         int r = room ? 0 : -ENOMEM;
         while (r == 0) {
                 const char *from = memmem(pem.p, pem.n, BEGIN, strlen(BEGIN));
+
                 pem = from ? str_skip(pem, (size_t)(from - pem.p) + strlen(BEGIN)) : STR("");
                 const char *to = pem.n ? memmem(pem.p, pem.n, END, strlen(END)) : NULL;
                 if (!to)
                         break;
+
                 struct str der = decode_one(str_first(pem, (size_t)(to - pem.p)), room);
                 if (der.n > 0)
-                        r = put_entry(b, n++, der);
+                        r = put_entry(buf, n++, der);
+
                 pem = str_skip(pem, (size_t)(to - pem.p));
         }
+
         *ret_n = n;
         return r;
 }
 
-int trust_store_java(struct str pem, struct buf *ret, struct err *e) {
+int trust_store_java(struct str pem, struct buf *ret, struct err *err) {
         cleanup(buf_done) struct buf entries = BUF(TRUST_BYTES_MAX);
         unsigned n = 0;
         int r = put_entries(&entries, pem, &n);
+
         r = r < 0 ? r : put_number(ret, 0xfeedfeed, 4);
         r = r < 0 ? r : put_number(ret, 2, 4);
         r = r < 0 ? r : put_number(ret, n, 4);
         r = r < 0 ? r : buf_append(ret, buf_str(&entries));
+
         static const char password[] = "\0c\0h\0a\0n\0g\0e\0i\0t";
         const struct str pieces[] = { str_n(password, sizeof password - 1), STR("Mighty Aphrodite"), buf_str(ret) };
         unsigned char digest[DIGEST_SHA1_BYTES];
         digest_sha1(pieces, 3, digest);
         r = r < 0 ? r : buf_append(ret, str_n(digest, sizeof digest));
-        return r < 0 ? err_set(e, -r, "the key store for Java is too large") : 0;
+
+        return r < 0 ? err_set(err, -r, "the key store for Java is too large") : 0;
 }

@@ -48,28 +48,28 @@ struct vault_settings {
         void *arg;
 };
 
-int vault_process_new(const struct vault_settings *s, struct vault_process **ret, struct err *e);
+int vault_process_new(const struct vault_settings *settings, struct vault_process **ret, struct err *err);
 /* A stand-in of before, to be kept; before the start. */
-int vault_process_keep_fake(struct vault_process *v, uint32_t mapping, enum vault_part part, const char *text);
+int vault_process_keep_fake(struct vault_process *process, uint32_t mapping, enum vault_part part, const char *text);
 /* Starts it and waits until it serves. Every source must have a value, or this is an error that names it. */
-int vault_process_start(struct vault_process *v, struct err *e);
-void vault_process_free(struct vault_process *v);
+int vault_process_start(struct vault_process *process, struct err *err);
+void vault_process_free(struct vault_process *process);
 void vault_process_freep(struct vault_process **v);
 
-struct str vault_process_ca(const struct vault_process *v); /* DER */
+struct str vault_process_ca(const struct vault_process *process); /* DER */
 /* NULL where the mapping has no such part. */
-const char *vault_process_fake(const struct vault_process *v, uint32_t mapping, enum vault_part part);
+const char *vault_process_fake(const struct vault_process *process, uint32_t mapping, enum vault_part part);
 /* Stand-ins of before rotations: of the mapping the i-th, NULL beyond the last. */
-const char *vault_process_old(const struct vault_process *v, uint32_t mapping, size_t i);
+const char *vault_process_old(const struct vault_process *process, uint32_t mapping, size_t i);
 /* One more of them; before the start. Those that are one too many are passed over. */
-int vault_process_add_old(struct vault_process *v, uint32_t mapping, struct str text);
+int vault_process_add_old(struct vault_process *process, uint32_t mapping, struct str text);
 /* The gateway's ends of n new channels, or none: 0 while no vault serves. */
-uint32_t vault_process_connect_all(struct vault_process *v, int *ret_fds, uint32_t n);
+uint32_t vault_process_connect_all(struct vault_process *process, int *ret_fds, uint32_t n);
 /* Every source is read again. */
-void vault_process_reload(struct vault_process *v);
+void vault_process_reload(struct vault_process *process);
 
 /* Its side of a poller (base/poller.h). */
-void vault_process_watch(const struct vault_process *v, struct poller *poller);
-void vault_process_step(struct vault_process *v, const struct poller *poller);
-bool vault_process_serves(const struct vault_process *v);
-pid_t vault_process_pid(const struct vault_process *v); /* 0 when none runs */
+void vault_process_watch(const struct vault_process *process, struct poller *poller);
+void vault_process_step(struct vault_process *process, const struct poller *poller);
+bool vault_process_serves(const struct vault_process *process);
+pid_t vault_process_pid(const struct vault_process *process); /* 0 when none runs */

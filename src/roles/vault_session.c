@@ -28,9 +28,10 @@ static_assert(PLAN_PORT_API == 3129, "the port in the text above");
  * The directory with what clients trust. It is below Bailey's own state, which the sandbox does not see; a rule opens
  * this one for reading. Those of runs that were killed are removed by the next.
  */
-static void sweep(const char *place) {
+static void vault_session_sweep(const char *place) {
         DIR *d = opendir(place);
         struct dirent *entry;
+
         while (d && (entry = readdir(d))) {
                 cleanup(free_ptr) char *lock_path =
                     entry->d_name[0] == '.' ? NULL : str_format("%s/%s/lock", place, entry->d_name);
@@ -38,70 +39,86 @@ static void sweep(const char *place) {
                 if (lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) == 0)
                         (void)tree_remove(dirfd(d), entry->d_name);
         }
+
         if (d)
                 closedir(d);
 }
 
-static int name_kept_files(struct vault_session *v, const char *directory, struct err *e) {
-        v->bundle = path_join(directory, "ca-bundle.pem");
-        v->java = path_join(directory, "ca-bundle.jks");
-        return v->bundle && v->java ? 0 : err_memory(e);
+static int name_kept_files(struct vault_session *session, const char *directory, struct err *err) {
+        session->bundle = path_join(directory, "ca-bundle.pem");
+        session->java = path_join(directory, "ca-bundle.jks");
+        return session->bundle && session->java ? 0 : err_memory(err);
 }
 
-static int name_files(struct vault_session *v, const char *id, char **ret_place, struct err *e) {
+static int name_files(struct vault_session *session, const char *id, char **ret_place, struct err *err) {
         cleanup(free_ptr) char *state = NULL;
         int r = dirs_state(&state);
         if (r < 0)
-                return err_set(e, -r, "there is no place for the sandbox's certificates: no home directory");
+                return err_set(err, -r, "there is no place for the sandbox's certificates: no home directory");
+
         *ret_place = path_join(state, PLACE);
-        v->bundle = str_format("%s/" PLACE "/%s/ca-bundle.pem", state, id);
-        v->java = str_format("%s/" PLACE "/%s/ca-bundle.jks", state, id);
-        return *ret_place && v->bundle && v->java ? 0 : err_memory(e);
+        session->bundle = str_format("%s/" PLACE "/%s/ca-bundle.pem", state, id);
+        session->java = str_format("%s/" PLACE "/%s/ca-bundle.jks", state, id);
+
+        return *ret_place && session->bundle && session->java ? 0 : err_memory(err);
 }
 
-static int make_directory(struct vault_session *v, const char *place, const char *id, struct err *e) {
-        int r = path_make_private_dir(place, e);
+static int make_directory(struct vault_session *session, const char *place, const char *id, struct err *err) {
+        int r = path_make_private_dir(place, err);
         if (r < 0)
                 return r;
-        sweep(place);
-        v->directory = path_join(place, id);
-        cleanup(free_ptr) char *lock_path = v->directory ? path_join(v->directory, "lock") : NULL;
+
+        vault_session_sweep(place);
+        session->directory = path_join(place, id);
+        cleanup(free_ptr) char *lock_path = session->directory ? path_join(session->directory, "lock") : NULL;
         if (!lock_path)
-                return err_memory(e);
-        r = path_make_private_dir(v->directory, e);
-        r = r < 0 ? r : path_replace_file(lock_path, STR(""), 0600, e);
+                return err_memory(err);
+
+        r = path_make_private_dir(session->directory, err);
         if (r < 0)
                 return r;
-        v->lock = open(lock_path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-        if (v->lock < 0 || flock(v->lock, LOCK_SH) < 0)
-                return err_errno(e, "cannot lock %s", lock_path);
+
+        r = path_replace_file(lock_path, STR(""), 0600, err);
+        if (r < 0)
+                return r;
+
+        session->lock = open(lock_path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+        if (session->lock < 0 || flock(session->lock, LOCK_SH) < 0)
+                return err_errno(err, "cannot lock %s", lock_path);
+
         return 0;
 }
 
-static int write_certificates(struct vault_session *v, const char *roots_file, struct err *e) {
+static int write_certificates(struct vault_session *session, const char *roots_file, struct err *err) {
         cleanup(buf_done) struct buf roots = BUF(TRUST_BYTES_MAX), pem = BUF(TRUST_BYTES_MAX),
                                      java = BUF(TRUST_BYTES_MAX);
-        int r = trust_store_roots(roots_file, &roots, e);
-        if (r == 0 && v->process)
-                r = trust_store_pem(buf_str(&roots), vault_process_ca(v->process), &pem, e);
+        int r = trust_store_roots(roots_file, &roots, err);
+        if (r == 0 && session->process)
+                r = trust_store_pem(buf_str(&roots), vault_process_ca(session->process), &pem, err);
         else if (r == 0 && buf_append(&pem, buf_str(&roots)) < 0)
-                r = err_memory(e);
-        r = r < 0 ? r : trust_store_java(buf_str(&pem), &java, e);
-        r = r < 0 ? r : path_replace_file(v->bundle, buf_str(&pem), 0444, e);
-        return r < 0 ? r : path_replace_file(v->java, buf_str(&java), 0444, e);
+                r = err_memory(err);
+
+        r = r < 0 ? r : trust_store_java(buf_str(&pem), &java, err);
+        r = r < 0 ? r : path_replace_file(session->bundle, buf_str(&pem), 0444, err);
+        if (r < 0)
+                return r;
+
+        return path_replace_file(session->java, buf_str(&java), 0444, err);
 }
 
 /*
  * What happens to it while the command runs.
  */
 static void on_notice(void *arg, enum vault_notice notice, const char *text) {
-        struct vault_session *v = arg;
-        struct audit *audit = v->audit ? *v->audit : NULL;
+        struct vault_session *session = arg;
+        struct audit *audit = session->audit ? *session->audit : NULL;
+
         switch (notice) {
         case VAULT_NOTICE_READY:
                 log_notice("the vault is back");
-                if (v->gateway && *v->gateway)
-                        gateway_process_vault(*v->gateway);
+                if (session->gateway && *session->gateway)
+                        gateway_process_vault(*session->gateway);
+
                 text = "the vault serves again";
                 break;
         case VAULT_NOTICE_CHANGED:
@@ -120,12 +137,14 @@ static void on_notice(void *arg, enum vault_notice notice, const char *text) {
                 log_warning("not read again, the value before is used: %s", text);
                 break;
         }
+
         if (audit)
                 (void)audit_note(audit, "vault: %s", text);
 }
 
-static bool is_wanted(const struct policy *p) {
-        return (p->credentials.n > 0 || p->network.rules.n > 0 || p->git.n > 0) && plan_network(p) != NETWORK_NONE;
+static bool is_wanted(const struct policy *policy) {
+        return (policy->credentials.n > 0 || policy->network.rules.n > 0 || policy->git.n > 0) &&
+               plan_network(policy) != NETWORK_NONE;
 }
 
 static unsigned log_level_now(void) {
@@ -136,58 +155,67 @@ static unsigned log_level_now(void) {
 }
 
 /* The files, and a rule by which the sandbox may read them. */
-static int lay_out(struct vault_session *v, const struct vault_session_request *q, struct err *e) {
-        int r = write_certificates(v, q->roots, e);
+static int lay_out(struct vault_session *session, const struct vault_session_request *request, struct err *err) {
+        int r = write_certificates(session, request->roots, err);
 
-        if (r == 0 && v->directory &&
-            origin_texts_add(&q->policy->filesystem.read, str_of(v->directory), "the sandbox's certificates") < 0)
-                return err_memory(e);
+        if (r == 0 && session->directory &&
+            origin_texts_add(&request->policy->filesystem.read, str_of(session->directory),
+                             "the sandbox's certificates") < 0)
+                return err_memory(err);
         return r;
 }
 
 /* Where stand-ins are the same: in one workspace, or in all that share a home, since files with them lie there. */
-static const char *place_of_stand_ins(const struct policy *p) {
-        if (home_kind(p) == HOME_NAMED)
-                return p->filesystem.home;
-        return p->workspace ? p->workspace : "";
+static const char *place_of_stand_ins(const struct policy *policy) {
+        if (home_kind(policy) == HOME_NAMED)
+                return policy->filesystem.home;
+        return policy->workspace ? policy->workspace : "";
 }
 
-static int start(struct vault_session *v, const struct vault_session_request *q, const char *place, struct err *e) {
+static int vault_session_start(struct vault_session *session, const struct vault_session_request *request,
+                               const char *place, struct err *err) {
         cleanup(stand_ins_closep) struct stand_ins *stand_ins = NULL;
-        int r = q->place ? 0 : stand_ins_open(&stand_ins, e);
+        int r = request->place ? 0 : stand_ins_open(&stand_ins, err);
         if (r < 0)
                 return r;
-        const struct vault_settings settings = { .mappings = &v->mappings,
-                                                 .sandbox_id = q->id,
+
+        const struct vault_settings settings = { .mappings = &session->mappings,
+                                                 .sandbox_id = request->id,
                                                  .stand_ins = stand_ins,
-                                                 .place = place_of_stand_ins(q->policy),
-                                                 .ca_dir = q->place ? q->place->directory : NULL,
-                                                 .ca = q->policy->network.ca_key == CA_KEY_RSA4096 ? VAULT_CA_RSA4096
-                                                                                                   : VAULT_CA_P256,
+                                                 .place = place_of_stand_ins(request->policy),
+                                                 .ca_dir = request->place ? request->place->directory : NULL,
+                                                 .ca = request->policy->network.ca_key == CA_KEY_RSA4096
+                                                           ? VAULT_CA_RSA4096
+                                                           : VAULT_CA_P256,
                                                  .log_level = log_level_now(),
-                                                 .environment = q->environment,
+                                                 .environment = request->environment,
                                                  .on_notice = on_notice,
-                                                 .arg = v };
-        r = vault_process_new(&settings, &v->process, e);
-        if (r == 0 && q->place)
-                r = q->place->load(q->place->arg, &v->mappings, v->process, e);
-        r = r < 0 ? r : vault_process_start(v->process, e);
-        r = r < 0 ? r : vault_env_table(&v->mappings, v->process, &v->credentials, e);
-        if (r == 0 && q->place)
-                r = q->place->save(q->place->arg, &v->mappings, v->process, e);
+                                                 .arg = session };
+        r = vault_process_new(&settings, &session->process, err);
+        if (r == 0 && request->place)
+                r = request->place->load(request->place->arg, &session->mappings, session->process, err);
+
+        r = r < 0 ? r : vault_process_start(session->process, err);
+        r = r < 0 ? r : vault_env_table(&session->mappings, session->process, &session->credentials, err);
+        if (r == 0 && request->place)
+                r = request->place->save(request->place->arg, &session->mappings, session->process, err);
         else if (r == 0)
-                r = make_directory(v, place, q->id, e);
-        return r < 0 ? r : lay_out(v, q, e);
+                r = make_directory(session, place, request->id, err);
+
+        if (r < 0)
+                return r;
+
+        return lay_out(session, request, err);
 }
 
 /* No TLS is opened, but somebody named roots of their own: they count inside too. */
-static int start_plain(struct vault_session *v, const struct vault_session_request *q, struct err *e) {
+static int start_plain(struct vault_session *session, const struct vault_session_request *request, struct err *err) {
         cleanup(free_ptr) char *place = NULL;
-        int r = name_files(v, q->id, &place, e);
+        int r = name_files(session, request->id, &place, err);
 
-        if (r == 0 && !q->preview)
-                r = make_directory(v, place, q->id, e);
-        return r < 0 || q->preview ? r : lay_out(v, q, e);
+        if (r == 0 && !request->preview)
+                r = make_directory(session, place, request->id, err);
+        return r < 0 || request->preview ? r : lay_out(session, request, err);
 }
 
 /* The same path as a glob: special characters, and one that is not, in brackets. */
@@ -196,11 +224,13 @@ static char *glob_of(struct str path) {
         size_t last = path.n;
         while (last > 0 && !ascii_is_alnum(path.p[last - 1]))
                 last--;
+
         for (size_t i = 0; i < path.n; i++) {
                 bool bracket = i + 1 == last || strchr("*?[", path.p[i]);
                 if (buf_printf(&glob, bracket ? "[%c]" : "%c", path.p[i]) < 0)
                         return NULL;
         }
+
         return str_dup(buf_str(&glob));
 }
 
@@ -223,73 +253,96 @@ static bool is_laid(const char *home, const char *path) {
                 if (!row || path_is_within(path, row))
                         return true;
         }
+
         while (str_split(&rest, ':', &directory)) {
                 cleanup(free_ptr) char *whole = NULL;
                 if (directory.n > 0 && directory.p[0] == '/' && path_normalise(directory, "/", &whole) == 0 &&
                     strcmp(whole, "/") != 0 && path_is_within(path, whole))
                         return true;
         }
+
         return false;
 }
 
 /* In a home of its own the sandbox has nothing of the real one, unless it is granted or laid there: a copy has the same
  * name. */
-static bool is_out_of_sight(const struct policy *p, const char *path) {
-        return home_is_own(p) && p->home && path_is_within(path, p->home) &&
-               !is_granted(&p->filesystem.read, p->home, path) && !is_granted(&p->filesystem.write, p->home, path) &&
-               !path_is_within(path, p->workspace) && !is_laid(p->home, path);
+static bool is_out_of_sight(const struct policy *policy, const char *path) {
+        return home_is_own(policy) && policy->home && path_is_within(path, policy->home) &&
+               !is_granted(&policy->filesystem.read, policy->home, path) &&
+               !is_granted(&policy->filesystem.write, policy->home, path) && !path_is_within(path, policy->workspace) &&
+               !is_laid(policy->home, path);
 }
 
 /* A file that holds a secret is closed to the sandbox, wherever it is. A mount would cover the file that is there now;
  * when it is replaced, as rotation does, the mount goes with it. A glob is judged at each call, so it holds for the new
  * one too.
  */
-static int hide_sources(const struct vault_session *v, struct policy *p, struct err *e) {
-        for (size_t i = 0; i < v->mappings.n; i++) {
-                const struct mapping *m = &v->mappings.p[i];
-                struct str source = str_of(m->source), file, pointer;
-                cleanup(free_ptr) char *origin = str_format("source of credential %s", m->name);
+static int hide_sources(const struct vault_session *session, struct policy *policy, struct err *err) {
+        for (size_t i = 0; i < session->mappings.n; i++) {
+                const struct mapping *mapping = &session->mappings.p[i];
+                struct str source = str_of(mapping->source), file, pointer;
+                cleanup(free_ptr) char *origin = str_format("source of credential %s", mapping->name);
+
                 if (str_starts(source, STR("file:")))
                         file = str_skip(source, 5);
                 else if (!source_is_member(source, &file, &pointer))
                         continue;
+
                 cleanup(free_ptr) char *path = str_dup(file);
-                if (path && is_out_of_sight(p, path))
+                if (path && is_out_of_sight(policy, path))
                         continue;
+
                 cleanup(free_ptr) char *glob = glob_of(file);
-                if (!origin || !glob || origin_texts_add(&p->filesystem.deny_read, str_of(glob), origin) < 0)
-                        return err_memory(e);
+                if (!origin || !glob || origin_texts_add(&policy->filesystem.deny_read, str_of(glob), origin) < 0)
+                        return err_memory(err);
         }
+
         return 0;
 }
 
-int vault_session_open(struct vault_session *v, const struct vault_session_request *q, struct err *e) {
-        int r = mappings_of(q->policy, &v->mappings, e);
-        r = r < 0 ? r : hide_sources(v, q->policy, e);
-        r = r < 0 ? r : vault_env_sources(&v->mappings, &v->strip, e);
+int vault_session_open(struct vault_session *session, const struct vault_session_request *request, struct err *err) {
+        int r = mappings_of(request->policy, &session->mappings, err);
         if (r < 0)
                 return r;
-        if (!is_wanted(q->policy))
-                return q->roots && !q->place && plan_network(q->policy) != NETWORK_NONE ? start_plain(v, q, e) : 0;
+
+        r = hide_sources(session, request->policy, err);
+        if (r < 0)
+                return r;
+
+        r = vault_env_sources(&session->mappings, &session->strip, err);
+        if (r < 0)
+                return r;
+        if (!is_wanted(request->policy))
+                return request->roots && !request->place && plan_network(request->policy) != NETWORK_NONE
+                           ? start_plain(session, request, err)
+                           : 0;
+
         cleanup(free_ptr) char *place = NULL;
-        r = q->place ? name_kept_files(v, q->place->directory, e) : name_files(v, q->id, &place, e);
-        if (r == 0 && !q->preview)
-                r = start(v, q, place, e);
-        if (r == 0 && q->policy->process.base_urls)
-                r = vault_env_base_urls(&v->mappings, q->service ? "" : API_PROXY, q->environment, &v->base_urls, e);
-        return r < 0 ? r : vault_env_stand_ins(&v->mappings, v->process, q->policy, q->environment, &v->stand_ins, e);
+        r = request->place ? name_kept_files(session, request->place->directory, err)
+                           : name_files(session, request->id, &place, err);
+        if (r == 0 && !request->preview)
+                r = vault_session_start(session, request, place, err);
+        if (r == 0 && request->policy->process.base_urls)
+                r = vault_env_base_urls(&session->mappings, request->service ? "" : API_PROXY, request->environment,
+                                        &session->base_urls, err);
+        if (r < 0)
+                return r;
+
+        return vault_env_stand_ins(&session->mappings, session->process, request->policy, request->environment,
+                                   &session->stand_ins, err);
 }
 
-bool vault_session_fits(const struct vault_session *v, const struct policy *newer) {
+bool vault_session_fits(const struct vault_session *session, const struct policy *newer) {
         cleanup(mappings_done) mappings m = { 0 };
-        return mappings_of(newer, &m, NULL) == 0 && mappings_equal(&m, &v->mappings) &&
-               (v->process != NULL) == is_wanted(newer);
+        return mappings_of(newer, &m, NULL) == 0 && mappings_equal(&m, &session->mappings) &&
+               (session->process != NULL) == is_wanted(newer);
 }
 
 void vault_session_close(struct vault_session *v) {
         vault_process_free(v->process);
         if (v->directory && tree_remove(AT_FDCWD, v->directory) < 0)
                 log_error("cannot remove %s", v->directory);
+
         close_fd(&v->lock);
         close_fd(&v->credentials);
         text_list_done(&v->stand_ins);
@@ -302,26 +355,26 @@ void vault_session_close(struct vault_session *v) {
         *v = (struct vault_session){ .lock = -1, .credentials = -1, .gateway = v->gateway, .audit = v->audit };
 }
 
-void vault_session_env(const struct vault_session *v, struct env_input *in) {
-        in->ca_bundle = v->bundle;
-        in->java_trust_store = v->java;
+void vault_session_env(const struct vault_session *session, struct env_input *in) {
+        in->ca_bundle = session->bundle;
+        in->java_trust_store = session->java;
         if (in->transparent) /* the API proxy listens inside */
-                in->base_urls = (const char *const *)v->base_urls.p;
-        in->stand_ins = (const char *const *)v->stand_ins.p;
-        in->strip = (const char *const *)v->strip.p;
+                in->base_urls = (const char *const *)session->base_urls.p;
+        in->stand_ins = (const char *const *)session->stand_ins.p;
+        in->strip = (const char *const *)session->strip.p;
 }
 
-void vault_session_gateway(const struct vault_session *v, struct gateway_settings *s) {
-        s->vault = v->process;
-        s->credentials = v->credentials;
+void vault_session_gateway(const struct vault_session *session, struct gateway_settings *settings) {
+        settings->vault = session->process;
+        settings->credentials = session->credentials;
 }
 
-void vault_session_watch(const struct vault_session *v, struct poller *poller) {
-        if (v->process)
-                vault_process_watch(v->process, poller);
+void vault_session_watch(const struct vault_session *session, struct poller *poller) {
+        if (session->process)
+                vault_process_watch(session->process, poller);
 }
 
-void vault_session_step(struct vault_session *v, const struct poller *poller) {
-        if (v->process)
-                vault_process_step(v->process, poller);
+void vault_session_step(struct vault_session *session, const struct poller *poller) {
+        if (session->process)
+                vault_process_step(session->process, poller);
 }

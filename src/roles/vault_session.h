@@ -47,13 +47,13 @@ struct vault_session_request {
 
 /* Nothing to do without credentials and request rules, or without a network. Fails loudly: every credential must have
  * its value now. */
-int vault_session_open(struct vault_session *v, const struct vault_session_request *q, struct err *e);
+int vault_session_open(struct vault_session *session, const struct vault_session_request *request, struct err *err);
 /* Whether a newer policy has the same credentials: what they are for is fixed while the vault runs. */
-bool vault_session_fits(const struct vault_session *v, const struct policy *newer);
+bool vault_session_fits(const struct vault_session *session, const struct policy *newer);
 void vault_session_close(struct vault_session *v);
 
-void vault_session_env(const struct vault_session *v, struct env_input *in);
-void vault_session_gateway(const struct vault_session *v, struct gateway_settings *s);
+void vault_session_env(const struct vault_session *session, struct env_input *in);
+void vault_session_gateway(const struct vault_session *session, struct gateway_settings *settings);
 /* As of vault_process.h; nothing without a vault. */
-void vault_session_watch(const struct vault_session *v, struct poller *poller);
-void vault_session_step(struct vault_session *v, const struct poller *poller);
+void vault_session_watch(const struct vault_session *session, struct poller *poller);
+void vault_session_step(struct vault_session *session, const struct poller *poller);

@@ -18,14 +18,15 @@ struct http_examine {
 };
 
 /* The verdict on a request whose target is allowed; what it needs is kept in s->examine. */
-struct verdict http_examine_begin(struct http_session *s, const struct http1_request *r, struct verdict granted);
+struct verdict http_examine_begin(struct http_session *session, const struct http1_request *request,
+                                  struct verdict granted);
 /* Before it leaves. False: not now: its body is being read, a person is asked, or it was refused. */
-bool http_examine_pass(struct http_session *s);
+bool http_examine_pass(struct http_session *session);
 /* HTTP_EXAMINING and HTTP_DRAINING. */
 bool http_examine_step(struct http_session *s);
-bool http_examine_drain_step(struct http_session *s);
+bool http_examine_drain_step(struct http_session *session);
 /* A refusal in git's own form is under way; false: there is none, so that it is refused as any other. */
-bool http_examine_refuse(struct http_session *s);
+bool http_examine_refuse(struct http_session *session);
 void http_examine_free(struct http_session *s);
 /* What git's request it is; NULL: none. */
 static inline const struct git_http *http_examine_git(const struct http_session *s) {
@@ -33,4 +34,4 @@ static inline const struct git_http *http_examine_git(const struct http_session 
         return git ? &s->examine->examine->git : NULL;
 }
 /* Whether a person is being asked. */
-bool http_examine_is_held(const struct http_session *s);
+bool http_examine_is_held(const struct http_session *session);

@@ -20,10 +20,10 @@ enum { INTERIM_MAX = 32 }; /* 1xx responses before the final one */
 
 /* What the record says about an answer whose beginning the client has. An end without close_notify is no end: somebody
  * on the way may have cut the answer, and its client must not take it for whole. */
-static const char *cut_text(const struct http_session *s, enum reason reason) {
+static const char *cut_text(const struct http_session *session, enum reason reason) {
         if (reason == REASON_TIMEOUT)
                 return "The answer was cut off: nothing more of it came in time.";
-        if (s->secure && s->response.kind == BODY_UNTIL_CLOSE)
+        if (session->secure && session->response.kind == BODY_UNTIL_CLOSE)
                 return "The answer was cut off: it has no length, and the origin closed without TLS close_notify, "
                        "which would "
                        "have said that it is whole.";
@@ -37,6 +37,7 @@ static void fail_upstream(struct http_session *s, enum reason reason, int error)
         s->call.verdict.reason = (uint8_t)reason;
         s->call.error = error;
         stream_abort(take_ptr(&s->upstream));
+
         /* what was written for the client is still here */
         bool nothing_left = !s->down.begun && s->down.head_at == 0 && !s->down.rest;
         if (s->head_sent && !nothing_left) {
@@ -45,9 +46,11 @@ static void fail_upstream(struct http_session *s, enum reason reason, int error)
                 http_session_end(s, true);
                 return;
         }
+
         s->down.held = false;
         if (s->swap)
                 http_swap_done_down(s); /* what it holds does not follow our answer */
+
         http_refuse(s);
 }
 
@@ -64,12 +67,14 @@ static void fail_client(struct http_session *s, enum reason reason) {
 static bool try_again(struct http_session *s) {
         if (!s->reused || s->answered || !s->repeatable)
                 return false;
+
         stream_close(take_ptr(&s->upstream));
         judged_remove(&s->judged);
         s->reused = false;
         s->up_broken = false;
         s->up.head_at = 0;
         http_session_open(s);
+
         return true;
 }
 
@@ -82,31 +87,34 @@ void http_exchange_timeout(struct http_session *s) {
         fail_upstream(s, REASON_TIMEOUT, -ETIMEDOUT);
 }
 
-int http_exchange_body_bytes(struct http_session *s, struct str *ret) {
-        if (s->in) {
-                *ret = str_n(s->in->bytes + s->in->at, s->in->n);
+int http_exchange_body_bytes(struct http_session *session, struct str *ret) {
+        if (session->in) {
+                *ret = str_n(session->in->bytes + session->in->at, session->in->n);
                 return 0;
         }
-        char *scratch = http_pool(s)->scratch;
-        ssize_t got = stream_read(s->client.stream, scratch, POOL_CHUNK_BYTES);
+
+        char *scratch = http_pool(session)->scratch;
+        ssize_t got = stream_read(session->client.stream, scratch, POOL_CHUNK_BYTES);
         if (got <= 0)
                 return got < 0 ? (int)got : -EPIPE;
+
         *ret = str_n(scratch, (size_t)got);
         return 0;
 }
 
 /* False when a limit on what may be sent out is passed. */
-static bool count_out(struct http_session *s, size_t n) {
-        const struct gateway_limits *limits = http_settings(s);
-        s->bytes_out += n;
+static bool count_out(struct http_session *session, size_t n) {
+        const struct gateway_limits *limits = http_settings(session);
+        session->bytes_out += n;
         if (limits->bytes_out == 0 && limits->bytes_out_per_host == 0)
                 return true;
-        return quota_sent(s->client.worker->gateway->quota, s->host_bytes, n);
+        return quota_sent(session->client.worker->gateway->quota, session->host_bytes, n);
 }
 
 /* Whether the next bytes of a body go through a pipe: it is large, and only their number matters. */
-static bool is_spliced(const struct http_body *b, uint64_t moved, const struct stream *from, const struct stream *to) {
-        return moved >= SPLICE_AFTER && http_body_opaque(b) > 0 && splice_is_possible(from, to);
+static bool is_spliced(const struct http_body *body, uint64_t moved, const struct stream *from,
+                       const struct stream *to) {
+        return moved >= SPLICE_AFTER && http_body_opaque(body) > 0 && splice_is_possible(from, to);
 }
 
 /* Each way up: 0 or the origin's error, -EAGAIN when somebody must be waited for, -ECANCELED when the exchange is over.
@@ -118,36 +126,45 @@ static int copy_up(struct http_session *s) {
                 s->request.done = true;
                 return stream_finish(s->upstream);
         }
+
         if (r < 0) {
                 if (r != -EAGAIN)
                         fail_client(s, REASON_PROTOCOL);
                 return r == -EAGAIN ? r : -ECANCELED;
         }
+
         struct str bytes = all;
         enum http1_result body;
+
         while ((body = http_body_next(&s->request, &bytes, &span)) == HTTP1_OK) {
                 if (!http_swap_trailers_pass(s)) {
                         http_refuse_rest(s, REASON_CREDENTIAL, INJECT_IN_TRAILERS);
                         return -ECANCELED;
                 }
+
                 if (!count_out(s, span.n)) {
                         fail_client(s, REASON_LIMIT);
                         return -ECANCELED;
                 }
+
                 r = s->swap ? http_swap_push_up(s, span) : http_flow_push(&s->up, http_pool(s), s->upstream, span);
                 if (r < 0 && r != -EAGAIN)
                         break;
         }
+
         if (!http_swap_trailers_pass(s)) { /* a body without framing has no last span */
                 http_refuse_rest(s, REASON_CREDENTIAL, INJECT_IN_TRAILERS);
                 return -ECANCELED;
         }
+
         if (s->swap && s->request.done && (r == 0 || r == -EAGAIN))
                 r = http_swap_end_up(s);
+
         if (r == -EPROTO) { /* a signed body that is not as it says; some of it may have left */
                 fail_client(s, REASON_PROTOCOL);
                 return -ECANCELED;
         }
+
         if (body != HTTP1_OK && body != HTTP1_MORE) {
                 if (s->head_sent) {
                         fail_client(s, REASON_PROTOCOL);
@@ -155,181 +172,212 @@ static int copy_up(struct http_session *s) {
                         stream_abort(take_ptr(&s->upstream));
                         http_refuse_bytes(s, 400, REASON_PROTOCOL, http1_result_text(body));
                 }
+
                 return -ECANCELED;
         }
+
         if (http_session_keep(s, all, all.n - bytes.n) < 0) { /* what came behind the body is the next request */
                 fail_client(s, REASON_LIMIT);
                 return -ECANCELED;
         }
+
         return r;
 }
 
-static int splice_up(struct http_session *s) {
-        ssize_t got = http_flow_splice(&s->up, http_pool(s), s->client.stream, http_body_opaque(&s->request));
+static int splice_up(struct http_session *session) {
+        ssize_t got = http_flow_splice(&session->up, http_pool(session), session->client.stream,
+                                       http_body_opaque(&session->request));
         if (got == -ENOSR)
-                return copy_up(s);
+                return copy_up(session);
         if (got == -EAGAIN)
                 return -EAGAIN;
-        if (got <= 0 || !count_out(s, (size_t)got)) { /* nothing of it has left yet */
-                fail_client(s, got <= 0 ? REASON_PROTOCOL : REASON_LIMIT);
+
+        if (got <= 0 || !count_out(session, (size_t)got)) { /* nothing of it has left yet */
+                fail_client(session, got <= 0 ? REASON_PROTOCOL : REASON_LIMIT);
                 return -ECANCELED;
         }
-        http_body_passed(&s->request, (uint64_t)got);
-        return http_flow_flush(&s->up, http_pool(s), s->upstream);
+
+        http_body_passed(&session->request, (uint64_t)got);
+        return http_flow_flush(&session->up, http_pool(session), session->upstream);
 }
 
 /* From client to origin. */
-static bool pump_up(struct http_session *s) {
-        if (s->up_broken)
+static bool pump_up(struct http_session *session) {
+        if (session->up_broken)
                 return false;
-        bool together = s->up.head_at == 0 && s->in && !s->request.done; /* head and body leave in one packet */
-        int r = together ? 0 : http_flow_flush(&s->up, http_pool(s), s->upstream);
-        if (r == 0 && s->request.done) {
-                http_flow_rest(&s->up, http_pool(s));
+
+        bool together =
+            session->up.head_at == 0 && session->in && !session->request.done; /* head and body leave in one packet */
+        int r = together ? 0 : http_flow_flush(&session->up, http_pool(session), session->upstream);
+        if (r == 0 && session->request.done) {
+                http_flow_rest(&session->up, http_pool(session));
                 return false;
         }
+
         if (r == 0) {
                 bool splices =
-                    !s->in && !s->swap && is_spliced(&s->request, s->bytes_out, s->client.stream, s->upstream);
-                r = splices ? splice_up(s) : copy_up(s);
+                    !session->in && !session->swap &&
+                    is_spliced(&session->request, session->bytes_out, session->client.stream, session->upstream);
+                r = splices ? splice_up(session) : copy_up(session);
         }
+
         if (r == -EAGAIN)
-                http_flow_rest(&s->up, http_pool(s));
+                http_flow_rest(&session->up, http_pool(session));
         else if (r < 0 && r != -ECANCELED)
-                s->up_broken = true; /* reading tells whether it answered before it closed */
+                session->up_broken = true; /* reading tells whether it answered before it closed */
+
         return r == 0;
 }
 
 /* What the client is told of it, without secrets. */
-static int write_head(struct http_session *s, const struct http1_response *r, enum http1_body body, bool chunked_out,
-                      const char *connection) {
-        size_t at = s->down.head.n;
-        int e = http1_response_write(&s->down.head, r, body, chunked_out, connection);
-        return e < 0 || !s->swap ? e : http_swap_take_head(s, r, body, at);
+static int write_head(struct http_session *session, const struct http1_response *response, enum http1_body body,
+                      bool chunked_out, const char *connection) {
+        size_t at = session->down.head.n;
+        int e = http1_response_write(&session->down.head, response, body, chunked_out, connection);
+        return e < 0 || !session->swap ? e : http_swap_take_head(session, response, body, at);
 }
 
-static void begin_switch(struct http_session *s, const struct http1_response *r, struct str behind) {
-        int e = write_head(s, r, BODY_NONE, false, NULL);
+static void begin_switch(struct http_session *session, const struct http1_response *response, struct str behind) {
+        int e = write_head(session, response, BODY_NONE, false, NULL);
         if (e == 0)
-                e = stream_unread(s->upstream, behind);
+                e = stream_unread(session->upstream, behind);
+
         if (e < 0) {
-                fail_upstream(s, e == -EPROTO ? REASON_UPSTREAM : REASON_LIMIT, e);
+                fail_upstream(session, e == -EPROTO ? REASON_UPSTREAM : REASON_LIMIT, e);
                 return;
         }
-        s->status = 101;
-        s->head_sent = true;
-        http_session_enter(s, HTTP_SWITCH);
+
+        session->status = 101;
+        session->head_sent = true;
+        http_session_enter(session, HTTP_SWITCH);
 }
 
 /* The final head: what the client is told about the body, and whether either connection can be used again. */
-static int begin_response(struct http_session *s, struct http1_response *r) {
-        enum http1_body body = http1_response_body(r, s->head_method), sent = body;
-        bool to_old_client = s->client_minor == 0;
-        s->status = r->status;
-        s->response = (struct http_body){ .kind = (uint8_t)body, .left = r->head.length };
-        s->response.chunked.bare = to_old_client;
-        s->response.done = body == BODY_NONE || (body == BODY_LENGTH && r->head.length == 0);
-        s->keep_upstream = !r->head.close && body != BODY_UNTIL_CLOSE;
-        s->head_sent = true;
-        int e = s->swap ? http_swap_decode(s, r, &sent) : 0;
-        if (sent == BODY_UNTIL_CLOSE || (sent == BODY_CHUNKED && to_old_client) || !s->request.done)
-                s->keep_client = false;
-        return e < 0 ? e : write_head(s, r, sent, !to_old_client, http_session_connection(s));
+static int begin_response(struct http_session *session, struct http1_response *response) {
+        enum http1_body body = http1_response_body(response, session->head_method), sent = body;
+        bool to_old_client = session->client_minor == 0;
+
+        session->status = response->status;
+        session->response = (struct http_body){ .kind = (uint8_t)body, .left = response->head.length };
+        session->response.chunked.bare = to_old_client;
+        session->response.done = body == BODY_NONE || (body == BODY_LENGTH && response->head.length == 0);
+        session->keep_upstream = !response->head.close && body != BODY_UNTIL_CLOSE;
+        session->head_sent = true;
+
+        int e = session->swap ? http_swap_decode(session, response, &sent) : 0;
+        if (sent == BODY_UNTIL_CLOSE || (sent == BODY_CHUNKED && to_old_client) || !session->request.done)
+                session->keep_client = false;
+        if (e < 0)
+                return e;
+
+        return write_head(session, response, sent, !to_old_client, http_session_connection(session));
 }
 
 /* All heads in `in`, interim ones passed on. HTTP1_OK: the final one was there and *in stands behind it. */
-static enum http1_result take_heads(struct http_session *s, struct str *in) {
+static enum http1_result take_heads(struct http_session *session, struct str *in) {
         static _Thread_local struct http1_response response; /* large, and needed only until this function returns */
+
         for (;;) {
-                enum http1_result r = http1_response_parse(&s->back_progress, *in, POOL_CHUNK_BYTES, &response);
+                enum http1_result r = http1_response_parse(&session->back_progress, *in, POOL_CHUNK_BYTES, &response);
                 if (r != HTTP1_OK)
                         return r;
+
                 *in = str_skip(*in, response.head.bytes);
-                s->back_progress = (struct http1_progress){ 0 };
+                session->back_progress = (struct http1_progress){ 0 };
+
                 if (response.status == 101) {
-                        if (!http1_response_switches(&response, str_of(s->upgrade)))
+                        if (!http1_response_switches(&response, str_of(session->upgrade)))
                                 return HTTP1_BAD_UPGRADE;
-                        begin_switch(s, &response, *in);
+                        begin_switch(session, &response, *in);
                         return HTTP1_OK;
                 }
+
                 if (response.status >= 200)
-                        return begin_response(s, &response) < 0 ? HTTP1_TOO_LARGE : HTTP1_OK;
-                if (++s->n_interim > INTERIM_MAX)
+                        return begin_response(session, &response) < 0 ? HTTP1_TOO_LARGE : HTTP1_OK;
+                if (++session->n_interim > INTERIM_MAX)
                         return HTTP1_TOO_MANY;
-                if (s->client_minor > 0 && write_head(s, &response, BODY_NONE, true, NULL) < 0)
+                if (session->client_minor > 0 && write_head(session, &response, BODY_NONE, true, NULL) < 0)
                         return HTTP1_TOO_LARGE;
         }
 }
 
 /* An unfinished head waits in a chunk of its own. */
-static int keep_head(struct http_session *s, struct str left) {
-        if (!s->back) {
-                s->back = pool_chunk_get(http_pool(s));
-                if (!s->back)
+static int keep_head(struct http_session *session, struct str left) {
+        if (!session->back) {
+                session->back = pool_chunk_get(http_pool(session));
+                if (!session->back)
                         return -ENOMEM;
         }
-        memmove(s->back->bytes, left.p, left.n);
-        s->back->at = 0;
-        s->back->n = left.n;
+
+        memmove(session->back->bytes, left.p, left.n);
+        session->back->at = 0;
+        session->back->n = left.n;
+
         return 0;
 }
 
 /* Bytes of the body towards the client; what comes behind it nobody asked for. */
-static int pass_body(struct http_session *s, struct str bytes, enum http1_result *ret) {
+static int pass_body(struct http_session *session, struct str bytes, enum http1_result *ret) {
         struct str span;
-        int e = http_flow_is_empty(&s->down) ? 0 : -EAGAIN;
+        int e = http_flow_is_empty(&session->down) ? 0 : -EAGAIN;
         bool any = false;
-        while ((*ret = http_body_next(&s->response, &bytes, &span)) == HTTP1_OK) {
+
+        while ((*ret = http_body_next(&session->response, &bytes, &span)) == HTTP1_OK) {
                 any = true;
-                s->bytes_in += span.n;
-                e = s->swap ? http_swap_push_down(s, span)
-                            : http_flow_push(&s->down, http_pool(s), s->client.stream, span);
+                session->bytes_in += span.n;
+                e = session->swap ? http_swap_push_down(session, span)
+                                  : http_flow_push(&session->down, http_pool(session), session->client.stream, span);
                 if (e < 0 && e != -EAGAIN)
                         return e;
         }
+
         if (*ret != HTTP1_MORE)
                 return 0;
         if (bytes.n > 0)
-                s->keep_upstream = false;
-        if (s->swap)
-                e = http_swap_settle_down(s);
+                session->keep_upstream = false;
+        if (session->swap)
+                e = http_swap_settle_down(session);
         if (e < 0 && e != -EAGAIN)
                 return e;
-        return any && !s->swap ? e : http_flow_flush(&s->down, http_pool(s), s->client.stream);
+
+        return any && !session->swap ? e : http_flow_flush(&session->down, http_pool(session), session->client.stream);
 }
 
 /* What was said about a body turns out to be wrong, or the client does not listen any more. */
-static void fail_body(struct http_session *s, int error) {
+static void fail_body(struct http_session *session, int error) {
         if (error == -EBADMSG)
-                fail_upstream(s, REASON_UPSTREAM, error);
+                fail_upstream(session, REASON_UPSTREAM, error);
         else
-                fail_client(s, REASON_UPSTREAM);
+                fail_client(session, REASON_UPSTREAM);
 }
 
-void http_exchange_fail(struct http_session *s, int error) {
-        fail_upstream(s, REASON_UPSTREAM, error);
-        if (s->state != HTTP_GONE)
-                http_session_run(s);
+void http_exchange_fail(struct http_session *session, int error) {
+        fail_upstream(session, REASON_UPSTREAM, error);
+        if (session->state != HTTP_GONE)
+                http_session_run(session);
 }
 
-static void take_bytes(struct http_session *s, struct str bytes) {
+static void take_bytes(struct http_session *session, struct str bytes) {
         enum http1_result r = HTTP1_OK;
-        if (!s->head_sent) {
-                r = take_heads(s, &bytes);
-                if (r == HTTP1_OK && s->state == HTTP_SWITCH)
+
+        if (!session->head_sent) {
+                r = take_heads(session, &bytes);
+                if (r == HTTP1_OK && session->state == HTTP_SWITCH)
                         return;
-                if (r == HTTP1_MORE && keep_head(s, bytes) < 0)
+                if (r == HTTP1_MORE && keep_head(session, bytes) < 0)
                         r = HTTP1_TOO_LARGE;
         }
+
         if (r == HTTP1_OK || r == HTTP1_MORE) {
-                int e = pass_body(s, s->head_sent ? bytes : str_n(NULL, 0), &r);
+                int e = pass_body(session, session->head_sent ? bytes : str_n(NULL, 0), &r);
                 if (e < 0 && e != -EAGAIN) {
-                        fail_body(s, e);
+                        fail_body(session, e);
                         return;
                 }
         }
+
         if (r != HTTP1_OK && r != HTTP1_MORE)
-                fail_upstream(s, REASON_UPSTREAM, -EBADMSG);
+                fail_upstream(session, REASON_UPSTREAM, -EBADMSG);
 }
 
 /* The bytes may lie in the chunk that the head was kept in: it is given back when all of them were looked at. */
@@ -340,96 +388,117 @@ static void take_response(struct http_session *s, struct str bytes) {
                 pool_chunk_put(http_pool(s), take_ptr(&s->back));
 }
 
-static void end_of_upstream(struct http_session *s, int error) {
-        if (!s->head_sent && try_again(s))
+static void end_of_upstream(struct http_session *session, int error) {
+        if (!session->head_sent && try_again(session))
                 return;
-        if (s->head_sent && s->response.kind == BODY_UNTIL_CLOSE && error == 0) {
-                s->response.done = true;
-                int e = s->swap ? http_swap_settle_down(s) : 0;
+
+        if (session->head_sent && session->response.kind == BODY_UNTIL_CLOSE && error == 0) {
+                session->response.done = true;
+                int e = session->swap ? http_swap_settle_down(session) : 0;
                 if (e < 0)
-                        fail_body(s, e);
+                        fail_body(session, e);
+
                 return;
         }
-        fail_upstream(s, REASON_UPSTREAM, error ? error : -ECONNRESET);
+
+        fail_upstream(session, REASON_UPSTREAM, error ? error : -ECONNRESET);
 }
 
 /* Bytes, or 0 or the origin's error, as stream_read(). */
-static ssize_t copy_down(struct http_session *s) {
-        char *to = http_pool(s)->scratch;
+static ssize_t copy_down(struct http_session *session) {
+        char *to = http_pool(session)->scratch;
         size_t had = 0, room = POOL_CHUNK_BYTES;
-        if (s->back) { /* never full: a head that fills it was refused */
-                to = s->back->bytes;
-                had = s->back->n;
+
+        if (session->back) { /* never full: a head that fills it was refused */
+                to = session->back->bytes;
+                had = session->back->n;
                 room -= had;
         }
-        ssize_t got = stream_read(s->upstream, to + had, room);
+
+        ssize_t got = stream_read(session->upstream, to + had, room);
         if (got > 0)
-                take_response(s, str_n(to, had + (size_t)got));
+                take_response(session, str_n(to, had + (size_t)got));
+
         return got;
 }
 
-static ssize_t splice_down(struct http_session *s) {
-        ssize_t got = http_flow_splice(&s->down, http_pool(s), s->upstream, http_body_opaque(&s->response));
+static ssize_t splice_down(struct http_session *session) {
+        ssize_t got = http_flow_splice(&session->down, http_pool(session), session->upstream,
+                                       http_body_opaque(&session->response));
         if (got == -ENOSR)
-                return copy_down(s);
+                return copy_down(session);
         if (got <= 0)
                 return got;
-        s->bytes_in += (uint64_t)got;
-        http_body_passed(&s->response, (uint64_t)got);
-        int e = http_flow_flush(&s->down, http_pool(s), s->client.stream);
+
+        session->bytes_in += (uint64_t)got;
+        http_body_passed(&session->response, (uint64_t)got);
+        int e = http_flow_flush(&session->down, http_pool(session), session->client.stream);
         if (e < 0 && e != -EAGAIN)
-                fail_client(s, REASON_UPSTREAM); /* the client does not listen any more */
+                fail_client(session, REASON_UPSTREAM); /* the client does not listen any more */
+
         return got;
 }
 
 /* From origin to client. */
-static bool pump_down(struct http_session *s) {
-        int e = s->down.held ? 0 : http_flow_flush(&s->down, http_pool(s), s->client.stream);
-        if (e == 0 && s->swap && http_swap_owes_down(s)) {
-                e = http_swap_settle_down(s);
+static bool pump_down(struct http_session *session) {
+        int e = session->down.held ? 0 : http_flow_flush(&session->down, http_pool(session), session->client.stream);
+        if (e == 0 && session->swap && http_swap_owes_down(session)) {
+                e = http_swap_settle_down(session);
                 if (e < 0)
-                        fail_body(s, e);
+                        fail_body(session, e);
                 return e == 0;
         }
-        if (e == -EAGAIN || s->response.done)
+
+        if (e == -EAGAIN || session->response.done)
                 return false;
+
         if (e < 0) {
-                fail_client(s, REASON_UPSTREAM);
+                fail_client(session, REASON_UPSTREAM);
                 return false;
         }
-        bool splices = s->head_sent && !s->swap && is_spliced(&s->response, s->bytes_in, s->upstream, s->client.stream);
-        ssize_t got = splices ? splice_down(s) : copy_down(s);
+
+        bool splices = session->head_sent && !session->swap &&
+                       is_spliced(&session->response, session->bytes_in, session->upstream, session->client.stream);
+        ssize_t got = splices ? splice_down(session) : copy_down(session);
         if (got == -EAGAIN)
-                http_flow_rest(&s->down, http_pool(s));
+                http_flow_rest(&session->down, http_pool(session));
         else if (got <= 0)
-                end_of_upstream(s, (int)got);
-        return got != -EAGAIN && s->state == HTTP_EXCHANGE;
+                end_of_upstream(session, (int)got);
+
+        return got != -EAGAIN && session->state == HTTP_EXCHANGE;
 }
 
-static void finish(struct http_session *s) {
+static void exchange_finish(struct http_session *s) {
         if (!s->request.done || s->up_broken)
-                s->keep_client = s->keep_upstream = false;  /* answered before the body was sent: its rest is unknown */
+                s->keep_client = s->keep_upstream = false; /* answered before the body was sent: its rest is unknown */
+
         if (s->keep_upstream && http_flow_is_empty(&s->up)) /* all was sent: the next request is not read as a body */
                 upstream_pool_put(s->client.worker->upstreams, &s->call.target, http_session_identity(s), &s->call.addr,
                                   take_ptr(&s->upstream));
         else
                 stream_close(take_ptr(&s->upstream));
+
         http_session_record(s, true);
         http_session_next(s);
 }
 
-bool http_exchange_step(struct http_session *s) {
-        bool moved = pump_up(s);
-        if (s->state == HTTP_EXCHANGE)
-                moved |= pump_down(s);
-        if (s->state != HTTP_EXCHANGE)
-                return s->state != HTTP_GONE && s->state != HTTP_OPENING;
-        if (s->response.done && http_flow_is_empty(&s->down) && !(s->swap && http_swap_owes_down(s))) {
-                finish(s);
-                return s->state != HTTP_GONE;
+bool http_exchange_step(struct http_session *session) {
+        bool moved = pump_up(session);
+
+        if (session->state == HTTP_EXCHANGE)
+                moved |= pump_down(session);
+        if (session->state != HTTP_EXCHANGE)
+                return session->state != HTTP_GONE && session->state != HTTP_OPENING;
+
+        if (session->response.done && http_flow_is_empty(&session->down) &&
+            !(session->swap && http_swap_owes_down(session))) {
+                exchange_finish(session);
+                return session->state != HTTP_GONE;
         }
+
         if (moved)
-                http_session_limit(s, http_settings(s)->tunnel_idle_ns);
+                http_session_limit(session, http_settings(session)->tunnel_idle_ns);
+
         return moved;
 }
 
@@ -438,62 +507,68 @@ static void on_upstream(struct stream *upstream, void *owner) {
         http_session_run(owner);
 }
 
-static void stop_relay(struct http_session *s, bool abort) {
-        struct relay *r = &s->switched->relay;
-        s->bytes_out += r->flow[RELAY_CLIENT].bytes;
-        s->bytes_in += r->flow[RELAY_SERVER].bytes;
-        relay_stop(r, abort);
+static void stop_relay(struct http_session *session, bool abort) {
+        struct relay *relay = &session->switched->relay;
+        session->bytes_out += relay->flow[RELAY_CLIENT].bytes;
+        session->bytes_in += relay->flow[RELAY_SERVER].bytes;
+        relay_stop(relay, abort);
 }
 
-static void on_revoked(struct judged *j, struct verdict v) {
+static void on_revoked(struct judged *j, struct verdict verdict) {
         struct http_session *s = link_owner(j, struct http_session, judged);
+
         judged_remove(j);
-        bool refused = v.decision != DECISION_ALLOW; /* else the gateway ends */
+        bool refused = verdict.decision != DECISION_ALLOW; /* else the gateway ends */
         if (refused)
-                s->call.verdict = v;
+                s->call.verdict = verdict;
+
         stream_abort(take_ptr(&s->upstream));
         if (s->switched)
                 stop_relay(s, refused);
+
         http_session_record(s, !refused);
         http_session_end(s, true);
 }
 
-void http_exchange_begin(struct http_session *s) {
-        if (s->swap && !http_swap_prepare(s))
+void http_exchange_begin(struct http_session *session) {
+        if (session->swap && !http_swap_prepare(session))
                 return;
-        stream_set_owner(s->upstream, on_upstream, s);
-        s->judged = (struct judged){ .target = &s->call.target,
-                                     .addr = s->call.addr,
-                                     .method = http_session_method(s),
-                                     .path = http_session_path(s),
-                                     .git = http_examine_git(s),
-                                     .asked = s->call.asked,
-                                     .revoke = on_revoked };
-        judged_add(s->client.worker, &s->judged);
+
+        stream_set_owner(session->upstream, on_upstream, session);
+        session->judged = (struct judged){ .target = &session->call.target,
+                                           .addr = session->call.addr,
+                                           .method = http_session_method(session),
+                                           .path = http_session_path(session),
+                                           .git = http_examine_git(session),
+                                           .asked = session->call.asked,
+                                           .revoke = on_revoked };
+        judged_add(session->client.worker, &session->judged);
+
         bool full = false;
-        s->host_bytes = quota_host(s->client.worker->gateway->quota, &s->call.target.host, &full);
-        if (full || !count_out(s, s->up.head.n)) {
-                fail_upstream(s, REASON_LIMIT, 0);
+        session->host_bytes = quota_host(session->client.worker->gateway->quota, &session->call.target.host, &full);
+        if (full || !count_out(session, session->up.head.n)) {
+                fail_upstream(session, REASON_LIMIT, 0);
                 return;
         }
-        s->begun = true;
-        http_session_enter(s, HTTP_EXCHANGE);
-        http_session_limit(s, http_settings(s)->tunnel_idle_ns);
+
+        session->begun = true;
+        http_session_enter(session, HTTP_EXCHANGE);
+        http_session_limit(session, http_settings(session)->tunnel_idle_ns);
 }
 
 static void on_relay_done(struct relay *r, enum relay_end how, int error) {
-        struct http_session *s = link_owner(r, struct http_switched, relay)->session;
+        struct http_session *session = link_owner(r, struct http_switched, relay)->session;
         (void)how;
         (void)error;
-        s->bytes_out += r->flow[RELAY_CLIENT].bytes;
-        s->bytes_in += r->flow[RELAY_SERVER].bytes;
-        http_session_record(s, true);
-        http_session_end(s, false);
+        session->bytes_out += r->flow[RELAY_CLIENT].bytes;
+        session->bytes_in += r->flow[RELAY_SERVER].bytes;
+        http_session_record(session, true);
+        http_session_end(session, false);
 }
 
 static bool on_relay_sent(struct relay *r, size_t n) {
-        struct http_session *s = link_owner(r, struct http_switched, relay)->session;
-        return quota_sent(s->client.worker->gateway->quota, s->host_bytes, n);
+        struct http_session *session = link_owner(r, struct http_switched, relay)->session;
+        return quota_sent(session->client.worker->gateway->quota, session->host_bytes, n);
 }
 
 /* What comes back must be searched: an exchange like any other, whose bodies end when the connection does. */
@@ -514,15 +589,18 @@ bool http_switch_step(struct http_session *s) {
                 return false;
         if (r == 0 && http_swap_is_searching(s))
                 return begin_searched(s);
+
         if (r == 0 && s->in) {
                 r = stream_unread(s->client.stream, str_n(s->in->bytes + s->in->at, s->in->n));
                 pool_chunk_put(http_pool(s), take_ptr(&s->in));
         }
+
         s->switched = r == 0 ? calloc(1, sizeof *s->switched) : NULL;
         if (!s->switched) {
                 fail_client(s, REASON_UPSTREAM);
                 return false;
         }
+
         timer_stop(&s->limit);
         s->switched->relay.done = on_relay_done;
         s->switched->relay.account = on_relay_sent;
@@ -530,5 +608,6 @@ bool http_switch_step(struct http_session *s) {
         http_session_enter(s, HTTP_RELAY);
         relay_start(&s->switched->relay, http_pool(s), take_ptr(&s->client.stream), take_ptr(&s->upstream),
                     http_settings(s)->tunnel_idle_ns);
+
         return false;
 }

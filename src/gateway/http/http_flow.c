@@ -17,32 +17,40 @@ void http_flow_done(struct http_flow *f, struct pool *pool) {
 }
 
 /* Keeps what the stream did not take. A reader takes no more at once than a chunk holds, so it fits. */
-static int keep(struct http_flow *f, struct pool *pool, struct str bytes) {
-        if (!f->rest) {
-                f->rest = pool_chunk_get(pool);
-                if (!f->rest)
+static int flow_keep(struct http_flow *flow, struct pool *pool, struct str bytes) {
+        if (!flow->rest) {
+                flow->rest = pool_chunk_get(pool);
+                if (!flow->rest)
                         return -ENOMEM;
-                f->rest->at = f->rest->n = 0;
+                flow->rest->at = flow->rest->n = 0;
         }
-        struct pool_chunk *c = f->rest;
-        if (bytes.n > sizeof c->bytes - c->at - c->n) {
-                memmove(c->bytes, c->bytes + c->at, c->n);
-                c->at = 0;
+
+        struct pool_chunk *chunk = flow->rest;
+        if (bytes.n > sizeof chunk->bytes - chunk->at - chunk->n) {
+                memmove(chunk->bytes, chunk->bytes + chunk->at, chunk->n);
+                chunk->at = 0;
         }
-        if (bytes.n > sizeof c->bytes - c->n)
+
+        if (bytes.n > sizeof chunk->bytes - chunk->n)
                 return -ENOBUFS;
-        memcpy(c->bytes + c->at + c->n, bytes.p, bytes.n);
-        c->n += bytes.n;
+
+        memcpy(chunk->bytes + chunk->at + chunk->n, bytes.p, bytes.n);
+        chunk->n += bytes.n;
+
         return 0;
 }
 
-int http_flow_push(struct http_flow *f, struct pool *pool, struct stream *to, struct str bytes) {
-        if (f->rest) {
-                int r = keep(f, pool, bytes);
-                return r < 0 ? r : http_flow_flush(f, pool, to);
+int http_flow_push(struct http_flow *flow, struct pool *pool, struct stream *to, struct str bytes) {
+        if (flow->rest) {
+                int r = flow_keep(flow, pool, bytes);
+                if (r < 0)
+                        return r;
+
+                return http_flow_flush(flow, pool, to);
         }
-        size_t head = f->head.n - f->head_at;
-        struct iovec parts[2] = { { f->head.p + f->head_at, head }, { (void *)bytes.p, bytes.n } };
+
+        size_t head = flow->head.n - flow->head_at;
+        struct iovec parts[2] = { { flow->head.p + flow->head_at, head }, { (void *)bytes.p, bytes.n } };
         bool both = bytes.n > 0 && head > 0;
         ssize_t put = both       ? stream_writev(to, parts, 2)
                       : head > 0 ? stream_writev(to, parts, 1)
@@ -52,18 +60,23 @@ int http_flow_push(struct http_flow *f, struct pool *pool, struct stream *to, st
                 put = 0;
         if (put < 0)
                 return (int)put;
+
         size_t of_head = (size_t)put < head ? (size_t)put : head;
-        f->head_at += of_head;
+        flow->head_at += of_head;
         struct str left = str_skip(bytes, (size_t)put - of_head);
         if (left.n == 0)
-                return f->head_at < f->head.n ? -EAGAIN : 0;
-        int r = keep(f, pool, left);
-        return r < 0 ? r : -EAGAIN;
+                return flow->head_at < flow->head.n ? -EAGAIN : 0;
+
+        int r = flow_keep(flow, pool, left);
+        if (r < 0)
+                return r;
+
+        return -EAGAIN;
 }
 
-static int drain_pipe(struct http_flow *f, struct stream *to) {
-        while (f->pipe && f->pipe->n > 0) {
-                ssize_t put = splice_out(f->pipe, to);
+static int drain_pipe(struct http_flow *flow, struct stream *to) {
+        while (flow->pipe && flow->pipe->n > 0) {
+                ssize_t put = splice_out(flow->pipe, to);
                 if (put < 0)
                         return (int)put;
         }
@@ -73,6 +86,7 @@ static int drain_pipe(struct http_flow *f, struct stream *to) {
 int http_flow_flush(struct http_flow *f, struct pool *pool, struct stream *to) {
         if (f->held)
                 return -EAGAIN;
+
         while (f->head_at < f->head.n || f->rest) {
                 size_t head = f->head.n - f->head_at, rest = f->rest ? f->rest->n : 0;
                 struct iovec parts[2] = { { f->head.p + f->head_at, head },
@@ -80,6 +94,7 @@ int http_flow_flush(struct http_flow *f, struct pool *pool, struct stream *to) {
                 ssize_t put = stream_writev(to, head ? parts : parts + 1, head && rest ? 2 : 1);
                 if (put < 0)
                         return (int)put;
+
                 size_t of_head = (size_t)put < head ? (size_t)put : head;
                 f->head_at += of_head;
                 if (f->rest) {
@@ -89,15 +104,16 @@ int http_flow_flush(struct http_flow *f, struct pool *pool, struct stream *to) {
                                 pool_chunk_put(pool, take_ptr(&f->rest));
                 }
         }
+
         return drain_pipe(f, to);
 }
 
-ssize_t http_flow_splice(struct http_flow *f, struct pool *pool, struct stream *from, uint64_t max) {
+ssize_t http_flow_splice(struct http_flow *flow, struct pool *pool, struct stream *from, uint64_t max) {
         if (!from->readable)
                 return -EAGAIN;
-        if (!f->pipe && !(f->pipe = pool_pipe_get(pool)))
+        if (!flow->pipe && !(flow->pipe = pool_pipe_get(pool)))
                 return -ENOSR;
-        return splice_in(from, f->pipe, max < SIZE_MAX ? (size_t)max : SIZE_MAX);
+        return splice_in(from, flow->pipe, max < SIZE_MAX ? (size_t)max : SIZE_MAX);
 }
 
 void http_flow_rest(struct http_flow *f, struct pool *pool) {
@@ -105,25 +121,29 @@ void http_flow_rest(struct http_flow *f, struct pool *pool) {
                 pool_pipe_put(pool, take_ptr(&f->pipe));
 }
 
-void http_body_passed(struct http_body *b, uint64_t n) {
-        if (b->kind != BODY_LENGTH)
+void http_body_passed(struct http_body *body, uint64_t n) {
+        if (body->kind != BODY_LENGTH)
                 return;
-        b->left -= n;
-        b->done = b->left == 0;
+        body->left -= n;
+        body->done = body->left == 0;
 }
 
-enum http1_result http_body_next(struct http_body *b, struct str *bytes, struct str *ret_span) {
-        if (b->done || bytes->n == 0)
+enum http1_result http_body_next(struct http_body *body, struct str *bytes, struct str *ret_span) {
+        if (body->done || bytes->n == 0)
                 return HTTP1_MORE;
-        if (b->kind == BODY_CHUNKED) {
-                enum http1_result r = http1_chunked_next(&b->chunked, bytes, ret_span);
-                b->done = b->chunked.done;
+
+        if (body->kind == BODY_CHUNKED) {
+                enum http1_result r = http1_chunked_next(&body->chunked, bytes, ret_span);
+
+                body->done = body->chunked.done;
                 return r;
         }
-        uint64_t opaque = http_body_opaque(b);
+
+        uint64_t opaque = http_body_opaque(body);
         size_t n = bytes->n < opaque ? bytes->n : (size_t)opaque;
-        http_body_passed(b, n);
+        http_body_passed(body, n);
         *ret_span = str_first(*bytes, n);
         *bytes = str_skip(*bytes, n);
+
         return HTTP1_OK;
 }

@@ -117,21 +117,21 @@ struct http_session {
 /* State changes, all through here. */
 void http_session_enter(struct http_session *s, enum http_state state);
 /* Makes what progress it can. */
-void http_session_run(struct http_session *s);
+void http_session_run(struct http_session *session);
 /* Ends the session now. abort: the client sees a reset, so that a cut response is not taken for a whole one. */
 void http_session_end(struct http_session *s, bool abort);
 /* The request is over: records it and lets go of what belonged to it. The reason is that of the call's verdict. */
-void http_session_record(struct http_session *s, bool allowed);
-void http_session_next(struct http_session *s);
+void http_session_record(struct http_session *session, bool allowed);
+void http_session_next(struct http_session *session);
 /* Of the request under way, as long as it is. */
-struct str http_session_method(const struct http_session *s);
-struct str http_session_path(const struct http_session *s);   /* without its query */
-struct str http_session_target(const struct http_session *s); /* with it: as it will leave */
+struct str http_session_method(const struct http_session *session);
+struct str http_session_path(const struct http_session *session);   /* without its query */
+struct str http_session_target(const struct http_session *session); /* with it: as it will leave */
 /* From now on the connection is one to the API proxy. 0 or -ENOMEM. */
-int http_session_become_api(struct http_session *s);
+int http_session_become_api(struct http_session *session);
 /* Asks the gate for a new connection to call.target. */
-void http_session_open(struct http_session *s);
-void http_session_limit(struct http_session *s, uint64_t ns);
+void http_session_open(struct http_session *session);
+void http_session_limit(struct http_session *session, uint64_t ns);
 /* Keeps bytes[used..], which lie in the scratch area or in `in` itself, as what comes next. 0 or -ENOMEM. */
 int http_session_keep(struct http_session *s, struct str bytes, size_t used);
 static inline struct pool *http_pool(struct http_session *s) {
@@ -147,74 +147,74 @@ static inline const char *http_session_connection(const struct http_session *s) 
 }
 
 /* http_request.c: a parsed head becomes the request under way; sent when its verdict allows it. */
-void http_request_begin(struct http_session *s, const struct http1_request *r);
+void http_request_begin(struct http_session *session, const struct http1_request *request);
 /* The API proxy changes r. */
-void http_request_take(struct http_session *s, struct http1_request *r);
-void http_request_send(struct http_session *s);
+void http_request_take(struct http_session *session, struct http1_request *request);
+void http_request_send(struct http_session *session);
 /* What the rules of the host say about this request, by the policy of this moment. granted: the target's verdict. */
-struct verdict http_request_verdict(struct http_session *s, struct verdict granted);
+struct verdict http_request_verdict(struct http_session *session, struct verdict granted);
 
 /* http_secure.c: sessions inside TLS. */
 struct stream *http_secure_take(struct http_session *s); /* the connection that was opened ahead, if it is any good */
 void http_secure_open(struct http_session *s);           /* the gate has opened a connection: TLS on it */
-void http_secure_refuse(struct http_session *s);
-void http_secure_done(struct http_session *s);
+void http_secure_refuse(struct http_session *session);
+void http_secure_done(struct http_session *session);
 /* Connections to origins are shared among sessions of the same identity only. */
 static inline uint8_t http_session_identity(const struct http_session *s) {
         return s->secure ? IDENTITY_HTTPS : IDENTITY_PLAIN;
 }
 /* The connection that the gate and TLS have opened is there, or is not to be had (call.verdict). */
-void http_session_opened(struct http_session *s);
+void http_session_opened(struct http_session *session);
 
 /* Bytes of the request's body at hand, or read now. Negative: none, why. */
-int http_exchange_body_bytes(struct http_session *s, struct str *ret);
+int http_exchange_body_bytes(struct http_session *session, struct str *ret);
 /* http_exchange.c: one step each; true when something moved and the step should be tried again. */
-void http_exchange_begin(struct http_session *s);
-bool http_exchange_step(struct http_session *s);
+void http_exchange_begin(struct http_session *session);
+bool http_exchange_step(struct http_session *session);
 bool http_switch_step(struct http_session *s);
 /* The upstream did not answer in time, or its client did not send its body. */
 /* What came back cannot be handed on; call.why says why. Not from inside of the exchange's own steps. */
-void http_exchange_fail(struct http_session *s, int error);
+void http_exchange_fail(struct http_session *session, int error);
 void http_exchange_timeout(struct http_session *s);
 
 /* http_flow.c: 0 when all is on its way, -EAGAIN when some waits, or the stream's error. */
-int http_flow_push(struct http_flow *f, struct pool *pool, struct stream *to, struct str bytes);
+int http_flow_push(struct http_flow *flow, struct pool *pool, struct stream *to, struct str bytes);
 int http_flow_flush(struct http_flow *f, struct pool *pool, struct stream *to);
 static inline bool http_flow_is_empty(const struct http_flow *f) {
         return f->head_at == f->head.n && !f->rest && (!f->pipe || f->pipe->n == 0);
 }
 /* Takes bytes of a stream that need no looking at into the flow, which is empty. Bytes, 0 at the stream's end, or its
  * error; -ENOSR: there is no pipe to be had, so copy. */
-ssize_t http_flow_splice(struct http_flow *f, struct pool *pool, struct stream *from, uint64_t max);
+ssize_t http_flow_splice(struct http_flow *flow, struct pool *pool, struct stream *from, uint64_t max);
 /* Nothing moves now: what is borrowed goes back. */
 void http_flow_rest(struct http_flow *f, struct pool *pool);
 void http_flow_done(struct http_flow *f, struct pool *pool);
 /* What of `bytes` belongs to the body, in spans to pass on; *ret_used counts what was taken. HTTP1_MORE: wants more
  * bytes, HTTP1_OK: *ret_span is to be passed on, call again; else malformed. body->done is set at the end. */
-enum http1_result http_body_next(struct http_body *b, struct str *bytes, struct str *ret_span);
+enum http1_result http_body_next(struct http_body *body, struct str *bytes, struct str *ret_span);
 /* How much of a body may pass without being looked at: 0 when its own bytes say where it ends. */
 static inline uint64_t http_body_opaque(const struct http_body *b) {
         return b->done ? 0 : b->kind == BODY_LENGTH ? b->left : b->kind == BODY_UNTIL_CLOSE ? UINT64_MAX : 0;
 }
 /* So many of its opaque bytes have passed. */
-void http_body_passed(struct http_body *b, uint64_t n);
+void http_body_passed(struct http_body *body, uint64_t n);
 
 /* http_refusal.c: answers the client, by verdict or for bytes that are no HTTP; or only records that it got no further.
  */
-void http_refusal_record(struct http_session *s);
-void http_refuse(struct http_session *s);
+void http_refusal_record(struct http_session *session);
+void http_refuse(struct http_session *session);
 /* With an answer of this type and content; the reason is that of the verdict. */
-void http_refuse_as(struct http_session *s, unsigned status, const char *type, struct str content);
-void http_refuse_bytes(struct http_session *s, unsigned status, enum reason reason, const char *what);
+void http_refuse_as(struct http_session *session, unsigned status, const char *type, struct str content);
+void http_refuse_bytes(struct http_session *session, unsigned status, enum reason reason, const char *what);
 /* The rest of a request that is on its way. why: what is wrong with it, for the record and the client. */
 void http_refuse_rest(struct http_session *s, enum reason reason, const char *why);
 
 /* http_pool.c: whenever a session begins to wait for a request, as all do at first, or ceases to. */
-void upstream_pool_waits(struct upstream_pool *p, bool waits);
+void upstream_pool_waits(struct upstream_pool *pool, bool waits);
 /* A connection to the target that rests here, or NULL. once: what is sent on it cannot be sent again, so only one that
  * was used a moment ago and is alive now will do. */
-struct stream *upstream_pool_take(struct upstream_pool *p, const struct authority *target, uint8_t identity, bool once,
-                                  struct addr *ret_addr);
+struct stream *upstream_pool_take(struct upstream_pool *pool, const struct authority *target, uint8_t identity,
+                                  bool once, struct addr *ret_addr);
 /* Takes the stream over; it is closed when there is no place. */
-void upstream_pool_put(struct upstream_pool *p, const struct authority *target, uint8_t identity,
-                       const struct addr *addr, struct stream *s);
+void upstream_pool_put(struct upstream_pool *pool, const struct authority *target, uint8_t identity,
+                       const struct addr *addr, struct stream *stream);

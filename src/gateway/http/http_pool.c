@@ -50,182 +50,200 @@ struct upstream_pool {
         struct link buckets[BUCKETS];
 };
 
-static struct link *bucket_of(struct upstream_pool *p, const struct authority *t) {
-        uint64_t hash = hash_bytes(hash_seed(), t->host.name, t->host.name_n) + t->port;
-        return &p->buckets[hash % BUCKETS];
+static struct link *bucket_of(struct upstream_pool *pool, const struct authority *authority) {
+        uint64_t hash = hash_bytes(hash_seed(), authority->host.name, authority->host.name_n) + authority->port;
+        return &pool->buckets[hash % BUCKETS];
 }
 
-static struct shelf *shelf_in(struct link *bucket, const struct authority *t, uint8_t identity) {
+static struct shelf *shelf_in(struct link *bucket, const struct authority *authority, uint8_t identity) {
         for (struct link *l = bucket->next; l != bucket; l = l->next) {
-                struct shelf *f = link_owner(l, struct shelf, of_bucket);
-                if (f->port == t->port && f->identity == identity &&
-                    str_eq(str_n(f->name, f->name_n), host_str(&t->host)))
-                        return f;
+                struct shelf *shelf = link_owner(l, struct shelf, of_bucket);
+                if (shelf->port == authority->port && shelf->identity == identity &&
+                    str_eq(str_n(shelf->name, shelf->name_n), host_str(&authority->host)))
+                        return shelf;
         }
         return NULL;
 }
 
-static struct shelf *shelf_new(struct link *bucket, const struct authority *t, uint8_t identity) {
-        struct shelf *f = malloc(sizeof *f + t->host.name_n);
-        if (!f)
+static struct shelf *shelf_new(struct link *bucket, const struct authority *authority, uint8_t identity) {
+        struct shelf *shelf = malloc(sizeof *shelf + authority->host.name_n);
+        if (!shelf)
                 return NULL;
-        *f = (struct shelf){ .port = t->port, .identity = identity, .name_n = t->host.name_n };
-        memcpy(f->name, t->host.name, t->host.name_n);
-        link_init(&f->of_bucket);
-        link_init(&f->upstreams);
-        link_append(bucket, &f->of_bucket);
-        return f;
+
+        *shelf = (struct shelf){ .port = authority->port, .identity = identity, .name_n = authority->host.name_n };
+        memcpy(shelf->name, authority->host.name, authority->host.name_n);
+        link_init(&shelf->of_bucket);
+        link_init(&shelf->upstreams);
+        link_append(bucket, &shelf->of_bucket);
+
+        return shelf;
 }
 
-static void shelf_leave(struct shelf *f) {
-        if (!link_is_empty(&f->upstreams))
+static void shelf_leave(struct shelf *shelf) {
+        if (!link_is_empty(&shelf->upstreams))
                 return;
-        link_remove(&f->of_bucket);
-        free(f);
+        link_remove(&shelf->of_bucket);
+        free(shelf);
 }
 
-static void destroy(struct task *t) {
+static void pool_destroy(struct task *t) {
         free(link_owner(t, struct upstream, destroy));
 }
 
 /* Takes it out, and its shelf with it when it was the last; its stream is handed back. */
-static struct stream *detach(struct upstream *u) {
-        struct stream *s = u->stream;
-        link_remove(&u->of_shelf);
-        link_remove(&u->by_age);
-        shelf_leave(u->shelf);
-        u->pool->n--;
-        stream_set_owner(s, NULL, NULL);
-        loop_defer(u->pool->worker->loop, &u->destroy);
-        return s;
+static struct stream *pool_detach(struct upstream *upstream) {
+        struct stream *stream = upstream->stream;
+
+        link_remove(&upstream->of_shelf);
+        link_remove(&upstream->by_age);
+        shelf_leave(upstream->shelf);
+        upstream->pool->n--;
+        stream_set_owner(stream, NULL, NULL);
+        loop_defer(upstream->pool->worker->loop, &upstream->destroy);
+
+        return stream;
 }
 
-static struct upstream *oldest(struct upstream_pool *p) {
+static struct upstream *pool_oldest(struct upstream_pool *p) {
         return link_is_empty(&p->by_age) ? NULL : link_owner(p->by_age.next, struct upstream, by_age);
 }
 
 static void on_sweep(struct timer *t) {
-        struct upstream_pool *p = link_owner(t, struct upstream_pool, sweep);
-        struct upstream *u;
-        while ((u = oldest(p)) && loop_now(p->worker->loop) - u->since >= IDLE_NS)
-                stream_close(detach(u));
-        p->sweeping = u != NULL;
-        if (u)
-                timer_start(&p->sweep, SWEEP_NS);
+        struct upstream_pool *pool = link_owner(t, struct upstream_pool, sweep);
+        struct upstream *upstream;
+        while ((upstream = pool_oldest(pool)) && loop_now(pool->worker->loop) - upstream->since >= IDLE_NS)
+                stream_close(pool_detach(upstream));
+        pool->sweeping = upstream != NULL;
+        if (upstream)
+                timer_start(&pool->sweep, SWEEP_NS);
 }
 
-static bool is_full(const struct upstream_pool *p) {
-        return p->n >= IDLE_MIN && p->n > p->waiting;
+static bool is_full(const struct upstream_pool *pool) {
+        return pool->n >= IDLE_MIN && pool->n > pool->waiting;
 }
 
 /* A new connection will be opened. Two go for the one that comes, so that clients that have left are made up for. */
-static void make_room(struct upstream_pool *p) {
-        for (int i = 0; i < 2 && is_full(p); i++)
-                stream_close(detach(oldest(p)));
+static void make_room(struct upstream_pool *pool) {
+        for (int i = 0; i < 2 && is_full(pool); i++)
+                stream_close(pool_detach(pool_oldest(pool)));
 }
 
 /* Nothing has arrived on it since its last response, as far as anyone can know. sure: the socket itself is asked, since
  * an end may have arrived in this very turn. */
-static bool is_silent(struct stream *s, bool sure) {
+static bool is_silent(struct stream *stream, bool sure) {
         char byte;
         if (sure)
-                stream_assume_readable(s);
-        return !s->closed && (!s->readable || stream_read(s, &byte, 1) == -EAGAIN);
+                stream_assume_readable(stream);
+        return !stream->closed && (!stream->readable || stream_read(stream, &byte, 1) == -EAGAIN);
 }
 
 /* What wakes a resting connection may be TLS's own talk (a session ticket), which is none of ours. */
-static void on_ready(struct stream *s, void *owner) {
-        if (!is_silent(s, false))
-                stream_close(detach(owner));
+static void on_ready(struct stream *stream, void *owner) {
+        if (!is_silent(stream, false))
+                stream_close(pool_detach(owner));
 }
 
 /* Servers close what rested for some seconds (5 s is common), and a request may be on its way just then. */
-static bool is_recent(const struct upstream *u) {
-        return loop_now(u->pool->worker->loop) - u->since < ONCE_IDLE_NS;
+static bool is_recent(const struct upstream *upstream) {
+        return loop_now(upstream->pool->worker->loop) - upstream->since < ONCE_IDLE_NS;
 }
 
-bool upstream_pool_has(struct upstream_pool *p, const struct authority *target) {
-        return shelf_in(bucket_of(p, target), target, IDENTITY_HTTPS) != NULL;
+bool upstream_pool_has(struct upstream_pool *pool, const struct authority *target) {
+        return shelf_in(bucket_of(pool, target), target, IDENTITY_HTTPS) != NULL;
 }
 
-struct stream *upstream_pool_take(struct upstream_pool *p, const struct authority *target, uint8_t identity, bool once,
-                                  struct addr *ret_addr) {
-        const struct snapshot *snapshot = worker_snapshot(p->worker);
-        struct link *bucket = bucket_of(p, target);
+struct stream *upstream_pool_take(struct upstream_pool *pool, const struct authority *target, uint8_t identity,
+                                  bool once, struct addr *ret_addr) {
+        const struct snapshot *snapshot = worker_snapshot(pool->worker);
+        struct link *bucket = bucket_of(pool, target);
         struct shelf *f;
+
         while ((f = shelf_in(bucket, target, identity))) {
-                struct upstream *u = link_owner(f->upstreams.prev, struct upstream, of_shelf);
-                if (once && !is_recent(u))
+                struct upstream *upstream = link_owner(f->upstreams.prev, struct upstream, of_shelf);
+                if (once && !is_recent(upstream))
                         break; /* the newest is taken first: the others are older still */
-                struct addr addr = u->addr;
-                struct stream *s = detach(u);
+
+                struct addr addr = upstream->addr;
+                struct stream *stream = pool_detach(upstream);
+
                 if ((addr.family == ADDR_NONE ||
                      verdict_address(snapshot, &target->host, &addr, target->port).decision != DECISION_DENY) &&
-                    is_silent(s, once)) {
+                    is_silent(stream, once)) {
                         *ret_addr = addr;
-                        return s;
+                        return stream;
                 }
-                stream_close(s); /* the policy changed while it rested, or the origin has left */
+
+                stream_close(stream); /* the policy changed while it rested, or the origin has left */
         }
-        make_room(p);
+
+        make_room(pool);
         return NULL;
 }
 
-void upstream_pool_put(struct upstream_pool *p, const struct authority *target, uint8_t identity,
-                       const struct addr *addr, struct stream *s) {
-        struct upstream *u = NULL;
-        if (!is_full(p) && !s->closed && !stream_has_pushback(s))
-                u = malloc(sizeof *u);
-        struct link *bucket = bucket_of(p, target);
-        struct shelf *f = u ? shelf_in(bucket, target, identity) : NULL;
-        if (u && !f)
-                f = shelf_new(bucket, target, identity);
-        if (!f) {
-                free(u);
-                stream_close(s);
+void upstream_pool_put(struct upstream_pool *pool, const struct authority *target, uint8_t identity,
+                       const struct addr *addr, struct stream *stream) {
+        struct upstream *upstream = NULL;
+
+        if (!is_full(pool) && !stream->closed && !stream_has_pushback(stream))
+                upstream = malloc(sizeof *upstream);
+
+        struct link *bucket = bucket_of(pool, target);
+        struct shelf *shelf = upstream ? shelf_in(bucket, target, identity) : NULL;
+        if (upstream && !shelf)
+                shelf = shelf_new(bucket, target, identity);
+
+        if (!shelf) {
+                free(upstream);
+                stream_close(stream);
                 return;
         }
-        *u = (struct upstream){
-                .pool = p,
-                .shelf = f,
-                .stream = s,
-                .since = loop_now(p->worker->loop),
+
+        *upstream = (struct upstream){
+                .pool = pool,
+                .shelf = shelf,
+                .stream = stream,
+                .since = loop_now(pool->worker->loop),
                 .addr = *addr,
         };
-        task_init(&u->destroy, destroy);
-        link_init(&u->of_shelf);
-        link_init(&u->by_age);
-        link_append(&f->upstreams, &u->of_shelf);
-        link_append(&p->by_age, &u->by_age);
-        p->n++;
-        if (!p->sweeping)
-                timer_start(&p->sweep, SWEEP_NS);
-        p->sweeping = true;
-        stream_set_owner(s, on_ready, u);
+        task_init(&upstream->destroy, pool_destroy);
+        link_init(&upstream->of_shelf);
+        link_init(&upstream->by_age);
+        link_append(&shelf->upstreams, &upstream->of_shelf);
+        link_append(&pool->by_age, &upstream->by_age);
+        pool->n++;
+
+        if (!pool->sweeping)
+                timer_start(&pool->sweep, SWEEP_NS);
+
+        pool->sweeping = true;
+        stream_set_owner(stream, on_ready, upstream);
 }
 
-int upstream_pool_new(struct worker *w, struct upstream_pool **ret) {
-        struct upstream_pool *p = calloc(1, sizeof *p);
-        if (!p)
+int upstream_pool_new(struct worker *worker, struct upstream_pool **ret) {
+        struct upstream_pool *pool = calloc(1, sizeof *pool);
+        if (!pool)
                 return -ENOMEM;
-        p->worker = w;
-        link_init(&p->by_age);
-        timer_init(&p->sweep, w->loop, on_sweep);
+
+        pool->worker = worker;
+        link_init(&pool->by_age);
+        timer_init(&pool->sweep, worker->loop, on_sweep);
+
         for (size_t i = 0; i < BUCKETS; i++)
-                link_init(&p->buckets[i]);
-        *ret = p;
+                link_init(&pool->buckets[i]);
+
+        *ret = pool;
         return 0;
 }
 
-void upstream_pool_waits(struct upstream_pool *p, bool waits) {
-        p->waiting += waits ? 1 : (size_t)-1;
+void upstream_pool_waits(struct upstream_pool *pool, bool waits) {
+        pool->waiting += waits ? 1 : (size_t)-1;
 }
 
-void upstream_pool_free(struct upstream_pool *p) {
-        if (!p)
+void upstream_pool_free(struct upstream_pool *pool) {
+        if (!pool)
                 return;
-        for (struct upstream *u; (u = oldest(p));)
-                stream_close(detach(u));
-        timer_stop(&p->sweep);
-        free(p);
+        for (struct upstream *upstream; (upstream = pool_oldest(pool));)
+                stream_close(pool_detach(upstream));
+        timer_stop(&pool->sweep);
+        free(pool);
 }

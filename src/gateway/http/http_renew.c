@@ -39,218 +39,243 @@ struct http_renew {
         uint64_t expires_in;
 };
 
-static struct vault_client *vault_of(const struct http_renew *n) {
-        return n->session->client.worker->vault;
+static struct vault_client *vault_of(const struct http_renew *renew) {
+        return renew->session->client.worker->vault;
 }
 
-static const struct credential_mapping *leader_of(const struct http_renew *n) {
-        return credentials_get(n->session->client.worker->gateway->credentials, n->leader);
+static const struct credential_mapping *leader_of(const struct http_renew *renew) {
+        return credentials_get(renew->session->client.worker->gateway->credentials, renew->leader);
 }
 
-bool http_renew_is_on(const struct http_session *s) {
-        return s->swap && s->swap->renew && s->swap->renew->holds;
+bool http_renew_is_on(const struct http_session *session) {
+        return session->swap && session->swap->renew && session->swap->renew->holds;
 }
 
-static void wipe_buf(struct buf *b) {
-        if (b->p)
-                secret_wipe(b->p, b->cap);
-        buf_done(b);
+static void wipe_buf(struct buf *buf) {
+        if (buf->p)
+                secret_wipe(buf->p, buf->cap);
+        buf_done(buf);
 }
 
-int http_renew_new(struct http_session *s, const struct inject_plan *plan, struct str method, struct str target) {
-        const struct credentials *table = s->client.worker->gateway->credentials;
+int http_renew_new(struct http_session *session, const struct inject_plan *plan, struct str method, struct str target) {
+        const struct credentials *table = session->client.worker->gateway->credentials;
         const struct credential_mapping *leader = renew_leader(table, &plan->set, method, target);
         if (!leader)
                 return 0;
 
-        struct http_renew *n = s->swap->renew = alloc_zeroed(sizeof *n);
-        if (!n)
+        struct http_renew *renew = session->swap->renew = alloc_zeroed(sizeof *renew);
+        if (!renew)
                 return -ENOMEM;
-        n->session = s;
-        n->leader = leader->index;
-        n->answer = BUF(RENEW_ANSWER_MAX);
-        n->lines = BUF(VAULT_ANSWER_MAX);
-        link_init(&n->begin.link);
-        link_init(&n->keep.link);
+
+        renew->session = session;
+        renew->leader = leader->index;
+        renew->answer = BUF(RENEW_ANSWER_MAX);
+        renew->lines = BUF(VAULT_ANSWER_MAX);
+        link_init(&renew->begin.link);
+        link_init(&renew->keep.link);
+
         return 1;
 }
 
 void http_renew_free(struct http_session *s) {
-        struct http_renew *n = s->swap ? take_ptr(&s->swap->renew) : NULL;
-        if (!n)
+        struct http_renew *renew = s->swap ? take_ptr(&s->swap->renew) : NULL;
+        if (!renew)
                 return;
 
-        vault_call_cancel(&n->begin);
-        vault_call_cancel(&n->keep);
-        if (n->again.fn)
-                timer_stop(&n->again);
-        if (n->began && vault_of(n))
-                vault_tell_leave(vault_of(n), n->leader);
-        wipe_buf(&n->answer);
-        wipe_buf(&n->lines);
-        free(n);
+        vault_call_cancel(&renew->begin);
+        vault_call_cancel(&renew->keep);
+        if (renew->again.fn)
+                timer_stop(&renew->again);
+        if (renew->began && vault_of(renew))
+                vault_tell_leave(vault_of(renew), renew->leader);
+
+        wipe_buf(&renew->answer);
+        wipe_buf(&renew->lines);
+        free(renew);
 }
 
 /* the request */
 
 static void on_begun(struct vault_call *call, int error) {
-        struct http_renew *n = link_owner(call, struct http_renew, begin);
+        struct http_renew *renew = link_owner(call, struct http_renew, begin);
 
-        n->failed = error;
-        n->began = error == 0;
-        n->done(&n->session->swap->swap);
+        renew->failed = error;
+        renew->began = error == 0;
+        renew->done(&renew->session->swap->swap);
 }
 
 int http_renew_prepare(struct http_session *s, struct inject_plan *plan, void (*done)(struct swap *s)) {
-        struct http_renew *n = s->swap->renew;
+        struct http_renew *renew = s->swap->renew;
         const struct credentials *table = s->client.worker->gateway->credentials;
-        enum inject_result result = renew_judge(table, leader_of(n), buf_str(&s->swap->body), plan, &n->fresh);
+        enum inject_result result = renew_judge(table, leader_of(renew), buf_str(&s->swap->body), plan, &renew->fresh);
 
         if (result == INJECT_REFUSE)
                 return -EACCES;
-        if (n->failed < 0)
-                return n->failed;
-        if (n->began || result == INJECT_PASS)
+        if (renew->failed < 0)
+                return renew->failed;
+        if (renew->began || result == INJECT_PASS)
                 return 0; /* nothing of ours in it: there is nothing that two could use up */
-        n->done = done;
-        n->begin.done = on_begun;
-        int r = vault_ask_renew(vault_of(n), n->leader, &s->call.target, &n->begin);
-        return r < 0 ? r : -EINPROGRESS;
+
+        renew->done = done;
+        renew->begin.done = on_begun;
+        int r = vault_ask_renew(vault_of(renew), renew->leader, &s->call.target, &renew->begin);
+        if (r < 0)
+                return r;
+
+        return -EINPROGRESS;
 }
 
-int http_renew_body(struct http_session *s, const struct inject_plan *plan, struct buf *out) {
-        struct str values[INJECT_SWAPS_MAX] = { 0 }, body = buf_str(&s->swap->body);
+int http_renew_body(struct http_session *session, const struct inject_plan *plan, struct buf *out) {
+        struct str values[INJECT_SWAPS_MAX] = { 0 }, body = buf_str(&session->swap->body);
         size_t room = body.n + 64;
 
         for (size_t i = 0; i < plan->n_swaps; i++) {
                 if (plan->swaps[i].header != INJECT_IN_BODY)
                         continue;
-                const struct vault_value *v =
-                    vault_value(vault_of(s->swap->renew), plan->swaps[i].mapping, &s->call.target);
-                if (!v)
+
+                const struct vault_value *value =
+                    vault_value(vault_of(session->swap->renew), plan->swaps[i].mapping, &session->call.target);
+                if (!value)
                         return -EPIPE;
-                values[i] = v->bytes;
-                room += 6 * v->bytes.n;
+
+                values[i] = value->bytes;
+                room += 6 * value->bytes.n;
         }
+
         *out = BUF(room + 1);
         int r = buf_reserve(out, room); /* so that it never moves */
+
         return r < 0 ? r : renew_body(plan, body, values, out);
 }
 
 /* the answer */
 
-bool http_renew_takes(struct http_session *s, unsigned status, enum http1_body body) {
-        struct http_renew *n = s->swap->renew;
+bool http_renew_takes(struct http_session *session, unsigned status, enum http1_body body) {
+        struct http_renew *renew = session->swap->renew;
 
-        if (!n || status < 200 || status > 299 || body == BODY_NONE)
+        if (!renew || status < 200 || status > 299 || body == BODY_NONE)
                 return false;
-        n->holds = true;
-        s->down.held = true;
+        renew->holds = true;
+        session->down.held = true;
         return true;
 }
 
-int http_renew_push(struct http_session *s, struct str span) {
-        struct http_renew *n = s->swap->renew;
+int http_renew_push(struct http_session *session, struct str span) {
+        struct http_renew *renew = session->swap->renew;
 
-        if (buf_append(&n->answer, span) < 0) {
-                s->call.why = "The token endpoint's answer is too large to be one.";
+        if (buf_append(&renew->answer, span) < 0) {
+                session->call.why = "The token endpoint's answer is too large to be one.";
                 return -EBADMSG;
         }
         return 0;
 }
 
 /* All is where it belongs, or the answer had nothing: the client gets it. */
-static int answer_leaves(struct http_renew *n) {
-        struct http_session *s = n->session;
+static int answer_leaves(struct http_renew *renew) {
+        struct http_session *session = renew->session;
         struct buf out = BUF(2 * RENEW_ANSWER_MAX);
-        int r = renew_write(s->client.worker->gateway->credentials, leader_of(n), buf_str(&n->answer),
-                            buf_str(&n->lines), &out);
+        int r = renew_write(session->client.worker->gateway->credentials, leader_of(renew), buf_str(&renew->answer),
+                            buf_str(&renew->lines), &out);
 
-        if (r == 0 && renew_holds(buf_str(&n->lines), buf_str(&s->down.head)))
+        if (r == 0 && renew_holds(buf_str(&renew->lines), buf_str(&session->down.head)))
                 r = -EPERM; /* in a header */
+
         if (r == -EPERM)
-                s->call.why = "The token endpoint's answer has something else in it that looks like a secret; the "
-                              "tokens were kept outside, and the answer is held back.";
-        n->holds = false;
-        s->down.held = false;
+                session->call.why =
+                    "The token endpoint's answer has something else in it that looks like a secret; the "
+                    "tokens were kept outside, and the answer is held back.";
+
+        renew->holds = false;
+        session->down.held = false;
+
         if (r == 0)
-                r = s->swap->chunks_down ? http_swap_put_chunk(&s->down, buf_str(&out), STR(""))
-                                         : http_swap_put(&s->down, buf_str(&out));
-        if (r == 0 && s->swap->chunks_down)
-                r = http_swap_put(&s->down, STR("0\r\n\r\n"));
+                r = session->swap->chunks_down ? http_swap_put_chunk(&session->down, buf_str(&out), STR(""))
+                                               : http_swap_put(&session->down, buf_str(&out));
+
+        if (r == 0 && session->swap->chunks_down)
+                r = http_swap_put(&session->down, STR("0\r\n\r\n"));
+
         wipe_buf(&out);
-        http_renew_free(s);
+        http_renew_free(session);
+
         return r < 0 ? -EBADMSG : 0;
 }
 
-static void answer_fails(struct http_renew *n, int error) {
-        struct http_session *s = n->session;
+static void answer_fails(struct http_renew *renew, int error) {
+        struct http_session *session = renew->session;
 
-        n->holds = false;
-        s->down.held = false;
-        if (!s->call.why)
-                s->call.why = "The vault could not keep the new tokens, so they are not handed on.";
-        http_renew_free(s);
-        http_exchange_fail(s, error);
+        renew->holds = false;
+        session->down.held = false;
+        if (!session->call.why)
+                session->call.why = "The vault could not keep the new tokens, so they are not handed on.";
+
+        http_renew_free(session);
+        http_exchange_fail(session, error);
 }
 
-static void ask_keep(struct http_renew *n);
+static void ask_keep(struct http_renew *renew);
 
 static void on_again(struct timer *timer) {
-        struct http_renew *n = link_owner(timer, struct http_renew, again);
+        struct http_renew *renew = link_owner(timer, struct http_renew, again);
 
-        if (n->tries++ < KEEP_TRIES)
-                ask_keep(n);
+        if (renew->tries++ < KEEP_TRIES)
+                ask_keep(renew);
         else
-                answer_fails(n, -EBADMSG);
+                answer_fails(renew, -EBADMSG);
 }
 
-static void keep_later(struct http_renew *n) {
-        timer_init(&n->again, n->session->client.worker->loop, on_again);
-        timer_start(&n->again, KEEP_AGAIN_NS);
+static void keep_later(struct http_renew *renew) {
+        timer_init(&renew->again, renew->session->client.worker->loop, on_again);
+        timer_start(&renew->again, KEEP_AGAIN_NS);
 }
 
 static void on_kept(struct vault_call *call, int error) {
-        struct http_renew *n = link_owner(call, struct http_renew, keep);
-        struct http_session *s = n->session;
+        struct http_renew *renew = link_owner(call, struct http_renew, keep);
+        struct http_session *session = renew->session;
 
         if (error == -EPIPE || error == -ETIMEDOUT) {
-                keep_later(n);
+                keep_later(renew);
                 return;
         }
-        n->began = false;
+
+        renew->began = false;
+
         if (error < 0) {
-                answer_fails(n, -EBADMSG);
+                answer_fails(renew, -EBADMSG);
                 return;
         }
-        int r = answer_leaves(n);
+
+        int r = answer_leaves(renew);
         if (r < 0)
-                http_exchange_fail(s, r);
+                http_exchange_fail(session, r);
         else
-                http_session_run(s);
+                http_session_run(session);
 }
 
-static void ask_keep(struct http_renew *n) {
-        n->keep.done = on_kept;
-        int r = vault_ask_keep(vault_of(n), n->leader, &n->session->call.target, buf_str(&n->lines), n->expires_in,
-                               n->fresh, &n->keep);
+static void ask_keep(struct http_renew *renew) {
+        renew->keep.done = on_kept;
+        int r = vault_ask_keep(vault_of(renew), renew->leader, &renew->session->call.target, buf_str(&renew->lines),
+                               renew->expires_in, renew->fresh, &renew->keep);
         if (r < 0)
-                keep_later(n); /* never at once: whoever called goes on with the session */
+                keep_later(renew); /* never at once: whoever called goes on with the session */
 }
 
-int http_renew_end(struct http_session *s) {
-        struct http_renew *n = s->swap->renew;
-        int r = renew_read(s->client.worker->gateway->credentials, leader_of(n), buf_str(&n->answer), &n->lines,
-                           &n->expires_in);
+int http_renew_end(struct http_session *session) {
+        struct http_renew *renew = session->swap->renew;
+        int r = renew_read(session->client.worker->gateway->credentials, leader_of(renew), buf_str(&renew->answer),
+                           &renew->lines, &renew->expires_in);
 
         if (r == -ENOENT)
-                return answer_leaves(n);
+                return answer_leaves(renew);
+
         if (r < 0) {
-                s->call.why = "The token endpoint's answer cannot be read, so nobody can say where its secrets are.";
-                n->holds = false;
-                s->down.held = false;
+                session->call.why =
+                    "The token endpoint's answer cannot be read, so nobody can say where its secrets are.";
+                renew->holds = false;
+                session->down.held = false;
                 return -EBADMSG;
         }
-        ask_keep(n);
+
+        ask_keep(renew);
         return 0;
 }

@@ -15,53 +15,63 @@
 
 #include <errno.h>
 
-static uint16_t default_port(const struct http_session *s) {
-        return s->secure ? 443 : 80;
+static uint16_t default_port(const struct http_session *session) {
+        return session->secure ? 443 : 80;
 }
 
 /* What the request says about where it wants to go, agreed between target, Host and, for captured ones, the address. */
-static unsigned settle_target(struct http_session *s, const struct http1_request *r, const char **ret_what) {
-        struct authority *to = &s->call.target, named = { 0 };
-        struct err e = { 0 };
-        s->call.verdict.reason = REASON_PROTOCOL;
-        if (r->form == FORM_ABSOLUTE && r->https && !s->secure) {
+static unsigned settle_target(struct http_session *session, const struct http1_request *request,
+                              const char **ret_what) {
+        struct authority *to = &session->call.target, named = { 0 };
+        struct err err = { 0 };
+
+        session->call.verdict.reason = REASON_PROTOCOL;
+        if (request->form == FORM_ABSOLUTE && request->https && !session->secure) {
                 *ret_what = "An https:// URL cannot be sent in the clear; open a CONNECT tunnel to the host instead";
                 return 400;
         }
-        if (r->form == FORM_ABSOLUTE && !r->https && s->secure) {
+
+        if (request->form == FORM_ABSOLUTE && !request->https && session->secure) {
                 *ret_what = "An http:// URL does not belong into a TLS connection";
                 return 400;
         }
-        if (r->form == FORM_ABSOLUTE || r->form == FORM_AUTHORITY) {
-                s->call.verdict.reason = REASON_BAD_NAME;
+
+        if (request->form == FORM_ABSOLUTE || request->form == FORM_AUTHORITY) {
+                session->call.verdict.reason = REASON_BAD_NAME;
                 *ret_what = "The host or port of the request target is not valid";
-                if (authority_parse(r->authority, r->form == FORM_ABSOLUTE ? default_port(s) : 0, &named, &e) < 0)
+                if (authority_parse(request->authority, request->form == FORM_ABSOLUTE ? default_port(session) : 0,
+                                    &named, &err) < 0)
                         return 400;
-        } else if (!s->bound) {
+        } else if (!session->bound) {
                 *ret_what = "This is a proxy: it takes absolute-form requests and CONNECT";
                 return 400;
         }
-        if (s->bound && r->form == FORM_ABSOLUTE && (!host_equal(&named.host, &to->host) || named.port != to->port))
+
+        if (session->bound && request->form == FORM_ABSOLUTE &&
+            (!host_equal(&named.host, &to->host) || named.port != to->port))
                 goto fronting;
-        if (!s->bound)
+        if (!session->bound)
                 *to = named;
-        if (!r->host.p || (r->authority.n > 0 && str_eq(r->host, r->authority)))
+        if (!request->host.p || (request->authority.n > 0 && str_eq(request->host, request->authority)))
                 return 0;
-        s->call.verdict.reason = REASON_BAD_NAME;
+
+        session->call.verdict.reason = REASON_BAD_NAME;
         *ret_what = "The Host header is not valid";
-        if (authority_parse(r->host, to->port, &named, &e) < 0)
+        if (authority_parse(request->host, to->port, &named, &err) < 0)
                 return 400;
         if (host_equal(&named.host, &to->host) && named.port == to->port)
                 return 0;
+
 fronting:
-        s->call.verdict.reason = REASON_FRONTING;
+        session->call.verdict.reason = REASON_FRONTING;
         *ret_what = "The Host header names another host than the request is for";
+
         return 421;
 }
 
-static unsigned route(struct http_session *s, struct http1_request *r, const char **ret_what) {
-        s->call.verdict.reason = REASON_PROTOCOL;
-        return apiproxy_route(s->client.worker->gateway->credentials, r, &s->call.target, ret_what);
+static unsigned request_route(struct http_session *session, struct http1_request *request, const char **ret_what) {
+        session->call.verdict.reason = REASON_PROTOCOL;
+        return apiproxy_route(session->client.worker->gateway->credentials, request, &session->call.target, ret_what);
 }
 
 static bool is_one_of(struct str method, const struct str *list, size_t n) {
@@ -71,9 +81,9 @@ static bool is_one_of(struct str method, const struct str *list, size_t n) {
         return false;
 }
 
-static const struct override *find_override(const struct http1_request *r) {
-        for (size_t i = 0; i < r->head.n_headers; i++) {
-                const struct override *found = override_find(r->head.headers[i].name);
+static const struct override *find_override(const struct http1_request *request) {
+        for (size_t i = 0; i < request->head.n_headers; i++) {
+                const struct override *found = override_find(request->head.headers[i].name);
                 if (found)
                         return found;
         }
@@ -81,213 +91,244 @@ static const struct override *find_override(const struct http1_request *r) {
 }
 
 /* Copies out what is needed after the head's bytes are gone. */
-void http_request_begin(struct http_session *s, const struct http1_request *r) {
+void http_request_begin(struct http_session *session, const struct http1_request *request) {
         /* Doing it twice is as doing it once (RFC 9110, 9.2.2); without a body, which would be gone. */
         static const struct str repeatable[] = { STR("GET"), STR("HEAD"), STR("OPTIONS"), STR("PUT"), STR("DELETE") };
-        s->since = clock_ns();
-        s->bytes_in = s->bytes_out = 0;
-        s->status = 0;
-        s->n_interim = 0;
-        s->begun = s->reused = s->answered = s->head_sent = s->up_broken = s->keep_upstream = false;
-        s->back_progress = (struct http1_progress){ 0 };
-        s->response = (struct http_body){ 0 };
-        s->request = (struct http_body){ .kind = r->head.body, .left = r->head.length };
-        s->request.done = r->head.body == BODY_NONE || (r->head.body == BODY_LENGTH && r->head.length == 0);
-        s->trailers = BUF(HTTP1_TRAILER_MAX);
-        if (s->client.worker->gateway->credentials)
-                s->request.chunked.trailers = &s->trailers;
-        s->cut = false;
-        s->client_minor = r->head.minor;
-        s->keep_client = !r->head.close;
-        s->connect = r->form == FORM_AUTHORITY;
-        s->call.via = s->connect ? VIA_CONNECT : s->client.via;
-        s->head_method = str_eq(r->method, STR("HEAD"));
-        s->repeatable = s->request.done && is_one_of(r->method, repeatable, sizeof repeatable / sizeof *repeatable);
-        s->upgrade[0] = '\0';
-        if (r->head.upgrade && r->head.upgrade_to.n < sizeof s->upgrade) {
-                memcpy(s->upgrade, r->head.upgrade_to.p, r->head.upgrade_to.n);
-                s->upgrade[r->head.upgrade_to.n] = '\0';
-                s->repeatable = false;
+
+        session->since = clock_ns();
+        session->bytes_in = session->bytes_out = 0;
+        session->status = 0;
+        session->n_interim = 0;
+        session->begun = session->reused = session->answered = session->head_sent = session->up_broken =
+            session->keep_upstream = false;
+        session->back_progress = (struct http1_progress){ 0 };
+        session->response = (struct http_body){ 0 };
+        session->request = (struct http_body){ .kind = request->head.body, .left = request->head.length };
+        session->request.done =
+            request->head.body == BODY_NONE || (request->head.body == BODY_LENGTH && request->head.length == 0);
+        session->trailers = BUF(HTTP1_TRAILER_MAX);
+        if (session->client.worker->gateway->credentials)
+                session->request.chunked.trailers = &session->trailers;
+
+        session->cut = false;
+        session->client_minor = request->head.minor;
+        session->keep_client = !request->head.close;
+        session->connect = request->form == FORM_AUTHORITY;
+        session->call.via = session->connect ? VIA_CONNECT : session->client.via;
+        session->head_method = str_eq(request->method, STR("HEAD"));
+        session->repeatable =
+            session->request.done && is_one_of(request->method, repeatable, sizeof repeatable / sizeof *repeatable);
+        session->upgrade[0] = '\0';
+        if (request->head.upgrade && request->head.upgrade_to.n < sizeof session->upgrade) {
+                memcpy(session->upgrade, request->head.upgrade_to.p, request->head.upgrade_to.n);
+                session->upgrade[request->head.upgrade_to.n] = '\0';
+                session->repeatable = false;
         }
-        s->call.verdict = (struct verdict){ .rule = RULE_NONE };
-        s->call.generation = s->client.worker->policy->generation;
-        s->call.addr = (struct addr){ 0 };
-        s->call.asked = false;
-        s->call.question[0] = '\0';
-        s->call.error = 0;
-        s->call.why = NULL;
-        s->up.head = BUF(2 * POOL_CHUNK_BYTES);
-        s->down.head = BUF(2 * POOL_CHUNK_BYTES);
-        s->up.head_at = s->down.head_at = 0;
-        s->method_n = 0;
-        s->path_n = 0;
-        s->override = find_override(r);
-        if (!s->bound)
-                s->call.target = (struct authority){ 0 };
+
+        session->call.verdict = (struct verdict){ .rule = RULE_NONE };
+        session->call.generation = session->client.worker->policy->generation;
+        session->call.addr = (struct addr){ 0 };
+        session->call.asked = false;
+        session->call.question[0] = '\0';
+        session->call.error = 0;
+        session->call.why = NULL;
+        session->up.head = BUF(2 * POOL_CHUNK_BYTES);
+        session->down.head = BUF(2 * POOL_CHUNK_BYTES);
+        session->up.head_at = session->down.head_at = 0;
+        session->method_n = 0;
+        session->path_n = 0;
+        session->override = find_override(request);
+        if (!session->bound)
+                session->call.target = (struct authority){ 0 };
 }
 
 /* The bytes that will leave; the record reads method and path from them. */
-static int write_request(struct http_session *s, const struct http1_request *r) {
-        int e = buf_reserve(&s->up.head, r->head.bytes + AUTHORITY_TEXT_MAX);
+static int write_request(struct http_session *session, const struct http1_request *request) {
+        int e = buf_reserve(&session->up.head, request->head.bytes + AUTHORITY_TEXT_MAX);
         if (e == 0)
-                e = http1_request_write(&s->up.head, r, &s->call.target, default_port(s));
-        s->method_n = (uint8_t)r->method.n;
-        s->path_n = (uint32_t)http1_path_only(r->path).n;
+                e = http1_request_write(&session->up.head, request, &session->call.target, default_port(session));
+        session->method_n = (uint8_t)request->method.n;
+        session->path_n = (uint32_t)http1_path_only(request->path).n;
         return e;
 }
 
 /* A synthetic address that stands for no name. */
-static void refuse_unbound(struct http_session *s) {
-        s->call.verdict = (struct verdict){ .decision = DECISION_DENY, .reason = REASON_SELF, .rule = RULE_NONE };
-        http_refuse(s);
+static void refuse_unbound(struct http_session *session) {
+        session->call.verdict = (struct verdict){ .decision = DECISION_DENY, .reason = REASON_SELF, .rule = RULE_NONE };
+        http_refuse(session);
 }
 
 /* What the client says of its question: shown to the person who is asked, and of no other effect. False: it is not to
  * be shown as it is. */
-static bool take_question(struct http_session *s, const struct http1_request *r) {
-        bool apart = str_eq(host_str(&s->call.target.host), STR(ASK_ACCESS_NAME));
+static bool take_question(struct http_session *session, const struct http1_request *request) {
+        bool apart = str_eq(host_str(&session->call.target.host), STR(ASK_ACCESS_NAME));
         struct str given = { 0 };
 
-        for (size_t i = 0; i < r->head.n_headers; i++)
-                if (str_eq_nocase(r->head.headers[i].name, STR("bailey-ask")))
-                        given = r->head.headers[i].value;
+        for (size_t i = 0; i < request->head.n_headers; i++)
+                if (str_eq_nocase(request->head.headers[i].name, STR("bailey-ask")))
+                        given = request->head.headers[i].value;
+
         if (!given.n)
                 return !apart;
+
         bool known = apart ? str_starts(given, STR(ASK_WANTS)) || str_starts(given, STR(ASK_AGREED))
                            : str_starts(given, STR(ASK_BECAUSE));
-        if (given.n >= sizeof s->call.question || !ipc_text_valid(given) || !known)
+        if (given.n >= sizeof session->call.question || !ipc_text_valid(given) || !known)
                 return false;
-        gate_set_question(&s->call, given, &s->call.verdict);
+
+        gate_set_question(&session->call, given, &session->call.verdict);
         return true;
 }
 
-static void judge_connect(struct http_session *s, const struct http1_request *r) {
-        if (!s->request.done || r->head.body != BODY_NONE) {
-                s->request.done = false;
-                http_refuse_bytes(s, 400, REASON_PROTOCOL, "A CONNECT request has no body");
+static void judge_connect(struct http_session *session, const struct http1_request *request) {
+        if (!session->request.done || request->head.body != BODY_NONE) {
+                session->request.done = false;
+                http_refuse_bytes(session, 400, REASON_PROTOCOL, "A CONNECT request has no body");
                 return;
         }
-        if (!take_question(s, r)) {
-                http_refuse_bytes(s, 400, REASON_PROTOCOL, "The question is not one that can be shown");
+
+        if (!take_question(session, request)) {
+                http_refuse_bytes(session, 400, REASON_PROTOCOL, "The question is not one that can be shown");
                 return;
         }
-        http_session_open(s);
+
+        http_session_open(session);
 }
 
 /* On a connection that is there already, or else on a new one. */
-void http_request_send(struct http_session *s) {
-        struct worker *w = s->client.worker;
-        if (!http_examine_pass(s))
+void http_request_send(struct http_session *session) {
+        struct worker *worker = session->client.worker;
+
+        if (!http_examine_pass(session))
                 return;
-        if (s->call.verdict.decision == DECISION_ALLOW) {
-                s->upstream = s->secure ? http_secure_take(s) : NULL;
-                if (!s->upstream)
-                        s->upstream = upstream_pool_take(w->upstreams, &s->call.target, http_session_identity(s),
-                                                         !s->repeatable, &s->call.addr);
+
+        if (session->call.verdict.decision == DECISION_ALLOW) {
+                session->upstream = session->secure ? http_secure_take(session) : NULL;
+                if (!session->upstream)
+                        session->upstream =
+                            upstream_pool_take(worker->upstreams, &session->call.target, http_session_identity(session),
+                                               !session->repeatable, &session->call.addr);
         }
-        if (!s->upstream) {
-                http_session_open(s);
+
+        if (!session->upstream) {
+                http_session_open(session);
                 return;
         }
-        s->reused = true;
-        http_exchange_begin(s);
+
+        session->reused = true;
+        http_exchange_begin(session);
 }
 
 /* Headers that ask for another request than the one that is judged. */
-static struct verdict judge_override(struct http_session *s, struct verdict v) {
-        if (v.decision == DECISION_ALLOW && s->override) {
-                v.decision = DECISION_DENY;
-                v.reason = s->override->reason;
-                s->call.why = OVERRIDE_WHY;
+static struct verdict judge_override(struct http_session *session, struct verdict verdict) {
+        if (verdict.decision == DECISION_ALLOW && session->override) {
+                verdict.decision = DECISION_DENY;
+                verdict.reason = session->override->reason;
+                session->call.why = OVERRIDE_WHY;
         }
-        return v;
+        return verdict;
 }
 
-struct verdict http_request_verdict(struct http_session *s, struct verdict granted) {
-        const struct snapshot *snapshot = worker_snapshot(s->client.worker);
-        struct verdict v;
+struct verdict http_request_verdict(struct http_session *session, struct verdict granted) {
+        const struct snapshot *snapshot = worker_snapshot(session->client.worker);
+        struct verdict verdict;
 
         if (granted.decision != DECISION_ALLOW || !granted.needs_request)
                 return granted;
-        if (s->examine) {
-                v = examine_verdict(s->examine->examine, snapshot, granted);
-                s->call.why = examine_why(s->examine->examine);
+
+        if (session->examine) {
+                verdict = examine_verdict(session->examine->examine, snapshot, granted);
+                session->call.why = examine_why(session->examine->examine);
         } else {
-                v = verdict_request(snapshot, &s->call.target.host, s->call.target.port, http_session_method(s),
-                                    http_session_path(s)); /* as it will leave */
-                if (examine_was_missed(http_session_method(s), http_session_path(s), granted, v))
-                        v = (struct verdict){ .decision = DECISION_DENY, .reason = REASON_GIT_FORM, .rule = v.rule };
+                verdict =
+                    verdict_request(snapshot, &session->call.target.host, session->call.target.port,
+                                    http_session_method(session), http_session_path(session)); /* as it will leave */
+                if (examine_was_missed(http_session_method(session), http_session_path(session), granted, verdict))
+                        verdict = (struct verdict){ .decision = DECISION_DENY,
+                                                    .reason = REASON_GIT_FORM,
+                                                    .rule = verdict.rule };
         }
-        return judge_override(s, v);
+
+        return judge_override(session, verdict);
 }
 
 /* The same when its head has just come: what else must be seen of it is found out. */
-static struct verdict judge_head(struct http_session *s, const struct http1_request *r, struct verdict granted) {
+static struct verdict judge_head(struct http_session *session, const struct http1_request *request,
+                                 struct verdict granted) {
         if (granted.decision != DECISION_ALLOW || !granted.needs_request)
                 return granted;
-        return judge_override(s, http_examine_begin(s, r, granted));
+        return judge_override(session, http_examine_begin(session, request, granted));
 }
 
 /* Each request by itself, by the policy of this moment. */
-static void judge_request(struct http_session *s, const struct http1_request *r) {
-        struct worker *w = s->client.worker;
-        struct verdict v = gate_judge(w, &s->call.target, true);
-        if (verdict_is_agreed(&v, s->call.approved)) {
-                v.decision = DECISION_ALLOW;
-                s->call.asked = s->call.approved;
+static void judge_request(struct http_session *session, const struct http1_request *request) {
+        struct worker *worker = session->client.worker;
+        struct verdict verdict = gate_judge(worker, &session->call.target, true);
+        if (verdict_is_agreed(&verdict, session->call.approved)) {
+                verdict.decision = DECISION_ALLOW;
+                session->call.asked = session->call.approved;
         }
-        bool slow = v.decision == DECISION_DENY && !s->secure && gate_is_paced(w, &v) &&
-                    pace_is_slow(&w->pace, &s->call.target.host, loop_now(w->loop));
-        if (v.decision == DECISION_DENY && !slow && gate_is_paced(w, &v))
-                (void)pace_delay(&w->pace, &s->call.target.host, loop_now(w->loop)); /* one more */
-        v = judge_head(s, r, v);
-        s->call.verdict = v;
-        if (s->secure && s->secure->spoilt != REASON_NONE)
-                http_secure_refuse(s);
+
+        bool slow = verdict.decision == DECISION_DENY && !session->secure && gate_is_paced(worker, &verdict) &&
+                    pace_is_slow(&worker->pace, &session->call.target.host, loop_now(worker->loop));
+        if (verdict.decision == DECISION_DENY && !slow && gate_is_paced(worker, &verdict))
+                (void)pace_delay(&worker->pace, &session->call.target.host, loop_now(worker->loop)); /* one more */
+
+        verdict = judge_head(session, request, verdict);
+        session->call.verdict = verdict;
+        if (session->secure && session->secure->spoilt != REASON_NONE)
+                http_secure_refuse(session);
         else if (slow)
-                http_session_open(s); /* the gate refuses it, in its time */
-        else if (v.decision == DECISION_DENY)
-                http_refuse(s);
-        else if (http_swap_judge(s, r))
-                http_request_send(s);
+                http_session_open(session); /* the gate refuses it, in its time */
+        else if (verdict.decision == DECISION_DENY)
+                http_refuse(session);
+        else if (http_swap_judge(session, request))
+                http_request_send(session);
 }
 
 /* A request that names no host, at a proxy's port, is one to the API proxy where there are credentials: services have
  * one port for both. */
-static void consider_api(struct http_session *s, const struct http1_request *r) {
-        const struct credentials *c = s->client.worker->gateway->credentials;
+static void consider_api(struct http_session *session, const struct http1_request *request) {
+        const struct credentials *credentials = session->client.worker->gateway->credentials;
 
-        if (!s->bound && !s->secure && r->form == FORM_ORIGIN && c && credentials_count(c) > 0)
-                (void)http_session_become_api(s); /* else it is refused as what it is */
+        if (!session->bound && !session->secure && request->form == FORM_ORIGIN && credentials &&
+            credentials_count(credentials) > 0)
+                (void)http_session_become_api(session); /* else it is refused as what it is */
 }
 
-void http_request_take(struct http_session *s, struct http1_request *r) {
+void http_request_take(struct http_session *session, struct http1_request *request) {
         const char *what = NULL;
-        consider_api(s, r);
-        http_request_begin(s, r);
-        if (s->secure)
-                s->secure->used = true;
-        if ((s->bound || s->api) && s->connect) {
-                http_refuse_bytes(s, 405, REASON_METHOD,
+
+        consider_api(session, request);
+        http_request_begin(session, request);
+        if (session->secure)
+                session->secure->used = true;
+
+        if ((session->bound || session->api) && session->connect) {
+                http_refuse_bytes(session, 405, REASON_METHOD,
                                   "CONNECT is for proxies, and this connection goes to an origin");
                 return;
         }
-        if (str_eq(r->method, STR("TRACE"))) {
-                http_refuse_bytes(s, 405, REASON_METHOD, "TRACE is not supported");
+
+        if (str_eq(request->method, STR("TRACE"))) {
+                http_refuse_bytes(session, 405, REASON_METHOD, "TRACE is not supported");
                 return;
         }
-        unsigned status = s->api ? route(s, r, &what) : settle_target(s, r, &what);
-        bool known = status || gate_unmask(s->client.worker, &s->call.target);
-        if (!s->connect && write_request(s, r) < 0) {
-                http_refuse_bytes(s, 503, REASON_LIMIT, "Out of memory");
+
+        unsigned status =
+            session->api ? request_route(session, request, &what) : settle_target(session, request, &what);
+        bool known = status || gate_unmask(session->client.worker, &session->call.target);
+
+        if (!session->connect && write_request(session, request) < 0) {
+                http_refuse_bytes(session, 503, REASON_LIMIT, "Out of memory");
         } else if (status) {
-                s->keep_client = false;
-                http_refuse_bytes(s, status, s->call.verdict.reason, what);
+                session->keep_client = false;
+                http_refuse_bytes(session, status, session->call.verdict.reason, what);
         } else if (!known) {
-                refuse_unbound(s);
-        } else if (s->connect) {
-                judge_connect(s, r);
+                refuse_unbound(session);
+        } else if (session->connect) {
+                judge_connect(session, request);
         } else {
-                judge_request(s, r);
+                judge_request(session, request);
         }
 }

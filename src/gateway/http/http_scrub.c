@@ -25,223 +25,254 @@ enum { HEAD_MAX = 4 * POOL_CHUNK_BYTES };
 
 /* coded responses */
 
-static enum coding coding_in(const struct http1_response *r) {
+static enum coding coding_in(const struct http1_response *response) {
         enum coding found = CODING_IDENTITY;
-        for (size_t i = 0; i < r->head.n_headers; i++)
-                if (str_eq_nocase(r->head.headers[i].name, STR("content-encoding")))
-                        found = coding_add(found, r->head.headers[i].value);
+        for (size_t i = 0; i < response->head.n_headers; i++)
+                if (str_eq_nocase(response->head.headers[i].name, STR("content-encoding")))
+                        found = coding_add(found, response->head.headers[i].value);
         return found;
 }
 
 /* A strong one promises the same bytes. The line is written anew, behind the others. */
-static void add_weak(struct http1_response *r, struct str etag) {
+static void add_weak(struct http1_response *response, struct str etag) {
         static _Thread_local char line[HTTP1_NAME_MAX + 16]; /* of one only */
         struct buf text = { .p = line, .cap = sizeof line, .max = sizeof line };
-        if (r->head.n_headers == HTTP1_HEADERS_MAX || buf_add(&text, "ETag: W/") < 0 || buf_append(&text, etag) < 0 ||
-            buf_add(&text, "\r\n") < 0)
+        if (response->head.n_headers == HTTP1_HEADERS_MAX || buf_add(&text, "ETag: W/") < 0 ||
+            buf_append(&text, etag) < 0 || buf_add(&text, "\r\n") < 0)
                 return; /* without one, then */
-        r->head.headers[r->head.n_headers++] = (struct http1_header){ .name = str_n(line, 4),
-                                                                      .value = str_n(line + 6, text.n - 8),
-                                                                      .line_bytes = (uint32_t)text.n };
+
+        response->head.headers[response->head.n_headers++] = (struct http1_header){
+                .name = str_n(line, 4), .value = str_n(line + 6, text.n - 8), .line_bytes = (uint32_t)text.n
+        };
 }
 
-int http_swap_decode(struct http_session *s, struct http1_response *r, enum http1_body *body) {
-        struct http_swap *k = s->swap;
-        bool held = http_renew_takes(s, r->status, *body);
-        enum coding coding = held || (k->swap.words && k->swap.telling) ? coding_in(r) : CODING_IDENTITY;
+int http_swap_decode(struct http_session *session, struct http1_response *response, enum http1_body *body) {
+        struct http_swap *swap = session->swap;
+        bool held = http_renew_takes(session, response->status, *body);
+        enum coding coding = held || (swap->swap.words && swap->swap.telling) ? coding_in(response) : CODING_IDENTITY;
         if (coding == CODING_IDENTITY && !held)
                 return 0;
-        if (coding == CODING_UNKNOWN || r->status == 206) {
+
+        if (coding == CODING_UNKNOWN || response->status == 206) {
                 if (*body == BODY_NONE)
                         return 0;
-                s->call.why = "The response is compressed although that was not asked for, in a way that cannot be "
-                              "undone, so it cannot be searched for secrets.";
+                session->call.why =
+                    "The response is compressed although that was not asked for, in a way that cannot be "
+                    "undone, so it cannot be searched for secrets.";
                 return -EPROTO;
         }
-        for (size_t i = 0, n = r->head.n_headers; i < n; i++) {
-                struct http1_header *h = &r->head.headers[i];
-                bool strong = str_eq_nocase(h->name, STR("etag")) && !str_starts(h->value, STR("W/"));
-                if (strong && !h->hop && r->head.n_headers == n)
-                        add_weak(r, h->value);
-                if (strong || coding_has_header(h->name) || (held && str_eq_nocase(h->name, STR("set-cookie"))))
-                        h->hop = true;
+
+        for (size_t i = 0, n = response->head.n_headers; i < n; i++) {
+                struct http1_header *header = &response->head.headers[i];
+                bool strong = str_eq_nocase(header->name, STR("etag")) && !str_starts(header->value, STR("W/"));
+                if (strong && !header->hop && response->head.n_headers == n)
+                        add_weak(response, header->value);
+                if (strong || coding_has_header(header->name) ||
+                    (held && str_eq_nocase(header->name, STR("set-cookie"))))
+                        header->hop = true;
         }
-        r->head.body = BODY_CHUNKED; /* so that no length is told */
+
+        response->head.body = BODY_CHUNKED; /* so that no length is told */
         if (*body == BODY_NONE)
                 return 0;
+
         *body = BODY_CHUNKED;
         if (coding == CODING_IDENTITY)
                 return 0;
-        k->raw = BUF(POOL_CHUNK_BYTES);
-        return decoder_new(coding, &k->decoder);
+
+        swap->raw = BUF(POOL_CHUNK_BYTES);
+        return decoder_new(coding, &swap->decoder);
 }
 
 /* heads */
 
-static bool is_compressed_socket(const struct http1_response *r) {
-        for (size_t i = 0; r->status == 101 && i < r->head.n_headers; i++)
-                if (str_eq_nocase(r->head.headers[i].name, STR("sec-websocket-extensions")))
+static bool is_compressed_socket(const struct http1_response *response) {
+        for (size_t i = 0; response->status == 101 && i < response->head.n_headers; i++)
+                if (str_eq_nocase(response->head.headers[i].name, STR("sec-websocket-extensions")))
                         return true;
         return false;
 }
 
 /* Behind what waits, which goes first; what the client does not take waits as well. */
-static int send_body(struct http_session *s, struct str bytes) {
-        struct http_flow *f = &s->down;
-        size_t waits = f->head.n - f->head_at;
-        struct iovec parts[2] = { { f->head.p + f->head_at, waits }, { (void *)bytes.p, bytes.n } };
-        ssize_t put = waits > 0 ? stream_writev(s->client.stream, parts, 2) : stream_write(s->client.stream, bytes);
+static int send_body(struct http_session *session, struct str bytes) {
+        struct http_flow *flow = &session->down;
+        size_t waits = flow->head.n - flow->head_at;
+        struct iovec parts[2] = { { flow->head.p + flow->head_at, waits }, { (void *)bytes.p, bytes.n } };
+        ssize_t put =
+            waits > 0 ? stream_writev(session->client.stream, parts, 2) : stream_write(session->client.stream, bytes);
         if (put < 0 && put != -EAGAIN)
                 return (int)put;
+
         size_t sent = put > 0 ? (size_t)put : 0, of_head = sent < waits ? sent : waits;
-        f->head_at += of_head;
-        f->begun |= sent > 0;
-        return http_swap_put(f, str_skip(bytes, sent - of_head));
+        flow->head_at += of_head;
+        flow->begun |= sent > 0;
+
+        return http_swap_put(flow, str_skip(bytes, sent - of_head));
 }
 
-static int put_body(struct http_session *s, struct str first, struct str second) {
-        if (s->swap->chunks_down)
-                return http_swap_put_chunk(&s->down, first, second);
-        int e = http_swap_put(&s->down, first);
+static int put_body(struct http_session *session, struct str first, struct str second) {
+        if (session->swap->chunks_down)
+                return http_swap_put_chunk(&session->down, first, second);
+        int e = http_swap_put(&session->down, first);
         if (e < 0 || second.n == 0)
                 return e;
-        bool in_pieces = s->response.kind == BODY_CHUNKED; /* they are gathered */
-        return in_pieces ? http_swap_put(&s->down, second) : send_body(s, second);
+        bool in_pieces = session->response.kind == BODY_CHUNKED; /* they are gathered */
+        return in_pieces ? http_swap_put(&session->down, second) : send_body(session, second);
 }
 
 /* The origin has stopped where a secret may begin: perhaps its message is over. */
 static void on_silence(struct timer *t) {
-        struct http_swap *k = link_owner(t, struct http_swap, patience);
-        struct http_session *s = k->session;
-        if (put_body(s, scrub_release(&k->scrub), STR("")) < 0)
-                http_session_end(s, true);
+        struct http_swap *swap = link_owner(t, struct http_swap, patience);
+        struct http_session *session = swap->session;
+        if (put_body(session, scrub_release(&swap->scrub), STR("")) < 0)
+                http_session_end(session, true);
         else
-                http_session_run(s);
+                http_session_run(session);
 }
 
-int http_swap_take_head(struct http_session *s, const struct http1_response *r, enum http1_body body, size_t at) {
-        struct http_swap *k = s->swap;
-        if (http_renew_is_on(s)) {
-                k->chunks_down = !s->response.chunked.bare;
-                s->response.chunked.bare = true;
-                s->down.head.max = HEAD_MAX + 8 * RENEW_ANSWER_MAX;
+int http_swap_take_head(struct http_session *session, const struct http1_response *response, enum http1_body body,
+                        size_t at) {
+        struct http_swap *swap = session->swap;
+
+        if (http_renew_is_on(session)) {
+                swap->chunks_down = !session->response.chunked.bare;
+                session->response.chunked.bare = true;
+                session->down.head.max = HEAD_MAX + 8 * RENEW_ANSWER_MAX;
         }
-        if (!k->swap.words)
+
+        if (!swap->swap.words)
                 return 0;
-        scrub_text(k->swap.words, s->down.head.p + at, s->down.head.n - at);
-        swap_saw_status(&k->swap, r->status);
-        if (http_renew_is_on(s))
+
+        scrub_text(swap->swap.words, session->down.head.p + at, session->down.head.n - at);
+        swap_saw_status(&swap->swap, response->status);
+        if (http_renew_is_on(session))
                 return 0;
-        if (r->status != 101 && (r->status < 200 || body == BODY_NONE))
+        if (response->status != 101 && (response->status < 200 || body == BODY_NONE))
                 return 0;
-        if (k->swap.telling && is_compressed_socket(r)) {
-                s->call.why = "The WebSocket is compressed although that was not asked for, so it cannot be searched "
-                              "for secrets.";
+
+        if (swap->swap.telling && is_compressed_socket(response)) {
+                session->call.why =
+                    "The WebSocket is compressed although that was not asked for, so it cannot be searched "
+                    "for secrets.";
                 return -EPROTO;
         }
-        k->chunks_down = body == BODY_CHUNKED && !s->response.chunked.bare;
-        s->response.chunked.bare = true;
-        s->down.head.max = HEAD_MAX + 3 * VAULT_SECRET_MAX;
-        scrub_done(&k->scrub);
-        timer_init(&k->patience, s->client.worker->loop, on_silence);
-        return scrub_init(&k->scrub, k->swap.words);
+
+        swap->chunks_down = body == BODY_CHUNKED && !session->response.chunked.bare;
+        session->response.chunked.bare = true;
+        session->down.head.max = HEAD_MAX + 3 * VAULT_SECRET_MAX;
+        scrub_done(&swap->scrub);
+        timer_init(&swap->patience, session->client.worker->loop, on_silence);
+
+        return scrub_init(&swap->scrub, swap->swap.words);
 }
 
 /* bodies */
 
-static int search(struct http_session *s, char *bytes, size_t n) {
-        struct http_swap *k = s->swap;
+static int http_scrub_search(struct http_session *session, char *bytes, size_t n) {
+        struct http_swap *swap = session->swap;
         struct str before, now;
-        swap_search(&k->scrub, &k->patience, bytes, n, &before, &now);
-        return put_body(s, before, now);
+        swap_search(&swap->scrub, &swap->patience, bytes, n, &before, &now);
+        return put_body(session, before, now);
 }
 
 /* All of it at once: it is small, and nobody reads it yet. */
-static int decode_held(struct http_session *s, struct str span) {
-        struct http_swap *k = s->swap;
+static int decode_held(struct http_session *session, struct str span) {
+        struct http_swap *swap = session->swap;
         char plain[4096];
         int r = 0;
 
-        while (r == 0 && (span.n > 0 || decoder_owes(k->decoder))) {
-                ssize_t n = decoder_run(k->decoder, &span, plain, sizeof plain);
+        while (r == 0 && (span.n > 0 || decoder_owes(swap->decoder))) {
+                ssize_t n = decoder_run(swap->decoder, &span, plain, sizeof plain);
                 if (n < 0) {
-                        s->call.why = "The response is not compressed in the way that it says.";
+                        session->call.why = "The response is not compressed in the way that it says.";
                         r = n == -ENOMEM ? -ENOMEM : -EBADMSG;
                 } else {
-                        r = http_renew_push(s, str_n(plain, (size_t)n));
+                        r = http_renew_push(session, str_n(plain, (size_t)n));
                 }
         }
+
         secret_wipe(plain, sizeof plain);
         return r;
 }
 
-int http_swap_push_down(struct http_session *s, struct str span) {
-        struct http_swap *k = s->swap;
-        if (http_renew_is_on(s))
-                return k->decoder ? decode_held(s, span) : http_renew_push(s, span);
-        if (!scrub_is_on(&k->scrub))
-                return http_flow_push(&s->down, http_pool(s), s->client.stream, span);
-        if (k->decoder)
-                return buf_append(&k->raw, span);
-        return search(s, (char *)span.p, span.n); /* in our own scratch area */
+int http_swap_push_down(struct http_session *session, struct str span) {
+        struct http_swap *swap = session->swap;
+
+        if (http_renew_is_on(session))
+                return swap->decoder ? decode_held(session, span) : http_renew_push(session, span);
+        if (!scrub_is_on(&swap->scrub))
+                return http_flow_push(&session->down, http_pool(session), session->client.stream, span);
+        if (swap->decoder)
+                return buf_append(&swap->raw, span);
+
+        return http_scrub_search(session, (char *)span.p, span.n); /* in our own scratch area */
 }
 
-static int decode_some(struct http_session *s) {
-        struct http_swap *k = s->swap;
-        struct str in = str_skip(buf_str(&k->raw), k->raw_at);
-        char *out = http_pool(s)->scratch;
-        ssize_t n = decoder_run(k->decoder, &in, out, POOL_CHUNK_BYTES);
+static int decode_some(struct http_session *session) {
+        struct http_swap *swap = session->swap;
+        struct str in = str_skip(buf_str(&swap->raw), swap->raw_at);
+        char *out = http_pool(session)->scratch;
+        ssize_t n = decoder_run(swap->decoder, &in, out, POOL_CHUNK_BYTES);
         if (n < 0) {
-                s->call.why = n == -E2BIG ? "The response grows without end when it is decompressed."
-                                          : "The response is not compressed in the way that it says.";
+                session->call.why = n == -E2BIG ? "The response grows without end when it is decompressed."
+                                                : "The response is not compressed in the way that it says.";
                 return n == -ENOMEM ? -ENOMEM : -EBADMSG;
         }
-        k->raw_at = k->raw.n - in.n;
+
+        swap->raw_at = swap->raw.n - in.n;
+
         if (in.n == 0) {
-                buf_clear(&k->raw);
-                k->raw_at = 0;
+                buf_clear(&swap->raw);
+                swap->raw_at = 0;
         }
-        return n > 0 ? search(s, out, (size_t)n) : 0;
+
+        return n > 0 ? http_scrub_search(session, out, (size_t)n) : 0;
 }
 
-static int end_body(struct http_session *s) {
-        struct http_swap *k = s->swap;
-        if (k->decoder && !decoder_is_whole(k->decoder)) {
-                s->call.why = "The response ends in the middle of its compressed form.";
+static int end_body(struct http_session *session) {
+        struct http_swap *swap = session->swap;
+        if (swap->decoder && !decoder_is_whole(swap->decoder)) {
+                session->call.why = "The response ends in the middle of its compressed form.";
                 return -EBADMSG;
         }
-        int e = put_body(s, scrub_end(&k->scrub), STR(""));
-        if (e == 0 && k->chunks_down)
-                e = http_swap_put(&s->down, STR("0\r\n\r\n"));
-        http_swap_done_down(s);
+
+        int e = put_body(session, scrub_end(&swap->scrub), STR(""));
+        if (e == 0 && swap->chunks_down)
+                e = http_swap_put(&session->down, STR("0\r\n\r\n"));
+
+        http_swap_done_down(session);
         return e;
 }
 
-static int end_held(struct http_session *s) {
-        struct http_swap *k = s->swap;
+static int end_held(struct http_session *session) {
+        struct http_swap *k = session->swap;
 
         if (k->decoder && !decoder_is_whole(k->decoder)) {
-                s->call.why = "The response ends in the middle of its compressed form.";
+                session->call.why = "The response ends in the middle of its compressed form.";
                 return -EBADMSG;
         }
+
         decoder_free(take_ptr(&k->decoder));
-        return http_renew_end(s);
+        return http_renew_end(session);
 }
 
-int http_swap_settle_down(struct http_session *s) {
-        struct http_swap *k = s->swap;
-        if (http_renew_is_on(s))
-                return s->response.done ? end_held(s) : 0;
-        if (!scrub_is_on(&k->scrub))
+int http_swap_settle_down(struct http_session *session) {
+        struct http_swap *swap = session->swap;
+
+        if (http_renew_is_on(session))
+                return session->response.done ? end_held(session) : 0;
+        if (!scrub_is_on(&swap->scrub))
                 return 0;
-        int e = k->decoder ? decode_some(s) : 0;
-        if (e < 0 || !s->response.done || (k->decoder && decoder_owes(k->decoder)))
+
+        int e = swap->decoder ? decode_some(session) : 0;
+        if (e < 0 || !session->response.done || (swap->decoder && decoder_owes(swap->decoder)))
                 return e;
-        return end_body(s);
+
+        return end_body(session);
 }
 
-void http_swap_done_down(struct http_session *s) {
-        struct http_swap *k = s->swap;
+void http_swap_done_down(struct http_session *session) {
+        struct http_swap *k = session->swap;
         if (scrub_is_on(&k->scrub))
                 timer_stop(&k->patience);
         scrub_done(&k->scrub);

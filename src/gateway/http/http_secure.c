@@ -15,6 +15,7 @@ struct stream *http_secure_take(struct http_session *s) {
         struct stream *ready = take_ptr(&s->secure->ready);
         if (!ready)
                 return NULL;
+
         s->call.addr = s->secure->addr;
         const struct snapshot *policy = worker_snapshot(s->client.worker);
         char byte;
@@ -22,43 +23,47 @@ struct stream *http_secure_take(struct http_session *s) {
         if (good && s->call.addr.family != ADDR_NONE)
                 good = verdict_address(policy, &s->call.target.host, &s->call.addr, s->call.target.port).decision !=
                        DECISION_DENY;
+
         if (good)
                 return ready;
+
         stream_close(ready);
         return NULL;
 }
 
 static void on_secured(struct origin_call *o) {
-        struct http_session *s = link_owner(o, struct http_secure, origin)->session;
-        s->secure->securing = false;
-        s->call.upstream = take_ptr(&o->stream);
-        if (!s->call.upstream) {
-                s->call.verdict.decision = DECISION_DENY;
-                s->call.verdict.reason = (uint8_t)o->reason;
-                s->call.error = o->error;
-                s->call.why = o->why;
+        struct http_session *session = link_owner(o, struct http_secure, origin)->session;
+
+        session->secure->securing = false;
+        session->call.upstream = take_ptr(&o->stream);
+        if (!session->call.upstream) {
+                session->call.verdict.decision = DECISION_DENY;
+                session->call.verdict.reason = (uint8_t)o->reason;
+                session->call.error = o->error;
+                session->call.why = o->why;
         }
-        http_session_opened(s);
+
+        http_session_opened(session);
 }
 
 void http_secure_open(struct http_session *s) {
-        struct http_secure *k = s->secure;
-        k->securing = true;
-        k->origin.worker = s->client.worker;
-        k->origin.done = on_secured;
-        origin_secure(&k->origin, take_ptr(&s->call.upstream), &s->call.target, STR("\10http/1.1"));
+        struct http_secure *secure = s->secure;
+        secure->securing = true;
+        secure->origin.worker = s->client.worker;
+        secure->origin.done = on_secured;
+        origin_secure(&secure->origin, take_ptr(&s->call.upstream), &s->call.target, STR("\10http/1.1"));
 }
 
-void http_secure_refuse(struct http_session *s) {
-        s->call.verdict.decision = DECISION_DENY;
-        s->call.verdict.reason = s->secure->spoilt;
-        s->call.why = s->secure->why;
-        s->keep_client = false;
-        http_refuse(s);
+void http_secure_refuse(struct http_session *session) {
+        session->call.verdict.decision = DECISION_DENY;
+        session->call.verdict.reason = session->secure->spoilt;
+        session->call.why = session->secure->why;
+        session->keep_client = false;
+        http_refuse(session);
 }
 
-void http_secure_done(struct http_session *s) {
-        struct http_secure *k = s->secure;
+void http_secure_done(struct http_session *session) {
+        struct http_secure *k = session->secure;
         if (k->securing)
                 origin_cancel(&k->origin);
         stream_close(take_ptr(&k->ready));

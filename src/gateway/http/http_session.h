@@ -29,11 +29,11 @@ struct http_inside {
 int http_session_start_inside(const struct client *client, const struct http_inside *inside);
 
 /* Whether a connection to this origin, TLS and HTTP/1.1, rests in the pool. */
-bool upstream_pool_has(struct upstream_pool *p, const struct authority *target);
+bool upstream_pool_has(struct upstream_pool *pool, const struct authority *target);
 /* The API proxy (gateway/creds/apiproxy.h): plain HTTP from the client, TLS to the origin. */
 int http_session_start_api(const struct client *client);
 
 /* For worker_new() and worker_free(). */
-int upstream_pool_new(struct worker *w, struct upstream_pool **ret);
-void upstream_pool_free(struct upstream_pool *p);
+int upstream_pool_new(struct worker *worker, struct upstream_pool **ret);
+void upstream_pool_free(struct upstream_pool *pool);
 void http_sessions_end(struct worker *worker);

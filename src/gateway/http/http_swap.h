@@ -30,56 +30,57 @@ struct http_swap {
 
 /* Judges the stand-ins in a request that policy allows. False: it was refused, or its body is being kept; else it can
  * be sent. */
-bool http_swap_judge(struct http_session *s, const struct http1_request *r);
+bool http_swap_judge(struct http_session *session, const struct http1_request *request);
 /* Right before the head leaves. False: not now, the vault is asked; or never, the answer is on its way. */
 bool http_swap_prepare(struct http_session *s);
 /* HTTP_KEEPING: the body that must be there first. */
-bool http_swap_keep_step(struct http_session *s);
+bool http_swap_keep_step(struct http_session *session);
 void http_swap_free(struct http_session *s);
 
 /* A request's trailers never leave (HTTP/1), or leave as they are (HTTP/2): a stand-in in them was meant to be
  * replaced, and somebody should hear that it was not. True while they are not complete. */
-bool http_swap_trailers_pass(const struct http_session *s);
+bool http_swap_trailers_pass(const struct http_session *session);
 
 /* The request's body; as http_flow_push(), and -EPROTO: it is not what it was said to be. */
-int http_swap_push_up(struct http_session *s, struct str span);
-int http_swap_end_up(struct http_session *s); /* it is over */
+int http_swap_push_up(struct http_session *session, struct str span);
+int http_swap_end_up(struct http_session *session); /* it is over */
 /* Behind what is on its way already; the flow's head is a queue like any other. */
-int http_swap_put(struct http_flow *f, struct str bytes);
-int http_swap_put_chunk(struct http_flow *f, struct str first, struct str second);
+int http_swap_put(struct http_flow *flow, struct str bytes);
+int http_swap_put_chunk(struct http_flow *flow, struct str first, struct str second);
 
 /* http_renew.c: a request to a token endpoint. */
 struct http_renew;
 /* 1: it is one, and its body must be kept; 0: it is none; -ENOMEM. */
-int http_renew_new(struct http_session *s, const struct inject_plan *plan, struct str method, struct str target);
+int http_renew_new(struct http_session *session, const struct inject_plan *plan, struct str method, struct str target);
 void http_renew_free(struct http_session *s);
 /* Judges the body, and asks that nobody else renews now. 0; -EINPROGRESS: `done` is called when it may go on;
  * -EACCES: plan->problem says why; or an error of the vault. */
 int http_renew_prepare(struct http_session *s, struct inject_plan *plan, void (*done)(struct swap *s));
 /* The body that leaves, with the values of this moment. -EPIPE: one has changed. */
-int http_renew_body(struct http_session *s, const struct inject_plan *plan, struct buf *out);
+int http_renew_body(struct http_session *session, const struct inject_plan *plan, struct buf *out);
 /* A final head comes back: true when its body is held here until all of it was seen. */
-bool http_renew_takes(struct http_session *s, unsigned status, enum http1_body body);
-bool http_renew_is_on(const struct http_session *s);
+bool http_renew_takes(struct http_session *session, unsigned status, enum http1_body body);
+bool http_renew_is_on(const struct http_session *session);
 /* Bytes of that body, decoded; and its end. As http_swap_push_down(). */
-int http_renew_push(struct http_session *s, struct str span);
-int http_renew_end(struct http_session *s);
+int http_renew_push(struct http_session *session, struct str span);
+int http_renew_end(struct http_session *session);
 
 /* http_scrub.c: what comes back. A head that is about to be written: a coding that can be undone is taken out of it,
  * and *body, if any, is then sent in chunks. -EPROTO: it can be neither undone nor searched. */
-int http_swap_decode(struct http_session *s, struct http1_response *r, enum http1_body *body);
+int http_swap_decode(struct http_session *session, struct http1_response *response, enum http1_body *body);
 /* The response's head was written to down.head from `at` on; its body follows. 0, or -EPROTO: it cannot be searched. */
-int http_swap_take_head(struct http_session *s, const struct http1_response *r, enum http1_body body, size_t at);
+int http_swap_take_head(struct http_session *session, const struct http1_response *response, enum http1_body body,
+                        size_t at);
 /* Whether what comes back is searched. */
 static inline bool http_swap_is_searching(const struct http_session *s) {
         return s->swap && scrub_is_on(&s->swap->scrub);
 }
 /* Its body: bytes, then what can be done with them, which is its end if no more will come. 0, -ENOMEM; -EBADMSG: they
  * are not coded as was said. */
-int http_swap_push_down(struct http_session *s, struct str span);
-int http_swap_settle_down(struct http_session *s);
+int http_swap_push_down(struct http_session *session, struct str span);
+int http_swap_settle_down(struct http_session *session);
 /* More can be settled as soon as there is room, without another byte of the origin's. */
 static inline bool http_swap_owes_down(const struct http_session *s) {
         return s->swap->decoder && decoder_owes(s->swap->decoder);
 }
-void http_swap_done_down(struct http_session *s);
+void http_swap_done_down(struct http_session *session);
