@@ -7,6 +7,7 @@
 #include "guest/guest_exec.h"
 #include "run/run.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -58,6 +59,7 @@ static _Noreturn void connection_main(const struct keeper *k, int connection) {
         char port[16];
         int status = 0;
 
+        close(k->file); /* the port may be closed while this goes on */
         snprintf(port, sizeof port, "%u", k->inside);
         char *argv[] = { (char *)RUN_GUEST_PROGRAM, (char *)"guest-connect", port, NULL };
         const struct guest_command command = { .argv = argv, .input = connection, .output = connection, .errors = -1 };
@@ -187,6 +189,24 @@ int guest_port_close(const struct guest *guest, uint16_t outside, struct err *er
                 nanosleep(&pause, NULL);
         }
         return kept;
+}
+
+int guest_ports_close(const struct guest *guest, struct err *err) {
+        cleanup(close_fd) int fd =
+            guest->fd < 0 ? -1 : openat(guest->fd, "ports", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        DIR *list = fd < 0 ? NULL : fdopendir(fd);
+        int r = 0;
+
+        if (!list)
+                return 0;
+        (void)take_fd(&fd);
+        for (const struct dirent *entry; r >= 0 && (entry = readdir(list));) {
+                uint64_t port;
+                if (str_to_u64(str_of(entry->d_name), UINT16_MAX, &port))
+                        r = guest_port_close(guest, (uint16_t)port, err);
+        }
+        closedir(list);
+        return r < 0 ? r : 0;
 }
 
 /*

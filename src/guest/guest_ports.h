@@ -14,6 +14,8 @@ int guest_port_open(struct guests *guests, const struct guest *guest, uint16_t o
                     struct err *err);
 /* 1: it was open and is not any more; 0: no keeper had it. */
 int guest_port_close(const struct guest *guest, uint16_t outside, struct err *err);
+/* All of them: keepers of an earlier run may not have seen its end yet. */
+int guest_ports_close(const struct guest *guest, struct err *err);
 
 /* Inside: standard input and output to this port of the loopback, until one side ends. Returns the exit status. */
 int guest_connect(uint16_t port);

@@ -14,6 +14,7 @@
 #include "guest/guest_firewall.h"
 #include "guest/guest_home.h"
 #include "guest/guest_mend.h"
+#include "guest/guest_ports.h"
 #include "policy/options.h"
 #include "run/run.h"
 
@@ -300,6 +301,8 @@ int guest_start(struct guests *guests, struct guest *guest, const struct guest_e
                 r = guest_firewall_check(guest, err);
         if (r == 0)
                 r = guest_take_run_lock(guest, &s.run_lock, err);
+        if (r == 0)
+                r = guest_ports_close(guest, err);
         if (r == 0)
                 r = start_prepare(guests, guest, extra, &s, err);
         if (r == 0)

@@ -95,6 +95,17 @@ def test_a_port_goes_with_its_guest(guest, bailey, free_port):
     wait_until(lambda: not is_open(port))
 
 
+def test_a_start_right_after_the_end(guest, free_port):
+    port = free_port()
+    guest("create", "one").check()
+    guest("start", "one").check()
+    guest("ports", "--publish", f"{port}:8000", "one").check()
+    for _ in range(3):
+        guest("stop", "one").check()
+        guest("start", "one").check()
+        assert is_open(port)
+
+
 def test_the_short_name(bailey, guest):
     bailey("g", "create", "one").check()
     assert state(guest, "one") == "ready"

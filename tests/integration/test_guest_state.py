@@ -19,7 +19,7 @@ from conftest import program
 from kit.process import wait_until
 from test_guest_life import guest, inside, rows, state, top  # noqa: F401
 
-KILLS = int(os.environ.get("GUEST_KILLS", "12"))
+KILLS = int(os.environ.get("GUEST_KILLS", "16"))
 
 
 def test_databases_that_cannot_be_used(guest, home):
@@ -78,15 +78,21 @@ def test_a_difference_breaks_and_removes_nothing(guest):
     guest("fix", "one").check()
 
 
-def test_killed_at_any_moment(guest, home, environment):
+def test_killed_at_any_moment(guest, home, environment, tmp_path, free_port):
     """The next command finishes or rolls back; a file that was there is there, in the home or in an archive."""
     guest("create", "keep").check()
     inside(guest, "keep", "echo precious > file; seq 200000 > numbers").check()
     guest("stop", "keep").check()
     guest("snapshot", "keep", "first").check()
     chance = random.Random(17)
+    recipe, granted = tmp_path / "recipe.yaml", home / "granted"
+    recipe.write_text("environment: {A: b}\nfiles: {made/by-recipe: x}\ncommands: ['echo provisioned']\n")
+    recipe.chmod(0o600)
+    granted.mkdir()
     verbs = [("create", "x"), ("delete", "--force", "x"), ("snapshot", "keep", "s"), ("restore", "keep", "first"), ("archive", "keep"),
-             ("unarchive", "keep"), ("start", "keep"), ("stop", "keep"), ("rename", "x", "y"), ("fix", "keep"), ("snapshot", "--remove", "keep", "s")]
+             ("unarchive", "keep"), ("start", "keep"), ("stop", "keep"), ("rename", "x", "y"), ("fix", "keep"), ("snapshot", "--remove", "keep", "s"),
+             ("provision", "--again", "keep", str(recipe)), ("ports", "--publish", f"{free_port()}:80", "keep"), ("grant", "keep", str(granted)),
+             ("revoke", "keep", str(granted))]
     for turn in range(KILLS):
         words = verbs[turn % len(verbs)] if KILLS < 50 else chance.choice(verbs)
         child = subprocess.Popen([str(program("bailey")), "guest", *words], env=environment, stdin=subprocess.DEVNULL,
