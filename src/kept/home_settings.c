@@ -11,6 +11,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/path.h"
+#include "policy/gitconfig.h"
 #include "policy/settings_filter.h"
 
 #include <errno.h>
@@ -27,14 +28,43 @@ static void settings_key(const struct stat *st, char ret[static KEY_MAX]) {
                  st->st_mtim.tv_nsec, (int64_t)st->st_size, (uint64_t)st->st_ino);
 }
 
+/* The last one counts. */
+static int find_signing(const struct gitconfig_setting *setting, void *context) {
+        static const char *const yes[] = { "true", "yes", "on", "1" };
+        bool *ret = context;
+
+        if (!str_is(setting->section, "commit") || setting->subsection.p || !str_is(setting->key, "gpgsign"))
+                return 0;
+        *ret = !setting->value.p;
+        for (size_t i = 0; i < sizeof yes / sizeof *yes; i++)
+                *ret |= setting->value.p && str_eq_nocase(setting->value, str_of(yes[i]));
+        return 0;
+}
+
+/* Whoever signs every commit wants to know which ones are not, before they are pushed. */
+static void tell_unsigned(const char *source, struct str text, const struct policy *policy) {
+        bool wanted = false;
+
+        if (policy->signing.ssh || policy->signing.gpg.n)
+                return;
+        (void)gitconfig_read(text, find_signing, &wanted, NULL);
+        if (wanted)
+                log_notice("%s asks for signed commits, and those made inside are not signed: the keys stay outside. "
+                           "--sign-gpg KEY, or --sign-ssh with --ssh-key FILE, has git inside sign",
+                           source);
+}
+
 static int settings_lay(struct home *home, const struct home_settings *row, const char *source, const char *key,
-                        struct err *err) {
+                        const struct policy *policy, struct err *err) {
         cleanup(buf_done) struct buf text = BUF(HOME_SETTINGS_MAX), kept = BUF(HOME_FILE_MAX);
         int r;
 
         r = path_read_file(source, HOME_SETTINGS_MAX, &text, err);
         if (r < 0)
                 return r;
+
+        if (str_ends(str_of(row->path), STR(".gitconfig")) || str_ends(str_of(row->path), STR("git/config")))
+                tell_unsigned(source, buf_str(&text), policy);
 
         r = row->filter(buf_str(&text), &kept);
         if (r < 0)
@@ -68,7 +98,7 @@ void home_settings_seed(struct home *home, const struct policy *policy) {
                         continue;
 
                 cleanup(free_ptr) char *source = path_join(policy->home, row->path);
-                if (source && settings_lay(home, row, source, key, &err) < 0)
+                if (source && settings_lay(home, row, source, key, policy, &err) < 0)
                         log_warning("settings are not seeded: %s", err_text(&err));
         }
 }

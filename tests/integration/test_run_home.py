@@ -333,6 +333,21 @@ def test_settings_are_seeded(sh, home, work):
     assert tree_of(home) == before
 
 
+@pytest.mark.parametrize("place", [".gitconfig", ".config/git/config"])
+def test_unsigned_commits_are_told_once(sh, home, work, place):
+    """Git outside signs each commit; inside there is no key, and the setting is not carried in."""
+    file = home / place
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("[user]\n\tname = Ann\n\temail = a@example.com\n[commit]\n\tgpgSign = Yes\n")
+    first = sh("git init -q r && cd r && git commit -q --allow-empty -m one && git log --format=%G? -1").check()
+    assert first.text == "N\n" and first.errors.count("asks for signed commits") == 1 and "--sign-gpg" in first.errors, first
+    assert "signed commits" not in sh("true").errors  # the settings are the same: it was said
+    file.write_text("[user]\n\tname = Bea\n[commit]\n\tgpgsign = true\n[commit]\n\tgpgsign = false\n")
+    assert "signed commits" not in sh("true").errors
+    file.write_text("[user]\n\tname = Bea\n[commit]\n\tgpgsign\n")
+    assert "signed commits" in sh("true").errors
+
+
 def test_settings_are_renewed_when_the_host_changes(sh, home, work):
     write_settings(home)
     sh("git config --global user.name Inside").check()
