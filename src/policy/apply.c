@@ -51,7 +51,7 @@ static const struct slot slots[POLICY_ROWS] = {
         [ROW_DENY] = { SLOT_TEXTS, AT(network.deny), .check = check_denied_pattern },
         [ROW_NO_INTERCEPT] = { SLOT_TEXTS, AT(network.no_intercept), .check = check_plain_pattern },
         [ROW_QUIET_HOSTS] = { SLOT_TEXTS, AT(network.quiet), .check = check_plain_pattern },
-        [ROW_ALLOW_PRIVATE] = { SLOT_TEXTS, AT(network.allow_private), .check = check_plain_pattern },
+        [ROW_ALLOW_PRIVATE] = { SLOT_TEXTS, AT(network.allow_private), .check = check_private_entry },
         [ROW_ALLOW_FILE] = { SLOT_FILES, AT(network.allow_files) },
         [ROW_DENY_FILE] = { SLOT_FILES, AT(network.deny_files) },
         [ROW_DENY_CIDRS] = { SLOT_TEXTS, AT(network.deny_cidrs), .replaces = true, .check = check_network },

@@ -8,6 +8,7 @@
 #include "policy/mappings.h"
 #include "policy/pattern.h"
 #include "policy/profile.h"
+#include "policy/snapshot.h"
 
 #include <errno.h>
 
@@ -40,8 +41,23 @@ int check_host_pattern(struct str text, struct err *e) {
         return check_plain_pattern(text, e);
 }
 
+/* What the gateway would refuse to judge by is refused here: it starts with the first connection, when the program has
+ * run for a while. */
+static int check_listed(enum rule_list list, struct str text, struct err *e) {
+        struct pattern pattern;
+        int r = pattern_parse_user(text, &pattern, e);
+
+        return r < 0 ? r : snapshot_check_pattern(list, &pattern, e);
+}
+
 int check_allowed_entry(struct str text, struct err *e) {
-        return forge_is_reference(text) ? check_forge(text, e) : check_host_pattern(text, e);
+        if (forge_is_reference(text))
+                return check_forge(text, e);
+        return group_is_reference(text) ? check_host_pattern(text, e) : check_listed(LIST_ALLOW, text, e);
+}
+
+int check_private_entry(struct str text, struct err *e) {
+        return check_listed(LIST_ALLOW_PRIVATE, text, e);
 }
 
 int check_denied_pattern(struct str text, struct err *e) {

@@ -10,6 +10,7 @@ int check_name(struct str text, struct err *e);         /* letters, digits, '-',
 int check_host_pattern(struct str text, struct err *e); /* a pattern or "@group" */
 /* In network.allow: also a group that stands for rules (policy/forges.h). */
 int check_allowed_entry(struct str text, struct err *e);
+int check_private_entry(struct str text, struct err *e);  /* in network.allow_private: no wildcard, and a port */
 int check_denied_pattern(struct str text, struct err *e); /* the same, or "*:PORT" */
 int check_reason(struct str text, struct err *e);         /* for a refusal: one line of text */
 int check_command_word(struct str text, struct err *e);   /* of a rule about commands */

@@ -36,6 +36,9 @@ enum rule_list {
         LISTS
 };
 
+/* What a list takes, beyond the pattern's own syntax. A policy is held to it when it is loaded. */
+struct pattern;
+int snapshot_check_pattern(enum rule_list list, const struct pattern *p, struct err *e);
 /* A pattern (policy/pattern.h syntax, groups already expanded). `origin` says where it was written, for people:
  * "policy.yaml:12", "--allow", "@github in ~/.config/bailey/config.yaml:3". -EINVAL with the reason in e.
  * localhost with a port in LIST_ALLOW is a loopback service and is opened as allow_private would. */

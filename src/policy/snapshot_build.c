@@ -239,8 +239,7 @@ static int rule_add(struct snapshot_builder *b, enum rule_list list, const struc
         return 0;
 }
 
-/* What a list accepts beyond the pattern's own syntax. */
-static int check_list(enum rule_list list, const struct pattern *p, struct err *e) {
+int snapshot_check_pattern(enum rule_list list, const struct pattern *p, struct err *e) {
         bool internal = p->kind != PATTERN_NET && str_is(host_str(&p->host), HOST_INTERNAL);
         const char *shown = p->host.name_n ? p->host.name : "this network";
         if (list == LIST_ALLOW && internal)
@@ -267,7 +266,7 @@ static int add_pattern(struct snapshot_builder *b, enum rule_list list, struct s
         text = str_trim(text);
         int r = pattern_parse_user(text, &p, e);
         if (r == 0)
-                r = check_list(list, &p, e);
+                r = snapshot_check_pattern(list, &p, e);
         if (r < 0)
                 return origin.n ? err_wrap(e, r, "%.*s", STR_FMT(str_first(origin, PATTERN_TEXT_MAX))) : r;
         if (list == LIST_ALLOW && p.has_port && p.kind == PATTERN_NAME && host_is_loopback_name(&p.host) &&
