@@ -47,6 +47,17 @@ bool account_by_name(const char *name, struct account *ret) {
         return account_find(name, 0, ret);
 }
 
+bool account_has_others(const char *prefix, const char *name) {
+        FILE *file = fopen("/etc/passwd", "re");
+        bool found = !file;
+
+        for (const struct passwd *entry; !found && (entry = fgetpwent(file));)
+                found = strncmp(entry->pw_name, prefix, strlen(prefix)) == 0 && strcmp(entry->pw_name, name) != 0;
+        if (file)
+                fclose(file);
+        return found;
+}
+
 static bool group_has(const struct group *group, const char *name) {
         for (char *const *member = group->gr_mem; *member; member++)
                 if (strcmp(*member, name) == 0)

@@ -26,4 +26,4 @@
 #pragma GCC poison strcpy strcat stpcpy strncpy strncat sprintf vsprintf gets strtok strtok_r
 #pragma GCC poison atoi atol atoll system popen alloca
 #pragma GCC poison getaddrinfo gethostbyname gethostbyname2
-#pragma GCC poison getpwnam getpwuid getpwnam_r getpwuid_r
+#pragma GCC poison getpwnam getpwuid getpwnam_r getpwuid_r getpwent setpwent endpwent

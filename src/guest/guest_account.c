@@ -199,16 +199,6 @@ static int account_protect(const char *host, const char *id, struct err *err) {
         return guest_firewall_add(uid, err);
 }
 
-static bool account_is_last(const char *name) {
-        bool last = true;
-
-        setpwent();
-        for (const struct passwd *entry; last && (entry = getpwent());)
-                last = strncmp(entry->pw_name, "bailey_", 7) != 0 || strcmp(entry->pw_name, name) == 0;
-        endpwent();
-        return last;
-}
-
 static int account_remove(const char *host, const char *id, struct err *err) {
         char name[ACCOUNT_NAME_MAX];
         uint32_t uid, gid;
@@ -219,7 +209,7 @@ static int account_remove(const char *host, const char *id, struct err *err) {
         int r = subordinate_remove(host, uid, gid, err);
         if (r < 0)
                 return r;
-        bool last = account_is_last(name);
+        bool last = !account_has_others("bailey_", name);
         char *const argv[] = { (char *)"userdel", (char *)"--force", name, NULL };
         r = tool_run(argv, err);
         return r < 0 ? r : guest_firewall_remove(uid, last, err);

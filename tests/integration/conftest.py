@@ -10,6 +10,7 @@ build that ships and is left out under sanitizers; `visible_home`: see the fixtu
 """
 import os
 import pathlib
+import signal
 import socket
 import tempfile
 
@@ -43,6 +44,7 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "visible_home: the home directory can be seen in a sandbox")
     config.addinivalue_line("markers", "real_home: about --home real, where the home is shown and a list hides its secrets")
     config.addinivalue_line("markers", "table: long; only where BAILEY_TABLE is set (tests/run agents)")
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever starts this in the background has it ignored, in all below
     leaks.adopt_orphans()
 
 

@@ -255,6 +255,7 @@ def registry_address():
         return None
 
 
+@pytest.mark.table
 def test_mise_for_real(guest, tmp_path):
     """From npm into the guest, through the gateway and the recipe's allow list; then a tool by it, in PATH."""
     address = registry_address()

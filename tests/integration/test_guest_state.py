@@ -163,8 +163,8 @@ def test_an_account_comes_and_goes(guest, run, top, network):
         there("start", "one").check()
         firewall_holds(network, entry.pw_uid)
     finally:
-        there("delete", "--force", "one")
-    assert accounts() == before and list(top.iterdir()) == []
+        deleted = there("delete", "--force", "one")
+    assert accounts() == before and list(top.iterdir()) == [], deleted
     assert "bailey_guests" not in network.run("nft", "list", "tables").stdout
     assert ids == [pathlib.Path(name).read_text() for name in ("/etc/subuid", "/etc/subgid")]
 
