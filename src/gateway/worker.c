@@ -92,6 +92,7 @@ void judged_add(struct worker *worker, struct judged *judged) {
 static bool is_left_open(const struct snapshot *snapshot, const struct judged *judged, struct verdict *ret) {
         struct host host;
 
+        *ret = (struct verdict){ .decision = DECISION_DENY, .reason = REASON_RATCHET };
         if (host_parse(STR(HOST_INTERNAL), &host, NULL) < 0)
                 return false;
         *ret = verdict_target(snapshot, &host, judged->target->port);
@@ -142,7 +143,7 @@ void worker_set_policy(struct worker *worker, struct policy_ref *ref) {
 
                 link_remove(&judged->link);
                 link_append(&worker->judged, &judged->link);
-                struct verdict verdict;
+                struct verdict verdict = { .decision = DECISION_DENY };
 
                 if (!is_still_allowed(worker, judged, &verdict))
                         judged->revoke(judged, verdict);

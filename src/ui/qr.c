@@ -279,6 +279,8 @@ static unsigned line_penalty(const struct qr *qr, unsigned line, bool across) {
 static unsigned qr_penalty(const struct qr *qr) {
         unsigned penalty = 0, dark = 0, all = qr->size * qr->size;
 
+        if (all == 0)
+                return 0;
         for (unsigned i = 0; i < qr->size; i++)
                 penalty += line_penalty(qr, i, true) + line_penalty(qr, i, false);
         for (unsigned row = 0; row < qr->size; row++)
@@ -289,8 +291,9 @@ static unsigned qr_penalty(const struct qr *qr) {
                             qr->dark[row - 1][column - 1] == here)
                                 penalty += 3;
                 }
-        int off = (int)(dark * 20) - (int)(all * 10);
-        return all ? penalty + (unsigned)abs(off) / all * 10 : 0;
+        unsigned half = all * 10, weight = dark * 20;
+        unsigned off = weight > half ? weight - half : half - weight;
+        return penalty + off / all * 10;
 }
 
 int qr_make(struct str text, struct qr *ret) {
