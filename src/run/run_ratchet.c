@@ -33,7 +33,8 @@ static void tell_people(const struct run *run, const char *say, struct str what)
         if (run->q->quiet || run->q->link || terminal_is_drawn_on(&run->session.terminal))
                 return;
         if (escape_text(&shown, what, SHOWN) == 0)
-                log_notice("a ratchet has closed (%s): %s. Fewer hosts are open from now on", buf_str(&shown).p, say);
+                log_notice("a ratchet has closed (%.*s): %s. Fewer hosts are open from now on",
+                           STR_FMT(buf_str(&shown)), say);
 }
 
 static void record_closed(struct run *run, const struct ratchet_rule *rule, const char *trigger, struct str what) {
