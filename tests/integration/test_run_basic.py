@@ -63,8 +63,13 @@ def test_processors_are_the_callers(start, work, free_port):
         wait_until(lambda: b"ready" in child.output(), what="the command")
         mine = processors(pathlib.Path("/proc/self/status").read_text()) if number is None else str(number)
         assert processors(child.output().decode()) == mine
-        below = {name_of(pid): pid for pid in descendants(child.pid)}
-        for name in ("bailey-init", "bailey-publish"):
+        names = ("bailey-init", "bailey-publish")
+
+        def both():
+            found = {name_of(pid): pid for pid in descendants(child.pid)}
+            return found if all(name in found for name in names) else None
+        below = wait_until(both, what="init and the relay")
+        for name in names:
             assert processors(pathlib.Path(f"/proc/{below[name]}/status").read_text()) == mine, name
         child.stop()
 
