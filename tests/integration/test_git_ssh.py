@@ -261,24 +261,29 @@ def test_killed_at_any_moment(inside, sshd, start, home, work, victim):
     """Whoever dies, whenever: nothing hangs, and nothing is left."""
     sshd.make("acme/app", work)
     inside([APP], "true")
-    script = SETUP.format(url=f"ssh://{sshd.user}@{sshd.where}") + "for i in 1 2 3; do git ls-remote -q $URL/acme/app.git >/dev/null 2>&1; done; echo end"
+    script = SETUP.format(url=f"ssh://{sshd.user}@{sshd.where}") + "for i in $(seq 500); do [ -e enough ] && break; git ls-remote -q $URL/acme/app.git >/dev/null 2>&1; done; echo end"
+    enough = work / "enough"
     for delay in (0.0, 0.05, 0.3):
+        enough.unlink(missing_ok=True)
         child = start(["bailey", "run", "--policy", str(home / "policy.yaml"), "--", "bash", "-c", script], cwd=work)
         killed, seen = False, set()
         end = time.monotonic() + 20 * SLOW
         while not killed and time.monotonic() < end and child.running():
             everyone = [child.pid, *children(child.pid)]
             seen |= set(everyone)
-            found = [pid for pid in everyone if victim in command_of(pid)]
-            if found:
-                time.sleep(delay)
-                for pid in found[:1]:
-                    try:
-                        os.kill(pid, signal.SIGKILL)
-                        killed = True
-                    except ProcessLookupError:
-                        pass
-            time.sleep(0.005)
+            if not any(victim in command_of(pid) for pid in everyone):
+                time.sleep(0.005)
+                continue
+            time.sleep(delay)  # a short one may be gone by then; the next one is as good
+            everyone = [child.pid, *children(child.pid)]
+            seen |= set(everyone)
+            for pid in [pid for pid in everyone if victim in command_of(pid)][:1]:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                    killed = True
+                except ProcessLookupError:
+                    pass
+        enough.touch()
         assert killed, victim
         child.wait(60 * SLOW)
         wait_until(lambda: not [pid for pid in seen if str(home) in command_of(pid) or "-F /dev/null" in command_of(pid)], 20 * SLOW, "the end of all")
