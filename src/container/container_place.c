@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/lock_file.h"
 #include "base/log.h"
 #include "base/path.h"
 #include "base/tree.h"
@@ -116,10 +117,9 @@ static int hold(struct container_place *p, const char *engine, struct err *e) {
         int r = path ? path_make_private_dir(p->directory, e) : err_memory(e);
         if (r < 0)
                 return r;
-        p->lock = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-        if (p->lock < 0 || flock(p->lock, LOCK_EX | LOCK_NB) < 0 || fd_write_all(p->lock, engine, strlen(engine)) < 0)
-                return err_errno(e, "cannot lock %s", path);
-        return 0;
+
+        r = lock_file_new(AT_FDCWD, path, str_of(engine), &p->lock);
+        return r < 0 ? err_set(e, -r, "cannot lock %s: %s", path, strerror(-r)) : 0;
 }
 
 /* A socket's address is short; the path goes through a descriptor of the directory. Whoever the image runs as may

@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/lock_file.h"
 #include "base/path.h"
 #include "base/tree.h"
 #include "conf/dirs.h"
@@ -114,13 +115,10 @@ static int write_list(struct git_copies *copies) {
         for (size_t i = 0; i < copies->list.n && r == 0; i++)
                 r = buf_append(&text, str_n(copies->list.p[i].path, strlen(copies->list.p[i].path) + 1));
 
-        copies->lock = openat(copies->dir, "list", O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-        if (r == 0 && (copies->lock < 0 || flock(copies->lock, LOCK_EX | LOCK_NB) < 0))
-                r = -errno;
         if (r < 0)
                 return r;
 
-        return fd_write_all(copies->lock, text.p, text.n);
+        return lock_file_new(copies->dir, "list", buf_str(&text), &copies->lock);
 }
 
 int git_copies_make(struct git_copies *copies, const char *id, struct plan_host *host, struct err *err) {

@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/lock_file.h"
 #include "base/log.h"
 #include "base/path.h"
 #include "base/tree.h"
@@ -72,11 +73,8 @@ static int write_info(struct overlay_run *run, struct err *err) {
         if (!path || !text)
                 return err_memory(err);
 
-        int s = path_open_append(path, 0600, &run->lock, err);
-        if (s == 0 && (flock(run->lock, LOCK_EX | LOCK_NB) < 0 || fd_write_all(run->lock, text, strlen(text)) < 0))
-                s = err_errno(err, "cannot write %s", path);
-
-        return s;
+        int s = lock_file_new(AT_FDCWD, path, str_of(text), &run->lock);
+        return s < 0 ? err_set(err, -s, "cannot write %s: %s", path, strerror(-s)) : 0;
 }
 
 int overlays_new(const char *id, const char *workspace, struct overlay_run *ret, struct err *err) {

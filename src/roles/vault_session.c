@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/lock_file.h"
 #include "base/log.h"
 #include "base/path.h"
 #include "base/tree.h"
@@ -78,15 +79,8 @@ static int make_directory(struct vault_session *session, const char *place, cons
         if (r < 0)
                 return r;
 
-        r = path_replace_file(lock_path, STR(""), 0600, err);
-        if (r < 0)
-                return r;
-
-        session->lock = open(lock_path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-        if (session->lock < 0 || flock(session->lock, LOCK_SH) < 0)
-                return err_errno(err, "cannot lock %s", lock_path);
-
-        return 0;
+        r = lock_file_new(AT_FDCWD, lock_path, STR(""), &session->lock);
+        return r < 0 ? err_set(err, -r, "cannot lock %s: %s", lock_path, strerror(-r)) : 0;
 }
 
 static int write_certificates(struct vault_session *session, const char *roots_file, struct err *err) {

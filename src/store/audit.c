@@ -13,6 +13,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <sys/file.h>
@@ -33,6 +34,7 @@ struct audit {
 
 enum { NOTE_MAX = 8192 }; /* an answer stands behind the command that it is about */
 enum { FRAME = 3 };       /* a run says that it starts and ends, and the log that it stops */
+enum { LOCK_TRIES = 40, LOCK_STEP_MS = 5 };
 static const char line_start[] = "{\"ts\":\"";
 
 char *audit_rotated_name(const char *path, unsigned k) {
@@ -201,16 +203,27 @@ static void finish_rotation(const struct audit *audit) {
                 unlink(name);
 }
 
+/* Who reads a log looks for its writer by this lock, and has it for a moment; another writer keeps it. */
+static int take_writer_lock(int fd) {
+        for (int tries = LOCK_TRIES; flock(fd, LOCK_EX | LOCK_NB) < 0; tries--) {
+                if (errno != EWOULDBLOCK || tries == 0)
+                        return -errno;
+                (void)poll(NULL, 0, LOCK_STEP_MS);
+        }
+        return 0;
+}
+
 static int open_locked(const char *path, int *ret_fd, struct err *err) {
         cleanup(close_fd) int fd = -1;
         int r = path_open_append(path, 0600, &fd, err);
         if (r < 0)
                 return r;
 
-        if (flock(fd, LOCK_EX | LOCK_NB) < 0)
-                return errno == EWOULDBLOCK
-                           ? err_set(err, EBUSY, "another bailey is writing to %s; give each its own file", path)
-                           : err_errno(err, "cannot lock %s", path);
+        r = take_writer_lock(fd);
+        if (r == -EWOULDBLOCK)
+                return err_set(err, EBUSY, "another bailey is writing to %s; give each its own file", path);
+        if (r < 0)
+                return err_set(err, -r, "cannot lock %s: %s", path, strerror(-r));
 
         struct stat ours, named;
 

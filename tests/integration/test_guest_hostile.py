@@ -25,14 +25,26 @@ tried("tcp", lambda: socket.create_connection(("127.0.0.1", PORT), timeout=5))
 """
 
 
+def one_port_of_both_kinds():
+    """A datagram socket and a listening one with the same number. Others may have taken a number for one of them."""
+    for _ in range(50):
+        datagrams, streams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM), socket.socket()
+        try:
+            streams.bind(("127.0.0.1", 0))
+            datagrams.bind(streams.getsockname())
+            streams.listen()
+            return datagrams, streams
+        except OSError:
+            datagrams.close()
+            streams.close()
+    raise AssertionError("no number is free for both")
+
+
 def test_packets_reach_nothing_of_the_host(guest):
     guest("create", "one").check()
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams, socket.socket() as streams:
-        datagrams.bind(("127.0.0.1", 0))
+    datagrams, streams = one_port_of_both_kinds()
+    with datagrams, streams:
         port = datagrams.getsockname()[1]
-        streams.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        streams.bind(("127.0.0.1", port))
-        streams.listen()
         said = guest("exec", "one", "--", "/usr/bin/python3", "-c", f"PORT = {port}\n{SENDERS}").check().text
         datagrams.settimeout(1)
         streams.settimeout(1)
