@@ -48,6 +48,15 @@ static struct str http_loosen(struct str path, char *out) {
         return str_n(out, n);
 }
 
+/* With a step back in it, parts that stand apart may come together. In any spelling: dots and escapes of them. */
+static bool http_steps_back(struct str path) {
+        char space[TARGET_MAX];
+
+        for (int i = 0; i < 3; i++)
+                path = http_decode(path, space);
+        return memmem(path.p, path.n, "..", 2) != NULL;
+}
+
 static bool is_meant_for_git(struct str path) {
         static const struct str parts[] = { STR("git-upload-pack"), STR("git-receive-pack"), STR("git-upload-archive"),
                                             STR("gitlab-lfs") };
@@ -57,13 +66,17 @@ static bool is_meant_for_git(struct str path) {
                 return true; /* nobody's path is so long: not judged here, so not let through as something else */
 
         struct str loose = http_loosen(path, space), rest = loose, part, before = { 0 };
-        bool lfs = false;
+        bool lfs = false, back = http_steps_back(path), info = false;
 
         while (str_split(&rest, '/', &part)) {
                 for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
                         if (str_eq(part, parts[i]))
                                 return true;
+                info |= str_is(part, "info");
                 lfs |= str_is(before, "info") && str_is(part, "lfs");
+                if (back && info && (str_is(part, "lfs") || str_is(part, "refs")))
+                        return true;
+
                 before = part;
         }
 

@@ -165,3 +165,25 @@ void request_readings_done(struct request_readings *r) {
         free(r->memory);
         r->memory = NULL;
 }
+
+struct str request_path_fold(struct str reading, char *out) {
+        size_t n = 0, step;
+
+        for (size_t at = 0; at < reading.n; at += step) {
+                int byte = byte_at(reading, at, &step);
+                out[n++] = ascii_lower(byte < 0 ? '%' : (char)byte);
+        }
+
+        while (n > 1 && out[n - 1] == '/')
+                n--;
+
+        return str_n(out, n);
+}
+
+struct str request_path_without_suffix(struct str folded) {
+        ptrdiff_t slash = str_rfind(folded, '/'), dot;
+        size_t first = (size_t)(slash + 1);
+
+        dot = str_find(str_skip(folded, first), '.');
+        return dot > 0 ? str_first(folded, first + (size_t)dot) : folded;
+}

@@ -19,3 +19,10 @@ struct request_readings {
 /* path: without the query. The readings point into it, or into memory that request_readings_done() frees. */
 void request_readings_of(struct str path, struct request_readings *ret);
 void request_readings_done(struct request_readings *r);
+
+/* Where a server may look for a reading: escapes undone, in lower case, without slashes at its end. out has room for
+ * all of the reading; it is what the result points into. */
+struct str request_path_fold(struct str reading, char *out);
+
+/* The same without a suffix (".json"), which many servers take for the wanted form of the answer. */
+struct str request_path_without_suffix(struct str folded);

@@ -198,35 +198,46 @@ static bool path_matches(const struct snapshot *s, const struct block_request *r
         return readings->n > 0;
 }
 
-/* Servers take a slash at the end, and other capitals, for the same place: what may be meant for GraphQL is judged so.
- */
-static bool graphql_matches(const struct snapshot *s, const struct block_request *request, struct str path) {
-        char lower[1024], pattern[1024];
+/* What may be meant for GraphQL is judged so: servers look for an escaped letter, other capitals, a slash at the end
+ * and a suffix at the same place. */
+static bool graphql_matches(const struct snapshot *s, const struct block_request *request, struct str reading) {
+        char folded[1024], pattern[1024];
 
-        if (!request->graphql)
-                return false;
-        while (path.n > 1 && path.p[path.n - 1] == '/')
-                path.n--;
-        if (path.n > sizeof lower)
-                return request->n_paths == 0;
-        for (size_t i = 0; i < path.n; i++)
-                lower[i] = ascii_lower(path.p[i]);
+        if (!request->graphql || request->n_paths == 0)
+                return request->graphql;
+        if (reading.n > sizeof folded)
+                return true;
+
+        struct str path = request_path_fold(reading, folded), stem = request_path_without_suffix(path);
+
         for (uint32_t i = 0; i < request->n_paths; i++) {
                 struct str text = text_at(s, request->first_path + i);
-                for (size_t k = 0; k < text.n && k < sizeof pattern; k++)
-                        pattern[k] = ascii_lower(text.p[k]);
-                if (text.n <= sizeof pattern && glob_match(str_n(pattern, text.n), str_n(lower, path.n)))
+                if (text.n > sizeof pattern)
+                        return true;
+
+                struct str folded_text = request_path_fold(text, pattern);
+                if (glob_match(folded_text, path) || glob_match(folded_text, stem))
                         return true;
         }
-        return request->n_paths == 0;
+
+        return false;
+}
+
+static bool any_reading_matches(const struct snapshot *s, const struct block_request *request,
+                                const struct request_readings *readings) {
+        for (size_t i = 0; i < readings->n; i++)
+                if (graphql_matches(s, request, readings->at[i]))
+                        return true;
+        return readings->n == 0 && request->graphql; /* a path that could lead anywhere */
 }
 
 /* Where a GraphQL rule names the path, only GraphQL rules count. */
-static bool rules_are_narrowed(const struct snapshot *s, const struct match *m, uint16_t port, struct str path) {
+static bool rules_are_narrowed(const struct snapshot *s, const struct match *m, uint16_t port,
+                               const struct request_readings *readings) {
         for (uint32_t i = m->first_rule; i < m->first_rule + m->n_rules; i++) {
                 const struct block_rule *rule = &s->rules[i];
                 if (rule->list == LIST_ALLOW && rule->request != BLOCK_NONE && block_rule_covers(rule, port) &&
-                    graphql_matches(s, &s->requests[rule->request], path))
+                    any_reading_matches(s, &s->requests[rule->request], readings))
                         return true;
         }
         return false;
@@ -308,7 +319,7 @@ static struct verdict judge_request(const struct snapshot *s, const struct host 
                                      .method = method,
                                      .readings = &readings,
                                      .fields = fields,
-                                     .narrowed = rules_are_narrowed(s, &m, port, path) };
+                                     .narrowed = rules_are_narrowed(s, &m, port, &readings) };
         v = judge_rules(s, &m, &asked, v);
         request_readings_done(&readings);
         return v;

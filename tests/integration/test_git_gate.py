@@ -283,6 +283,67 @@ def test_graphql(gated, forge, store):
     assert ("mutation", ["addComment"]) in fields and ("mutation", ["deleteRef"]) in fields, fields
 
 
+def test_graphql_by_other_names(gated, forge, store):
+    """A wider rule beside it opens the rest of the host, and no other spelling of GraphQL's own path."""
+    where = f"{HOST}:{forge.port}"
+    narrow = {"host": where, "paths": ["/graphql"], "graphql": {"query": ["viewer"]}}
+    spellings = ["/%67raphql", "/graphq%6C", "/%47raphql", "/graphql;x=1", "/graphql%3Bx", "/graphql.json", "/graphql%3fx", "/graphql%23", "//graphql",
+                 "/./graphql", "/page/../graphql", "/page/%2e%2e/graphql", "/graphql/.", "/GRAPHQL.JSON;a"]
+    for wide in ({"host": where, "paths": ["/**"]}, {"host": where, "methods": ["GET", "POST"]}):
+        script = PATIENT_CURL + "ask() { patient_curl --path-as-is -w '%{http_code} ' -H 'Content-Type: application/json' --data '{\"query\":\"mutation{deleteRef}\"}' \"$URL$1\"; }\n"
+        script += "patient_curl -w '%{http_code} ' -o /dev/null $URL/page\n" + "\n".join(f"ask '{path}'" for path in spellings)
+        done = gated([], script, network={"rules": [narrow, wide]})
+        codes = done.text.split()
+        assert codes[0] == "200" and codes[1:] == ["403"] * len(spellings), str(done)
+        assert store.seen == []
+
+
+def test_what_does_not_leave_is_not_judged(gated, forge, store):
+    """Connection names headers that end at the gateway: a body is judged by those that the server will see."""
+    where = f"{HOST}:{forge.port}"
+    body = '{"query":"{viewer{login}}","variables":{"a":"&query=mutation{deleteRef}&"}}'
+    ask = f"patient_curl --http1.1 -w '%{{http_code}} ' -H 'Content-Type: application/json' --data '{body}'"
+    done = gated([], PATIENT_CURL + f"""
+        {ask} $URL/graphql
+        {ask} -H 'Connection: content-type' $URL/graphql
+        {ask} -H 'Connection: keep-alive, Content-TYPE' $URL/graphql
+        {ask} -H 'Connection: x' -H 'Connection: content-type' $URL/graphql
+        """, network={"rules": [{"host": where, "paths": ["/graphql"], "graphql": {"query": ["viewer"]}}]})
+    assert done.text.split() == ["200", "403", "403", "403"], str(done)
+    assert len(store.seen) == 1, store.seen
+
+
+@pytest.mark.parametrize("blank", ["\t", "\n", "\r", "\xa0"])
+def test_options_of_a_push_do_not_hide_in_its_capabilities(gated, forge, work, blank):
+    bare = forge.make("acme/app", work)
+    told = forge.directory / "told"
+    hook = bare / "hooks/pre-receive"
+    hook.write_text(f"#!/bin/sh\necho $GIT_PUSH_OPTION_0 >> {told}\n")
+    hook.chmod(0o755)
+    one, line = forge.refs("acme/app")["refs/heads/main"].encode(), lambda text: b"%04x" % (len(text) + 4) + text
+    for name, capabilities in (("plain", "agent=git/2"), ("hidden", f"agent=git/2{blank}push-options"), ("first", f"session-id=1{blank}push-options atomic")):
+        head = line(b"0" * 40 + b" " + one + b" refs/heads/agent/x" + name.encode() + b"\0report-status " + capabilities.encode("latin-1")) + b"0000"
+        (work / name).write_bytes(head + (b"" if name == "plain" else line(b"merge_request.create") + b"0000"))
+    done = gated([APP], PATIENT_CURL + "".join(
+        f"patient_curl -o /dev/null -w '%{{http_code}} ' -H 'Content-Type: application/x-git-receive-pack-request' --data-binary @{name} $URL/acme/app.git/git-receive-pack\n"
+        for name in ("plain", "hidden", "first")))
+    assert done.text.split() == ["200", "403", "403"], str(done)
+    assert not told.exists() or told.read_text().strip() == ""
+
+
+def test_git_by_other_paths(gated, forge, work):
+    """The host is open, its git is not: steps back bring parts of a path together."""
+    forge.make("acme/app", work)
+    forge.make("acme/prod", work)
+    paths = ["/acme/prod.git/info/x/../refs", "/acme/prod.git/info/%2e%2e/info/refs", "/acme/prod.git/info/refs/x/..",
+             "/acme/prod.git/info/x/%252e%252e/refs", "/acme/prod.git/info/x/../lfs/objects/abc"]
+    done = gated([APP], PATIENT_CURL + "patient_curl -o /dev/null -w '%{http_code} ' $URL/page\n" + "\n".join(
+        f"patient_curl --path-as-is -o /dev/null -w '%{{http_code}} ' '$URL{path}?service=git-upload-pack'".replace("'$URL", "\"$URL").replace("-pack'", "-pack\"")
+        for path in paths), network={"rules": [{"host": f"{HOST}:{forge.port}", "methods": ["GET"]}]})
+    assert done.text.split() == ["200"] + ["403"] * len(paths), str(done)
+    assert [r for r in forge.requests() if "prod" in r["uri"]] == []
+
+
 def test_documents_are_read_as_others_read_them():
     """A short form of tests/oracle/graphql_documents.py."""
     done = subprocess.run(["/usr/bin/python3", TOP / "tests/oracle/graphql_documents.py", BUILD, "--count", "2000"], capture_output=True, text=True, timeout=120)

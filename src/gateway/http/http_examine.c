@@ -26,6 +26,8 @@ static struct examine_head head_of(const struct http_session *session, const str
 
         for (size_t i = 0; i < request->head.n_headers; i++) {
                 const struct http1_header *header = &request->head.headers[i];
+                if (header->hop) /* named by Connection: it does not leave, so that the origin will not go by it */
+                        continue;
                 if (str_eq_nocase(header->name, STR("content-type"))) {
                         head.content_type = header->value;
                         head.content_types++;

@@ -64,6 +64,10 @@ static const struct row rows[] = {
         { "POST", "/acme/app.git/info/lfs//objects/batch", GIT_HTTP_BAD, NULL, 0 },
         { "POST", "/acme/app.git/info%2flfs/objects/batch", GIT_HTTP_BAD, NULL, 0 },
         { "GET", "/acme/app.git/info/lfs", GIT_HTTP_BAD, NULL, 0 },
+        { "GET", "/acme/app.git/info/x/../refs", GIT_HTTP_BAD, NULL, 0 },
+        { "GET", "/acme/app.git/info/refs/x/..", GIT_HTTP_BAD, NULL, 0 },
+        { "POST", "/acme/app.git/info/x/%2E%2e/lfs/objects/batch", GIT_HTTP_BAD, NULL, 0 },
+        { "GET", "/acme/app/../info/page", GIT_HTTP_NONE, NULL, 0 },
 };
 
 static void requests_are_recognised(void **state) {

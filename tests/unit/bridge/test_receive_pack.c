@@ -111,6 +111,13 @@ static void heads_that_could_be_read_otherwise_are_refused(void **state) {
                 LINES("push-cert| report-status", "certificate version 0.1\n", "\n", ONE " " TWO " refs/heads/a\n",
                       "-----BEGIN SSH SIGNATURE-----\n", "push-cert-end\n", ONE " " TWO " refs/heads/b", ""),
                 LINES("command=push", ""),
+                /* Git and others part capabilities at more than spaces: these would be push options, unseen. */
+                LINES(ONE " " TWO " refs/heads/a| report-status agent=git/2\tpush-options", "", "x", ""),
+                LINES(ONE " " TWO " refs/heads/a| report-status agent=git/2\npush-options", "", "x", ""),
+                LINES(ONE " " TWO " refs/heads/a| session-id=1\rpush-options", "", "x", ""),
+                LINES(ONE " " TWO " refs/heads/a| agent=a\302\240push-options", "", "x", ""),
+                LINES("push-cert| agent=a\tpush-options", "certificate version 0.1\n", "\n",
+                      ONE " " TWO " refs/heads/a\n", "-----BEGIN SSH SIGNATURE-----\n", "push-cert-end\n", ""),
         };
         for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
                 cleanup(buf_done) struct buf bytes = BUF(1 << 20);
