@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The fixtures. Run by tests/run as root and as an ordinary user; by hand: BAILEY_BUILD=build py.test-3 tests/integration
 
-What does not depend on who runs it (ONCE) is left out where BAILEY_ONCE_ELSEWHERE is set: `make test` runs it as root with the
-ordinary build and as an ordinary user with sanitizers.
+`make test` runs everything as root with the build that ships, and as an ordinary user with sanitizers. The shipped build gets
+a third run, by an ordinary user, of what depends on both (BAILEY_ONCE_ELSEWHERE leaves out the rest).
 
 Markers: `root` needs root, `user` needs an ordinary user (each is left out of the other run), `exact_build` is about the
 build that ships and is left out under sanitizers; `visible_home`: see the fixture `home`;
@@ -29,12 +29,13 @@ BUILD = pathlib.Path(os.environ.get("BAILEY_BUILD", pathlib.Path(__file__).resol
 PROGRAMS = {"bailey": "src/cli/bailey", "bailey-gateway": "src/gateway/bailey-gateway", "bailey-vault": "src/vault/bailey-vault"}
 
 
-# Parsers, protocols and verbs that make no sandbox, or where the sandbox is not what is tested.
-ONCE = {f"test_{name}.py" for name in (
-    "check", "cli", "clients_tools", "clients_web", "differential_policy", "gateway_attacks", "gateway_cases", "gateway_codings", "gateway_core",
-    "gateway_credentials", "gateway_dns", "gateway_faults", "gateway_greetings", "gateway_h2", "gateway_http", "gateway_readings", "gateway_sigv4",
-    "gateway_smuggling", "gateway_tls", "git_gate", "hooks", "import", "import_property", "init", "kit", "log_keep", "plan_macos", "policy_verbs",
-    "profiles", "report", "shell_differential", "ui_live", "ui_pages")}
+# What a person meets first, tried in the shipped build by an ordinary user as well.
+TWICE = {f"test_{name}.py" for name in ("run_basic", "run_files", "run_network", "run_home", "run_degraded", "run_start", "exec", "guest_life", "newcomer")}
+
+
+def depends_on_both(item):
+    """On who runs it and on the build."""
+    return item.path.name in TWICE or item.get_closest_marker("user") or item.get_closest_marker("exact_build")
 
 
 def pytest_configure(config):
@@ -52,7 +53,7 @@ def pytest_collection_modifyitems(config, items):
     others = {"user" if os.geteuid() == 0 else "root", "" if os.environ.get("BAILEY_TABLE") else "table"} - {""}
     left_out = [item for item in items if any(item.get_closest_marker(other) for other in others)]
     if os.environ.get("BAILEY_ONCE_ELSEWHERE"):
-        left_out += [item for item in items if item.path.name in ONCE and item not in left_out and not item.get_closest_marker("user")]
+        left_out += [item for item in items if item not in left_out and not depends_on_both(item)]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
