@@ -40,9 +40,9 @@ struct denials {
         { .news = -1, .mounts = -1 }
 
 /* Both must live as long. An error means that it is left out. */
-int denials_open(struct denials *d, pid_t init, const struct path_rules *rules, const struct plan_host *host,
-                 struct err *e);
-void denials_begin(struct denials *d);
+int denials_open(struct denials *denials, pid_t init, const struct path_rules *rules, const struct plan_host *host,
+                 struct err *err);
+void denials_begin(struct denials *denials);
 /* How many paths were masked anew, or a negative errno: one that is denied may be open. */
-int denials_step(struct denials *d, struct err *e);
+int denials_step(struct denials *denials, struct err *err);
 void denials_done(struct denials *d);

@@ -85,28 +85,28 @@ struct sandbox {
 };
 
 /* -EPERM, -ENOSPC, -EINVAL ...: the kernel or its settings do not let this user make namespaces. */
-int sandbox_prepare(const struct sandbox_options *o, struct sandbox *ret, struct err *e);
+int sandbox_prepare(const struct sandbox_options *options, struct sandbox *ret, struct err *err);
 /* Not where it was prepared without namespaces. The plan must be for the same network. */
-int sandbox_network(struct sandbox *s, bool captured, struct err *e);
+int sandbox_network(struct sandbox *sandbox, bool captured, struct err *err);
 /* `published`: listening sockets of the host, one for each entry of plan->publish. */
-int sandbox_plan(struct sandbox *s, const struct plan *p, const int *published, struct err *e);
+int sandbox_plan(struct sandbox *sandbox, const struct plan *plan, const int *published, struct err *err);
 /* `lock` (or -1) is a descriptor that init keeps open as long as it lives. */
-int sandbox_go(struct sandbox *s, int lock, struct err *e);
+int sandbox_go(struct sandbox *sandbox, int lock, struct err *err);
 /* Takes one message; SANDBOX_ENDED when there will be no more. Blocks unless `control` is readable. */
-int sandbox_receive(struct sandbox *s, struct sandbox_event *ret, struct err *e);
-int sandbox_signal(struct sandbox *s, int signal_number);
-int sandbox_foreground(struct sandbox *s);
+int sandbox_receive(struct sandbox *sandbox, struct sandbox_event *ret, struct err *err);
+int sandbox_signal(struct sandbox *sandbox, int signal_number);
+int sandbox_foreground(struct sandbox *sandbox);
 /* SANDBOX_FROZEN follows. With EOPNOTSUPP where there are no namespaces. */
-int sandbox_freeze(struct sandbox *s);
-int sandbox_thaw(struct sandbox *s);
+int sandbox_freeze(struct sandbox *sandbox);
+int sandbox_thaw(struct sandbox *sandbox);
 /* How often limits of the whole sandbox were met: processes that were ended for want of memory, and processes that
  * could not be made. While it is there; 0 where nobody counts. */
 struct sandbox_met {
         uint64_t memory, processes;
 };
-struct sandbox_met sandbox_limits_met(const struct sandbox *s);
+struct sandbox_met sandbox_limits_met(const struct sandbox *sandbox);
 /* Ends whatever is left of it and waits until it is gone. Safe on a half-built one and twice. */
-void sandbox_finish(struct sandbox *s);
+void sandbox_finish(struct sandbox *sandbox);
 
 /* Without namespaces nothing ends with init by itself: kills and waits for every descendant of this process. */
 void sandbox_end_descendants(void);
@@ -116,9 +116,9 @@ bool survey_ipv6(void);
 /* Facts about this host that the plan needs. Strings belong to *ret. `hidden` (or NULL) is a directory that the plan
  * will hide whole: its sockets, one for every sandbox that runs, are not looked at. */
 int survey_host(const struct policy *policy, const struct path_rules *rules, const char *hidden, struct plan_host *ret,
-                struct err *e);
+                struct err *err);
 /* More of them, for a plan without namespaces: what lies beside denied paths. */
-int survey_neighbours(struct plan_host *host, struct err *e);
+int survey_neighbours(struct plan_host *host, struct err *err);
 void survey_done(struct plan_host *host);
 
 /* What became of something that the sandbox left at a guarded path. */
@@ -154,6 +154,6 @@ struct guard_sweep {
 
 /* Moves away what appeared at the guarded paths and puts links back; called when nothing of the sandbox lives any more.
  * A link is moved, never followed. 0, or a negative errno for the first path that stays; the others are swept. */
-int guard_sweep(struct guard_sweep *s, struct err *e);
+int guard_sweep(struct guard_sweep *sweep, struct err *err);
 /* The name beside its place. */
 void guard_beside_name(const char *name, const char *id, unsigned number, char ret[static NAME_MAX + 1]);

@@ -4,10 +4,10 @@
 #include "sandbox/sandbox.h"
 
 /* One more path for the plan; path and link are copied, the origin is not. */
-int survey_add(struct plan_host *h, struct plan_path path, struct err *e);
+int survey_add(struct plan_host *h, struct plan_path path, struct err *err);
 /* After the run: what git would obey now and would not have before, as paths of *ret that are protected. */
 int survey_git_after(const struct policy *policy, const struct path_rules *rules, const struct plan_host *before,
-                     uint64_t began_us, struct plan_host *ret, struct err *e);
+                     uint64_t began_us, struct plan_host *ret, struct err *err);
 /* The same for repositories that a broker noted as they were made; `roots` are what the sandbox could write. */
 struct git_made {
         const char *const *roots, *const *paths;

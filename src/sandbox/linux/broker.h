@@ -62,7 +62,7 @@ struct broker {
 
 /* Serves until the notify descriptor hangs up (0) or fails; `first` (optional) is a call that was received already. */
 struct seccomp_notif;
-int broker_serve(const struct broker *b, const struct seccomp_notif *first);
+int broker_serve(const struct broker *broker, const struct seccomp_notif *first);
 /* How much room a call takes, by this kernel. */
 size_t broker_call_size(void);
 
@@ -78,22 +78,22 @@ struct broker_filter {
         bool sockets;
 };
 /* On return `writes` says whether changes are handed over: not where somebody else watches already. */
-int broker_filter_load(struct broker_filter *f, int *ret_fd, struct err *e);
+int broker_filter_load(struct broker_filter *filter, int *ret_fd, struct err *err);
 struct plan;
-struct broker_filter broker_filter_of(const struct plan *p);
+struct broker_filter broker_filter_of(const struct plan *plan);
 /* One filter costs less than two, and a trace needs it so: then the command's has the main one in it. Init, and
  * whatever else comes from it, loads the main one for itself, while the command runs already. */
-bool broker_filter_has_main(const struct plan *p);
+bool broker_filter_has_main(const struct plan *plan);
 /* Capabilities that its process starts with, as a mask. */
-uint32_t broker_capabilities(const struct plan *p);
+uint32_t broker_capabilities(const struct plan *plan);
 
 /* In the process that becomes the command, under its Landlock domain: starts the broker of this plan and puts the
  * process under its filter. The broker shares that domain, or it could not look at processes in it. `record_fd` (or -1)
  * is the run's slot, where it notes the repositories that it sees made (repos.h). */
-int broker_start(const struct plan *p, int events_fd, int record_fd, struct err *e);
+int broker_start(const struct plan *plan, int events_fd, int record_fd, struct err *err);
 /* What the new process does; the descriptors are its own. `first` was received already. */
 struct seccomp_notif;
-_Noreturn void broker_main(const struct plan *p, int notify_fd, int events_fd, int record_fd,
+_Noreturn void broker_main(const struct plan *plan, int notify_fd, int events_fd, int record_fd,
                            const struct seccomp_notif *first);
 
 /* The glob that refuses this use of the path, or NULL. Paths without a name in the tree (pipes, sockets) are nobody's.

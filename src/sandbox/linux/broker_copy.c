@@ -19,12 +19,13 @@
 
 enum { COPY_MAX = 1 << 20 };
 
-const struct plan_copy_of *copy_of_lock(const struct held *h, const struct place *p) {
-        return h->broker->closed && p->path[0] == '/' ? closed_copy_by_lock(h->broker->closed, p->path) : NULL;
+const struct plan_copy_of *copy_of_lock(const struct held *held, const struct place *place) {
+        return held->broker->closed && place->path[0] == '/' ? closed_copy_by_lock(held->broker->closed, place->path)
+                                                             : NULL;
 }
 
-int copy_lock_open(struct held *h, const struct plan_copy_of *copy, int flags) {
-        int *lock = closed_lock(h->broker->closed, copy);
+int copy_lock_open(struct held *held, const struct plan_copy_of *copy, int flags) {
+        int *lock = closed_lock(held->broker->closed, copy);
         cleanup(close_fd) int fd = -1;
 
         if (*lock >= 0 && (flags & O_EXCL))
@@ -37,10 +38,12 @@ int copy_lock_open(struct held *h, const struct plan_copy_of *copy, int flags) {
                 return -errno;
         if ((flags & O_APPEND) && fcntl(fd, F_SETFL, O_APPEND) < 0)
                 return -errno;
+
         *lock = fcntl(fd, F_DUPFD_CLOEXEC, 3);
         if (*lock < 0)
                 return -errno;
-        return broker_give_fd(&h->tracee, &fd, flags & O_CLOEXEC);
+
+        return broker_give_fd(&held->tracee, &fd, flags & O_CLOEXEC);
 }
 
 static int read_lock(int lock, char **ret, size_t *ret_n) {
@@ -54,15 +57,18 @@ static int read_lock(int lock, char **ret, size_t *ret_n) {
         cleanup(free_ptr) char *text = malloc((size_t)st.st_size + 1);
         if (!text)
                 return -ENOMEM;
+
         ssize_t n = pread(lock, text, (size_t)st.st_size, 0);
         if (n < 0)
                 return -errno;
+
         *ret = take_ptr(&text);
         *ret_n = (size_t)n;
+
         return 0;
 }
 
-static int write_copy(struct held *h, const struct plan_copy_of *copy, const char *text, size_t n) {
+static int write_copy(struct held *held, const struct plan_copy_of *copy, const char *text, size_t n) {
         cleanup(close_fd) int fd = open(copy->path, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
         struct stat st;
 
@@ -70,17 +76,20 @@ static int write_copy(struct held *h, const struct plan_copy_of *copy, const cha
                 return -errno;
         if (fstat(fd, &st) < 0)
                 return -errno;
+
         if (st.st_dev != copy->copy_dev || st.st_ino != copy->copy_ino) {
-                h->glob = copy->path; /* the host has put another file there: that one is closed */
+                held->glob = copy->path; /* the host has put another file there: that one is closed */
                 return -EACCES;
         }
+
         if (fd_write_all(fd, text, n) < 0 || ftruncate(fd, (off_t)n) < 0)
                 return -EIO;
+
         return 0;
 }
 
-int copy_lock_rename(struct held *h, const struct plan_copy_of *copy, const struct place *to) {
-        int *lock = closed_lock(h->broker->closed, copy);
+int copy_lock_rename(struct held *held, const struct plan_copy_of *copy, const struct place *to) {
+        int *lock = closed_lock(held->broker->closed, copy);
         cleanup(free_ptr) char *text = NULL;
         size_t n = 0;
         int r;
@@ -92,14 +101,15 @@ int copy_lock_rename(struct held *h, const struct plan_copy_of *copy, const stru
 
         r = read_lock(*lock, &text, &n);
         if (r == 0)
-                r = write_copy(h, copy, text, n);
+                r = write_copy(held, copy, text, n);
         if (r == 0)
                 close_fd(lock);
+
         return r;
 }
 
-int copy_lock_remove(struct held *h, const struct plan_copy_of *copy) {
-        int *lock = closed_lock(h->broker->closed, copy);
+int copy_lock_remove(struct held *held, const struct plan_copy_of *copy) {
+        int *lock = closed_lock(held->broker->closed, copy);
 
         if (*lock < 0)
                 return -ENOENT;
@@ -107,8 +117,8 @@ int copy_lock_remove(struct held *h, const struct plan_copy_of *copy) {
         return 0;
 }
 
-bool copy_is_locked(const struct held *h, const struct place *p) {
-        const struct plan_copy_of *copy = copy_of_lock(h, p);
+bool copy_is_locked(const struct held *held, const struct place *place) {
+        const struct plan_copy_of *copy = copy_of_lock(held, place);
 
-        return copy && *closed_lock(h->broker->closed, copy) >= 0;
+        return copy && *closed_lock(held->broker->closed, copy) >= 0;
 }

@@ -65,16 +65,18 @@ bool datagram_is(int fd) {
         return socket_is(fd, AF_UNIX, SOCK_DGRAM);
 }
 
-int op_socket(struct held *h) {
-        int type = (int)h->args[1], kind = type & 0xf;
+int op_socket(struct held *held) {
+        int type = (int)held->args[1], kind = type & 0xf;
 
-        if ((int)h->args[0] != AF_UNIX || (kind != SOCK_DGRAM && kind != SOCK_RAW))
+        if ((int)held->args[0] != AF_UNIX || (kind != SOCK_DGRAM && kind != SOCK_RAW))
                 return -EPERM; /* what the main filter refuses, in a trace */
 
-        cleanup(close_fd) int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | (type & SOCK_NONBLOCK), (int)h->args[2]);
+        cleanup(close_fd) int fd =
+            socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | (type & SOCK_NONBLOCK), (int)held->args[2]);
         if (fd < 0 || shutdown(fd, SHUT_WR) < 0)
                 return -errno;
-        return broker_pass_fd(&h->tracee, fd, type & SOCK_CLOEXEC);
+
+        return broker_pass_fd(&held->tracee, fd, type & SOCK_CLOEXEC);
 }
 
 /* --- senders ----------------------------------------------------------------------------------------------------- */
@@ -84,35 +86,40 @@ static bool address_of(int fd, struct address *ret) {
         return getsockname(fd, (struct sockaddr *)&ret->un, &ret->n) == 0 && ret->n > ABSTRACT_HEAD;
 }
 
-static bool address_is(const struct address *a, const struct sockaddr_un *un, size_t n) {
-        return a->n == n && memcmp(&a->un, un, n) == 0;
+static bool address_is(const struct address *address, const struct sockaddr_un *un, size_t n) {
+        return address->n == n && memcmp(&address->un, un, n) == 0;
 }
 
-static void sender_forget(struct sender *s) {
-        if (s->cookie) {
-                close_fd(&s->fd);
-                close_fd(&s->file);
+static void sender_forget(struct sender *sender) {
+        if (sender->cookie) {
+                close_fd(&sender->fd);
+                close_fd(&sender->file);
         }
-        *s = (struct sender){ .fd = -1, .file = -1 };
+        *sender = (struct sender){ .fd = -1, .file = -1 };
 }
 
 static int sender_make(int inside, uint64_t cookie, const struct address *own, struct sender *ret) {
         const struct sockaddr_un any = { .sun_family = AF_UNIX };
-        struct sender s = { .cookie = cookie, .own = *own, .file = -1 };
+        struct sender sender = { .cookie = cookie, .own = *own, .file = -1 };
 
-        s.fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-        if (s.fd < 0)
+        sender.fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+        if (sender.fd < 0)
                 return -errno;
+
         /* The kernel chooses the name. What arrives there comes from nobody who asked the broker. */
-        if (bind(s.fd, (const struct sockaddr *)&any, sizeof any.sun_family) < 0 || !address_of(s.fd, &s.alias)) {
+        if (bind(sender.fd, (const struct sockaddr *)&any, sizeof any.sun_family) < 0 ||
+            !address_of(sender.fd, &sender.alias)) {
                 int r = -errno;
-                close_fd(&s.fd);
+
+                close_fd(&sender.fd);
                 return r;
         }
-        (void)shutdown(s.fd, SHUT_RD);
+
+        (void)shutdown(sender.fd, SHUT_RD);
         if (own->un.sun_path[0])
-                s.file = tracee_socket_file(inside);
-        *ret = s;
+                sender.file = tracee_socket_file(inside);
+
+        *ret = sender;
         return 0;
 }
 
@@ -121,26 +128,30 @@ static int sender_for(int inside) {
         struct address own = { 0 };
         uint64_t cookie = 0;
         socklen_t n = sizeof cookie;
-        struct sender *s = NULL;
+        struct sender *sender = NULL;
         int r = 0;
 
         if (!address_of(inside, &own)) {
                 int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
                 return fd < 0 ? -errno : fd;
         }
+
         if (getsockopt(inside, SOL_SOCKET, SO_COOKIE, &cookie, &n) < 0)
                 return -errno;
 
         pthread_mutex_lock(&senders_lock);
-        for (size_t i = 0; i < SENDERS_MAX && !s; i++)
-                s = senders[i].cookie == cookie ? &senders[i] : NULL;
-        if (!s) {
-                s = &senders[next_sender++ % SENDERS_MAX];
-                sender_forget(s);
-                r = sender_make(inside, cookie, &own, s);
+        for (size_t i = 0; i < SENDERS_MAX && !sender; i++)
+                sender = senders[i].cookie == cookie ? &senders[i] : NULL;
+
+        if (!sender) {
+                sender = &senders[next_sender++ % SENDERS_MAX];
+                sender_forget(sender);
+                r = sender_make(inside, cookie, &own, sender);
         }
-        int fd = r < 0 ? r : fcntl(s->fd, F_DUPFD_CLOEXEC, 3);
+
+        int fd = r < 0 ? r : fcntl(sender->fd, F_DUPFD_CLOEXEC, 3);
         pthread_mutex_unlock(&senders_lock);
+
         return fd < 0 && r == 0 ? -errno : fd;
 }
 
@@ -149,20 +160,24 @@ static bool alias_follow(const struct sockaddr_un *to, size_t n, struct address 
         bool found = false;
 
         pthread_mutex_lock(&senders_lock);
-        for (size_t i = 0; i < SENDERS_MAX && !found; i++) {
-                const struct sender *s = &senders[i];
 
-                if (!s->cookie || !address_is(&s->alias, to, n))
+        for (size_t i = 0; i < SENDERS_MAX && !found; i++) {
+                const struct sender *sender = &senders[i];
+
+                if (!sender->cookie || !address_is(&sender->alias, to, n))
                         continue;
+
                 found = true;
-                *ret = s->own;
-                if (s->file >= 0) {
-                        *ret_file = fcntl(s->file, F_DUPFD_CLOEXEC, 3);
+                *ret = sender->own;
+
+                if (sender->file >= 0) {
+                        *ret_file = fcntl(sender->file, F_DUPFD_CLOEXEC, 3);
                         ret->un = (struct sockaddr_un){ .sun_family = AF_UNIX };
                         snprintf(ret->un.sun_path, sizeof ret->un.sun_path, "/proc/self/fd/%d", *ret_file);
                         ret->n = sizeof ret->un;
                 }
         }
+
         pthread_mutex_unlock(&senders_lock);
         return found;
 }
@@ -176,57 +191,64 @@ struct receiver {
         int file;
 };
 
-static void receiver_done(struct receiver *r) {
-        place_done(&r->place);
-        close_fd(&r->file);
+static void receiver_done(struct receiver *receiver) {
+        place_done(&receiver->place);
+        close_fd(&receiver->file);
 }
 
-static int receiver_find(struct held *h, const struct sockaddr_un *to, size_t n, struct receiver *ret) {
+static int receiver_find(struct held *held, const struct sockaddr_un *to, size_t n, struct receiver *ret) {
         int r;
 
         if (n <= ABSTRACT_HEAD || n > sizeof *to || to->sun_family != AF_UNIX)
                 return -EINVAL;
+
         if (!to->sun_path[0]) {
                 memcpy(&ret->to.un, to, n);
                 ret->to.n = (socklen_t)n;
                 (void)alias_follow(to, n, &ret->to, &ret->file);
                 return 0;
         }
-        r = tracee_open(&h->tracee);
+
+        r = tracee_open(&held->tracee);
         ret->to.n = sizeof ret->to.un;
-        return r < 0 ? r : broker_judge_named(h, to, n, &ret->place, &ret->to.un);
+        if (r < 0)
+                return r;
+
+        return broker_judge_named(held, to, n, &ret->place, &ret->to.un);
 }
 
 /* --- sendto() ---------------------------------------------------------------------------------------------------- */
 
-static int answer_length(const struct tracee *t, size_t n) {
-        struct seccomp_notif_resp answer = { .id = t->id, .val = (__s64)n };
+static int answer_length(const struct tracee *tracee, size_t n) {
+        struct seccomp_notif_resp answer = { .id = tracee->id, .val = (__s64)n };
 
-        return ioctl(t->notify_fd, SECCOMP_IOCTL_NOTIF_SEND, &answer) == 0 ? OP_ANSWERED : -errno;
+        return ioctl(tracee->notify_fd, SECCOMP_IOCTL_NOTIF_SEND, &answer) == 0 ? OP_ANSWERED : -errno;
 }
 
-static int send_copied(struct held *h, int inside, const struct receiver *to, const void *bytes, size_t n) {
+static int send_copied(struct held *held, int inside, const struct receiver *to, const void *bytes, size_t n) {
         int status = fcntl(inside, F_GETFL);
-        bool waits = !((int)h->args[3] & MSG_DONTWAIT) && !(status >= 0 && status & O_NONBLOCK);
+        bool waits = !((int)held->args[3] & MSG_DONTWAIT) && !(status >= 0 && status & O_NONBLOCK);
         cleanup(close_fd) int by = sender_for(inside);
 
         if (by < 0)
                 return by;
+
         if (sendto(by, bytes, n, MSG_NOSIGNAL | (waits ? 0 : MSG_DONTWAIT), (const struct sockaddr *)&to->to.un,
                    to->to.n) < 0)
                 return -errno;
-        return answer_length(&h->tracee, n);
+
+        return answer_length(&held->tracee, n);
 }
 
 /* Of other kinds the kernel does what it always does: no socket of the sandbox's can send to a name by itself. */
-int op_sendto(struct held *h) {
+int op_sendto(struct held *held) {
         _Alignas(struct sockaddr_storage) char address[sizeof(struct sockaddr_storage)] = { 0 };
         cleanup(receiver_done) struct receiver to = { .file = -1, .place = { .object = -1, .dir = -1 } };
-        int length = (int)h->args[5];
+        int length = (int)held->args[5];
         bool fits = length >= 0 && (size_t)length <= sizeof address;
-        size_t n = fits ? (size_t)length : 0, bytes_n = h->args[2];
+        size_t n = fits ? (size_t)length : 0, bytes_n = held->args[2];
         cleanup(close_fd) int inside =
-            tracee_take(&h->tracee, (int)h->args[0], &(struct tracee_bytes){ h->args[4], n, address });
+            tracee_take(&held->tracee, (int)held->args[0], &(struct tracee_bytes){ held->args[4], n, address });
 
         if (inside < 0)
                 return inside == -ESRCH ? inside : OP_CONTINUE;
@@ -238,10 +260,14 @@ int op_sendto(struct held *h) {
         cleanup(free_ptr) char *bytes = malloc(bytes_n + 1);
         if (!bytes)
                 return -ENOBUFS;
-        int r = receiver_find(h, (const struct sockaddr_un *)address, n, &to);
+
+        int r = receiver_find(held, (const struct sockaddr_un *)address, n, &to);
         if (r == 0 && bytes_n)
-                r = tracee_read(&h->tracee, h->args[1], bytes, bytes_n);
-        return r < 0 ? r : send_copied(h, inside, &to, bytes, bytes_n);
+                r = tracee_read(&held->tracee, held->args[1], bytes, bytes_n);
+        if (r < 0)
+                return r;
+
+        return send_copied(held, inside, &to, bytes, bytes_n);
 }
 
 /* --- connect() --------------------------------------------------------------------------------------------------- */
@@ -252,70 +278,79 @@ struct carrier {
         int answered; /* the socket that was inside before, if it has a name; else -1 */
 };
 
-static void carrier_free(struct carrier *c) {
-        close_fd(&c->end);
-        close_fd(&c->by);
-        close_fd(&c->answered);
-        free(c);
+static void carrier_free(struct carrier *carrier) {
+        close_fd(&carrier->end);
+        close_fd(&carrier->by);
+        close_fd(&carrier->answered);
+        free(carrier);
         atomic_fetch_sub(&carriers, 1);
 }
 
 /* One packet. 0: it is the end of the pair, or the receiver is gone. */
-static bool carry(int from, int to, char *bytes, bool hung_up) {
+static bool datagrams_carry(int from, int to, char *bytes, bool hung_up) {
         ssize_t n = recv(from, bytes, MESSAGE_MAX, MSG_DONTWAIT);
 
         if (n < 0)
                 return errno == EAGAIN || errno == EINTR;
         if (n == 0 && hung_up)
                 return false;
+
         while (send(to, bytes, (size_t)n, MSG_NOSIGNAL) < 0)
                 if (errno != EINTR)
                         return errno == EMSGSIZE;
+
         return true;
 }
 
 static void *carry_all(void *arg) {
-        struct carrier *c = arg;
+        struct carrier *carrier = arg;
         char *bytes = malloc(MESSAGE_MAX);
         bool goes_on = bytes;
 
         while (goes_on) {
-                struct pollfd fds[] = { { .fd = c->end, .events = POLLIN }, { .fd = c->answered, .events = POLLIN } };
+                struct pollfd fds[] = { { .fd = carrier->end, .events = POLLIN },
+                                        { .fd = carrier->answered, .events = POLLIN } };
 
                 if (poll(fds, 2, -1) < 0)
                         goes_on = errno == EINTR;
                 else if (fds[0].revents)
-                        goes_on = carry(c->end, c->by, bytes, fds[0].revents & (POLLHUP | POLLERR));
+                        goes_on =
+                            datagrams_carry(carrier->end, carrier->by, bytes, fds[0].revents & (POLLHUP | POLLERR));
                 else
-                        goes_on = carry(c->answered, c->end, bytes, false);
+                        goes_on = datagrams_carry(carrier->answered, carrier->end, bytes, false);
         }
+
         free(bytes);
-        carrier_free(c);
+        carrier_free(carrier);
+
         return NULL;
 }
 
-static int carrier_start(struct carrier *c) {
+static int carrier_start(struct carrier *carrier) {
         pthread_t thread;
         pthread_attr_t small;
 
         pthread_attr_init(&small);
         pthread_attr_setstacksize(&small, CARRIER_STACK);
         pthread_attr_setdetachstate(&small, PTHREAD_CREATE_DETACHED);
-        int r = pthread_create(&thread, &small, carry_all, c);
+
+        int r = pthread_create(&thread, &small, carry_all, carrier);
         pthread_attr_destroy(&small);
+
         return -r;
 }
 
 /* The caller's number gets another socket, which is closed at exec() if the one before was. */
-static int replace_descriptor(struct held *h, int fd) {
-        struct seccomp_notif_addfd pass = { .id = h->tracee.id,
+static int replace_descriptor(struct held *held, int fd) {
+        struct seccomp_notif_addfd pass = { .id = held->tracee.id,
                                             .flags = SECCOMP_ADDFD_FLAG_SETFD,
                                             .srcfd = (unsigned)fd,
-                                            .newfd = (unsigned)(int)h->args[0],
-                                            .newfd_flags =
-                                                tracee_closes_on_exec(&h->tracee, (int)h->args[0]) ? O_CLOEXEC : 0 };
+                                            .newfd = (unsigned)(int)held->args[0],
+                                            .newfd_flags = tracee_closes_on_exec(&held->tracee, (int)held->args[0])
+                                                               ? O_CLOEXEC
+                                                               : 0 };
 
-        return ioctl(h->tracee.notify_fd, SECCOMP_IOCTL_NOTIF_ADDFD, &pass) < 0 ? -errno : 0;
+        return ioctl(held->tracee.notify_fd, SECCOMP_IOCTL_NOTIF_ADDFD, &pass) < 0 ? -errno : 0;
 }
 
 static int carrier_make(int inside, const struct receiver *to, struct carrier *ret, int *ret_end) {
@@ -331,33 +366,38 @@ static int carrier_make(int inside, const struct receiver *to, struct carrier *r
                 return -errno;
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
                 return -errno;
+
         ret->end = ends[0];
         *ret_end = ends[1];
         if (status >= 0 && status & O_NONBLOCK && fcntl(*ret_end, F_SETFL, O_NONBLOCK) < 0)
                 return -errno;
+
         return 0;
 }
 
-int datagram_connect(struct held *h, int inside, const struct sockaddr_un *to, size_t n) {
+int datagram_connect(struct held *held, int inside, const struct sockaddr_un *to, size_t n) {
         cleanup(receiver_done) struct receiver receiver = { .file = -1, .place = { .object = -1, .dir = -1 } };
         cleanup(close_fd) int end = -1;
-        struct carrier *c;
-        int r = receiver_find(h, to, n, &receiver);
+        struct carrier *carrier;
+        int r = receiver_find(held, to, n, &receiver);
 
         if (r < 0)
                 return r;
-        c = atomic_fetch_add(&carriers, 1) < CARRIERS_MAX ? calloc(1, sizeof *c) : NULL;
-        if (!c) {
+
+        carrier = atomic_fetch_add(&carriers, 1) < CARRIERS_MAX ? calloc(1, sizeof *carrier) : NULL;
+        if (!carrier) {
                 atomic_fetch_sub(&carriers, 1);
                 return -ENOBUFS;
         }
-        *c = (struct carrier){ .end = -1, .by = -1, .answered = -1 };
-        r = carrier_make(inside, &receiver, c, &end);
+
+        *carrier = (struct carrier){ .end = -1, .by = -1, .answered = -1 };
+        r = carrier_make(inside, &receiver, carrier, &end);
         if (r == 0)
-                r = replace_descriptor(h, end);
+                r = replace_descriptor(held, end);
         if (r == 0)
-                r = carrier_start(c);
+                r = carrier_start(carrier);
         if (r < 0)
-                carrier_free(c);
+                carrier_free(carrier);
+
         return r;
 }

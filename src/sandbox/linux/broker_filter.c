@@ -75,41 +75,42 @@ struct front {
         unsigned at[LABELS];
 };
 
-static void emit(struct front *f, uint16_t code, uint32_t k, enum label yes, enum label no) {
-        f->code[f->n++] = (struct sock_filter){ code, (uint8_t)yes, (uint8_t)no, k };
+static void filter_emit(struct front *front, uint16_t code, uint32_t k, enum label yes, enum label no) {
+        front->code[front->n++] = (struct sock_filter){ code, (uint8_t)yes, (uint8_t)no, k };
 }
 
-static void load(struct front *f, size_t offset) {
-        emit(f, BPF_LD | BPF_W | BPF_ABS, (uint32_t)offset, ONWARDS, ONWARDS);
+static void filter_load(struct front *front, size_t offset) {
+        filter_emit(front, BPF_LD | BPF_W | BPF_ABS, (uint32_t)offset, ONWARDS, ONWARDS);
 }
 
-static void when_equal(struct front *f, uint32_t value, enum label yes, enum label no) {
-        emit(f, BPF_JMP | BPF_JEQ | BPF_K, value, yes, no);
+static void when_equal(struct front *front, uint32_t value, enum label yes, enum label no) {
+        filter_emit(front, BPF_JMP | BPF_JEQ | BPF_K, value, yes, no);
 }
 
-static void always(struct front *f, enum label where) {
-        when_equal(f, 0, where, where);
+static void filter_always(struct front *front, enum label where) {
+        when_equal(front, 0, where, where);
 }
 
-static void finish(struct front *f, enum label label, uint32_t action) {
-        f->at[label] = f->n;
-        emit(f, BPF_RET | BPF_K, action, ONWARDS, ONWARDS);
+static void filter_finish(struct front *front, enum label label, uint32_t action) {
+        front->at[label] = front->n;
+        filter_emit(front, BPF_RET | BPF_K, action, ONWARDS, ONWARDS);
 }
 
-static void begin(struct front *f) {
-        load(f, offsetof(struct seccomp_data, arch));
-        when_equal(f, THIS_ARCHITECTURE, ONWARDS, TO_MAIN);
-        load(f, offsetof(struct seccomp_data, nr));
+static void filter_begin(struct front *front) {
+        filter_load(front, offsetof(struct seccomp_data, arch));
+        when_equal(front, THIS_ARCHITECTURE, ONWARDS, TO_MAIN);
+        filter_load(front, offsetof(struct seccomp_data, nr));
 }
 
-static void resolve(struct front *f) {
-        f->at[TO_MAIN] = f->n;
-        for (unsigned i = 0; i < f->n; i++) {
-                struct sock_filter *c = &f->code[i];
+static void filter_resolve(struct front *front) {
+        front->at[TO_MAIN] = front->n;
+        for (unsigned i = 0; i < front->n; i++) {
+                struct sock_filter *c = &front->code[i];
                 if (BPF_CLASS(c->code) != BPF_JMP)
                         continue;
-                c->jt = c->jt ? (uint8_t)(f->at[c->jt] - i - 1) : 0;
-                c->jf = c->jf ? (uint8_t)(f->at[c->jf] - i - 1) : 0;
+
+                c->jt = c->jt ? (uint8_t)(front->at[c->jt] - i - 1) : 0;
+                c->jf = c->jf ? (uint8_t)(front->at[c->jf] - i - 1) : 0;
         }
 }
 
@@ -118,14 +119,14 @@ static bool is_looked_at(int nr) {
         return nr == SYS_socket || nr == SYS_socketpair || nr == SYS_sendto;
 }
 
-static void hand_over_sockets(struct front *f) {
+static void hand_over_sockets(struct front *front) {
         for (size_t i = 0; i < broker_socket_ops_n; i++)
                 if (!is_looked_at(broker_socket_ops[i].nr))
-                        when_equal(f, (uint32_t)broker_socket_ops[i].nr, TO_NOTIFY, ONWARDS);
+                        when_equal(front, (uint32_t)broker_socket_ops[i].nr, TO_NOTIFY, ONWARDS);
 }
 
 /* Reading is the kernel's business alone where only changes are judged. */
-static enum label op_label(const struct broker_op *op, const struct broker_filter *b) {
+static enum label op_label(const struct broker_op *op, const struct broker_filter *filter) {
         static const enum label where[] = {
                 [OP_ALWAYS] = TO_NOTIFY,      [OP_IF_ARG1_WRITES] = TO_FLAGS_1, [OP_IF_ARG2_WRITES] = TO_FLAGS_2,
                 [OP_IF_MODE_GIVES] = TO_MODE, [OP_IF_ARG0_NAMES] = TO_WHOM,     [OP_NEVER] = ONWARDS,
@@ -134,107 +135,117 @@ static enum label op_label(const struct broker_op *op, const struct broker_filte
 
         if (op->when == OP_IF_ARG0_NAMES)
                 return TO_WHOM;
-        return b->files && (b->modes || !mode) ? TO_NOTIFY : where[op->when];
+
+        return filter->files && (filter->modes || !mode) ? TO_NOTIFY : where[op->when];
 }
 
-static void hand_over_files(struct front *f, const struct broker_filter *b, bool asked) {
+static void hand_over_files(struct front *front, const struct broker_filter *filter, bool asked) {
         for (size_t i = 0; i < broker_ops_n; i++) {
-                enum label where = op_label(&broker_ops[i], b);
+                enum label where = op_label(&broker_ops[i], filter);
 
                 if (where != ONWARDS && (asked || broker_ops[i].nr != SYS_bind)) /* it could not reach the socket */
-                        when_equal(f, (uint32_t)broker_ops[i].nr, where, ONWARDS);
+                        when_equal(front, (uint32_t)broker_ops[i].nr, where, ONWARDS);
         }
 }
 
-static void look_at_argument(struct front *f, enum label label, size_t offset, uint32_t bits) {
-        f->at[label] = f->n;
-        load(f, offset);
-        emit(f, BPF_JMP | BPF_JSET | BPF_K, bits, TO_NOTIFY, TO_MAIN);
+static void look_at_argument(struct front *front, enum label label, size_t offset, uint32_t bits) {
+        front->at[label] = front->n;
+        filter_load(front, offset);
+        filter_emit(front, BPF_JMP | BPF_JSET | BPF_K, bits, TO_NOTIFY, TO_MAIN);
 }
 
 /* O_TMPFILE comes with one of these flags. Archives are unpacked with a mode for each file, by its descriptor: those
  * that give nobody anything are the kernel's too. */
-static void look_at_arguments(struct front *f) {
+static void look_at_arguments(struct front *front) {
         const uint32_t flags = O_WRONLY | O_RDWR | O_CREAT | O_TRUNC, mode = 07133;
 
-        look_at_argument(f, TO_FLAGS_1, offsetof(struct seccomp_data, args[1]), flags);
-        look_at_argument(f, TO_FLAGS_2, offsetof(struct seccomp_data, args[2]), flags);
-        look_at_argument(f, TO_MODE, offsetof(struct seccomp_data, args[1]), mode);
-        look_at_argument(f, TO_WHOM, offsetof(struct seccomp_data, args[0]), UINT32_MAX);
+        look_at_argument(front, TO_FLAGS_1, offsetof(struct seccomp_data, args[1]), flags);
+        look_at_argument(front, TO_FLAGS_2, offsetof(struct seccomp_data, args[2]), flags);
+        look_at_argument(front, TO_MODE, offsetof(struct seccomp_data, args[1]), mode);
+        look_at_argument(front, TO_WHOM, offsetof(struct seccomp_data, args[0]), UINT32_MAX);
 }
 
 /* The kernel takes both arguments as 32 bits, and only the lower four of the type. */
-static void look_at_socket(struct front *f, enum label label, enum label of_unix, enum label datagram) {
-        f->at[label] = f->n;
-        load(f, offsetof(struct seccomp_data, args[0]));
-        when_equal(f, AF_UNIX, of_unix, TO_MAIN);
-        load(f, offsetof(struct seccomp_data, args[1]));
-        emit(f, BPF_ALU | BPF_AND | BPF_K, 0xf, ONWARDS, ONWARDS);
-        when_equal(f, SOCK_DGRAM, datagram, ONWARDS);
-        when_equal(f, SOCK_RAW, datagram, TO_MAIN); /* the family makes it a datagram socket */
+static void look_at_socket(struct front *front, enum label label, enum label of_unix, enum label datagram) {
+        front->at[label] = front->n;
+        filter_load(front, offsetof(struct seccomp_data, args[0]));
+        when_equal(front, AF_UNIX, of_unix, TO_MAIN);
+        filter_load(front, offsetof(struct seccomp_data, args[1]));
+        filter_emit(front, BPF_ALU | BPF_AND | BPF_K, 0xf, ONWARDS, ONWARDS);
+        when_equal(front, SOCK_DGRAM, datagram, ONWARDS);
+        when_equal(front, SOCK_RAW, datagram, TO_MAIN); /* the family makes it a datagram socket */
 }
 
 /* The pointer to an address; most who send have none. */
-static void look_at_receiver(struct front *f) {
-        f->at[TO_RECEIVER] = f->n;
-        load(f, offsetof(struct seccomp_data, args[4]));
-        when_equal(f, 0, ONWARDS, TO_NOTIFY);
-        load(f, offsetof(struct seccomp_data, args[4]) + sizeof(uint32_t));
-        when_equal(f, 0, TO_MAIN, TO_NOTIFY);
+static void look_at_receiver(struct front *front) {
+        front->at[TO_RECEIVER] = front->n;
+        filter_load(front, offsetof(struct seccomp_data, args[4]));
+        when_equal(front, 0, ONWARDS, TO_NOTIFY);
+        filter_load(front, offsetof(struct seccomp_data, args[4]) + sizeof(uint32_t));
+        when_equal(front, 0, TO_MAIN, TO_NOTIFY);
 }
 
 /* Datagram sockets are made by the broker: alone they can only receive, and pairs cannot leave their pair. */
-static void judge_datagrams(struct front *f, bool asked) {
-        look_at_socket(f, TO_SOCKET, asked ? ONWARDS : TO_REFUSE, asked ? TO_NOTIFY : TO_REFUSE);
-        look_at_socket(f, TO_PAIR, ONWARDS, asked ? TO_NOTIFY : TO_REFUSE);
+static void judge_datagrams(struct front *front, bool asked) {
+        look_at_socket(front, TO_SOCKET, asked ? ONWARDS : TO_REFUSE, asked ? TO_NOTIFY : TO_REFUSE);
+        look_at_socket(front, TO_PAIR, ONWARDS, asked ? TO_NOTIFY : TO_REFUSE);
         if (asked)
-                look_at_receiver(f);
+                look_at_receiver(front);
 }
 
-static void make_front(struct front *f, const struct broker_filter *b, bool asked) {
-        begin(f);
-        if (b->files || b->writes)
-                hand_over_files(f, b, asked);
-        if (b->files || b->writes)
-                when_equal(f, SYS_landlock_create_ruleset, TO_ABSENT, ONWARDS);
-        if (b->sockets) {
+static void make_front(struct front *front, const struct broker_filter *filter, bool asked) {
+        filter_begin(front);
+        if (filter->files || filter->writes)
+                hand_over_files(front, filter, asked);
+        if (filter->files || filter->writes)
+                when_equal(front, SYS_landlock_create_ruleset, TO_ABSENT, ONWARDS);
+
+        if (filter->sockets) {
                 if (asked)
-                        hand_over_sockets(f);
-                if (asked && !b->files && !b->writes) /* else it is among the files */
-                        when_equal(f, SYS_bind, TO_NOTIFY, ONWARDS);
-                when_equal(f, SYS_pidfd_getfd, TO_REFUSE, ONWARDS); /* the main filter leaves it to the broker */
-                when_equal(f, SYS_socket, TO_SOCKET, ONWARDS);
-                when_equal(f, SYS_socketpair, TO_PAIR, ONWARDS);
+                        hand_over_sockets(front);
+                if (asked && !filter->files && !filter->writes) /* else it is among the files */
+                        when_equal(front, SYS_bind, TO_NOTIFY, ONWARDS);
+
+                when_equal(front, SYS_pidfd_getfd, TO_REFUSE, ONWARDS); /* the main filter leaves it to the broker */
+                when_equal(front, SYS_socket, TO_SOCKET, ONWARDS);
+                when_equal(front, SYS_socketpair, TO_PAIR, ONWARDS);
+
                 if (asked)
-                        when_equal(f, SYS_sendto, TO_RECEIVER, ONWARDS);
+                        when_equal(front, SYS_sendto, TO_RECEIVER, ONWARDS);
         }
-        always(f, TO_MAIN);
-        if (b->sockets)
-                judge_datagrams(f, asked);
-        if (b->files || b->writes)
-                look_at_arguments(f);
-        finish(f, TO_REFUSE, b->traced ? SECCOMP_RET_USER_NOTIF : SECCOMP_RET_ERRNO | EPERM);
-        finish(f, TO_NOTIFY, SECCOMP_RET_USER_NOTIF);
-        finish(f, TO_ABSENT, SECCOMP_RET_ERRNO | ENOSYS);
-        resolve(f);
+
+        filter_always(front, TO_MAIN);
+        if (filter->sockets)
+                judge_datagrams(front, asked);
+        if (filter->files || filter->writes)
+                look_at_arguments(front);
+
+        filter_finish(front, TO_REFUSE, filter->traced ? SECCOMP_RET_USER_NOTIF : SECCOMP_RET_ERRNO | EPERM);
+        filter_finish(front, TO_NOTIFY, SECCOMP_RET_USER_NOTIF);
+        filter_finish(front, TO_ABSENT, SECCOMP_RET_ERRNO | ENOSYS);
+        filter_resolve(front);
 }
 
 /* In a trace, what the main filter refuses with EPERM is handed over: the broker refuses it and says so. */
-static int put_together(const struct front *f, struct str main, bool traced, struct sock_fprog *ret) {
-        size_t n_main = main.n / sizeof *f->code, n = f->n + (n_main ? n_main : 1);
+static int put_together(const struct front *front, struct str main, bool traced, struct sock_fprog *ret) {
+        size_t n_main = main.n / sizeof *front->code, n = front->n + (n_main ? n_main : 1);
         struct sock_filter *code = calloc(n, sizeof *code);
         if (!code || n > BPF_MAXINSNS) {
                 free(code);
                 return code ? -E2BIG : -ENOMEM;
         }
-        memcpy(code, f->code, f->n * sizeof *code);
+
+        memcpy(code, front->code, front->n * sizeof *code);
+
         if (n_main)
-                memcpy(code + f->n, main.p, main.n);
+                memcpy(code + front->n, main.p, main.n);
         else
-                code[f->n] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
-        for (size_t i = f->n; i < n && traced; i++)
+                code[front->n] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+
+        for (size_t i = front->n; i < n && traced; i++)
                 if (code[i].code == (BPF_RET | BPF_K) && code[i].k == (SECCOMP_RET_ERRNO | EPERM))
                         code[i].k = SECCOMP_RET_USER_NOTIF;
+
         *ret = (struct sock_fprog){ (unsigned short)n, code };
         return 0;
 }
@@ -257,56 +268,61 @@ static bool can_pass_files(void) {
         return syscall(SYS_close_range, ~0U, 0U, 0U) < 0 && errno != ENOSYS;
 }
 
-static int load_once(const struct broker_filter *b, bool asked, int *ret_fd) {
-        struct front f = { .n = 0 };
+static int load_once(const struct broker_filter *filter, bool asked, int *ret_fd) {
+        struct front front = { .n = 0 };
         struct sock_fprog program = { 0 };
-        bool listens = b->files || b->writes || b->traced || (b->sockets && asked);
+        bool listens = filter->files || filter->writes || filter->traced || (filter->sockets && asked);
         long fd;
         int r;
 
-        make_front(&f, b, asked);
-        r = put_together(&f, b->main, b->traced, &program);
+        make_front(&front, filter, asked);
+        r = put_together(&front, filter->main, filter->traced, &program);
         if (r < 0)
                 return r;
+
         fd = listens ? load_listening(&program) : syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program);
         r = fd < 0 ? -errno : 0;
         free(program.filter);
+
         if (r == 0)
                 *ret_fd = listens ? (int)fd : -1;
+
         return r;
 }
 
-int broker_filter_load(struct broker_filter *b, int *ret_fd, struct err *e) {
+int broker_filter_load(struct broker_filter *filter, int *ret_fd, struct err *err) {
         bool asked = can_reach_sockets();
         int r;
 
-        b->writes = b->writes && (b->files || can_pass_files());
-        r = load_once(b, asked, ret_fd);
-        if (r == -EBUSY && (b->files || b->traced))
-                return err_set(e, EBUSY,
+        filter->writes = filter->writes && (filter->files || can_pass_files());
+        r = load_once(filter, asked, ret_fd);
+        if (r == -EBUSY && (filter->files || filter->traced))
+                return err_set(err, EBUSY,
                                "globs in denies and --trace-denials do not work inside of another sandbox whose "
                                "calls are watched: the kernel has room for one watcher. Name the paths without "
                                "globs, and leave the trace to the outer one");
+
         if (r == -EBUSY) { /* then mounts alone keep what is protected, and there are no Unix sockets but pairs */
-                b->writes = false;
-                r = load_once(b, false, ret_fd);
+                filter->writes = false;
+                r = load_once(filter, false, ret_fd);
         }
-        return r < 0 ? err_set(e, -r, "broker: filter: %s", strerror(-r)) : 0;
+
+        return r < 0 ? err_set(err, -r, "broker: filter: %s", strerror(-r)) : 0;
 }
 
-static bool is_kept(const struct plan *p) {
-        return (p->flags & (PLAN_SOCKETS | PLAN_WRITES)) && !(p->flags & PLAN_BROKER);
+static bool is_kept(const struct plan *plan) {
+        return (plan->flags & (PLAN_SOCKETS | PLAN_WRITES)) && !(plan->flags & PLAN_BROKER);
 }
 
-bool broker_filter_has_main(const struct plan *p) {
-        return (p->flags & PLAN_TRACE) || is_kept(p);
+bool broker_filter_has_main(const struct plan *plan) {
+        return (plan->flags & PLAN_TRACE) || is_kept(plan);
 }
 
 /* A glob that refuses writing alone leaves descriptors to be had, by which a mode can be changed. One that refuses
  * reading leaves none. What is protected by a pattern is held as guards are: see OP_IF_MODE_GIVES. */
-static bool has_glob_against_writing(const struct plan *p) {
-        for (size_t i = 0; i < p->path_rules.n; i++) {
-                const struct plan_path_rule *rule = &p->path_rules.p[i];
+static bool has_glob_against_writing(const struct plan *plan) {
+        for (size_t i = 0; i < plan->path_rules.n; i++) {
+                const struct plan_path_rule *rule = &plan->path_rules.p[i];
 
                 if (!rule->grants && !rule->decides_read && !rule->protected && glob_has_magic(str_of(rule->pattern)))
                         return true;
@@ -314,16 +330,17 @@ static bool has_glob_against_writing(const struct plan *p) {
         return false;
 }
 
-struct broker_filter broker_filter_of(const struct plan *p) {
-        return (struct broker_filter){ .main = broker_filter_has_main(p) ? p->seccomp : STR(""),
-                                       .traced = p->flags & PLAN_TRACE,
-                                       .files = p->flags & PLAN_BROKER,
-                                       .modes = (p->flags & (PLAN_TRACE | PLAN_OBSERVE)) || has_glob_against_writing(p),
-                                       .writes = p->flags & PLAN_WRITES,
-                                       .sockets = p->flags & PLAN_SOCKETS };
+struct broker_filter broker_filter_of(const struct plan *plan) {
+        return (struct broker_filter){ .main = broker_filter_has_main(plan) ? plan->seccomp : STR(""),
+                                       .traced = plan->flags & PLAN_TRACE,
+                                       .files = plan->flags & PLAN_BROKER,
+                                       .modes = (plan->flags & (PLAN_TRACE | PLAN_OBSERVE)) ||
+                                                has_glob_against_writing(plan),
+                                       .writes = plan->flags & PLAN_WRITES,
+                                       .sockets = plan->flags & PLAN_SOCKETS };
 }
 
-uint32_t broker_capabilities(const struct plan *p) {
-        return (p->flags & (PLAN_BROKER | PLAN_SOCKETS | PLAN_WRITES) ? 1U << CAP_SYS_PTRACE : 0) |
-               (p->flags & PLAN_SOCKETS ? 1U << CAP_NET_ADMIN : 0);
+uint32_t broker_capabilities(const struct plan *plan) {
+        return (plan->flags & (PLAN_BROKER | PLAN_SOCKETS | PLAN_WRITES) ? 1U << CAP_SYS_PTRACE : 0) |
+               (plan->flags & PLAN_SOCKETS ? 1U << CAP_NET_ADMIN : 0);
 }

@@ -22,142 +22,147 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static int refuse(struct held *h, const char *rule) {
-        h->glob = rule;
+static int judge_refuse(struct held *held, const char *rule) {
+        held->glob = rule;
         return -EACCES;
 }
 
-static int judge_glob(struct held *h, const char *path) {
-        const char *glob = broker_denies(h->broker->rules, path, true);
+static int judge_glob(struct held *held, const char *path) {
+        const char *glob = broker_denies(held->broker->rules, path, true);
 
-        return glob ? refuse(h, glob) : 0;
+        return glob ? judge_refuse(held, glob) : 0;
 }
 
-int judge_read(struct held *h, const struct place *p) {
-        const char *glob = broker_denies(h->broker->rules, p->path, false);
+int judge_read(struct held *held, const struct place *place) {
+        const char *glob = broker_denies(held->broker->rules, place->path, false);
 
-        return glob ? refuse(h, glob) : 0;
+        return glob ? judge_refuse(held, glob) : 0;
 }
 
-static bool is_swept_and_own(const struct held *h, const struct closed_look *look, const struct place *p) {
+static bool is_swept_and_own(const struct held *held, const struct closed_look *look, const struct place *place) {
         struct stat st;
 
         if (!closed_is_swept(look->guard))
                 return false;
         if (!look->at)
-                return closed_stands_own(h->broker->closed, look->guard);
-        if (p->object >= 0)
-                return fstat(p->object, &st) == 0 && closed_is_own(h->broker->closed, look->guard, &st);
-        if (fstatat(p->dir, p->name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+                return closed_stands_own(held->broker->closed, look->guard);
+        if (place->object >= 0)
+                return fstat(place->object, &st) == 0 && closed_is_own(held->broker->closed, look->guard, &st);
+        if (fstatat(place->dir, place->name, &st, AT_SYMLINK_NOFOLLOW) < 0)
                 return errno == ENOENT; /* nothing is there: it may be made */
-        return closed_is_own(h->broker->closed, look->guard, &st);
+
+        return closed_is_own(held->broker->closed, look->guard, &st);
 }
 
 /* The sandbox's copy of a file that is closed: it is in nobody's way. */
-static bool is_copy(const struct held *h, const struct place *p) {
+static bool is_copy(const struct held *held, const struct place *place) {
         struct stat st;
 
-        return p->object >= 0 && fstat(p->object, &st) == 0 && closed_is_copy(h->broker->closed, &st);
+        return place->object >= 0 && fstat(place->object, &st) == 0 && closed_is_copy(held->broker->closed, &st);
 }
 
 /* The directory was guarded, and is elsewhere now: is this name of it? */
-static int judge_carried(struct held *h, const char *was, const char *name) {
+static int judge_carried(struct held *held, const char *was, const char *name) {
         char path[PATH_MAX];
         struct closed_look look;
 
         if (snprintf(path, sizeof path, "%s/%s", was, name) >= (int)sizeof path)
                 return -ENAMETOOLONG;
-        closed_look(h->broker->closed, path, &look);
-        return look.guard && !closed_is_swept(look.guard) ? refuse(h, look.guard->path) : 0;
+        closed_look(held->broker->closed, path, &look);
+        return look.guard && !closed_is_swept(look.guard) ? judge_refuse(held, look.guard->path) : 0;
 }
 
-static int dir_stat(const struct place *p, size_t n, struct stat *ret) {
+static int dir_stat(const struct place *place, size_t n, struct stat *ret) {
         char path[PATH_MAX];
 
-        if (p->dir >= 0)
-                return fstat(p->dir, ret);
-        memcpy(path, p->path, n);
+        if (place->dir >= 0)
+                return fstat(place->dir, ret);
+        memcpy(path, place->path, n);
         path[n] = '\0';
         return stat(path, ret);
 }
 
 /* By its directory, if that was a guarded one: it may have been carried elsewhere, even since it was found. */
-static int judge_dir(struct held *h, const struct place *p, const struct closed_look *here) {
-        const char *name = strrchr(p->path, '/') + 1, *was;
-        size_t n = (size_t)(name - p->path) - 1;
-        struct stat st = p->dir_st;
+static int judge_dir(struct held *held, const struct place *place, const struct closed_look *here) {
+        const char *name = strrchr(place->path, '/') + 1, *was;
+        size_t n = (size_t)(name - place->path) - 1;
+        struct stat st = place->dir_st;
 
         if (n == 0)
                 return 0;
-        if (!p->dir_known && dir_stat(p, n, &st) < 0)
+        if (!place->dir_known && dir_stat(place, n, &st) < 0)
                 return 0;
 
-        was = closed_dir(h->broker->closed, &st);
+        was = closed_dir(held->broker->closed, &st);
         if (!was) {
                 if (here->dir_counts)
-                        closed_learn_dir(h->broker->closed, p->path, n);
+                        closed_learn_dir(held->broker->closed, place->path, n);
                 return 0;
         }
-        if (here->guard || (strncmp(was, p->path, n) == 0 && was[n] == '\0'))
+
+        if (here->guard || (strncmp(was, place->path, n) == 0 && was[n] == '\0'))
                 return 0; /* it has been judged there */
-        return judge_carried(h, was, name);
+
+        return judge_carried(held, was, name);
 }
 
 /* *look is what is known of the path, and nothing where nobody asks by path. */
-static int judge_looking(struct held *h, const struct place *p, struct closed_look *look) {
+static int judge_looking(struct held *held, const struct place *place, struct closed_look *look) {
         int r;
 
         *look = (struct closed_look){ 0 };
-        r = judge_glob(h, p->path);
-        if (r < 0 || !h->broker->closed || p->path[0] != '/')
+        r = judge_glob(held, place->path);
+        if (r < 0 || !held->broker->closed || place->path[0] != '/')
                 return r;
 
-        closed_look(h->broker->closed, p->path, look);
-        r = judge_dir(h, p, look);
+        closed_look(held->broker->closed, place->path, look);
+        r = judge_dir(held, place, look);
         if (r < 0)
                 return r;
-        if (look->guard && !is_swept_and_own(h, look, p) && !is_copy(h, p))
-                return refuse(h, look->guard->path);
-        return closed_copy_by_lock(h->broker->closed, p->path) ? refuse(h, p->path) : 0;
+        if (look->guard && !is_swept_and_own(held, look, place) && !is_copy(held, place))
+                return judge_refuse(held, look->guard->path);
+
+        return closed_copy_by_lock(held->broker->closed, place->path) ? judge_refuse(held, place->path) : 0;
 }
 
 /* The sandbox's own under a guard has been judged by that. */
-static bool is_unsettled(const struct held *h, const struct place *p, const struct closed_look *look) {
-        if (!h->broker->fresh || look->guard || !look->dir_counts)
+static bool is_unsettled(const struct held *held, const struct place *place, const struct closed_look *look) {
+        if (!held->broker->fresh || look->guard || !look->dir_counts)
                 return false;
-        return fresh_is_foreign(h->broker->fresh, p->object >= 0 ? p->object : p->dir, p->object >= 0 ? "" : p->name);
+        return fresh_is_foreign(held->broker->fresh, place->object >= 0 ? place->object : place->dir,
+                                place->object >= 0 ? "" : place->name);
 }
 
-int judge_change(struct held *h, const struct place *p) {
+int judge_change(struct held *held, const struct place *place) {
         struct closed_look look;
-        int r = judge_looking(h, p, &look);
+        int r = judge_looking(held, place, &look);
 
-        return r == 0 && is_unsettled(h, p, &look) ? JUDGE_LATER : r;
+        return r == 0 && is_unsettled(held, place, &look) ? JUDGE_LATER : r;
 }
 
-void note_gone(struct held *h, const struct place *p) {
+void note_gone(struct held *held, const struct place *place) {
         struct closed_look look;
 
-        if (!h->broker->fresh || p->path[0] != '/')
+        if (!held->broker->fresh || place->path[0] != '/')
                 return;
-        closed_look(h->broker->closed, p->path, &look);
+        closed_look(held->broker->closed, place->path, &look);
         if (look.dir_counts)
-                fresh_goes(h->broker->fresh, p->dir, p->name);
+                fresh_goes(held->broker->fresh, place->dir, place->name);
 }
 
-static int judge_stat(struct held *h, const struct stat *st) {
+static int judge_stat(struct held *held, const struct stat *st) {
         const struct plan_guard *guard;
 
-        guard = closed_object(h->broker->closed, st, S_ISREG(st->st_mode) && st->st_nlink > 1);
-        return guard ? refuse(h, guard->path) : 0;
+        guard = closed_object(held->broker->closed, st, S_ISREG(st->st_mode) && st->st_nlink > 1);
+        return guard ? judge_refuse(held, guard->path) : 0;
 }
 
-int judge_object(struct held *h, int object) {
+int judge_object(struct held *held, int object) {
         struct stat st;
 
-        if (!h->broker->closed)
+        if (!held->broker->closed)
                 return 0;
-        return fstat(object, &st) < 0 ? -errno : judge_stat(h, &st);
+        return fstat(object, &st) < 0 ? -errno : judge_stat(held, &st);
 }
 
 struct on_the_way {
@@ -175,44 +180,47 @@ static int find_fixed(void *context, const struct plan_guard *guard, const char 
         return !closed_is_swept(guard);
 }
 
-int judge_new(struct held *h, const struct place *p, mode_t kind) {
+int judge_new(struct held *held, const struct place *place, mode_t kind) {
         struct on_the_way way = { .directory = kind == S_IFDIR };
         struct closed_look look;
         int r;
 
-        r = judge_looking(h, p, &look);
-        if (r < 0 || !h->broker->closed || p->path[0] != '/')
+        r = judge_looking(held, place, &look);
+        if (r < 0 || !held->broker->closed || place->path[0] != '/')
                 return r;
 
-        r = judge_repository(h, p);
+        r = judge_repository(held, place);
         if (r < 0)
                 return r;
 
         /* A directory that the host carried here from a guarded place. */
-        r = p->dir_known ? judge_stat(h, &p->dir_st) : judge_object(h, p->dir);
+        r = place->dir_known ? judge_stat(held, &place->dir_st) : judge_object(held, place->dir);
         if (r < 0)
                 return r;
 
-        if (look.above && closed_below(h->broker->closed, p->path, find_fixed, &way))
-                return refuse(h, way.found->path);
-        return judge_founding(h, p);
+        if (look.above && closed_below(held->broker->closed, place->path, find_fixed, &way))
+                return judge_refuse(held, way.found->path);
+
+        return judge_founding(held, place);
 }
 
-void judge_made(struct held *h, const struct place *p, int object) {
+void judge_made(struct held *held, const struct place *place, int object) {
         struct closed_look look;
 
-        if (!h->broker->closed || p->path[0] != '/')
+        if (!held->broker->closed || place->path[0] != '/')
                 return;
-        note_made(h, p, h->replaces);
-        closed_look(h->broker->closed, p->path, &look);
-        if (h->broker->fresh && look.dir_counts)
-                fresh_made(h->broker->fresh, object >= 0 ? object : p->dir, object >= 0 ? "" : p->name);
+
+        note_made(held, place, held->replaces);
+        closed_look(held->broker->closed, place->path, &look);
+        if (held->broker->fresh && look.dir_counts)
+                fresh_made(held->broker->fresh, object >= 0 ? object : place->dir, object >= 0 ? "" : place->name);
         if (!look.guard || !look.at)
                 return;
 
-        cleanup(close_fd) int found = object < 0 ? openat(p->dir, p->name, O_PATH | O_NOFOLLOW | O_CLOEXEC) : -1;
+        cleanup(close_fd) int found =
+            object < 0 ? openat(place->dir, place->name, O_PATH | O_NOFOLLOW | O_CLOEXEC) : -1;
         if (object >= 0 || found >= 0)
-                closed_own(h->broker->closed, look.guard, object >= 0 ? object : found);
+                closed_own(held->broker->closed, look.guard, object >= 0 ? object : found);
 }
 
 /* --- moves --- */
@@ -249,31 +257,33 @@ static int own_brought(void *context, const struct plan_guard *guard, const char
         return 0;
 }
 
-int judge_move(struct held *h, const struct place *from, const struct place *to, bool directory) {
-        struct move move = { h, from, NULL };
+int judge_move(struct held *held, const struct place *from, const struct place *to, bool directory) {
+        struct move move = { held, from, NULL };
         int r;
 
-        if (!h->broker->closed || from->path[0] != '/' || to->path[0] != '/')
+        if (!held->broker->closed || from->path[0] != '/' || to->path[0] != '/')
                 return 0;
-        r = judge_object(h, from->object);
+
+        r = judge_object(held, from->object);
         if (r < 0)
                 return r;
         if (!directory)
-                return judge_new(h, to, S_IFREG);
+                return judge_new(held, to, S_IFREG);
 
-        if (closed_below(h->broker->closed, from->path, find_foreign, &move))
-                return refuse(h, move.found->path);
-        if (closed_below(h->broker->closed, to->path, find_brought, &move))
-                return refuse(h, move.found->path);
-        return judge_new(h, to, S_IFDIR);
+        if (closed_below(held->broker->closed, from->path, find_foreign, &move))
+                return judge_refuse(held, move.found->path);
+        if (closed_below(held->broker->closed, to->path, find_brought, &move))
+                return judge_refuse(held, move.found->path);
+
+        return judge_new(held, to, S_IFDIR);
 }
 
-void judge_moved(struct held *h, const struct place *from, const struct place *to, bool directory) {
-        struct move move = { h, from, NULL };
+void judge_moved(struct held *held, const struct place *from, const struct place *to, bool directory) {
+        struct move move = { held, from, NULL };
 
-        if (!h->broker->closed || to->path[0] != '/')
+        if (!held->broker->closed || to->path[0] != '/')
                 return;
-        judge_made(h, to, from->object);
+        judge_made(held, to, from->object);
         if (directory)
-                (void)closed_below(h->broker->closed, to->path, own_brought, &move);
+                (void)closed_below(held->broker->closed, to->path, own_brought, &move);
 }

@@ -28,14 +28,15 @@ int marks_new(const struct plan *plan, struct marks **ret) {
                         return -ENOMEM;
                 marks->plan = plan;
         }
+
         *ret = marks;
         return 0;
 }
 
 /* --- asking --- */
 
-static int put_question(const struct held *h, const char *path, uint32_t wanted) {
-        struct marks *marks = h->broker->marks;
+static int put_question(const struct held *held, const char *path, uint32_t wanted) {
+        struct marks *marks = held->broker->marks;
         const struct event event = { .wall_us = clock_wall_us(),
                                      .kind = EVENT_RATCHET,
                                      .rule = RULE_NONE,
@@ -46,22 +47,23 @@ static int put_question(const struct held *h, const char *path, uint32_t wanted)
                                      .method = STR("read"),
                                      .path = str_of(path) };
         cleanup(buf_done) struct buf batch = BUF(EVENT_BATCH_MAX);
-        struct pollfd room = { .fd = h->broker->events_fd, .events = POLLOUT };
+        struct pollfd room = { .fd = held->broker->events_fd, .events = POLLOUT };
         int r = event_encode(&batch, &event);
 
-        while (r == 0 && send(h->broker->events_fd, batch.p, batch.n, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
+        while (r == 0 && send(held->broker->events_fd, batch.p, batch.n, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
                 if (errno == EAGAIN)
                         (void)poll(&room, 1, -1);
                 else if (errno != EINTR)
                         r = -errno;
         }
+
         return r;
 }
 
 /* Closed, or an error: nobody is there any more, or it could not be. */
-static int await_answer(const struct held *h, uint32_t wanted) {
-        struct marks *marks = h->broker->marks;
-        struct pollfd answer = { .fd = h->broker->events_fd, .events = POLLIN };
+static int await_answer(const struct held *held, uint32_t wanted) {
+        struct marks *marks = held->broker->marks;
+        struct pollfd answer = { .fd = held->broker->events_fd, .events = POLLIN };
 
         for (;;) {
                 struct mark_answer got = { 0 };
@@ -80,25 +82,25 @@ static int await_answer(const struct held *h, uint32_t wanted) {
         }
 }
 
-static int close_ratchets(struct held *h, const char *path, uint32_t wanted) {
+static int close_ratchets(struct held *held, const char *path, uint32_t wanted) {
         int r;
 
-        wanted &= ~h->broker->marks->closed;
+        wanted &= ~held->broker->marks->closed;
         if (wanted == 0)
                 return 0;
-        r = put_question(h, path, wanted);
-        return r < 0 ? -EACCES : await_answer(h, wanted);
+        r = put_question(held, path, wanted);
+        return r < 0 ? -EACCES : await_answer(held, wanted);
 }
 
 /* --- judging --- */
 
 /* Whoever only writes could make a program of it that reads its rest. What loses its content on the way shows none. */
-int judge_marked(struct held *h, const char *path, int flags) {
+int judge_marked(struct held *held, const char *path, int flags) {
         bool emptied = (flags & O_TRUNC) && (flags & O_ACCMODE) == O_WRONLY;
 
-        if (!h->broker->marks || emptied)
+        if (!held->broker->marks || emptied)
                 return 0;
-        return close_ratchets(h, path, plan_marks_of(h->broker->marks->plan, path));
+        return close_ratchets(held, path, plan_marks_of(held->broker->marks->plan, path));
 }
 
 /* Directories on the way to a mark: what is below one that is moved loses the name that is marked. */
@@ -111,14 +113,16 @@ static uint32_t marks_escaping(const struct marks *marks, const char *from, cons
         return found;
 }
 
-int judge_marked_move(struct held *h, const char *from, const char *to, bool directory) {
-        const struct marks *marks = h->broker->marks;
+int judge_marked_move(struct held *held, const char *from, const char *to, bool directory) {
+        const struct marks *marks = held->broker->marks;
         uint32_t wanted;
 
         if (!marks)
                 return 0;
+
         wanted = plan_marks_of(marks->plan, from) & ~plan_marks_of(marks->plan, to);
         if (directory)
                 wanted |= marks_escaping(marks, from, to);
-        return close_ratchets(h, from, wanted);
+
+        return close_ratchets(held, from, wanted);
 }

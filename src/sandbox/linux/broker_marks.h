@@ -20,6 +20,6 @@ struct place;
 int marks_new(const struct plan *plan, struct marks **ret);
 
 /* 0, or a negative errno. Something that is at this path is about to be opened. */
-int judge_marked(struct held *h, const char *path, int flags);
+int judge_marked(struct held *held, const char *path, int flags);
 /* What is at the one path is about to get the other; a directory with everything below. */
-int judge_marked_move(struct held *h, const char *from, const char *to, bool directory);
+int judge_marked_move(struct held *held, const char *from, const char *to, bool directory);

@@ -32,81 +32,97 @@ struct waiting_open {
 static int waiting_opens;
 
 static void *open_and_wait(void *arg) {
-        struct waiting_open *w = arg;
-        struct fd_link link = link_to(w->object);
-        int fd = open(link.path, w->flags | O_CLOEXEC);
-        int r = fd < 0 ? -errno : broker_pass_fd(&w->tracee, fd, w->flags & O_CLOEXEC);
+        struct waiting_open *waiting_open = arg;
+        struct fd_link link = link_to(waiting_open->object);
+        int fd = open(link.path, waiting_open->flags | O_CLOEXEC);
+        int r = fd < 0 ? -errno : broker_pass_fd(&waiting_open->tracee, fd, waiting_open->flags & O_CLOEXEC);
         if (r < 0)
-                broker_answer(&w->tracee, r);
+                broker_answer(&waiting_open->tracee, r);
+
         close_fd(&fd);
-        close_fd(&w->object);
-        free(w);
+        close_fd(&waiting_open->object);
+        free(waiting_open);
         __atomic_sub_fetch(&waiting_opens, 1, __ATOMIC_RELAXED);
+
         return NULL;
 }
 
 /* Opening a FIFO waits for its other end, which may be opened by the next call: not in this thread. */
-static int open_in_thread(const struct held *h, struct place *p, int flags) {
+static int open_in_thread(const struct held *held, struct place *place, int flags) {
         if (__atomic_add_fetch(&waiting_opens, 1, __ATOMIC_RELAXED) > WAITING_OPENS_MAX) {
                 __atomic_sub_fetch(&waiting_opens, 1, __ATOMIC_RELAXED);
                 return -ENFILE;
         }
-        struct waiting_open *w = malloc(sizeof *w);
+
+        struct waiting_open *open = malloc(sizeof *open);
         pthread_t thread;
-        if (w) {
-                *w = (struct waiting_open){ .tracee = h->tracee, .object = take_fd(&p->object), .flags = flags };
-                if (pthread_create(&thread, NULL, open_and_wait, w) == 0) {
+
+        if (open) {
+                *open =
+                    (struct waiting_open){ .tracee = held->tracee, .object = take_fd(&place->object), .flags = flags };
+                if (pthread_create(&thread, NULL, open_and_wait, open) == 0) {
                         pthread_detach(thread);
                         return OP_ANSWERED;
                 }
-                close_fd(&w->object);
-                free(w);
+
+                close_fd(&open->object);
+                free(open);
         }
+
         __atomic_sub_fetch(&waiting_opens, 1, __ATOMIC_RELAXED);
         return -ENOMEM;
 }
 
 /* The kernel hands over no O_PATH descriptor. One that can be read serves the same ends for what may be read anyway;
  * for links, devices and sockets there is none. */
-static int open_as_place(struct held *h, const struct stat *st, struct place *p, int flags) {
+static int open_as_place(struct held *held, const struct stat *st, struct place *place, int flags) {
         if ((flags & O_DIRECTORY) && !S_ISDIR(st->st_mode))
                 return -ENOTDIR;
         if (!S_ISDIR(st->st_mode) && !S_ISREG(st->st_mode))
                 return -EOPNOTSUPP;
-        cleanup(close_fd) int fd = walk_reopen(p->object, O_RDONLY | O_CLOEXEC, 0);
-        return fd < 0 ? fd : broker_pass_fd(&h->tracee, fd, flags & O_CLOEXEC);
+
+        cleanup(close_fd) int fd = walk_reopen(place->object, O_RDONLY | O_CLOEXEC, 0);
+        if (fd < 0)
+                return fd;
+
+        return broker_pass_fd(&held->tracee, fd, flags & O_CLOEXEC);
 }
 
-static bool is_callers_own(const struct held *h, const struct stat *st, int object) {
+static bool is_callers_own(const struct held *held, const struct stat *st, int object) {
         struct statfs fs;
 
-        if (!h->broker->native)
+        if (!held->broker->native)
                 return false;
         return S_ISCHR(st->st_mode) || (fstatfs(object, &fs) == 0 && fs.f_type == PROC_SUPER_MAGIC);
 }
 
-static int open_existing(struct held *h, struct place *p, int flags, mode_t mode) {
+static int open_existing(struct held *held, struct place *place, int flags, mode_t mode) {
         struct stat st;
 
         if ((flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL))
                 return -EEXIST;
-        if (fstat(p->object, &st) < 0)
+        if (fstat(place->object, &st) < 0)
                 return -errno;
-        if (p->wants_directory && !S_ISDIR(st.st_mode))
+        if (place->wants_directory && !S_ISDIR(st.st_mode))
                 return -ENOTDIR;
         if (flags & O_PATH)
-                return open_as_place(h, &st, p, flags);
+                return open_as_place(held, &st, place, flags);
         if (S_ISLNK(st.st_mode))
                 return -ELOOP;
         if ((flags & O_CREAT) && S_ISDIR(st.st_mode))
                 return -EISDIR;
-        if (is_callers_own(h, &st, p->object))
+        if (is_callers_own(held, &st, place->object))
                 return OP_CONTINUE;
+
         flags &= ~(O_CREAT | O_EXCL | O_NOFOLLOW);
         if (S_ISFIFO(st.st_mode) && !(flags & O_NONBLOCK) && (flags & O_ACCMODE) != O_RDWR)
-                return open_in_thread(h, p, flags);
-        cleanup(close_fd) int fd = walk_reopen(p->object, flags | O_CLOEXEC, mode);
-        return fd < 0 ? fd : broker_give_fd(&h->tracee, &fd, flags & O_CLOEXEC);
+                return open_in_thread(held, place, flags);
+
+        cleanup(close_fd) int fd = walk_reopen(place->object, flags | O_CLOEXEC, mode);
+        if (fd < 0)
+                return fd;
+
+        return broker_give_fd(&held->tracee, &fd, flags & O_CLOEXEC);
 }
 
 /* Nobody can run it before its mode changes, and that is one of the calls that are served after this one: whether the
@@ -116,21 +132,25 @@ static bool can_be_run(mode_t mode) {
 }
 
 /* -EEXIST: it is there after all. */
-static int open_new(struct held *h, struct place *p, int flags, mode_t mode) {
+static int open_new(struct held *held, struct place *place, int flags, mode_t mode) {
         int r;
 
-        if (p->wants_directory)
+        if (place->wants_directory)
                 return -EISDIR;
-        r = judge_new(h, p, S_IFREG);
+
+        r = judge_new(held, place, S_IFREG);
         if (r < 0)
                 return r;
-        cleanup(close_fd) int fd = openat(p->dir, p->name, flags | O_EXCL | O_CLOEXEC, mode);
+
+        cleanup(close_fd) int fd = openat(place->dir, place->name, flags | O_EXCL | O_CLOEXEC, mode);
         if (fd < 0)
                 return -errno;
-        judge_made(h, p, fd);
+
+        judge_made(held, place, fd);
         if (can_be_run(mode))
-                return broker_give_fd(&h->tracee, &fd, flags & O_CLOEXEC);
-        return broker_pass_fd(&h->tracee, fd, flags & O_CLOEXEC);
+                return broker_give_fd(&held->tracee, &fd, flags & O_CLOEXEC);
+
+        return broker_pass_fd(&held->tracee, fd, flags & O_CLOEXEC);
 }
 
 static bool opens_for_change(int flags, bool there) {
@@ -139,26 +159,30 @@ static bool opens_for_change(int flags, bool there) {
         return (flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC) || ((flags & O_CREAT) && !there);
 }
 
-static int open_found(struct held *h, struct place *p, int flags, mode_t mode) {
+static int open_found(struct held *held, struct place *place, int flags, mode_t mode) {
         int r = 0;
 
-        h->writes = opens_for_change(flags, p->object >= 0);
-        if (p->object < 0)
-                return !(flags & O_CREAT) || (flags & O_PATH) ? -ENOENT : open_new(h, p, flags, mode);
+        held->writes = opens_for_change(flags, place->object >= 0);
+        if (place->object < 0)
+                return !(flags & O_CREAT) || (flags & O_PATH) ? -ENOENT : open_new(held, place, flags, mode);
 
-        if (h->writes)
-                r = judge_change(h, p);
+        if (held->writes)
+                r = judge_change(held, place);
         else
-                r = judge_read(h, p);
-        if (r == 0 && h->writes)
-                r = judge_object(h, p->object);
-        if (r == 0 && h->writes)
-                r = judge_repository(h, p);
-        if (r == 0 && h->writes)
-                r = judge_shared(h, p, flags & O_TRUNC ? SHARING_ENDS_EMPTY : SHARING_ENDS);
+                r = judge_read(held, place);
+
+        if (r == 0 && held->writes)
+                r = judge_object(held, place->object);
+        if (r == 0 && held->writes)
+                r = judge_repository(held, place);
+        if (r == 0 && held->writes)
+                r = judge_shared(held, place, flags & O_TRUNC ? SHARING_ENDS_EMPTY : SHARING_ENDS);
         if (r == 0)
-                r = judge_marked(h, p->path, flags);
-        return r < 0 ? r : open_existing(h, p, flags, mode);
+                r = judge_marked(held, place->path, flags);
+        if (r < 0)
+                return r;
+
+        return open_existing(held, place, flags, mode);
 }
 
 /*
@@ -168,14 +192,15 @@ static int open_found(struct held *h, struct place *p, int flags, mode_t mode) {
  * The look before is there because opening a FIFO or a device does something. Only the host could put one in its place
  * in between (names are changed inside by this thread alone): then the sandbox waits for the host.
  */
-static int open_to_read(struct held *h, int dirfd, int flags) {
+static int open_to_read(struct held *held, int dirfd, int flags) {
         char path[PATH_MAX];
         const char *name = path;
         struct stat st;
         int dir, r;
 
-        if (walk_spell(&h->tracee, dirfd, h->path, path) < 0)
+        if (walk_spell(&held->tracee, dirfd, held->path, path) < 0)
                 return OPEN_OTHERWISE;
+
         dir = walk_same_dir(path, &name);
         if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
                 r = errno == ENOENT ? walk_open_spelled(dir, name, O_PATH | O_CLOEXEC) : -ELOOP;
@@ -183,25 +208,31 @@ static int open_to_read(struct held *h, int dirfd, int flags) {
                         close(r); /* it appeared just now */
                 if (r != -ENOENT)
                         return OPEN_OTHERWISE;
-                memcpy(h->path, path, strlen(path) + 1);
+
+                memcpy(held->path, path, strlen(path) + 1);
                 return -ENOENT;
         }
+
         if ((!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) || walk_may_be_proc(st.st_dev))
                 return OPEN_OTHERWISE;
-        r = tracee_confirm(&h->tracee);
+
+        r = tracee_confirm(&held->tracee);
         if (r < 0)
                 return r;
 
-        if (broker_denies(h->broker->rules, path, false))
+        if (broker_denies(held->broker->rules, path, false))
                 return OPEN_OTHERWISE; /* and there refused, with a report */
-        r = judge_marked(h, path, flags);
+
+        r = judge_marked(held, path, flags);
         if (r < 0)
                 return r;
+
         cleanup(close_fd) int fd = walk_open_spelled(dir, name, flags | O_CLOEXEC);
         if (fd < 0)
                 return OPEN_OTHERWISE;
-        memcpy(h->path, path, strlen(path) + 1);
-        return broker_pass_fd(&h->tracee, fd, flags & O_CLOEXEC);
+
+        memcpy(held->path, path, strlen(path) + 1);
+        return broker_pass_fd(&held->tracee, fd, flags & O_CLOEXEC);
 }
 
 /* Only what openat2() takes, and nothing that makes or changes something. */
@@ -215,135 +246,142 @@ static bool only_reads(int flags) {
 }
 
 /* Something with that name is in the directory already. A file is judged and opened from there. */
-static int open_there(struct held *h, struct place *p, int flags, mode_t mode) {
+static int open_there(struct held *held, struct place *place, int flags, mode_t mode) {
         struct stat st;
 
-        p->object = openat(p->dir, p->name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-        if (p->object < 0)
+        place->object = openat(place->dir, place->name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+        if (place->object < 0)
                 return errno == ENOENT && !(flags & O_CREAT) ? -ENOENT : OPEN_OTHERWISE;
-        if (fstat(p->object, &st) < 0 || !S_ISREG(st.st_mode))
+        if (fstat(place->object, &st) < 0 || !S_ISREG(st.st_mode))
                 return OPEN_OTHERWISE;
-        p->parent = false;
-        return open_found(h, p, flags, mode);
+
+        place->parent = false;
+        return open_found(held, place, flags, mode);
 }
 
-static int open_or_make(struct held *h, struct place *p, int flags, mode_t mode) {
+static int open_or_make(struct held *held, struct place *place, int flags, mode_t mode) {
         const struct plan_copy_of *copy;
         int r;
 
         if (!(flags & O_CREAT))
-                return open_there(h, p, flags, mode);
-        copy = copy_of_lock(h, p);
-        if (copy)
-                return copy_lock_open(h, copy, flags);
+                return open_there(held, place, flags, mode);
 
-        r = open_new(h, p, flags, mode);
+        copy = copy_of_lock(held, place);
+        if (copy)
+                return copy_lock_open(held, copy, flags);
+
+        r = open_new(held, place, flags, mode);
         if (flags & O_EXCL)
                 return r;
         if (r == -EEXIST)
-                return open_there(h, p, flags, mode);
+                return open_there(held, place, flags, mode);
 
         /* Refused as something new; what is there may be another matter (a link that leads elsewhere). */
-        if (r == -EACCES && h->glob && faccessat(p->dir, p->name, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
-                h->glob = NULL;
+        if (r == -EACCES && held->glob && faccessat(place->dir, place->name, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
+                held->glob = NULL;
                 return OPEN_OTHERWISE;
         }
+
         return r;
 }
 
 /* For changing: by its directory, so that the usual case of something new costs no look at what is there. */
-static int open_to_change(struct held *h, int dirfd, int flags, mode_t mode) {
-        cleanup(place_done) struct place p = { .object = -1, .dir = -1 };
+static int open_to_change(struct held *held, int dirfd, int flags, mode_t mode) {
+        cleanup(place_done) struct place place = { .object = -1, .dir = -1 };
         int r;
 
-        r = walk(&h->tracee, dirfd, h->path, WALK_PARENT, &p);
+        r = walk(&held->tracee, dirfd, held->path, WALK_PARENT, &place);
         if (r < 0)
                 return r;
-        if ((flags & O_CREAT) && p.wants_directory && p.name[0])
+        if ((flags & O_CREAT) && place.wants_directory && place.name[0])
                 return -EISDIR; /* as the kernel says, whatever is there */
-        if (!p.parent || p.wants_directory)
+        if (!place.parent || place.wants_directory)
                 return OPEN_OTHERWISE;
 
-        h->writes = true;
-        r = open_or_make(h, &p, flags, mode);
+        held->writes = true;
+        r = open_or_make(held, &place, flags, mode);
         if (r != OPEN_OTHERWISE)
-                memcpy(h->path, p.path, strlen(p.path) + 1);
+                memcpy(held->path, place.path, strlen(place.path) + 1);
+
         return r;
 }
 
 /* The usual cases, or OPEN_OTHERWISE. */
-static int open_quickly(struct held *h, int dirfd, int flags, mode_t mode) {
+static int open_quickly(struct held *held, int dirfd, int flags, mode_t mode) {
         if (only_reads(flags))
-                return open_to_read(h, dirfd, flags);
+                return open_to_read(held, dirfd, flags);
         if ((flags & (O_PATH | O_DIRECTORY)) || !opens_for_change(flags, false))
                 return OPEN_OTHERWISE;
-        return open_to_change(h, dirfd, flags, mode);
+        return open_to_change(held, dirfd, flags, mode);
 }
 
-static int open_once(struct held *h, int dirfd, int flags, mode_t mode) {
+static int open_once(struct held *held, int dirfd, int flags, mode_t mode) {
         bool nofollow = (flags & O_NOFOLLOW) || (flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL);
-        cleanup(place_done) struct place p = { .object = -1, .dir = -1 };
+        cleanup(place_done) struct place place = { .object = -1, .dir = -1 };
         char asked[PATH_MAX];
         int r;
 
-        r = walk(&h->tracee, dirfd, h->path, nofollow ? WALK_NOFOLLOW : WALK_FOLLOW, &p);
+        r = walk(&held->tracee, dirfd, held->path, nofollow ? WALK_NOFOLLOW : WALK_FOLLOW, &place);
         if (r < 0)
                 return r;
 
-        memcpy(asked, h->path, strlen(h->path) + 1);
-        memcpy(h->path, p.path, strlen(p.path) + 1);
-        r = open_found(h, &p, flags, mode);
+        memcpy(asked, held->path, strlen(held->path) + 1);
+        memcpy(held->path, place.path, strlen(place.path) + 1);
+        r = open_found(held, &place, flags, mode);
         if (r != -EEXIST || (flags & O_EXCL))
                 return r;
-        memcpy(h->path, asked, strlen(asked) + 1);
+
+        memcpy(held->path, asked, strlen(asked) + 1);
         return OPEN_OTHERWISE;
 }
 
 /* A name that comes and goes while it is looked at is looked at again. */
-static int open_path(struct held *h, int dirfd, int flags, mode_t mode) {
+static int open_path(struct held *held, int dirfd, int flags, mode_t mode) {
         int r;
 
-        mode &= 07777 & ~h->tracee.umask;
-        r = open_quickly(h, dirfd, flags, mode);
+        mode &= 07777 & ~held->tracee.umask;
+        r = open_quickly(held, dirfd, flags, mode);
         for (int i = 0; i < TRIES_MAX && r == OPEN_OTHERWISE; i++)
-                r = open_once(h, dirfd, flags, mode);
+                r = open_once(held, dirfd, flags, mode);
         return r == OPEN_OTHERWISE ? -EAGAIN : r;
 }
 
-static int open_at(struct held *h, int dirfd, __u64 address, int flags, mode_t mode) {
-        int r = tracee_copy_path(&h->tracee, address, h->path, sizeof h->path);
+static int open_at(struct held *held, int dirfd, __u64 address, int flags, mode_t mode) {
+        int r = tracee_copy_path(&held->tracee, address, held->path, sizeof held->path);
 
         if (r < 0) {
-                h->path[0] = '\0';
+                held->path[0] = '\0';
                 return r;
         }
-        return open_path(h, dirfd, flags, mode);
+        return open_path(held, dirfd, flags, mode);
 }
 
-int op_openat(struct held *h) {
-        return open_at(h, (int)h->args[0], h->args[1], (int)h->args[2], (mode_t)h->args[3]);
+int op_openat(struct held *held) {
+        return open_at(held, (int)held->args[0], held->args[1], (int)held->args[2], (mode_t)held->args[3]);
 }
 
 /* Its resolve flags would have to be kept as well; programs fall back to openat. */
-int op_openat2(struct held *h) {
+int op_openat2(struct held *held) {
         struct open_how how = { 0 };
         int r;
 
-        if (h->args[3] < sizeof how || h->args[3] > 4096)
-                return h->args[3] < sizeof how ? -EINVAL : -E2BIG;
-        r = tracee_read(&h->tracee, h->args[2], &how, sizeof how);
+        if (held->args[3] < sizeof how || held->args[3] > 4096)
+                return held->args[3] < sizeof how ? -EINVAL : -E2BIG;
+
+        r = tracee_read(&held->tracee, held->args[2], &how, sizeof how);
         if (r < 0)
                 return r;
         if (how.resolve || (how.flags & O_PATH) || how.flags > INT_MAX || how.mode > 07777)
                 return -ENOSYS;
-        return open_at(h, (int)h->args[0], h->args[1], (int)how.flags, (mode_t)how.mode);
+
+        return open_at(held, (int)held->args[0], held->args[1], (int)how.flags, (mode_t)how.mode);
 }
 
 #ifdef SYS_open
-int op_open(struct held *h) {
-        return open_at(h, AT_FDCWD, h->args[0], (int)h->args[1], (mode_t)h->args[2]);
+int op_open(struct held *held) {
+        return open_at(held, AT_FDCWD, held->args[0], (int)held->args[1], (mode_t)held->args[2]);
 }
-int op_creat(struct held *h) {
-        return open_at(h, AT_FDCWD, h->args[0], O_CREAT | O_WRONLY | O_TRUNC, (mode_t)h->args[1]);
+int op_creat(struct held *held) {
+        return open_at(held, AT_FDCWD, held->args[0], O_CREAT | O_WRONLY | O_TRUNC, (mode_t)held->args[1]);
 }
 #endif

@@ -14,43 +14,48 @@
 #include <unistd.h>
 
 struct fd_link link_to(int fd) {
-        struct fd_link l;
-        snprintf(l.path, sizeof l.path, "/proc/self/fd/%d", fd);
-        return l;
+        struct fd_link link;
+        snprintf(link.path, sizeof link.path, "/proc/self/fd/%d", fd);
+        return link;
 }
 
 static int result_of(long r) {
         return r < 0 ? -errno : 0;
 }
 
-int broker_find(struct held *h, int dirfd, __u64 address, enum walk_mode mode, struct place *ret) {
-        int r = tracee_copy_path(&h->tracee, address, h->path, sizeof h->path);
+int broker_find(struct held *held, int dirfd, __u64 address, enum walk_mode mode, struct place *ret) {
+        int r = tracee_copy_path(&held->tracee, address, held->path, sizeof held->path);
         if (r < 0) {
-                h->path[0] = '\0';
+                held->path[0] = '\0';
                 return r;
         }
-        r = walk(&h->tracee, dirfd, h->path, mode, ret);
+
+        r = walk(&held->tracee, dirfd, held->path, mode, ret);
         if (r < 0)
                 return r;
-        memcpy(h->path, ret->path, strlen(ret->path) + 1);
+
+        memcpy(held->path, ret->path, strlen(ret->path) + 1);
         return 0;
 }
 
 /* A place for a new name. What is there already is found out by the call itself. */
-static int find_new(struct held *h, int dirfd, __u64 address, mode_t kind, struct place *ret) {
+static int find_new(struct held *held, int dirfd, __u64 address, mode_t kind, struct place *ret) {
         int r;
 
-        h->writes = true;
-        r = broker_find(h, dirfd, address, WALK_PARENT, ret);
+        held->writes = true;
+        r = broker_find(held, dirfd, address, WALK_PARENT, ret);
         if (r < 0)
                 return r;
-        r = ret->dir < 0 || (ret->object >= 0 && !ret->parent) ? -EEXIST : judge_new(h, ret, kind);
+
+        r = ret->dir < 0 || (ret->object >= 0 && !ret->parent) ? -EEXIST : judge_new(held, ret, kind);
         if (r == 0 && ret->wants_directory && kind != S_IFDIR)
                 r = faccessat(ret->dir, ret->name, F_OK, AT_SYMLINK_NOFOLLOW) == 0 ? -EEXIST : -ENOENT;
-        if (r == -EACCES && h->glob && faccessat(ret->dir, ret->name, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
-                h->glob = NULL; /* nothing would have changed */
+
+        if (r == -EACCES && held->glob && faccessat(ret->dir, ret->name, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
+                held->glob = NULL; /* nothing would have changed */
                 r = -EEXIST;
         }
+
         return r;
 }
 
@@ -60,263 +65,294 @@ static bool is_kind(int fd, mode_t kind) {
 }
 
 /* What was made without a descriptor of it. */
-static int made(struct held *h, const struct place *p, long r) {
+static int ops_made(struct held *held, const struct place *place, long r) {
         if (r < 0)
                 return -errno;
-        judge_made(h, p, -1);
+        judge_made(held, place, -1);
         return 0;
 }
 
 /* A place that is swept at the end would take with it what globs keep in a directory that was moved there. */
-static bool is_swept(const struct held *h, const char *path) {
+static bool is_swept(const struct held *held, const char *path) {
         const struct path_rule *rule = NULL;
-        return h->broker->rules && path_rules_access(h->broker->rules, path, &rule) != PATH_WRITE && rule &&
+        return held->broker->rules && path_rules_access(held->broker->rules, path, &rule) != PATH_WRITE && rule &&
                rule->protected;
 }
 
-static int judge_rename(struct held *h, const struct place *from, const struct place *to, bool directory) {
+static int judge_rename(struct held *held, const struct place *from, const struct place *to, bool directory) {
         const char *glob;
         int r;
 
-        r = judge_change(h, to);
+        r = judge_change(held, to);
         if (r == 0)
-                r = judge_change(h, from);
+                r = judge_change(held, from);
         if (r < 0)
                 return r;
 
-        glob = broker_denies_move(h->broker->rules, from->path, to->path);
+        glob = broker_denies_move(held->broker->rules, from->path, to->path);
         if (glob) {
-                h->glob = glob;
+                held->glob = glob;
                 return -EACCES;
         }
-        if (directory && is_swept(h, to->path))
+
+        if (directory && is_swept(held, to->path))
                 return -EACCES;
-        r = judge_marked_move(h, from->path, to->path, directory);
-        return r < 0 ? r : judge_move(h, from, to, directory);
+
+        r = judge_marked_move(held, from->path, to->path, directory);
+        if (r < 0)
+                return r;
+
+        return judge_move(held, from, to, directory);
 }
 
 /* What was judged is done, and noted: where repositories come to lie, before. */
-static int rename_judged(struct held *h, const struct place *from, const struct place *to, unsigned flags,
+static int rename_judged(struct held *held, const struct place *from, const struct place *to, unsigned flags,
                          const bool directory[static 2]) {
         bool exchange = flags & RENAME_EXCHANGE, moves = directory[0] || directory[1];
-        int r = moves ? judge_moving(h, from, to, exchange) : 0;
+        int r = moves ? judge_moving(held, from, to, exchange) : 0;
 
         if (r < 0)
                 return r;
-        h->replaces = exchange;
+
+        held->replaces = exchange;
         if (!exchange)
-                note_replacing(h, to);
-        note_gone(h, from);
-        note_gone(h, to);
+                note_replacing(held, to);
+
+        note_gone(held, from);
+        note_gone(held, to);
 
         r = result_of(syscall(SYS_renameat2, from->dir, from->name, to->dir, to->name, flags));
         if (r < 0) {
                 if (moves)
-                        note_not_moved(h);
+                        note_not_moved(held);
                 return r;
         }
-        judge_moved(h, from, to, directory[0]);
+
+        judge_moved(held, from, to, directory[0]);
         if (exchange)
-                judge_moved(h, to, from, directory[1]);
+                judge_moved(held, to, from, directory[1]);
         if (moves)
-                note_moved(h, from, to, exchange);
+                note_moved(held, from, to, exchange);
+
         return 0;
 }
 
-static int do_rename(struct held *h, int from_dirfd, __u64 from_address, int to_dirfd, __u64 to_address,
+static int do_rename(struct held *held, int from_dirfd, __u64 from_address, int to_dirfd, __u64 to_address,
                      unsigned flags) {
         cleanup(place_done) struct place from = { .object = -1, .dir = -1 }, to = { .object = -1, .dir = -1 };
         bool exchange = flags & RENAME_EXCHANGE, directory[2] = { false };
         int r;
 
-        h->writes = true;
-        r = broker_find(h, from_dirfd, from_address, WALK_NOFOLLOW, &from);
-        if (r < 0)
-                return r;
-        r = broker_find(h, to_dirfd, to_address, exchange ? WALK_NOFOLLOW : WALK_PARENT, &to);
+        held->writes = true;
+        r = broker_find(held, from_dirfd, from_address, WALK_NOFOLLOW, &from);
         if (r < 0)
                 return r;
 
-        const struct plan_copy_of *copy = copy_of_lock(h, &from);
-        if (copy && copy_is_locked(h, &from))
-                return flags & ~RENAME_NOREPLACE ? -EINVAL : copy_lock_rename(h, copy, &to);
+        r = broker_find(held, to_dirfd, to_address, exchange ? WALK_NOFOLLOW : WALK_PARENT, &to);
+        if (r < 0)
+                return r;
+
+        const struct plan_copy_of *copy = copy_of_lock(held, &from);
+        if (copy && copy_is_locked(held, &from))
+                return flags & ~RENAME_NOREPLACE ? -EINVAL : copy_lock_rename(held, copy, &to);
         if (from.object < 0 || (exchange && to.object < 0))
                 return -ENOENT;
         if (from.dir < 0 || to.dir < 0)
                 return -EBUSY;
 
         directory[0] = is_kind(from.object, S_IFDIR);
-        r = judge_rename(h, &from, &to, directory[0]);
+        r = judge_rename(held, &from, &to, directory[0]);
         if (r == 0 && exchange) {
                 directory[1] = is_kind(to.object, S_IFDIR);
-                r = judge_rename(h, &to, &from, directory[1]);
+                r = judge_rename(held, &to, &from, directory[1]);
         }
+
         if (r < 0)
                 return r;
         if ((from.wants_directory || to.wants_directory) && !directory[0])
                 return -ENOTDIR;
 
-        return rename_judged(h, &from, &to, flags, directory);
+        return rename_judged(held, &from, &to, flags, directory);
 }
 
-static int op_renameat(struct held *h) {
-        return do_rename(h, (int)h->args[0], h->args[1], (int)h->args[2], h->args[3], 0);
+static int op_renameat(struct held *held) {
+        return do_rename(held, (int)held->args[0], held->args[1], (int)held->args[2], held->args[3], 0);
 }
 
-static int op_renameat2(struct held *h) {
-        return do_rename(h, (int)h->args[0], h->args[1], (int)h->args[2], h->args[3], (unsigned)h->args[4]);
+static int op_renameat2(struct held *held) {
+        return do_rename(held, (int)held->args[0], held->args[1], (int)held->args[2], held->args[3],
+                         (unsigned)held->args[4]);
 }
 
 /* With an empty path it is the descriptor itself, which may have no name yet (O_TMPFILE). */
-static int find_linked(struct held *h, int dirfd, __u64 address, int flags, struct place *ret) {
+static int find_linked(struct held *held, int dirfd, __u64 address, int flags, struct place *ret) {
         char first = 1;
         int r;
 
         if (flags & AT_EMPTY_PATH) {
-                r = tracee_read(&h->tracee, address, &first, 1);
+                r = tracee_read(&held->tracee, address, &first, 1);
                 if (r < 0)
                         return r;
         }
-        if (first)
-                return broker_find(h, dirfd, address, flags & AT_SYMLINK_FOLLOW ? WALK_FOLLOW : WALK_NOFOLLOW, ret);
 
-        r = walk_descriptor(&h->tracee, dirfd, ret);
+        if (first)
+                return broker_find(held, dirfd, address, flags & AT_SYMLINK_FOLLOW ? WALK_FOLLOW : WALK_NOFOLLOW, ret);
+
+        r = walk_descriptor(&held->tracee, dirfd, ret);
         if (r == 0)
-                memcpy(h->path, ret->path, strlen(ret->path) + 1);
+                memcpy(held->path, ret->path, strlen(ret->path) + 1);
+
         return r;
 }
 
-static int do_link(struct held *h, int from_dirfd, __u64 from_address, int to_dirfd, __u64 to_address, int flags) {
+static int do_link(struct held *held, int from_dirfd, __u64 from_address, int to_dirfd, __u64 to_address, int flags) {
         cleanup(place_done) struct place from = { .object = -1, .dir = -1 }, to = { .object = -1, .dir = -1 };
         int r;
 
-        r = find_new(h, to_dirfd, to_address, S_IFREG, &to);
+        r = find_new(held, to_dirfd, to_address, S_IFREG, &to);
         if (r < 0)
                 return r;
-        r = find_linked(h, from_dirfd, from_address, flags, &from);
+
+        r = find_linked(held, from_dirfd, from_address, flags, &from);
         if (r < 0)
                 return r;
         if (from.object < 0)
                 return -ENOENT;
-        r = judge_change(h, &from);
+
+        r = judge_change(held, &from);
         if (r == 0)
-                r = judge_object(h, from.object);
+                r = judge_object(held, from.object);
         if (r == 0)
-                r = judge_repository(h, &from);
+                r = judge_repository(held, &from);
         if (r == 0)
-                r = judge_marked_move(h, from.path, to.path, false);
+                r = judge_marked_move(held, from.path, to.path, false);
         if (r < 0)
                 return r;
 
         struct fd_link link = link_to(from.object);
         if (linkat(AT_FDCWD, link.path, to.dir, to.name, AT_SYMLINK_FOLLOW) < 0)
                 return -errno;
-        judge_made(h, &to, from.object);
-        note_linked(h, from.object);
+
+        judge_made(held, &to, from.object);
+        note_linked(held, from.object);
+
         return 0;
 }
 
-static int op_linkat(struct held *h) {
-        return do_link(h, (int)h->args[0], h->args[1], (int)h->args[2], h->args[3], (int)h->args[4]);
+static int op_linkat(struct held *held) {
+        return do_link(held, (int)held->args[0], held->args[1], (int)held->args[2], held->args[3], (int)held->args[4]);
 }
 
-static int do_symlink(struct held *h, __u64 text_address, int dirfd, __u64 address) {
+static int do_symlink(struct held *held, __u64 text_address, int dirfd, __u64 address) {
         char text[PATH_MAX];
-        cleanup(place_done) struct place p = { .object = -1, .dir = -1 };
+        cleanup(place_done) struct place place = { .object = -1, .dir = -1 };
         int r;
 
-        r = tracee_read_path(&h->tracee, text_address, text, sizeof text);
+        r = tracee_read_path(&held->tracee, text_address, text, sizeof text);
         if (r == 0)
-                r = find_new(h, dirfd, address, S_IFLNK, &p);
-        return r < 0 ? r : made(h, &p, symlinkat(text, p.dir, p.name));
+                r = find_new(held, dirfd, address, S_IFLNK, &place);
+        if (r < 0)
+                return r;
+
+        return ops_made(held, &place, symlinkat(text, place.dir, place.name));
 }
 
-static int op_symlinkat(struct held *h) {
-        return do_symlink(h, h->args[0], (int)h->args[1], h->args[2]);
+static int op_symlinkat(struct held *held) {
+        return do_symlink(held, held->args[0], (int)held->args[1], held->args[2]);
 }
 
-static int do_mkdir(struct held *h, int dirfd, __u64 address, mode_t mode) {
-        cleanup(place_done) struct place p = { .object = -1, .dir = -1 };
-        int r = find_new(h, dirfd, address, S_IFDIR, &p);
+static int do_mkdir(struct held *held, int dirfd, __u64 address, mode_t mode) {
+        cleanup(place_done) struct place place = { .object = -1, .dir = -1 };
+        int r = find_new(held, dirfd, address, S_IFDIR, &place);
 
-        return r < 0 ? r : made(h, &p, mkdirat(p.dir, p.name, mode & 07777 & ~h->tracee.umask));
+        if (r < 0)
+                return r;
+
+        return ops_made(held, &place, mkdirat(place.dir, place.name, mode & 07777 & ~held->tracee.umask));
 }
 
-static int op_mkdirat(struct held *h) {
-        return do_mkdir(h, (int)h->args[0], h->args[1], (mode_t)h->args[2]);
+static int op_mkdirat(struct held *held) {
+        return do_mkdir(held, (int)held->args[0], held->args[1], (mode_t)held->args[2]);
 }
 
-static int do_mknod(struct held *h, int dirfd, __u64 address, mode_t mode, dev_t device) {
-        cleanup(place_done) struct place p = { .object = -1, .dir = -1 };
-        int r = find_new(h, dirfd, address, S_IFREG, &p);
+static int do_mknod(struct held *held, int dirfd, __u64 address, mode_t mode, dev_t device) {
+        cleanup(place_done) struct place place = { .object = -1, .dir = -1 };
+        int r = find_new(held, dirfd, address, S_IFREG, &place);
 
-        return r < 0 ? r : made(h, &p, mknodat(p.dir, p.name, mode & ~h->tracee.umask, device));
+        if (r < 0)
+                return r;
+
+        return ops_made(held, &place, mknodat(place.dir, place.name, mode & ~held->tracee.umask, device));
 }
 
-static int op_mknodat(struct held *h) {
-        return do_mknod(h, (int)h->args[0], h->args[1], (mode_t)h->args[2], (dev_t)h->args[3]);
+static int op_mknodat(struct held *held) {
+        return do_mknod(held, (int)held->args[0], held->args[1], (mode_t)held->args[2], (dev_t)held->args[3]);
 }
 
-static int do_unlink(struct held *h, int dirfd, __u64 address, int flags) {
-        cleanup(place_done) struct place p = { .object = -1, .dir = -1 };
+static int do_unlink(struct held *held, int dirfd, __u64 address, int flags) {
+        cleanup(place_done) struct place place = { .object = -1, .dir = -1 };
         struct stat st;
         int r;
 
-        h->writes = true;
-        r = broker_find(h, dirfd, address, WALK_PARENT, &p);
+        held->writes = true;
+        r = broker_find(held, dirfd, address, WALK_PARENT, &place);
         if (r < 0)
                 return r;
-        if (p.dir < 0)
+        if (place.dir < 0)
                 return flags & AT_REMOVEDIR ? -EINVAL : -EISDIR;
 
-        if (copy_is_locked(h, &p))
-                return copy_lock_remove(h, copy_of_lock(h, &p));
+        if (copy_is_locked(held, &place))
+                return copy_lock_remove(held, copy_of_lock(held, &place));
 
-        r = judge_change(h, &p);
-        if (r < 0 && h->glob && fstatat(p.dir, p.name, &st, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT) {
-                h->glob = NULL;
+        r = judge_change(held, &place);
+        if (r < 0 && held->glob && fstatat(place.dir, place.name, &st, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT) {
+                held->glob = NULL;
                 return -ENOENT;
         }
+
         if (r < 0)
                 return r;
-        if (p.wants_directory && !(flags & AT_REMOVEDIR)) {
-                bool directory = fstatat(p.dir, p.name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode);
+
+        if (place.wants_directory && !(flags & AT_REMOVEDIR)) {
+                bool directory = fstatat(place.dir, place.name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode);
                 return directory ? -EISDIR : -ENOTDIR;
         }
+
         if (!(flags & AT_REMOVEDIR)) {
-                note_unlinked(h, &p);
-                note_gone(h, &p);
+                note_unlinked(held, &place);
+                note_gone(held, &place);
         }
-        return result_of(unlinkat(p.dir, p.name, flags));
+
+        return result_of(unlinkat(place.dir, place.name, flags));
 }
 
-static int op_unlinkat(struct held *h) {
-        return do_unlink(h, (int)h->args[0], h->args[1], (int)h->args[2]);
+static int op_unlinkat(struct held *held) {
+        return do_unlink(held, (int)held->args[0], held->args[1], (int)held->args[2]);
 }
 
 /* --- the older forms, where the architecture has them --- */
 
 #ifdef SYS_open
-static int op_rename(struct held *h) {
-        return do_rename(h, AT_FDCWD, h->args[0], AT_FDCWD, h->args[1], 0);
+static int op_rename(struct held *held) {
+        return do_rename(held, AT_FDCWD, held->args[0], AT_FDCWD, held->args[1], 0);
 }
-static int op_link(struct held *h) {
-        return do_link(h, AT_FDCWD, h->args[0], AT_FDCWD, h->args[1], 0);
+static int op_link(struct held *held) {
+        return do_link(held, AT_FDCWD, held->args[0], AT_FDCWD, held->args[1], 0);
 }
-static int op_symlink(struct held *h) {
-        return do_symlink(h, h->args[0], AT_FDCWD, h->args[1]);
+static int op_symlink(struct held *held) {
+        return do_symlink(held, held->args[0], AT_FDCWD, held->args[1]);
 }
-static int op_mkdir(struct held *h) {
-        return do_mkdir(h, AT_FDCWD, h->args[0], (mode_t)h->args[1]);
+static int op_mkdir(struct held *held) {
+        return do_mkdir(held, AT_FDCWD, held->args[0], (mode_t)held->args[1]);
 }
-static int op_mknod(struct held *h) {
-        return do_mknod(h, AT_FDCWD, h->args[0], (mode_t)h->args[1], (dev_t)h->args[2]);
+static int op_mknod(struct held *held) {
+        return do_mknod(held, AT_FDCWD, held->args[0], (mode_t)held->args[1], (dev_t)held->args[2]);
 }
-static int op_unlink(struct held *h) {
-        return do_unlink(h, AT_FDCWD, h->args[0], 0);
+static int op_unlink(struct held *held) {
+        return do_unlink(held, AT_FDCWD, held->args[0], 0);
 }
-static int op_rmdir(struct held *h) {
-        return do_unlink(h, AT_FDCWD, h->args[0], AT_REMOVEDIR);
+static int op_rmdir(struct held *held) {
+        return do_unlink(held, AT_FDCWD, held->args[0], AT_REMOVEDIR);
 }
 #endif
 
@@ -331,17 +367,17 @@ static int op_rmdir(struct held *h) {
 
 /* The limits of init and of this process are not for the program to lower: whoever is in reach of one signal, or of no
  * descriptor any more, at a moment of the program's choice, leaves things half done. */
-static int op_prlimit(struct held *h) {
+static int op_prlimit(struct held *held) {
         char task[48];
 
-        snprintf(task, sizeof task, "/proc/self/task/%d", (int)h->args[0]);
-        if (h->args[2] && ((int)h->args[0] == 1 || access(task, F_OK) == 0 || errno != ENOENT))
+        snprintf(task, sizeof task, "/proc/self/task/%d", (int)held->args[0]);
+        if (held->args[2] && ((int)held->args[0] == 1 || access(task, F_OK) == 0 || errno != ENOENT))
                 return -EPERM;
         return OP_CONTINUE;
 }
 
-static int op_absent(struct held *h) {
-        (void)h;
+static int op_absent(struct held *held) {
+        (void)held;
         return -ENOSYS;
 }
 

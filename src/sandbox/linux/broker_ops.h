@@ -54,12 +54,12 @@ extern const size_t broker_socket_ops_n;
 
 /* Answers the held call with a copy of the descriptor; OP_ANSWERED or a negative errno. The broker's own is closed a
  * moment after the caller goes on, before any other call is served. */
-int broker_pass_fd(const struct tracee *t, int fd, bool close_on_exec);
+int broker_pass_fd(const struct tracee *tracee, int fd, bool close_on_exec);
 /* The same for one that was there and can be written: the broker has let go of it before the caller goes on, which
  * wakes the caller twice. Somebody who closes a program that was written, and runs it, would else find it busy, and a
  * lock would outlive its file. */
-int broker_give_fd(const struct tracee *t, int *fd, bool close_on_exec);
-int broker_answer(const struct tracee *t, int result);
+int broker_give_fd(const struct tracee *tracee, int *fd, bool close_on_exec);
+int broker_answer(const struct tracee *tracee, int result);
 
 /* The object itself, whatever its name is by now: for calls that take only a path. */
 struct fd_link {
@@ -67,30 +67,30 @@ struct fd_link {
 };
 struct fd_link link_to(int fd);
 /* Reads the path argument and finds what it names; remembers it for the report. */
-int broker_find(struct held *h, int dirfd, __u64 address, enum walk_mode mode, struct place *ret);
+int broker_find(struct held *held, int dirfd, __u64 address, enum walk_mode mode, struct place *ret);
 
 /* broker_judge.c: 0, or a negative errno with the rule that refused in h->glob. */
-int judge_read(struct held *h, const struct place *p);
+int judge_read(struct held *held, const struct place *place);
 /* What is at this place loses its name, its content or an attribute; or a new name is made there. */
-int judge_change(struct held *h, const struct place *p);
+int judge_change(struct held *held, const struct place *place);
 /* The content or an attribute of this object changes, whatever its name is. */
-int judge_object(struct held *h, int object);
+int judge_object(struct held *held, int object);
 /* A new name, of a directory or of something else. */
-int judge_new(struct held *h, const struct place *p, mode_t kind);
+int judge_new(struct held *held, const struct place *place, mode_t kind);
 /* It was made: this object, or with -1 what is there. */
-void judge_made(struct held *h, const struct place *p, int object);
+void judge_made(struct held *held, const struct place *place, int object);
 /* A rename, beside judge_change() of both places; `from` has its object. */
-int judge_move(struct held *h, const struct place *from, const struct place *to, bool directory);
-void judge_moved(struct held *h, const struct place *from, const struct place *to, bool directory);
+int judge_move(struct held *held, const struct place *from, const struct place *to, bool directory);
+void judge_moved(struct held *held, const struct place *from, const struct place *to, bool directory);
 
 /* broker_parts.c: what is made where a repository lies, or makes one, and what is noted of it. */
-int judge_repository(struct held *h, const struct place *p);
+int judge_repository(struct held *held, const struct place *place);
 /* What is about to be made or moved, after all else was judged: noted before it is done. */
-int judge_founding(struct held *h, const struct place *p);
-int judge_moving(struct held *h, const struct place *from, const struct place *to, bool exchanged);
-void note_made(struct held *h, const struct place *p, bool replaced);
-void note_moved(struct held *h, const struct place *from, const struct place *to, bool exchanged);
-void note_not_moved(struct held *h);
+int judge_founding(struct held *held, const struct place *place);
+int judge_moving(struct held *held, const struct place *from, const struct place *to, bool exchanged);
+void note_made(struct held *held, const struct place *place, bool replaced);
+void note_moved(struct held *held, const struct place *from, const struct place *to, bool exchanged);
+void note_not_moved(struct held *held);
 /* The file at this place is to change and may have a name elsewhere: then it gets a copy of its own, which the place
  * has from then on, or the change is refused. */
 enum sharing {
@@ -98,56 +98,56 @@ enum sharing {
         SHARING_ENDS_EMPTY, /* its content is about to go anyway */
         SHARING_REFUSED,    /* it was reached by a descriptor, which would stay with the other file */
 };
-int judge_shared(struct held *h, struct place *p, enum sharing sharing);
+int judge_shared(struct held *held, struct place *place, enum sharing sharing);
 /* A name was made for this object; a name is about to go. */
-void note_linked(struct held *h, int object);
+void note_linked(struct held *held, int object);
 /* The name is about to go, and with it what is known of who made the file. */
-void note_gone(struct held *h, const struct place *p);
+void note_gone(struct held *held, const struct place *place);
 /* A rename is about to give somebody else this name. */
-void note_replacing(struct held *h, const struct place *to);
-void note_unlinked(struct held *h, const struct place *p);
+void note_replacing(struct held *held, const struct place *to);
+void note_unlinked(struct held *held, const struct place *place);
 
 /* broker_open.c, broker_attributes.c */
-int op_open(struct held *h);
-int op_openat(struct held *h);
-int op_openat2(struct held *h);
-int op_creat(struct held *h);
-int op_truncate(struct held *h);
-int op_chmod(struct held *h);
-int op_fchmod(struct held *h);
-int op_fchmodat(struct held *h);
-int op_fchmodat2(struct held *h);
-int op_chown(struct held *h);
-int op_lchown(struct held *h);
-int op_fchown(struct held *h);
-int op_fchownat(struct held *h);
-int op_setxattr(struct held *h);
-int op_lsetxattr(struct held *h);
-int op_fsetxattr(struct held *h);
-int op_removexattr(struct held *h);
-int op_lremovexattr(struct held *h);
-int op_fremovexattr(struct held *h);
-int op_umask(struct held *h);
+int op_open(struct held *held);
+int op_openat(struct held *held);
+int op_openat2(struct held *held);
+int op_creat(struct held *held);
+int op_truncate(struct held *held);
+int op_chmod(struct held *held);
+int op_fchmod(struct held *held);
+int op_fchmodat(struct held *held);
+int op_fchmodat2(struct held *held);
+int op_chown(struct held *held);
+int op_lchown(struct held *held);
+int op_fchown(struct held *held);
+int op_fchownat(struct held *held);
+int op_setxattr(struct held *held);
+int op_lsetxattr(struct held *held);
+int op_fsetxattr(struct held *held);
+int op_removexattr(struct held *held);
+int op_lremovexattr(struct held *held);
+int op_fremovexattr(struct held *held);
+int op_umask(struct held *held);
 /* broker_copy.c: git's lock file beside a copy. NULL: the path is no such lock. */
-const struct plan_copy_of *copy_of_lock(const struct held *h, const struct place *p);
-int copy_lock_open(struct held *h, const struct plan_copy_of *copy, int flags);
+const struct plan_copy_of *copy_of_lock(const struct held *held, const struct place *place);
+int copy_lock_open(struct held *held, const struct plan_copy_of *copy, int flags);
 /* It takes the place of the copy, or of nothing else. */
-int copy_lock_rename(struct held *h, const struct plan_copy_of *copy, const struct place *to);
-int copy_lock_remove(struct held *h, const struct plan_copy_of *copy);
+int copy_lock_rename(struct held *held, const struct plan_copy_of *copy, const struct place *to);
+int copy_lock_remove(struct held *held, const struct plan_copy_of *copy);
 /* Whether the path is such a lock, and somebody holds it. */
-bool copy_is_locked(const struct held *h, const struct place *p);
+bool copy_is_locked(const struct held *held, const struct place *place);
 /* broker_bind.c */
-int op_bind(struct held *h);
+int op_bind(struct held *held);
 
 /* broker_sockets.c: the file that this socket is bound to, if any, is the sandbox's own from now on. */
 void broker_own_socket(int fd);
 struct sockaddr_un;
 /* Finds the socket that the address names and judges it. *ret leads to it as long as `p` holds it. */
-int broker_judge_named(struct held *h, const struct sockaddr_un *to, size_t n, struct place *p,
+int broker_judge_named(struct held *held, const struct sockaddr_un *to, size_t n, struct place *place,
                        struct sockaddr_un *ret);
 /* broker_datagrams.c */
-int op_socket(struct held *h);
-int op_sendto(struct held *h);
+int op_socket(struct held *held);
+int op_sendto(struct held *held);
 bool datagram_is(int fd);
 /* A datagram socket of the caller's, and where it is to send from now on. */
-int datagram_connect(struct held *h, int inside, const struct sockaddr_un *to, size_t n);
+int datagram_connect(struct held *held, int inside, const struct sockaddr_un *to, size_t n);

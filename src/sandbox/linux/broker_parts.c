@@ -19,125 +19,133 @@
 
 static const char closed_repository[] = "built in: git runs what it says, outside too";
 
-int judge_repository(struct held *h, const struct place *p) {
+int judge_repository(struct held *held, const struct place *place) {
         struct closed_look look;
         int r;
 
-        if (!h->broker->repos || p->path[0] != '/')
+        if (!held->broker->repos || place->path[0] != '/')
                 return 0;
-        r = repos_judge(h->broker->repos, p->path);
+
+        r = repos_judge(held->broker->repos, place->path);
         if (r != -EACCES)
                 return r;
 
-        closed_look(h->broker->closed, p->path, &look);
+        closed_look(held->broker->closed, place->path, &look);
         if (look.guard)
                 return 0; /* known at launch: its guard has been asked */
-        h->glob = closed_repository;
+
+        held->glob = closed_repository;
         return r;
 }
 
 /* One that was there at launch, and is guarded, is none that was made. */
-static bool is_guarded_repository(const struct held *h, const char *path) {
+static bool is_guarded_repository(const struct held *held, const char *path) {
         const char *slash = strrchr(path, '/');
         char config[PATH_MAX];
         struct closed_look look;
 
         if (snprintf(config, sizeof config, "%.*s/config", (int)(slash - path), path) >= (int)sizeof config)
                 return true;
-        closed_look(h->broker->closed, config, &look);
+
+        closed_look(held->broker->closed, config, &look);
         return look.guard && look.guard->kind != PLAN_GUARD_MISSING;
 }
 
-int judge_founding(struct held *h, const struct place *p) {
-        if (!h->broker->repos || !repos_founds(p->name) || is_guarded_repository(h, p->path))
+int judge_founding(struct held *held, const struct place *place) {
+        if (!held->broker->repos || !repos_founds(place->name) || is_guarded_repository(held, place->path))
                 return 0;
-        return repos_founding(h->broker->repos, p->path);
+        return repos_founding(held->broker->repos, place->path);
 }
 
-void note_made(struct held *h, const struct place *p, bool replaced) {
-        if (!h->broker->repos || !repos_founds(p->name) || is_guarded_repository(h, p->path))
+void note_made(struct held *held, const struct place *place, bool replaced) {
+        if (!held->broker->repos || !repos_founds(place->name) || is_guarded_repository(held, place->path))
                 return;
-        repos_made(h->broker->repos, p->path, replaced);
+        repos_made(held->broker->repos, place->path, replaced);
 }
 
-int judge_moving(struct held *h, const struct place *from, const struct place *to, bool exchanged) {
-        return h->broker->repos ? repos_moving(h->broker->repos, from->path, to->path, exchanged) : 0;
+int judge_moving(struct held *held, const struct place *from, const struct place *to, bool exchanged) {
+        return held->broker->repos ? repos_moving(held->broker->repos, from->path, to->path, exchanged) : 0;
 }
 
-void note_moved(struct held *h, const struct place *from, const struct place *to, bool exchanged) {
-        if (h->broker->repos)
-                repos_moved(h->broker->repos, from->path, to->path, exchanged);
+void note_moved(struct held *held, const struct place *from, const struct place *to, bool exchanged) {
+        if (held->broker->repos)
+                repos_moved(held->broker->repos, from->path, to->path, exchanged);
 }
 
-void note_not_moved(struct held *h) {
-        if (h->broker->repos)
-                repos_not_moved(h->broker->repos);
+void note_not_moved(struct held *held) {
+        if (held->broker->repos)
+                repos_not_moved(held->broker->repos);
 }
 
 /* --- files with several names --- */
 
-static int part_from_others(struct place *p, bool empty) {
-        char *slash = strrchr(p->path, '/');
+static int part_from_others(struct place *place, bool empty) {
+        char *slash = strrchr(place->path, '/');
         char directory[PATH_MAX];
-        size_t n = (size_t)(slash - p->path);
+        size_t n = (size_t)(slash - place->path);
 
-        if (p->dir >= 0 && strcmp(p->name, slash + 1) == 0)
-                return shared_part(p->dir, p->name, empty, &p->object);
+        if (place->dir >= 0 && strcmp(place->name, slash + 1) == 0)
+                return shared_part(place->dir, place->name, empty, &place->object);
 
-        memcpy(directory, p->path, n);
+        memcpy(directory, place->path, n);
         directory[n] = '\0';
         cleanup(close_fd) int dir = open(n ? directory : "/", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        return dir < 0 ? -EACCES : shared_part(dir, slash + 1, empty, &p->object);
+
+        return dir < 0 ? -EACCES : shared_part(dir, slash + 1, empty, &place->object);
 }
 
-int judge_shared(struct held *h, struct place *p, enum sharing sharing) {
+int judge_shared(struct held *held, struct place *place, enum sharing sharing) {
         struct stat st;
 
-        if (!h->broker->shared || p->path[0] != '/' || p->object < 0)
+        if (!held->broker->shared || place->path[0] != '/' || place->object < 0)
                 return 0;
-        if (fstat(p->object, &st) < 0)
+        if (fstat(place->object, &st) < 0)
                 return -errno;
-        if (st.st_nlink < 2 || !S_ISREG(st.st_mode) || !repos_cover(h->broker->repos, p->path) ||
-            !shared_is_foreign(h->broker->shared, &st))
+
+        if (st.st_nlink < 2 || !S_ISREG(st.st_mode) || !repos_cover(held->broker->repos, place->path) ||
+            !shared_is_foreign(held->broker->shared, &st))
                 return 0;
+
         if (sharing != SHARING_ENDS && sharing != SHARING_ENDS_EMPTY) {
-                h->glob = "the file has another name, elsewhere";
+                held->glob = "the file has another name, elsewhere";
                 return -EACCES;
         }
 
-        int r = part_from_others(p, sharing == SHARING_ENDS_EMPTY);
+        int r = part_from_others(place, sharing == SHARING_ENDS_EMPTY);
         if (r == 0)
-                shared_unlinked(h->broker->shared,
+                shared_unlinked(held->broker->shared,
                                 &st); /* the file has one name less here: the others are judged anew */
-        if (r == 0 && h->broker->fresh)
-                fresh_made(h->broker->fresh, p->object, "");
+
+        if (r == 0 && held->broker->fresh)
+                fresh_made(held->broker->fresh, place->object, "");
+
         return r;
 }
 
-void note_linked(struct held *h, int object) {
+void note_linked(struct held *held, int object) {
         struct stat st;
 
-        if (!h->broker->shared || fstat(object, &st) < 0)
+        if (!held->broker->shared || fstat(object, &st) < 0)
                 return;
         st.st_nlink--; /* as it was before */
-        shared_linked(h->broker->shared, &st);
+        shared_linked(held->broker->shared, &st);
 }
 
-void note_replacing(struct held *h, const struct place *to) {
+void note_replacing(struct held *held, const struct place *to) {
         struct stat st;
 
-        if (!h->broker->repos || (!repos_founds(to->name) && !shared_knows_any(h->broker->shared)))
+        if (!held->broker->repos || (!repos_founds(to->name) && !shared_knows_any(held->broker->shared)))
                 return;
-        h->replaces = fstatat(to->dir, to->name, &st, AT_SYMLINK_NOFOLLOW) == 0;
-        if (h->replaces)
-                shared_unlinked(h->broker->shared, &st);
+        held->replaces = fstatat(to->dir, to->name, &st, AT_SYMLINK_NOFOLLOW) == 0;
+        if (held->replaces)
+                shared_unlinked(held->broker->shared, &st);
 }
 
-void note_unlinked(struct held *h, const struct place *p) {
+void note_unlinked(struct held *held, const struct place *place) {
         struct stat st;
 
-        if (!h->broker->shared || !shared_knows_any(h->broker->shared))
+        if (!held->broker->shared || !shared_knows_any(held->broker->shared))
                 return;
-        if (fstatat(p->dir, p->name, &st, AT_SYMLINK_NOFOLLOW) == 0)
-                shared_unlinked(h->broker->shared, &st);
+        if (fstatat(place->dir, place->name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+                shared_unlinked(held->broker->shared, &st);
 }

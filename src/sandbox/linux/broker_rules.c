@@ -21,16 +21,20 @@ bool broker_move_escapes(const char *glob, const char *from, const char *to) {
         size_t n = strlen(glob);
         if (n >= sizeof front)
                 return true;
+
         memcpy(front, glob, n + 1);
+
         for (char *slash; (slash = strrchr(front, '/')) && slash != front;) {
                 *slash = '\0';
                 if (strcmp(front, "/**") == 0 || !glob_match(str_of(front), str_of(from)))
                         continue;
+
                 size_t length = (size_t)(slash - front);
                 bool ends_in_stars = length >= 3 && memcmp(slash - 3, "/**", 3) == 0;
                 if (!ends_in_stars || !glob_match(str_of(front), str_of(to)))
                         return true;
         }
+
         return false;
 }
 
@@ -38,10 +42,12 @@ const char *broker_denies_move(const struct path_rules *rules, const char *from,
         const char *glob = broker_denies(rules, from, true);
         if (glob || !rules || from[0] != '/')
                 return glob;
+
         for (size_t i = 0; i < path_rules_count(rules); i++) {
                 const struct path_rule *rule = path_rules_at(rules, i);
                 if (rule->is_glob && broker_move_escapes(rule->pattern, from, to))
                         return rule->pattern;
         }
+
         return NULL;
 }

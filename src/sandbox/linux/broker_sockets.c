@@ -54,32 +54,40 @@ static bool is_owned(const struct stat *st) {
 /* Makes room: first what has no name any more and cannot be reached, else the oldest. */
 static void forget_some(void) {
         size_t kept = 0;
+
         for (size_t i = 0; i < owned.n; i++) {
                 struct stat st;
+
                 if (fstat(owned.p[i].file, &st) == 0 && st.st_nlink > 0)
                         owned.p[kept++] = owned.p[i];
                 else
                         close_fd(&owned.p[i].file);
         }
+
         size_t oldest = kept == owned.n && kept > 0 ? kept / 4 + 1 : 0;
         for (size_t i = 0; i < oldest; i++)
                 close_fd(&owned.p[i].file);
+
         for (size_t i = oldest; i < kept; i++)
                 owned.p[i - oldest] = owned.p[i];
+
         owned.n = kept - oldest;
 }
 
 /* Takes the descriptor. */
-static void remember(int taken) {
+static void sockets_remember(int taken) {
         cleanup(close_fd) int file = taken;
         struct stat st;
+
         if (fstat(file, &st) < 0 || !S_ISSOCK(st.st_mode))
                 return;
+
         pthread_mutex_lock(&owned_lock);
         if (owned.n >= OWN_MAX)
                 forget_some();
         if (!is_owned(&st) && vec_push(&owned, ((struct own){ st.st_dev, st.st_ino, file })) == 0)
                 (void)take_fd(&file);
+
         pthread_mutex_unlock(&owned_lock);
 }
 
@@ -98,25 +106,26 @@ void broker_own_socket(int fd) {
                 pthread_mutex_unlock(&owned_lock);
                 file = tracee_socket_file(fd);
         }
+
         if (file >= 0)
-                remember(file);
+                sockets_remember(file);
 }
 
 /* Nothing is decided here, so the call itself is the caller's own. */
-static int op_listen(struct held *h) {
-        cleanup(close_fd) int fd = tracee_take(&h->tracee, (int)h->args[0], &(struct tracee_bytes){ 0 });
+static int op_listen(struct held *held) {
+        cleanup(close_fd) int fd = tracee_take(&held->tracee, (int)held->args[0], &(struct tracee_bytes){ 0 });
 
         if (fd >= 0 && is_unix(fd))
                 broker_own_socket(fd);
         return OP_CONTINUE;
 }
 
-static bool may_reach(struct held *h, const struct stat *st) {
+static bool may_reach(struct held *held, const struct stat *st) {
         pthread_mutex_lock(&owned_lock);
         bool may = is_owned(st);
         pthread_mutex_unlock(&owned_lock);
-        for (size_t i = 0; i < h->broker->n_sockets && !may; i++)
-                may = strcmp(h->broker->sockets[i], h->path) == 0;
+        for (size_t i = 0; i < held->broker->n_sockets && !may; i++)
+                may = strcmp(held->broker->sockets[i], held->path) == 0;
         return may;
 }
 
@@ -127,50 +136,56 @@ static bool somebody_is_there(const struct sockaddr_un *held) {
         return fd < 0 || connect(fd, (const struct sockaddr *)held, sizeof *held) == 0 || errno != ECONNREFUSED;
 }
 
-int broker_judge_named(struct held *h, const struct sockaddr_un *to, size_t n, struct place *p,
+int broker_judge_named(struct held *held, const struct sockaddr_un *to, size_t n, struct place *place,
                        struct sockaddr_un *ret) {
         char name[sizeof to->sun_path + 1] = { 0 };
         struct stat st;
         int r;
 
         memcpy(name, to->sun_path, n - offsetof(struct sockaddr_un, sun_path)); /* the kernel needs no NUL either */
-        r = walk(&h->tracee, AT_FDCWD, name, WALK_FOLLOW, p);
-        if (r < 0 || p->object < 0) {
+        r = walk(&held->tracee, AT_FDCWD, name, WALK_FOLLOW, place);
+        if (r < 0 || place->object < 0) {
                 r = r < 0 ? r : -ENOENT;
+
                 /* An engine's client asks whether the daemon runs. It may well: somebody has to say what is the matter.
                  */
                 if (r == -ENOENT && name[0] == '/' && engine_socket(name)) {
-                        memcpy(h->path, name, strlen(name) + 1);
-                        h->writes = h->stranger = true;
+                        memcpy(held->path, name, strlen(name) + 1);
+                        held->writes = held->stranger = true;
                 }
+
                 return r;
         }
-        if (fstat(p->object, &st) < 0)
+
+        if (fstat(place->object, &st) < 0)
                 return -errno;
-        if (p->wants_directory && !S_ISDIR(st.st_mode))
+        if (place->wants_directory && !S_ISDIR(st.st_mode))
                 return -ENOTDIR;
         if (!S_ISSOCK(st.st_mode))
                 return -ECONNREFUSED;
 
-        memcpy(h->path, p->path, strlen(p->path) + 1);
-        h->writes = true;
+        memcpy(held->path, place->path, strlen(place->path) + 1);
+        held->writes = true;
         *ret = (struct sockaddr_un){ .sun_family = AF_UNIX };
-        snprintf(ret->sun_path, sizeof ret->sun_path, "/proc/self/fd/%d", p->object);
-        if (may_reach(h, &st))
+        snprintf(ret->sun_path, sizeof ret->sun_path, "/proc/self/fd/%d", place->object);
+
+        if (may_reach(held, &st))
                 return 0;
-        h->stranger = somebody_is_there(ret);
-        return h->stranger ? -EACCES : -ECONNREFUSED;
+
+        held->stranger = somebody_is_there(ret);
+        return held->stranger ? -EACCES : -ECONNREFUSED;
 }
 
 static int connect_by_name(struct held *h, int fd, const struct sockaddr_un *to, size_t n) {
-        cleanup(place_done) struct place p = { .object = -1, .dir = -1 };
+        cleanup(place_done) struct place place = { .object = -1, .dir = -1 };
         struct sockaddr_un held;
         int r = tracee_open(&h->tracee);
 
         if (r == 0)
-                r = broker_judge_named(h, to, n, &p, &held);
+                r = broker_judge_named(h, to, n, &place, &held);
         if (r < 0)
                 return r;
+
         return connect(fd, (struct sockaddr *)&held, sizeof held) < 0 ? -errno : 0;
 }
 
@@ -187,32 +202,36 @@ static void asked_done(struct asked *asked) {
         close_fd(&asked->fd);
 }
 
-static int read_asked(struct held *h, struct asked *ret) {
+static int read_asked(struct held *held, struct asked *ret) {
         const struct sockaddr_un *to = (const struct sockaddr_un *)ret->address;
-        int length = (int)h->args[2];
+        int length = (int)held->args[2];
         bool fits = length >= 0 && (size_t)length <= sizeof ret->address;
 
         ret->n = fits ? (size_t)length : 0;
-        ret->fd = tracee_take(&h->tracee, (int)h->args[0], &(struct tracee_bytes){ h->args[1], ret->n, ret->address });
+        ret->fd = tracee_take(&held->tracee, (int)held->args[0],
+                              &(struct tracee_bytes){ held->args[1], ret->n, ret->address });
         if (ret->fd < 0 || !fits)
                 return ret->fd < 0 ? ret->fd : -EINVAL;
+
         ret->named = ret->n > offsetof(struct sockaddr_un, sun_path) && to->sun_family == AF_UNIX && to->sun_path[0] &&
                      is_unix(ret->fd);
         ret->datagram =
             ret->n > offsetof(struct sockaddr_un, sun_path) && to->sun_family == AF_UNIX && datagram_is(ret->fd);
+
         return ret->named && ret->n > sizeof *to ? -EINVAL : 0;
 }
 
-static int op_connect(struct held *h) {
+static int op_connect(struct held *held) {
         cleanup(asked_done) struct asked asked = { .fd = -1 };
-        int r = read_asked(h, &asked);
+        int r = read_asked(held, &asked);
 
         if (r < 0)
                 return r;
         if (asked.datagram)
-                return datagram_connect(h, asked.fd, (const struct sockaddr_un *)asked.address, asked.n);
+                return datagram_connect(held, asked.fd, (const struct sockaddr_un *)asked.address, asked.n);
         if (asked.named)
-                return connect_by_name(h, asked.fd, (const struct sockaddr_un *)asked.address, asked.n);
+                return connect_by_name(held, asked.fd, (const struct sockaddr_un *)asked.address, asked.n);
+
         return connect(asked.fd, (const struct sockaddr *)asked.address, (socklen_t)asked.n) < 0 ? -errno : 0;
 }
 
@@ -224,58 +243,63 @@ static int connect_without_waiting(int fd, const struct sockaddr_un *to) {
 
         if (flags < 0 || (waits && fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0))
                 return OP_WAITS;
+
         r = connect(fd, (const struct sockaddr *)to, sizeof *to) < 0 ? -errno : 0;
         if (waits && fcntl(fd, F_SETFL, flags) < 0)
                 return -errno;
+
         return r == -EAGAIN && waits ? OP_WAITS : r;
 }
 
 /* A server inside, whose queue has room: nobody has to wait. */
 static int connect_at_once(struct held *h) {
         cleanup(asked_done) struct asked asked = { .fd = -1 };
-        cleanup(place_done) struct place p = { .object = -1, .dir = -1 };
+        cleanup(place_done) struct place place = { .object = -1, .dir = -1 };
         struct sockaddr_un held;
         int r = tracee_open_known(&h->tracee);
 
         if (r < 0 || read_asked(h, &asked) < 0 || !asked.named || asked.datagram)
                 return OP_WAITS;
-        r = broker_judge_named(h, (const struct sockaddr_un *)asked.address, asked.n, &p, &held);
+
+        r = broker_judge_named(h, (const struct sockaddr_un *)asked.address, asked.n, &place, &held);
         if (r < 0)
                 return r == -ESRCH ? OP_WAITS : r;
+
         return connect_without_waiting(asked.fd, &held);
 }
 
-static int add_to_caller(const struct tracee *t, int fd, bool close_on_exec) {
+static int add_to_caller(const struct tracee *tracee, int fd, bool close_on_exec) {
         struct seccomp_notif_addfd pass = {
-                .id = t->id,
+                .id = tracee->id,
                 .srcfd = (unsigned)fd,
                 .newfd_flags = close_on_exec ? O_CLOEXEC : 0,
         };
-        int number = ioctl(t->notify_fd, SECCOMP_IOCTL_NOTIF_ADDFD, &pass);
+        int number = ioctl(tracee->notify_fd, SECCOMP_IOCTL_NOTIF_ADDFD, &pass);
 
         return number < 0 ? -errno : number;
 }
 
 /* A pair of datagram sockets could send to any name. Packets keep their bounds as datagrams do, and stay in the pair.
  */
-static int op_socketpair(struct held *h) {
-        int type = (int)h->args[1], ends[2], numbers[2] = { -1, -1 };
+static int op_socketpair(struct held *held) {
+        int type = (int)held->args[1], ends[2], numbers[2] = { -1, -1 };
         bool datagrams = (type & 0xf) == SOCK_DGRAM || (type & 0xf) == SOCK_RAW;
 
-        if ((int)h->args[0] != AF_UNIX || !datagrams)
+        if ((int)held->args[0] != AF_UNIX || !datagrams)
                 return -EPERM; /* what the main filter refuses, in a trace */
-        if (tracee_write(&h->tracee, h->args[3], numbers, sizeof numbers) < 0)
+        if (tracee_write(&held->tracee, held->args[3], numbers, sizeof numbers) < 0)
                 return -EFAULT;
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | (type & SOCK_NONBLOCK), 0, ends) < 0)
                 return -errno;
 
         cleanup(close_fd) int one = ends[0];
         cleanup(close_fd) int other = ends[1];
-        numbers[0] = add_to_caller(&h->tracee, one, type & SOCK_CLOEXEC);
-        numbers[1] = numbers[0] < 0 ? numbers[0] : add_to_caller(&h->tracee, other, type & SOCK_CLOEXEC);
+        numbers[0] = add_to_caller(&held->tracee, one, type & SOCK_CLOEXEC);
+        numbers[1] = numbers[0] < 0 ? numbers[0] : add_to_caller(&held->tracee, other, type & SOCK_CLOEXEC);
         if (numbers[1] < 0)
                 return numbers[1];
-        return tracee_write(&h->tracee, h->args[3], numbers, sizeof numbers);
+
+        return tracee_write(&held->tracee, held->args[3], numbers, sizeof numbers);
 }
 
 const struct broker_op broker_socket_ops[] = {

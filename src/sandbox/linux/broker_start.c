@@ -35,17 +35,19 @@ static int settle_descriptors(int first, int events, int record) {
                 if (high[i] < 0)
                         return -errno;
         }
+
         for (int fd = 0; fd <= FD_RECORD; fd++)
                 if (dup3(high[fd], fd, fd < FD_FIRST ? 0 : O_CLOEXEC) < 0)
                         return -errno;
+
         return fd_close_from(FD_RECORD + 1);
 }
 
-static struct path_rules *rules_of(const struct plan *p) {
+static struct path_rules *rules_of(const struct plan *plan) {
         struct path_rules *rules = NULL;
-        cleanup(free_ptr) struct path_rule *list = calloc(p->path_rules.n + 1, sizeof *list);
-        for (size_t i = 0; list && i < p->path_rules.n; i++) {
-                const struct plan_path_rule *from = &p->path_rules.p[i];
+        cleanup(free_ptr) struct path_rule *list = calloc(plan->path_rules.n + 1, sizeof *list);
+        for (size_t i = 0; list && i < plan->path_rules.n; i++) {
+                const struct plan_path_rule *from = &plan->path_rules.p[i];
                 list[i] = (struct path_rule){
                         .pattern = from->pattern,
                         .origin = from->origin,
@@ -57,7 +59,8 @@ static struct path_rules *rules_of(const struct plan *p) {
                         .own = from->own,
                 };
         }
-        return list && path_rules_restore(list, p->path_rules.n, p->reads_open, &rules, NULL) == 0 ? rules : NULL;
+
+        return list && path_rules_restore(list, plan->path_rules.n, plan->reads_open, &rules, NULL) == 0 ? rules : NULL;
 }
 
 /* Files of listening sockets are held open, as many as may be. */
@@ -78,89 +81,105 @@ static int become_broker(int first, int events, int record) {
         return settle_descriptors(first, events, record);
 }
 
-static int prepare_judging(const struct plan *p, struct broker *b) {
-        int r = closed_new(p, &b->closed);
+static int prepare_judging(const struct plan *plan, struct broker *broker) {
+        int r = closed_new(plan, &broker->closed);
 
         if (r == 0)
-                r = repos_new(p, FD_RECORD, &b->repos);
+                r = repos_new(plan, FD_RECORD, &broker->repos);
         if (r == 0)
-                r = fresh_new(&b->fresh);
-        return r < 0 ? r : shared_new(p, &b->shared);
+                r = fresh_new(&broker->fresh);
+        if (r < 0)
+                return r;
+
+        return shared_new(plan, &broker->shared);
 }
 
-_Noreturn static void serve(const struct plan *p, int notify, const struct seccomp_notif *first) {
-        struct broker b = {
-                .rules = rules_of(p),
+_Noreturn static void start_serve(const struct plan *plan, int notify, const struct seccomp_notif *first) {
+        struct broker broker = {
+                .rules = rules_of(plan),
                 .notify_fd = notify,
                 .events_fd = FD_EVENTS,
-                .report_refused = p->flags & PLAN_TRACE,
-                .report_all = p->flags & PLAN_OBSERVE,
-                .sockets = p->sockets.p,
-                .n_sockets = p->sockets.n,
-                .judges_modes = broker_filter_of(p).modes,
-                .native = (p->flags & PLAN_NATIVE) && !(p->flags & PLAN_BROKER),
+                .report_refused = plan->flags & PLAN_TRACE,
+                .report_all = plan->flags & PLAN_OBSERVE,
+                .sockets = plan->sockets.p,
+                .n_sockets = plan->sockets.n,
+                .judges_modes = broker_filter_of(plan).modes,
+                .native = (plan->flags & PLAN_NATIVE) && !(plan->flags & PLAN_BROKER),
         };
-        if (!b.rules || marks_new(p, &b.marks) < 0 || ((p->flags & PLAN_WRITES) && prepare_judging(p, &b) < 0))
+        if (!broker.rules || marks_new(plan, &broker.marks) < 0 ||
+            ((plan->flags & PLAN_WRITES) && prepare_judging(plan, &broker) < 0))
                 _exit(1);
-        _exit(broker_serve(&b, first) < 0);
+
+        _exit(broker_serve(&broker, first) < 0);
 }
 
-_Noreturn void broker_main(const struct plan *p, int notify_fd, int events_fd, int record_fd,
+_Noreturn void broker_main(const struct plan *plan, int notify_fd, int events_fd, int record_fd,
                            const struct seccomp_notif *first) {
-        if (become_broker(notify_fd, events_fd, record_fd) < 0 || confine_syscalls(p, CONFINE_THREAD, NULL) < 0)
+        if (become_broker(notify_fd, events_fd, record_fd) < 0 || confine_syscalls(plan, CONFINE_THREAD, NULL) < 0)
                 _exit(1);
-        serve(p, FD_FIRST, first);
+        start_serve(plan, FD_FIRST, first);
 }
 
 /* Before the filter, so that it is not under it: the notify descriptor comes when there is one. */
-_Noreturn static void broker_early(const struct plan *p, int channel, int events, int record) {
+_Noreturn static void broker_early(const struct plan *plan, int channel, int events, int record) {
         int notify = -1;
         size_t n = 0;
         char byte;
+
         if (become_broker(channel, events, record) < 0)
                 _exit(1);
+
         /* The process it came from may have no filter yet: the broker takes the plain one. */
-        if (broker_filter_has_main(p) && confine_syscalls(p, CONFINE_THREAD, NULL) < 0)
+        if (broker_filter_has_main(plan) && confine_syscalls(plan, CONFINE_THREAD, NULL) < 0)
                 _exit(1);
         if (fd_receive(FD_FIRST, &byte, 1, &notify, 1, &n) != 1 || n != 1)
                 _exit(1);
+
         close(FD_FIRST);
-        serve(p, notify, NULL);
+        start_serve(plan, notify, NULL);
 }
 
 /* Two forks, so that the command has no child it does not know of: init adopts the broker. */
-static int fork_broker(const struct plan *p, int channel, int events, int record, struct err *e) {
+static int fork_broker(const struct plan *plan, int channel, int events, int record, struct err *err) {
         pid_t between = fork();
         if (between < 0)
-                return err_errno(e, "broker: fork");
+                return err_errno(err, "broker: fork");
+
         if (between == 0) {
                 pid_t pid = fork();
                 if (pid == 0)
-                        broker_early(p, channel, events, record);
+                        broker_early(plan, channel, events, record);
                 _exit(pid < 0);
         }
+
         int status = 1;
         while (waitpid(between, &status, 0) < 0 && errno == EINTR)
                 ;
-        return status == 0 ? 0 : err_set(e, EAGAIN, "broker: cannot start it");
+
+        return status == 0 ? 0 : err_set(err, EAGAIN, "broker: cannot start it");
 }
 
-int broker_start(const struct plan *p, int events_fd, int record_fd, struct err *e) {
+int broker_start(const struct plan *plan, int events_fd, int record_fd, struct err *err) {
         int ends[2];
+
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
-                return err_errno(e, "broker: socket");
+                return err_errno(err, "broker: socket");
+
         cleanup(close_fd) int ours = ends[0];
         cleanup(close_fd) int theirs = ends[1];
-        int r = fork_broker(p, theirs, events_fd, record_fd, e);
+        int r = fork_broker(plan, theirs, events_fd, record_fd, err);
         if (r < 0)
                 return r;
-        struct broker_filter filter = broker_filter_of(p);
+
+        struct broker_filter filter = broker_filter_of(plan);
         cleanup(close_fd) int notify = -1;
-        r = broker_filter_load(&filter, &notify, e);
+        r = broker_filter_load(&filter, &notify, err);
         if (r < 0)
                 return r;
+
         r = fd_send(ours, STR("n"), &notify, 1);
         if (r < 0)
-                return err_set(e, -r, "broker: hand over the filter: %s", strerror(-r));
-        return confine_capabilities(0, e);
+                return err_set(err, -r, "broker: hand over the filter: %s", strerror(-r));
+
+        return confine_capabilities(0, err);
 }

@@ -35,16 +35,16 @@ enum cgroup_lack cgroup_look(void);
 /* CGROUP_NONE where it cannot be. */
 struct cgroup cgroup_make(void);
 /* Sets the plan's limits; a controller that is not there is not an error, one that refuses is. */
-int cgroup_limit(const struct cgroup *g, const struct plan *p, struct err *e);
+int cgroup_limit(const struct cgroup *cgroup, const struct plan *plan, struct err *err);
 /* The first of these limits that is not set there, NULL when all are. */
-const char *cgroup_missing(const struct cgroup *g, const struct plan_group *limits);
+const char *cgroup_missing(const struct cgroup *cgroup, const struct plan_group *limits);
 /* The group that a process is in, as a path; 0 for this process. */
 int cgroup_path(pid_t pid, char ret[static PATH_MAX]);
 /* How often its limits were met. */
-struct sandbox_met cgroup_met(const struct cgroup *g);
+struct sandbox_met cgroup_met(const struct cgroup *cgroup);
 /* Ends everything in it. */
-void cgroup_kill(const struct cgroup *g);
+void cgroup_kill(const struct cgroup *cgroup);
 /* When nothing lives in it. */
-void cgroup_remove(struct cgroup *g);
+void cgroup_remove(struct cgroup *cgroup);
 /* For init, when the supervisor is gone and everything else in the group is dead. */
-void cgroup_leave(const struct cgroup *g);
+void cgroup_leave(const struct cgroup *cgroup);

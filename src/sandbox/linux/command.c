@@ -27,16 +27,16 @@ extern char **environ;
 
 enum { STACK_BYTES = 256 << 10 }; /* the broker goes on with it */
 
-static void fail(struct command *c, const char *what) {
-        c->error = errno ? errno : EINVAL;
-        snprintf(c->text, sizeof c->text, "%s: %s", what, strerror(c->error));
+static void command_fail(struct command *command, const char *what) {
+        command->error = errno ? errno : EINVAL;
+        snprintf(command->text, sizeof command->text, "%s: %s", what, strerror(command->error));
 }
 
-static const char *env_value(const struct plan *p, const char *name) {
+static const char *env_value(const struct plan *plan, const char *name) {
         size_t n = strlen(name);
-        for (size_t i = 0; i < p->env.n; i++)
-                if (strncmp(p->env.p[i], name, n) == 0 && p->env.p[i][n] == '=')
-                        return p->env.p[i] + n + 1;
+        for (size_t i = 0; i < plan->env.n; i++)
+                if (strncmp(plan->env.p[i], name, n) == 0 && plan->env.p[i][n] == '=')
+                        return plan->env.p[i] + n + 1;
         return NULL;
 }
 
@@ -45,48 +45,57 @@ static void exec_one(const char *path, char **argv, char **env) {
         execve(path, argv, env);
         if (errno != ENOEXEC)
                 return;
+
         char *shell_argv[64] = { (char *)"sh", (char *)path };
         size_t n = 0;
         while (argv[n])
                 n++;
+
         if (n > 60) {
                 errno = E2BIG;
                 return;
         }
+
         for (size_t i = 1; i <= n; i++)
                 shell_argv[i + 1] = argv[i];
+
         execve("/bin/sh", shell_argv, env);
 }
 
 /* By the PATH that the command will have. EACCES somewhere is told only if no other directory has it. */
-static void exec_search(const struct plan *p, char **argv, char **env) {
+static void exec_search(const struct plan *plan, char **argv, char **env) {
         const char *name = argv[0];
         if (strchr(name, '/')) {
                 exec_one(name, argv, env);
                 return;
         }
-        const char *search = env_value(p, "PATH");
+
+        const char *search = env_value(plan, "PATH");
         struct str rest = str_of(search ? search : "/usr/local/bin:/usr/bin:/bin"), part;
         int seen = ENOENT;
+
         while (str_split(&rest, ':', &part)) {
                 char path[PATH_MAX];
                 int n = snprintf(path, sizeof path, "%.*s/%s", STR_FMT(part.n ? part : STR(".")), name);
                 if (n < 0 || (size_t)n >= sizeof path)
                         continue;
+
                 exec_one(path, argv, env);
+
                 if (errno == EACCES)
                         seen = EACCES;
                 else if (errno != ENOENT && errno != ENOTDIR && errno != ELOOP)
                         return;
         }
+
         errno = seen;
 }
 
 /* Its own process group: the terminal's signals go to it alone, and init and the supervisor stay out of the way. */
-static int join_terminal(struct command *c) {
+static int join_terminal(struct command *command) {
         if (setpgid(0, 0) < 0)
                 return -1;
-        if (c->terminal >= 0 && tcsetpgrp(c->terminal, getpid()) < 0 && errno != ENOTTY)
+        if (command->terminal >= 0 && tcsetpgrp(command->terminal, getpid()) < 0 && errno != ENOTTY)
                 return -1;
         return 0;
 }
@@ -98,71 +107,80 @@ static void reset_signals(const sigset_t *mask) {
         sigprocmask(SIG_SETMASK, mask, NULL);
 }
 
-int command_enter_landlock(const struct command *c) {
-        return c->landlock >= 0 ? (int)syscall(SYS_landlock_restrict_self, c->landlock, 0) : 0;
+int command_enter_landlock(const struct command *command) {
+        return command->landlock >= 0 ? (int)syscall(SYS_landlock_restrict_self, command->landlock, 0) : 0;
 }
 
 /* Below the broker's domain: what changes files in place of the command must be able to look at it. */
-static int enter_landlock_own(const struct command *c, struct err *e) {
-        if (c->landlock_own >= 0 && syscall(SYS_landlock_restrict_self, c->landlock_own, 0) < 0)
-                return err_errno(e, "landlock: restrict changes");
+static int enter_landlock_own(const struct command *command, struct err *err) {
+        if (command->landlock_own >= 0 && syscall(SYS_landlock_restrict_self, command->landlock_own, 0) < 0)
+                return err_errno(err, "landlock: restrict changes");
         return 0;
 }
 
 /* The notify descriptor lands where the keeper finds it; from then on the descriptors are the command's own. */
-static int watch_calls(struct command *c, struct err *e) {
-        struct broker_filter filter = broker_filter_of(c->plan);
-        int r = confine_capabilities(0, e);
+static int watch_calls(struct command *command, struct err *err) {
+        struct broker_filter filter = broker_filter_of(command->plan);
+        int r = confine_capabilities(0, err);
         if (r == 0)
-                r = broker_filter_load(&filter, &c->notify, e);
+                r = broker_filter_load(&filter, &command->notify, err);
         if (r == 0 && filter.writes)
-                r = enter_landlock_own(c, e);
+                r = enter_landlock_own(command, err);
         if (r == 0 && unshare(CLONE_FILES) < 0)
-                r = err_errno(e, "start the command: descriptors");
+                r = err_errno(err, "start the command: descriptors");
+
         return r;
 }
 
-static int start_filters(struct command *c, struct err *e) {
-        int r = check_inherited(e);
+static int start_filters(struct command *command, struct err *err) {
+        int r = check_inherited(err);
 
         if (r < 0)
                 return r;
-        if (c->plan->flags & PLAN_BROKER) {
-                r = broker_start(c->plan, c->events, c->record, e);
-                return r < 0 ? r : enter_landlock_own(c, e);
+
+        if (command->plan->flags & PLAN_BROKER) {
+                r = broker_start(command->plan, command->events, command->record, err);
+                if (r < 0)
+                        return r;
+
+                return enter_landlock_own(command, err);
         }
-        if (c->watcher >= 0)
-                return watcher_enter(c->watcher, e);
-        return c->kept ? watch_calls(c, e) : 0;
+
+        if (command->watcher >= 0)
+                return watcher_enter(command->watcher, err);
+
+        return command->kept ? watch_calls(command, err) : 0;
 }
 
 static int command_main(void *argument) {
-        struct command *c = argument;
-        struct err e = { 0 };
-        if (chdir(c->plan->cwd) < 0)
-                fail(c, "working directory");
-        else if (join_terminal(c) < 0)
-                fail(c, "process group");
-        else if (!c->kept && command_enter_landlock(c) < 0)
-                fail(c, "landlock: restrict");
+        struct command *command = argument;
+        struct err err = { 0 };
+
+        if (chdir(command->plan->cwd) < 0)
+                command_fail(command, "working directory");
+        else if (join_terminal(command) < 0)
+                command_fail(command, "process group");
+        else if (!command->kept && command_enter_landlock(command) < 0)
+                command_fail(command, "landlock: restrict");
         /* The limits are the command's: the broker, which is started from here, must not starve under them. */
-        else if (start_filters(c, &e) < 0 || confine_limits(c->plan, &e) < 0) {
-                c->error = e.code;
-                snprintf(c->text, sizeof c->text, "%s", e.text);
+        else if (start_filters(command, &err) < 0 || confine_limits(command->plan, &err) < 0) {
+                command->error = err.code;
+                snprintf(command->text, sizeof command->text, "%s", err.text);
         } else if (fd_close_from(3) < 0)
-                fail(c, "close descriptors");
+                command_fail(command, "close descriptors");
         else {
-                reset_signals(c->mask);
-                exec_search(c->plan, (char **)c->plan->argv.p, (char **)c->plan->env.p);
-                c->not_run = true;
-                fail(c, c->plan->argv.p[0]);
+                reset_signals(command->mask);
+                exec_search(command->plan, (char **)command->plan->argv.p, (char **)command->plan->env.p);
+                command->not_run = true;
+                command_fail(command, command->plan->argv.p[0]);
         }
+
         return 127;
 }
 
-pid_t command_start(struct command *c) {
+pid_t command_start(struct command *command) {
         static _Alignas(16) char stack[STACK_BYTES];
         pid_t pid = clone(command_main, stack + sizeof stack,
-                          CLONE_VM | CLONE_VFORK | SIGCHLD | (c->kept ? CLONE_FILES : 0), c);
+                          CLONE_VM | CLONE_VFORK | SIGCHLD | (command->kept ? CLONE_FILES : 0), command);
         return pid < 0 ? -errno : pid;
 }

@@ -15,111 +15,114 @@ enum {
         FIELD_SIGNATURE = 8
 };
 
-static void put(struct dbus_out *o, const void *p, size_t n) {
-        if (!o->error)
-                o->error = buf_append(&o->bytes, str_n(p, n));
+static void dbus_put(struct dbus_out *out, const void *p, size_t n) {
+        if (!out->error)
+                out->error = buf_append(&out->bytes, str_n(p, n));
 }
 
-static void put_byte(struct dbus_out *o, uint8_t value) {
-        put(o, &value, 1);
+static void put_byte(struct dbus_out *out, uint8_t value) {
+        dbus_put(out, &value, 1);
 }
 
-static void pad(struct dbus_out *o, size_t alignment) {
+static void dbus_pad(struct dbus_out *out, size_t alignment) {
         static const char zeros[8];
-        put(o, zeros, -o->bytes.n & (alignment - 1));
+        dbus_put(out, zeros, -out->bytes.n & (alignment - 1));
 }
 
 /* Little-endian on every machine; the first byte of the message says so. */
-static void little(uint8_t *ret, uint64_t value, size_t n) {
+static void dbus_little(uint8_t *ret, uint64_t value, size_t n) {
         for (size_t i = 0; i < n; i++)
                 ret[i] = (uint8_t)(value >> (8 * i));
 }
 
-void dbus_put_u32(struct dbus_out *o, uint32_t value) {
+void dbus_put_u32(struct dbus_out *out, uint32_t value) {
         uint8_t bytes[4];
-        little(bytes, value, sizeof bytes);
-        pad(o, sizeof bytes);
-        put(o, bytes, sizeof bytes);
+        dbus_little(bytes, value, sizeof bytes);
+        dbus_pad(out, sizeof bytes);
+        dbus_put(out, bytes, sizeof bytes);
 }
 
-void dbus_put_u64(struct dbus_out *o, uint64_t value) {
+void dbus_put_u64(struct dbus_out *out, uint64_t value) {
         uint8_t bytes[8];
-        little(bytes, value, sizeof bytes);
-        pad(o, sizeof bytes);
-        put(o, bytes, sizeof bytes);
+        dbus_little(bytes, value, sizeof bytes);
+        dbus_pad(out, sizeof bytes);
+        dbus_put(out, bytes, sizeof bytes);
 }
 
-void dbus_put_string(struct dbus_out *o, const char *text) {
+void dbus_put_string(struct dbus_out *out, const char *text) {
         size_t n = strlen(text);
         if (n >= DBUS_MESSAGE_MAX) {
-                o->error = o->error ? o->error : -EMSGSIZE;
+                out->error = out->error ? out->error : -EMSGSIZE;
                 return;
         }
-        dbus_put_u32(o, (uint32_t)n);
-        put(o, text, n + 1);
+        dbus_put_u32(out, (uint32_t)n);
+        dbus_put(out, text, n + 1);
 }
 
-void dbus_put_signature(struct dbus_out *o, const char *text) {
+void dbus_put_signature(struct dbus_out *out, const char *text) {
         size_t n = strlen(text);
         if (n > NAME_MAX_BYTES) {
-                o->error = o->error ? o->error : -EMSGSIZE;
+                out->error = out->error ? out->error : -EMSGSIZE;
                 return;
         }
-        put_byte(o, (uint8_t)n);
-        put(o, text, n + 1);
+        put_byte(out, (uint8_t)n);
+        dbus_put(out, text, n + 1);
 }
 
-void dbus_put_struct(struct dbus_out *o) {
-        pad(o, 8);
+void dbus_put_struct(struct dbus_out *out) {
+        dbus_pad(out, 8);
 }
 
-struct dbus_array dbus_array_begin(struct dbus_out *o, size_t alignment) {
+struct dbus_array dbus_array_begin(struct dbus_out *out, size_t alignment) {
         struct dbus_array array = { 0 };
-        dbus_put_u32(o, 0);
-        array.length_at = o->bytes.n - sizeof(uint32_t);
-        pad(o, alignment); /* there even when the array is empty, and not counted */
-        array.begin = o->bytes.n;
+        dbus_put_u32(out, 0);
+        array.length_at = out->bytes.n - sizeof(uint32_t);
+        dbus_pad(out, alignment); /* there even when the array is empty, and not counted */
+        array.begin = out->bytes.n;
         return array;
 }
 
-static void set_u32(struct dbus_out *o, size_t at, size_t value) {
-        if (!o->error)
-                little((uint8_t *)o->bytes.p + at, value, sizeof(uint32_t));
+static void set_u32(struct dbus_out *out, size_t at, size_t value) {
+        if (!out->error)
+                dbus_little((uint8_t *)out->bytes.p + at, value, sizeof(uint32_t));
 }
 
-void dbus_array_end(struct dbus_out *o, struct dbus_array array) {
-        set_u32(o, array.length_at, o->bytes.n - array.begin);
+void dbus_array_end(struct dbus_out *out, struct dbus_array array) {
+        set_u32(out, array.length_at, out->bytes.n - array.begin);
 }
 
-static void put_field(struct dbus_out *o, uint8_t field, char type, const char *text) {
-        dbus_put_struct(o);
-        put_byte(o, field);
-        dbus_put_signature(o, (const char[]){ type, '\0' });
+static void put_field(struct dbus_out *out, uint8_t field, char type, const char *text) {
+        dbus_put_struct(out);
+        put_byte(out, field);
+        dbus_put_signature(out, (const char[]){ type, '\0' });
         if (type == 'g')
-                dbus_put_signature(o, text);
+                dbus_put_signature(out, text);
         else
-                dbus_put_string(o, text);
+                dbus_put_string(out, text);
 }
 
-void dbus_begin(struct dbus_out *o, const struct dbus_call *call) {
-        put(o, (const uint8_t[]){ 'l', DBUS_CALL, 0 /* flags */, 1 /* version */ }, 4);
-        dbus_put_u32(o, 0); /* length of the body: dbus_end() */
-        dbus_put_u32(o, call->serial);
-        struct dbus_array fields = dbus_array_begin(o, 8);
-        put_field(o, FIELD_PATH, 'o', call->path);
-        put_field(o, FIELD_INTERFACE, 's', call->interface);
-        put_field(o, FIELD_MEMBER, 's', call->member);
-        put_field(o, FIELD_DESTINATION, 's', call->destination);
+void dbus_begin(struct dbus_out *out, const struct dbus_call *call) {
+        dbus_put(out, (const uint8_t[]){ 'l', DBUS_CALL, 0 /* flags */, 1 /* version */ }, 4);
+        dbus_put_u32(out, 0); /* length of the body: dbus_end() */
+        dbus_put_u32(out, call->serial);
+
+        struct dbus_array fields = dbus_array_begin(out, 8);
+        put_field(out, FIELD_PATH, 'o', call->path);
+        put_field(out, FIELD_INTERFACE, 's', call->interface);
+        put_field(out, FIELD_MEMBER, 's', call->member);
+        put_field(out, FIELD_DESTINATION, 's', call->destination);
+
         if (call->signature)
-                put_field(o, FIELD_SIGNATURE, 'g', call->signature);
-        dbus_array_end(o, fields);
-        pad(o, 8);
-        o->body = o->bytes.n;
+                put_field(out, FIELD_SIGNATURE, 'g', call->signature);
+
+        dbus_array_end(out, fields);
+        dbus_pad(out, 8);
+        out->body = out->bytes.n;
 }
 
-int dbus_end(struct dbus_out *o) {
-        set_u32(o, BODY_LENGTH_AT, o->bytes.n - o->body);
-        return o->error;
+int dbus_end(struct dbus_out *out) {
+        set_u32(out, BODY_LENGTH_AT, out->bytes.n - out->body);
+        return out->error;
 }
 
 /* What is read: positions count from the message's first byte, as alignment does. */
@@ -129,7 +132,7 @@ struct in {
         bool big;
 };
 
-static bool align(struct in *in, size_t alignment) {
+static bool dbus_align(struct in *in, size_t alignment) {
         size_t gap = -in->at & (alignment - 1);
         if (gap > in->end - in->at)
                 return false;
@@ -152,7 +155,7 @@ static uint32_t u32_at(const struct in *in, size_t at) {
 }
 
 static bool get_u32(struct in *in, uint32_t *ret) {
-        if (!align(in, sizeof *ret) || in->end - in->at < sizeof *ret)
+        if (!dbus_align(in, sizeof *ret) || in->end - in->at < sizeof *ret)
                 return false;
         *ret = u32_at(in, in->at);
         in->at += sizeof *ret;
@@ -181,12 +184,14 @@ static bool is_name(struct str s) {
 }
 
 /* The fields that there are have one of four types; a message with another one is not for us. */
-static bool get_field(struct in *in, struct dbus_message *m) {
+static bool get_field(struct in *in, struct dbus_message *message) {
         uint8_t field;
         struct str type, text = { 0 };
         uint32_t number = 0;
-        if (!align(in, 8) || !get_byte(in, &field) || !get_signature(in, &type))
+
+        if (!dbus_align(in, 8) || !get_byte(in, &field) || !get_signature(in, &type))
                 return false;
+
         bool is_text = str_is(type, "s") || str_is(type, "o"), is_number = str_is(type, "u");
         if (is_text || is_number) {
                 if (!get_u32(in, &number) || (is_text && !get_text(in, number, &text)))
@@ -194,39 +199,49 @@ static bool get_field(struct in *in, struct dbus_message *m) {
         } else if (!str_is(type, "g") || !get_signature(in, &text)) {
                 return false;
         }
+
         if (field == FIELD_REPLY_TO) {
-                m->reply_to = number;
+                message->reply_to = number;
                 return is_number && number > 0;
         }
+
         if (field == FIELD_ERROR) {
-                m->error = text;
+                message->error = text;
                 return is_text && is_name(text);
         }
+
         return field > 0;
 }
 
 ssize_t dbus_parse(struct str bytes, struct dbus_message *ret) {
         struct in in = { .p = (const uint8_t *)bytes.p, .end = bytes.n };
+
         *ret = (struct dbus_message){ 0 };
         if (bytes.n < FIXED)
                 return 0;
+
         in.big = in.p[0] == 'B';
         if ((!in.big && in.p[0] != 'l') || in.p[1] == 0 || in.p[3] != 1 || u32_at(&in, 8) == 0)
                 return -EBADMSG;
+
         uint64_t body = u32_at(&in, BODY_LENGTH_AT), fields = u32_at(&in, 12);
         uint64_t whole = FIXED + ((fields + 7) & ~UINT64_C(7)) + body;
         if (whole > DBUS_MESSAGE_MAX)
                 return -EMSGSIZE;
         if (whole > bytes.n)
                 return 0;
+
         in.at = FIXED;
         in.end = FIXED + (size_t)fields;
         ret->type = in.p[1];
+
         while (in.at < in.end)
                 if (!get_field(&in, ret))
                         return -EBADMSG;
+
         bool answers = ret->type == DBUS_RETURN || ret->type == DBUS_ERROR;
         if ((answers && !ret->reply_to) || (ret->type == DBUS_ERROR && !ret->error.n))
                 return -EBADMSG;
+
         return (ssize_t)whole;
 }

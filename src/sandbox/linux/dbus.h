@@ -25,21 +25,21 @@ struct dbus_call {
         const char *destination, *path, *interface, *member;
         const char *signature; /* of the arguments, NULL for none */
 };
-void dbus_begin(struct dbus_out *o, const struct dbus_call *call);
-void dbus_put_u32(struct dbus_out *o, uint32_t value);
-void dbus_put_u64(struct dbus_out *o, uint64_t value);
-void dbus_put_string(struct dbus_out *o, const char *text);
-void dbus_put_signature(struct dbus_out *o, const char *text);
+void dbus_begin(struct dbus_out *out, const struct dbus_call *call);
+void dbus_put_u32(struct dbus_out *out, uint32_t value);
+void dbus_put_u64(struct dbus_out *out, uint64_t value);
+void dbus_put_string(struct dbus_out *out, const char *text);
+void dbus_put_signature(struct dbus_out *out, const char *text);
 /* Structures begin at a multiple of 8. */
-void dbus_put_struct(struct dbus_out *o);
+void dbus_put_struct(struct dbus_out *out);
 /* An array of what begins at multiples of `alignment`. */
 struct dbus_array {
         size_t length_at, begin;
 };
-struct dbus_array dbus_array_begin(struct dbus_out *o, size_t alignment);
-void dbus_array_end(struct dbus_out *o, struct dbus_array array);
+struct dbus_array dbus_array_begin(struct dbus_out *out, size_t alignment);
+void dbus_array_end(struct dbus_out *out, struct dbus_array array);
 /* 0 when the message is whole: then it is in o->bytes. */
-int dbus_end(struct dbus_out *o);
+int dbus_end(struct dbus_out *out);
 
 enum dbus_type { DBUS_CALL = 1, DBUS_RETURN = 2, DBUS_ERROR = 3, DBUS_SIGNAL = 4 };
 

@@ -19,13 +19,15 @@
 #define AGAIN_NS (200 * NS_PER_MS)
 #define UNWATCHED_NS (1000 * NS_PER_MS)
 
-static int add(struct denials *d, const char *path) {
+static int denials_add(struct denials *d, const char *path) {
         for (size_t i = 0; i < d->paths.n; i++)
                 if (strcmp(d->paths.p[i], path) == 0)
                         return 0;
+
         cleanup(free_ptr) char *copy = strdup(path);
         if (!copy || vec_push(&d->paths, copy) < 0)
                 return -ENOMEM;
+
         take_ptr(&copy);
         return 0;
 }
@@ -38,7 +40,7 @@ static bool is_private(const char *path) {
         return false;
 }
 
-static bool denies(const struct path_rules *rules, const struct path_rule *rule) {
+static bool denials_denies(const struct path_rules *rules, const struct path_rule *rule) {
         return rule->decides_read && !rule->grants && !rule->is_glob &&
                !(rule->built_in && is_private(rule->pattern)) &&
                path_rules_host_access(rules, rule->pattern, NULL) == PATH_DENIED;
@@ -52,6 +54,7 @@ static bool holds_grant_in_own_home(const struct path_rules *rules, const char *
         for (size_t i = 0; i < path_rules_count(rules); i++) {
                 const struct path_rule *rule = path_rules_at(rules, i);
                 bool around = !rule->is_glob && path_is_within(path, rule->pattern);
+
                 if (rule->own)
                         in_own |= around;
                 else if (rule->grants && around && !path_is_within(rule->pattern, path) && in_own)
@@ -59,6 +62,7 @@ static bool holds_grant_in_own_home(const struct path_rules *rules, const char *
                 else if (rule->grants && !rule->is_glob)
                         holds_grant |= path_is_within(rule->pattern, path);
         }
+
         return in_own && holds_grant;
 }
 
@@ -69,65 +73,76 @@ static bool is_of_own_home(const struct plan_host *host, const char *path) {
 
         if (!home || !path_is_within(path, home))
                 return false;
+
         for (size_t i = 0; i < host->paths.n; i++) {
                 const struct plan_path *shown = &host->paths.p[i];
                 if (shown->grants && shown->type != PLAN_PATH_MISSING && strcmp(shown->path, home) != 0 &&
                     path_is_within(shown->path, home) && path_is_within(path, shown->path))
                         return false;
         }
+
         for (size_t i = 0; i < host->home.laid.n; i++)
                 if (path_is_within(path, host->home.laid.p[i].path))
                         return false;
+
         return true;
 }
 
 /* As the rules spell them, for what is not there yet, and as the survey found them, where links lead elsewhere. */
-static int collect(struct denials *d) {
+static int denials_collect(struct denials *denials) {
         int r = 0;
-        for (size_t i = 0; i < path_rules_count(d->rules) && r == 0; i++) {
-                const struct path_rule *rule = path_rules_at(d->rules, i);
-                if (denies(d->rules, rule) && !is_of_own_home(d->host, rule->pattern) &&
-                    !holds_grant_in_own_home(d->rules, rule->pattern))
-                        r = add(d, rule->pattern);
+        for (size_t i = 0; i < path_rules_count(denials->rules) && r == 0; i++) {
+                const struct path_rule *rule = path_rules_at(denials->rules, i);
+                if (denials_denies(denials->rules, rule) && !is_of_own_home(denials->host, rule->pattern) &&
+                    !holds_grant_in_own_home(denials->rules, rule->pattern))
+                        r = denials_add(denials, rule->pattern);
         }
-        for (size_t i = 0; i < d->host->paths.n && r == 0; i++) {
-                const struct plan_path *path = &d->host->paths.p[i];
+
+        for (size_t i = 0; i < denials->host->paths.n && r == 0; i++) {
+                const struct plan_path *path = &denials->host->paths.p[i];
                 if (path->access == PATH_DENIED && path->type != PLAN_PATH_MISSING && !is_private(path->path) &&
-                    !holds_grant_in_own_home(d->rules, path->path))
-                        r = add(d, path->path);
+                    !holds_grant_in_own_home(denials->rules, path->path))
+                        r = denials_add(denials, path->path);
         }
+
         return r;
 }
 
-static int remember(struct denials *d, int watch, const char *path) {
+static int denials_remember(struct denials *d, int watch, const char *path) {
         for (size_t i = 0; i < d->dirs.n; i++)
                 if (d->dirs.p[i].watch == watch && strcmp(d->dirs.p[i].path, path) == 0)
                         return 0;
+
         struct denials_dir dir = { watch, strdup(path) };
         if (!dir.path || vec_push(&d->dirs, dir) < 0) {
                 free(dir.path);
                 return -ENOMEM;
         }
+
         return 1;
 }
 
 /* The nearest directory above that exists. 1: it was not watched before. */
-static int watch_above(struct denials *d, const char *path) {
+static int watch_above(struct denials *denials, const char *path) {
         const uint32_t mask = IN_CREATE | IN_MOVED_TO | IN_MOVE_SELF | IN_DELETE_SELF | IN_ONLYDIR;
         char dir[PATH_MAX];
+
         if (strlen(path) >= sizeof dir)
                 return -ENAMETOOLONG;
+
         memcpy(dir, path, strlen(path) + 1);
+
         for (char *slash; (slash = strrchr(dir, '/'));) {
                 slash[slash == dir] = '\0';
-                int watch = inotify_add_watch(d->news, dir, mask);
+                int watch = inotify_add_watch(denials->news, dir, mask);
                 if (watch >= 0)
-                        return remember(d, watch, dir);
+                        return denials_remember(denials, watch, dir);
                 if (errno != ENOENT && errno != ENOTDIR && errno != EACCES)
                         return -errno;
                 if (slash == dir)
                         return 0;
         }
+
         return 0;
 }
 
@@ -137,16 +152,20 @@ static bool same_dir(const char *a, const char *b) {
         return (size_t)(strrchr(b, '/') - b) == n && memcmp(a, b, n) == 0;
 }
 
-static int watch_all(struct denials *d) {
+static int watch_all(struct denials *denials) {
         int fresh = 0;
-        for (size_t i = 0; i < d->paths.n; i++) {
-                if (i > 0 && same_dir(d->paths.p[i], d->paths.p[i - 1]))
+
+        for (size_t i = 0; i < denials->paths.n; i++) {
+                if (i > 0 && same_dir(denials->paths.p[i], denials->paths.p[i - 1]))
                         continue;
-                int r = watch_above(d, d->paths.p[i]);
+
+                int r = watch_above(denials, denials->paths.p[i]);
                 if (r < 0)
                         return r;
+
                 fresh += r;
         }
+
         return fresh;
 }
 
@@ -154,111 +173,122 @@ static int by_text(const void *a, const void *b) {
         return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-int denials_open(struct denials *d, pid_t init, const struct path_rules *rules, const struct plan_host *host,
-                 struct err *e) {
+int denials_open(struct denials *denials, pid_t init, const struct path_rules *rules, const struct plan_host *host,
+                 struct err *err) {
         char path[48];
+
         snprintf(path, sizeof path, "/proc/%d/ns/mnt", (int)init);
-        d->mounts = open(path, O_RDONLY | O_CLOEXEC);
-        if (d->mounts < 0 && errno == ENOENT)
+        denials->mounts = open(path, O_RDONLY | O_CLOEXEC);
+        if (denials->mounts < 0 && errno == ENOENT)
                 return 0; /* init is gone already, and says why */
-        if (d->mounts < 0)
-                return err_errno(e, "cannot open %s", path);
-        d->rules = rules;
-        d->host = host;
+        if (denials->mounts < 0)
+                return err_errno(err, "cannot open %s", path);
+
+        denials->rules = rules;
+        denials->host = host;
+
         return 0;
 }
 
-void denials_begin(struct denials *d) {
-        if (d->mounts >= 0)
-                d->next_ns = clock_ns() + BEGIN_NS;
+void denials_begin(struct denials *denials) {
+        if (denials->mounts >= 0)
+                denials->next_ns = clock_ns() + BEGIN_NS;
 }
 
-static int begin(struct denials *d) {
-        d->begun = true;
-        int r = collect(d);
+static int begin(struct denials *denials) {
+        denials->begun = true;
+        int r = denials_collect(denials);
         if (r < 0)
                 return r;
-        if (d->paths.n > 1)
-                qsort(d->paths.p, d->paths.n, sizeof *d->paths.p, by_text);
-        d->news = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+        if (denials->paths.n > 1)
+                qsort(denials->paths.p, denials->paths.n, sizeof *denials->paths.p, by_text);
+
+        denials->news = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
         return 0;
 }
 
 /* The first path that the name is, or is on the way to; d->paths.n: none. */
-static size_t find_below(const struct denials *d, const char *dir, const char *name) {
+static size_t find_below(const struct denials *denials, const char *dir, const char *name) {
         char path[PATH_MAX];
         int n = snprintf(path, sizeof path, "%s/%s", strcmp(dir, "/") == 0 ? "" : dir, name);
         if (n < 0 || (size_t)n >= sizeof path)
                 return 0;
-        for (size_t i = 0; i < d->paths.n; i++)
-                if (path_is_within(d->paths.p[i], path))
+
+        for (size_t i = 0; i < denials->paths.n; i++)
+                if (path_is_within(denials->paths.p[i], path))
                         return i;
-        return d->paths.n;
+
+        return denials->paths.n;
 }
 
 /* Which of the paths it is about; d->paths.n: none. Of what cannot be told, the first. A directory may be known by two
  * paths, one of them through a link. */
-static size_t concerned(const struct denials *d, const struct inotify_event *event) {
-        size_t found = d->paths.n;
+static size_t denials_concerned(const struct denials *denials, const struct inotify_event *event) {
+        size_t found = denials->paths.n;
         if (event->len == 0)
                 return event->mask & IN_IGNORED ? found : 0;
-        for (size_t i = 0; i < d->dirs.n && found == d->paths.n; i++)
-                if (d->dirs.p[i].watch == event->wd)
-                        found = find_below(d, d->dirs.p[i].path, event->name);
+        for (size_t i = 0; i < denials->dirs.n && found == denials->paths.n; i++)
+                if (denials->dirs.p[i].watch == event->wd)
+                        found = find_below(denials, denials->dirs.p[i].path, event->name);
         return found;
 }
 
-static void forget(struct denials *d, int watch) {
-        for (size_t i = d->dirs.n; i-- > 0;)
-                if (d->dirs.p[i].watch == watch) {
-                        free(d->dirs.p[i].path);
-                        d->dirs.p[i] = d->dirs.p[--d->dirs.n];
+static void denials_forget(struct denials *denials, int watch) {
+        for (size_t i = denials->dirs.n; i-- > 0;)
+                if (denials->dirs.p[i].watch == watch) {
+                        free(denials->dirs.p[i].path);
+                        denials->dirs.p[i] = denials->dirs.p[--denials->dirs.n];
                 }
 }
 
-static size_t read_events(struct denials *d) {
+static size_t read_events(struct denials *denials) {
         _Alignas(struct inotify_event) char events[16384];
-        size_t found = d->paths.n;
-        ssize_t n = read(d->news, events, sizeof events);
+        size_t found = denials->paths.n;
+        ssize_t n = read(denials->news, events, sizeof events);
         for (ssize_t at = 0; at < n;) {
                 const struct inotify_event *event = (const struct inotify_event *)(events + at);
-                size_t path = concerned(d, event);
+                size_t path = denials_concerned(denials, event);
                 if (path < found)
                         found = path;
+
                 if (event->mask & (IN_IGNORED | IN_MOVE_SELF)) { /* elsewhere its path would be another */
                         if (event->mask & IN_MOVE_SELF)
-                                (void)inotify_rm_watch(d->news, event->wd);
-                        forget(d, event->wd);
+                                (void)inotify_rm_watch(denials->news, event->wd);
+                        denials_forget(denials, event->wd);
                 }
+
                 at += (ssize_t)(sizeof *event + event->len);
         }
+
         return found;
 }
 
 /* Masks first. What was filled before it was watched is found by the next look. */
-static int look(struct denials *d, size_t first, bool news) {
-        int masked = mask_again(d->mounts, d->paths.p, d->paths.n, first);
-        int fresh = masked < 0 || d->news < 0 ? 0 : watch_all(d);
+static int denials_look(struct denials *denials, size_t first, bool news) {
+        int masked = mask_again(denials->mounts, denials->paths.p, denials->paths.n, first);
+        int fresh = masked < 0 || denials->news < 0 ? 0 : watch_all(denials);
         if (fresh < 0) { /* too many, for this user */
-                close_fd(&d->news);
+                close_fd(&denials->news);
                 fresh = 0;
         }
-        d->next_ns = d->news < 0                       ? clock_ns() + UNWATCHED_NS
-                     : news || fresh > 0 || masked > 0 ? clock_ns() + AGAIN_NS
-                                                       : 0;
+
+        denials->next_ns = denials->news < 0                 ? clock_ns() + UNWATCHED_NS
+                           : news || fresh > 0 || masked > 0 ? clock_ns() + AGAIN_NS
+                                                             : 0;
         return masked;
 }
 
-int denials_step(struct denials *d, struct err *e) {
-        bool due = d->next_ns && clock_ns() >= d->next_ns;
-        int r = due && !d->begun ? begin(d) : 0;
-        size_t first = d->news >= 0 ? read_events(d) : d->paths.n;
-        bool news = first < d->paths.n;
-        if (r == 0 && d->paths.n && (news || due))
-                r = look(d, news ? first : 0, news);
+int denials_step(struct denials *denials, struct err *err) {
+        bool due = denials->next_ns && clock_ns() >= denials->next_ns;
+        int r = due && !denials->begun ? begin(denials) : 0;
+        size_t first = denials->news >= 0 ? read_events(denials) : denials->paths.n;
+        bool news = first < denials->paths.n;
+        if (r == 0 && denials->paths.n && (news || due))
+                r = denials_look(denials, news ? first : 0, news);
         else if (due)
-                d->next_ns = 0; /* nothing is denied */
-        return r < 0 ? err_set(e, -r, "a denied path may have been replaced outside, and could not be closed again")
+                denials->next_ns = 0; /* nothing is denied */
+
+        return r < 0 ? err_set(err, -r, "a denied path may have been replaced outside, and could not be closed again")
                      : r;
 }
 
@@ -267,8 +297,10 @@ void denials_done(struct denials *d) {
         close_fd(&d->mounts);
         for (size_t i = 0; i < d->paths.n; i++)
                 free(d->paths.p[i]);
+
         for (size_t i = 0; i < d->dirs.n; i++)
                 free(d->dirs.p[i].path);
+
         vec_done(&d->paths);
         vec_done(&d->dirs);
 }

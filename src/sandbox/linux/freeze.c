@@ -49,47 +49,55 @@ static char state_of(pid_t process, pid_t thread) {
         return bracket >= 0 && bracket + 2 < n ? text[bracket + 2] : '?';
 }
 
-static bool stands(char state) {
+static bool freeze_stands(char state) {
         return state == 'T' || state == 't' || state == 'Z' || state == 'X' || state == 'D' || state == '?';
 }
 
 /* Does every thread of it stand? *ret_stopped: is one of them stopped? */
 static bool process_stands(pid_t process, bool *ret_stopped) {
         char path[32];
+
         snprintf(path, sizeof path, "/proc/%d/task", (int)process);
         cleanup(close_listing) DIR *d = opendir(path);
         struct dirent *entry;
         bool all = true;
+
         while (d && (entry = readdir(d))) {
                 pid_t thread;
+
                 if (!number_of(entry->d_name, &thread))
                         continue;
+
                 char state = state_of(process, thread);
-                all = all && stands(state);
+                all = all && freeze_stands(state);
                 *ret_stopped = *ret_stopped || state == 'T';
         }
+
         return all;
 }
 
 typedef VEC(pid_t) pids;
 
 /* All processes but this one. */
-static int list(pids *ret) {
+static int freeze_list(pids *ret) {
         cleanup(close_listing) DIR *d = opendir("/proc");
         struct dirent *entry;
+
         if (!d)
                 return -errno;
+
         while ((entry = readdir(d))) {
                 pid_t process;
                 if (number_of(entry->d_name, &process) && process != getpid() && vec_push(ret, process) < 0)
                         return -ENOMEM;
         }
+
         return 0;
 }
 
 static bool all_stand(void) {
         pids all = { 0 };
-        bool standing = list(&all) == 0, stopped = false;
+        bool standing = freeze_list(&all) == 0, stopped = false;
         for (size_t i = 0; standing && i < all.n; i++)
                 standing = process_stands(all.p[i], &stopped);
         vec_done(&all);
@@ -98,59 +106,69 @@ static bool all_stand(void) {
 
 static int remember_stopped(struct freeze *f) {
         pids all = { 0 };
-        int r = list(&all);
+        int r = freeze_list(&all);
         for (size_t i = 0; r == 0 && i < all.n; i++) {
                 bool stopped = false;
+
                 (void)process_stands(all.p[i], &stopped);
                 if (stopped && vec_push(&f->stopped, all.p[i]) < 0)
                         r = -ENOMEM;
         }
+
         vec_done(&all);
         return r;
 }
 
-int freeze_begin(struct freeze *f) {
-        if (f->on)
+int freeze_begin(struct freeze *freeze) {
+        if (freeze->on)
                 return 0;
-        f->on = true;
-        int r = remember_stopped(f), clean = 0;
+
+        freeze->on = true;
+        int r = remember_stopped(freeze), clean = 0;
         for (int round = 0; r == 0 && round < ROUNDS && clean < 2; round++) {
                 kill(-1, SIGSTOP); /* fails only when there is nobody */
                 clean = all_stand() ? clean + 1 : 0;
                 const struct timespec moment = { .tv_nsec = PAUSE_NS };
+
                 if (clean == 0 && round >= QUICK_ROUNDS)
                         nanosleep(&moment, NULL);
         }
+
         if (r == 0 && clean < 2)
                 r = -EAGAIN;
         if (r < 0)
-                freeze_end(f);
+                freeze_end(freeze);
+
         return r;
 }
 
-static int falling(const void *a, const void *b) {
+static int freeze_falling(const void *a, const void *b) {
         pid_t x = *(const pid_t *)a, y = *(const pid_t *)b;
         return (x < y) - (x > y);
 }
 
-static bool was_stopped(const struct freeze *f, pid_t process) {
-        for (size_t i = 0; i < f->stopped.n; i++)
-                if (f->stopped.p[i] == process)
+static bool was_stopped(const struct freeze *freeze, pid_t process) {
+        for (size_t i = 0; i < freeze->stopped.n; i++)
+                if (freeze->stopped.p[i] == process)
                         return true;
         return false;
 }
 
 void freeze_end(struct freeze *f) {
         pids all = { 0 };
+
         if (!f->on)
                 return;
-        if (list(&all) < 0)
+
+        if (freeze_list(&all) < 0)
                 kill(-1, SIGCONT); /* better all than none */
         else if (all.n)
-                qsort(all.p, all.n, sizeof *all.p, falling);
+                qsort(all.p, all.n, sizeof *all.p, freeze_falling);
+
         for (size_t i = 0; i < all.n; i++)
                 if (!was_stopped(f, all.p[i]))
                         kill(all.p[i], SIGCONT);
+
         vec_done(&all);
         vec_done(&f->stopped);
         f->on = false;

@@ -13,5 +13,5 @@ struct freeze {
 };
 
 /* 0 when everything stands still; -EAGAIN when it did not within a moment, and then all go on. */
-int freeze_begin(struct freeze *f);
+int freeze_begin(struct freeze *freeze);
 void freeze_end(struct freeze *f);

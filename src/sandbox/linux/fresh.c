@@ -35,17 +35,17 @@ static int64_t clock_of_files(void) {
 }
 
 int fresh_new(struct fresh **ret) {
-        struct fresh *f = calloc(1, sizeof *f);
+        struct fresh *fresh = calloc(1, sizeof *fresh);
 
-        if (!f)
+        if (!fresh)
                 return -ENOMEM;
-        f->began_ns = clock_of_files();
-        *ret = f;
+        fresh->began_ns = clock_of_files();
+        *ret = fresh;
         return 0;
 }
 
-void fresh_free(struct fresh *f) {
-        free(f);
+void fresh_free(struct fresh *fresh) {
+        free(fresh);
 }
 
 static bool find_birth(int dir, const char *name, struct birth *ret) {
@@ -54,41 +54,42 @@ static bool find_birth(int dir, const char *name, struct birth *ret) {
         if (statx(dir, name, AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH, STATX_TYPE | STATX_INO | STATX_BTIME, &st) < 0 ||
             !(st.stx_mask & STATX_BTIME) || !S_ISREG(st.stx_mode))
                 return false;
+
         *ret = (struct birth){ (uint64_t)st.stx_dev_major << 32 | st.stx_dev_minor, st.stx_ino,
                                to_ns(st.stx_btime.tv_sec, st.stx_btime.tv_nsec) };
         return true;
 }
 
 /* What was there when the broker began is nobody's save. */
-static bool is_young(const struct fresh *f, const struct birth *birth) {
+static bool is_young(const struct fresh *fresh, const struct birth *birth) {
         int64_t now = clock_of_files();
 
-        return birth->at_ns > f->began_ns && birth->at_ns <= now && now - birth->at_ns < MOMENT_NS;
+        return birth->at_ns > fresh->began_ns && birth->at_ns <= now && now - birth->at_ns < MOMENT_NS;
 }
 
-void fresh_made(struct fresh *f, int dir, const char *name) {
+void fresh_made(struct fresh *fresh, int dir, const char *name) {
         struct birth birth;
 
         if (find_birth(dir, name, &birth))
-                f->own[birth.number % KNOWN] = birth;
+                fresh->own[birth.number % KNOWN] = birth;
 }
 
-static bool is_known(const struct fresh *f, const struct birth *birth) {
-        const struct birth *own = &f->own[birth->number % KNOWN];
+static bool is_known(const struct fresh *fresh, const struct birth *birth) {
+        const struct birth *own = &fresh->own[birth->number % KNOWN];
 
         return own->number == birth->number && own->device == birth->device && own->at_ns == birth->at_ns;
 }
 
 /* Its number may be the next file's. */
-void fresh_goes(struct fresh *f, int dir, const char *name) {
+void fresh_goes(struct fresh *fresh, int dir, const char *name) {
         struct birth birth;
 
-        if (find_birth(dir, name, &birth) && is_known(f, &birth))
-                f->own[birth.number % KNOWN] = (struct birth){ 0 };
+        if (find_birth(dir, name, &birth) && is_known(fresh, &birth))
+                fresh->own[birth.number % KNOWN] = (struct birth){ 0 };
 }
 
-bool fresh_is_foreign(const struct fresh *f, int dir, const char *name) {
+bool fresh_is_foreign(const struct fresh *fresh, int dir, const char *name) {
         struct birth birth;
 
-        return find_birth(dir, name, &birth) && is_young(f, &birth) && !is_known(f, &birth);
+        return find_birth(dir, name, &birth) && is_young(fresh, &birth) && !is_known(fresh, &birth);
 }

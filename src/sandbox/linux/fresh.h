@@ -15,11 +15,11 @@
 struct fresh;
 
 int fresh_new(struct fresh **ret);
-void fresh_free(struct fresh *f);
+void fresh_free(struct fresh *fresh);
 
 /* In a directory that holds protected names: a name was made inside, or is about to go. An empty name is the object
  * that the descriptor is of. */
-void fresh_made(struct fresh *f, int dir, const char *name);
-void fresh_goes(struct fresh *f, int dir, const char *name);
+void fresh_made(struct fresh *fresh, int dir, const char *name);
+void fresh_goes(struct fresh *fresh, int dir, const char *name);
 /* Whether this is a file of somebody else's that is younger than a moment. */
-bool fresh_is_foreign(const struct fresh *f, int dir, const char *name);
+bool fresh_is_foreign(const struct fresh *fresh, int dir, const char *name);

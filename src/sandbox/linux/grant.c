@@ -36,6 +36,7 @@ static int clone_object(const struct grant *grant) {
 
         if (unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0)
                 return -errno;
+
         cleanup(close_fd) int object = path_open_at(AT_FDCWD, grant->path, O_PATH | O_NOFOLLOW, 0, PATH_NO_SYMLINKS);
         if (object < 0)
                 return object;
@@ -52,6 +53,7 @@ static int clone_object(const struct grant *grant) {
                 attr.attr_set |= MOUNT_ATTR_RDONLY;
         if (mount_setattr(tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof attr) < 0)
                 return -errno;
+
         return take_fd(&tree);
 }
 
@@ -59,7 +61,10 @@ static int clone_object(const struct grant *grant) {
 static int send_clone(int channel, const struct grant *grant) {
         cleanup(close_fd) int tree = clone_object(grant);
 
-        return tree < 0 ? tree : fd_send(channel, STR("t"), &tree, 1);
+        if (tree < 0)
+                return tree;
+
+        return fd_send(channel, STR("t"), &tree, 1);
 }
 
 static int fetch_clone(const struct grant *grant, int *ret) {
@@ -69,6 +74,7 @@ static int fetch_clone(const struct grant *grant, int *ret) {
 
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
                 return -errno;
+
         cleanup(close_fd) int ours = ends[0];
         cleanup(close_fd) int theirs = ends[1];
         pid_t child = fork();
@@ -76,15 +82,19 @@ static int fetch_clone(const struct grant *grant, int *ret) {
                 return -errno;
         if (child == 0)
                 _exit(-send_clone(theirs, grant));
+
         close_fd(&theirs);
         r = fd_receive(ours, &byte, 1, ret, 1, &n) == 1 && n == 1 ? 0 : -EIO;
         int ended = await_child(child);
-        return ended < 0 ? ended : r;
+        if (ended < 0)
+                return ended;
+
+        return r;
 }
 
 /* --- inside --- */
 
-static int enter(int mounts) {
+static int grant_enter(int mounts) {
         cleanup(close_fd) int owner = ioctl(mounts, NS_GET_USERNS);
 
         if (owner < 0 || setns(owner, CLONE_NEWUSER) < 0 || setns(mounts, CLONE_NEWNS) < 0)
@@ -112,6 +122,7 @@ static int open_place(const struct grant *grant) {
                         continue;
                 if (part.n > NAME_MAX)
                         return -ENAMETOOLONG;
+
                 memcpy(name, part.p, part.n);
                 name[part.n] = '\0';
 
@@ -122,8 +133,10 @@ static int open_place(const struct grant *grant) {
                                 return r;
                         next = openat(at, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
                 }
+
                 if (next < 0)
                         return -errno;
+
                 close_fd(&at);
                 at = next;
 
@@ -137,11 +150,12 @@ static int open_place(const struct grant *grant) {
                 if (last && !grant->directory && S_ISDIR(st.st_mode))
                         return -EISDIR;
         }
+
         return at < 0 ? -errno : take_fd(&at);
 }
 
-static int attach(int mounts, const struct grant *grant, int tree) {
-        int r = enter(mounts);
+static int grant_attach(int mounts, const struct grant *grant, int tree) {
+        int r = grant_enter(mounts);
         if (r < 0)
                 return r;
 
@@ -150,6 +164,7 @@ static int attach(int mounts, const struct grant *grant, int tree) {
                 return place;
         if (move_mount(tree, "", place, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
                 return -errno;
+
         return 0;
 }
 
@@ -162,18 +177,21 @@ int grant_mount(int mounts, const struct grant *grant, struct err *err) {
                 if (child < 0)
                         return err_errno(err, "cannot open %s in the sandbox", grant->path);
                 if (child == 0)
-                        _exit(-attach(mounts, grant, tree));
+                        _exit(-grant_attach(mounts, grant, tree));
+
                 r = await_child(child);
         }
+
         if (r == -ELOOP)
                 return err_set(err, ELOOP, "%s: there is a link on the way to it", grant->path);
         if (r == -ESTALE)
                 return err_set(err, ESTALE, "%s was replaced by something else meanwhile", grant->path);
+
         return r < 0 ? err_set(err, -r, "%s cannot be opened in the sandbox: %s", grant->path, strerror(-r)) : 0;
 }
 
-static int detach(int mounts, const char *path) {
-        int r = enter(mounts);
+static int grant_detach(int mounts, const char *path) {
+        int r = grant_enter(mounts);
 
         if (r < 0)
                 return r;
@@ -187,7 +205,8 @@ int grant_unmount(int mounts, const char *path, struct err *err) {
         if (child < 0)
                 return err_errno(err, "cannot close %s in the sandbox", path);
         if (child == 0)
-                _exit(-detach(mounts, path));
+                _exit(-grant_detach(mounts, path));
+
         r = await_child(child);
         return r < 0 ? err_set(err, -r, "%s cannot be closed in the sandbox: %s", path, strerror(-r)) : 0;
 }

@@ -73,6 +73,7 @@ static bool parents_rule_out(struct parents *parents, const char *path, size_t n
                 do
                         above--;
                 while (above > 0 && path[above] != '/');
+
                 const struct parent *parent = parents_find(parents, path, above);
                 if (!parent)
                         continue;
@@ -80,10 +81,12 @@ static bool parents_rule_out(struct parents *parents, const char *path, size_t n
                 const size_t name_n = end - above - 1;
                 if (parent->fd < 0 || name_n >= sizeof name)
                         return parent->fd == -ENOENT;
+
                 memcpy(name, path + above + 1, name_n);
                 name[name_n] = '\0';
                 return names_lack(&parent->names, name);
         }
+
         return false;
 }
 
@@ -93,11 +96,14 @@ static struct parent *parents_make_room(struct parents *parents) {
                 return &parents->known[parents->n++];
 
         struct parent *least = &parents->known[0];
+
         for (size_t i = 1; i < parents->n; i++)
                 if (parents->known[i].looks < least->looks)
                         least = &parents->known[i];
+
         if (least->fd >= 0)
                 close(least->fd);
+
         return least;
 }
 
@@ -119,22 +125,24 @@ static struct parent *parents_look(struct parents *parents, const char *path, si
         int fd = parents_rule_out(parents, path, n) ? -ENOENT : open_directory(path, n);
         struct parent *made = parents_make_room(parents);
         *made = (struct parent){ .path = path, .n = n, .fd = fd };
+
         return made;
 }
 
 /* Whether nothing is there. Almost always, and then one short call says so; otherwise the walk finds out what it is. */
 static bool is_absent(struct parents *parents, const char *path) {
         size_t n = (size_t)(strrchr(path, '/') - path);
-        struct parent *p = parents_look(parents, path, n);
+        struct parent *parent = parents_look(parents, path, n);
         struct stat st;
 
-        if (p->fd < 0)
-                return p->fd == -ENOENT;
-        if (p->looks++ == NAMES_WORTH)
-                names_read(&p->names, p->fd);
-        if (names_lack(&p->names, path + n + 1))
+        if (parent->fd < 0)
+                return parent->fd == -ENOENT;
+        if (parent->looks++ == NAMES_WORTH)
+                names_read(&parent->names, parent->fd);
+        if (names_lack(&parent->names, path + n + 1))
                 return true;
-        return fstatat(p->fd, path + n + 1, &st, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT;
+
+        return fstatat(parent->fd, path + n + 1, &st, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT;
 }
 
 /* 1, 0, or an error that says neither. */
@@ -159,26 +167,26 @@ static int set_mode(int fd, mode_t mode) {
         return chmod(link, mode) < 0 ? -errno : 0;
 }
 
-static void held_done(struct held *h) {
-        if (h->mode)
-                (void)set_mode(h->fd, h->mode); /* a directory that stays open is the lesser evil */
-        close_fd(&h->fd);
-        h->mode = 0;
+static void held_done(struct held *held) {
+        if (held->mode)
+                (void)set_mode(held->fd, held->mode); /* a directory that stays open is the lesser evil */
+        close_fd(&held->fd);
+        held->mode = 0;
 }
 
 /* Takes the descriptor. */
-static void hold(struct held *h, int fd) {
-        held_done(h);
-        h->fd = fd;
+static void guard_hold(struct held *held, int fd) {
+        held_done(held);
+        held->fd = fd;
 }
 
 /* Whoever owns a directory can open it; in one of another owner the sandbox changed nothing. */
-static bool open_up(struct held *h) {
+static bool open_up(struct held *held) {
         struct stat st;
-        if (fstat(h->fd, &st) < 0 || st.st_uid != geteuid() || (st.st_mode & 0300) == 0300 ||
-            set_mode(h->fd, (st.st_mode & 07777) | 0300) < 0)
+        if (fstat(held->fd, &st) < 0 || st.st_uid != geteuid() || (st.st_mode & 0300) == 0300 ||
+            set_mode(held->fd, (st.st_mode & 07777) | 0300) < 0)
                 return false;
-        h->mode = (st.st_mode & 07777) | S_IFDIR; /* with the type: never zero */
+        held->mode = (st.st_mode & 07777) | S_IFDIR; /* with the type: never zero */
         return true;
 }
 
@@ -228,43 +236,45 @@ static int move_beside(struct held *at, const char *name, const char *id, char r
         return r;
 }
 
-static void name_in_store(const struct guard_sweep *s, const char *name, char ret[static NAME_MAX + 1]) {
-        snprintf(ret, NAME_MAX + 1, "%03u-%.*s", s->kept, NAME_MAX - 16, name);
+static void name_in_store(const struct guard_sweep *sweep, const char *name, char ret[static NAME_MAX + 1]) {
+        snprintf(ret, NAME_MAX + 1, "%03u-%.*s", sweep->kept, NAME_MAX - 16, name);
 }
 
-static void report(struct guard_sweep *s, const char *path, enum guard_done done, const char *kept) {
+static void guard_report(struct guard_sweep *sweep, const char *path, enum guard_done done, const char *kept) {
         const struct guard_found found = { .path = path, .done = done, .kept = kept };
 
-        s->kept += done == GUARD_KEPT || done == GUARD_FILTERED;
-        if (s->report)
-                s->report(&found, s->context);
+        sweep->kept += done == GUARD_KEPT || done == GUARD_FILTERED;
+        if (sweep->report)
+                sweep->report(&found, sweep->context);
 }
 
-static int store_of(struct guard_sweep *s) {
-        if (!s->asked && s->open_store)
-                s->store = s->open_store(s->context);
-        else if (!s->asked)
-                s->store = -1;
-        s->asked = true;
-        return s->store;
+static int store_of(struct guard_sweep *sweep) {
+        if (!sweep->asked && sweep->open_store)
+                sweep->store = sweep->open_store(sweep->context);
+        else if (!sweep->asked)
+                sweep->store = -1;
+        sweep->asked = true;
+        return sweep->store;
 }
 
 /* It is out of the way; into the store it comes as a copy. What is too large to be copied stays where it is. */
-static int carry_over(struct guard_sweep *s, struct held *at, const char *beside, const char *path) {
+static int carry_over(struct guard_sweep *sweep, struct held *at, const char *beside, const char *path) {
         const char *slash = strrchr(path, '/');
         char name[NAME_MAX + 1];
-        int store = store_of(s);
+        int store = store_of(sweep);
 
-        name_in_store(s, slash + 1, name);
+        name_in_store(sweep, slash + 1, name);
+
         if (store >= 0 && tree_copy(at->fd, beside, store, name) == 0) {
-                report(s, path, GUARD_KEPT, name);
+                guard_report(sweep, path, GUARD_KEPT, name);
                 return tree_remove(at->fd, beside);
         }
-        report(s, path, GUARD_BESIDE, beside);
+
+        guard_report(sweep, path, GUARD_BESIDE, beside);
         return 0;
 }
 
-static int move_away(struct guard_sweep *s, struct held *at, const char *name, const char *path) {
+static int move_away(struct guard_sweep *sweep, struct held *at, const char *name, const char *path) {
         char beside[NAME_MAX + 1], in_store[NAME_MAX + 1];
         struct stat st;
         int store, r = -EXDEV;
@@ -272,24 +282,28 @@ static int move_away(struct guard_sweep *s, struct held *at, const char *name, c
         if (fstatat(at->fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 &&
             (errno != EACCES || !open_up(at) || fstatat(at->fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0))
                 return errno == ENOENT ? 0 : -errno;
-        store = store_of(s);
-        name_in_store(s, name, in_store);
+
+        store = store_of(sweep);
+        name_in_store(sweep, name, in_store);
         if (store >= 0)
                 r = move_to(at, name, store, in_store);
+
         if (r == 0) {
-                report(s, path, GUARD_KEPT, in_store);
+                guard_report(sweep, path, GUARD_KEPT, in_store);
                 return 0;
         }
-        r = move_beside(at, name, s->id, beside);
+
+        r = move_beside(at, name, sweep->id, beside);
         if (r == 0)
-                return carry_over(s, at, beside, path);
+                return carry_over(sweep, at, beside, path);
+
         return r == -ENOENT ? 0 : r;
 }
 
 /* --- one guard --- */
 
 /* The repository should be of use: the harmless part of its configuration stays. The whole of it is in the store. */
-static int sweep_config(struct guard_sweep *s, struct held *at, const char *name, const char *path) {
+static int sweep_config(struct guard_sweep *sweep, struct held *at, const char *name, const char *path) {
         cleanup(buf_done) struct buf harmless = BUF(4 << 20);
         char kept[NAME_MAX + 1];
         bool more = false;
@@ -300,12 +314,13 @@ static int sweep_config(struct guard_sweep *s, struct held *at, const char *name
         if (!more)
                 return guard_git_write(at->fd, name, &harmless);
 
-        int store = store_of(s);
-        name_in_store(s, name, kept);
+        int store = store_of(sweep);
+        name_in_store(sweep, name, kept);
         bool stored = store >= 0 && tree_copy(at->fd, name, store, kept) == 0;
         r = guard_git_write(at->fd, name, &harmless);
         if (r == 0)
-                report(s, path, GUARD_FILTERED, stored ? kept : NULL);
+                guard_report(sweep, path, GUARD_FILTERED, stored ? kept : NULL);
+
         return r;
 }
 
@@ -317,108 +332,120 @@ static bool is_git_config(const struct held *at, const char *path) {
 }
 
 /* What git init makes in a repository that was not there before goes, or is made harmless, without many words. */
-static int sweep_name(struct guard_sweep *s, struct held *at, const char *name, const char *path) {
+static int sweep_name(struct guard_sweep *sweep, struct held *at, const char *name, const char *path) {
         struct str whole = str_of(path);
 
         if (str_is(str_of(name), "config") && is_git_config(at, path)) {
-                int r = sweep_config(s, at, name, path);
+                int r = sweep_config(sweep, at, name, path);
                 if (r >= 0 || !path_error_answers(-r))
                         return r;
         }
+
         bool of_init = str_ends(whole, STR("/hooks")) || str_ends(whole, STR("/branches"));
         if (of_init && guard_only_samples(at->fd, name))
                 return tree_remove(at->fd, name);
-        return move_away(s, at, name, path);
+
+        return move_away(sweep, at, name, path);
 }
 
-static int sweep_link(struct guard_sweep *s, struct held *at, const char *name, const struct plan_guard *guard) {
-        int r = move_away(s, at, name, guard->path);
+static int sweep_link(struct guard_sweep *sweep, struct held *at, const char *name, const struct plan_guard *guard) {
+        int r = move_away(sweep, at, name, guard->path);
 
         if (r == 0 && symlinkat(guard->link, at->fd, name) < 0)
                 r = -errno;
         if (r == 0)
-                report(s, guard->path, GUARD_LINK_BACK, NULL);
+                guard_report(sweep, guard->path, GUARD_LINK_BACK, NULL);
         return r;
 }
 
 /* A run that was killed may have left it beside its place. */
-static int collect_beside(struct guard_sweep *s, struct held *at, const char *name, const char *path) {
+static int collect_beside(struct guard_sweep *sweep, struct held *at, const char *name, const char *path) {
         char beside[NAME_MAX + 1], in_store[NAME_MAX + 1];
         struct stat st;
         int r = 0;
 
         for (unsigned number = 0; number < BESIDE_MAX && r == 0; number++) {
-                guard_beside_name(name, s->id, number, beside);
+                guard_beside_name(name, sweep->id, number, beside);
                 if (fstatat(at->fd, beside, &st, AT_SYMLINK_NOFOLLOW) < 0)
                         return 0;
-                name_in_store(s, name, in_store);
-                int store = store_of(s);
+
+                name_in_store(sweep, name, in_store);
+                int store = store_of(sweep);
                 r = store >= 0 ? move_to(at, beside, store, in_store) : -EXDEV;
                 if (r == 0)
-                        report(s, path, GUARD_KEPT, in_store);
+                        guard_report(sweep, path, GUARD_KEPT, in_store);
                 else if (r == -EXDEV)
-                        r = carry_over(s, at, beside, path);
+                        r = carry_over(sweep, at, beside, path);
         }
+
         return r;
 }
 
-static int sweep_at(struct guard_sweep *s, struct held *at, const char *name, const struct plan_guard *guard) {
+static int sweep_at(struct guard_sweep *sweep, struct held *at, const char *name, const struct plan_guard *guard) {
         int r;
 
         if (guard->kind == PLAN_GUARD_LINK) {
                 r = same_link(guard->path, guard->link);
                 if (r >= 0)
-                        r = r ? 0 : sweep_link(s, at, name, guard);
+                        r = r ? 0 : sweep_link(sweep, at, name, guard);
         } else
-                r = sweep_name(s, at, name, guard->path);
-        return r == 0 && s->late ? collect_beside(s, at, name, guard->path) : r;
+                r = sweep_name(sweep, at, name, guard->path);
+
+        return r == 0 && sweep->late ? collect_beside(sweep, at, name, guard->path) : r;
 }
 
-static bool needs_nothing(const struct guard_sweep *s, const struct plan_guard *guard, struct parents *parents) {
+static bool needs_nothing(const struct guard_sweep *sweep, const struct plan_guard *guard, struct parents *parents) {
         if (guard->kind != PLAN_GUARD_MISSING && guard->kind != PLAN_GUARD_LINK)
                 return true;
-        if (s->late)
+        if (sweep->late)
                 return false;
         return guard->kind == PLAN_GUARD_LINK ? same_link(guard->path, guard->link) > 0
                                               : is_absent(parents, guard->path);
 }
 
-static int sweep_one(struct guard_sweep *s, const struct plan_guard *guard, struct parents *parents) {
+static int sweep_one(struct guard_sweep *sweep, const struct plan_guard *guard, struct parents *parents) {
         struct str rest = str_skip(str_of(guard->path), 1), part;
 
-        if (needs_nothing(s, guard, parents))
+        if (needs_nothing(sweep, guard, parents))
                 return 0;
+
         cleanup(held_done) struct held at = { .fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC) };
         if (at.fd < 0)
                 return -errno;
 
         while (str_split(&rest, '/', &part)) {
                 char name[NAME_MAX + 1];
+
                 if (part.n == 0 || part.n > NAME_MAX)
                         return -ENAMETOOLONG;
+
                 memcpy(name, part.p, part.n);
                 name[part.n] = '\0';
                 if (rest.n == 0)
-                        return sweep_at(s, &at, name, guard);
+                        return sweep_at(sweep, &at, name, guard);
+
                 int next = open_next(&at, name);
                 if (next < 0 && errno == ENOENT)
                         return 0;
                 if (next < 0)
-                        return errno == ENOTDIR || errno == ELOOP ? move_away(s, &at, name, guard->path) : -errno;
-                hold(&at, next);
+                        return errno == ENOTDIR || errno == ELOOP ? move_away(sweep, &at, name, guard->path) : -errno;
+
+                guard_hold(&at, next);
         }
+
         return 0;
 }
 
-int guard_sweep(struct guard_sweep *s, struct err *e) {
+int guard_sweep(struct guard_sweep *sweep, struct err *err) {
         int failed = 0;
         cleanup(parents_done) struct parents parents = { .n = 0 };
 
-        for (size_t i = 0; i < s->n; i++) {
-                int r = sweep_one(s, &s->guards[i], &parents);
+        for (size_t i = 0; i < sweep->n; i++) {
+                int r = sweep_one(sweep, &sweep->guards[i], &parents);
                 if (r < 0 && !failed)
-                        failed = err_set(e, -r, "cannot move %s away, which the sandbox left: %s", s->guards[i].path,
-                                         strerror(-r));
+                        failed = err_set(err, -r, "cannot move %s away, which the sandbox left: %s",
+                                         sweep->guards[i].path, strerror(-r));
         }
+
         return failed;
 }

@@ -47,14 +47,15 @@ static int find_remote(const struct gitconfig_setting *given, void *context) {
 }
 
 /* Git takes the name of no remote for a directory, and runs the hooks of the repository there when it pushes. */
-static bool leads_elsewhere(struct filtering *f, const struct gitconfig_setting *given) {
+static bool leads_elsewhere(struct filtering *filtering, const struct gitconfig_setting *given) {
         struct remote_search search = { .name = given->value };
 
         if (!git_setting_is(given, "branch", "remote") && !git_setting_is(given, "branch", "pushremote"))
                 return false;
-        if (f->asked++ >= REMOTES_ASKED_MAX)
+        if (filtering->asked++ >= REMOTES_ASKED_MAX)
                 return true;
-        (void)gitconfig_read(f->text, find_remote, &search, NULL);
+
+        (void)gitconfig_read(filtering->text, find_remote, &search, NULL);
         return !search.found && !str_is(given->value, ".");
 }
 
@@ -68,11 +69,14 @@ static bool read_pointer(int tree, char *ret, size_t size) {
 
         if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
                 return false;
+
         n = read(fd, line, sizeof line - 1);
         if (n <= 0)
                 return false;
+
         line[n] = '\0';
         line[strcspn(line, "\r\n")] = '\0';
+
         return strncmp(line, prefix, sizeof prefix - 1) == 0 &&
                snprintf(ret, size, "%s", line + sizeof prefix - 1) < (int)size;
 }
@@ -88,26 +92,30 @@ static bool is_own_tree(int dir, struct str value) {
         tree = path ? path_open_at(dir, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0, PATH_NO_SYMLINKS) : -1;
         if (tree < 0 || !read_pointer(tree, pointer, sizeof pointer))
                 return false;
+
         leads = openat(tree, pointer, O_PATH | O_DIRECTORY | O_CLOEXEC);
         return leads >= 0 && fstat(leads, &there) == 0 && fstat(dir, &here) == 0 && here.st_ino == there.st_ino &&
                here.st_dev == there.st_dev;
 }
 
-static bool is_elsewhere(const struct filtering *f, const struct gitconfig_setting *given) {
-        return git_setting_is(given, "core", "worktree") && !is_own_tree(f->dir, given->value);
+static bool is_elsewhere(const struct filtering *filtering, const struct gitconfig_setting *given) {
+        return git_setting_is(given, "core", "worktree") && !is_own_tree(filtering->dir, given->value);
 }
 
 static int filter_setting(const struct gitconfig_setting *given, void *context) {
-        struct filtering *f = context;
+        struct filtering *filtering = context;
 
-        if (!git_harmless(given, f->use) || leads_elsewhere(f, given) || is_elsewhere(f, given)) {
-                f->more = true;
+        if (!git_harmless(given, filtering->use) || leads_elsewhere(filtering, given) ||
+            is_elsewhere(filtering, given)) {
+                filtering->more = true;
                 return 0;
         }
+
         if (given->subsection.p)
-                return buf_printf(f->out, "[%.*s \"%.*s\"]\n\t%.*s = %.*s\n", STR_FMT(given->section),
+                return buf_printf(filtering->out, "[%.*s \"%.*s\"]\n\t%.*s = %.*s\n", STR_FMT(given->section),
                                   STR_FMT(given->subsection), STR_FMT(given->key), STR_FMT(given->value));
-        return buf_printf(f->out, "[%.*s]\n\t%.*s = %.*s\n", STR_FMT(given->section), STR_FMT(given->key),
+
+        return buf_printf(filtering->out, "[%.*s]\n\t%.*s = %.*s\n", STR_FMT(given->section), STR_FMT(given->key),
                           STR_FMT(given->value));
 }
 
@@ -126,6 +134,7 @@ int guard_git_filter(int dir, const char *name, bool module, struct buf *ret_har
         filtering.text = buf_str(&text);
         if (r == 0)
                 r = gitconfig_read(buf_str(&text), filter_setting, &filtering, NULL);
+
         *ret_more = filtering.more || r == -EBADMSG;
         return r == -EBADMSG ? 0 : r;
 }
@@ -143,12 +152,14 @@ bool guard_only_samples(int dir, const char *name) {
         DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
         if (!d)
                 return false;
+
         fd = -1;
         bool only = true;
         for (struct dirent *entry; only && (entry = readdir(d));) {
                 struct str file = str_of(entry->d_name);
                 only = str_is(file, ".") || str_is(file, "..") || str_ends(file, STR(".sample"));
         }
+
         closedir(d);
         return only;
 }

@@ -25,6 +25,7 @@ static int write_map(pid_t pid, const char *name, unsigned own, unsigned inner, 
         if (fd < 0 || write(fd, map, (size_t)n) != n)
                 return err_errno(err, "cannot give the guest its identity (%s: 0 is %u, %u is %u)", name, own, inner,
                                  outer);
+
         return 0;
 }
 
@@ -36,10 +37,12 @@ static int ask_for_map(pid_t pid, const char *program, unsigned own, unsigned in
 
         if (!spawn_find(program, environment, path))
                 return err_set(err, ENOENT, "%s is missing; install the package uidmap", program);
+
         snprintf(words[0], sizeof words[0], "%d", (int)pid);
         snprintf(words[1], sizeof words[1], "%u", own);
         snprintf(words[2], sizeof words[2], "%u", inner);
         snprintf(words[3], sizeof words[3], "%u", outer);
+
         char *const argv[] = { (char *)program, words[0], (char *)"0", words[1], (char *)"1",
                                words[2],        words[3], (char *)"1", NULL };
         char *const alone[] = { (char *)program, words[0], (char *)"0", words[3], (char *)"1", NULL };
@@ -53,12 +56,14 @@ static int ask_for_map(pid_t pid, const char *program, unsigned own, unsigned in
         int r = spawn_start(&spawn, &child, err);
         if (r < 0)
                 return r;
+
         int status = spawn_wait(child);
         if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
                 return err_set(err, EPERM,
                                "%s refused to give the guest its identity (id %u): /etc/sub%cid must have a line of "
                                "yours with this id, and nothing around this process may forbid set-id programs",
                                program, outer, strstr(program, "gid") ? 'g' : 'u');
+
         return 0;
 }
 
@@ -67,10 +72,17 @@ int identity_map(pid_t pid, const struct sandbox_ids *ids, struct err *err) {
 
         if (geteuid() == 0) {
                 r = write_map(pid, "gid_map", getegid(), ids->inner_gid, ids->gid, err);
-                return r < 0 ? r : write_map(pid, "uid_map", 0, ids->inner_uid, ids->uid, err);
+                if (r < 0)
+                        return r;
+
+                return write_map(pid, "uid_map", 0, ids->inner_uid, ids->uid, err);
         }
+
         r = ask_for_map(pid, "newgidmap", getegid(), ids->inner_gid, ids->gid, err);
-        return r < 0 ? r : ask_for_map(pid, "newuidmap", geteuid(), ids->inner_uid, ids->uid, err);
+        if (r < 0)
+                return r;
+
+        return ask_for_map(pid, "newuidmap", geteuid(), ids->inner_uid, ids->uid, err);
 }
 
 int identity_become(const struct sandbox_ids *ids, struct err *err) {
@@ -84,5 +96,6 @@ int identity_become(const struct sandbox_ids *ids, struct err *err) {
                 return err_errno(err, "identity: user %u", ids->inner_uid);
         if (prctl(PR_SET_KEEPCAPS, 0, 0, 0, 0) < 0)
                 return err_errno(err, "identity: capabilities");
+
         return 0;
 }

@@ -35,6 +35,6 @@ struct command {
         char text[SANDBOX_TEXT_MAX];
 };
 /* Returns the process number or a negative errno; c->error is set when the command could not be started. */
-pid_t command_start(struct command *c);
+pid_t command_start(struct command *command);
 /* For this thread and what it starts, for good. */
-int command_enter_landlock(const struct command *c);
+int command_enter_landlock(const struct command *command);

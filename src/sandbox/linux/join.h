@@ -7,8 +7,8 @@
 
 /* A descriptor of /proc/PID, after a look at what the process executes: it must be the file `program`. What is done
  * with the descriptor later concerns this process or fails. -EPROTO: it is another program. */
-int join_find(pid_t pid, const char *program, int *ret_proc, struct err *e);
+int join_find(pid_t pid, const char *program, int *ret_proc, struct err *err);
 /* In a child: enters the user namespace (where it is another one) and the network namespace of the process, lays the
  * plan's routes and rules, and opens its listeners. They are handed out. Where the namespace has no IPv6, its part is
  * taken out of the plan. Fails when it is this process's own network. */
-int join_network(int proc, struct plan *p, int ret_fds[static PLAN_LISTENERS_MAX], size_t *ret_n, struct err *e);
+int join_network(int proc, struct plan *plan, int ret_fds[static PLAN_LISTENERS_MAX], size_t *ret_n, struct err *err);

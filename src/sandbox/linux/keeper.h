@@ -12,4 +12,4 @@
 #include "sandbox/linux/init.h"
 
 /* As command_start(). `control`: where the supervisor gets the broker's reports from, once there is a broker. */
-pid_t keeper_start_command(struct command *c, int control);
+pid_t keeper_start_command(struct command *command, int control);

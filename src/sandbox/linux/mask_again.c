@@ -46,8 +46,10 @@ static int make_source(void) {
             fsconfig(fs, FSCONFIG_SET_STRING, "nr_inodes", "8", 0) < 0 ||
             fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
                 return -1;
+
         cleanup(close_fd) int source = fsmount(fs, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
         cleanup(close_fd) int file = source < 0 ? -1 : openat(source, "file", O_WRONLY | O_CREAT | O_CLOEXEC, 0);
+
         return file < 0 || mkdirat(source, "dir", 0) < 0 ? -1 : take_fd(&source);
 }
 
@@ -61,52 +63,66 @@ static bool is_mask(int fd, const struct statx *st) {
 }
 
 /* What is there is in the way of nobody any more. 1: masked, 0: not there, or masked already. */
-static int mask(int source, const char *path, int flags) {
+static int again_mask(int source, const char *path, int flags) {
         cleanup(close_fd) int place = open(path, O_PATH | O_CLOEXEC | flags);
         struct statx st;
+
         if (place < 0) /* what cannot be reached with every privilege cannot be reached without */
                 return errno == ENOENT || errno == ENOTDIR || errno == EACCES || errno == ELOOP ? 0 : -errno;
         if (statx(place, "", AT_EMPTY_PATH, STATX_MODE, &st) < 0)
                 return -errno;
         if (is_mask(place, &st))
                 return 0;
+
         cleanup(close_fd) int cover = clone_mask(source, S_ISDIR(st.stx_mode) ? "dir" : "file");
         if (cover < 0 || move_mount(cover, "", place, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
                 return errno == ENOENT ? 0 : -errno; /* gone again */
         if (!S_ISLNK(st.stx_mode))
                 return 1;
-        int r = mask(source, path, 0);
-        return r < 0 ? r : 1;
+
+        int r = again_mask(source, path, 0);
+        if (r < 0)
+                return r;
+
+        return 1;
 }
 
-static int work(int mount_ns, char *const *paths, size_t n, size_t first) {
+static int again_work(int mount_ns, char *const *paths, size_t n, size_t first) {
         cleanup(close_fd) int owner = ioctl(mount_ns, NS_GET_USERNS);
         if (owner < 0 || setns(owner, CLONE_NEWUSER) < 0 || setns(mount_ns, CLONE_NEWNS) < 0)
                 return -errno;
+
         cleanup(close_fd) int source = make_source();
         if (source < 0)
                 return -errno;
+
         int masked = 0;
+
         for (size_t i = 0; i < n; i++) {
-                int r = mask(source, paths[(first + i) % n], O_NOFOLLOW);
+                int r = again_mask(source, paths[(first + i) % n], O_NOFOLLOW);
                 if (r < 0)
                         return r;
                 masked += r;
         }
+
         return masked;
 }
 
 int mask_again(int mount_ns, char *const *paths, size_t n, size_t first) {
         pid_t child = fork();
         int status = 0;
+
         if (child < 0)
                 return -errno;
+
         if (child == 0) {
-                int r = work(mount_ns, paths, n, first);
+                int r = again_work(mount_ns, paths, n, first);
                 _exit(r < 0 ? FAILED : r < MOST ? r : MOST);
         }
+
         while (waitpid(child, &status, 0) < 0)
                 if (errno != EINTR)
                         return -errno;
+
         return WIFEXITED(status) && WEXITSTATUS(status) != FAILED ? WEXITSTATUS(status) : -EIO;
 }

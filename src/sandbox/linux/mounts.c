@@ -28,34 +28,36 @@ struct slots {
 
 /* Each slot has a descriptor of its own. Where they are all that is open between the first and the last of them, one
  * call closes them. */
-static bool close_at_once(const struct slots *s) {
+static bool close_at_once(const struct slots *slots) {
         int low = INT_MAX, high = -1, open_n = 0;
 
-        for (size_t i = 0; i < s->n; i++) {
-                if (s->fd[i] < 0)
+        for (size_t i = 0; i < slots->n; i++) {
+                if (slots->fd[i] < 0)
                         continue;
-                low = s->fd[i] < low ? s->fd[i] : low;
-                high = s->fd[i] > high ? s->fd[i] : high;
+
+                low = slots->fd[i] < low ? slots->fd[i] : low;
+                high = slots->fd[i] > high ? slots->fd[i] : high;
                 open_n++;
         }
+
         return open_n > 0 && high - low + 1 == open_n && syscall(SYS_close_range, low, high, 0) == 0;
 }
 
-static void slots_done(struct slots *s) {
-        if (close_at_once(s))
+static void slots_done(struct slots *slots) {
+        if (close_at_once(slots))
                 return;
-        for (size_t i = 0; i < s->n; i++)
-                close_fd(&s->fd[i]);
+        for (size_t i = 0; i < slots->n; i++)
+                close_fd(&slots->fd[i]);
 }
 
-static int slot_fd(const struct slots *s, uint16_t slot) {
-        return slot == PLAN_ROOT ? AT_FDCWD : slot < s->n ? s->fd[slot] : -1;
+static int slot_fd(const struct slots *slots, uint16_t slot) {
+        return slot == PLAN_ROOT ? AT_FDCWD : slot < slots->n ? slots->fd[slot] : -1;
 }
 
-static void slot_set(struct slots *s, uint16_t slot, int fd) {
-        while (s->n <= slot)
-                s->fd[s->n++] = -1;
-        s->fd[slot] = fd;
+static void slot_set(struct slots *slots, uint16_t slot, int fd) {
+        while (slots->n <= slot)
+                slots->fd[slots->n++] = -1;
+        slots->fd[slot] = fd;
 }
 
 static bool is_of_root(const char *path) {
@@ -87,31 +89,36 @@ static bool is_direct(uint16_t at, const char *path) {
         return is_of_root(path) || of_dev || of_kernel;
 }
 
-static int do_clone(struct slots *s, const struct plan_op *op) {
+static int do_clone(struct slots *slots, const struct plan_op *op) {
         unsigned flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | (op->mode & PLAN_CLONE_TREE ? AT_RECURSIVE : 0);
         bool link = op->mode & PLAN_CLONE_LINK;
         int fd;
+
         if (is_direct(op->at, op->source) && !link) {
                 flags |= AT_NO_AUTOMOUNT | (is_of_root(op->source) ? 0 : AT_SYMLINK_NOFOLLOW);
-                fd = open_tree(slot_fd(s, op->at), op->source, flags);
+                fd = open_tree(slot_fd(slots, op->at), op->source, flags);
         } else {
-                cleanup(close_fd) int place = open_place(slot_fd(s, op->at), op->source, link);
+                cleanup(close_fd) int place = open_place(slot_fd(slots, op->at), op->source, link);
                 if (place < 0)
                         return place;
                 fd = open_tree(place, "", flags | AT_EMPTY_PATH);
         }
+
         if (fd < 0)
                 return -errno;
-        slot_set(s, op->slot, fd);
+
+        slot_set(slots, op->slot, fd);
         return 0;
 }
 
-static int configure(int fs, const char *options) {
+static int mounts_configure(int fs, const char *options) {
         struct str rest = str_of(options), word;
         while (str_split(&rest, ',', &word)) {
                 char key[PATH_MAX + 16]; /* an overlay's options are paths */
+
                 if (word.n >= sizeof key)
                         return -EINVAL;
+
                 memcpy(key, word.p, word.n);
                 key[word.n] = '\0';
                 char *value = strchr(key, '=');
@@ -120,102 +127,114 @@ static int configure(int fs, const char *options) {
                 if (fsconfig(fs, value ? FSCONFIG_SET_STRING : FSCONFIG_SET_FLAG, key, value, 0) < 0)
                         return -errno;
         }
+
         return fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0 ? -errno : 0;
 }
 
-static int make_fs(struct slots *s, const struct plan_op *op) {
+static int make_fs(struct slots *slots, const struct plan_op *op) {
         cleanup(close_fd) int fs = fsopen(op->source, FSOPEN_CLOEXEC);
         if (fs < 0)
                 return -errno;
-        int r = configure(fs, op->data);
+
+        int r = mounts_configure(fs, op->data);
         if (r < 0)
                 return r;
+
         int fd = fsmount(fs, FSMOUNT_CLOEXEC, (unsigned)op->attr_set);
         if (fd < 0)
                 return -errno;
-        slot_set(s, op->slot, fd);
+
+        slot_set(slots, op->slot, fd);
         return 0;
 }
 
 /* An overlay may be more than this kernel, or the file system below, can do for this user. */
-static int do_new_fs(struct slots *s, const struct plan_op *op) {
-        int r = make_fs(s, op);
+static int do_new_fs(struct slots *slots, const struct plan_op *op) {
+        int r = make_fs(slots, op);
 
         if (r < 0 && (op->mode & PLAN_NEW_FS_MAYBE)) {
-                slot_set(s, op->slot, -1);
+                slot_set(slots, op->slot, -1);
                 return 0;
         }
         return r;
 }
 
 /* Before 5.12. What clears an attribute is not in any plan, and could not be done in a user namespace. */
-static int set_attached(const struct slots *s, uint16_t at, const char *target, const struct plan_op *op) {
-        cleanup(close_fd) int place = open_place(slot_fd(s, at), target, false);
-        return place < 0 ? place : op->attr_clear ? -EOPNOTSUPP : mounts_classic_set(place, op->attr_set, op->mode);
+static int set_attached(const struct slots *slots, uint16_t at, const char *target, const struct plan_op *op) {
+        cleanup(close_fd) int place = open_place(slot_fd(slots, at), target, false);
+        if (place < 0)
+                return place;
+
+        return op->attr_clear ? -EOPNOTSUPP : mounts_classic_set(place, op->attr_set, op->mode);
 }
 
 /* Nothing that the host mounts later may appear inside: always private, in the same call. */
-static int do_setattr(struct slots *s, const struct plan_op *op) {
+static int do_setattr(struct slots *slots, const struct plan_op *op) {
         struct mount_attr attr = { .attr_set = op->attr_set, .attr_clr = op->attr_clear, .propagation = MS_PRIVATE };
         bool on_slot = op->slot != PLAN_ROOT;
         unsigned flags = (op->mode ? AT_RECURSIVE : 0) | (on_slot ? AT_EMPTY_PATH : 0);
-        if (mount_setattr(on_slot ? slot_fd(s, op->slot) : slot_fd(s, op->at), on_slot ? "" : op->target, flags, &attr,
-                          sizeof attr) == 0)
+        if (mount_setattr(on_slot ? slot_fd(slots, op->slot) : slot_fd(slots, op->at), on_slot ? "" : op->target, flags,
+                          &attr, sizeof attr) == 0)
                 return 0;
+
         if (errno != ENOSYS)
                 return -errno;
+
         if (on_slot) {
-                s->later[op->slot] = op;
+                slots->later[op->slot] = op;
                 return 0;
         }
-        return set_attached(s, op->at, op->target, op);
+
+        return set_attached(slots, op->at, op->target, op);
 }
 
-static int attach(struct slots *s, const struct plan_op *op) {
-        int mount = slot_fd(s, op->slot), at = slot_fd(s, op->at);
+static int mounts_attach(struct slots *slots, const struct plan_op *op) {
+        int mount = slot_fd(slots, op->slot), at = slot_fd(slots, op->at);
         bool link = op->mode & PLAN_ATTACH_LINK;
         if (is_direct(op->at, op->target) && !link) {
                 unsigned links = is_of_root(op->target) ? MOVE_MOUNT_T_SYMLINKS : 0;
                 return move_mount(mount, "", at, op->target, MOVE_MOUNT_F_EMPTY_PATH | links) < 0 ? -errno : 0;
         }
+
         cleanup(close_fd) int place = open_place(at, op->target, link);
         if (place < 0)
                 return place;
+
         return move_mount(mount, "", place, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0 ? -errno : 0;
 }
 
-static int do_attach(struct slots *s, const struct plan_op *op) {
-        if (slot_fd(s, op->slot) == -1)
+static int do_attach(struct slots *slots, const struct plan_op *op) {
+        if (slot_fd(slots, op->slot) == -1)
                 return 0; /* it could not be made, and does not have to be there */
-        int r = attach(s, op);
-        if (r == 0 && s->later[op->slot])
-                return set_attached(s, op->at, op->target, s->later[op->slot]);
+        int r = mounts_attach(slots, op);
+        if (r == 0 && slots->later[op->slot])
+                return set_attached(slots, op->at, op->target, slots->later[op->slot]);
         bool out_of_reach = r == -ENOENT || r == -ENOTDIR || r == -EACCES;
         return (op->mode & PLAN_ATTACH_MAYBE) && out_of_reach ? 0 : r;
 }
 
-static int do_mkdir(struct slots *s, const struct plan_op *op) {
-        if (mkdirat(slot_fd(s, op->at), op->target, op->mode) < 0)
+static int do_mkdir(struct slots *slots, const struct plan_op *op) {
+        if (mkdirat(slot_fd(slots, op->at), op->target, op->mode) < 0)
                 return -errno;
         return 0;
 }
 
-static int do_file(struct slots *s, const struct plan_op *op) {
+static int do_file(struct slots *slots, const struct plan_op *op) {
         if (!op->data[0])
-                return mknodat(slot_fd(s, op->at), op->target, S_IFREG | op->mode, 0) < 0 ? -errno : 0;
+                return mknodat(slot_fd(slots, op->at), op->target, S_IFREG | op->mode, 0) < 0 ? -errno : 0;
         cleanup(close_fd) int fd =
-            openat(slot_fd(s, op->at), op->target, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, op->mode);
+            openat(slot_fd(slots, op->at), op->target, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, op->mode);
         if (fd < 0)
                 return -errno;
         return fd_write_all(fd, op->data, strlen(op->data));
 }
 
-static int do_symlink(struct slots *s, const struct plan_op *op) {
-        return symlinkat(op->source, slot_fd(s, op->at), op->target) < 0 ? -errno : 0;
+static int do_symlink(struct slots *slots, const struct plan_op *op) {
+        return symlinkat(op->source, slot_fd(slots, op->at), op->target) < 0 ? -errno : 0;
 }
 
-static int do_pivot(struct slots *s, const struct plan_op *op) {
-        cleanup(close_fd) int root = openat(slot_fd(s, op->at), op->target, O_PATH | O_DIRECTORY | O_CLOEXEC);
+static int do_pivot(struct slots *slots, const struct plan_op *op) {
+        cleanup(close_fd) int root = openat(slot_fd(slots, op->at), op->target, O_PATH | O_DIRECTORY | O_CLOEXEC);
         if (root < 0 || fchdir(root) < 0 || syscall(SYS_pivot_root, ".", ".") < 0 || umount2(".", MNT_DETACH) < 0 ||
             chdir("/") < 0)
                 return -errno;
@@ -229,17 +248,19 @@ static op_fn *const op_functions[PLAN_OPS] = {
         [PLAN_OP_SYMLINK] = do_symlink, [PLAN_OP_PIVOT] = do_pivot,
 };
 
-int apply_mounts(const struct plan *p, struct err *e) {
-        cleanup(slots_done) struct slots s = { .n = 0 };
+int apply_mounts(const struct plan *plan, struct err *err) {
+        cleanup(slots_done) struct slots slots = { .n = 0 };
         mode_t before = umask(0);
         int r = 0;
-        for (size_t i = 0; i < p->ops.n && r == 0; i++) {
-                const struct plan_op *op = &p->ops.p[i];
-                r = op_functions[op->kind](&s, op);
+        for (size_t i = 0; i < plan->ops.n && r == 0; i++) {
+                const struct plan_op *op = &plan->ops.p[i];
+
+                r = op_functions[op->kind](&slots, op);
                 if (r < 0)
-                        err_set(e, -r, "files: %s %s%s%s: %s", plan_op_name(op->kind), op->source ? op->source : "",
+                        err_set(err, -r, "files: %s %s%s%s: %s", plan_op_name(op->kind), op->source ? op->source : "",
                                 op->source && op->target ? " at " : "", op->target ? op->target : "", strerror(-r));
         }
+
         umask(before);
         return r;
 }

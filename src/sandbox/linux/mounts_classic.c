@@ -39,17 +39,20 @@ static int set_one(int place, unsigned long set) {
 }
 
 /* Blanks and the like are written as \ooo there. */
-static void unescape(struct str text, char ret[static PATH_MAX]) {
+static void classic_unescape(struct str text, char ret[static PATH_MAX]) {
         size_t n = 0;
         for (size_t i = 0; i < text.n && n + 1 < PATH_MAX; i++) {
                 const char *c = text.p + i;
                 unsigned byte = (unsigned char)c[0];
+
                 if (c[0] == '\\' && i + 3 < text.n) {
                         byte = ((unsigned)c[1] & 7) << 6 | ((unsigned)c[2] & 7) << 3 | ((unsigned)c[3] & 7);
                         i += 3;
                 }
+
                 ret[n++] = (char)(byte & 0xff);
         }
+
         ret[n] = '\0';
 }
 
@@ -71,16 +74,20 @@ static int each_below(struct str list, const char *top, int (*do_one)(int place,
                 int field = 0;
                 while (field < 5 && str_split(&line, ' ', &word))
                         field++;
+
                 if (field < 5)
                         continue;
-                unescape(word, path);
+
+                classic_unescape(word, path);
                 if (strcmp(path, top) == 0 || !path_is_within(path, top))
                         continue;
+
                 cleanup(close_fd) int place = open(path, O_PATH | O_CLOEXEC | O_NOFOLLOW);
                 r = place < 0 ? -errno : do_one(place, set);
                 if (r == -EACCES || r == -ENOENT || r == -ENOTDIR)
                         r = 0;
         }
+
         return r;
 }
 
@@ -95,20 +102,27 @@ static int set_below(const char *top, unsigned long set) {
         int r = fd < 0 ? -errno : fd_read_all(fd, &list);
         if (r == 0)
                 r = each_below(buf_str(&list), top, set_if_root, set);
-        return r < 0 ? r : each_below(buf_str(&list), top, check_one, set);
+        if (r < 0)
+                return r;
+
+        return each_below(buf_str(&list), top, check_one, set);
 }
 
 int mounts_classic_set(int place, uint64_t attributes, bool recursive) {
         char link[40], top[PATH_MAX];
+
         if (attributes & ~(uint64_t)known)
                 return -EOPNOTSUPP;
+
         snprintf(link, sizeof link, "/proc/self/fd/%d", place);
         ssize_t n = readlink(link, top, sizeof top - 1);
         if (n < 0)
                 return -errno;
+
         top[n] = '\0';
         if (mount(NULL, link, NULL, MS_PRIVATE | (recursive ? MS_REC : 0), NULL) < 0)
                 return -errno;
+
         int r = set_one(place, (unsigned long)attributes);
         return r < 0 || !recursive ? r : set_below(top, (unsigned long)attributes);
 }

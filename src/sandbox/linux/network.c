@@ -18,43 +18,48 @@
 
 /* The kernel handles the whole batch inside send(); answers are then waiting. An error in any message is the batch's.
  */
-static int send_batch(int fd, struct str batch, const char *what, struct err *e) {
+static int send_batch(int fd, struct str batch, const char *what, struct err *err) {
         struct sockaddr_nl kernel = { .nl_family = AF_NETLINK };
         if (sendto(fd, batch.p, batch.n, 0, (struct sockaddr *)&kernel, sizeof kernel) < 0)
-                return err_errno(e, "network: %s: send", what);
+                return err_errno(err, "network: %s: send", what);
+
         _Alignas(struct nlmsghdr) char answer[4096];
+
         for (;;) {
                 ssize_t got = recv(fd, answer, sizeof answer, MSG_DONTWAIT);
                 if (got < 0 && errno == EINTR)
                         continue;
                 if (got < 0)
-                        return err_errno(e, "network: %s: no answer from the kernel", what);
+                        return err_errno(err, "network: %s: no answer from the kernel", what);
+
                 ssize_t left = got;
                 for (struct nlmsghdr *h = (struct nlmsghdr *)answer; NLMSG_OK(h, left); h = NLMSG_NEXT(h, left)) {
                         if (h->nlmsg_type != NLMSG_ERROR || h->nlmsg_len < NLMSG_LENGTH(sizeof(struct nlmsgerr)))
                                 continue;
-                        const struct nlmsgerr *m = NLMSG_DATA(h);
-                        if (m->error == 0)
+
+                        const struct nlmsgerr *nlmsgerr = NLMSG_DATA(h);
+                        if (nlmsgerr->error == 0)
                                 return 0; /* only the last message asked for this */
-                        return err_set(e, -m->error, "network: %s, message %u: %s", what, h->nlmsg_seq,
-                                       strerror(-m->error));
+
+                        return err_set(err, -nlmsgerr->error, "network: %s, message %u: %s", what, h->nlmsg_seq,
+                                       strerror(-nlmsgerr->error));
                 }
         }
 }
 
-static int open_netlink(int family, int *ret, struct err *e) {
+static int open_netlink(int family, int *ret, struct err *err) {
         *ret = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, family);
-        return *ret < 0 ? err_errno(e, "network: netlink socket") : 0;
+        return *ret < 0 ? err_errno(err, "network: netlink socket") : 0;
 }
 
 /* What refuses packets must be there; that it also logs them is a kernel's option. */
-static int send_rules(struct str rules, bool *ret_silent, struct err *e) {
+static int send_rules(struct str rules, bool *ret_silent, struct err *err) {
         cleanup(close_fd) int fd = -1;
-        int r = open_netlink(NETLINK_NETFILTER, &fd, e);
+        int r = open_netlink(NETLINK_NETFILTER, &fd, err);
         if (r < 0)
                 return r;
 
-        r = send_batch(fd, rules, "capture rules", e);
+        r = send_batch(fd, rules, "capture rules", err);
         if (r == 0)
                 return 0;
 
@@ -62,20 +67,23 @@ static int send_rules(struct str rules, bool *ret_silent, struct err *e) {
         struct err why = { 0 };
         if (send_batch(fd, silent, "capture rules", &why) < 0)
                 return r;
-        *e = (struct err){ 0 };
+
+        *err = (struct err){ 0 };
         *ret_silent = true;
+
         return 0;
 }
 
-int apply_network(const struct plan *p, bool *ret_silent, struct err *e) {
+int apply_network(const struct plan *plan, bool *ret_silent, struct err *err) {
         cleanup(close_fd) int routes = -1;
-        int r = p->routes_v4.n || p->routes_v6.n ? open_netlink(NETLINK_ROUTE, &routes, e) : 0;
-        if (r == 0 && p->routes_v4.n)
-                r = send_batch(routes, p->routes_v4, "links and routes", e);
-        if (r == 0 && p->routes_v6.n)
-                r = send_batch(routes, p->routes_v6, "IPv6 routes", e);
-        if (r == 0 && p->nft.n)
-                r = send_rules(p->nft, ret_silent, e);
+        int r = plan->routes_v4.n || plan->routes_v6.n ? open_netlink(NETLINK_ROUTE, &routes, err) : 0;
+        if (r == 0 && plan->routes_v4.n)
+                r = send_batch(routes, plan->routes_v4, "links and routes", err);
+        if (r == 0 && plan->routes_v6.n)
+                r = send_batch(routes, plan->routes_v6, "IPv6 routes", err);
+        if (r == 0 && plan->nft.n)
+                r = send_rules(plan->nft, ret_silent, err);
+
         return r;
 }
 
@@ -90,77 +98,83 @@ void apply_ping(unsigned gid) {
 }
 
 /* A kernel that cannot log packets gets a socket at which nothing arrives. */
-static int open_packets(int *ret, struct err *e) {
+static int open_packets(int *ret, struct err *err) {
         struct err none = { 0 };
         cleanup(close_fd) int fd = -1;
-        int r = open_netlink(NETLINK_NETFILTER, &fd, e);
+        int r = open_netlink(NETLINK_NETFILTER, &fd, err);
         if (r < 0)
                 return r;
 
         (void)send_batch(fd, embedded_packets, "packet listener", &none);
         *ret = take_fd(&fd);
+
         return 0;
 }
 
 /* In the sandbox's own tree, once it is there. */
-static int open_socket(const struct plan_listener *l, int *ret, struct err *e) {
-        const char *path = plan_listener_path(l->kind);
+static int open_socket(const struct plan_listener *listener, int *ret, struct err *err) {
+        const char *path = plan_listener_path(listener->kind);
         cleanup(close_fd) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         struct sockaddr_un at = { .sun_family = AF_UNIX };
 
         snprintf(at.sun_path, sizeof at.sun_path, "%s", path);
         if (mkdir(PLAN_SHIM_PLACE, 0755) < 0 && errno != EEXIST)
-                return err_errno(e, "sockets: make " PLAN_SHIM_PLACE);
+                return err_errno(err, "sockets: make " PLAN_SHIM_PLACE);
         if (fd < 0 || bind(fd, (struct sockaddr *)&at, sizeof at) < 0 || chmod(path, 0600) < 0 || listen(fd, 1024) < 0)
-                return err_errno(e, "sockets: %s", path);
+                return err_errno(err, "sockets: %s", path);
+
         *ret = take_fd(&fd);
         return 0;
 }
 
 /* In a directory of the sandbox's own, once its files are in place. */
-static int open_bridge(int *ret, struct err *e) {
+static int open_bridge(int *ret, struct err *err) {
         const struct sockaddr_un at = { .sun_family = AF_UNIX, .sun_path = PLAN_BRIDGE_SOCKET };
         cleanup(close_fd) int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
         if (fd < 0 || bind(fd, (const struct sockaddr *)&at, sizeof at) < 0 || listen(fd, 1024) < 0)
-                return err_errno(e, "bridge: listen at %s", PLAN_BRIDGE_SOCKET);
+                return err_errno(err, "bridge: listen at %s", PLAN_BRIDGE_SOCKET);
         *ret = take_fd(&fd);
         return 0;
 }
 
 /* On the loopback address: that is where a redirected connection arrives. */
-static int open_listener(const struct plan_listener *l, int *ret, struct err *e) {
-        if (l->kind == PLAN_LISTENER_PACKETS)
-                return open_packets(ret, e);
-        if (plan_listener_path(l->kind))
-                return open_socket(l, ret, e);
-        if (l->kind == PLAN_LISTENER_BRIDGE)
-                return open_bridge(ret, e);
+static int open_listener(const struct plan_listener *listener, int *ret, struct err *err) {
+        if (listener->kind == PLAN_LISTENER_PACKETS)
+                return open_packets(ret, err);
+        if (plan_listener_path(listener->kind))
+                return open_socket(listener, ret, err);
+        if (listener->kind == PLAN_LISTENER_BRIDGE)
+                return open_bridge(ret, err);
 
-        bool udp = l->kind == PLAN_LISTENER_DNS_UDP;
+        bool udp = listener->kind == PLAN_LISTENER_DNS_UDP;
         int type = (udp ? SOCK_DGRAM : SOCK_STREAM) | SOCK_CLOEXEC | SOCK_NONBLOCK;
-        cleanup(close_fd) int fd = socket(l->v6 ? AF_INET6 : AF_INET, type, 0);
-        struct sockaddr_in v4 = { AF_INET, htons(l->port), { htonl(INADDR_LOOPBACK) }, { 0 } };
-        struct sockaddr_in6 v6 = { AF_INET6, htons(l->port), 0, IN6ADDR_LOOPBACK_INIT, 0 };
+        cleanup(close_fd) int fd = socket(listener->v6 ? AF_INET6 : AF_INET, type, 0);
+        struct sockaddr_in v4 = { AF_INET, htons(listener->port), { htonl(INADDR_LOOPBACK) }, { 0 } };
+        struct sockaddr_in6 v6 = { AF_INET6, htons(listener->port), 0, IN6ADDR_LOOPBACK_INIT, 0 };
         const int on = 1;
+
         if (fd < 0)
-                return err_errno(e, "network: %s listener", plan_listener_name(l->kind));
-        if (l->v6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on) < 0)
-                return err_errno(e, "network: %s listener, IPV6_V6ONLY", plan_listener_name(l->kind));
-        const struct sockaddr *address = l->v6 ? (struct sockaddr *)&v6 : (struct sockaddr *)&v4;
-        if (bind(fd, address, l->v6 ? sizeof v6 : sizeof v4) < 0)
-                return err_errno(e, "network: bind %s listener to port %u", plan_listener_name(l->kind), l->port);
+                return err_errno(err, "network: %s listener", plan_listener_name(listener->kind));
+        if (listener->v6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on) < 0)
+                return err_errno(err, "network: %s listener, IPV6_V6ONLY", plan_listener_name(listener->kind));
+
+        const struct sockaddr *address = listener->v6 ? (struct sockaddr *)&v6 : (struct sockaddr *)&v4;
+        if (bind(fd, address, listener->v6 ? sizeof v6 : sizeof v4) < 0)
+                return err_errno(err, "network: bind %s listener to port %u", plan_listener_name(listener->kind),
+                                 listener->port);
         if (!udp) /* before the first client is there: accepted sockets inherit it, and the gateway starts after that */
                 (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
         if (!udp && listen(fd, 1024) < 0)
-                return err_errno(e, "network: listen for %s", plan_listener_name(l->kind));
+                return err_errno(err, "network: listen for %s", plan_listener_name(listener->kind));
+
         *ret = take_fd(&fd);
         return 0;
 }
 
-int apply_listeners(const struct plan *p, int fds[static PLAN_LISTENERS_MAX], size_t *n, struct err *e) {
-        for (; *n < p->listeners.n; (*n)++) {
-                int r = open_listener(&p->listeners.p[*n], &fds[*n], e);
+int apply_listeners(const struct plan *plan, int fds[static PLAN_LISTENERS_MAX], size_t *n, struct err *err) {
+        for (; *n < plan->listeners.n; (*n)++) {
+                int r = open_listener(&plan->listeners.p[*n], &fds[*n], err);
                 if (r < 0)
                         return r;
         }

@@ -89,14 +89,15 @@ const char *probe_cause_name(enum probe_cause cause) {
         return cause < PROBE_CAUSES ? cause_names[cause] : "?";
 }
 
-void result_works(struct probe_result *r, const char *detail) {
-        *r = (struct probe_result){ .state = PROBE_WORKS };
-        (void)snprintf(r->detail, sizeof r->detail, "%s", detail ? detail : "");
+void result_works(struct probe_result *result, const char *detail) {
+        *result = (struct probe_result){ .state = PROBE_WORKS };
+        (void)snprintf(result->detail, sizeof result->detail, "%s", detail ? detail : "");
 }
 
-void result_fail(struct probe_result *r, enum probe_state state, enum probe_cause cause, int error, const char *step) {
-        *r = (struct probe_result){ .state = (uint8_t)state, .cause = (uint8_t)cause, .error = error };
-        (void)snprintf(r->detail, sizeof r->detail, "%s", step ? step : "");
+void result_fail(struct probe_result *result, enum probe_state state, enum probe_cause cause, int error,
+                 const char *step) {
+        *result = (struct probe_result){ .state = (uint8_t)state, .cause = (uint8_t)cause, .error = error };
+        (void)snprintf(result->detail, sizeof result->detail, "%s", step ? step : "");
 }
 
 long read_number(const char *path) {
@@ -105,8 +106,10 @@ long read_number(const char *path) {
         ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text);
         if (n <= 0)
                 return -1;
+
         uint64_t number = 0;
         struct str digits = str_n(text, text[n - 1] == '\n' ? (size_t)n - 1 : (size_t)n);
+
         return str_to_u64(digits, INT32_MAX, &number) ? (long)number : -1;
 }
 
@@ -114,93 +117,103 @@ bool under_seccomp_filter(void) {
         return prctl(PR_GET_SECCOMP) == 2;
 }
 
-void result_error(struct probe_result *r, int error, const char *step) {
+void result_error(struct probe_result *result, int error, const char *step) {
         switch (error) {
         case ENOSYS:
                 if (under_seccomp_filter()) /* a container's filter says ENOSYS for what it does not know */
-                        result_fail(r, PROBE_BLOCKED, CAUSE_SECCOMP, error, step);
+                        result_fail(result, PROBE_BLOCKED, CAUSE_SECCOMP, error, step);
                 else
-                        result_fail(r, PROBE_MISSING, CAUSE_NOT_BUILT, error, step);
+                        result_fail(result, PROBE_MISSING, CAUSE_NOT_BUILT, error, step);
                 break;
         case ENODEV:
         case EOPNOTSUPP:
-                result_fail(r, PROBE_MISSING, CAUSE_NOT_BUILT, error, step);
+                result_fail(result, PROBE_MISSING, CAUSE_NOT_BUILT, error, step);
                 break;
         case EPERM:
         case EACCES:
-                result_fail(r, PROBE_BLOCKED, under_seccomp_filter() ? CAUSE_SECCOMP : CAUSE_PERMISSION, error, step);
+                result_fail(result, PROBE_BLOCKED, under_seccomp_filter() ? CAUSE_SECCOMP : CAUSE_PERMISSION, error,
+                            step);
                 break;
         default:
-                result_fail(r, PROBE_MISSING, CAUSE_UNEXPECTED, error, step);
+                result_fail(result, PROBE_MISSING, CAUSE_UNEXPECTED, error, step);
                 break;
         }
 }
 
-static _Noreturn void child(probe_try_fn *try, int report_fd) {
-        struct probe_result r;
+static _Noreturn void probe_child(probe_try_fn *try, int report_fd) {
+        struct probe_result result;
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         signal(SIGSYS, SIG_DFL);
-        result_fail(&r, PROBE_MISSING, CAUSE_UNEXPECTED, 0, "no result");
-        try(&r);
-        _exit(fd_write_all(report_fd, &r, sizeof r) < 0);
+        result_fail(&result, PROBE_MISSING, CAUSE_UNEXPECTED, 0, "no result");
+        try(&result);
+        _exit(fd_write_all(report_fd, &result, sizeof result) < 0);
 }
 
 /* The child's report, within the time limit; false when it ended or hung without one. */
 static bool read_report(int fd, struct probe_result *ret) {
         struct pollfd poller = { .fd = fd, .events = POLLIN };
         uint64_t deadline = clock_ns() + TRY_SECONDS * NS_PER_SECOND;
+
         for (;;) {
                 uint64_t now = clock_ns();
                 int left = now < deadline ? (int)((deadline - now) / NS_PER_MS) : 0;
                 int n = poll(&poller, 1, left);
                 if (n < 0 && errno == EINTR)
                         continue;
+
                 return n > 0 && fd_read_exact(fd, ret, sizeof *ret) == 0;
         }
 }
 
-static bool plausible(const struct probe_result *r) {
-        return r->state > PROBE_UNTRIED && r->state < PROBE_STATES && r->cause < PROBE_CAUSES &&
-               memchr(r->detail, 0, sizeof r->detail);
+static bool probe_plausible(const struct probe_result *result) {
+        return result->state > PROBE_UNTRIED && result->state < PROBE_STATES && result->cause < PROBE_CAUSES &&
+               memchr(result->detail, 0, sizeof result->detail);
 }
 
-static void run_child(probe_try_fn *try, struct probe_result *r) {
+static void run_child(probe_try_fn *try, struct probe_result *result) {
         int pipe_fds[2];
+
         if (pipe2(pipe_fds, O_CLOEXEC) < 0) {
-                result_fail(r, PROBE_BLOCKED, CAUSE_UNEXPECTED, errno, "pipe2");
+                result_fail(result, PROBE_BLOCKED, CAUSE_UNEXPECTED, errno, "pipe2");
                 return;
         }
+
         cleanup(close_fd) int from = pipe_fds[0], to = pipe_fds[1];
         pid_t pid = fork();
         if (pid < 0) {
-                result_fail(r, PROBE_BLOCKED, CAUSE_UNEXPECTED, errno, "fork");
+                result_fail(result, PROBE_BLOCKED, CAUSE_UNEXPECTED, errno, "fork");
                 return;
         }
+
         if (pid == 0)
-                child(try, to);
+                probe_child(try, to);
+
         close_fd(&to);
-        bool told = read_report(from, r);
+        bool told = read_report(from, result);
         if (!told)
                 kill(pid, SIGKILL);
+
         int status = 0;
         while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
                 ;
-        if (told && plausible(r))
+
+        if (told && probe_plausible(result))
                 return;
+
         if (WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS)
-                result_fail(r, PROBE_BLOCKED, CAUSE_SECCOMP, 0, "killed by SIGSYS");
+                result_fail(result, PROBE_BLOCKED, CAUSE_SECCOMP, 0, "killed by SIGSYS");
         else
-                result_fail(r, PROBE_BLOCKED, CAUSE_UNEXPECTED, 0, "the trial process gave no answer");
+                result_fail(result, PROBE_BLOCKED, CAUSE_UNEXPECTED, 0, "the trial process gave no answer");
 }
 
-const struct probe_result *probe_item(struct probe *p, enum probe_item item) {
-        struct probe_result *r = &p->items[item];
-        if (r->state == PROBE_UNTRIED)
-                run_child(items[item].try, r);
-        return r;
+const struct probe_result *probe_item(struct probe *probe, enum probe_item item) {
+        struct probe_result *result = &probe->items[item];
+        if (result->state == PROBE_UNTRIED)
+                run_child(items[item].try, result);
+        return result;
 }
 
-void probe_all(struct probe *p) {
+void probe_all(struct probe *probe) {
         for (unsigned i = 0; i < PROBE_ITEMS; i++)
-                probe_item(p, (enum probe_item)i);
+                probe_item(probe, (enum probe_item)i);
 }

@@ -81,8 +81,8 @@ struct probe {
 };
 
 /* Tries the item unless this struct already holds its result. Never fails: trouble is a result too. */
-const struct probe_result *probe_item(struct probe *p, enum probe_item item);
-void probe_all(struct probe *p);
+const struct probe_result *probe_item(struct probe *probe, enum probe_item item);
+void probe_all(struct probe *probe);
 
 /* Stable names: "user-namespace", "works", "userns-sysctl". */
 const char *probe_item_name(enum probe_item item);

@@ -39,46 +39,53 @@ struct relay {
         size_t open;
 };
 
-static void pair_close(struct relay *r, struct pair *p) {
-        close_fd(&p->outside);
-        close_fd(&p->inside);
-        free(p->in.bytes);
-        free(p->out.bytes);
-        p->in = p->out = (struct half){ 0 };
-        r->open--;
+static void pair_close(struct relay *relay, struct pair *pair) {
+        close_fd(&pair->outside);
+        close_fd(&pair->inside);
+        free(pair->in.bytes);
+        free(pair->out.bytes);
+        pair->in = pair->out = (struct half){ 0 };
+        relay->open--;
 }
 
 /* As far as both sockets go without waiting. False: the connection is broken. */
-static bool pump(struct half *h, int from, int to) {
-        if (!h->ended && h->n == 0) {
-                if (!h->bytes && !(h->bytes = malloc(BUFFER)))
+static bool publish_pump(struct half *half, int from, int to) {
+        if (!half->ended && half->n == 0) {
+                if (!half->bytes && !(half->bytes = malloc(BUFFER)))
                         return false;
-                ssize_t got = recv(from, h->bytes, BUFFER, 0);
+
+                ssize_t got = recv(from, half->bytes, BUFFER, 0);
                 if (got < 0)
                         return errno == EAGAIN || errno == EINTR;
-                h->at = 0;
-                h->n = (size_t)got;
-                h->ended = got == 0;
+
+                half->at = 0;
+                half->n = (size_t)got;
+                half->ended = got == 0;
         }
-        if (h->n) {
-                ssize_t put = send(to, h->bytes + h->at, h->n, MSG_NOSIGNAL);
+
+        if (half->n) {
+                ssize_t put = send(to, half->bytes + half->at, half->n, MSG_NOSIGNAL);
                 if (put < 0)
                         return errno == EAGAIN || errno == EINTR;
-                h->at += (size_t)put;
-                h->n -= (size_t)put;
+
+                half->at += (size_t)put;
+                half->n -= (size_t)put;
         }
-        if (h->ended && h->n == 0 && !h->closed) {
-                h->closed = true;
+
+        if (half->ended && half->n == 0 && !half->closed) {
+                half->closed = true;
                 shutdown(to, SHUT_WR);
         }
-        if (h->n == 0) { /* an idle connection holds no buffer */
-                free(h->bytes);
-                h->bytes = NULL;
+
+        if (half->n == 0) { /* an idle connection holds no buffer */
+                free(half->bytes);
+                half->bytes = NULL;
         }
+
         return true;
 }
 
-static int dial(uint16_t port) {
+static int publish_dial(uint16_t port) {
         struct sockaddr_in to = { AF_INET, htons(port), { htonl(INADDR_LOOPBACK) }, { 0 } };
         cleanup(close_fd) int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         const int on = 1;
@@ -88,95 +95,119 @@ static int dial(uint16_t port) {
         return take_fd(&fd);
 }
 
-static void take_connection(struct relay *r, size_t which) {
+static void take_connection(struct relay *relay, size_t which) {
         const int on = 1;
-        int outside = accept4(r->listeners[which], NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        int outside = accept4(relay->listeners[which], NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (outside < 0)
                 return;
-        int inside = dial(r->plan->publish.p[which].inside);
+
+        int inside = publish_dial(relay->plan->publish.p[which].inside);
         if (inside < 0) {
                 close(outside);
                 return;
         }
+
         (void)setsockopt(outside, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+
         for (size_t i = 0; i < CONNECTIONS_MAX; i++)
-                if (r->pairs[i].outside < 0) {
-                        r->pairs[i] = (struct pair){ .outside = outside, .inside = inside, .connecting = true };
-                        r->open++;
+                if (relay->pairs[i].outside < 0) {
+                        relay->pairs[i] = (struct pair){ .outside = outside, .inside = inside, .connecting = true };
+                        relay->open++;
                         return;
                 }
 }
 
-static short wants(const struct half *from_here, const struct half *to_here) {
+static short publish_wants(const struct half *from_here, const struct half *to_here) {
         return (short)((!from_here->ended && from_here->n == 0 ? POLLIN : 0) | (to_here->n ? POLLOUT : 0));
 }
 
-static void step_pair(struct relay *r, struct pair *p, const struct pollfd *fds) {
+static void step_pair(struct relay *relay, struct pair *pair, const struct pollfd *fds) {
         if (!fds[0].revents && !fds[1].revents)
                 return;
-        if (p->connecting) {
+
+        if (pair->connecting) {
                 int error = 0;
                 socklen_t n = sizeof error;
+
                 if (!fds[1].revents)
                         return;
-                if (getsockopt(p->inside, SOL_SOCKET, SO_ERROR, &error, &n) < 0 || error) {
-                        pair_close(r, p);
+
+                if (getsockopt(pair->inside, SOL_SOCKET, SO_ERROR, &error, &n) < 0 || error) {
+                        pair_close(relay, pair);
                         return;
                 }
-                p->connecting = false;
+
+                pair->connecting = false;
         }
-        bool whole = pump(&p->in, p->outside, p->inside) && pump(&p->out, p->inside, p->outside);
-        if (!whole || (p->in.closed && p->out.closed))
-                pair_close(r, p);
+
+        bool whole = publish_pump(&pair->in, pair->outside, pair->inside) &&
+                     publish_pump(&pair->out, pair->inside, pair->outside);
+        if (!whole || (pair->in.closed && pair->out.closed))
+                pair_close(relay, pair);
 }
 
-_Noreturn static void relay_main(struct relay *r, size_t n) {
+_Noreturn static void relay_main(struct relay *relay, size_t n) {
         static struct pollfd fds[PLAN_LISTENERS_MAX + 2 * CONNECTIONS_MAX];
         static struct pair *polled[CONNECTIONS_MAX];
+
         for (;;) {
                 size_t n_fds = 0, n_pairs = 0;
+
                 for (size_t i = 0; i < n; i++)
-                        fds[n_fds++] =
-                            (struct pollfd){ .fd = r->open < CONNECTIONS_MAX ? r->listeners[i] : -1, .events = POLLIN };
+                        fds[n_fds++] = (struct pollfd){ .fd = relay->open < CONNECTIONS_MAX ? relay->listeners[i] : -1,
+                                                        .events = POLLIN };
+
                 for (size_t i = 0; i < CONNECTIONS_MAX; i++) {
-                        struct pair *p = &r->pairs[i];
-                        if (p->outside < 0)
+                        struct pair *pair = &relay->pairs[i];
+                        if (pair->outside < 0)
                                 continue;
-                        polled[n_pairs++] = p;
-                        short outside = wants(&p->in, &p->out), inside = wants(&p->out, &p->in);
-                        fds[n_fds++] =
-                            (struct pollfd){ .fd = p->connecting || !outside ? -1 : p->outside, .events = outside };
-                        fds[n_fds++] = (struct pollfd){ .fd = p->connecting || inside ? p->inside : -1,
-                                                        .events = p->connecting ? POLLOUT : inside };
+
+                        polled[n_pairs++] = pair;
+                        short outside = publish_wants(&pair->in, &pair->out),
+                              inside = publish_wants(&pair->out, &pair->in);
+                        fds[n_fds++] = (struct pollfd){ .fd = pair->connecting || !outside ? -1 : pair->outside,
+                                                        .events = outside };
+                        fds[n_fds++] = (struct pollfd){ .fd = pair->connecting || inside ? pair->inside : -1,
+                                                        .events = pair->connecting ? POLLOUT : inside };
                 }
+
                 if (poll(fds, n_fds, -1) < 0 && errno != EINTR)
                         _exit(1);
+
                 for (size_t i = 0; i < n_pairs; i++)
-                        step_pair(r, polled[i], &fds[n + 2 * i]);
+                        step_pair(relay, polled[i], &fds[n + 2 * i]);
+
                 for (size_t i = 0; i < n; i++)
                         if (fds[i].revents)
-                                take_connection(r, i);
+                                take_connection(relay, i);
         }
 }
 
-int publish_start(const struct plan *p, int *listeners, size_t n, struct err *e) {
+int publish_start(const struct plan *plan, int *listeners, size_t n, struct err *err) {
         pid_t pid = n ? fork() : 1;
         if (pid == 0) {
-                static struct relay r;
-                r = (struct relay){ .plan = p, .listeners = listeners };
+                static struct relay relay;
+
+                relay = (struct relay){ .plan = plan, .listeners = listeners };
                 for (size_t i = 0; i < CONNECTIONS_MAX; i++)
-                        r.pairs[i].outside = r.pairs[i].inside = -1;
+                        relay.pairs[i].outside = relay.pairs[i].inside = -1;
+
                 for (int fd = 0; fd <= 2; fd++)
                         close(fd); /* who reads the command's output must see its end */
+
                 prctl(PR_SET_NAME, "bailey-publish", 0, 0, 0);
                 prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+
                 /* What init keeps for the broker is not for the relay. */
                 if (confine_capabilities(0, NULL) < 0 ||
-                    (broker_filter_has_main(p) && confine_syscalls(p, CONFINE_THREAD, NULL) < 0))
+                    (broker_filter_has_main(plan) && confine_syscalls(plan, CONFINE_THREAD, NULL) < 0))
                         _exit(1);
-                relay_main(&r, n);
+
+                relay_main(&relay, n);
         }
+
         for (size_t i = 0; i < n; i++)
                 close_fd(&listeners[i]);
-        return pid < 0 ? err_errno(e, "network: start the relay for published ports") : 0;
+
+        return pid < 0 ? err_errno(err, "network: start the relay for published ports") : 0;
 }

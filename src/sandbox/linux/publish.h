@@ -8,4 +8,4 @@
 #include "plan/plan.h"
 
 /* Starts the relay, a child of init: one listener per entry of plan->publish. Takes the descriptors. */
-int publish_start(const struct plan *p, int *listeners, size_t n, struct err *e);
+int publish_start(const struct plan *plan, int *listeners, size_t n, struct err *err);

@@ -73,8 +73,10 @@ static bool cut_last(const char *path, char ret[static PATH_MAX]) {
 
         if (n == 0 || n >= PATH_MAX)
                 return false;
+
         memcpy(ret, path, n);
         ret[n] = '\0';
+
         return true;
 }
 
@@ -101,33 +103,38 @@ static bool is_repository(const char *directory, const char *without) {
 
 /* --- what is the sandbox's own --- */
 
-static bool is_own(const struct repos *r, const char *path) {
-        size_t n = r->n_own < OWN_MAX ? r->n_own : OWN_MAX;
+static bool is_own(const struct repos *repos, const char *path) {
+        size_t n = repos->n_own < OWN_MAX ? repos->n_own : OWN_MAX;
         struct stat st;
 
         if (lstat(path, &st) < 0)
                 return false;
+
         for (size_t i = 0; i < n; i++)
-                if (r->own[i].held >= 0 && r->own[i].ino == st.st_ino && r->own[i].dev == st.st_dev)
+                if (repos->own[i].held >= 0 && repos->own[i].ino == st.st_ino && repos->own[i].dev == st.st_dev)
                         return true;
+
         return false;
 }
 
-static void learn_own(struct repos *r, const char *path) {
-        struct own *slot = &r->own[r->n_own % OWN_MAX];
+static void learn_own(struct repos *repos, const char *path) {
+        struct own *slot = &repos->own[repos->n_own % OWN_MAX];
         struct stat st;
 
-        if (is_own(r, path))
+        if (is_own(repos, path))
                 return;
+
         int fd = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
         if (fd < 0 || fstat(fd, &st) < 0) {
                 close_fd(&fd);
                 return;
         }
-        if (r->n_own >= OWN_MAX)
+
+        if (repos->n_own >= OWN_MAX)
                 close_fd(&slot->held);
+
         *slot = (struct own){ st.st_dev, st.st_ino, fd };
-        r->n_own++;
+        repos->n_own++;
 }
 
 /* --- the record --- */
@@ -139,8 +146,10 @@ static int write_at(int fd, const struct buf *bytes, off_t at) {
                         continue;
                 if (n <= 0)
                         return n < 0 ? -errno : -EIO;
+
                 done += (size_t)n;
         }
+
         return 0;
 }
 
@@ -148,54 +157,63 @@ static int add_note(struct buf *out, const char *path) {
         static const char kind[] = "made";
         int r = buf_append(out, str_n(kind, sizeof kind));
 
-        return r < 0 ? r : buf_append(out, str_n(path, strlen(path) + 1));
+        if (r < 0)
+                return r;
+
+        return buf_append(out, str_n(path, strlen(path) + 1));
 }
 
 /* All of it, from its beginning: paths have changed. What is behind it is an older list, and does no harm. */
-static void write_all(struct repos *r) {
+static void write_all(struct repos *repos) {
         cleanup(buf_done) struct buf bytes = BUF(2 * RECORD_MAX);
         int failed = 0;
 
-        for (size_t i = 0; i < r->made.n && failed == 0; i++)
-                failed = add_note(&bytes, r->made.p[i]);
-        if (r->record < 0)
+        for (size_t i = 0; i < repos->made.n && failed == 0; i++)
+                failed = add_note(&bytes, repos->made.p[i]);
+
+        if (repos->record < 0)
                 return;
-        if (failed || write_at(r->record, &bytes, r->base) < 0) {
-                r->lost = true;
+
+        if (failed || write_at(repos->record, &bytes, repos->base) < 0) {
+                repos->lost = true;
                 return;
         }
-        if (ftruncate(r->record, r->base + (off_t)bytes.n) < 0)
+
+        if (ftruncate(repos->record, repos->base + (off_t)bytes.n) < 0)
                 return;
 }
 
 /* At the end, or not at all: a full disk may take a part of it. */
-static int write_more(const struct repos *r, const struct buf *notes) {
+static int write_more(const struct repos *repos, const struct buf *notes) {
         struct stat st;
 
-        if (r->record < 0 || notes->n == 0)
+        if (repos->record < 0 || notes->n == 0)
                 return 0;
-        if (fstat(r->record, &st) < 0)
+        if (fstat(repos->record, &st) < 0)
                 return -errno;
-        int failed = write_at(r->record, notes, st.st_size);
-        if (failed && ftruncate(r->record, st.st_size) < 0)
+
+        int failed = write_at(repos->record, notes, st.st_size);
+        if (failed && ftruncate(repos->record, st.st_size) < 0)
                 return -errno;
+
         return failed;
 }
 
-static bool is_noted(const struct repos *r, const char *path) {
-        for (size_t i = r->made.n; i-- > 0;)
-                if (strcmp(r->made.p[i], path) == 0)
+static bool is_noted(const struct repos *repos, const char *path) {
+        for (size_t i = repos->made.n; i-- > 0;)
+                if (strcmp(repos->made.p[i], path) == 0)
                         return true;
         return false;
 }
 
-static int note(struct repos *r, const char *path) {
+static int repos_note(struct repos *r, const char *path) {
         cleanup(buf_done) struct buf bytes = BUF(2 * PATH_MAX);
         cleanup(free_ptr) char *copy = strdup(path);
         int failed;
 
         if (is_noted(r, path))
                 return 0;
+
         failed = copy ? add_note(&bytes, path) : -ENOMEM;
         if (failed == 0)
                 failed = vec_push(&r->made, copy);
@@ -209,6 +227,7 @@ static int note(struct repos *r, const char *path) {
                 r->bytes -= strlen(path);
                 free(r->made.p[--r->made.n]);
         }
+
         return failed;
 }
 
@@ -217,10 +236,13 @@ static int note(struct repos *r, const char *path) {
 void repos_free(struct repos *r) {
         if (!r)
                 return;
+
         for (size_t i = 0; i < r->n_own && i < OWN_MAX; i++)
                 close_fd(&r->own[i].held);
+
         for (size_t i = 0; i < r->made.n; i++)
                 free(r->made.p[i]);
+
         vec_done(&r->made);
         vec_done(&r->roots);
         free(r);
@@ -231,58 +253,62 @@ void repos_freep(struct repos **r) {
         *r = NULL;
 }
 
-bool repos_cover(const struct repos *r, const char *path) {
-        for (size_t i = 0; i < r->roots.n; i++)
-                if (path_is_within(path, r->roots.p[i]))
+bool repos_cover(const struct repos *repos, const char *path) {
+        for (size_t i = 0; i < repos->roots.n; i++)
+                if (path_is_within(path, repos->roots.p[i]))
                         return true;
         return false;
 }
 
-int repos_new(const struct plan *p, int record, struct repos **ret) {
+int repos_new(const struct plan *plan, int record, struct repos **ret) {
         cleanup(repos_freep) struct repos *r = calloc(1, sizeof *r);
         struct stat st;
 
         if (!r)
                 return -ENOMEM;
+
         r->record = record;
         if (record >= 0 && fstat(record, &st) == 0)
                 r->base = st.st_size;
-        for (size_t i = 0; i < p->guards.n; i++) {
-                const char *root = p->guards.p[i].root;
+
+        for (size_t i = 0; i < plan->guards.n; i++) {
+                const char *root = plan->guards.p[i].root;
                 if (root && root[0] == '/' && root[1] && !repos_cover(r, root) && vec_push(&r->roots, root) < 0)
                         return -ENOMEM;
         }
+
         *ret = take_ptr(&r);
         return 0;
 }
 
 /* A `.git` file or link leads git elsewhere. The directory is judged by what is in it. */
-static bool is_foreign_pointer(const struct repos *r, const char *path) {
+static bool is_foreign_pointer(const struct repos *repos, const char *path) {
         struct stat st;
 
         if (lstat(path, &st) < 0)
                 return !path_error_answers(errno);
-        return !S_ISDIR(st.st_mode) && !is_own(r, path);
+        return !S_ISDIR(st.st_mode) && !is_own(repos, path);
 }
 
 bool repos_founds(const char *name) {
         return strcasecmp(name, ".git") == 0 || is_founding_name(name);
 }
 
-static int judge_covered(const struct repos *r, const char *path, const char *name) {
+static int judge_covered(const struct repos *repos, const char *path, const char *name) {
         char directory[PATH_MAX], above[PATH_MAX];
 
         if (!cut_last(path, directory))
                 return 0;
-        if (repos_founds(name) && (r->lost || r->made.n >= MADE_MAX || r->bytes >= RECORD_MAX))
+        if (repos_founds(name) && (repos->lost || repos->made.n >= MADE_MAX || repos->bytes >= RECORD_MAX))
                 return -EDQUOT;
         if (strcasecmp(name, ".git") == 0)
-                return is_foreign_pointer(r, path) ? -EACCES : 0;
+                return is_foreign_pointer(repos, path) ? -EACCES : 0;
         if (is_closed_name(name))
-                return is_repository(directory, NULL) && !is_own(r, directory) ? -EACCES : 0;
+                return is_repository(directory, NULL) && !is_own(repos, directory) ? -EACCES : 0;
         if (repos_founds(name) || !cut_last(directory, above))
                 return 0;
-        return is_repository(above, NULL) && !is_own(r, above) ? -EACCES : 0;
+
+        return is_repository(above, NULL) && !is_own(repos, above) ? -EACCES : 0;
 }
 
 /* A file in one of the directories that git runs or reads orders from. */
@@ -296,47 +322,47 @@ static bool is_in_part(const char *path, const char *name) {
         return false;
 }
 
-int repos_judge(const struct repos *r, const char *path) {
+int repos_judge(const struct repos *repos, const char *path) {
         const char *name = last_name(path);
         bool closed = is_closed_name(name), founds = repos_founds(name);
 
         if (!closed && !founds && !is_in_part(path, name))
                 return 0; /* nearly always */
-        return repos_cover(r, path) ? judge_covered(r, path, name) : 0;
+        return repos_cover(repos, path) ? judge_covered(repos, path, name) : 0;
 }
 
 /* What a name like this makes a repository of, unless it is one without; false: nothing. */
-static bool find_founded(const struct repos *r, const char *path, bool replaced, char ret[static PATH_MAX]) {
+static bool find_founded(const struct repos *repos, const char *path, bool replaced, char ret[static PATH_MAX]) {
         const char *name = last_name(path);
 
-        if (!repos_founds(name) || !repos_cover(r, path))
+        if (!repos_founds(name) || !repos_cover(repos, path))
                 return false;
         if (strcasecmp(name, ".git") == 0)
                 return snprintf(ret, PATH_MAX, "%s", path) < PATH_MAX;
         return cut_last(path, ret) && !is_repository(ret, replaced ? NULL : name);
 }
 
-int repos_founding(struct repos *r, const char *path) {
+int repos_founding(struct repos *repos, const char *path) {
         char founded[PATH_MAX];
         struct stat st;
 
-        if (!find_founded(r, path, false, founded) || lstat(path, &st) == 0)
+        if (!find_founded(repos, path, false, founded) || lstat(path, &st) == 0)
                 return 0; /* what is there stays, or is judged by what it is */
-        return note(r, founded);
+        return repos_note(repos, founded);
 }
 
-void repos_made(struct repos *r, const char *path, bool replaced) {
+void repos_made(struct repos *repos, const char *path, bool replaced) {
         char founded[PATH_MAX];
 
-        if (!find_founded(r, path, replaced, founded))
+        if (!find_founded(repos, path, replaced, founded))
                 return;
-        learn_own(r, founded);
-        if (note(r, founded) < 0)
-                r->lost = true;
+        learn_own(repos, founded);
+        if (repos_note(repos, founded) < 0)
+                repos->lost = true;
 }
 
 /* The same path, with one directory in place of the other. */
-static char *carry(const char *path, const char *from, const char *to) {
+static char *repos_carry(const char *path, const char *from, const char *to) {
         if (!path_is_within(path, from))
                 return NULL;
         return str_format("%s%s", to, path + strlen(from));
@@ -347,55 +373,61 @@ static bool is_carried(const char *path, const char *from, const char *to, bool 
 }
 
 static char *carry_either(const char *path, const char *from, const char *to) {
-        return path_is_within(path, from) ? carry(path, from, to) : carry(path, to, from);
+        return path_is_within(path, from) ? repos_carry(path, from, to) : repos_carry(path, to, from);
 }
 
 /* The new paths are noted beside the old ones before anything moves: whenever this process ends, the place where a
  * repository is stands in the record. */
-int repos_moving(struct repos *r, const char *from, const char *to, bool exchanged) {
+int repos_moving(struct repos *repos, const char *from, const char *to, bool exchanged) {
         cleanup(buf_done) struct buf notes = BUF(2 * RECORD_MAX);
-        size_t bytes = r->bytes;
+        size_t bytes = repos->bytes;
 
-        for (size_t i = 0; i < r->made.n; i++) {
-                if (!is_carried(r->made.p[i], from, to, exchanged))
+        for (size_t i = 0; i < repos->made.n; i++) {
+                if (!is_carried(repos->made.p[i], from, to, exchanged))
                         continue;
-                cleanup(free_ptr) char *carried = carry_either(r->made.p[i], from, to);
 
-                bytes += carried ? strlen(carried) - strlen(r->made.p[i]) : 0; /* unsigned: it may become less */
-                if (!carried || r->lost)
+                cleanup(free_ptr) char *carried = carry_either(repos->made.p[i], from, to);
+
+                bytes += carried ? strlen(carried) - strlen(repos->made.p[i]) : 0; /* unsigned: it may become less */
+                if (!carried || repos->lost)
                         return carried ? -EDQUOT : -ENOMEM;
                 if (strlen(carried) >= PATH_MAX)
                         return -ENAMETOOLONG; /* whoever sweeps could not reach it */
                 if (bytes >= RECORD_MAX)
                         return -EDQUOT;
+
                 int failed = add_note(&notes, carried);
                 if (failed)
                         return failed;
         }
-        return write_more(r, &notes);
+
+        return write_more(repos, &notes);
 }
 
-void repos_moved(struct repos *r, const char *from, const char *to, bool exchanged) {
+void repos_moved(struct repos *repos, const char *from, const char *to, bool exchanged) {
         bool changed = false;
 
-        for (size_t i = 0; i < r->made.n; i++) {
-                if (!is_carried(r->made.p[i], from, to, exchanged))
+        for (size_t i = 0; i < repos->made.n; i++) {
+                if (!is_carried(repos->made.p[i], from, to, exchanged))
                         continue;
-                char *carried = carry_either(r->made.p[i], from, to);
 
-                r->lost |= !carried;
+                char *carried = carry_either(repos->made.p[i], from, to);
+
+                repos->lost |= !carried;
                 if (!carried)
                         continue;
-                r->bytes += strlen(carried) - strlen(r->made.p[i]);
-                free(r->made.p[i]);
-                r->made.p[i] = carried;
+
+                repos->bytes += strlen(carried) - strlen(repos->made.p[i]);
+                free(repos->made.p[i]);
+                repos->made.p[i] = carried;
                 changed = true;
         }
+
         if (changed)
-                write_all(r);
+                write_all(repos);
 }
 
-void repos_not_moved(struct repos *r) {
-        if (r->made.n)
-                write_all(r);
+void repos_not_moved(struct repos *repos) {
+        if (repos->made.n)
+                write_all(repos);
 }

@@ -21,8 +21,8 @@ bool scope_look(void);
 
 /* Moves the process into a scope with these limits. On success, or -EOPNOTSUPP when a limit does not hold there, *ret
  * is its group; it is not ours to remove. Otherwise *ret is untouched. */
-int scope_join(pid_t pid, const struct plan_group *limits, struct cgroup *ret, struct err *e);
+int scope_join(pid_t pid, const struct plan_group *limits, struct cgroup *ret, struct err *err);
 
 /* The call itself, for tests. */
 struct dbus_out;
-int scope_call(struct dbus_out *o, uint32_t serial, const char *name, pid_t pid, const struct plan_group *limits);
+int scope_call(struct dbus_out *out, uint32_t serial, const char *name, pid_t pid, const struct plan_group *limits);

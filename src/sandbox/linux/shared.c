@@ -49,23 +49,25 @@ void shared_freep(struct shared **s) {
         *s = NULL;
 }
 
-static bool is_covered(const struct shared *s, const char *path) {
-        for (size_t i = 0; i < s->roots.n; i++)
-                if (path_is_within(path, s->roots.p[i]))
+static bool is_covered(const struct shared *shared, const char *path) {
+        for (size_t i = 0; i < shared->roots.n; i++)
+                if (path_is_within(path, shared->roots.p[i]))
                         return true;
         return false;
 }
 
-int shared_new(const struct plan *p, struct shared **ret) {
+int shared_new(const struct plan *plan, struct shared **ret) {
         cleanup(shared_freep) struct shared *s = calloc(1, sizeof *s);
 
         if (!s)
                 return -ENOMEM;
-        for (size_t i = 0; i < p->guards.n; i++) {
-                const char *root = p->guards.p[i].root;
+
+        for (size_t i = 0; i < plan->guards.n; i++) {
+                const char *root = plan->guards.p[i].root;
                 if (root && root[0] == '/' && root[1] && !is_covered(s, root) && vec_push(&s->roots, root) < 0)
                         return -ENOMEM;
         }
+
         *ret = take_ptr(&s);
         return 0;
 }
@@ -88,77 +90,86 @@ static void list_directory(struct shared *s, int taken, dev_t dev, unsigned dept
                 close(taken);
                 return;
         }
+
         bool here = fstat(dirfd(dir), &st) == 0 && st.st_dev == dev; /* not what is mounted there */
         for (struct dirent *entry; here && !s->overflown && (entry = readdir(dir));) {
                 bool directory = entry->d_type == DT_DIR;
 
                 if (is_left_out(entry->d_name, directory) || (directory && depth >= DEPTH_MAX))
                         continue;
+
                 if (directory) {
                         int below = openat(dirfd(dir), entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
                         if (below >= 0)
                                 list_directory(s, below, dev, depth + 1);
                         continue;
                 }
+
                 const struct entry found = { dev, entry->d_ino };
                 s->overflown = s->listed.n >= LISTED_MAX || vec_push(&s->listed, found) < 0;
         }
+
         closedir(dir);
 }
 
 static int by_file(const void *a, const void *b) {
-        const struct entry *x = a, *y = b;
+        const struct entry *entry = a, *y = b;
 
-        if (x->dev != y->dev)
-                return x->dev < y->dev ? -1 : 1;
-        if (x->ino != y->ino)
-                return x->ino < y->ino ? -1 : 1;
+        if (entry->dev != y->dev)
+                return entry->dev < y->dev ? -1 : 1;
+        if (entry->ino != y->ino)
+                return entry->ino < y->ino ? -1 : 1;
         return 0;
 }
 
-static void list_roots(struct shared *s) {
-        s->has_list = true;
-        for (size_t i = 0; i < s->roots.n; i++) {
+static void list_roots(struct shared *shared) {
+        shared->has_list = true;
+        for (size_t i = 0; i < shared->roots.n; i++) {
                 struct stat st;
-                int root = open(s->roots.p[i], O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+                int root = open(shared->roots.p[i], O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
                 if (root >= 0 && fstat(root, &st) == 0)
-                        list_directory(s, root, st.st_dev, 0);
+                        list_directory(shared, root, st.st_dev, 0);
                 else
                         close_fd(&root);
         }
-        if (s->listed.n > 1)
-                qsort(s->listed.p, s->listed.n, sizeof *s->listed.p, by_file);
+
+        if (shared->listed.n > 1)
+                qsort(shared->listed.p, shared->listed.n, sizeof *shared->listed.p, by_file);
 }
 
-static nlink_t count_names(struct shared *s, const struct stat *st) {
+static nlink_t count_names(struct shared *shared, const struct stat *st) {
         const struct entry key = { st->st_dev, st->st_ino };
         nlink_t count = 0;
 
-        if (!s->has_list)
-                list_roots(s);
-        if (s->overflown || s->listed.n == 0)
+        if (!shared->has_list)
+                list_roots(shared);
+        if (shared->overflown || shared->listed.n == 0)
                 return 0;
-        const struct entry *at = bsearch(&key, s->listed.p, s->listed.n, sizeof key, by_file);
+
+        const struct entry *at = bsearch(&key, shared->listed.p, shared->listed.n, sizeof key, by_file);
         if (!at)
                 return 0;
-        while (at > s->listed.p && by_file(at - 1, &key) == 0)
+
+        while (at > shared->listed.p && by_file(at - 1, &key) == 0)
                 at--;
-        for (; at < s->listed.p + s->listed.n && by_file(at, &key) == 0; at++)
+
+        for (; at < shared->listed.p + shared->listed.n && by_file(at, &key) == 0; at++)
                 count++;
+
         return count;
 }
 
 /* --- what is known --- */
 
-static struct known *find_known(const struct shared *s, const struct stat *st) {
-        for (size_t i = s->known.n; i-- > 0;)
-                if (s->known.p[i].ino == st->st_ino && s->known.p[i].dev == st->st_dev)
-                        return &s->known.p[i];
+static struct known *find_known(const struct shared *shared, const struct stat *st) {
+        for (size_t i = shared->known.n; i-- > 0;)
+                if (shared->known.p[i].ino == st->st_ino && shared->known.p[i].dev == st->st_dev)
+                        return &shared->known.p[i];
         return NULL;
 }
 
-static void learn(struct shared *s, const struct stat *st, nlink_t names) {
+static void shared_learn(struct shared *s, const struct stat *st, nlink_t names) {
         struct known *known = find_known(s, st);
         const struct known fresh = { st->st_dev, st->st_ino, names };
 
@@ -168,35 +179,38 @@ static void learn(struct shared *s, const struct stat *st, nlink_t names) {
                 s->overflown = true; /* the list is out of date, and does not count any more: every file gets a copy */
 }
 
-bool shared_is_foreign(struct shared *s, const struct stat *st) {
+bool shared_is_foreign(struct shared *shared, const struct stat *st) {
         const struct known *known;
 
         if (!S_ISREG(st->st_mode) || st->st_nlink < 2)
                 return false;
-        known = find_known(s, st);
+
+        known = find_known(shared, st);
         if (known)
                 return known->names < st->st_nlink;
-        return count_names(s, st) < st->st_nlink;
+
+        return count_names(shared, st) < st->st_nlink;
 }
 
-void shared_linked(struct shared *s, const struct stat *before) {
-        const struct known *known = find_known(s, before);
+void shared_linked(struct shared *shared, const struct stat *before) {
+        const struct known *known = find_known(shared, before);
 
         if (before->st_nlink <= 1 || (known && known->names >= before->st_nlink))
-                learn(s, before, before->st_nlink + 1);
+                shared_learn(shared, before, before->st_nlink + 1);
 }
 
-bool shared_knows_any(const struct shared *s) {
-        return s->known.n > 0 || s->has_list;
+bool shared_knows_any(const struct shared *shared) {
+        return shared->known.n > 0 || shared->has_list;
 }
 
-void shared_unlinked(struct shared *s, const struct stat *st) {
-        struct known *known = find_known(s, st);
+void shared_unlinked(struct shared *shared, const struct stat *st) {
+        struct known *known = find_known(shared, st);
 
         if (!S_ISREG(st->st_mode) || st->st_nlink < 2)
                 return;
+
         if (known)
                 known->names = known->names ? known->names - 1 : 0;
         else
-                learn(s, st, 0);
+                shared_learn(shared, st, 0);
 }

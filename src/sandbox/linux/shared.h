@@ -15,17 +15,17 @@
 
 struct shared;
 
-int shared_new(const struct plan *p, struct shared **ret);
+int shared_new(const struct plan *plan, struct shared **ret);
 void shared_free(struct shared *s);
 void shared_freep(struct shared **s);
 
 /* Whether the file may have a name that the sandbox cannot write to. */
-bool shared_is_foreign(struct shared *s, const struct stat *st);
+bool shared_is_foreign(struct shared *shared, const struct stat *st);
 /* The sandbox made another name of it: as it was before. */
-void shared_linked(struct shared *s, const struct stat *before);
+void shared_linked(struct shared *shared, const struct stat *before);
 /* A name of it goes. Costs nothing while there is no file that is known. */
-bool shared_knows_any(const struct shared *s);
-void shared_unlinked(struct shared *s, const struct stat *st);
+bool shared_knows_any(const struct shared *shared);
+void shared_unlinked(struct shared *shared, const struct stat *st);
 
 /* Gives DIRECTORY/NAME, which is `object`, a copy of its own; `empty`: its content does not matter. *object is the copy
  * then. -EACCES when it cannot be done. */

@@ -25,6 +25,7 @@ static int copy_content(int from, int to, off_t size) {
                 return 0;
         if (size > PART_BYTES_MAX)
                 return -EFBIG;
+
         for (;;) {
                 ssize_t n = copy_file_range(from, NULL, to, NULL, 1 << 24, 0);
                 if (n == 0)
@@ -32,14 +33,17 @@ static int copy_content(int from, int to, off_t size) {
                 if (n < 0)
                         break;
         }
+
         if (lseek(from, 0, SEEK_SET) < 0 || lseek(to, 0, SEEK_SET) < 0)
                 return -errno;
+
         for (;;) {
                 ssize_t n = read(from, block, sizeof block);
                 if (n < 0 && errno == EINTR)
                         continue;
                 if (n <= 0)
                         return n < 0 ? -errno : 0;
+
                 int r = fd_write_all(to, block, (size_t)n);
                 if (r < 0)
                         return r;
@@ -53,6 +57,7 @@ static int copy_attributes(int from, int to) {
 
         if (n < 0)
                 return errno == ENOTSUP ? 0 : -errno;
+
         for (const char *name = names; name < names + n; name += strlen(name) + 1) {
                 ssize_t size = fgetxattr(from, name, value, sizeof value);
                 bool access = strcmp(name, "system.posix_acl_access") == 0;
@@ -60,6 +65,7 @@ static int copy_attributes(int from, int to) {
                 if ((size < 0 || fsetxattr(to, name, value, (size_t)size, 0) < 0) && access)
                         return -EACCES;
         }
+
         return 0;
 }
 
@@ -69,11 +75,14 @@ static int copy_rest(int from, int to, const struct stat *st) {
         if (fchown(to, st->st_uid, st->st_gid) < 0 &&
             (st->st_uid != geteuid() || fchown(to, st->st_uid, (gid_t)-1) < 0))
                 return -errno;
+
         if (fchmod(to, st->st_mode & 0777) < 0)
                 return -errno;
+
         int r = copy_attributes(from, to);
         if (r < 0)
                 return r;
+
         return futimens(to, times) < 0 ? -errno : 0;
 }
 
@@ -86,6 +95,7 @@ static int open_beside(int directory, char name[static 48]) {
                 if (fd < 0 && errno != EEXIST)
                         return -errno;
         }
+
         return fd < 0 ? -EEXIST : fd;
 }
 
@@ -95,6 +105,7 @@ static int make_copy(int directory, const char *name, bool empty, int object, co
 
         if (from < 0)
                 return from;
+
         int to = open_beside(directory, beside);
         if (to < 0)
                 return to;
@@ -106,6 +117,7 @@ static int make_copy(int directory, const char *name, bool empty, int object, co
                 r = -errno;
         if (r < 0)
                 (void)unlinkat(directory, beside, 0);
+
         close(to);
         return r;
 }
@@ -121,10 +133,13 @@ int shared_part(int directory, const char *name, bool empty, int *object) {
         int r = make_copy(directory, name, empty, *object, &st);
         if (r < 0)
                 return r == -ENOSPC || r == -EDQUOT ? r : -EACCES;
+
         int fresh = openat(directory, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
         if (fresh < 0)
                 return -errno;
+
         close_fd(object);
         *object = fresh;
+
         return 0;
 }

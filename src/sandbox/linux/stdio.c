@@ -28,6 +28,7 @@ static int clone_input(void) {
 
         if (n <= 0 || path[0] != '/')
                 return -1;
+
         path[n] = '\0';
         cleanup(close_fd) int tree =
             (int)syscall(SYS_open_tree, AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW);
@@ -35,17 +36,18 @@ static int clone_input(void) {
                 return -1;
         if (syscall(SYS_mount_setattr, tree, "", AT_EMPTY_PATH, &attr, sizeof attr) < 0)
                 return -1;
+
         return take_fd(&tree);
 }
 
-void stdio_take(struct stdio *s) {
+void stdio_take(struct stdio *stdio) {
         struct stat st;
         int flags = fcntl(STDIN_FILENO, F_GETFL);
 
         if (flags < 0 || (flags & O_ACCMODE) != O_RDONLY || (flags & O_PATH))
                 return;
         if (fstat(STDIN_FILENO, &st) == 0 && S_ISREG(st.st_mode))
-                s->tree = clone_input();
+                stdio->tree = clone_input();
 }
 
 /* Where it stands, and how it was opened. */
@@ -58,19 +60,21 @@ static int open_placed(struct err *err) {
                 return err_errno(err, "standard input: open it again");
         if (lseek(fd, lseek(STDIN_FILENO, 0, SEEK_CUR), SEEK_SET) < 0)
                 return err_errno(err, "standard input: seek");
+
         return take_fd(&fd);
 }
 
-int stdio_place(struct stdio *s, struct err *err) {
-        if (s->tree < 0)
+int stdio_place(struct stdio *stdio, struct err *err) {
+        if (stdio->tree < 0)
                 return 0;
 
         cleanup(close_fd) int point = open(place, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
         if (point < 0)
                 return err_errno(err, "standard input: %s", place);
-        if (syscall(SYS_move_mount, s->tree, "", AT_FDCWD, place, MOVE_MOUNT_F_EMPTY_PATH) < 0)
+        if (syscall(SYS_move_mount, stdio->tree, "", AT_FDCWD, place, MOVE_MOUNT_F_EMPTY_PATH) < 0)
                 return err_errno(err, "standard input: mount it");
-        close_fd(&s->tree);
+
+        close_fd(&stdio->tree);
 
         /* One that this user may not open by its name stays as it is: then it is not this user's to change either. */
         struct err why = { 0 };
@@ -78,13 +82,14 @@ int stdio_place(struct stdio *s, struct err *err) {
         if (fd < 0)
                 return why.code == EACCES || why.code == EPERM ? 0 : err_set(err, why.code, "%s", err_text(&why));
 
-        s->original = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
-        if (s->original < 0 || dup2(fd, STDIN_FILENO) < 0)
+        stdio->original = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
+        if (stdio->original < 0 || dup2(fd, STDIN_FILENO) < 0)
                 return err_errno(err, "standard input: replace it");
+
         return 0;
 }
 
-void stdio_carry_over(const struct stdio *s) {
-        if (s->original >= 0)
-                (void)lseek(s->original, lseek(STDIN_FILENO, 0, SEEK_CUR), SEEK_SET);
+void stdio_carry_over(const struct stdio *stdio) {
+        if (stdio->original >= 0)
+                (void)lseek(stdio->original, lseek(STDIN_FILENO, 0, SEEK_CUR), SEEK_SET);
 }

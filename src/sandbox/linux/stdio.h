@@ -17,8 +17,8 @@ struct stdio {
         { -1, -1 }
 
 /* While the host's files are in sight. Input that is no file, or one without a name, stays as it is. */
-void stdio_take(struct stdio *s);
+void stdio_take(struct stdio *stdio);
 /* When the sandbox's own are in place. */
-int stdio_place(struct stdio *s, struct err *err);
+int stdio_place(struct stdio *stdio, struct err *err);
 /* When nothing of the sandbox lives any more. */
-void stdio_carry_over(const struct stdio *s);
+void stdio_carry_over(const struct stdio *stdio);

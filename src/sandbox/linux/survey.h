@@ -27,13 +27,13 @@ struct survey_dirs {
 };
 /* NULL when out of memory. The answer holds until the next call. */
 struct survey_dir *survey_dir(struct survey_dirs *dirs, struct str path);
-void survey_dir_done(struct survey_dir *d);
+void survey_dir_done(struct survey_dir *dir);
 /* Whether a name is certainly not in it. Where many are asked for the directory is read, and what it does not list is
  * not looked up. */
-bool survey_dir_lacks(struct survey_dir *d, const char *name);
+bool survey_dir_lacks(struct survey_dir *dir, const char *name);
 /* All of its names, as they were when they were first asked for. None where it cannot be looked into; an error where
  * that is not known. */
-int survey_dir_list(struct survey_dir *d, struct str *ret);
+int survey_dir_list(struct survey_dir *dir, struct str *ret);
 /* A path as its directory and its name in it. Only "/" has no name. */
 struct survey_place {
         struct survey_dir *dir;
@@ -49,14 +49,14 @@ void survey_dirs_done(struct survey_dirs *dirs);
 int survey_doubt(struct err *err, int error, const char *path);
 
 /* The parts of a repository that a commit in this worktree or submodule writes to, where the workspace is one. */
-int survey_git(const struct policy *policy, const struct path_rules *rules, struct plan_host *h, struct err *e);
+int survey_git(const struct policy *policy, const struct path_rules *rules, struct plan_host *host, struct err *err);
 /* Denied paths at the other places where their file system is mounted (survey_mounts.c). */
 int survey_mounts(const struct policy *policy, const struct path_rules *rules, struct plan_host *host, struct err *err);
 /* Other names of denied files in writable places (survey_twins.c). */
 int survey_twins(const struct policy *policy, const struct path_rules *rules, struct survey_dirs *dirs,
                  struct plan_host *host, struct err *err);
 /* Files that close ratchets: their patterns, and the same with links on the fixed part of the way resolved. */
-int survey_marks(const struct policy *policy, struct plan_host *host, struct err *e);
+int survey_marks(const struct policy *policy, struct plan_host *host, struct err *err);
 /* Unix sockets with a path, but for those that lie in the directory that is hidden whole (survey_sockets.c). */
 int survey_sockets(const char *hidden, struct survey_dirs *dirs, struct plan_host *host, struct err *err);
 /* The links on the way to a path, one after the other, wherever they lie. */

@@ -18,13 +18,13 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-void survey_dir_done(struct survey_dir *d) {
-        free(d->path);
-        free(d->real);
-        free(d->names);
-        free(d->listing);
-        close_fd(&d->fd);
-        *d = (struct survey_dir){ .fd = -1 };
+void survey_dir_done(struct survey_dir *dir) {
+        free(dir->path);
+        free(dir->real);
+        free(dir->names);
+        free(dir->listing);
+        close_fd(&dir->fd);
+        *dir = (struct survey_dir){ .fd = -1 };
 }
 
 void survey_dirs_done(struct survey_dirs *dirs) {
@@ -33,7 +33,7 @@ void survey_dirs_done(struct survey_dirs *dirs) {
         dirs->n = dirs->next = 0;
 }
 
-static struct survey_dir *find(struct survey_dirs *dirs, struct str path) {
+static struct survey_dir *dirs_find(struct survey_dirs *dirs, struct str path) {
         for (size_t i = dirs->n; i-- > 0;)
                 if (dirs->d[i].path_n == path.n && memcmp(dirs->d[i].path, path.p, path.n) == 0)
                         return &dirs->d[i];
@@ -41,48 +41,55 @@ static struct survey_dir *find(struct survey_dirs *dirs, struct str path) {
 }
 
 /* The oldest goes when there is no room. */
-static struct survey_dir *keep(struct survey_dirs *dirs, struct survey_dir made) {
+static struct survey_dir *dirs_keep(struct survey_dirs *dirs, struct survey_dir made) {
         struct survey_dir *slot = &dirs->d[dirs->next];
+
         if (dirs->next < dirs->n)
                 survey_dir_done(slot);
         else
                 dirs->n++;
+
         dirs->next = (dirs->next + 1) % SURVEY_DIRS_MAX;
         *slot = made;
+
         return slot;
 }
 
-bool survey_dir_lacks(struct survey_dir *d, const char *name) {
-        if (d->looks++ == NAMES_WORTH && (d->names = malloc(sizeof *d->names)))
-                names_read(d->names, d->fd);
-        return d->names && names_lack(d->names, name);
+bool survey_dir_lacks(struct survey_dir *dir, const char *name) {
+        if (dir->looks++ == NAMES_WORTH && (dir->names = malloc(sizeof *dir->names)))
+                names_read(dir->names, dir->fd);
+        return dir->names && names_lack(dir->names, name);
 }
 
-int survey_dir_list(struct survey_dir *d, struct str *ret) {
-        cleanup(listing_close) struct listing *listing = d->error || d->listed ? NULL : listing_open(d->fd, ".");
+int survey_dir_list(struct survey_dir *dir, struct str *ret) {
+        cleanup(listing_close) struct listing *listing = dir->error || dir->listed ? NULL : listing_open(dir->fd, ".");
         VEC(char) names = { 0 };
         int r = 0;
 
-        if (d->error && !path_error_answers(d->error))
-                return -d->error;
-        if (!d->error && !d->listed && !listing && !path_error_answers(errno))
+        if (dir->error && !path_error_answers(dir->error))
+                return -dir->error;
+        if (!dir->error && !dir->listed && !listing && !path_error_answers(errno))
                 return -errno;
+
         for (const struct dirent64 *entry; r == 0 && listing && (entry = listing_next(listing));)
                 for (size_t i = 0, n = strlen(entry->d_name) + 1; r == 0 && i < n; i++)
                         r = vec_push(&names, entry->d_name[i]);
+
         if (r == 0 && listing)
                 r = -listing_error(listing);
+
         if (r < 0) {
                 vec_done(&names);
                 return r;
         }
-        if (!d->listed) {
-                d->listing = names.p;
-                d->listing_n = names.n;
-                d->listed = true;
+
+        if (!dir->listed) {
+                dir->listing = names.p;
+                dir->listing_n = names.n;
+                dir->listed = true;
         }
 
-        *ret = str_n(d->listing, d->listing_n);
+        *ret = str_n(dir->listing, dir->listing_n);
         return 0;
 }
 
@@ -105,51 +112,56 @@ int survey_look(const struct survey_place *at, struct stat *ret) {
 static const int open_flags = O_PATH | O_DIRECTORY | O_CLOEXEC;
 
 /* Through a link, or where something that is no directory stands. */
-static void open_by_path(struct survey_dir *d, const char *as_spelled) {
-        d->real = realpath(d->path, NULL);
-        d->fd = d->real ? open(d->real, open_flags | O_NOFOLLOW) : -1;
-        d->error = d->fd >= 0 ? 0 : errno;
-        if (!d->real)
-                d->real = strdup(as_spelled);
+static void open_by_path(struct survey_dir *dir, const char *as_spelled) {
+        dir->real = realpath(dir->path, NULL);
+        dir->fd = dir->real ? open(dir->real, open_flags | O_NOFOLLOW) : -1;
+        dir->error = dir->fd >= 0 ? 0 : errno;
+        if (!dir->real)
+                dir->real = strdup(as_spelled);
 }
 
-static bool open_below(struct survey_dir *d, struct survey_dir *parent, const char *name) {
+static bool open_below(struct survey_dir *dir, struct survey_dir *parent, const char *name) {
         cleanup(free_ptr) char *real = path_join(parent->real, name);
         if (!real)
                 return false;
+
         if (parent->error) {
-                d->error = parent->error;
-                d->real = take_ptr(&real);
+                dir->error = parent->error;
+                dir->real = take_ptr(&real);
                 return true;
         }
+
         if (survey_dir_lacks(parent, name)) {
-                d->error = ENOENT;
-                d->real = take_ptr(&real);
+                dir->error = ENOENT;
+                dir->real = take_ptr(&real);
                 return true;
         }
-        d->fd = openat(parent->fd, name, open_flags | O_NOFOLLOW);
-        d->error = d->fd >= 0 ? 0 : errno;
-        if (d->error == 0 || d->error == ENOENT)
-                d->real = take_ptr(&real);
+
+        dir->fd = openat(parent->fd, name, open_flags | O_NOFOLLOW);
+        dir->error = dir->fd >= 0 ? 0 : errno;
+        if (dir->error == 0 || dir->error == ENOENT)
+                dir->real = take_ptr(&real);
         else
-                open_by_path(d, real);
-        return d->real;
+                open_by_path(dir, real);
+
+        return dir->real;
 }
 
 /* The nearest directory above that is known already. */
 static struct survey_dir *find_above(struct survey_dirs *dirs, struct str path) {
         for (ptrdiff_t slash; (slash = str_rfind(path, '/')) > 0;) {
                 path = str_first(path, (size_t)slash);
-                struct survey_dir *known = find(dirs, path);
+                struct survey_dir *known = dirs_find(dirs, path);
                 if (known)
                         return known;
         }
-        return find(dirs, STR("/"));
+        return dirs_find(dirs, STR("/"));
 }
 
 /* Several components at once, where no link is among them: one call instead of one for each. False: step by step. */
-static bool open_far_below(struct survey_dir *d, struct survey_dir *above) {
-        struct str rest = str_skip(str_of(d->path), above->path_n > 1 ? above->path_n + 1 : 1), more = rest, first;
+static bool open_far_below(struct survey_dir *dir, struct survey_dir *above) {
+        struct str rest = str_skip(str_of(dir->path), above->path_n > 1 ? above->path_n + 1 : 1), more = rest, first;
+
         if (above->error || !str_split(&more, '/', &first) || !more.n)
                 return false;
 
@@ -164,9 +176,10 @@ static bool open_far_below(struct survey_dir *d, struct survey_dir *above) {
         if (fd < 0 && fd != -ENOENT)
                 return false;
 
-        d->fd = fd < 0 ? -1 : fd;
-        d->error = fd < 0 ? ENOENT : 0;
-        d->real = take_ptr(&real);
+        dir->fd = fd < 0 ? -1 : fd;
+        dir->error = fd < 0 ? ENOENT : 0;
+        dir->real = take_ptr(&real);
+
         return true;
 }
 
@@ -179,12 +192,14 @@ static bool open_stepwise(struct survey_dirs *dirs, struct survey_dir *made) {
 }
 
 struct survey_dir *survey_dir(struct survey_dirs *dirs, struct str path) {
-        struct survey_dir *known = find(dirs, path);
+        struct survey_dir *known = dirs_find(dirs, path);
         if (known)
                 return known;
+
         cleanup(survey_dir_done) struct survey_dir made = { .path = str_dup(path), .path_n = path.n, .fd = -1 };
         if (!made.path)
                 return NULL;
+
         if (path.n <= 1) {
                 made.real = strdup("/");
                 made.fd = open("/", open_flags);
@@ -194,9 +209,12 @@ struct survey_dir *survey_dir(struct survey_dirs *dirs, struct str path) {
                 if (!(above && open_far_below(&made, above)) && !open_stepwise(dirs, &made))
                         return NULL;
         }
+
         if (!made.real)
                 return NULL;
+
         struct survey_dir kept = made;
         made = (struct survey_dir){ .fd = -1 };
-        return keep(dirs, kept);
+
+        return dirs_keep(dirs, kept);
 }

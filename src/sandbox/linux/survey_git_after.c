@@ -30,18 +30,19 @@ static int find_format(const struct gitconfig_setting *setting, void *context) {
         return 0;
 }
 
-static unsigned hash_of(struct git_survey *g, const char *gitdir) {
-        cleanup(free_ptr) char *common = git_read_line(g, gitdir, "commondir");
-        cleanup(free_ptr) char *real = common ? git_lead(g, gitdir, common) : NULL;
+static unsigned hash_of(struct git_survey *survey, const char *gitdir) {
+        cleanup(free_ptr) char *common = git_read_line(survey, gitdir, "commondir");
+        cleanup(free_ptr) char *real = common ? git_lead(survey, gitdir, common) : NULL;
         cleanup(free_ptr) char *file = path_join(real ? real : gitdir, "config");
         cleanup(buf_done) struct buf content = { 0 };
         unsigned hash = SHA1;
 
         int r = file ? path_read_file(file, GIT_FILE_SIZE_MAX, &content, NULL) : -ENOMEM;
         if (r < 0)
-                git_doubt(g, -r, gitdir);
+                git_doubt(survey, -r, gitdir);
         else
                 (void)gitconfig_read(buf_str(&content), find_format, &hash, NULL);
+
         return hash;
 }
 
@@ -54,53 +55,59 @@ static int add_link(struct str path, void *context) {
                 return -ENOMEM;
         if (path_normalise(str_of(text), links->tree, &whole) < 0 || !path_is_within(whole, links->tree))
                 return 0;
+
         cleanup(free_ptr) char *real = git_lead(links->g, "", whole);
         return real ? git_add_tree(links->g, real) : 0;
 }
 
-static bool is_new(struct git_survey *g, const char *path) {
+static bool is_new(struct git_survey *survey, const char *path) {
         struct stat st;
 
-        if (!git_look(g, path, &st) || !S_ISREG(st.st_mode))
+        if (!git_look(survey, path, &st) || !S_ISREG(st.st_mode))
                 return false;
-        return (uint64_t)st.st_ctim.tv_sec * 1000000 + (uint64_t)st.st_ctim.tv_nsec / 1000 >= g->began_us;
+        return (uint64_t)st.st_ctim.tv_sec * 1000000 + (uint64_t)st.st_ctim.tv_nsec / 1000 >= survey->began_us;
 }
 
-static int read_index(struct git_survey *g, const char *gitdir, const char *name, const char *tree) {
+static int read_index(struct git_survey *survey, const char *gitdir, const char *name, const char *tree) {
         cleanup(free_ptr) char *path = path_join(gitdir, name);
         cleanup(buf_done) struct buf content = { 0 };
-        struct links links = { g, tree };
+        struct links links = { survey, tree };
 
         if (!path)
-                return err_set(g->err, ENOMEM, "out of memory");
-        if (!is_new(g, path))
+                return err_set(survey->err, ENOMEM, "out of memory");
+        if (!is_new(survey, path))
                 return 0;
+
         int r = path_read_file(path, INDEX_MAX, &content, NULL);
         if (r < 0)
-                return survey_doubt(g->err, -r, path);
-        r = gitindex_links(buf_str(&content), hash_of(g, gitdir), add_link, &links);
+                return survey_doubt(survey->err, -r, path);
+
+        r = gitindex_links(buf_str(&content), hash_of(survey, gitdir), add_link, &links);
         return r == -EBADMSG ? 0 : r; /* git does not take it either */
 }
 
 /* An index may be split: then the larger part is a file beside it. */
-int git_add_links(struct git_survey *g, const char *gitdir, const char *tree) {
-        cleanup(free_ptr) char *found = tree ? NULL : git_tree_of_module(g, gitdir);
+int git_add_links(struct git_survey *survey, const char *gitdir, const char *tree) {
+        cleanup(free_ptr) char *found = tree ? NULL : git_tree_of_module(survey, gitdir);
 
         tree = tree ? tree : found;
         if (!tree)
                 return 0;
 
-        int r = read_index(g, gitdir, "index", tree);
+        int r = read_index(survey, gitdir, "index", tree);
         if (r < 0)
                 return r;
 
         cleanup(listing_close) struct listing *files = listing_open(AT_FDCWD, gitdir);
         if (!files)
-                return survey_doubt(g->err, errno, gitdir);
+                return survey_doubt(survey->err, errno, gitdir);
+
         for (const struct dirent64 *entry; r == 0 && (entry = listing_next(files));)
                 if (str_starts(str_of(entry->d_name), STR("sharedindex.")))
-                        r = read_index(g, gitdir, entry->d_name, tree);
+                        r = read_index(survey, gitdir, entry->d_name, tree);
+
         if (r == 0 && listing_error(files))
-                r = survey_doubt(g->err, listing_error(files), gitdir);
+                r = survey_doubt(survey->err, listing_error(files), gitdir);
+
         return r;
 }

@@ -17,8 +17,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static int no_memory(const struct git_survey *g) {
-        return err_set(g->err, ENOMEM, "out of memory");
+static int no_memory(const struct git_survey *survey) {
+        return err_set(survey->err, ENOMEM, "out of memory");
 }
 
 /* Filled by tools, large, and nobody's working directory. */
@@ -59,145 +59,167 @@ static int list_entry(struct looked *l, const char *path, int dir, const struct 
         l->has_head |= strcmp(name, "HEAD") == 0;
         l->has_objects |= strcmp(name, "objects") == 0;
         l->has_refs |= strcmp(name, "refs") == 0;
+
         if (is_left_out(name) || !is_directory(dir, entry))
                 return 0;
 
         cleanup(free_ptr) char *below = path_join(path, name);
         if (!below || vec_push(&l->below, below) < 0)
                 return -ENOMEM;
+
         take_ptr(&below);
         return 0;
 }
 
-static int list_directory(struct git_survey *g, const char *path, struct looked *ret) {
+static int list_directory(struct git_survey *survey, const char *path, struct looked *ret) {
         int fd = path_open_at(AT_FDCWD, path, O_RDONLY | O_DIRECTORY, 0, PATH_NO_SYMLINKS);
         if (fd < 0)
-                return survey_doubt(g->err, -fd, path); /* what cannot be read here cannot be read by git either */
+                return survey_doubt(survey->err, -fd, path); /* what cannot be read here cannot be read by git either */
 
         cleanup(listing_close) struct listing *listing = listing_take(fd);
         int r = listing ? 0 : -ENOMEM;
 
         for (const struct dirent64 *entry; r == 0 && (entry = listing_next(listing));)
                 r = list_entry(ret, path, listing_fd(listing), entry);
+
         if (r < 0)
-                return no_memory(g);
-        return listing_error(listing) ? survey_doubt(g->err, listing_error(listing), path) : 0;
+                return no_memory(survey);
+
+        return listing_error(listing) ? survey_doubt(survey->err, listing_error(listing), path) : 0;
 }
 
-static int look_into(struct git_survey *g, const char *path, bool top, git_paths *queue) {
+static int look_into(struct git_survey *survey, const char *path, bool top, git_paths *queue) {
         cleanup(looked_done) struct looked found = { 0 };
-        int r = list_directory(g, path, &found);
+        int r = list_directory(survey, path, &found);
         bool bare = found.has_head && found.has_objects && found.has_refs;
 
         if (r == 0 && found.has_git && !top)
-                r = git_add_tree(g, path);
+                r = git_add_tree(survey, path);
         if (r == 0 && bare && !top)
-                return git_add_repository(g, path, NULL); /* its inside is not searched */
+                return git_add_repository(survey, path, NULL); /* its inside is not searched */
+
         for (size_t i = 0; i < found.below.n && r == 0; i++) {
                 if (vec_push(queue, found.below.p[i]) < 0)
-                        return no_memory(g);
+                        return no_memory(survey);
                 found.below.p[i] = NULL;
         }
+
         return r;
 }
 
-int git_find_below(struct git_survey *g, const char *root) {
+int git_find_below(struct git_survey *survey, const char *root) {
         git_paths queue = { 0 };
-        int r = look_into(g, root, true, &queue);
+        int r = look_into(survey, root, true, &queue);
 
         for (size_t i = 0; i < queue.n && r == 0; i++) {
-                if (g->looks++ >= GIT_LOOKS_MAX) {
-                        g->incomplete = true;
+                if (survey->looks++ >= GIT_LOOKS_MAX) {
+                        survey->incomplete = true;
                         break;
                 }
-                r = look_into(g, queue.p[i], false, &queue);
+
+                r = look_into(survey, queue.p[i], false, &queue);
         }
+
         for (size_t i = 0; i < queue.n; i++)
                 free(queue.p[i]);
+
         vec_done(&queue);
         return r;
 }
 
 /* A directory with a HEAD is a submodule's repository; one without is a part of its name. */
-static int add_module(struct git_survey *g, const char *path, git_paths *queue) {
+static int add_module(struct git_survey *survey, const char *path, git_paths *queue) {
         cleanup(looked_done) struct looked found = { 0 };
 
-        int r = list_directory(g, path, &found);
+        int r = list_directory(survey, path, &found);
         if (r < 0)
                 return r;
         if (found.has_head)
-                return git_add_repository(g, path, NULL);
+                return git_add_repository(survey, path, NULL);
+
         for (size_t i = 0; i < found.below.n; i++) {
                 if (vec_push(queue, found.below.p[i]) < 0)
-                        return no_memory(g);
+                        return no_memory(survey);
                 found.below.p[i] = NULL;
         }
+
         return 0;
 }
 
-int git_find_modules(struct git_survey *g, const char *gitdir) {
+int git_find_modules(struct git_survey *survey, const char *gitdir) {
         cleanup(free_ptr) char *modules = path_join(gitdir, "modules");
         cleanup(looked_done) struct looked top = { 0 };
         git_paths queue = { 0 };
-        int r = modules ? list_directory(g, modules, &top) : no_memory(g);
+        int r = modules ? list_directory(survey, modules, &top) : no_memory(survey);
 
         for (size_t i = 0; i < top.below.n && r == 0; i++)
-                r = add_module(g, top.below.p[i], &queue);
+                r = add_module(survey, top.below.p[i], &queue);
+
         for (size_t i = 0; i < queue.n && r == 0; i++) {
-                if (g->module_looks++ >= GIT_MODULE_LOOKS_MAX) {
-                        g->incomplete = true;
+                if (survey->module_looks++ >= GIT_MODULE_LOOKS_MAX) {
+                        survey->incomplete = true;
                         break;
                 }
-                r = add_module(g, queue.p[i], &queue);
+
+                r = add_module(survey, queue.p[i], &queue);
         }
+
         for (size_t i = 0; i < queue.n; i++)
                 free(queue.p[i]);
+
         vec_done(&queue);
         return r;
 }
 
 /* One that the sandbox made. Where it says that the repository is must be the repository that it belongs to. */
-static int add_new_worktree(struct git_survey *g, const char *path) {
+static int add_new_worktree(struct git_survey *survey, const char *path) {
         static const char *const closed[] = { "config.worktree", "hooks", "config" };
-        cleanup(free_ptr) char *common = git_read_line(g, path, "commondir");
-        cleanup(free_ptr) char *leads = common ? git_lead(g, path, common) : NULL;
-        cleanup(free_ptr) char *own = git_lead(g, path, "../..");
+        cleanup(free_ptr) char *common = git_read_line(survey, path, "commondir");
+        cleanup(free_ptr) char *leads = common ? git_lead(survey, path, common) : NULL;
+        cleanup(free_ptr) char *own = git_lead(survey, path, "../..");
         int r = 0;
 
         if (!leads || !own || strcmp(leads, own) != 0)
-                r = git_protect_in(g, path, "commondir", git_why);
+                r = git_protect_in(survey, path, "commondir", git_why);
+
         for (size_t i = 0; i < sizeof closed / sizeof *closed && r == 0; i++)
-                r = git_protect_in(g, path, closed[i], git_why);
+                r = git_protect_in(survey, path, closed[i], git_why);
+
         return r;
 }
 
 /* A worktree may lie outside of every root: git there obeys what stands in this directory all the same. */
-static int add_worktree(struct git_survey *g, const char *path) {
+static int add_worktree(struct git_survey *survey, const char *path) {
         static const char *const closed[] = { "gitdir", "commondir", "config.worktree", "hooks", "config" };
-        cleanup(free_ptr) char *file = git_read_line(g, path, "gitdir");
+        cleanup(free_ptr) char *file = git_read_line(survey, path, "gitdir");
         int r = 0;
 
-        (void)git_first_time(g, &g->seen, path);
-        if (g->known)
-                return git_is_known(g, path) ? 0 : add_new_worktree(g, path);
+        (void)git_first_time(survey, &survey->seen, path);
+        if (survey->known)
+                return git_is_known(survey, path) ? 0 : add_new_worktree(survey, path);
+
         for (size_t i = 0; i < sizeof closed / sizeof *closed && r == 0; i++)
-                r = git_protect_in(g, path, closed[i], git_why);
+                r = git_protect_in(survey, path, closed[i], git_why);
+
         if (r == 0 && file && file[0] == '/')
-                r = git_protect(g, file, git_why); /* the .git file there, which says where this is */
+                r = git_protect(survey, file, git_why); /* the .git file there, which says where this is */
+
         return r;
 }
 
-int git_find_worktrees(struct git_survey *g, const char *gitdir) {
+int git_find_worktrees(struct git_survey *survey, const char *gitdir) {
         cleanup(free_ptr) char *worktrees = path_join(gitdir, "worktrees");
         cleanup(looked_done) struct looked found = { 0 };
-        int r = worktrees ? list_directory(g, worktrees, &found) : no_memory(g);
+        int r = worktrees ? list_directory(survey, worktrees, &found) : no_memory(survey);
 
         for (size_t i = 0; i < found.below.n && r == 0; i++) {
                 if (i >= GIT_REPOSITORIES_MAX) {
-                        g->incomplete = true;
+                        survey->incomplete = true;
                         break;
                 }
-                r = add_worktree(g, found.below.p[i]);
+
+                r = add_worktree(survey, found.below.p[i]);
         }
+
         return r;
 }

@@ -28,100 +28,108 @@ static bool in_roots(const struct git_made *made, const char *path) {
         return false;
 }
 
-static int close_name(const struct git_made *made, struct git_survey *g, const char *path) {
+static int close_name(const struct git_made *made, struct git_survey *survey, const char *path) {
         const struct plan_path closed = {
                 .path = path, .type = PLAN_PATH_MISSING, .access = PATH_READ, .protected = true, .origin = git_why
         };
         struct stat st;
 
-        return in_roots(made, path) && git_look(g, path, &st) ? survey_add(g->host, closed, g->err) : 0;
+        return in_roots(made, path) && git_look(survey, path, &st) ? survey_add(survey->host, closed, survey->err) : 0;
 }
 
 /* In .git/worktrees/NAME two files say where the rest is. They stay when they say what git itself would write. */
-static bool is_right(struct git_survey *g, const char *directory, const char *name) {
-        cleanup(free_ptr) char *text = git_read_line(g, directory, name);
-        cleanup(free_ptr) char *leads = text ? git_lead(g, directory, text) : NULL;
-        cleanup(free_ptr) char *own = git_lead(g, directory, "../..");
+static bool is_right(struct git_survey *survey, const char *directory, const char *name) {
+        cleanup(free_ptr) char *text = git_read_line(survey, directory, name);
+        cleanup(free_ptr) char *leads = text ? git_lead(survey, directory, text) : NULL;
+        cleanup(free_ptr) char *own = git_lead(survey, directory, "../..");
 
         if (!strstr(directory, "/worktrees/") || !text)
                 return false;
         if (strcmp(name, "commondir") == 0)
                 return leads && own && strcmp(leads, own) == 0;
+
         return strcmp(name, "gitdir") == 0; /* the way back: git reads no orders from there */
 }
 
-static int close_repository(const struct git_made *made, struct git_survey *g, const char *directory) {
+static int close_repository(const struct git_made *made, struct git_survey *survey, const char *directory) {
         for (size_t i = 0; i < PARTS; i++) {
                 cleanup(free_ptr) char *path = path_join(directory, parts[i]);
 
                 if (!path)
-                        return err_memory(g->err);
-                if (is_right(g, directory, parts[i]))
+                        return err_memory(survey->err);
+                if (is_right(survey, directory, parts[i]))
                         continue;
-                int r = close_name(made, g, path);
+
+                int r = close_name(made, survey, path);
                 if (r < 0)
                         return r;
         }
+
         return 0;
 }
 
 /* A file that leads to a submodule or another working tree, as git writes it. */
-static bool leads_to_part(const struct git_made *made, struct git_survey *g, const char *file) {
+static bool leads_to_part(const struct git_made *made, struct git_survey *survey, const char *file) {
         cleanup(free_ptr) char *directory = strdup(file);
         if (!directory)
                 return false;
+
         *strrchr(directory, '/') = '\0';
 
-        cleanup(free_ptr) char *line = git_read_line(g, directory, ".git");
+        cleanup(free_ptr) char *line = git_read_line(survey, directory, ".git");
         cleanup(free_ptr) char *gitdir =
-            line && strncmp(line, "gitdir: ", 8) == 0 ? git_lead(g, directory, line + 8) : NULL;
+            line && strncmp(line, "gitdir: ", 8) == 0 ? git_lead(survey, directory, line + 8) : NULL;
+
         return gitdir && in_roots(made, gitdir) &&
                (strstr(gitdir, "/.git/modules/") || strstr(gitdir, "/.git/worktrees/"));
 }
 
 /* By its own path alone: a link that was put on the way to it leads to something else. */
-static bool stands(struct git_survey *g, const char *path) {
+static bool made_stands(struct git_survey *survey, const char *path) {
         cleanup(free_ptr) char *directory = strdup(path);
         if (!directory || !strrchr(directory, '/'))
                 return false;
         *strrchr(directory, '/') = '\0';
 
-        cleanup(free_ptr) char *real = git_lead(g, "", directory[0] ? directory : "/");
+        cleanup(free_ptr) char *real = git_lead(survey, "", directory[0] ? directory : "/");
         return real && strcmp(real, directory[0] ? directory : "/") == 0;
 }
 
-static bool has_name(struct git_survey *g, const char *directory, const char *name) {
+static bool has_name(struct git_survey *survey, const char *directory, const char *name) {
         cleanup(free_ptr) char *path = path_join(directory, name);
         struct stat st;
 
-        return !path || git_look(g, path, &st);
+        return !path || git_look(survey, path, &st);
 }
 
 /* The common part of a repository needs no HEAD: a working tree elsewhere has one, and leads to it. */
-static bool is_obeyed(struct git_survey *g, const char *directory) {
-        return has_name(g, directory, "HEAD") || (has_name(g, directory, "objects") && has_name(g, directory, "refs"));
+static bool is_obeyed(struct git_survey *survey, const char *directory) {
+        return has_name(survey, directory, "HEAD") ||
+               (has_name(survey, directory, "objects") && has_name(survey, directory, "refs"));
 }
 
-static int add_made(const struct git_made *made, struct git_survey *g, const char *path) {
+static int add_made(const struct git_made *made, struct git_survey *survey, const char *path) {
         bool named = strcasecmp(strrchr(path, '/') + 1, ".git") == 0;
         struct stat st;
 
-        if (!in_roots(made, path) || !stands(g, path) || !git_look(g, path, &st))
+        if (!in_roots(made, path) || !made_stands(survey, path) || !git_look(survey, path, &st))
                 return 0;
         if (S_ISDIR(st.st_mode))
-                return is_obeyed(g, path) ? close_repository(made, g, path) : 0;
-        if (!named || (S_ISREG(st.st_mode) && leads_to_part(made, g, path)))
+                return is_obeyed(survey, path) ? close_repository(made, survey, path) : 0;
+        if (!named || (S_ISREG(st.st_mode) && leads_to_part(made, survey, path)))
                 return 0;
-        return close_name(made, g, path);
+
+        return close_name(made, survey, path);
 }
 
 int survey_git_made(const struct git_made *made, struct plan_host *ret, struct err *err) {
-        struct git_survey g = { .host = ret, .err = err };
+        struct git_survey survey = { .host = ret, .err = err };
 
         for (size_t i = 0; i < made->n_paths; i++) {
-                int r = add_made(made, &g, made->paths[i]);
+                int r = add_made(made, &survey, made->paths[i]);
                 if (r < 0)
                         return r;
         }
-        return -g.doubt;
+
+        return -survey.doubt;
 }

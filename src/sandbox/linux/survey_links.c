@@ -26,14 +26,17 @@ static int way_take_link(struct survey_way *way) {
         ssize_t n = readlink(way->link, way->text, sizeof way->text - 1);
         if (n <= 0)
                 return n < 0 ? -errno : -ENOENT;
+
         way->text[n] = '\0';
 
         int size = snprintf(joined, sizeof joined, "%s/%s", way->text, way->rest);
         if (size < 0 || (size_t)size >= sizeof joined)
                 return -ENAMETOOLONG;
+
         memcpy(way->rest, joined, (size_t)size + 1);
         if (way->text[0] == '/')
                 way->at[0] = '\0';
+
         return 0;
 }
 
@@ -44,9 +47,11 @@ static bool way_take_name(struct survey_way *way, char name[static NAME_MAX + 1]
 
         if (n == 0 || n > NAME_MAX)
                 return false;
+
         memcpy(name, from, n);
         name[n] = '\0';
         memmove(way->rest, from + n, strlen(from + n) + 1);
+
         return true;
 }
 
@@ -79,22 +84,27 @@ int survey_way_next(struct survey_way *way) {
         while (way_take_name(way, name)) {
                 if (strcmp(name, ".") == 0)
                         continue;
+
                 if (strcmp(name, "..") == 0) {
                         char *slash = strrchr(way->at, '/');
                         if (slash)
                                 *slash = '\0';
                         continue;
                 }
+
                 if (way_join(here, way->at, name) < 0)
                         return -ENAMETOOLONG;
                 if (lstat(here, &st) < 0)
                         return errno == ENOENT ? way_end_missing(way, here) : -errno;
+
                 if (!S_ISLNK(st.st_mode)) {
                         memcpy(way->at, here, strlen(here) + 1);
                         continue;
                 }
+
                 if (++way->links > LINKS_MAX)
                         return -ELOOP;
+
                 memcpy(way->dir, way->at[0] ? way->at : "/", way->at[0] ? strlen(way->at) + 1 : 2);
                 memcpy(way->link, here, strlen(here) + 1);
                 int r = way_take_link(way);
@@ -102,8 +112,10 @@ int survey_way_next(struct survey_way *way) {
                         return way_end_missing(way, here); /* it was taken away just now */
                 if (r != -EINVAL)
                         return r < 0 ? r : 1;
+
                 memcpy(way->at, here, strlen(here) + 1); /* or replaced by what is no link */
         }
+
         return 0;
 }
 
@@ -127,10 +139,13 @@ bool survey_link_planted(const struct path_rules *rules, const char *workspace, 
 
         if (strlen(path) >= PATH_MAX)
                 return true;
+
         survey_way_begin(&way, "", path);
+
         while ((r = survey_way_next(&way)) > 0)
                 if (survey_may_write(rules, workspace, way.dir))
                         return true;
+
         /* The same end as before, or somebody is changing the way while it is looked at. */
         return r < 0 || strcmp(way.at[0] ? way.at : "/", real) != 0;
 }

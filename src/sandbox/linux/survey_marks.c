@@ -31,8 +31,10 @@ static size_t fixed_length(const char *pattern) {
 
                 if (glob_has_magic(str_n(slash, part)))
                         break;
+
                 n = (size_t)(slash - pattern) + part;
         }
+
         return n;
 }
 
@@ -41,10 +43,13 @@ static int resolve_fixed(const char *pattern, char **ret) {
         size_t n = fixed_length(pattern);
 
         *ret = NULL;
+
         while (n > 1) {
                 char front[PATH_MAX];
+
                 if (n >= sizeof front)
                         return 0;
+
                 memcpy(front, pattern, n);
                 front[n] = '\0';
 
@@ -54,25 +59,30 @@ static int resolve_fixed(const char *pattern, char **ret) {
                                 return -ENOMEM;
                         return 0;
                 }
+
                 if (errno == ENOMEM)
                         return -ENOMEM;
+
                 while (n > 0 && pattern[n - 1] != '/')
                         n--;
+
                 n = n > 0 ? n - 1 : 0;
         }
+
         return 0;
 }
 
-int survey_marks(const struct policy *policy, struct plan_host *host, struct err *e) {
+int survey_marks(const struct policy *policy, struct plan_host *host, struct err *err) {
         for (size_t i = 0; i < policy->ratchet.n; i++)
                 for (size_t k = 0; k < policy->ratchet.p[i].reads.n; k++) {
                         cleanup(free_ptr) char *pattern = ratchet_pattern(policy, policy->ratchet.p[i].reads.p[k].text);
                         cleanup(free_ptr) char *resolved = NULL;
 
                         if (!pattern || resolve_fixed(pattern, &resolved) < 0 || add_mark(host, &pattern, i) < 0)
-                                return err_memory(e);
+                                return err_memory(err);
                         if (resolved && add_mark(host, &resolved, i) < 0)
-                                return err_memory(e);
+                                return err_memory(err);
                 }
+
         return 0;
 }

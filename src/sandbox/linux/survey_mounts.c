@@ -38,19 +38,22 @@ static void mount_lines_done(mount_lines *list) {
 }
 
 /* Blanks, tabs, line ends and backslashes are written as \ooo. */
-static char *unescape(struct str text) {
+static char *mounts_unescape(struct str text) {
         char *out = malloc(text.n + 1);
         size_t n = 0;
 
         for (size_t i = 0; out && i < text.n; i++) {
                 bool octal = text.p[i] == '\\' && i + 3 < text.n;
+
                 out[n++] = octal
                                ? (char)((text.p[i + 1] - '0') << 6 | (text.p[i + 2] - '0') << 3 | (text.p[i + 3] - '0'))
                                : text.p[i];
                 i += octal ? 3 : 0;
         }
+
         if (out)
                 out[n] = '\0';
+
         return out;
 }
 
@@ -60,11 +63,14 @@ static int add_line(mount_lines *list, struct str line) {
         for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
                 if (!str_split(&line, ' ', &fields[i]))
                         return 0;
-        struct mount_line mount = { fields[2], unescape(fields[3]), unescape(fields[4]) };
+
+        struct mount_line mount = { fields[2], mounts_unescape(fields[3]), mounts_unescape(fields[4]) };
         if (mount.root && mount.place && vec_push(list, mount) == 0)
                 return 0;
+
         free(mount.root);
         free(mount.place);
+
         return -ENOMEM;
 }
 
@@ -120,6 +126,7 @@ static int add_alias(struct plan_host *host, const struct path_rules *rules, con
                 return 0;
         if (denied->astray && is_granted_in(host, rules, alias))
                 return 0;
+
         closed.type = S_ISDIR(st.st_mode) ? PLAN_PATH_DIR : PLAN_PATH_FILE;
         return survey_add(host, closed, err);
 }
@@ -132,16 +139,20 @@ static int add_aliases(struct plan_host *host, const struct path_rules *rules, c
 
         if (own && !inside)
                 return err_set(err, ENOMEM, "out of memory");
+
         for (size_t j = 0; own && j < list->n && r == 0; j++) {
                 const struct mount_line *other = &list->p[j];
                 if (other == own || !str_eq(other->device, own->device) || *budget == 0)
                         continue;
+
                 cleanup(free_ptr) char *alias = alias_of(other, inside);
                 if (!alias || strcmp(alias, denied.path) == 0)
                         continue;
+
                 (*budget)--;
                 r = add_alias(host, rules, alias, &denied, err);
         }
+
         return r;
 }
 
@@ -157,6 +168,7 @@ static int add_home(const struct policy *policy, const struct path_rules *rules,
                 return 0;
         if (access(policy->home_inside, F_OK) < 0)
                 return survey_doubt(err, errno, policy->home_inside);
+
         return add_aliases(host, rules, list, home, budget, err);
 }
 
@@ -171,16 +183,20 @@ int survey_mounts(const struct policy *policy, const struct path_rules *rules, s
 
         if (r < 0)
                 return err_set(err, -r, "cannot read what is mounted where: %s", strerror(-r));
+
         struct str rest = buf_str(&text), line;
         while (r == 0 && str_split(&rest, '\n', &line))
                 r = add_line(&list, line);
+
         if (r < 0)
                 return err_set(err, ENOMEM, "out of memory");
         if (!has_doubles(&list))
                 return 0;
+
         r = add_home(policy, rules, &list, host, &budget, err);
         for (size_t i = 0; i < n && r == 0; i++)
                 if (host->paths.p[i].access == PATH_DENIED && host->paths.p[i].type != PLAN_PATH_MISSING)
                         r = add_aliases(host, rules, &list, host->paths.p[i], &budget, err);
+
         return r;
 }

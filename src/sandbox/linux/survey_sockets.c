@@ -34,6 +34,7 @@ static int socket_lead(const char *path, char **ret) {
                 return path_error_answers(errno) ? 0 : -errno;
         if (!S_ISSOCK(st.st_mode))
                 return 0;
+
         *ret = realpath(path, NULL);
         return *ret || path_error_answers(errno) ? 0 : -errno;
 }
@@ -46,6 +47,7 @@ static int socket_resolve(struct survey_dirs *dirs, struct str name, char **ret)
 
         if (!spelled)
                 return -ENOMEM;
+
         int r = path_normalise(name, NULL, &path);
         if (r == -ENOMEM)
                 return r;
@@ -57,6 +59,7 @@ static int socket_resolve(struct survey_dirs *dirs, struct str name, char **ret)
         r = survey_place(dirs, path, &at);
         if (r < 0)
                 return r;
+
         int missing = survey_look(&at, &st);
         if (missing)
                 return path_error_answers(missing) ? 0 : -missing;
@@ -64,6 +67,7 @@ static int socket_resolve(struct survey_dirs *dirs, struct str name, char **ret)
                 return socket_lead(path, ret);
         if (!S_ISSOCK(st.st_mode))
                 return 0;
+
         *ret = path_join(at.dir->real, at.name);
         return *ret ? 0 : -ENOMEM;
 }
@@ -74,9 +78,11 @@ static int add_socket(struct survey_dirs *dirs, struct str name, struct plan_hos
 
         if (r < 0 || !real)
                 return r;
+
         r = vec_push(&host->sockets, real);
         if (r == 0)
                 take_ptr(&real);
+
         return r;
 }
 
@@ -86,6 +92,7 @@ int survey_sockets(const char *hidden, struct survey_dirs *dirs, struct plan_hos
 
         if (fd < 0 && errno == ENOENT)
                 return 0;
+
         int r = fd < 0 ? -errno : fd_read_all(fd, &list);
         if (r < 0)
                 return err_set(err, -r, "cannot list the host's sockets: %s", strerror(-r));
@@ -95,12 +102,15 @@ int survey_sockets(const char *hidden, struct survey_dirs *dirs, struct plan_hos
                 ptrdiff_t slash = str_find(line, '/');
                 if (slash < 1 || line.p[slash - 1] != ' ')
                         continue;
+
                 struct str name = str_skip(line, (size_t)slash);
                 if (is_hidden(hidden, name))
                         continue;
+
                 r = add_socket(dirs, name, host);
                 if (r < 0)
                         return err_set(err, -r, "cannot look at the host's sockets: %s", strerror(-r));
         }
+
         return 0;
 }

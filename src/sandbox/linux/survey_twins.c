@@ -60,56 +60,61 @@ static void add_file(struct twins *t, const struct stat *st) {
                 t->failed |= vec_push(&t->files, file) < 0;
 }
 
-static bool looks_left(const struct twins *t) {
-        return t->looks < LOOKS_MAX && t->all_looks < LOOKS_ALL;
+static bool looks_left(const struct twins *twins) {
+        return twins->looks < LOOKS_MAX && twins->all_looks < LOOKS_ALL;
 }
 
-static struct listing *open_listing(struct twins *t, int at, const char *name) {
+static struct listing *open_listing(struct twins *twins, int at, const char *name) {
         struct listing *listing = listing_open(at, name);
 
         if (!listing && !path_error_answers(errno))
-                t->doubt = errno;
+                twins->doubt = errno;
         return listing;
 }
 
-static void look_into_denied(struct twins *t, int at, const char *path, unsigned depth) {
-        cleanup(listing_close) struct listing *dir = looks_left(t) ? open_listing(t, at, path) : NULL;
+static void look_into_denied(struct twins *twins, int at, const char *path, unsigned depth) {
+        cleanup(listing_close) struct listing *dir = looks_left(twins) ? open_listing(twins, at, path) : NULL;
         const struct dirent64 *entry;
 
-        while (dir && looks_left(t) && (entry = listing_next(dir))) {
+        while (dir && looks_left(twins) && (entry = listing_next(dir))) {
                 struct stat st;
 
-                t->looks++;
-                t->all_looks++;
+                twins->looks++;
+                twins->all_looks++;
+
                 if (entry->d_type == DT_DIR && depth < DENIED_DEPTH)
-                        look_into_denied(t, listing_fd(dir), entry->d_name, depth + 1);
+                        look_into_denied(twins, listing_fd(dir), entry->d_name, depth + 1);
                 else if (entry->d_type == DT_REG &&
                          fstatat(listing_fd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0)
-                        add_file(t, &st);
+                        add_file(twins, &st);
         }
+
         if (dir && listing_error(dir))
-                t->doubt = listing_error(dir);
+                twins->doubt = listing_error(dir);
 }
 
-static void look_at_denied(struct twins *t, const struct plan_host *host) {
+static void look_at_denied(struct twins *twins, const struct plan_host *host) {
         for (size_t i = 0; i < host->paths.n; i++) {
                 const struct plan_path *path = &host->paths.p[i];
                 struct stat st;
 
                 if (path->access != PATH_DENIED || path->grants || strcmp(path->origin, BUILT_IN_OWN_STATE) == 0)
                         continue;
-                t->looks = 0;
+
+                twins->looks = 0;
+
                 if (path->type == PLAN_PATH_DIR)
-                        look_into_denied(t, AT_FDCWD, path->path, 1);
+                        look_into_denied(twins, AT_FDCWD, path->path, 1);
                 else if (path->type == PLAN_PATH_FILE && lstat(path->path, &st) == 0)
-                        add_file(t, &st);
+                        add_file(twins, &st);
         }
 }
 
 /* With a home of its own the sandbox sees nothing of the user's, and there is no rule for what is in it. */
-static void look_at_home(struct twins *t, const struct policy *policy, struct survey_dirs *dirs) {
+static void look_at_home(struct twins *twins, const struct policy *policy, struct survey_dirs *dirs) {
         if (!policy->home || !home_is_own(policy))
                 return;
+
         for (size_t i = 0; i < builtin_deny_read_n; i++) {
                 const char *name = builtin_deny_read[i].path;
                 cleanup(free_ptr) char *path = name[0] == '~' ? path_join(policy->home, name + 2) : NULL;
@@ -118,22 +123,25 @@ static void look_at_home(struct twins *t, const struct policy *policy, struct su
 
                 if (name[0] != '~' || strcmp(builtin_deny_read[i].reason, BUILT_IN_OWN_STATE) == 0)
                         continue;
+
                 int missing = path && survey_place(dirs, path, &at) == 0 ? survey_look(&at, &st) : ENOMEM;
                 if (missing && !path_error_answers(missing))
-                        t->doubt = missing;
+                        twins->doubt = missing;
                 if (missing)
                         continue;
-                t->looks = 0;
+
+                twins->looks = 0;
+
                 if (S_ISDIR(st.st_mode))
-                        look_into_denied(t, at.dir->fd, at.name, 1);
+                        look_into_denied(twins, at.dir->fd, at.name, 1);
                 else
-                        add_file(t, &st);
+                        add_file(twins, &st);
         }
 }
 
-static bool is_twin(const struct twins *t, dev_t dev, ino_t ino) {
-        for (size_t i = 0; i < t->files.n; i++)
-                if (t->files.p[i].ino == ino && t->files.p[i].dev == dev)
+static bool is_twin(const struct twins *twins, dev_t dev, ino_t ino) {
+        for (size_t i = 0; i < twins->files.n; i++)
+                if (twins->files.p[i].ino == ino && twins->files.p[i].dev == dev)
                         return true;
         return false;
 }
@@ -147,45 +155,50 @@ static void add_name(struct twins *t, const char *directory, const char *name) {
                 take_ptr(&path);
 }
 
-static void search(struct twins *t, int at, const char *name, const char *path, unsigned depth) {
-        cleanup(listing_close) struct listing *dir = open_listing(t, at, name);
+static void twins_search(struct twins *twins, int at, const char *name, const char *path, unsigned depth) {
+        cleanup(listing_close) struct listing *dir = open_listing(twins, at, name);
         struct stat st;
         bool known = dir && fstat(listing_fd(dir), &st) == 0;
 
-        for (const struct dirent64 *entry; known && t->seen < NAMES_MAX && (entry = listing_next(dir));) {
-                t->seen++;
+        for (const struct dirent64 *entry; known && twins->seen < NAMES_MAX && (entry = listing_next(dir));) {
+                twins->seen++;
+
                 if (entry->d_type == DT_DIR && depth < DEPTH_MAX) {
                         cleanup(free_ptr) char *below = path_join(path, entry->d_name);
                         if (below)
-                                search(t, listing_fd(dir), entry->d_name, below, depth + 1);
-                } else if (is_twin(t, st.st_dev, entry->d_ino))
-                        add_name(t, path, entry->d_name);
+                                twins_search(twins, listing_fd(dir), entry->d_name, below, depth + 1);
+                } else if (is_twin(twins, st.st_dev, entry->d_ino))
+                        add_name(twins, path, entry->d_name);
         }
+
         if (dir && listing_error(dir))
-                t->doubt = listing_error(dir);
+                twins->doubt = listing_error(dir);
 }
 
 int survey_twins(const struct policy *policy, const struct path_rules *rules, struct survey_dirs *dirs,
                  struct plan_host *host, struct err *err) {
-        cleanup(twins_done) struct twins t = { 0 };
+        cleanup(twins_done) struct twins twins = { 0 };
 
-        look_at_denied(&t, host);
-        look_at_home(&t, policy, dirs);
-        for (size_t i = 0; t.files.n && i < host->paths.n; i++) {
+        look_at_denied(&twins, host);
+        look_at_home(&twins, policy, dirs);
+
+        for (size_t i = 0; twins.files.n && i < host->paths.n; i++) {
                 const struct plan_path *root = &host->paths.p[i];
 
                 if (root->grants && root->access == PATH_WRITE && root->type == PLAN_PATH_DIR)
-                        search(&t, AT_FDCWD, root->path, root->path, 0);
+                        twins_search(&twins, AT_FDCWD, root->path, root->path, 0);
         }
-        if (t.doubt)
-                return survey_doubt(err, t.doubt, "files that may not be read");
-        if (t.failed)
+
+        if (twins.doubt)
+                return survey_doubt(err, twins.doubt, "files that may not be read");
+
+        if (twins.failed)
                 return err_set(err, E2BIG,
                                "files that may not be read have more than %d other names in writable places",
                                TWINS_MAX);
 
-        for (size_t i = 0; i < t.names.n; i++) {
-                const struct plan_path twin = { .path = t.names.p[i],
+        for (size_t i = 0; i < twins.names.n; i++) {
+                const struct plan_path twin = { .path = twins.names.p[i],
                                                 .type = PLAN_PATH_FILE,
                                                 .access = PATH_DENIED,
                                                 .protected = true,
@@ -194,5 +207,6 @@ int survey_twins(const struct policy *policy, const struct path_rules *rules, st
                 if (r < 0)
                         return r;
         }
+
         return 0;
 }

@@ -28,9 +28,11 @@ static bool is_wanted(const struct wanted *wanted, struct rtattr *a, ssize_t lef
                         return vfs->udiag_vfs_ino == (uint32_t)wanted->file->st_ino &&
                                device_of(vfs->udiag_vfs_dev) == wanted->file->st_dev;
                 }
+
                 if (!wanted->file && a->rta_type == UNIX_DIAG_NAME)
                         return str_eq(str_n(RTA_DATA(a), RTA_PAYLOAD(a)), wanted->name);
         }
+
         return false;
 }
 
@@ -60,11 +62,13 @@ static int read_listeners(int diag, const struct wanted *wanted, uint32_t *ret) 
                         return 0;
                 if (h->nlmsg_type != SOCK_DIAG_BY_FAMILY || h->nlmsg_len < NLMSG_LENGTH(sizeof(struct unix_diag_msg)))
                         continue;
+
                 struct unix_diag_msg *m = NLMSG_DATA(h);
                 ssize_t left = (ssize_t)(h->nlmsg_len - NLMSG_LENGTH(sizeof *m));
                 if (is_wanted(wanted, (struct rtattr *)(m + 1), left))
                         *ret = m->udiag_ino;
         }
+
         return 1;
 }
 
@@ -75,8 +79,10 @@ uint32_t unix_listener_at(int diag, const struct stat *file, struct str name) {
 
         if (r < 0)
                 return 0;
+
         do
                 r = read_listeners(diag, &wanted, &found);
         while (r == 1);
+
         return r < 0 ? 0 : found;
 }

@@ -27,20 +27,20 @@
 
 enum { LINKS_MAX = 40 };
 
-void place_init(struct place *p) {
-        p->object = p->dir = -1;
-        p->wants_directory = p->borrowed = p->kept = p->parent = p->dir_known = false;
-        p->name[0] = p->path[0] = '\0';
+void place_init(struct place *place) {
+        place->object = place->dir = -1;
+        place->wants_directory = place->borrowed = place->kept = place->parent = place->dir_known = false;
+        place->name[0] = place->path[0] = '\0';
 }
 
-void place_done(struct place *p) {
-        close_fd(&p->object);
-        if (p->kept)
-                walk_let_go(p);
-        if (p->borrowed)
-                p->dir = -1;
-        close_fd(&p->dir);
-        p->borrowed = false;
+void place_done(struct place *place) {
+        close_fd(&place->object);
+        if (place->kept)
+                walk_let_go(place);
+        if (place->borrowed)
+                place->dir = -1;
+        close_fd(&place->dir);
+        place->borrowed = false;
 }
 
 /* A descriptor of the directory saves three names for each path. */
@@ -69,6 +69,7 @@ static int fd_path(int fd, char *ret, size_t size) {
                 return -errno;
         if ((size_t)n >= size)
                 return -ENAMETOOLONG;
+
         ret[n] = '\0';
         return 0;
 }
@@ -100,6 +101,7 @@ static bool is_on_proc(int fd, const struct stat *st) {
                 return true;
         if (st)
                 learn_plain(st->st_dev);
+
         return false;
 }
 
@@ -109,9 +111,9 @@ static bool on_proc(int fd) {
         return is_on_proc(fd, fstat(fd, &st) == 0 ? &st : NULL);
 }
 
-bool walk_dir_on_proc(struct place *p) {
-        p->dir_known = fstat(p->dir, &p->dir_st) == 0;
-        return is_on_proc(p->dir, p->dir_known ? &p->dir_st : NULL);
+bool walk_dir_on_proc(struct place *place) {
+        place->dir_known = fstat(place->dir, &place->dir_st) == 0;
+        return is_on_proc(place->dir, place->dir_known ? &place->dir_st : NULL);
 }
 
 static int open_resolving(int base, const char *path, int flags, uint64_t resolve) {
@@ -152,19 +154,23 @@ static bool is_own_proc(const char *path) {
 }
 
 /* Fills in the canonical path of what was found; refuses the broker's own entries. */
-static int settle(struct place *p) {
-        bool by_name = p->object < 0 || p->parent;
-        int r = fd_path(by_name ? p->dir : p->object, p->path, sizeof p->path);
+static int walk_settle(struct place *place) {
+        bool by_name = place->object < 0 || place->parent;
+        int r = fd_path(by_name ? place->dir : place->object, place->path, sizeof place->path);
         if (r < 0)
                 return r;
+
         if (by_name) {
-                size_t n = strlen(p->path), name_n = strlen(p->name);
+                size_t n = strlen(place->path), name_n = strlen(place->name);
                 bool root = n == 1;
-                if (n + 1 + name_n + 1 > sizeof p->path)
+
+                if (n + 1 + name_n + 1 > sizeof place->path)
                         return -ENAMETOOLONG;
-                snprintf(p->path + n, sizeof p->path - n, "%s%s", root ? "" : "/", p->name);
+
+                snprintf(place->path + n, sizeof place->path - n, "%s%s", root ? "" : "/", place->name);
         }
-        return is_own_proc(p->path) ? -EACCES : 0;
+
+        return is_own_proc(place->path) ? -EACCES : 0;
 }
 
 /* What is left of a path while links are spliced in at its front. */
@@ -177,13 +183,16 @@ static int rest_prepend(struct rest *rest, const char *front, size_t front_n) {
         const char *tail = rest->text + rest->at;
         size_t tail_n = strlen(tail);
         char joined[2 * PATH_MAX];
+
         if (front_n + 1 + tail_n + 1 > sizeof joined)
                 return -ENAMETOOLONG;
+
         memcpy(joined, front, front_n);
         joined[front_n] = '/';
         memcpy(joined + front_n + 1, tail, tail_n + 1);
         memcpy(rest->text, joined, front_n + tail_n + 2);
         rest->at = 0;
+
         return 0;
 }
 
@@ -191,64 +200,83 @@ static int rest_prepend(struct rest *rest, const char *front, size_t front_n) {
 static int rest_next(struct rest *rest, char name[static NAME_MAX + 1], bool *ret_last) {
         while (rest->text[rest->at] == '/')
                 rest->at++;
+
         size_t n = strcspn(rest->text + rest->at, "/");
         if (n == 0)
                 return 0;
         if (n > NAME_MAX)
                 return -ENAMETOOLONG;
+
         memcpy(name, rest->text + rest->at, n);
         name[n] = '\0';
         rest->at += n;
         *ret_last = rest->text[rest->at + strspn(rest->text + rest->at, "/")] == '\0';
+
         return 1;
 }
 
 /* A link on /proc. Returns 1 when the rest was extended by its text, 0 when *ret_fd is where it leads, or an error. */
-static int step_proc_link(const struct tracee *t, int at, const char *name, struct rest *rest, int *ret_fd) {
+static int step_proc_link(const struct tracee *tracee, int at, const char *name, struct rest *rest, int *ret_fd) {
         char where[PATH_MAX], own[32], text[PATH_MAX];
         size_t own_n;
         int r = fd_path(at, where, sizeof where);
         if (r < 0)
                 return r;
+
         if (strcmp(where, "/proc") == 0) {
                 int n;
+
                 if (strcmp(name, "self") == 0)
-                        n = snprintf(text, sizeof text, "%d", t->tgid);
+                        n = snprintf(text, sizeof text, "%d", tracee->tgid);
                 else if (strcmp(name, "thread-self") == 0)
-                        n = snprintf(text, sizeof text, "%d/task/%d", t->tgid, t->tid);
+                        n = snprintf(text, sizeof text, "%d/task/%d", tracee->tgid, tracee->tid);
                 else
                         n = (int)readlinkat(at, name, text, sizeof text - 1);
+
                 r = n < 0 ? -errno : rest_prepend(rest, text, (size_t)n);
-                return r < 0 ? r : 1;
+                if (r < 0)
+                        return r;
+
+                return 1;
         }
-        own_n = (size_t)snprintf(own, sizeof own, "/proc/%d", t->tgid);
+
+        own_n = (size_t)snprintf(own, sizeof own, "/proc/%d", tracee->tgid);
         if (strncmp(where, own, own_n) != 0 || (where[own_n] != '\0' && where[own_n] != '/'))
                 return -EACCES; /* through another process's links nobody is led */
-        *ret_fd = tracee_follow_magic(t, at, name);
+
+        *ret_fd = tracee_follow_magic(tracee, at, name);
         return *ret_fd < 0 ? *ret_fd : 0;
 }
 
-static int step_link(const struct tracee *t, int *at, int link, const char *name, struct rest *rest, int *ret_fd) {
+static int step_link(const struct tracee *tracee, int *at, int link, const char *name, struct rest *rest, int *ret_fd) {
         if (on_proc(link))
-                return step_proc_link(t, *at, name, rest, ret_fd);
+                return step_proc_link(tracee, *at, name, rest, ret_fd);
+
         char text[PATH_MAX];
         ssize_t n = readlinkat(link, "", text, sizeof text);
         if (n < 0)
                 return -errno;
         if ((size_t)n == sizeof text)
                 return -ENAMETOOLONG;
+
         if (text[0] == '/') {
                 int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
                 if (root < 0)
                         return -errno;
+
                 close_fd(at);
                 *at = root;
         }
+
         int r = rest_prepend(rest, text, (size_t)n);
-        return r < 0 ? r : 1;
+        if (r < 0)
+                return r;
+
+        return 1;
 }
 
-static int walk_slowly(const struct tracee *t, int base, const char *path, enum walk_mode mode, struct place *p) {
+static int walk_slowly(const struct tracee *tracee, int base, const char *path, enum walk_mode mode,
+                       struct place *place) {
         struct rest rest = { .at = 0 };
         char name[NAME_MAX + 1];
         bool last = false;
@@ -256,164 +284,197 @@ static int walk_slowly(const struct tracee *t, int base, const char *path, enum 
         size_t length = strlen(path);
         if (length + 1 > sizeof rest.text)
                 return -ENAMETOOLONG;
+
         memcpy(rest.text, path, length + 1);
         cleanup(close_fd) int at = openat(base, path[0] == '/' ? "/" : ".", O_PATH | O_CLOEXEC);
         if (at < 0)
                 return -errno;
+
         for (int r; (r = rest_next(&rest, name, &last)) != 0;) {
                 if (r < 0)
                         return r;
+
                 cleanup(close_fd) int next = openat(at, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
                 struct stat st;
                 if (next < 0 && (errno != ENOENT || !last))
                         return -errno;
                 if (next >= 0 && fstat(next, &st) < 0)
                         return -errno;
-                if (next >= 0 && S_ISLNK(st.st_mode) && (!last || mode == WALK_FOLLOW || p->wants_directory)) {
+
+                if (next >= 0 && S_ISLNK(st.st_mode) && (!last || mode == WALK_FOLLOW || place->wants_directory)) {
                         int target = -1;
+
                         if (++links > LINKS_MAX)
                                 return -ELOOP;
-                        r = step_link(t, &at, next, name, &rest, &target);
+
+                        r = step_link(tracee, &at, next, name, &rest, &target);
                         if (r < 0)
                                 return r;
                         if (r == 1)
                                 continue; /* the link's text goes first now */
+
                         close_fd(&next);
                         next = target;
                         name[0] = '\0'; /* reached by a descriptor, not by this name */
                 }
+
                 if (last) {
                         bool named = name[0] && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
-                        p->object = take_fd(&next);
+
+                        place->object = take_fd(&next);
+
                         if (named) {
-                                p->dir = take_fd(&at);
-                                memcpy(p->name, name, strlen(name) + 1);
+                                place->dir = take_fd(&at);
+                                memcpy(place->name, name, strlen(name) + 1);
                         }
+
                         return 0;
                 }
+
                 close_fd(&at);
                 at = take_fd(&next);
         }
-        p->object = take_fd(&at); /* "/" or nothing but slashes */
+
+        place->object = take_fd(&at); /* "/" or nothing but slashes */
         return 0;
 }
 
 /* One call when the path stays clear of /proc's peculiarities; -ELOOP asks for the slow way. */
-static int walk_quickly(int base, const char *path, enum walk_mode mode, struct place *p) {
+static int walk_quickly(int base, const char *path, enum walk_mode mode, struct place *place) {
         int object = open_plain(base, path, mode == WALK_FOLLOW ? 0 : O_NOFOLLOW);
         if (object < 0)
                 return object;
-        p->object = object;
+        place->object = object;
         return on_proc(object) ? -ELOOP : 0;
 }
 
 /* The directory and the last name, for what does not exist yet or is about to lose its name. */
-static int split_off_name(int base, const char *path, struct place *p) {
+static int split_off_name(int base, const char *path, struct place *place) {
         size_t n = strlen(path);
         while (n > 1 && path[n - 1] == '/')
                 n--;
+
         size_t start = n;
         while (start > 0 && path[start - 1] != '/')
                 start--;
+
         struct str name = str_n(path + start, n - start);
         if (name.n == 0 || str_is(name, ".") || str_is(name, ".."))
                 return 0; /* no name to hold; what the call does with that is its own error */
         if (name.n > NAME_MAX)
                 return -ENAMETOOLONG;
+
         char parent[PATH_MAX];
         memcpy(parent, path, start);
         parent[start] = '\0';
+
         int dir = start ? open_plain(base, parent, O_DIRECTORY) : base;
         if (dir < 0)
                 return dir;
-        p->dir = dir;
-        p->borrowed = !start;
-        memcpy(p->name, name.p, name.n);
-        p->name[name.n] = '\0';
-        return walk_dir_on_proc(p) ? -ELOOP : 0;
+
+        place->dir = dir;
+        place->borrowed = !start;
+        memcpy(place->name, name.p, name.n);
+        place->name[name.n] = '\0';
+
+        return walk_dir_on_proc(place) ? -ELOOP : 0;
 }
 
 /* With the name apart: the object is looked up by it in the directory that is held. */
-static int walk_named(int base, const char *path, struct place *p) {
-        int r = split_off_name(base, path, p);
-        if (r < 0 || p->dir < 0 || p->parent)
+static int walk_named(int base, const char *path, struct place *place) {
+        int r = split_off_name(base, path, place);
+        if (r < 0 || place->dir < 0 || place->parent)
                 return r;
-        p->object = openat(p->dir, p->name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-        return p->object >= 0 || errno == ENOENT ? 0 : -errno;
+        place->object = openat(place->dir, place->name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+        return place->object >= 0 || errno == ENOENT ? 0 : -errno;
 }
 
-static int walk_from(const struct tracee *t, int from, const char *path, enum walk_mode mode, struct place *p) {
-        p->parent = mode == WALK_PARENT;
-        int r = mode == WALK_FOLLOW ? walk_quickly(from, path, mode, p) : walk_named(from, path, p);
-        if (mode != WALK_FOLLOW && r == 0 && p->dir < 0)
-                r = walk_quickly(from, path, mode, p);
+static int walk_from(const struct tracee *tracee, int from, const char *path, enum walk_mode mode,
+                     struct place *place) {
+        place->parent = mode == WALK_PARENT;
+        int r = mode == WALK_FOLLOW ? walk_quickly(from, path, mode, place) : walk_named(from, path, place);
+        if (mode != WALK_FOLLOW && r == 0 && place->dir < 0)
+                r = walk_quickly(from, path, mode, place);
+
         if (mode == WALK_FOLLOW && r == -ENOENT) {
-                r = walk_named(from, path, p);
-                if (r == 0 && p->object >= 0)
+                r = walk_named(from, path, place);
+                if (r == 0 && place->object >= 0)
                         r = -ELOOP; /* something is there after all: a dangling link, followed below */
         }
+
         if (r != -ELOOP)
                 return r;
-        place_done(p);
-        p->name[0] = '\0';
-        p->parent = p->dir_known = false; /* the object comes with it */
-        return walk_slowly(t, from, path, mode, p);
+
+        place_done(place);
+        place->name[0] = '\0';
+        place->parent = place->dir_known = false; /* the object comes with it */
+
+        return walk_slowly(tracee, from, path, mode, place);
 }
 
-int walk_descriptor(struct tracee *t, int number, struct place *ret) {
+int walk_descriptor(struct tracee *tracee, int number, struct place *ret) {
         int r;
 
         place_init(ret);
-        ret->object = tracee_open_base(t, number);
+        ret->object = tracee_open_base(tracee, number);
         if (ret->object < 0)
                 return ret->object;
-        r = tracee_confirm(t);
+
+        r = tracee_confirm(tracee);
         if (r == 0)
-                r = settle(ret);
+                r = walk_settle(ret);
         if (r < 0)
                 place_done(ret);
+
         return r;
 }
 
-static int walk_based(struct tracee *t, int dirfd, const char *path, enum walk_mode mode, struct place *p) {
-        cleanup(close_fd) int base = path[0] == '/' ? -1 : tracee_open_base(t, dirfd);
+static int walk_based(struct tracee *tracee, int dirfd, const char *path, enum walk_mode mode, struct place *place) {
+        cleanup(close_fd) int base = path[0] == '/' ? -1 : tracee_open_base(tracee, dirfd);
         int r;
 
         if (path[0] != '/' && base < 0)
                 return base;
-        r = walk_from(t, base >= 0 ? base : AT_FDCWD, path, mode, p);
-        if (r == 0 && p->object < 0 && p->dir < 0)
+
+        r = walk_from(tracee, base >= 0 ? base : AT_FDCWD, path, mode, place);
+        if (r == 0 && place->object < 0 && place->dir < 0)
                 r = -ENOENT;
-        p->parent &= p->object < 0;
+
+        place->parent &= place->object < 0;
         if (r == 0)
-                r = settle(p);
+                r = walk_settle(place);
+
         if (r < 0) {
-                place_done(p);
+                place_done(place);
                 return r;
         }
-        if (p->borrowed) { /* the directory goes on with the place */
+
+        if (place->borrowed) { /* the directory goes on with the place */
                 (void)take_fd(&base);
-                p->borrowed = false;
+                place->borrowed = false;
         }
+
         return 0;
 }
 
-int walk(struct tracee *t, int dirfd, const char *path, enum walk_mode mode, struct place *ret) {
+int walk(struct tracee *tracee, int dirfd, const char *path, enum walk_mode mode, struct place *ret) {
         int r;
 
         place_init(ret);
         if (path[0] == '\0')
-                return tracee_confirm(t) < 0 ? -ESRCH : -ENOENT;
+                return tracee_confirm(tracee) < 0 ? -ESRCH : -ENOENT;
 
-        r = mode == WALK_FOLLOW ? -ELOOP : walk_spelled(t, dirfd, path, mode, ret);
+        r = mode == WALK_FOLLOW ? -ELOOP : walk_spelled(tracee, dirfd, path, mode, ret);
         if (r < 0) {
                 ret->wants_directory = path[strlen(path) - 1] == '/';
-                r = walk_based(t, dirfd, path, mode, ret);
+                r = walk_based(tracee, dirfd, path, mode, ret);
         }
+
         if (r == 0) {
-                r = tracee_confirm(t);
+                r = tracee_confirm(tracee);
                 if (r < 0)
                         place_done(ret);
         }
+
         return r;
 }

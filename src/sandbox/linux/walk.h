@@ -24,7 +24,7 @@ struct place {
 
 /* A place that is nowhere yet. Its texts are left as they are: they are long, and there is one of these in every call.
  */
-void place_init(struct place *p);
+void place_init(struct place *place);
 
 enum walk_mode {
         WALK_FOLLOW,   /* a link in the last place is followed; a dangling one leads to where it points */
@@ -34,7 +34,7 @@ enum walk_mode {
 
 /* The path spelled out: canonical if no name in it is a link. -ELOOP for what is not plain (see walk.c), and for /proc,
  * where the same name is another thing for everyone. */
-int walk_spell(struct tracee *t, int dirfd, const char *path, char ret[static PATH_MAX]);
+int walk_spell(struct tracee *tracee, int dirfd, const char *path, char ret[static PATH_MAX]);
 /* Opens a path that was spelled, from this directory if it is relative, unless there is a link on its way: -ELOOP. */
 int walk_open_spelled(int dir, const char *path, int flags);
 /* A shorter way to a path that was spelled, if the one before it was in the same directory: that directory, which this
@@ -45,11 +45,11 @@ int walk_same_dir(const char *path, const char **ret_name);
 /* Whether something with this device number is on /proc, for all that is known; true if nothing is. */
 bool walk_may_be_proc(dev_t device);
 
-int walk(struct tracee *t, int dirfd, const char *path, enum walk_mode mode, struct place *ret);
+int walk(struct tracee *tracee, int dirfd, const char *path, enum walk_mode mode, struct place *ret);
 /* One of its descriptors, whatever that is. */
-int walk_descriptor(struct tracee *t, int number, struct place *ret);
+int walk_descriptor(struct tracee *tracee, int number, struct place *ret);
 /* Opens what an O_PATH descriptor of the broker's own holds. */
 int walk_reopen(int fd, int flags, mode_t mode);
-void place_done(struct place *p);
+void place_done(struct place *place);
 /* Whoever changes the working directory of a thread that walks says so. */
 void walk_leaves_directory(void);

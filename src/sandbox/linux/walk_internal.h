@@ -5,8 +5,8 @@
 
 /* The directory and the last name of a path that is plain; with WALK_NOFOLLOW also what is there. Whatever is not
  * plain, and every error, is left to the other ways: -ELOOP. */
-int walk_spelled(struct tracee *t, int dirfd, const char *path, enum walk_mode mode, struct place *p);
+int walk_spelled(struct tracee *tracee, int dirfd, const char *path, enum walk_mode mode, struct place *place);
 /* The place does not need the directory that is kept any more. */
-void walk_let_go(struct place *p);
+void walk_let_go(struct place *place);
 /* Fills in `dir_st`. */
-bool walk_dir_on_proc(struct place *p);
+bool walk_dir_on_proc(struct place *place);

@@ -31,29 +31,35 @@ static int spell_names(char *text, size_t n, const char *path) {
 
                 if ((length == 2 && path[0] == '.' && path[1] == '.') || length > NAME_MAX || (nothing && ends))
                         return -ELOOP;
+
                 if (!nothing) {
                         if (n + 1 + length >= PATH_MAX)
                                 return -ELOOP;
+
                         text[n] = '/';
                         memcpy(text + n + 1, path, length);
                         n += 1 + length;
                 }
+
                 if (!ends && path[length + 1] == '\0')
                         return -ELOOP;
+
                 path += length + !ends;
         }
+
         text[n] = '\0';
         return 0;
 }
 
-static int spell(struct tracee *t, int dirfd, const char *path, char text[static PATH_MAX]) {
+static int spelled_spell(struct tracee *tracee, int dirfd, const char *path, char text[static PATH_MAX]) {
         static const char gone[] = " (deleted)";
         ssize_t n = 0;
 
         if (path[0] == '\0')
                 return -ELOOP;
+
         if (path[0] != '/') {
-                n = tracee_base_path(t, dirfd, text, PATH_MAX);
+                n = tracee_base_path(tracee, dirfd, text, PATH_MAX);
                 if (n < 0 || text[0] != '/' || n == PATH_MAX)
                         return -ELOOP;
                 if (n >= (ssize_t)sizeof gone && memcmp(text + n - (sizeof gone - 1), gone, sizeof gone - 1) == 0)
@@ -61,11 +67,12 @@ static int spell(struct tracee *t, int dirfd, const char *path, char text[static
                 if (n == 1)
                         n = 0; /* "/": the names bring their slash */
         }
+
         return spell_names(text, (size_t)n, path);
 }
 
-int walk_spell(struct tracee *t, int dirfd, const char *path, char ret[static PATH_MAX]) {
-        int r = spell(t, dirfd, path, ret);
+int walk_spell(struct tracee *tracee, int dirfd, const char *path, char ret[static PATH_MAX]) {
+        int r = spelled_spell(tracee, dirfd, path, ret);
 
         return r == 0 && str_starts(str_of(ret), STR("/proc/")) ? -ELOOP : r;
 }
@@ -90,16 +97,16 @@ struct kept_dir {
 };
 static _Thread_local struct kept_dir kept_dir;
 
-void walk_let_go(struct place *p) {
+void walk_let_go(struct place *place) {
         kept_dir.users--;
-        p->kept = false;
+        place->kept = false;
 }
 
-static void place_borrow_kept(struct place *p) {
+static void place_borrow_kept(struct place *place) {
         kept_dir.users++;
-        p->kept = p->borrowed = p->dir_known = true;
-        p->dir = kept_dir.fd;
-        p->dir_st = kept_dir.st;
+        place->kept = place->borrowed = place->dir_known = true;
+        place->dir = kept_dir.fd;
+        place->dir_st = kept_dir.st;
 }
 
 void walk_leaves_directory(void) {
@@ -117,31 +124,34 @@ static bool kept_is_at(const char *path) {
 }
 
 /* What the place has opened is kept from now on, and its own no more. */
-static void keep_dir(struct place *p, const char *path) {
+static void keep_dir(struct place *place, const char *path) {
         size_t n = strlen(path);
 
-        if (kept_dir.users || !p->dir_known)
+        if (kept_dir.users || !place->dir_known)
                 return; /* another place of this call has one */
         if (kept_dir.there)
                 close_fd(&kept_dir.fd);
+
         kept_dir.there = true;
         kept_dir.entered = false;
-        kept_dir.fd = p->dir;
+        kept_dir.fd = place->dir;
         kept_dir.since_ns = clock_ns();
-        kept_dir.st = p->dir_st;
+        kept_dir.st = place->dir_st;
         memcpy(kept_dir.path, path, n + 1);
-        place_borrow_kept(p);
+        place_borrow_kept(place);
 }
 
-static int open_dir(struct place *p, const char *path) {
+static int open_dir(struct place *place, const char *path) {
         if (kept_is_at(path)) {
-                place_borrow_kept(p);
+                place_borrow_kept(place);
                 return 0;
         }
-        p->dir = walk_open_spelled(AT_FDCWD, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-        if (p->dir < 0 || walk_dir_on_proc(p))
+
+        place->dir = walk_open_spelled(AT_FDCWD, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        if (place->dir < 0 || walk_dir_on_proc(place))
                 return -ELOOP;
-        keep_dir(p, path);
+
+        keep_dir(place, path);
         return 0;
 }
 
@@ -155,53 +165,60 @@ static bool is_same_dir(const char *path, size_t n) {
                 memcpy(last, path, n);
                 last_n = n;
         }
+
         return same;
 }
 
 int walk_same_dir(const char *path, const char **ret_name) {
-        cleanup(place_done) struct place p = { .object = -1, .dir = -1 };
+        cleanup(place_done) struct place place = { .object = -1, .dir = -1 };
         const char *slash = strrchr(path, '/');
         size_t n = slash ? (size_t)(slash - path) : 0;
 
         *ret_name = path;
-        if (n == 0 || n >= sizeof p.path || !is_same_dir(path, n))
+        if (n == 0 || n >= sizeof place.path || !is_same_dir(path, n))
                 return AT_FDCWD;
-        memcpy(p.path, path, n);
-        p.path[n] = '\0';
-        if (open_dir(&p, p.path) < 0 || !p.kept)
+
+        memcpy(place.path, path, n);
+        place.path[n] = '\0';
+        if (open_dir(&place, place.path) < 0 || !place.kept)
                 return AT_FDCWD;
+
         *ret_name = slash + 1;
-        return p.dir;
+        return place.dir;
 }
 
-static int look_for_object(struct place *p) {
-        p->object = openat(p->dir, p->name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-        return p->object >= 0 || errno == ENOENT ? 0 : -ELOOP;
+static int look_for_object(struct place *place) {
+        place->object = openat(place->dir, place->name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+        return place->object >= 0 || errno == ENOENT ? 0 : -ELOOP;
 }
 
-int walk_spelled(struct tracee *t, int dirfd, const char *path, enum walk_mode mode, struct place *p) {
+int walk_spelled(struct tracee *tracee, int dirfd, const char *path, enum walk_mode mode, struct place *place) {
         char *slash;
         size_t n;
         int r;
 
-        if (walk_spell(t, dirfd, path, p->path) < 0)
+        if (walk_spell(tracee, dirfd, path, place->path) < 0)
                 return -ELOOP;
-        slash = strrchr(p->path, '/');
+
+        slash = strrchr(place->path, '/');
         if (!slash)
                 return -ELOOP;
 
         n = strlen(slash + 1);
-        memcpy(p->name, slash + 1, n + 1);
+        memcpy(place->name, slash + 1, n + 1);
         *slash = '\0';
-        r = open_dir(p, slash == p->path ? "/" : p->path);
+        r = open_dir(place, slash == place->path ? "/" : place->path);
         *slash = '/';
+
         if (r == 0 && mode == WALK_NOFOLLOW)
-                r = look_for_object(p);
+                r = look_for_object(place);
+
         if (r < 0) {
-                place_done(p);
-                p->dir_known = false;
+                place_done(place);
+                place->dir_known = false;
                 return r;
         }
-        p->parent = mode == WALK_PARENT;
+
+        place->parent = mode == WALK_PARENT;
         return 0;
 }

@@ -29,9 +29,9 @@ struct watcher {
 };
 
 /* In init, before its own filter: what the filter would not let it have. */
-void watcher_prepare(struct watcher *w);
+void watcher_prepare(struct watcher *watcher);
 /* In init, before the command starts: a thread that serves until nobody is left. *ret_channel is for the command. */
-int watcher_start(struct watcher *w, int control, int *ret_channel, struct err *err);
+int watcher_start(struct watcher *watcher, int control, int *ret_channel, struct err *err);
 /* In the command, before exec: under the filter, whose descriptor goes to the watcher. */
 int watcher_enter(int channel, struct err *err);
 
@@ -56,8 +56,8 @@ extern const struct watched_op watched_sockets[], watched_attributes[];
 extern const size_t watched_sockets_n, watched_attributes_n;
 
 /* Bytes of the caller's memory, all of them. -EFAULT, -ESRCH. */
-int watched_read(const struct watched *w, uint64_t address, void *into, size_t n);
+int watched_read(const struct watched *watched, uint64_t address, void *into, size_t n);
 /* On record: an access to a file (`what` is its name), or to an address. */
-void watched_refused_file(struct watched *w, const char *what, const char *path);
+void watched_refused_file(struct watched *watched, const char *what, const char *path);
 struct sockaddr;
-void watched_refused_address(struct watched *w, const struct sockaddr *to);
+void watched_refused_address(struct watched *watched, const struct sockaddr *to);

@@ -44,93 +44,96 @@ struct program {
         uint32_t handed_over; /* what becomes of the calls that the watcher judges */
 };
 
-static void put(struct program *p, struct sock_filter instruction) {
-        p->code[p->n++] = instruction;
+static void filter_put(struct program *program, struct sock_filter instruction) {
+        program->code[program->n++] = instruction;
 }
 
-static void put_load(struct program *p, size_t offset) {
-        put(p, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)offset));
+static void put_load(struct program *program, size_t offset) {
+        filter_put(program, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)offset));
 }
 
-static void put_return(struct program *p, uint32_t action) {
-        put(p, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, action));
+static void put_return(struct program *program, uint32_t action) {
+        filter_put(program, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, action));
 }
 
 /* The number of the call is in the accumulator: when it is this one, so. */
-static void when_call(struct program *p, int nr, uint32_t action) {
-        put(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)nr, 0, 1));
-        put_return(p, action);
+static void when_call(struct program *program, int nr, uint32_t action) {
+        filter_put(program, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)nr, 0, 1));
+        put_return(program, action);
 }
 
 /* Of this call, `n` instructions that end with a verdict for it. */
-static void of_call(struct program *p, int nr, uint8_t n) {
-        put(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)nr, 0, n));
+static void of_call(struct program *program, int nr, uint8_t n) {
+        filter_put(program, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)nr, 0, n));
 }
 
 /* Scheduling of the caller itself, number 0, is nobody's business. */
-static void put_scheduling(struct program *p, int nr) {
-        of_call(p, nr, 4);
-        put_load(p, offsetof(struct seccomp_data, args[0]));
-        put(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 1));
-        put_return(p, SECCOMP_RET_ALLOW);
-        put_return(p, p->handed_over);
+static void put_scheduling(struct program *program, int nr) {
+        of_call(program, nr, 4);
+        put_load(program, offsetof(struct seccomp_data, args[0]));
+        filter_put(program, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 1));
+        put_return(program, SECCOMP_RET_ALLOW);
+        put_return(program, program->handed_over);
 }
 
-static void put_file_flags(struct program *p) {
+static void put_file_flags(struct program *program) {
         const uint32_t refused = SECCOMP_RET_ERRNO | EPERM;
 
-        of_call(p, SYS_ioctl, 5);
-        put_load(p, offsetof(struct seccomp_data, args[1]));
-        put(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)FS_IOC_SETFLAGS, 1, 0));
-        put(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)FS_IOC_FSSETXATTR, 0, 1));
-        put_return(p, refused);
-        put_return(p, SECCOMP_RET_ALLOW);
+        of_call(program, SYS_ioctl, 5);
+        put_load(program, offsetof(struct seccomp_data, args[1]));
+        filter_put(program, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)FS_IOC_SETFLAGS, 1, 0));
+        filter_put(program, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)FS_IOC_FSSETXATTR, 0, 1));
+        put_return(program, refused);
+        put_return(program, SECCOMP_RET_ALLOW);
 }
 
 /* The kernel takes only the lower four bits of the type. Without a watcher there are pairs alone. */
-static void put_sockets(struct program *p, int nr, bool watched) {
+static void put_sockets(struct program *program, int nr, bool watched) {
         const uint32_t refused = SECCOMP_RET_ERRNO | EPERM;
 
-        of_call(p, nr, 9);
-        put_load(p, offsetof(struct seccomp_data, args[0]));
-        put(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AF_UNIX, 1, 0));
-        put_return(p, watched ? SECCOMP_RET_ALLOW : refused);
-        put_load(p, offsetof(struct seccomp_data, args[1]));
-        put(p, (struct sock_filter)BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0xf));
-        put(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SOCK_DGRAM, 1, 0));
-        put(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SOCK_RAW, 0, 1));
-        put_return(p, refused);
-        put_return(p, watched || nr == SYS_socketpair ? SECCOMP_RET_ALLOW : refused);
+        of_call(program, nr, 9);
+        put_load(program, offsetof(struct seccomp_data, args[0]));
+        filter_put(program, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AF_UNIX, 1, 0));
+        put_return(program, watched ? SECCOMP_RET_ALLOW : refused);
+        put_load(program, offsetof(struct seccomp_data, args[1]));
+        filter_put(program, (struct sock_filter)BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0xf));
+        filter_put(program, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SOCK_DGRAM, 1, 0));
+        filter_put(program, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SOCK_RAW, 0, 1));
+        put_return(program, refused);
+        put_return(program, watched || nr == SYS_socketpair ? SECCOMP_RET_ALLOW : refused);
 }
 
-static void make_program(struct program *p, bool watched) {
-        *p = (struct program){ .handed_over = watched ? SECCOMP_RET_USER_NOTIF : SECCOMP_RET_ERRNO | EPERM };
+static void make_program(struct program *program, bool watched) {
+        *program = (struct program){ .handed_over = watched ? SECCOMP_RET_USER_NOTIF : SECCOMP_RET_ERRNO | EPERM };
 
-        put_load(p, offsetof(struct seccomp_data, arch));
-        put(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, THIS_ARCHITECTURE, 1, 0));
-        put_return(p, SECCOMP_RET_ALLOW); /* the main filter ends it */
-        put_load(p, offsetof(struct seccomp_data, nr));
+        put_load(program, offsetof(struct seccomp_data, arch));
+        filter_put(program, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, THIS_ARCHITECTURE, 1, 0));
+        put_return(program, SECCOMP_RET_ALLOW); /* the main filter ends it */
+        put_load(program, offsetof(struct seccomp_data, nr));
 
-        put_scheduling(p, SYS_sched_setaffinity);
-        put_scheduling(p, SYS_sched_setscheduler);
-        put_scheduling(p, SYS_sched_setparam);
-        put_scheduling(p, SYS_sched_setattr);
+        put_scheduling(program, SYS_sched_setaffinity);
+        put_scheduling(program, SYS_sched_setscheduler);
+        put_scheduling(program, SYS_sched_setparam);
+        put_scheduling(program, SYS_sched_setattr);
+
         for (size_t i = 0; i < watched_sockets_n; i++)
-                when_call(p, watched_sockets[i].nr, p->handed_over);
-        for (size_t i = 0; i < watched_attributes_n; i++)
-                when_call(p, watched_attributes[i].nr, p->handed_over);
+                when_call(program, watched_sockets[i].nr, program->handed_over);
 
-        when_call(p, SETXATTRAT, SECCOMP_RET_ERRNO | ENOSYS);
-        when_call(p, REMOVEXATTRAT, SECCOMP_RET_ERRNO | ENOSYS);
-        when_call(p, FILE_SETATTR, SECCOMP_RET_ERRNO | ENOSYS);
-        when_call(p, SYS_migrate_pages, SECCOMP_RET_ERRNO | EPERM);
-        when_call(p, SYS_move_pages, SECCOMP_RET_ERRNO | EPERM);
-        when_call(p, SYS_pidfd_getfd, SECCOMP_RET_ERRNO | EPERM); /* the main filter leaves these to the watcher */
-        when_call(p, SYS_process_vm_readv, SECCOMP_RET_ERRNO | EPERM);
-        put_file_flags(p);
-        put_sockets(p, SYS_socket, watched);
-        put_sockets(p, SYS_socketpair, watched);
-        put_return(p, SECCOMP_RET_ALLOW);
+        for (size_t i = 0; i < watched_attributes_n; i++)
+                when_call(program, watched_attributes[i].nr, program->handed_over);
+
+        when_call(program, SETXATTRAT, SECCOMP_RET_ERRNO | ENOSYS);
+        when_call(program, REMOVEXATTRAT, SECCOMP_RET_ERRNO | ENOSYS);
+        when_call(program, FILE_SETATTR, SECCOMP_RET_ERRNO | ENOSYS);
+        when_call(program, SYS_migrate_pages, SECCOMP_RET_ERRNO | EPERM);
+        when_call(program, SYS_move_pages, SECCOMP_RET_ERRNO | EPERM);
+        when_call(program, SYS_pidfd_getfd,
+                  SECCOMP_RET_ERRNO | EPERM); /* the main filter leaves these to the watcher */
+        when_call(program, SYS_process_vm_readv, SECCOMP_RET_ERRNO | EPERM);
+        put_file_flags(program);
+        put_sockets(program, SYS_socket, watched);
+        put_sockets(program, SYS_socketpair, watched);
+        put_return(program, SECCOMP_RET_ALLOW);
 }
 
 static long load_program(const struct program *p, unsigned long flags) {
@@ -144,19 +147,20 @@ static bool can_copy_descriptors(void) {
 }
 
 int watcher_enter(int channel, struct err *err) {
-        struct program p;
+        struct program program;
         cleanup(close_fd) int notify = -1;
 
         if (can_copy_descriptors()) {
-                make_program(&p, true);
-                notify =
-                    (int)load_program(&p, SECCOMP_FILTER_FLAG_NEW_LISTENER | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV);
+                make_program(&program, true);
+                notify = (int)load_program(&program,
+                                           SECCOMP_FILTER_FLAG_NEW_LISTENER | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV);
                 if (notify < 0 && errno != EBUSY)
                         return err_errno(err, "watcher: filter");
         }
+
         if (notify < 0) {
-                make_program(&p, false);
-                if (load_program(&p, 0) < 0)
+                make_program(&program, false);
+                if (load_program(&program, 0) < 0)
                         return err_errno(err, "watcher: filter");
                 return 0;
         }

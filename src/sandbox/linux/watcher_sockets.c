@@ -37,46 +37,49 @@ static int socket_domain(int fd) {
 
 static void own_remember(int fd) {
         struct stat st;
+
         if (fstat(fd, &st) < 0)
                 return;
 
         pthread_mutex_lock(&lock);
         if (own.n < OWN_MAX)
                 (void)vec_push(&own, (uint32_t)st.st_ino); /* forgotten: then it cannot be connected to */
+
         pthread_mutex_unlock(&lock);
 }
 
 /* Whether what listens there started to do so in this sandbox. *ret_somebody: there is a listener at all. */
-static bool own_listens(const struct watcher *w, const struct stat *file, struct str name, bool *ret_somebody) {
+static bool own_listens(const struct watcher *watcher, const struct stat *file, struct str name, bool *ret_somebody) {
         bool found = false;
 
         pthread_mutex_lock(&lock);
-        uint32_t number = unix_listener_at(w->diag, file, name);
+        uint32_t number = unix_listener_at(watcher->diag, file, name);
         for (size_t i = 0; number && i < own.n && !found; i++)
                 found = own.p[i] == number;
+
         pthread_mutex_unlock(&lock);
 
         *ret_somebody = number != 0;
         return found;
 }
 
-static bool is_granted(const struct plan *p, const char *path) {
-        for (size_t i = 0; i < p->sockets.n; i++)
-                if (strcmp(p->sockets.p[i], path) == 0)
+static bool is_granted(const struct plan *plan, const char *path) {
+        for (size_t i = 0; i < plan->sockets.n; i++)
+                if (strcmp(plan->sockets.p[i], path) == 0)
                         return true;
         return false;
 }
 
-static int connect_file(struct watched *w, int fd, const struct sockaddr_un *to, size_t n) {
+static int connect_file(struct watched *watched, int fd, const struct sockaddr_un *to, size_t n) {
         char name[sizeof to->sun_path + 1] = { 0 };
         cleanup(place_done) struct place place = { .object = -1, .dir = -1 };
         struct stat st;
         bool somebody = false;
 
         memcpy(name, to->sun_path, n - offsetof(struct sockaddr_un, sun_path)); /* the kernel needs no NUL either */
-        int r = tracee_open(&w->tracee);
+        int r = tracee_open(&watched->tracee);
         if (r == 0)
-                r = walk(&w->tracee, AT_FDCWD, name, WALK_FOLLOW, &place);
+                r = walk(&watched->tracee, AT_FDCWD, name, WALK_FOLLOW, &place);
         if (r < 0)
                 return r;
         if (place.object < 0 || fstat(place.object, &st) < 0)
@@ -84,19 +87,21 @@ static int connect_file(struct watched *w, int fd, const struct sockaddr_un *to,
         if (!S_ISSOCK(st.st_mode))
                 return -ECONNREFUSED;
 
-        if (!own_listens(w->watcher, &st, STR(""), &somebody) && !is_granted(w->watcher->plan, place.path)) {
+        if (!own_listens(watched->watcher, &st, STR(""), &somebody) &&
+            !is_granted(watched->watcher->plan, place.path)) {
                 if (!somebody)
                         return -ECONNREFUSED; /* so servers find the file of one that has ended */
-                watched_refused_file(w, "connect", place.path);
+                watched_refused_file(watched, "connect", place.path);
                 return -EACCES;
         }
 
         struct sockaddr_un held = { .sun_family = AF_UNIX };
         snprintf(held.sun_path, sizeof held.sun_path, "/proc/self/fd/%d", place.object);
+
         return connect(fd, (struct sockaddr *)&held, sizeof held) < 0 ? -errno : 0;
 }
 
-static int connect_unix(struct watched *w, int fd, const struct sockaddr_un *to, size_t n) {
+static int connect_unix(struct watched *watched, int fd, const struct sockaddr_un *to, size_t n) {
         size_t head = offsetof(struct sockaddr_un, sun_path);
         bool somebody = false;
 
@@ -105,13 +110,14 @@ static int connect_unix(struct watched *w, int fd, const struct sockaddr_un *to,
         if (n > sizeof *to)
                 return -EINVAL;
         if (to->sun_path[0])
-                return connect_file(w, fd, to, n);
+                return connect_file(watched, fd, to, n);
 
-        if (!own_listens(w->watcher, NULL, str_n(to->sun_path, n - head), &somebody)) {
+        if (!own_listens(watched->watcher, NULL, str_n(to->sun_path, n - head), &somebody)) {
                 if (somebody)
-                        watched_refused_file(w, "connect", "/abstract");
+                        watched_refused_file(watched, "connect", "/abstract");
                 return somebody ? -EACCES : -ECONNREFUSED;
         }
+
         return connect(fd, (const struct sockaddr *)to, (socklen_t)n) < 0 ? -errno : 0;
 }
 
@@ -125,24 +131,29 @@ static bool address_v4(const struct sockaddr *sa, uint32_t *ret, uint16_t *ret_p
                 *ret_port = ntohs(v4->sin_port);
                 return true;
         }
+
         if (sa->sa_family != AF_INET6 || !IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr))
                 return false;
+
         memcpy(ret, v6->sin6_addr.s6_addr + 12, 4);
         *ret = ntohl(*ret);
         *ret_port = ntohs(v6->sin6_port);
+
         return true;
 }
 
 /* The gateway listens on 127.0.0.1 and nowhere else. */
-static bool is_gateway(const struct plan *p, const struct sockaddr *to) {
+static bool is_gateway(const struct plan *plan, const struct sockaddr *to) {
         uint32_t address;
         uint16_t port;
 
         if (!address_v4(to, &address, &port) || address != INADDR_LOOPBACK)
                 return false;
-        for (size_t i = 0; i < p->landlock.ports.n; i++)
-                if (p->landlock.ports.p[i].port == port)
+
+        for (size_t i = 0; i < plan->landlock.ports.n; i++)
+                if (plan->landlock.ports.p[i].port == port)
                         return true;
+
         return false;
 }
 
@@ -166,75 +177,83 @@ struct copied {
         } address;
 };
 
-static void copied_done(struct copied *c) {
-        close_fd(&c->fd);
+static void copied_done(struct copied *copied) {
+        close_fd(&copied->fd);
 }
 
 /* Descriptor and address, each once. */
-static int copied_take(struct watched *w, struct copied *ret) {
-        int length = (int)w->args[2];
+static int copied_take(struct watched *watched, struct copied *ret) {
+        int length = (int)watched->args[2];
         bool fits = length >= 0 && (size_t)length <= sizeof ret->address;
 
         *ret = (struct copied){ .n = fits ? (size_t)length : 0 };
-        ret->fd = tracee_take(&w->tracee, (int)w->args[0], &(struct tracee_bytes){ w->args[1], ret->n, &ret->address });
+        ret->fd = tracee_take(&watched->tracee, (int)watched->args[0],
+                              &(struct tracee_bytes){ watched->args[1], ret->n, &ret->address });
         if (ret->fd < 0)
                 return ret->fd;
+
         return fits ? 0 : -EINVAL;
 }
 
-static int op_connect(struct watched *w) {
-        cleanup(copied_done) struct copied c = { .fd = -1 };
-        int r = copied_take(w, &c);
+static int op_connect(struct watched *watched) {
+        cleanup(copied_done) struct copied copied = { .fd = -1 };
+        int r = copied_take(watched, &copied);
         if (r < 0)
                 return r;
 
-        int domain = socket_domain(c.fd);
+        int domain = socket_domain(copied.fd);
         if (domain == AF_UNIX)
-                return connect_unix(w, c.fd, &c.address.un, c.n);
+                return connect_unix(watched, copied.fd, &copied.address.un, copied.n);
         if (domain != AF_INET && domain != AF_INET6)
                 return -EACCES;
-        if (c.n >= sizeof c.address.sa.sa_family && c.address.sa.sa_family != AF_UNSPEC &&
-            !is_gateway(w->watcher->plan, &c.address.sa)) {
-                watched_refused_address(w, &c.address.sa);
+
+        if (copied.n >= sizeof copied.address.sa.sa_family && copied.address.sa.sa_family != AF_UNSPEC &&
+            !is_gateway(watched->watcher->plan, &copied.address.sa)) {
+                watched_refused_address(watched, &copied.address.sa);
                 return -EACCES;
         }
-        return connect(c.fd, &c.address.sa, (socklen_t)c.n) < 0 ? -errno : 0;
+
+        return connect(copied.fd, &copied.address.sa, (socklen_t)copied.n) < 0 ? -errno : 0;
 }
 
 /* A name in the file system is made by the caller, whom Landlock holds. If the descriptor is another one by then, it
  * still has to listen. */
-static int op_bind(struct watched *w) {
-        cleanup(copied_done) struct copied c = { .fd = -1 };
-        int r = copied_take(w, &c);
+static int op_bind(struct watched *watched) {
+        cleanup(copied_done) struct copied copied = { .fd = -1 };
+        int r = copied_take(watched, &copied);
         if (r < 0)
                 return r;
 
-        int domain = socket_domain(c.fd);
+        int domain = socket_domain(copied.fd);
         if (domain != AF_INET && domain != AF_INET6)
                 return WATCHED_CONTINUE;
-        if (c.n < sizeof c.address.sa.sa_family || !is_loopback(&c.address.sa)) {
-                watched_refused_address(w, &c.address.sa);
+
+        if (copied.n < sizeof copied.address.sa.sa_family || !is_loopback(&copied.address.sa)) {
+                watched_refused_address(watched, &copied.address.sa);
                 return -EACCES;
         }
-        return bind(c.fd, &c.address.sa, (socklen_t)c.n) < 0 ? -errno : 0;
+
+        return bind(copied.fd, &copied.address.sa, (socklen_t)copied.n) < 0 ? -errno : 0;
 }
 
-static int op_listen(struct watched *w) {
+static int op_listen(struct watched *watched) {
         struct sockaddr_storage at = { 0 };
         socklen_t n = sizeof at;
-        cleanup(close_fd) int fd = tracee_take(&w->tracee, (int)w->args[0], &(struct tracee_bytes){ 0 });
+        cleanup(close_fd) int fd = tracee_take(&watched->tracee, (int)watched->args[0], &(struct tracee_bytes){ 0 });
         if (fd < 0)
                 return fd;
 
         int domain = socket_domain(fd);
         if (domain != AF_UNIX &&
             (getsockname(fd, (struct sockaddr *)&at, &n) < 0 || !is_loopback((struct sockaddr *)&at))) {
-                watched_refused_address(w, (struct sockaddr *)&at);
+                watched_refused_address(watched, (struct sockaddr *)&at);
                 return -EACCES;
         }
+
         if (domain == AF_UNIX)
                 own_remember(fd);
-        return listen(fd, (int)w->args[1]) < 0 ? -errno : 0;
+
+        return listen(fd, (int)watched->args[1]) < 0 ? -errno : 0;
 }
 
 const struct watched_op watched_sockets[] = {
