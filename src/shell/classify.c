@@ -162,7 +162,7 @@ void judge_environment(struct judge *judge, struct str name, struct str value) {
         bool blanks = str_is(name, "IFS") && is_blank_text(value); /* parts no fewer words than before */
         bool pager = (str_is(name, "PAGER") || str_is(name, "MANPAGER")) && str_is(value, "cat");
         if (((word_in(name, environment_runs) && !pager && !blanks) || loads || git || str_starts(name, STR("LD_")) ||
-             str_starts(name, STR("DYLD_"))))
+             str_starts(name, STR("DYLD_")) || str_starts(name, STR("BASH_FUNC_"))))
                 judge_find(judge, FINDING_ENVIRONMENT);
 
         if (!word_in(name, environment_plain))
@@ -366,6 +366,7 @@ static void judge_named(struct judge *judge, const struct sh_call *call) {
         if (!unwrap(judge, call))
                 rules_judge(judge, call);
 
+        judge_hidden(judge, call);
         judge->permitted = permitted;
 }
 

@@ -8,7 +8,7 @@
 #include "shell/call.h"
 
 struct language {
-        const char *name; /* a beginning */
+        const char *const *names; /* beginnings */
         const char *letters;
         const char *const *words;
         const char *valued; /* letters whose value may follow directly: -MFile::Path */
@@ -17,49 +17,66 @@ struct language {
 };
 
 static const struct language languages[] = {
-        { "python", "c", NULL, "WXm",
+        { WORDS("python", "pypy", "ipython", "jython"), "c", NULL, "WXm",
           WORDS("os.system", "os.popen", "os.exec", "os.spawn", "os.posix_spawn", "subprocess", "pty.spawn", "Popen",
                 "system('", "system(\"", "check_output(", "check_call(", "ctypes", "getoutput("),
           WORDS("exec(", "eval(", "compile(", "runpy", "marshal.loads", "pickle.loads") },
-        { "perl", "eE", NULL, "MmIiFDxCV",
+        { WORDS("perl"), "eE", NULL, "MmIiFDxCV",
           WORDS("system(", "system \"", "system '", "system $", "system{", "exec(", "exec \"", "exec '", "exec $",
                 "exec{", "exec {", "`", "qx", "open3", "fork", "syscall"),
           WORDS("eval(", "eval $", "eval \"", "eval get", "eval `", "eval LWP", "eval HTTP", "eval decode",
                 "eval unpack", "eval pack", "do $") },
-        { "node", "ep", WORDS("--eval", "--print"), "r",
+        { WORDS("node", "tsx", "ts-node"), "ep", WORDS("--eval", "--print"), "r",
           WORDS("child_process", "execSync", "spawnSync", "process.binding", "worker_threads", "process.dlopen"),
           WORDS("eval(", "(eval)", "new Function", "Function(", "vm.run", "runInThisContext", "runInNewContext") },
-        { "bun", "e", WORDS("--eval"), "r", WORDS("child_process", "Bun.spawn", "Bun.$", "dlopen("),
+        { WORDS("bun"), "e", WORDS("--eval"), "r", WORDS("child_process", "Bun.spawn", "Bun.$", "dlopen("),
           WORDS("eval(", "(eval)", "new Function") },
-        { "deno", "", WORDS("eval"), "", WORDS("Deno.Command", "Deno.run", "Deno.dlopen", "child_process"),
+        { WORDS("deno"), "", WORDS("eval"), "", WORDS("Deno.Command", "Deno.run", "Deno.dlopen", "child_process"),
           WORDS("eval(", "(eval)", "new Function", "import(\"http", "import('http") },
-        { "ruby", "e", NULL, "rIECTxS",
+        { WORDS("ruby"), "e", NULL, "rIECTxS",
           WORDS("system(", "system \"", "system '", "exec(", "exec \"", "exec '", "`", "%x", "popen", "spawn", "Open3",
                 "fork", "open(\"|", "open('|"),
           WORDS("eval(", "eval URI", "eval Net", "eval open", "eval(open", "instance_eval", "class_eval", "eval \"",
                 "eval Base64", "eval [") },
-        { "php", "rBRE", WORDS("--run", "--process-code", "--process-begin"), "",
+        { WORDS("php"), "rBRE", WORDS("--run", "--process-code", "--process-begin"), "",
           WORDS("system(", "exec(", "passthru(", "shell_exec(", "pcntl_exec(", "popen(", "proc_open(", "`", "dl(",
                 "mail("),
           WORDS("eval(", "assert(", "create_function", "include ", "include(", "require ", "call_user_func") },
-        { "lua", "e", NULL, "l", WORDS("os.execute", "io.popen", "package.loadlib"),
+        { WORDS("lua", "texlua"), "e", NULL, "l", WORDS("os.execute", "io.popen", "package.loadlib"),
           WORDS("loadstring", "load(", "dofile") },
-        { "Rscript", "e", NULL, "", WORDS("system(", "system2(", "shell("), WORDS("eval(", "source(") },
-        { "julia", "eE", WORDS("--eval", "--print"), "", WORDS("run(`", "`"), WORDS("eval(", "include(") },
-        { "elixir", "e", WORDS("--eval"), "r", WORDS("System.cmd", "System.shell", ":os.cmd", "Port.open"),
+        { WORDS("Rscript", "R"), "e", NULL, "", WORDS("system(", "system2(", "shell("), WORDS("eval(", "source(") },
+        { WORDS("julia"), "eE", WORDS("--eval", "--print"), "", WORDS("run(`", "`"), WORDS("eval(", "include(") },
+        { WORDS("elixir"), "e", WORDS("--eval"), "r", WORDS("System.cmd", "System.shell", ":os.cmd", "Port.open"),
           WORDS("Code.eval") },
-        { "groovy", "e", NULL, "", WORDS(".execute()", "ProcessBuilder"), WORDS("evaluate(", "Eval.me") },
-        { "tclsh", "", NULL, "", WORDS("exec ", "open \"|", "open |"), WORDS("eval ", "source ") },
+        { WORDS("groovy"), "e", NULL, "", WORDS(".execute()", "ProcessBuilder"), WORDS("evaluate(", "Eval.me") },
+        { WORDS("tclsh"), "", NULL, "", WORDS("exec ", "open \"|", "open |"), WORDS("eval ", "source ") },
 };
 
 /* In any language. The first ones delete whole trees. */
-static const char *const deletes_tree[] = { "rmtree",      "rm_rf",  "rm_r",         "rmSync",
-                                            "rmdirSync",   ".rm(",   "removeSync",   "Deno.remove",
-                                            "remove_tree", "rimraf", "remove_dir",   "RemoveAll",
-                                            "promises.rm", ".rm(",   "remove_entry", "recursive = TRUE",
-                                            "deleteDir(",  NULL };
-static const char *const deletes_file[] = { "os.remove",  "os.unlink",  ".unlink(", "unlink ",     "unlink(",
-                                            "unlinkSync", "\"unlink\"", "'unlink'", "File.delete", NULL };
+static const char *const deletes_tree[] = { "rmtree",      "rm_rf",          "rm_r",           "rmSync",
+                                            "rmdirSync",   ".rm(",           "removeSync",     "Deno.remove",
+                                            "remove_tree", "rimraf",         "remove_dir",     "RemoveAll",
+                                            "promises.rm", ".rm(",           "remove_entry",   "recursive = TRUE",
+                                            "deleteDir(",  "recursive=TRUE", "recursive=true", NULL };
+static const char *const deletes_file[] = { "os.remove",     "os.unlink",   ".unlink(",   "unlink ",     "unlink(",
+                                            "unlinkSync",    "\"unlink\"",  "'unlink'",   "File.delete", "os.rename",
+                                            "os.replace",    "shutil.move", "renameSync", "rename ",     "rename(",
+                                            "os.removedirs", NULL };
+static const char *const writes[] = {
+        "open(",       "open ",          "write_text",   "write_bytes",       "writeFile",         "writeFileSync",
+        "appendFile",  "appendFileSync", "File.write",   "IO.write",          "file_put_contents", "fopen(",
+        "io.open",
+
+        "shutil.copy", "copyfile",       "copyFileSync",
+
+        "os.symlink",  "symlinkSync",    "Path(",        "writeTextFileSync", "Bun.write",         NULL
+};
+/* Where a word above only may write: how it was opened, or what is done with the path. */
+static const char *const writing[] = { "\"w",     "'w",           "\"a",         "'a",        "\"x",
+                                       "'x",      "\"r+",         "'r+",         "mode=",     "\">",
+                                       "'>",      "write_text",   "write_bytes", "writeFile", "appendFile",
+                                       "write",   "rename",       "replace",     "move",      "copy",
+                                       "symlink", "put_contents", "unlink",      "touch",     NULL };
 static const char *const homes[] = { "expanduser", "Path.home", "homedir", "Dir.home", "HOME", NULL };
 static const char *const downloads[] = { "urlopen",
                                          "urlretrieve",
@@ -77,6 +94,7 @@ static const char *const downloads[] = { "urlopen",
                                          "HTTP::Tiny",
                                          "URI.open",
                                          "open-uri",
+                                         "ropen-uri",
                                          "Net::HTTP",
                                          "curl_exec",
                                          "socket.http",
@@ -185,17 +203,45 @@ static bool mentions_root(struct judge *judge, struct str code) {
 }
 
 static void judge_deletes(struct judge *judge, struct str code, const char *const *words, bool tree, bool quiet) {
-        static const char *const lists[] = { "listdir", "glob", "walk", "iterdir", "readdir", "Dir[", "scandir", NULL };
+        static const char *const lists[] = { "listdir", "glob",    "walk",  "iterdir", "readdir",
+                                             "Dir[",    "scandir", "rglob", NULL };
         size_t n;
 
         for (ptrdiff_t at = find_any(code, 0, words, &n); at >= 0; at = find_any(code, (size_t)at + n, words, &n)) {
                 struct target target = target_behind(judge, code, (size_t)at + n);
-                bool listed = has_any(code, lists) && mentions_root(judge, code);
+                bool listed = has_any(code, lists) && (mentions_root(judge, code) || has_any(code, homes));
 
                 if (target.root)
                         judge_find(judge, FINDING_CODE_DELETES_ROOT);
                 else if (target.special || (!quiet && (listed || (tree && !target.known))))
                         judge_find(judge, FINDING_CODE_DELETES);
+        }
+}
+
+/* --- what it writes ----------------------------------------------------------------------------------------------- */
+
+/* A file that programs outside run or obey, or one of the system's, as the path of something that is written. */
+static void judge_writes(struct judge *judge, struct str code) {
+        size_t n;
+
+        if (!has_any(code, writing))
+                return;
+
+        for (ptrdiff_t at = find_any(code, 0, writes, &n); at >= 0; at = find_any(code, (size_t)at + n, writes, &n)) {
+                for (size_t i = (size_t)at + n; i < code.n && code.p[i] != ';' && code.p[i] != '\n';) {
+                        if (!is_quote(code.p[i])) {
+                                i++;
+                                continue;
+                        }
+
+                        struct str text = str_trim(string_at(code, i, &i));
+                        while (text.n && strchr("<>+ ", text.p[0])) /* perl: open(F, ">/etc/passwd") */
+                                text = str_skip(text, 1);
+
+                        enum sh_place place = place_named(judge, text);
+                        if (place == PLACE_PROTECTED || place == PLACE_SYSTEM || place == PLACE_DISK)
+                                judge_find(judge, FINDING_CODE_WRITES);
+                }
         }
 }
 
@@ -269,6 +315,8 @@ static void judge_source(struct judge *judge, const struct sh_call *call, struct
         judge_starts(judge, call, code, language, quiet);
         judge_deletes(judge, code, deletes_tree, true, quiet);
         judge_deletes(judge, code, deletes_file, false, quiet);
+        if (!quiet)
+                judge_writes(judge, code);
 
         if (evals && fetches)
                 judge_find(judge, FINDING_PIPE_DOWNLOAD);
@@ -283,6 +331,14 @@ static bool is_valued(const struct language *language, struct str arg) {
         return arg.n > 2 && arg.p[1] != '-' && language->valued[0] && strchr(language->valued, arg.p[1]);
 }
 
+/* A letter whose value stands by itself. */
+static bool takes_next(const struct sh_call *call, size_t i) {
+        struct str arg = call->p[i].text;
+        bool next = i + 1 < call->n && call->p[i + 1].text.n > 0 && call->p[i + 1].text.p[0] != '-';
+
+        return next && arg.n == 2 && strchr("WXrIld", arg.p[1]);
+}
+
 /* Code behind options; true when there was any. */
 static bool judge_options(struct judge *judge, const struct sh_call *call, const struct language *language) {
         const struct sh_option option = { .letters = language->letters, .words = language->words };
@@ -295,8 +351,10 @@ static bool judge_options(struct judge *judge, const struct sh_call *call, const
                     i == 1 && language->words && word_in(arg, language->words) && i + 1 < call->n; /* deno eval CODE */
                 if (!verb && (arg.n == 0 || arg.p[0] != '-'))
                         break;
-                if (!verb && (is_valued(language, arg) || !call_option_value(call, i, &option, &code)))
+                if (!verb && (is_valued(language, arg) || !call_option_value(call, i, &option, &code))) {
+                        i += takes_next(call, i); /* python -W ignore -c CODE */
                         continue;
+                }
                 if (verb)
                         code = call->p[i + 1];
 
@@ -322,7 +380,11 @@ static void judge_here(struct judge *judge, const struct sh_call *call, const st
 void judge_code(struct judge *judge, const struct sh_call *call) {
         for (size_t k = 0; k < sizeof languages / sizeof languages[0]; k++) {
                 const struct language *language = &languages[k];
-                if (str_starts(call->name, str_of(language->name)) && !judge_options(judge, call, language))
+                bool speaks = false;
+
+                for (const char *const *name = language->names; *name; name++)
+                        speaks = speaks || str_starts(call->name, str_of(*name));
+                if (speaks && !judge_options(judge, call, language))
                         judge_here(judge, call, language);
         }
 }

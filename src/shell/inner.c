@@ -249,10 +249,41 @@ static void inner_calculator(struct judge *judge, const struct sh_call *call) {
                 judge_find(judge, FINDING_OPTION_RUNS);
 }
 
+/* "git clone -u CMD", "git ls-remote --exec": -u is something else with push. */
+static void clone_program(struct judge *judge, const struct sh_call *call) {
+        const struct sh_option program = { .letters = "u", .flags = OPTION_ALONE };
+        struct sh_arg value;
+
+        if (!str_is(call_subcommand(call), "clone"))
+                return;
+        for (size_t i = call_subcommand_index(call) + 1; i < call->n; i++)
+                if (call_option_value(call, i, &program, &value))
+                        inner_starts(judge, call, value, false);
+}
+
+/* "node --import data:text/javascript,..." is code, as a URL. */
+static void node_imports(struct judge *judge, const struct sh_call *call) {
+        for (size_t i = 1; i < call->n; i++) {
+                struct str arg = call->p[i].text;
+                if (memmem(arg.p, arg.n, "data:text/javascript", 20) || memmem(arg.p, arg.n, "data:application/", 17))
+                        judge_find(judge, FINDING_CODE_HIDDEN);
+        }
+}
+
+/* "deno run https://..." */
+static void deno_fetches(struct judge *judge, const struct sh_call *call) {
+        for (size_t i = 1; i < call->n; i++)
+                if (str_starts(call->p[i].text, STR("http://")) || str_starts(call->p[i].text, STR("https://")))
+                        judge_find(judge, FINDING_OPTION_RUNS);
+}
+
 static const struct {
         const char *const *programs;
         void (*look)(struct judge *j, const struct sh_call *c);
 } special[] = {
+        { WORDS("git"), clone_program },
+        { WORDS("node", "nodejs", "tsx", "ts-node"), node_imports },
+        { WORDS("deno"), deno_fetches },
         { WORDS("vi", "vim", "nvim", "view", "gvim", "ex", "less", "more", "most"), inner_editor },
         { WORDS("gdb", "lldb", "gdb-multiarch"), inner_debugger },
         { WORDS("ssh", "scp", "sftp", "autossh", "sshfs"), ssh_settings },

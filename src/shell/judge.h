@@ -87,6 +87,8 @@ enum sh_finding {
         FINDING_CODE_DELETES_ROOT,
         FINDING_CODE_DELETES,
         FINDING_CODE_HIDDEN,
+        FINDING_CODE_WRITES,
+        FINDING_HIDDEN,
         SH_FINDINGS
 };
 
@@ -160,6 +162,7 @@ struct judge {
         bool variables_lost; /* too many of them: all are unknown */
         struct sh_function *functions;
         bool permitted; /* a user's rule allows the call: only Forbidden counts */
+        bool hidden;    /* a word is being tried as a command (hidden.c) */
         bool plain_off; /* something beside the call changes what it does: no Allow */
         struct str function;
         struct str segment; /* of the command as written */
@@ -240,6 +243,10 @@ void judge_outputs(struct judge *judge, const struct sh_call *call);
 void judge_output(struct judge *judge, struct sh_arg target);
 /* --- inner.c: options that have a program start another one */
 void judge_inner(struct judge *judge, const struct sh_call *call);
+
+/* --- hidden.c */
+/* Words of a program that nothing is known of, tried as commands. */
+void judge_hidden(struct judge *judge, const struct sh_call *call);
 /* --- scripts.c: programs on the command line of sed and awk */
 void judge_script(struct judge *judge, const struct sh_call *call);
 /* --- code.c: programs for interpreters, on the command line or in a here-document */

@@ -106,4 +106,16 @@ const struct sh_rule finding_rules[SH_FINDINGS] = {
                                   .match = WORDS("python3 -c 'import base64; exec(base64.b64decode(\"cA==\"))'",
                                                  "php -r 'eval(base64_decode(\"cA==\"));'"),
                                   .no_match = WORDS("python3 -c 'import base64; print(base64.b64decode(x))'") },
+        [FINDING_CODE_WRITES] = { "code-writes", SH_ESCALATED,
+                                  "a script in it writes a file of the system, or one that programs outside obey",
+                                  .match =
+                                      WORDS("python3 -c 'open(\"/etc/hosts\",\"a\").write(x)'",
+                                            "node -e 'require(\"fs\").writeFileSync(\".git/hooks/pre-commit\",x)'"),
+                                  .no_match = WORDS("python3 -c 'print(open(\"/etc/hosts\").read())'",
+                                                    "node -e 'require(\"fs\").writeFileSync(\"out.txt\",x)'") },
+        [FINDING_HIDDEN] = { "hidden-command", SH_ESCALATED, "words of it are a command that would be forbidden",
+                             .match = WORDS("watchexec rm -rf /", "nodemon --exec 'rm -rf ~'",
+                                            "racket -e '(system \"rm -rf ~\")'", "strace -o '|rm -rf ~' ls"),
+                             .no_match = WORDS("echo 'rm -rf /'", "git commit -m 'no rm -rf /'",
+                                               "watchexec rm -rf build", "man rm") },
 };

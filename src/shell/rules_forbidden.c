@@ -4,7 +4,8 @@
 
 static const struct sh_rule rules[] = {
         { "delete-root", SH_FORBIDDEN, "it deletes the system or the home directory",
-          .programs = WORDS("rm", "find", "gfind", "mv", "shred", "srm", "wipe", "unlink"), .test = deletes_root,
+          .programs = WORDS("rm", "find", "gfind", "mv", "shred", "srm", "wipe", "unlink", "rimraf", "del-cli"),
+          .test = deletes_root,
           .match = WORDS("rm -rf /", "rm -rf ~", "rm -r --force \"$HOME\"/*", "rm -fr /etc", "r\\m -rf '/'",
                          "find / -delete", "find ~ -name '*' -exec rm -rf {} +", "find / | xargs rm -rf",
                          "cd / && rm -rf *", "mv ~ /tmp/x", "rm --rec --force /./usr/../"),

@@ -29,7 +29,7 @@ static void judge_rest(struct judge *judge, const struct sh_call *call, size_t a
 
 /* "uv run x", "poetry run x", "bundle exec x", "conda run -n y x": the words behind. */
 static bool verb_runs(struct judge *judge, const struct sh_call *call) {
-        static const char *const verbs[] = { "run", "exec", NULL };
+        static const char *const verbs[] = { "run", "exec", "x", NULL };
         static const char *const valued[] = { "-n",          "--name",    "-p",         "--prefix", "--cwd",
                                               "--with",      "--python",  "--env-file", "--extra",  "--group",
                                               "--directory", "--project", "--package",  NULL };
@@ -63,7 +63,11 @@ static bool package_runs(struct judge *judge, const struct sh_call *call) {
                         return true;
                 }
 
-        judge_rest(judge, call, at);
+        if (at + 1 == call->n) /* yarn exec TEXT, bun exec TEXT */
+                judge_program(judge, call, call->p + at, 1);
+        else
+                judge_rest(judge, call, at);
+
         return true;
 }
 
@@ -85,10 +89,40 @@ static bool netns_runs(struct judge *judge, const struct sh_call *call) {
         return false;
 }
 
-/* "cmake -E rm -rf x", "cmake -E env A=1 x": cmake's own tools have the names and the meaning of the system's. */
+/* "cmake -E rm -rf x", "cmake -E env A=1 x": cmake's own tools have the meaning of the system's, and most of the names.
+ */
 static bool cmake_runs(struct judge *judge, const struct sh_call *call) {
-        if (call->n > 2 && str_is(call->p[1].text, "-E"))
-                judge_rest(judge, call, 2);
+        static const struct {
+                const char *name, *words[2];
+        } others[] = { { "copy", { "cp" } },
+                       { "copy_if_different", { "cp" } },
+                       { "copy_directory", { "cp" } },
+                       { "rename", { "mv" } },
+                       { "create_symlink", { "ln" } },
+                       { "create_hardlink", { "ln" } },
+                       { "make_directory", { "mkdir" } },
+                       { "remove", { "rm" } },
+                       { "remove_directory", { "rm", "-r" } },
+                       { "chdir", { "env", "-C" } } };
+        struct sh_args words = { 0 };
+        size_t at = 2;
+
+        if (call->n <= 2 || !str_is(call->p[1].text, "-E"))
+                return false;
+
+        for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+                if (str_is(call->p[2].text, others[i].name)) {
+                        for (size_t k = 0; k < 2 && others[i].words[k]; k++)
+                                if (sh_args_add(judge, &words, judge_arg(judge, str_of(others[i].words[k]))) < 0)
+                                        return false;
+                        at = 3;
+                }
+
+        for (; at < call->n; at++)
+                if (sh_args_add(judge, &words, call->p[at]) < 0)
+                        return false;
+
+        judge_call(judge, words.p, words.n);
         return false;
 }
 
@@ -208,7 +242,7 @@ static const struct {
         bool (*look)(struct judge *j, const struct sh_call *c);
 } runners[] = {
         { WORDS("uv", "poetry", "pipenv", "bundle", "mise", "hatch", "pdm", "rye", "asdf", "rbenv", "pyenv", "conda",
-                "mamba"),
+                "mamba", "micromamba", "volta", "fnm", "pixi"),
           verb_runs },
         { WORDS("npm", "pnpm", "yarn", "bun"), package_runs },
         { WORDS("perf"), perf_runs },

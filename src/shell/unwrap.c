@@ -69,6 +69,18 @@ static bool is_assignment(struct str s, struct str *ret_name, struct str *ret_va
         return true;
 }
 
+/* env takes any name: a-b=1, BASH_FUNC_ls%%=... */
+static bool sets_variable(struct str word, struct str *ret_name, struct str *ret_value) {
+        ptrdiff_t equals = str_find(word, '=');
+        if (equals <= 0)
+                return false;
+
+        *ret_name = str_first(word, (size_t)equals);
+        *ret_value = str_skip(word, (size_t)equals + 1);
+
+        return true;
+}
+
 /* The value of an option: the rest of its word, or the next one. */
 static struct sh_arg text_behind(const struct sh_call *call, size_t i, struct str rest, bool inside) {
         struct sh_arg value = inside            ? call->p[i]
@@ -136,7 +148,7 @@ static struct scan find_command(struct judge *judge, const struct sh_call *call,
                                                    : short_options(judge, call, wrapper, scan.at, &scan);
                 else if (str_is(arg, "-") && options)
                         scan.at++;
-                else if ((wrapper->flags & ASSIGNS) && is_assignment(arg, &name, &value)) {
+                else if ((wrapper->flags & ASSIGNS) && sets_variable(arg, &name, &value)) {
                         struct sh_arg given = call->p[scan.at];
 
                         given.text = value;
@@ -627,6 +639,9 @@ static bool variable_call(struct judge *judge, const struct sh_call *call) {
 
                         given.text = value;
                         judge_environment(judge, name, value);
+                        if (call_has_option(call, "-n") && !str_is(call->name, "export")) /* a name for another one */
+                                judge_environment(judge, value, STR("x"));
+
                         declare_name(judge, call, name, &given);
                         continue;
                 }
