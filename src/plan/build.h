@@ -116,20 +116,20 @@ struct plan_request {
         bool observe;                         /* learn: report what is granted as well */
 };
 
-enum network_mode plan_network(const struct policy *p);
+enum network_mode plan_network(const struct policy *policy);
 /* What every network of this kind has: the netlink batches, and the first of the listeners. They are fixed, so that
  * init can make them before the rest of the plan is known. */
-int plan_fill_network(struct plan *p, bool captured, bool ipv6);
+int plan_fill_network(struct plan *plan, bool captured, bool ipv6);
 /* Whether calls that reach files are judged one by one. */
 bool plan_needs_broker(const struct policy *policy, const struct path_rules *rules);
 /* Whether limits of all together are worth a talk with the user's systemd, where there is no other group. */
 bool plan_asks_for_scope(const struct policy *policy);
 /* The protected paths of a plan (plan/guards.c). -ENOMEM. */
-int plan_guards(struct plan *p, const struct plan_host *host, const char *workspace);
+int plan_guards(struct plan *plan, const struct plan_host *host, const char *workspace);
 /* Whether changes are judged call by call (plan/changes.c). -ENOMEM. */
-int plan_changes(struct plan *p, const struct plan_request *request);
+int plan_changes(struct plan *plan, const struct plan_request *request);
 /* A rule that the broker judges by. -ENOMEM. */
 int plan_add_path_rule(struct plan *p, const struct path_rule *rule);
-int plan_build(const struct plan_request *request, struct plan **ret, struct err *e);
+int plan_build(const struct plan_request *request, struct plan **ret, struct err *err);
 /* The network part alone, for a namespace that somebody else made: routes, capture rules, listeners. */
-int plan_capture(struct plan *p, const struct policy *policy, bool ipv6);
+int plan_capture(struct plan *plan, const struct policy *policy, bool ipv6);

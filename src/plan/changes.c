@@ -13,40 +13,44 @@ static int add_opening(struct plan *p, const char *path) {
 }
 
 /* A grant inside of a refusal. */
-static bool is_opening(const struct plan *p, const struct plan_path *path) {
+static bool is_opening(const struct plan *plan, const struct plan_path *path) {
         if (!path->grants || path->access != PATH_WRITE || path->type == PLAN_PATH_MISSING)
                 return false;
-        for (size_t i = 0; i < p->guards.n; i++)
-                if (path_is_within(path->path, p->guards.p[i].path))
+        for (size_t i = 0; i < plan->guards.n; i++)
+                if (path_is_within(path->path, plan->guards.p[i].path))
                         return true;
         return false;
 }
 
-static bool guards_within(const struct plan *p, const char *dir) {
-        for (size_t i = 0; i < p->guards.n; i++)
-                if (path_is_within(p->guards.p[i].path, dir))
+static bool guards_within(const struct plan *plan, const char *dir) {
+        for (size_t i = 0; i < plan->guards.n; i++)
+                if (path_is_within(plan->guards.p[i].path, dir))
                         return true;
         return false;
 }
 
 /* With an overlay nothing that is written in the workspace reaches the host. */
-static bool in_overlay(const struct plan_request *q, const char *path) {
-        return q->host->overlay_upper && q->policy->workspace && path_is_within(path, q->policy->workspace);
+static bool in_overlay(const struct plan_request *request, const char *path) {
+        return request->host->overlay_upper && request->policy->workspace &&
+               path_is_within(path, request->policy->workspace);
 }
 
 /* Protected names that have a pattern: no guard can stand for one that does not exist yet. What a person granted by
  * name goes with them, since it stands closer. Where a policy has globs, the broker has all rules already. */
-static int add_patterns(struct plan *p, const struct plan_request *q) {
-        if (p->flags & PLAN_BROKER)
+static int add_patterns(struct plan *plan, const struct plan_request *request) {
+        if (plan->flags & PLAN_BROKER)
                 return 0;
-        for (size_t i = 0; i < path_rules_count(q->rules); i++) {
-                const struct path_rule *rule = path_rules_at(q->rules, i);
-                bool pattern = rule->is_glob && rule->protected && !rule->anywhere && !in_overlay(q, rule->pattern);
+
+        for (size_t i = 0; i < path_rules_count(request->rules); i++) {
+                const struct path_rule *rule = path_rules_at(request->rules, i);
+                bool pattern =
+                    rule->is_glob && rule->protected && !rule->anywhere && !in_overlay(request, rule->pattern);
                 bool grant = rule->grants && !rule->decides_read;
 
-                if ((pattern || grant) && plan_add_path_rule(p, rule) < 0)
+                if ((pattern || grant) && plan_add_path_rule(plan, rule) < 0)
                         return -ENOMEM;
         }
+
         return 0;
 }
 
@@ -62,22 +66,25 @@ static int add_copies(struct plan *p, const struct plan_host *host) {
                 if (!copy.path || vec_push(&p->copies, copy) < 0)
                         return -ENOMEM;
         }
+
         return 0;
 }
 
-int plan_changes(struct plan *p, const struct plan_request *q) {
-        const struct plan_host *host = q->host;
+int plan_changes(struct plan *plan, const struct plan_request *request) {
+        const struct plan_host *host = request->host;
 
-        if ((p->guards.n == 0 && host->copies.n == 0) || (p->flags & PLAN_DEGRADED))
+        if ((plan->guards.n == 0 && host->copies.n == 0) || (plan->flags & PLAN_DEGRADED))
                 return 0;
-        if (add_copies(p, host) < 0)
+        if (add_copies(plan, host) < 0)
                 return -ENOMEM;
 
-        p->flags |= PLAN_WRITES;
-        if (p->landlock.abi && !guards_within(p, "/dev") && !guards_within(p, "/proc"))
-                p->flags |= PLAN_NATIVE;
+        plan->flags |= PLAN_WRITES;
+        if (plan->landlock.abi && !guards_within(plan, "/dev") && !guards_within(plan, "/proc"))
+                plan->flags |= PLAN_NATIVE;
+
         for (size_t i = 0; i < host->paths.n; i++)
-                if (is_opening(p, &host->paths.p[i]) && add_opening(p, host->paths.p[i].path) < 0)
+                if (is_opening(plan, &host->paths.p[i]) && add_opening(plan, host->paths.p[i].path) < 0)
                         return -ENOMEM;
-        return add_patterns(p, q);
+
+        return add_patterns(plan, request);
 }

@@ -20,70 +20,77 @@ struct wire {
         int error;
 };
 
-static void fail(struct wire *w, int error, const char *what) {
-        if (w->error)
+static void fail(struct wire *wire, int error, const char *what) {
+        if (wire->error)
                 return;
-        w->error = error;
-        w->what = what;
+        wire->error = error;
+        wire->what = what;
 }
 
-static void visit_bytes(struct wire *w, void *p, size_t n, const char *what) {
-        if (w->error)
+static void visit_bytes(struct wire *wire, void *p, size_t n, const char *what) {
+        if (wire->error)
                 return;
-        if (w->out) {
-                int r = buf_append(w->out, str_n(p, n));
+
+        if (wire->out) {
+                int r = buf_append(wire->out, str_n(p, n));
                 if (r < 0)
-                        fail(w, -r, what);
-        } else if (w->in.n < n) {
-                fail(w, EBADMSG, what);
+                        fail(wire, -r, what);
+        } else if (wire->in.n < n) {
+                fail(wire, EBADMSG, what);
         } else {
-                memcpy(p, w->in.p, n);
-                w->in = str_skip(w->in, n);
+                memcpy(p, wire->in.p, n);
+                wire->in = str_skip(wire->in, n);
         }
 }
 
 #define visit(w, field) visit_bytes((w), &(field), sizeof(field), #field)
 
 /* Length, bytes, NUL. NULL is written as the length UINT32_MAX. */
-static void visit_block(struct wire *w, struct str *s, bool text, const char *what) {
+static void visit_block(struct wire *wire, struct str *s, bool text, const char *what) {
         uint32_t n = s->p ? (uint32_t)s->n : UINT32_MAX;
-        visit_bytes(w, &n, sizeof n, what);
-        if (w->error)
+
+        visit_bytes(wire, &n, sizeof n, what);
+        if (wire->error)
                 return;
+
         if (n == UINT32_MAX) {
                 *s = (struct str){ 0 };
                 return;
         }
-        if (w->out) {
+
+        if (wire->out) {
                 char end = '\0';
-                visit_bytes(w, (void *)s->p, n, what);
-                visit_bytes(w, &end, 1, what);
+
+                visit_bytes(wire, (void *)s->p, n, what);
+                visit_bytes(wire, &end, 1, what);
                 return;
         }
-        if (w->in.n < (size_t)n + 1 || w->in.p[n] != '\0' || (text && memchr(w->in.p, '\0', n))) {
-                fail(w, EBADMSG, what);
+
+        if (wire->in.n < (size_t)n + 1 || wire->in.p[n] != '\0' || (text && memchr(wire->in.p, '\0', n))) {
+                fail(wire, EBADMSG, what);
                 return;
         }
-        *s = str_first(w->in, n); /* the block is the plan's own, and stays */
-        w->in = str_skip(w->in, (size_t)n + 1);
+
+        *s = str_first(wire->in, n); /* the block is the plan's own, and stays */
+        wire->in = str_skip(wire->in, (size_t)n + 1);
 }
 
-static void visit_text(struct wire *w, const char **text, const char *what) {
+static void visit_text(struct wire *wire, const char **text, const char *what) {
         struct str s = str_of(*text);
-        visit_block(w, &s, true, what);
-        if (!w->out)
-                *text = w->error ? NULL : s.p;
+        visit_block(wire, &s, true, what);
+        if (!wire->out)
+                *text = wire->error ? NULL : s.p;
 }
 
 /* Every element takes at least one byte, so a count above what is left is a lie. */
-static size_t visit_count(struct wire *w, size_t n, const char *what) {
+static size_t visit_count(struct wire *wire, size_t n, const char *what) {
         uint32_t count = (uint32_t)n;
-        if (w->out && n > COUNT_MAX)
-                fail(w, E2BIG, what);
-        visit_bytes(w, &count, sizeof count, what);
-        if (!w->out && !w->error && (count > COUNT_MAX || count > w->in.n))
-                fail(w, EBADMSG, what);
-        return w->error ? 0 : count;
+        if (wire->out && n > COUNT_MAX)
+                fail(wire, E2BIG, what);
+        visit_bytes(wire, &count, sizeof count, what);
+        if (!wire->out && !wire->error && (count > COUNT_MAX || count > wire->in.n))
+                fail(wire, EBADMSG, what);
+        return wire->error ? 0 : count;
 }
 
 #define visit_vec(w, v, one)                                                                                           \
@@ -174,49 +181,69 @@ static void visit_mark(struct wire *w, struct plan_mark *mark) {
         visit(w, mark->ratchet);
 }
 
-static void visit_word(struct wire *w, const char **word) {
-        visit_text(w, word, "word");
+static void visit_word(struct wire *wire, const char **word) {
+        visit_text(wire, word, "word");
 }
 
 static void visit_plan(struct wire *w, struct plan *p) {
         uint32_t magic = MAGIC, version = VERSION;
+
         visit(w, magic);
         visit(w, version);
         if (!w->error && (magic != MAGIC || version != VERSION))
                 fail(w, EBADMSG, "version");
+
         visit(w, p->flags);
         visit(w, p->namespaces);
         visit(w, p->uid);
         visit(w, p->gid);
         visit_text(w, &p->id, "id");
         visit_text(w, &p->hostname, "hostname");
+
         visit_vec(w, &p->ops, visit_op);
+
         visit(w, p->landlock.abi);
         visit(w, p->landlock.handled_fs);
         visit(w, p->landlock.handled_net);
         visit(w, p->landlock.scoped);
+
         visit_vec(w, &p->landlock.rules, visit_rule);
+
         visit_vec(w, &p->landlock.ports, visit_port);
+
         visit_block(w, &p->seccomp, false, "seccomp");
         visit_block(w, &p->routes_v4, false, "routes_v4");
         visit_block(w, &p->routes_v6, false, "routes_v6");
         visit_block(w, &p->nft, false, "nft");
+
         visit_vec(w, &p->listeners, visit_listener);
+
         visit_vec(w, &p->publish, visit_publish);
+
         visit_vec(w, &p->limits, visit_limit);
+
         visit(w, p->group.memory);
         visit(w, p->group.processes);
         visit(w, p->group.cpu_percent);
+
         visit_vec(w, &p->guards, visit_guard);
+
         visit_vec(w, &p->openings, visit_word);
+
         visit_vec(w, &p->copies, visit_copy);
+
         visit_vec(w, &p->path_rules, visit_path_rule);
+
         visit(w, p->reads_open);
         visit_vec(w, &p->marks, visit_mark);
+
         visit_vec(w, &p->sockets, visit_word);
+
         visit_vec(w, &p->notes, visit_word);
+
         visit_text(w, &p->cwd, "cwd");
         visit_vec(w, &p->argv, visit_word);
+
         visit_vec(w, &p->env, visit_word);
 }
 
@@ -224,6 +251,7 @@ static void visit_plan(struct wire *w, struct plan *p) {
 static const char *check_op(const struct plan_op *op, bool *made) {
         if (op->kind >= PLAN_OPS)
                 return "unknown operation";
+
         bool makes = op->kind == PLAN_OP_CLONE || op->kind == PLAN_OP_NEW_FS;
         bool uses = op->kind == PLAN_OP_ATTACH || (op->kind == PLAN_OP_SETATTR && op->slot != PLAN_ROOT);
         if ((makes || uses) && op->slot >= PLAN_SLOTS_MAX)
@@ -240,108 +268,131 @@ static const char *check_op(const struct plan_op *op, bool *made) {
                 return "no link text";
         if (op->kind == PLAN_OP_FILE && !op->data)
                 return "no content";
+
         if (op->kind != PLAN_OP_CLONE && op->kind != PLAN_OP_NEW_FS && !(op->kind == PLAN_OP_SETATTR && uses) &&
             !op->target)
                 return "no target";
+
         const char *path = op->kind == PLAN_OP_CLONE ? op->source : op->target;
         if (path && op->kind != PLAN_OP_NEW_FS && (op->at == PLAN_ROOT) != (path[0] == '/'))
                 return "path does not fit its place";
         if (makes)
                 made[op->slot] = true;
+
         return NULL;
 }
 
-static const char *check_guards(const struct plan *p) {
-        for (size_t i = 0; i < p->guards.n; i++) {
-                const struct plan_guard *g = &p->guards.p[i];
+static const char *check_guards(const struct plan *plan) {
+        for (size_t i = 0; i < plan->guards.n; i++) {
+                const struct plan_guard *guard = &plan->guards.p[i];
 
-                if (!g->path || g->path[0] != '/')
+                if (!guard->path || guard->path[0] != '/')
                         return "guard without an absolute path";
-                if (g->kind >= PLAN_GUARD_KINDS)
+                if (guard->kind >= PLAN_GUARD_KINDS)
                         return "guard of an unknown kind";
-                if ((g->kind == PLAN_GUARD_LINK) != (g->link != NULL))
+                if ((guard->kind == PLAN_GUARD_LINK) != (guard->link != NULL))
                         return "guard whose link does not fit its kind";
-                if (!g->why || !g->root || g->root[0] != '/')
+                if (!guard->why || !guard->root || guard->root[0] != '/')
                         return "guard without a reason or a root";
         }
-        for (size_t i = 0; i < p->copies.n; i++)
-                if (!p->copies.p[i].path || p->copies.p[i].path[0] != '/')
+
+        for (size_t i = 0; i < plan->copies.n; i++)
+                if (!plan->copies.p[i].path || plan->copies.p[i].path[0] != '/')
                         return "copy without an absolute path";
+
         return NULL;
 }
 
-static const char *check_plan(const struct plan *p) {
+static const char *check_plan(const struct plan *plan) {
         bool made[PLAN_SLOTS_MAX] = { false };
-        for (size_t i = 0; i < p->ops.n; i++) {
-                const char *wrong = check_op(&p->ops.p[i], made);
+
+        for (size_t i = 0; i < plan->ops.n; i++) {
+                const char *wrong = check_op(&plan->ops.p[i], made);
                 if (wrong)
                         return wrong;
         }
-        for (size_t i = 0; i < p->listeners.n; i++)
-                if (p->listeners.p[i].kind >= PLAN_LISTENER_KINDS || p->listeners.p[i].v6 > 1 ||
-                    !p->listeners.p[i].port)
+
+        for (size_t i = 0; i < plan->listeners.n; i++)
+                if (plan->listeners.p[i].kind >= PLAN_LISTENER_KINDS || plan->listeners.p[i].v6 > 1 ||
+                    !plan->listeners.p[i].port)
                         return "unknown listener";
-        if (p->publish.n > PLAN_LISTENERS_MAX)
+
+        if (plan->publish.n > PLAN_LISTENERS_MAX)
                 return "too many published ports";
-        for (size_t i = 0; i < p->publish.n; i++)
-                if (!p->publish.p[i].address || !p->publish.p[i].inside || !p->publish.p[i].outside)
+
+        for (size_t i = 0; i < plan->publish.n; i++)
+                if (!plan->publish.p[i].address || !plan->publish.p[i].inside || !plan->publish.p[i].outside)
                         return "published port without a number";
-        for (size_t i = 0; i < p->landlock.rules.n; i++)
-                if (!p->landlock.rules.p[i].path || p->landlock.rules.p[i].path[0] != '/')
+
+        for (size_t i = 0; i < plan->landlock.rules.n; i++)
+                if (!plan->landlock.rules.p[i].path || plan->landlock.rules.p[i].path[0] != '/')
                         return "Landlock rule without an absolute path";
-        const char *bad_guard = check_guards(p);
+
+        const char *bad_guard = check_guards(plan);
         if (bad_guard)
                 return bad_guard;
-        for (size_t i = 0; i < p->path_rules.n; i++)
-                if (!p->path_rules.p[i].pattern || p->path_rules.p[i].pattern[0] != '/')
+
+        for (size_t i = 0; i < plan->path_rules.n; i++)
+                if (!plan->path_rules.p[i].pattern || plan->path_rules.p[i].pattern[0] != '/')
                         return "path rule without an absolute path";
-        for (size_t i = 0; i < p->marks.n; i++)
-                if (!p->marks.p[i].pattern || p->marks.p[i].pattern[0] != '/' || p->marks.p[i].ratchet >= RATCHETS_MAX)
+
+        for (size_t i = 0; i < plan->marks.n; i++)
+                if (!plan->marks.p[i].pattern || plan->marks.p[i].pattern[0] != '/' ||
+                    plan->marks.p[i].ratchet >= RATCHETS_MAX)
                         return "marked path without an absolute path";
-        if (p->marks.n && !(p->flags & PLAN_BROKER))
+
+        if (plan->marks.n && !(plan->flags & PLAN_BROKER))
                 return "marked paths, and nobody who judges them";
-        for (size_t i = 0; i < p->sockets.n; i++)
-                if (!p->sockets.p[i] || p->sockets.p[i][0] != '/')
+
+        for (size_t i = 0; i < plan->sockets.n; i++)
+                if (!plan->sockets.p[i] || plan->sockets.p[i][0] != '/')
                         return "socket without an absolute path";
-        for (size_t i = 0; i < p->openings.n; i++)
-                if (!p->openings.p[i] || p->openings.p[i][0] != '/')
+
+        for (size_t i = 0; i < plan->openings.n; i++)
+                if (!plan->openings.p[i] || plan->openings.p[i][0] != '/')
                         return "opening without an absolute path";
-        if ((p->flags & PLAN_WRITES) && !p->namespaces)
+
+        if ((plan->flags & PLAN_WRITES) && !plan->namespaces)
                 return "changes judged without namespaces";
-        if ((p->flags & PLAN_NATIVE) && !((p->flags & PLAN_WRITES) && p->landlock.abi))
+        if ((plan->flags & PLAN_NATIVE) && !((plan->flags & PLAN_WRITES) && plan->landlock.abi))
                 return "changes refused to the command, and nobody to make them";
-        if ((p->flags & PLAN_SOCKETS) && !p->namespaces)
+        if ((plan->flags & PLAN_SOCKETS) && !plan->namespaces)
                 return "sockets watched without namespaces";
-        if ((p->flags & (PLAN_TRACE | PLAN_OBSERVE)) && !(p->flags & PLAN_BROKER))
+        if ((plan->flags & (PLAN_TRACE | PLAN_OBSERVE)) && !(plan->flags & PLAN_BROKER))
                 return "tracing without a broker";
-        for (size_t i = 0; i < p->argv.n; i++)
-                if (!p->argv.p[i])
+
+        for (size_t i = 0; i < plan->argv.n; i++)
+                if (!plan->argv.p[i])
                         return "missing argument";
-        for (size_t i = 0; i < p->env.n; i++)
-                if (!p->env.p[i] || !strchr(p->env.p[i], '='))
+
+        for (size_t i = 0; i < plan->env.n; i++)
+                if (!plan->env.p[i] || !strchr(plan->env.p[i], '='))
                         return "malformed environment";
-        if (p->listeners.n > PLAN_LISTENERS_MAX)
+
+        if (plan->listeners.n > PLAN_LISTENERS_MAX)
                 return "too many listeners";
-        if (!p->id || !p->id[0] || strchr(p->id, '/'))
+        if (!plan->id || !plan->id[0] || strchr(plan->id, '/'))
                 return "no id";
-        if (p->argv.n == 0)
+        if (plan->argv.n == 0)
                 return "no command";
-        if (!p->cwd || p->cwd[0] != '/')
+        if (!plan->cwd || plan->cwd[0] != '/')
                 return "no working directory";
+
         /* Never without a filter: an empty one here is damage, not a choice. */
-        if (p->seccomp.n == 0 || p->seccomp.n % sizeof(struct sock_filter) ||
-            p->seccomp.n / sizeof(struct sock_filter) > BPF_MAXINSNS)
+        if (plan->seccomp.n == 0 || plan->seccomp.n % sizeof(struct sock_filter) ||
+            plan->seccomp.n / sizeof(struct sock_filter) > BPF_MAXINSNS)
                 return "no system call filter";
+
         return NULL;
 }
 
-int plan_encode(const struct plan *p, struct buf *out, struct err *e) {
-        const char *wrong = check_plan(p);
+int plan_encode(const struct plan *plan, struct buf *out, struct err *err) {
+        const char *wrong = check_plan(plan);
         if (wrong)
-                return err_set(e, EINVAL, "launch plan: %s", wrong);
-        struct wire w = { .out = out };
-        visit_plan(&w, (struct plan *)p); /* writing only reads it */
-        return w.error ? err_set(e, w.error, "launch plan: cannot write %s", w.what) : 0;
+                return err_set(err, EINVAL, "launch plan: %s", wrong);
+        struct wire wire = { .out = out };
+        visit_plan(&wire, (struct plan *)plan); /* writing only reads it */
+        return wire.error ? err_set(err, wire.error, "launch plan: cannot write %s", wire.what) : 0;
 }
 
 /* exec wants a NULL behind the last word; it is not counted. */
@@ -352,24 +403,28 @@ static int terminate(const char ***words, size_t *cap, size_t n) {
         return 0;
 }
 
-int plan_decode(struct str bytes, struct plan **ret, struct err *e) {
+int plan_decode(struct str bytes, struct plan **ret, struct err *err) {
         cleanup(plan_freep) struct plan *p = plan_new();
         if (!p)
-                return err_memory(e);
+                return err_memory(err);
+
         const char *own = plan_copy(p, bytes);
         if (!own)
-                return err_memory(e);
-        struct wire w = { .in = str_n(own, bytes.n) };
-        visit_plan(&w, p);
-        if (!w.error && w.in.n)
-                fail(&w, EBADMSG, "bytes after the end");
-        if (w.error)
-                return err_set(e, w.error, "launch plan: cannot read %s", w.what);
+                return err_memory(err);
+
+        struct wire wire = { .in = str_n(own, bytes.n) };
+        visit_plan(&wire, p);
+        if (!wire.error && wire.in.n)
+                fail(&wire, EBADMSG, "bytes after the end");
+        if (wire.error)
+                return err_set(err, wire.error, "launch plan: cannot read %s", wire.what);
         if (terminate(&p->argv.p, &p->argv.cap, p->argv.n) < 0 || terminate(&p->env.p, &p->env.cap, p->env.n) < 0)
-                return err_memory(e);
+                return err_memory(err);
+
         const char *wrong = check_plan(p);
         if (wrong)
-                return err_set(e, EBADMSG, "launch plan: %s", wrong);
+                return err_set(err, EBADMSG, "launch plan: %s", wrong);
+
         *ret = take_ptr(&p);
         return 0;
 }

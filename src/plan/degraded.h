@@ -3,4 +3,4 @@
 /* The plan where no namespaces can be made: Landlock, seccomp and proxy variables, and notes on what is lost. */
 #include "plan/build.h"
 
-int plan_degraded(struct plan *p, const struct plan_request *q, struct err *e);
+int plan_degraded(struct plan *plan, const struct plan_request *request, struct err *err);

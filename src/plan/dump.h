@@ -5,5 +5,5 @@
 #include "base/buf.h"
 #include "plan/plan.h"
 
-int plan_dump_text(const struct plan *p, struct buf *out);
-int plan_dump_json(const struct plan *p, struct buf *out);
+int plan_dump_text(const struct plan *plan, struct buf *out);
+int plan_dump_json(const struct plan *plan, struct buf *out);

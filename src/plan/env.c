@@ -99,7 +99,7 @@ static const char *why_stripped(struct str name) {
         return NULL;
 }
 
-static bool granted(const char *const *pass, struct str name) {
+static bool env_granted(const char *const *pass, struct str name) {
         for (; pass && *pass; pass++) {
                 struct str p = str_of(*pass);
                 if (str_eq(p, name))
@@ -107,10 +107,11 @@ static bool granted(const char *const *pass, struct str name) {
                 if (p.n > 1 && p.p[p.n - 1] == '*' && str_starts(name, str_first(p, p.n - 1)))
                         return true;
         }
+
         return false;
 }
 
-static bool listed(const char *const *names, struct str name) {
+static bool env_listed(const char *const *names, struct str name) {
         for (; names && *names; names++)
                 if (str_is(name, *names))
                         return true;
@@ -126,40 +127,45 @@ struct work {
         struct err *e;
 };
 
-static void work_done(struct work *w) {
-        map_done(&w->places, NULL);
-        env_done(&w->env);
+static void work_done(struct work *work) {
+        map_done(&work->places, NULL);
+        env_done(&work->env);
 }
 
-static struct env_entry *find(const struct work *w, struct str name) {
-        uintptr_t place = (uintptr_t)map_get(&w->places, name);
-        return place ? &w->env.entries.p[place - 1] : NULL;
+static struct env_entry *env_find(const struct work *work, struct str name) {
+        uintptr_t place = (uintptr_t)map_get(&work->places, name);
+        return place ? &work->env.entries.p[place - 1] : NULL;
 }
 
 /* Takes the value over, also when it fails; NULL stands for "out of memory". */
-static int put(struct work *w, struct str name, char *value, enum env_action action, const char *why) {
+static int env_put(struct work *w, struct str name, char *value, enum env_action action, const char *why) {
         cleanup(free_ptr) char *owned = value;
+
         if (!value && action != ENV_STRIPPED)
                 return err_memory(w->e);
-        struct env_entry *old = find(w, name);
+
+        struct env_entry *old = env_find(w, name);
         if (old) {
                 free(old->value);
                 old->value = take_ptr(&owned);
                 old->action = action;
                 old->why = why;
+
                 return 0;
         }
+
         cleanup(free_ptr) char *copy = str_dup(name);
         if (!copy || vec_reserve(&w->env.entries, 1) < 0 ||
             map_add(&w->places, name, (void *)(uintptr_t)(w->env.entries.n + 1)) < 0)
                 return err_memory(w->e);
+
         w->env.entries.p[w->env.entries.n++] =
             (struct env_entry){ take_ptr(&copy), take_ptr(&owned), action, why, false };
         return 0;
 }
 
-static int set(struct work *w, const char *name, char *value, const char *why) {
-        return put(w, str_of(name), value, ENV_SET, why);
+static int set(struct work *work, const char *name, char *value, const char *why) {
+        return env_put(work, str_of(name), value, ENV_SET, why);
 }
 
 static bool name_valid(struct str name) {
@@ -182,6 +188,7 @@ static const char *host_objection(struct str name, struct str value, bool *ret_s
         secret = env_secret_name(name, value);
         if (!secret)
                 secret = env_secret_value(value);
+
         *ret_secret = secret != NULL;
         return why ? why : secret;
 }
@@ -191,33 +198,34 @@ static bool leads_out_of_home(const struct env_input *in, struct str name, struc
         static const char *const places[] = { "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME",
                                               NULL };
 
-        if (!in->home || !listed(places, name))
+        if (!in->home || !env_listed(places, name))
                 return false;
         size_t n = strlen(in->home);
         return value.n <= n || memcmp(value.p, in->home, n) != 0 || value.p[n] != '/';
 }
 
-static int take_one(struct work *w, const struct env_input *in, struct str name, struct str value) {
+static int take_one(struct work *work, const struct env_input *in, struct str name, struct str value) {
         bool secret;
         const char *why = host_objection(name, value, &secret);
 
         if (!why && leads_out_of_home(in, name, value))
                 why = "not in the sandbox's own home";
-        if (listed(in->strip, name))
-                return put(w, name, NULL, ENV_STRIPPED, "source of a credential");
+        if (env_listed(in->strip, name))
+                return env_put(work, name, NULL, ENV_STRIPPED, "source of a credential");
         if (!why)
-                return put(w, name, str_dup(value), ENV_KEPT, "host");
-        if (granted(in->pass, name))
-                return put(w, name, str_dup(value), ENV_KEPT, "granted");
+                return env_put(work, name, str_dup(value), ENV_KEPT, "host");
+        if (env_granted(in->pass, name))
+                return env_put(work, name, str_dup(value), ENV_KEPT, "granted");
 
-        int r = put(w, name, NULL, ENV_STRIPPED, why);
-        struct env_entry *entry = find(w, name);
+        int r = env_put(work, name, NULL, ENV_STRIPPED, why);
+        struct env_entry *entry = env_find(work, name);
         if (r == 0 && entry)
                 entry->secret = secret;
+
         return r;
 }
 
-static int take_host(struct work *w, const struct env_input *in) {
+static int take_host(struct work *work, const struct env_input *in) {
         int r = 0;
 
         for (char *const *at = in->host; at && *at && r == 0; at++) {
@@ -225,10 +233,12 @@ static int take_host(struct work *w, const struct env_input *in) {
                 ptrdiff_t equals = str_find(line, '=');
                 struct str name = str_first(line, equals < 0 ? 0 : (size_t)equals);
 
-                if (name.n == 0 || find(w, name))
+                if (name.n == 0 || env_find(work, name))
                         continue; /* the first of two is the one that getenv() shows */
-                r = take_one(w, in, name, str_skip(line, name.n + 1));
+
+                r = take_one(work, in, name, str_skip(line, name.n + 1));
         }
+
         return r;
 }
 
@@ -238,7 +248,7 @@ static bool is_plain_word(const char *path) {
                strspn(path, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/._+-@") == strlen(path);
 }
 
-static int set_proxy(struct work *w, const struct env_input *in) {
+static int set_proxy(struct work *work, const struct env_input *in) {
         static const char *const http_names[] = { "HTTP_PROXY", "HTTPS_PROXY", "FTP_PROXY",
                                                   "http_proxy", "https_proxy", "ftp_proxy" };
         static const char *const all_names[] = { "ALL_PROXY", "all_proxy" }, *const none_names[] = { "NO_PROXY",
@@ -248,35 +258,40 @@ static int set_proxy(struct work *w, const struct env_input *in) {
                                            : "localhost,127.0.0.1,::1,*.local,10.0.0.0/8,172.16.0.0/12,192.168.0.0/16";
         int r = 0;
         for (size_t i = 0; in->http_port && r == 0 && i < 6; i++)
-                r = set(w, http_names[i], str_format("http://%s:%u", address, in->http_port), "proxy");
+                r = set(work, http_names[i], str_format("http://%s:%u", address, in->http_port), "proxy");
+
         /* Where connections are captured nobody needs it, and clients without SOCKS (Python's httpx) fail over it. */
         for (size_t i = 0; in->socks_port && !in->transparent && r == 0 && i < 2; i++)
-                r = set(w, all_names[i], str_format("socks5h://%s:%u", address, in->socks_port), "proxy");
+                r = set(work, all_names[i], str_format("socks5h://%s:%u", address, in->socks_port), "proxy");
+
         for (size_t i = 0; r == 0 && i < 2; i++)
-                r = set(w, none_names[i], str_format("%s", direct), "proxy");
+                r = set(work, none_names[i], str_format("%s", direct), "proxy");
+
         if (r == 0 && in->http_port && !in->transparent) /* node 22 warns about it, in every process */
-                r = set(w, "NODE_USE_ENV_PROXY", str_format("1"), "proxy");
+                r = set(work, "NODE_USE_ENV_PROXY", str_format("1"), "proxy");
+
         if (r == 0 && in->socks_port && !in->transparent)
-                r = set(w, "GIT_SSH_COMMAND",
+                r = set(work, "GIT_SSH_COMMAND",
                         str_format("ssh -o ProxyCommand='%s relay %%h %%p'",
                                    is_plain_word(in->bailey) ? in->bailey : "bailey"),
                         "proxy");
+
         return r;
 }
 
 /* Adds an option to a variable that holds a list of them; the host's own stay. */
-static int append_option(struct work *w, const char *name, const char *option) {
-        const struct env_entry *old = find(w, str_of(name));
+static int append_option(struct work *work, const char *name, const char *option) {
+        const struct env_entry *old = env_find(work, str_of(name));
         if (!old || !old->value || !old->value[0])
-                return set(w, name, str_format("%s", option), "interception");
+                return set(work, name, str_format("%s", option), "interception");
         if (strstr(old->value, option))
                 return 0;
-        return put(w, str_of(name), str_format("%s %s", old->value, option), ENV_CHANGED, "interception");
+        return env_put(work, str_of(name), str_format("%s %s", old->value, option), ENV_CHANGED, "interception");
 }
 
 /* What these tools ask before one of the above. Not set they do no harm; set on the host they name a bundle without the
  * session's CA. SSL_CERT_DIR and GIT_SSL_CAPATH stay as they are: they are looked into as well, not instead. */
-static int replace_certificates(struct work *w, const struct env_input *in) {
+static int replace_certificates(struct work *work, const struct env_input *in) {
         static const char *const bundles[] = {
                 "NIX_SSL_CERT_FILE",                  /* everything from nixpkgs, before SSL_CERT_FILE */
                 "BUNDLE_SSL_CA_CERT",                 /* bundler */
@@ -295,14 +310,16 @@ static int replace_certificates(struct work *w, const struct env_input *in) {
         };
         int r = 0;
         for (size_t i = 0; r == 0 && i < sizeof bundles / sizeof *bundles; i++) {
-                const struct env_entry *old = find(w, str_of(bundles[i]));
+                const struct env_entry *old = env_find(work, str_of(bundles[i]));
                 if (old && old->value)
-                        r = put(w, str_of(bundles[i]), str_format("%s", in->ca_bundle), ENV_CHANGED, "interception");
+                        r = env_put(work, str_of(bundles[i]), str_format("%s", in->ca_bundle), ENV_CHANGED,
+                                    "interception");
         }
+
         return r;
 }
 
-static int set_certificates(struct work *w, const struct env_input *in) {
+static int set_certificates(struct work *work, const struct env_input *in) {
         static const char *const bundles[] = {
                 "SSL_CERT_FILE",       "CURL_CA_BUNDLE",
                 "REQUESTS_CA_BUNDLE",  "PIP_CERT",
@@ -313,54 +330,59 @@ static int set_certificates(struct work *w, const struct env_input *in) {
         };
         int r = 0;
         for (size_t i = 0; r == 0 && i < sizeof bundles / sizeof *bundles; i++)
-                r = set(w, bundles[i], str_format("%s", in->ca_bundle), "interception");
+                r = set(work, bundles[i], str_format("%s", in->ca_bundle), "interception");
+
         if (r == 0)
-                r = replace_certificates(w, in);
+                r = replace_certificates(work, in);
         if (r == 0)
-                r = append_option(w, "NODE_OPTIONS", "--use-openssl-ca");
+                r = append_option(work, "NODE_OPTIONS", "--use-openssl-ca");
+
         if (r == 0 && in->java_trust_store) {
                 cleanup(free_ptr) char *option = str_format(
                     "-Djavax.net.ssl.trustStore=%s -Djavax.net.ssl.trustStoreType=JKS", in->java_trust_store);
-                r = option ? append_option(w, "JAVA_TOOL_OPTIONS", option) : err_memory(w->e);
+                r = option ? append_option(work, "JAVA_TOOL_OPTIONS", option) : err_memory(work->e);
         }
+
         return r;
 }
 
-static int set_lines(struct work *w, const char *const *lines) {
+static int set_lines(struct work *work, const char *const *lines) {
         int r = 0;
         for (const char *const *at = lines; at && *at && r == 0; at++) {
                 struct str line = str_of(*at);
                 size_t name = (size_t)str_find(line, '=');
-                r = put(w, str_first(line, name), str_dup(str_skip(line, name + 1)), ENV_SET, "credential");
+                r = env_put(work, str_first(line, name), str_dup(str_skip(line, name + 1)), ENV_SET, "credential");
         }
         return r;
 }
 
-static int set_own(struct work *w, const struct env_input *in) {
-        int r = set(w, "SANDBOX_RUNTIME", str_format("1"), "sandbox");
+static int set_own(struct work *work, const struct env_input *in) {
+        int r = set(work, "SANDBOX_RUNTIME", str_format("1"), "sandbox");
         if (r == 0 && in->inside) {
-                r = set(w, "SANDBOX", str_format("bailey"), "sandbox");
+                r = set(work, "SANDBOX", str_format("bailey"), "sandbox");
                 if (r == 0)
-                        r = set(w, "BAILEY_WHY", str_format("bailey why HOST-OR-PATH"), "sandbox");
+                        r = set(work, "BAILEY_WHY", str_format("bailey why HOST-OR-PATH"), "sandbox");
         }
+
         if (r == 0)
-                r = set(w, "BAILEY_SANDBOX", str_format("%s", in->sandbox_id ? in->sandbox_id : ""), "sandbox");
+                r = set(work, "BAILEY_SANDBOX", str_format("%s", in->sandbox_id ? in->sandbox_id : ""), "sandbox");
         if (r == 0 && in->tmpdir)
-                r = set(w, "TMPDIR", str_format("%s", in->tmpdir), "sandbox");
+                r = set(work, "TMPDIR", str_format("%s", in->tmpdir), "sandbox");
         if (r == 0 && in->home)
-                r = set(w, "HOME", str_format("%s", in->home), "sandbox");
+                r = set(work, "HOME", str_format("%s", in->home), "sandbox");
         if (r == 0)
-                r = set_proxy(w, in);
+                r = set_proxy(work, in);
         if (r == 0 && in->ca_bundle)
-                r = set_certificates(w, in);
+                r = set_certificates(work, in);
         if (r == 0)
-                r = set_lines(w, in->base_urls);
+                r = set_lines(work, in->base_urls);
         if (r == 0)
-                r = set_lines(w, in->stand_ins);
+                r = set_lines(work, in->stand_ins);
+
         return r;
 }
 
-static int set_policy(struct work *w, const struct env_input *in) {
+static int set_policy(struct work *work, const struct env_input *in) {
         int r = 0;
         for (const char *const *at = in->set; at && *at && r == 0; at++) {
                 struct str line = str_of(*at);
@@ -368,43 +390,48 @@ static int set_policy(struct work *w, const struct env_input *in) {
                 struct str name = str_first(line, equals < 0 ? 0 : (size_t)equals);
                 if (!name_valid(name)) {
                         cleanup(buf_done) struct buf shown = BUF(400);
+
                         (void)escape_text(&shown, line, 40);
                         const char *text = buf_text(&shown);
-                        return err_set(w->e, EINVAL, "\"%s\" is not NAME=VALUE (a name has letters, digits and '_')",
+                        return err_set(work->e, EINVAL, "\"%s\" is not NAME=VALUE (a name has letters, digits and '_')",
                                        text ? text : "");
                 }
-                r = put(w, name, str_dup(str_skip(line, name.n + 1)), ENV_SET, "policy");
+
+                r = env_put(work, name, str_dup(str_skip(line, name.n + 1)), ENV_SET, "policy");
         }
+
         return r;
 }
 
 /* Also before those that the policy names. */
-static int set_front(struct work *w, const struct env_input *in) {
-        const struct env_entry *path = in->front ? find(w, STR("PATH")) : NULL;
+static int set_front(struct work *work, const struct env_input *in) {
+        const struct env_entry *path = in->front ? env_find(work, STR("PATH")) : NULL;
         const char *rest = path && path->value ? path->value : "/usr/local/bin:/usr/bin:/bin";
 
-        return in->front ? set(w, "PATH", str_format("%s:%s", in->front, rest), "bridge") : 0;
+        return in->front ? set(work, "PATH", str_format("%s:%s", in->front, rest), "bridge") : 0;
 }
 
 static int by_name(const void *a, const void *b) {
         return strcmp(((const struct env_entry *)a)->name, ((const struct env_entry *)b)->name);
 }
 
-int env_build(const struct env_input *in, struct env *ret, struct err *e) {
-        cleanup(work_done) struct work w = { .e = e };
-        int r = take_host(&w, in);
+int env_build(const struct env_input *in, struct env *ret, struct err *err) {
+        cleanup(work_done) struct work work = { .e = err };
+        int r = take_host(&work, in);
         if (r == 0)
-                r = set_own(&w, in);
+                r = set_own(&work, in);
         if (r == 0)
-                r = set_policy(&w, in);
+                r = set_policy(&work, in);
         if (r == 0)
-                r = set_front(&w, in);
+                r = set_front(&work, in);
         if (r < 0)
                 return r;
-        if (w.env.entries.n)
-                qsort(w.env.entries.p, w.env.entries.n, sizeof *w.env.entries.p, by_name);
-        *ret = w.env;
-        w.env = (struct env){ 0 };
+        if (work.env.entries.n)
+                qsort(work.env.entries.p, work.env.entries.n, sizeof *work.env.entries.p, by_name);
+
+        *ret = work.env;
+        work.env = (struct env){ 0 };
+
         return 0;
 }
 
@@ -426,22 +453,27 @@ int env_held_back(const struct env *env, struct buf *out) {
                 if (entry->action == ENV_STRIPPED && entry->secret)
                         r = buf_printf(out, "%s%s", n++ ? ", " : "", entry->name);
         }
+
         return r;
 }
 
-int env_block(const struct env *env, char ***ret, struct err *e) {
+int env_block(const struct env *env, char ***ret, struct err *err) {
         cleanup(env_block_freep) char **block = calloc(env->entries.n + 1, sizeof *block);
         size_t n = 0;
+
         if (!block)
-                return err_memory(e);
+                return err_memory(err);
+
         for (size_t i = 0; i < env->entries.n; i++) {
                 const struct env_entry *entry = &env->entries.p[i];
                 if (entry->action == ENV_STRIPPED)
                         continue;
+
                 block[n] = str_format("%s=%s", entry->name, entry->value);
                 if (!block[n++])
-                        return err_memory(e);
+                        return err_memory(err);
         }
+
         *ret = take_ptr(&block);
         return 0;
 }

@@ -50,11 +50,11 @@ struct env_input {
         const char *const *set;  /* NULL-terminated "K=V" from the policy; they win over everything */
 };
 
-int env_build(const struct env_input *in, struct env *ret, struct err *e);
+int env_build(const struct env_input *in, struct env *ret, struct err *err);
 void env_done(struct env *env);
 /* The names of what was held back because it looks like a credential: "A, B". Nothing where there is none. */
 int env_held_back(const struct env *env, struct buf *out);
 /* The result as an envp: heap array and strings, env_block_free() frees it. */
-int env_block(const struct env *env, char ***ret, struct err *e);
+int env_block(const struct env *env, char ***ret, struct err *err);
 void env_block_free(char **block);
 void env_block_freep(char ***block);

@@ -144,6 +144,7 @@ static struct str name_stem(struct str name) {
 
         while (stem.n > 0 && ascii_is_digit(stem.p[stem.n - 1]))
                 stem.n--;
+
         if (stem.n < name.n && stem.n > 0 && stem.p[stem.n - 1] == '_')
                 stem.n--;
 
@@ -153,6 +154,7 @@ static struct str name_stem(struct str name) {
                 if (stem.n > ending.n && str_eq_nocase(str_skip(stem, stem.n - ending.n), ending))
                         return str_first(stem, stem.n - ending.n);
         }
+
         return stem;
 }
 
@@ -164,9 +166,11 @@ static bool value_is_plain(struct str value) {
 
         if (value.n == 0)
                 return true;
+
         for (size_t i = 0; i < COUNT(plain); i++)
                 if (str_eq_nocase(value, str_of(plain[i])))
                         return true;
+
         return value.n <= 3 && str_to_u64(value, 999, &number);
 }
 
@@ -214,6 +218,7 @@ static void name_split(struct str name, struct name_words *ret) {
         size_t start = 0;
 
         ret->n = 0;
+
         for (size_t i = 0; i <= name.n; i++) {
                 bool ends = i == name.n || !ascii_is_alnum(name.p[i]);
                 bool camel =
@@ -223,6 +228,7 @@ static void name_split(struct str name, struct name_words *ret) {
                         continue;
                 if (i > start && ret->n < WORDS_MAX)
                         ret->word[ret->n++] = str_n(name.p + start, i - start);
+
                 start = camel ? i : i + 1;
         }
 }
@@ -250,6 +256,7 @@ static bool words_name_webhook(const struct name_words *words, struct str value)
 static bool words_name_secret(const struct name_words *words) {
         if (words->n == 0 || word_is_one_of(words->word[words->n - 1], setting_words, COUNT(setting_words)))
                 return false;
+
         for (size_t i = 0; i < words->n; i++) {
                 struct str word = words->word[i];
                 bool key = str_eq_nocase(word, STR("KEY")) || str_eq_nocase(word, STR("KEYS"));
@@ -259,6 +266,7 @@ static bool words_name_secret(const struct name_words *words) {
                 if (key && i > 0 && word_is_one_of(words->word[i - 1], key_words, COUNT(key_words)))
                         return true;
         }
+
         return false;
 }
 
@@ -267,9 +275,11 @@ static const char *env_secret_words(struct str name, struct str value) {
 
         if (value.n < 6 || is_small_number(value))
                 return NULL;
+
         name_split(name, &words);
         if (words_name_webhook(&words, value))
                 return "the address of a webhook";
+
         return words_name_secret(&words) ? "credential by a word of its name" : NULL;
 }
 
@@ -287,6 +297,7 @@ const char *env_secret_name(struct str name, struct str value) {
         (void)name_find(harmless_rows, COUNT(harmless_rows), stem, &found);
         if (found || value_is_plain(value))
                 return NULL;
+
         why = name_find(weak_rows, COUNT(weak_rows), stem, &found);
         return found ? why : env_secret_words(name, value);
 }
@@ -430,6 +441,7 @@ static bool value_token_at(struct str rest) {
                 if (n >= row->least && random && !memchr(tail.p, '/', row->least))
                         return true;
         }
+
         return false;
 }
 
@@ -452,6 +464,7 @@ static bool value_jwt_at(struct str rest) {
 
         struct str body = str_skip(rest, head + 1);
         size_t n = base64_part(body);
+
         return n >= 10 && n < body.n && body.p[n] == '.';
 }
 
@@ -466,8 +479,10 @@ static bool url_has_password(struct str rest) {
                 if (rest.p[i] == '@')
                         at = (ptrdiff_t)i;
         }
+
         if (colon < 0 || at <= colon + 1)
                 return false;
+
         return !strchr("$*<{%", rest.p[colon + 1]) || (rest.p[colon + 1] == '%' && at > colon + 4);
 }
 
@@ -492,6 +507,7 @@ static bool value_setting_at(struct str rest) {
                 if (rest.n > key.n && str_eq_nocase(str_first(rest, key.n), key) && !strchr("$ ;&*<", rest.p[key.n]))
                         return true;
         }
+
         return false;
 }
 
@@ -520,6 +536,7 @@ static bool value_parameter_at(struct str rest) {
                 if (rest.n > key.n && str_eq_nocase(str_first(rest, key.n), key))
                         return run_of(str_skip(rest, key.n), LETTERS_KEY) >= 12;
         }
+
         return false;
 }
 
@@ -564,6 +581,7 @@ static const char *value_at(struct str value, size_t i) {
                 return "a URL with a key";
         if (value_setting_at(rest) || (i == 0 && value_scheme_at(rest)))
                 return "a setting with a password";
+
         return NULL;
 }
 
@@ -581,5 +599,6 @@ const char *env_secret_value(struct str value) {
         for (size_t i = 0; i < COUNT(text_rows); i++)
                 if (memmem(value.p, value.n, text_rows[i].text, strlen(text_rows[i].text)))
                         return text_rows[i].why;
+
         return value_is_driver_dsn(value) ? "a URL with a password" : NULL;
 }

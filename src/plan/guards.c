@@ -31,6 +31,7 @@ static int find_roots(const struct plan_host *host, writable_roots *ret) {
                 if (writable && vec_push(ret, path->path) < 0)
                         return -ENOMEM;
         }
+
         return 0;
 }
 
@@ -44,6 +45,7 @@ static const char *root_of(const writable_roots *roots, const char *path) {
                 if (path_is_within(path, root) && (!found || strlen(root) < strlen(found)))
                         found = root;
         }
+
         return found;
 }
 
@@ -59,38 +61,40 @@ static int add_guard(struct plan *p, const struct plan_path *path, const char *r
 
         if (!guard.path || !guard.why || !guard.root || (path->link && !guard.link))
                 return -ENOMEM;
+
         return vec_push(&p->guards, guard);
 }
 
 static int by_path(const void *a, const void *b) {
-        const struct plan_guard *x = a, *y = b;
-        int order = strcmp(x->path, y->path);
+        const struct plan_guard *guard = a, *plan_guard = b;
+        int order = strcmp(guard->path, plan_guard->path);
 
-        return order ? order : (int)x->kind - (int)y->kind;
+        return order ? order : (int)guard->kind - (int)plan_guard->kind;
 }
 
 /* Two rules may speak of one path. */
-static void drop_doubles(struct plan *p) {
+static void drop_doubles(struct plan *plan) {
         size_t kept = 0;
 
-        for (size_t i = 0; i < p->guards.n; i++) {
-                struct plan_guard *last = kept ? &p->guards.p[kept - 1] : NULL;
+        for (size_t i = 0; i < plan->guards.n; i++) {
+                struct plan_guard *last = kept ? &plan->guards.p[kept - 1] : NULL;
 
-                if (last && strcmp(last->path, p->guards.p[i].path) == 0 && last->kind == p->guards.p[i].kind)
-                        last->hidden |= p->guards.p[i].hidden;
+                if (last && strcmp(last->path, plan->guards.p[i].path) == 0 && last->kind == plan->guards.p[i].kind)
+                        last->hidden |= plan->guards.p[i].hidden;
                 else
-                        p->guards.p[kept++] = p->guards.p[i];
+                        plan->guards.p[kept++] = plan->guards.p[i];
         }
-        p->guards.n = kept;
+
+        plan->guards.n = kept;
 }
 
 /* A person's denied path that the broker keeps anybody inside from making: what appears there is the host's own. */
-static bool held_otherwise(const struct plan *p, const struct plan_path *path) {
-        return (p->flags & PLAN_BROKER) && path->type == PLAN_PATH_MISSING && path->access == PATH_DENIED &&
+static bool held_otherwise(const struct plan *plan, const struct plan_path *path) {
+        return (plan->flags & PLAN_BROKER) && path->type == PLAN_PATH_MISSING && path->access == PATH_DENIED &&
                !path->protected;
 }
 
-int plan_guards(struct plan *p, const struct plan_host *host, const char *workspace) {
+int plan_guards(struct plan *plan, const struct plan_host *host, const char *workspace) {
         cleanup(writable_roots_done) writable_roots roots = { 0 };
 
         if (find_roots(host, &roots) < 0)
@@ -102,16 +106,18 @@ int plan_guards(struct plan *p, const struct plan_host *host, const char *worksp
                 bool in_overlay = host->overlay_upper && workspace && path_is_within(path->path, workspace);
 
                 /* With an overlay nothing that is written in the workspace reaches the host: marks do the rest. */
-                if (!root || in_overlay || strcmp(root, path->path) == 0 || held_otherwise(p, path))
+                if (!root || in_overlay || strcmp(root, path->path) == 0 || held_otherwise(plan, path))
                         continue;
 
-                int r = add_guard(p, path, root);
+                int r = add_guard(plan, path, root);
                 if (r < 0)
                         return r;
         }
-        p->git_incomplete = host->git_incomplete;
-        if (p->guards.n > 1)
-                qsort(p->guards.p, p->guards.n, sizeof *p->guards.p, by_path);
-        drop_doubles(p);
+
+        plan->git_incomplete = host->git_incomplete;
+        if (plan->guards.n > 1)
+                qsort(plan->guards.p, plan->guards.n, sizeof *plan->guards.p, by_path);
+
+        drop_doubles(plan);
         return 0;
 }

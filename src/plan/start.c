@@ -35,6 +35,7 @@ static const struct plan_path *denial_around(const struct plan_host *host, const
                 if (!found || strlen(rule->path) > strlen(found->path))
                         found = rule;
         }
+
         return found;
 }
 
@@ -64,12 +65,12 @@ int plan_start_refused(const struct policy *policy, const struct plan_host *host
                        wanted);
 }
 
-int plan_start(struct plan *p, const struct plan_request *q, bool visible, struct err *err) {
-        const char *wanted = plan_start_wanted(q->policy, q->host);
+int plan_start(struct plan *plan, const struct plan_request *request, bool visible, struct err *err) {
+        const char *wanted = plan_start_wanted(request->policy, request->host);
 
         if (!wanted || !visible)
-                return plan_start_refused(q->policy, q->host, err);
+                return plan_start_refused(request->policy, request->host, err);
 
-        p->cwd = plan_copy(p, str_of(wanted));
-        return p->cwd ? 0 : -ENOMEM;
+        plan->cwd = plan_copy(plan, str_of(wanted));
+        return plan->cwd ? 0 : -ENOMEM;
 }

@@ -11,7 +11,7 @@ const char *plan_start_wanted(const struct policy *policy, const struct plan_hos
 
 /* Keeps the directory in the plan. `visible`: the sandbox shows it as the host has it. If not, -EACCES, and the message
  * names the directory and says why. */
-int plan_start(struct plan *p, const struct plan_request *q, bool visible, struct err *err);
+int plan_start(struct plan *plan, const struct plan_request *request, bool visible, struct err *err);
 
 /* The same text for a sandbox that has no plan (a container). */
 int plan_start_refused(const struct policy *policy, const struct plan_host *host, struct err *err);

@@ -3,6 +3,6 @@
 /* The files of a sandbox: mount operations, Landlock rules, guards, working directory. */
 #include "plan/build.h"
 
-int plan_tree(struct plan *p, const struct plan_request *q, struct err *e);
+int plan_tree(struct plan *plan, const struct plan_request *request, struct err *err);
 /* What a person is told about a grant for something that is not there. */
-const char *plan_missing_note(struct plan *p, const struct plan_path *path);
+const char *plan_missing_note(struct plan *plan, const struct plan_path *path);
