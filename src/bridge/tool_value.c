@@ -45,6 +45,21 @@ static int write_text(struct str text, struct buf *out, struct err *err) {
         return buf_append(out, text);
 }
 
+/* A search of several repositories finds what is in any of them: which ones it is about is not the caller's to say. */
+static int write_search(struct str text, struct buf *out, struct err *err) {
+        static const char *const scopes[] = { "repo:",       "org:",        "user:",  "owner:",
+                                              "enterprise:", "repository:", "group:", "project:" };
+
+        for (size_t i = 0; i < text.n; i++)
+                for (size_t k = 0; k < sizeof scopes / sizeof *scopes; k++)
+                        if (str_eq_nocase(str_first(str_skip(text, i), strlen(scopes[k])), str_of(scopes[k])))
+                                return err_set(err, EINVAL,
+                                               "%s: %s names where to search, which is the policy's to say",
+                                               show(text).text, scopes[k]);
+
+        return write_text(text, out, err);
+}
+
 static int write_prose(struct str text, struct buf *out, struct err *err) {
         if (text.n > PROSE_MAX || has_controls(text, "\n\t\r"))
                 return refuse_value(text, "text without control characters, of at most 32768 bytes", err);
@@ -254,6 +269,8 @@ int tool_value_write(const struct bridge_tool *tool, const struct tool_slot *slo
         switch (slot->type) {
         case TOOL_TEXT:
                 return write_text(text, out, err);
+        case TOOL_SEARCH:
+                return write_search(text, out, err);
         case TOOL_PROSE:
                 return write_prose(text, out, err);
         case TOOL_INT:

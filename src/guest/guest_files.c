@@ -183,12 +183,45 @@ static int grant_check(const char *path, struct err *err) {
         return err_set(err, EPERM, "%s cannot be granted: %s", path, why);
 }
 
+/* Those of the administrator, as /home may be one; root's own guests have root's number. */
+static bool is_of_the_system(const char *link, const struct stat *st) {
+        return strchr(link + 1, '/') == NULL || (st->st_uid == 0 && geteuid() != 0);
+}
+
+/* A link on the way that is not the administrator's. In a place that a guest may write it leads where the guest wants.
+ */
+static int grant_check_links(const char *path, const char *real, struct err *err) {
+        cleanup(free_ptr) char *whole = NULL, *cwd = getcwd(NULL, 0);
+        struct stat st;
+
+        if (!cwd || path_normalise(str_of(path), cwd, &whole) < 0)
+                return err_set(err, EINVAL, "%s is not a path", path);
+
+        for (char *slash = strchr(whole + 1, '/');; slash = strchr(slash + 1, '/')) {
+                if (slash)
+                        *slash = '\0';
+                if (lstat(whole, &st) == 0 && S_ISLNK(st.st_mode) && !is_of_the_system(whole, &st)) {
+                        err_blame(err, ERR_REFUSED);
+                        return err_set(err, ELOOP,
+                                       "%s is a link, which a guest could have made: %s is where it leads; "
+                                       "name that if you mean it",
+                                       whole, real);
+                }
+                if (!slash)
+                        return 0;
+                *slash = '/';
+        }
+}
+
 int guest_grant(struct guests *guests, struct guest *guest, const char *path, bool write, struct err *err) {
         cleanup(free_ptr) char *real = realpath(path, NULL);
 
         if (!real)
                 return err_errno(err, "cannot grant %s", path);
-        int r = grant_check(real, err);
+        int r = grant_check_links(path, real, err);
+        if (r < 0)
+                return r;
+        r = grant_check(real, err);
         if (r < 0)
                 return r;
         /* The row first: what is in the lists can then always be taken back. */

@@ -6,9 +6,9 @@
 #include <errno.h>
 
 static const char *const type_names[TOOL_TYPES] = {
-        [TOOL_FLAG] = "",     [TOOL_TEXT] = "text",     [TOOL_PROSE] = "prose", [TOOL_INT] = "int",
-        [TOOL_WORD] = "word", [TOOL_WORDS] = "words",   [TOOL_REF] = "ref",     [TOOL_REFSPEC] = "refspec",
-        [TOOL_REPO] = "repo", [TOOL_REMOTE] = "remote", [TOOL_CHOICE] = "",
+        [TOOL_FLAG] = "",           [TOOL_TEXT] = "text", [TOOL_PROSE] = "prose",   [TOOL_SEARCH] = "search",
+        [TOOL_INT] = "int",         [TOOL_WORD] = "word", [TOOL_WORDS] = "words",   [TOOL_REF] = "ref",
+        [TOOL_REFSPEC] = "refspec", [TOOL_REPO] = "repo", [TOOL_REMOTE] = "remote", [TOOL_CHOICE] = "",
 };
 
 const char *tool_type_name(enum tool_type type) {

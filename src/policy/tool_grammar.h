@@ -13,8 +13,9 @@
  *     !                    behind an option: the call must have it
  *     +--no-pager          the tool gets it in every call
  *
- * Types: text (one line, names no file), prose (any text), int, word, words (with commas), ref, refspec, repo, remote,
- * or the values themselves: <json|yaml>. Nothing that a line does not name can be said.
+ * Types: text (one line, names no file), prose (any text), search (text without repo: and the like), int, word, words
+ * (with commas), ref, refspec, repo, remote, or the values themselves: <json|yaml>. Nothing that a line does not name
+ * can be said.
  */
 #include "base/err.h"
 #include "base/str.h"
@@ -23,6 +24,7 @@ enum tool_type {
         TOOL_FLAG,
         TOOL_TEXT,
         TOOL_PROSE,
+        TOOL_SEARCH, /* text that a search is put together from: it names no place to search in */
         TOOL_INT,
         TOOL_WORD,
         TOOL_WORDS,

@@ -151,6 +151,25 @@ def test_grants(guest, home):
     assert guest("grant", "one", str(home / "missing")).status != 0
 
 
+def test_a_link_of_the_guest_is_not_granted(guest, home):
+    """What the guest makes of a path that it may write decides nothing about what is granted by that path."""
+    shared, private = home / "shared", home / "private"
+    for directory in (shared / "docs", private / "inner"):
+        directory.mkdir(parents=True)
+    (private / "inner/file").write_text("of the host\n")
+    guest("create", "one").check()
+    guest("grant", "one", f"{shared}:rw").check()
+    guest("stop", "one").check()
+    inside(guest, "one", f"cd {shared}; rmdir docs; ln -s {private} docs; ln -s ../private/inner deep; mkdir d; ln -s ../docs d/e").check()
+    guest("stop", "one").check()
+    for name in ("docs", "deep", "docs/inner", "d/e", "d/../docs", "d/e/inner"):
+        refused = guest("grant", "one", f"{shared}/{name}")
+        assert refused.status == 5 and "is a link" in refused.errors, (name, str(refused))
+    assert json.loads(guest("grants", "--json", "one").check().text) == [{"path": str(shared), "access": "rw"}]
+    guest("grant", "one", str(private)).check()
+    assert inside(guest, "one", f"cat {private}/inner/file").check().text == "of the host\n"
+
+
 def test_snapshots(guest, home):
     guest("create", "one").check()
     inside(guest, "one", "echo first > file; mkdir d; chmod 750 d; ln -s file link; ln file hard; touch -d 2001-02-03 file; truncate -s 50M sparse; chmod 600 file").check()
