@@ -46,7 +46,7 @@ LAYERS = {
     # Named sandboxes that last: a guest's run is a run.
     "guest": ["base", "conf", "policy", "store", "plan", "sandbox", "sandbox/linux/identity.h", "control", "kept", "run"],
     "egress": ["base", "conf", "policy", "ipc", "store", "plan", "roles", "control", "container/container_args.h",
-               "container/engine.h", "container/engine_network.h"],
+               "container/engine.h", "container/engine_container.h", "container/engine_network.h"],
     "verbs": ["bailey", "base", "conf", "shell", "policy", "bridge", "ipc", "store", "plan", "sandbox", "sandbox/linux/probe.h",
               "roles", "control", "kept", "run", "guest", "egress", "api/capture.h", "api/commands.h"],
     # Settings of other tools as a policy: files in, text out.

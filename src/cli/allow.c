@@ -3,9 +3,11 @@
 #include "base/cleanup.h"
 #include "cli/sandboxes.h"
 #include "cli/verb.h"
+#include "egress/egress.h"
 #include "guest/guest_place.h"
 
 #include <assert.h>
+#include <errno.h>
 
 enum {
         DECIDE_SANDBOX,
@@ -18,6 +20,7 @@ enum {
         DECIDE_FORGET,
         DECIDE_WORKSPACE,
         DECIDE_GUEST,
+        DECIDE_CONTAINER,
         DECIDE_ROWS
 };
 static const char *const scopes[] = { "once", "sandbox", "workspace", "always", NULL };
@@ -59,6 +62,12 @@ static const struct option rows[] = {
                            .type = OPTION_STRING,
                            .metavar = "NAME",
                            .help = "this guest, whether it runs or not: remembered for it, and for nobody else" },
+        [DECIDE_CONTAINER] = { .flag = "container",
+                               .type = OPTION_STRING,
+                               .metavar = "NAME",
+                               .help =
+                                   "this container behind \"bailey egress\", whether it runs or not: remembered for "
+                                   "it (--scope sandbox: until it ends), and for nobody else" },
 };
 static_assert(sizeof rows / sizeof *rows == DECIDE_ROWS, "one row each");
 static const struct option_table table = { "Options", rows, DECIDE_ROWS };
@@ -73,16 +82,39 @@ static int decide_guest(const char *name, struct guest *ret, struct err *e) {
 
 /* Not every path can be opened at once: a yes without a word more is remembered for the next start. */
 static enum control_scope decide_scope(const struct option_values *v, const char *guest) {
-        bool later = option_get_flag(v, &rows[DECIDE_ACCESS]) && !option_given(v, &rows[DECIDE_SCOPE]);
+        bool kept = option_get_flag(v, &rows[DECIDE_ACCESS]) || option_get(v, &rows[DECIDE_CONTAINER]);
+        bool later = kept && !option_given(v, &rows[DECIDE_SCOPE]);
 
         return guest || later ? SCOPE_WORKSPACE : (enum control_scope)option_get_number(v, &rows[DECIDE_SCOPE]);
+}
+
+/* As for a guest, with a directory that stands for it. */
+static int decide_container(const struct option_values *v, const char *name, char **ret_place, char **ret_whom,
+                            struct err *e) {
+        static const int others[] = { DECIDE_SANDBOX, DECIDE_COMMAND,   DECIDE_PUSH, DECIDE_ACCESS,
+                                      DECIDE_PATH,    DECIDE_WORKSPACE, DECIDE_GUEST };
+
+        for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+                if (option_given(v, &rows[others[i]]))
+                        return err_set(e, EINVAL, "--container does not go with --%s", rows[others[i]].flag);
+        if (decide_scope(v, NULL) == SCOPE_ALWAYS)
+                return err_set(e, EINVAL, "--scope always is for every sandbox; for one container leave --scope out");
+        return egress_container_place(name, ret_place, ret_whom, e);
+}
+
+static const char *decide_workspace(const struct option_values *v, const char *place) {
+        return place ? place : option_get(v, &rows[DECIDE_WORKSPACE]);
 }
 
 static int decide(const struct call *call, bool deny, struct err *e) {
         cleanup(guest_done) struct guest guest = GUEST_NONE;
         cleanup(buf_done) struct buf out = BUF(1 << 20);
         const struct option_values *v = &call->options;
-        const char *named = option_get(v, &rows[DECIDE_GUEST]);
+        const char *named = option_get(v, &rows[DECIDE_GUEST]), *container = option_get(v, &rows[DECIDE_CONTAINER]);
+        cleanup(free_ptr) char *place = NULL, *whom = NULL;
+
+        if (container && decide_container(v, container, &place, &whom, e) < 0)
+                return EXIT_USAGE;
         if (named && decide_guest(named, &guest, e) < 0)
                 return exit_of_error(e);
         const struct decide_request q = {
@@ -96,7 +128,8 @@ static int decide(const struct call *call, bool deny, struct err *e) {
                 .target = call->argv[0],
                 .sandbox = option_get(v, &rows[DECIDE_SANDBOX]),
                 .scope = decide_scope(v, named),
-                .workspace = named ? guest.home : option_get(v, &rows[DECIDE_WORKSPACE]),
+                .workspace = decide_workspace(v, named ? guest.home : place),
+                .whom = whom,
         };
         int r = sandboxes_decide(&q, &out, e);
         int printed = sandboxes_print(&out); /* some may have been told before one said no */
@@ -119,6 +152,9 @@ static int run_deny(const struct call *call, struct err *e) {
         "are for the sandboxes that wait for HOST, or for the only one that runs; workspace is for the sandboxes in "  \
         "one directory (--workspace, or that of the sandbox that waits, or the current "                               \
         "one), and always for all.\n"                                                                                  \
+        "With --container the rule is for that container behind \"bailey egress\" alone (NAME, or docker/NAME and "    \
+        "podman/NAME where both engines have one), and is remembered for it; \"bailey egress containers\" shows the "  \
+        "lists.\n"                                                                                                     \
         "Remembered rules are shown by \"bailey policy show\" with the day on which they were approved; --forget "     \
         "takes them back.\n"                                                                                           \
         "With --command the word is the id of a sandbox, as \"bailey pending\" shows it, in which an escalated "       \

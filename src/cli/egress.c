@@ -199,6 +199,11 @@ static const struct option status_rows[] = {
 };
 static const struct option_table status_table = { "Output", status_rows, STATUS_ROWS };
 
+static const struct option containers_rows[] = {
+        { .flag = "json", .type = OPTION_FLAG, .help = "print a JSON list" },
+};
+static const struct option_table containers_table = { "Output", containers_rows, 1 };
+
 static int run_status(const struct call *call, struct err *e) {
         cleanup(buf_done) struct buf out = BUF(8 << 20);
         bool running = false;
@@ -311,6 +316,41 @@ static const struct verb verb_env = {
         .run = run_env,
 };
 
+static int run_containers(const struct call *call, struct err *e) {
+        cleanup(buf_done) struct buf out = BUF(8 << 20);
+
+        if (egress_containers(option_get_flag(&call->options, &containers_rows[0]), &out, e) < 0)
+                return exit_of_error(e);
+        return put(&out);
+}
+
+static const struct verb verb_containers = {
+        .name = "containers",
+        .synopsis = "[OPTIONS]",
+        .help = "the containers behind it, and what each may reach",
+        .about =
+            "Every container of the network bailey-egress has a list of its own: the service's settings, and what was "
+            "allowed or denied for it by \"bailey allow --container NAME HOST\" and \"bailey deny --container NAME "
+            "HOST\". For one that is connected all rules that count now are shown, each with its origin; for the "
+            "others those that are remembered for it.",
+        .tables = { &containers_table },
+        .run = run_containers,
+};
+
+static int run_contain(const struct call *call, struct err *e) {
+        return egress_contain(call->argv[0], call->argv[1], call->argv[2], e) < 0 ? EXIT_SYSTEM : EXIT_OK;
+}
+
+static const struct verb verb_contain = {
+        .name = "contain",
+        .flags = VERB_HIDDEN,
+        .synopsis = "ENGINE ADDRESS LISTENER",
+        .help = "the gateway of one container, started by the service",
+        .min_words = 3,
+        .max_words = 3,
+        .run = run_contain,
+};
+
 static int run_serve(const struct call *call, struct err *e) {
         return egress_serve(call->argv[0], e) < 0 ? EXIT_SYSTEM : EXIT_OK;
 }
@@ -325,14 +365,15 @@ static const struct verb verb_serve = {
         .run = run_serve,
 };
 
-static const struct verb *const subs[] = { &verb_setup,  &verb_start,   &verb_stop,   &verb_restart,
-                                           &verb_reload, &verb_status,  &verb_config, &verb_docker_args,
-                                           &verb_env,    &verb_disable, &verb_serve,  NULL };
+static const struct verb *const subs[] = {
+        &verb_setup,       &verb_start, &verb_stop,       &verb_restart, &verb_reload, &verb_status,  &verb_config,
+        &verb_docker_args, &verb_env,   &verb_containers, &verb_disable, &verb_serve,  &verb_contain, NULL
+};
 
 const struct verb verb_egress = {
         .name = "egress",
         .group = GROUP_EGRESS,
-        .synopsis = "setup|start|stop|status|config|docker-args|env ...",
+        .synopsis = "setup|start|stop|status|config|containers|docker-args ...",
         .help = "the gateway in the background, for containers and guests",
         .about =
             "A gateway that belongs to the user and outlives the shell. Containers hold stand-ins; the gateway puts "

@@ -2,12 +2,15 @@
 #include "container/engine.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/spawn.h"
 #include "conf/json.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -49,7 +52,32 @@ int engine_start(const text_list *argv, pid_t *ret_pid, struct err *err) {
         return engine_spawn(argv, SPAWN_KEEP, SPAWN_KEEP, false, ret_pid, err);
 }
 
-int engine_call(const text_list *argv, bool quiet, struct buf *out, struct err *err) {
+/* Reads to the end, or until it has taken too long; `ms` 0: for as long as it takes. */
+static int engine_listen(int from, unsigned ms, struct buf *out) {
+        uint64_t end = clock_ns() + ms * NS_PER_MS;
+        char bytes[4096];
+
+        if (ms == 0)
+                return fd_read_all(from, out);
+        for (;;) {
+                uint64_t now = clock_ns();
+                struct pollfd ready = { .fd = from, .events = POLLIN };
+                int r = now >= end ? 0 : poll(&ready, 1, (int)((end - now) / NS_PER_MS + 1));
+
+                if (r < 0 && errno == EINTR)
+                        continue;
+                if (r <= 0)
+                        return r < 0 ? -errno : -ETIMEDOUT;
+                ssize_t n = read(from, bytes, sizeof bytes);
+                if (n <= 0)
+                        return n < 0 ? -errno : 0;
+                r = buf_append(out, str_n(bytes, (size_t)n));
+                if (r < 0)
+                        return r;
+        }
+}
+
+static int engine_ask(const text_list *argv, bool quiet, unsigned ms, struct buf *out, struct err *err) {
         int ends[2];
         pid_t pid;
 
@@ -63,13 +91,23 @@ int engine_call(const text_list *argv, bool quiet, struct buf *out, struct err *
 
         close_fd(&to);
         *out = BUF(ANSWER_MAX);
-        r = fd_read_all(from, out);
+        r = engine_listen(from, ms, out);
         close_fd(&from);
+        if (r == -ETIMEDOUT)
+                kill(pid, SIGKILL); /* our own child, not reaped: nobody else has its number */
 
         int status = spawn_wait(pid);
         if (r < 0)
                 return err_set(err, -r, "cannot read what %s prints: %s", argv->p[0], strerror(-r));
         return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+int engine_call(const text_list *argv, bool quiet, struct buf *out, struct err *err) {
+        return engine_ask(argv, quiet, 0, out, err);
+}
+
+int engine_call_within(const text_list *argv, unsigned ms, struct buf *out, struct err *err) {
+        return engine_ask(argv, true, ms, out, err);
 }
 
 static int take_list(const struct node *n, text_list *ret) {

@@ -12,6 +12,8 @@ int words_add(text_list *l, const char *format, ...) __attribute__((format(print
 
 /* Runs it, keeps what it prints; its errors go where ours go (`quiet`: nowhere). Returns its exit status. */
 int engine_call(const text_list *argv, bool quiet, struct buf *out, struct err *e);
+/* The same, quietly; one that takes longer is ended, which is an error. */
+int engine_call_within(const text_list *argv, unsigned ms, struct buf *out, struct err *e);
 /* Starts it with our standard descriptors. */
 int engine_start(const text_list *argv, pid_t *ret_pid, struct err *e);
 

@@ -221,6 +221,8 @@ static void emit_status_of(struct live *c, struct emit *j) {
         emit_put_text(j, "workspace", p->workspace);
         if (c->parts.guest)
                 emit_put_text(j, "guest", c->parts.guest);
+        if (c->parts.container)
+                emit_put_text(j, "container", c->parts.container);
         emit_put_text(j, "mode", policy_mode_name(p->mode));
         emit_put_text(j, "agent", p->agent);
         emit_put_text(j, "ask", asks[p->network.ask]);

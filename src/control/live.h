@@ -25,6 +25,7 @@ struct live_parts {
         char *const *argv;                   /* the command, NULL-terminated: what people see of it */
         const struct option_values *options; /* the policy is read again from these */
         const char *guest;                   /* its name; NULL: it is none */
+        const char *container;               /* ENGINE/NAME of the one behind this gateway; NULL: it is for none */
         bool brings_policies;                /* a program brings new policies itself: nothing is read again here */
         struct policy **policy;
         struct policy **network;          /* not NULL there: judges connections in the other's place */

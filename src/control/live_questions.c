@@ -42,6 +42,10 @@ static char *hook_text(const struct question *q, const char *id, const char *abo
                     "bailey: %s wants to run a command that needs approval (%s): %s. Allow it with: bailey "
                     "allow --command %s",
                     id, q->command.reason, about, id);
+        if (q->container)
+                return str_format(
+                    "bailey: container %s wants to connect to %s. Allow it with: bailey allow %s --container %s",
+                    q->container, about, about, q->container);
         return str_format("bailey: sandbox %s wants to connect to %s. Allow it with: bailey allow %s --sandbox %s", id,
                           about, about, id);
 }
@@ -104,6 +108,7 @@ void live_ask(struct live *c, uint64_t id, const struct authority *target, enum 
                 deny_now(c, id);
                 return;
         }
+        q->container = c->parts.container;
         question_explain(q, words);
         if (fresh)
                 tell_all(c, q);

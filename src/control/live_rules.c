@@ -177,8 +177,13 @@ int live_rules_add(struct live *c, const struct rule_change *change, struct err 
 
 static int forget_remembered(struct live *c, const char *pattern, struct err *e) {
         cleanup(state_closep) struct state *s = NULL;
+        const char *workspace = (*c->parts.policy)->workspace;
         int r = state_open(&s, e);
-        return r < 0 ? r : state_forget_rule(s, (*c->parts.policy)->workspace, pattern, e);
+        if (r < 0)
+                return r;
+        /* What is taken back for one container stays for all others. */
+        return c->parts.container ? state_forget_own_rule(s, workspace, pattern, e)
+                                  : state_forget_rule(s, workspace, pattern, e);
 }
 
 /* From an answer of a person's, not from a file. */
@@ -186,10 +191,10 @@ static bool was_answered(const char *origin) {
         return str_starts(str_of(origin), STR("approved ")) || str_starts(str_of(origin), STR("denied "));
 }
 
-int live_rules_forget(struct live *c, const char *pattern, struct err *e) {
-        struct policy *p = judging(c);
-        cleanup(free_ptr) void *snapshot = NULL;
-        size_t n = 0, removed = 0;
+/* Live rules with this pattern; how many. */
+static size_t forget_live(struct live *c, struct policy *p, const char *pattern) {
+        size_t removed = 0;
+
         for (size_t i = c->live.n; i-- > 0;) {
                 struct live_rule *rule = &c->live.p[i];
                 if (strcmp(rule->pattern, pattern) != 0)
@@ -201,23 +206,53 @@ int live_rules_forget(struct live *c, const char *pattern, struct err *e) {
                 c->live.n--;
                 removed++;
         }
-        int remembered = forget_remembered(c, pattern, e);
-        if (remembered < 0)
-                return remembered;
-        if (removed == 0 && remembered == 0)
-                return err_set(e, ENOENT, "%s is no rule that was added", pattern);
-        for (int list = 0; list < 2 && remembered > 0; list++) { /* what the launch had read of them */
+        return removed;
+}
+
+/* What the launch had read of those that were remembered; how many. Whoever takes back a rule may have taken it out of
+ * the database before. */
+static size_t forget_read(struct policy *p, const char *pattern) {
+        size_t removed = 0;
+
+        for (int list = 0; list < 2; list++) {
                 origin_texts *texts = list_of(p, list);
                 for (size_t i = texts->n; i-- > 0;)
                         if (strcmp(texts->p[i].text, pattern) == 0 && was_answered(texts->p[i].origin))
-                                (void)remove_entry(texts, pattern, texts->p[i].origin);
+                                removed += remove_entry(texts, pattern, texts->p[i].origin);
         }
-        int r = live_compile(c, p, &snapshot, &n, e);
-        if (r == 0)
-                r = hand_over(c, snapshot, n, e);
+        return removed;
+}
+
+/* A service reads its files again: what is remembered for all may still be in them. */
+static int forget_hand_over(struct live *c, struct policy *p, struct err *e) {
+        cleanup(free_ptr) void *snapshot = NULL;
+        size_t n = 0;
+        int r;
+
+        if (c->parts.reload)
+                return c->parts.reload(c->parts.run, e);
+        r = live_compile(c, p, &snapshot, &n, e);
+        if (r < 0)
+                return r;
+        return hand_over(c, snapshot, n, e);
+}
+
+int live_rules_forget(struct live *c, const char *pattern, struct err *e) {
+        struct policy *p = judging(c);
+        size_t removed = forget_live(c, p, pattern);
+        int remembered = forget_remembered(c, pattern, e);
+
+        if (remembered < 0)
+                return remembered;
+        size_t read = forget_read(p, pattern);
+        if (removed == 0 && remembered == 0 && read == 0)
+                return err_set(e, ENOENT, "%s is no rule that was added", pattern);
+
+        int r = forget_hand_over(c, p, e);
         if (r < 0)
                 return r;
         (void)audit_note(*c->parts.audit, "rule taken back: %s", pattern);
+        removed = removed > read ? removed : read;
         return (int)removed > remembered ? (int)removed : remembered;
 }
 

@@ -150,6 +150,8 @@ void question_emit(struct emit *j, const struct question *q) {
         emit_open(j, '{');
         emit_put_number(j, "id", q->number);
         emit_put_text(j, "kind", question_kind(q));
+        if (q->container)
+                emit_put_text(j, "container", q->container);
         if (q->access) {
                 emit_put_text(j, "access", q->push);
                 emit_put_text(j, "reason", q->reason);

@@ -30,6 +30,7 @@ struct question {
         char *push;   /* one push to the target, as the gateway describes it; NULL: the question is not about one */
         uint64_t asked_us, expires_us; /* wall clock, to show */
         VEC(uint64_t) waiting;         /* the gateway's ids */
+        const char *container;         /* who asks, behind a gateway that is for it; NULL: the sandbox itself */
         bool told;                     /* the terminal and the hooks know of it */
 };
 

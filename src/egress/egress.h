@@ -56,3 +56,13 @@ int egress_env(const struct egress_env *query, struct buf *out, struct err *err)
 /* The service itself, started by egress_start(). */
 enum { EGRESS_STATUS_FD = 3 };
 int egress_serve(const char *nonce, struct err *err);
+
+/* A list for each container (containers.h). The gateway of one, started by the service. */
+int egress_contain(const char *engine, const char *address, const char *at, struct err *err);
+/* "NAME", "docker/NAME" or "podman/NAME": the directory that rules for this container are remembered for, which is
+ * made, and the name with the engine. Heap texts. */
+int egress_container_place(const char *text, char **ret_place, char **ret_name, struct err *err);
+/* The same for a name that is known to be one; made when `make`. */
+int egress_container_directory(const char *engine, const char *name, bool make, char **ret, struct err *err);
+/* Which there are, and what each may reach. */
+int egress_containers(bool json, struct buf *out, struct err *err);

@@ -16,6 +16,7 @@
 #include "base/random.h"
 #include "base/spawn.h"
 #include "container/engine_network.h"
+#include "egress/containers.h"
 #include "egress/egress.h"
 #include "egress/egress_discover.h"
 #include "egress/egress_firewall.h"
@@ -393,6 +394,7 @@ struct serving {
         struct egress_identity id;
         bool walled;                   /* rules on the bridge were made */
         struct engine_network network; /* that containers are in; engine NULL: none */
+        struct containers *containers; /* each with a list of its own; NULL: no network for them */
 };
 
 static int write_service(const struct serving *serving, const struct service_info *info, struct err *err) {
@@ -476,6 +478,8 @@ static void on_reloaded(void *arg, int ticket, bool ok, const char *text) {
         emit_put_text(&j, "text", text);
         emit_close(&j);
 
+        if (ok)
+                containers_reload(serving->containers);
         if (emit_status(&j) < 0 || egress_write(serving->directory, EGRESS_RELOAD, buf_str(&out), &e) < 0)
                 log_error("egress: whoever asked for the reload is not answered: %s", err_text(&e));
 }
@@ -551,14 +555,36 @@ static int make_addresses(struct serving *serving, const struct egress_settings 
         return 0;
 }
 
+/* In the network that was made for it, connections are accepted here and go to the list of their container. The text
+ * then has the port that was taken. */
+static int open_containers(struct serving *serving, char address[static LISTEN_TEXT_MAX], struct err *err) {
+        struct containers_settings settings = { .engine = serving->network.engine, .on_message = on_message };
+        int r;
+
+        if (!serving->network.engine || !address[0])
+                return 0;
+        r = listen_parse(str_of(address), &settings.at, err);
+        if (r == 0)
+                r = containers_open(&settings, &serving->containers, err);
+        if (r < 0)
+                return r;
+        listen_text(containers_at(serving->containers), address);
+        return 0;
+}
+
 static int service_serve(struct serving *serving, const struct egress_settings *settings, struct err *err) {
         char addresses[2][LISTEN_TEXT_MAX];
         cleanup(free_ptr) char *policy = path_join(serving->directory, EGRESS_POLICY);
         int r = policy ? make_addresses(serving, settings, addresses, err) : err_memory(err);
+        if (r == 0)
+                r = open_containers(serving, addresses[1], err);
         if (r < 0)
                 return r;
 
-        const char *const http[] = { addresses[0], addresses[1][0] ? addresses[1] : NULL, NULL };
+        bool apart = serving->containers;
+        const struct service_handed handed = { containers_own(serving->containers), addresses[1] };
+        const struct poller_part part = containers_part(serving->containers);
+        const char *const http[] = { addresses[0], addresses[1][0] && !apart ? addresses[1] : NULL, NULL };
         const struct policy_request request = { .only_file = policy, .base = "/", .network_only = true };
         const struct vault_session_place place = { .directory = serving->directory,
                                                    .load = load_tokens,
@@ -567,6 +593,8 @@ static int service_serve(struct serving *serving, const struct egress_settings *
         const struct service_settings service_settings = { .policy = &request,
                                                            .name = "egress",
                                                            .http = http,
+                                                           .handed = apart ? &handed : NULL,
+                                                           .part = apart ? &part : NULL,
                                                            .place = &place,
                                                            .hosts_file = settings->hosts,
                                                            .ca_bundle = settings->ca_bundle,
@@ -576,7 +604,9 @@ static int service_serve(struct serving *serving, const struct egress_settings *
                                                            .on_reloaded = on_reloaded,
                                                            .arg = serving };
 
-        return gateway_service_run(&service_settings, err);
+        r = gateway_service_run(&service_settings, err);
+        containers_close(serving->containers);
+        return r;
 }
 
 int egress_serve(const char *nonce, struct err *err) {

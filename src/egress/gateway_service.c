@@ -15,6 +15,7 @@
 #include "store/audit_keep.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -34,7 +35,7 @@ struct service {
                 int ticket;
                 struct buf changes;
         } reload;       /* whoever wants to know is told when the gateway has it */
-        char *words[6]; /* what people see of it */
+        char *words[7]; /* what people see of it */
         bool was_ready;
         struct err failure; /* why it could not start */
 };
@@ -93,6 +94,23 @@ static int open_one(struct service *service, const char *kind, const char *text,
         return r;
 }
 
+/* The address is this service's as much as one that it listens on: nobody is led there. */
+static int open_handed(struct service *service, const struct service_handed *handed, struct err *err) {
+        struct endpoint at;
+        int r = listen_parse(str_of(handed->address), &at, err);
+
+        if (r < 0)
+                return r;
+
+        int fd = fcntl(handed->fd, F_DUPFD_CLOEXEC, 3);
+        if (fd < 0)
+                return err_errno(err, "cannot take the connections that are handed over");
+        r = add_listener(service, LISTENER_HANDED, fd, &at, err);
+        if (r == 0)
+                show_listener(service, "http", &at);
+        return r;
+}
+
 static int open_listeners(struct service *service, struct err *err) {
         const struct {
                 const char *kind;
@@ -105,6 +123,8 @@ static int open_listeners(struct service *service, struct err *err) {
         for (size_t k = 0; k < 3; k++)
                 for (const char *const *t = all[k].texts; t && *t && r == 0; t++)
                         r = open_one(service, all[k].kind, *t, err);
+        if (r == 0 && service->settings->handed)
+                r = open_handed(service, service->settings->handed, err);
 
         if (r == 0 && service->n_listeners == 0)
                 return err_set(err, EINVAL, "nothing to listen on: give --http, --socks or --dns with ADDRESS:PORT");
@@ -349,14 +369,19 @@ static int make_gateway(struct service *service, int *addresses, const void *sna
 
 static int open_audit(struct service *service, const struct policy *policy, struct err *err) {
         cleanup(free_ptr) char *path = NULL;
+        const char *container = service->settings->container;
 
         random_id(service->session.id, ID_SIZE);
-        int r = policy->audit_path ? 0 : audit_run_path(service->session.id, &path, err);
+        int r = policy->audit_path && !container ? 0 : audit_run_path(service->session.id, &path, err);
         if (r < 0)
                 return r;
 
-        r = session_open_audit(&service->session, path ? path : policy->audit_path, "gateway", err);
-        if (r == 0)
+        r = session_open_audit(&service->session, path ? path : policy->audit_path, container ? "container" : "gateway",
+                               err);
+        if (r == 0 && container)
+                r = audit_note(service->session.audit, "gateway of the container %s at %s, run %s", container,
+                               service->settings->from[0], service->session.id);
+        else if (r == 0)
                 r = audit_note(service->session.audit, "gateway of its own, run %s", service->session.id);
         if (r == 0)
                 r = audit_flush(service->session.audit, err);
@@ -408,6 +433,7 @@ static int reload_for_control(void *arg, struct err *err) {
 
 static int open_control(struct service *service, struct err *err) {
         const struct live_parts parts = { .argv = service->words,
+                                          .container = service->settings->container,
                                           .freeze = cannot_freeze,
                                           .thaw = cannot_freeze,
                                           .cannot_freeze = true,
@@ -422,7 +448,11 @@ static int open_control(struct service *service, struct err *err) {
         service->words[0] = (char *)"bailey";
         service->words[1] = (char *)(service->settings->name ? service->settings->name : "gateway");
         service->words[2] = service->n_shown ? service->shown[0].address : NULL;
-        if (service->words[2] && service->settings->from && service->settings->from[0]) {
+        if (service->settings->container) {
+                service->words[2] = (char *)"--container";
+                service->words[3] = (char *)service->settings->container;
+                service->words[4] = (char *)service->settings->from[0];
+        } else if (service->words[2] && service->settings->from && service->settings->from[0]) {
                 service->words[3] = (char *)"--from";
                 service->words[4] = (char *)service->settings->from[0];
         }
@@ -491,7 +521,12 @@ static void service_loop(struct service *service) {
         session_add(&service->session, SESSION_CONTROL);
         session_add(&service->session, SESSION_SIGNALS);
         session_add(&service->session, SESSION_LINK);
-        (void)session_loop(&service->session, NULL);
+        if (service->settings->part)
+                poller_add(&service->session.poller, service->settings->part);
+
+        struct err err = { 0 };
+        if (session_loop(&service->session, &err) < 0)
+                (void)audit_note(service->session.audit, "ends: %s", err_text(&err));
 }
 
 /* Values must be there before anybody connects. */

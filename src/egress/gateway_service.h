@@ -7,6 +7,7 @@
  * gateway take over the listeners, and connections that are open end.
  */
 #include "base/err.h"
+#include "base/poller.h"
 #include "conf/option.h"
 
 struct service_listener {
@@ -28,6 +29,12 @@ struct link;
 struct policy_request;
 struct vault_session_place;
 
+/* Connections that somebody else accepts, at `address`, and hands over: SOCK_SEQPACKET, a descriptor each. */
+struct service_handed {
+        int fd; /* stays the caller's */
+        const char *address;
+};
+
 struct service_settings {
         const struct option_values *options; /* of the policy */
         const struct policy_request *policy; /* not NULL: the policy comes from here, not from `options` */
@@ -36,6 +43,9 @@ struct service_settings {
         /* Each NULL-terminated; "ADDRESS:PORT". */
         const char *const *http, *const *socks, *const *dns;
         const char *const *from; /* addresses and networks of the clients that it is for; none: whoever can reach it */
+        const struct service_handed *handed; /* NULL: none */
+        const struct poller_part *part;      /* one more part of its loop; an error of its step ends the service */
+        const char *container; /* not NULL: the one that it is for, ENGINE/NAME; it has a record of its own */
         const struct vault_session_place *place; /* not NULL: CA and stand-ins are kept there */
         const char *hosts_file, *ca_bundle;      /* NULL: none, the system's */
         unsigned workers;                        /* 0: number of processors */

@@ -62,6 +62,7 @@ static const struct kind {
         [LISTENER_PACKETS] = { .via = VIA_PACKET },
         [LISTENER_SHIM] = { .start = ssh_session_start, .via = VIA_SSH },
         [LISTENER_AGENT] = { .start = agent_session_start, .via = VIA_AGENT },
+        [LISTENER_HANDED] = { http_session_start, VIA_HTTP, HTTP_BUSY("limit"), HTTP_BUSY("audit") },
         [LISTENER_API] = { http_session_start_api, VIA_API, HTTP_BUSY("limit"), HTTP_BUSY("audit") },
 };
 static_assert(sizeof kinds / sizeof kinds[0] == LISTENER_KINDS, "one row per kind of listener");
@@ -187,11 +188,42 @@ static void pause_accepting(struct acceptor *acceptor) {
         timer_start(&acceptor->resume, PAUSE_NS);
 }
 
+/* One that somebody else accepted. Without a connection errno is set, as by accept(). */
+static int acceptor_receive(struct acceptor *acceptor, struct sockaddr_storage *ret_from) {
+        char byte;
+        int fd = -1;
+        size_t n = 0;
+        ssize_t r = fd_receive(acceptor->fd, &byte, sizeof byte, &fd, 1, &n);
+
+        if (r <= 0) {
+                if (r == 0)
+                        watch_stop(&acceptor->watch); /* nobody hands over any more */
+                errno = r == 0 ? EAGAIN : (int)-r;
+                return -1;
+        }
+        socklen_t from_n = sizeof *ret_from;
+        if (n != 1 || getpeername(fd, (struct sockaddr *)ret_from, &from_n) < 0 || fd_set_nonblocking(fd, true) < 0) {
+                close_fd(&fd); /* it is gone already */
+                errno = ECONNABORTED;
+                return -1;
+        }
+        return fd;
+}
+
+static int acceptor_accept(struct acceptor *acceptor, struct sockaddr_storage *ret_from) {
+        socklen_t from_n = sizeof *ret_from;
+
+        if (acceptor->listener->kind == LISTENER_HANDED)
+                return acceptor_receive(acceptor, ret_from);
+        return accept4(acceptor->fd, (struct sockaddr *)ret_from, &from_n, SOCK_NONBLOCK | SOCK_CLOEXEC);
+}
+
 static void out_of_descriptors(struct acceptor *acceptor) {
         if (acceptor->reserve >= 0) {
                 close(acceptor->reserve);
                 acceptor->reserve = -1;
-                int fd = accept4(acceptor->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+                struct sockaddr_storage from = { 0 };
+                int fd = acceptor_accept(acceptor, &from);
                 if (fd >= 0)
                         turn_away(acceptor, fd, REASON_LIMIT);
         }
@@ -207,9 +239,8 @@ static void on_connection(struct watch *watch, unsigned ready) {
 
         for (int i = 0; i < SHARE; i++) {
                 struct sockaddr_storage from = { 0 };
-                socklen_t from_n = sizeof from;
                 struct addr client = { 0 };
-                int fd = accept4(acceptor->fd, (struct sockaddr *)&from, &from_n, SOCK_NONBLOCK | SOCK_CLOEXEC);
+                int fd = acceptor_accept(acceptor, &from);
                 if (fd < 0) {
                         if (errno == EMFILE || errno == ENFILE)
                                 out_of_descriptors(acceptor);

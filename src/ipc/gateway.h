@@ -38,6 +38,8 @@ enum listener_kind {
         LISTENER_PACKETS,     /* netlink: what the sandbox's network namespace refused (gateway/packets.h) */
         LISTENER_SHIM,        /* a Unix socket: what stands for ssh and gpg inside (bridge/ssh_message.h) */
         LISTENER_AGENT,       /* a Unix socket: the ssh-agent inside */
+        LISTENER_HANDED, /* SOCK_SEQPACKET: connections that the supervisor's side accepted, one descriptor each; HTTP
+                          */
         LISTENER_KINDS
 };
 #define GATEWAY_LISTENERS_MAX 32

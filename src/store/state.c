@@ -274,9 +274,9 @@ int state_add_rule(struct state *s, bool deny, const char *workspace, const char
         return state_export(s, err);
 }
 
-int state_forget_rule(struct state *s, const char *workspace, const char *pattern, struct err *err) {
+static int state_forget(struct state *s, const char *sql, const char *workspace, const char *pattern, struct err *err) {
         const char *const texts[] = { pattern, workspace };
-        int r = state_run(s, "DELETE FROM rules WHERE pattern = ?1 AND workspace IN ('', ?2)", texts, 2, err);
+        int r = state_run(s, sql, texts, 2, err);
         int removed = sqlite3_changes(s->db);
 
         if (r == 0)
@@ -285,6 +285,15 @@ int state_forget_rule(struct state *s, const char *workspace, const char *patter
                 return r;
 
         return removed;
+}
+
+int state_forget_rule(struct state *s, const char *workspace, const char *pattern, struct err *err) {
+        return state_forget(s, "DELETE FROM rules WHERE pattern = ?1 AND workspace IN ('', ?2)", workspace, pattern,
+                            err);
+}
+
+int state_forget_own_rule(struct state *s, const char *workspace, const char *pattern, struct err *err) {
+        return state_forget(s, "DELETE FROM rules WHERE pattern = ?1 AND workspace = ?2", workspace, pattern, err);
 }
 
 int state_forget_workspace(struct state *s, const char *workspace, struct err *err) {

@@ -30,6 +30,8 @@ int state_add_decision(struct state *s, const struct state_decision *state_decis
 int state_add_rule(struct state *s, bool deny, const char *workspace, const char *pattern, struct err *err);
 /* Takes back rules with this pattern in every list, those of the workspace and those for all. Returns how many. */
 int state_forget_rule(struct state *s, const char *workspace, const char *pattern, struct err *err);
+/* The same, and what was remembered for all stays. */
+int state_forget_own_rule(struct state *s, const char *workspace, const char *pattern, struct err *err);
 /* Takes back every rule and answer for this workspace. */
 int state_forget_workspace(struct state *s, const char *workspace, struct err *err);
 int state_rules(struct state *s, struct approved *ret, struct err *err);

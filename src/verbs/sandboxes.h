@@ -42,5 +42,6 @@ struct decide_request {
         const char *sandbox; /* the beginning of an id; NULL: those that it concerns */
         enum control_scope scope;
         const char *workspace; /* NULL: the current directory */
+        const char *whom;      /* not NULL: the workspace stands for this container, and only it is concerned */
 };
 int sandboxes_decide(const struct decide_request *q, struct buf *out, struct err *e);

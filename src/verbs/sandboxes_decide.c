@@ -58,14 +58,21 @@ static char *workspace_of(struct control_client *c) {
         return text ? str_dup(str_of(text)) : NULL;
 }
 
+static bool is_in_workspace(const struct deciding *d, struct control_client *c) {
+        cleanup(free_ptr) char *workspace = workspace_of(c);
+
+        return workspace && strcmp(workspace, d->workspace) == 0;
+}
+
 /* A remembered rule concerns every sandbox that it would have been read by; another one those that wait for it. */
 static bool concerned(struct deciding *d, struct control_client *c) {
+        if (d->q->whom)
+                return is_in_workspace(d, c);
         if (d->q->sandbox || d->q->scope == SCOPE_ALWAYS || d->q->forget)
                 return true;
         if (d->q->scope != SCOPE_WORKSPACE)
                 return has_question(d, c);
-        cleanup(free_ptr) char *workspace = workspace_of(c);
-        return workspace && strcmp(workspace, d->workspace) == 0;
+        return is_in_workspace(d, c);
 }
 
 /* The workspace of every sandbox that waits for the host. NULL in *ret: none waits. Of different ones a person must say
@@ -130,6 +137,10 @@ static int choose(struct deciding *d, struct err *e) {
         }
         if (n || d->q->forget || d->q->scope > SCOPE_SANDBOX)
                 return 0;
+        if (d->q->whom)
+                return err_set(e, ENOENT,
+                               "the container %s is not connected; without --scope the rule is remembered for it",
+                               d->q->whom);
         if (d->list.clients.n == 0)
                 return err_set(e, ENOENT,
                                "no sandbox is running; with --scope workspace or --scope always the rule is "
@@ -151,7 +162,8 @@ static int remember(struct deciding *d, struct err *e) {
         if (r < 0)
                 return r;
         if (q->forget) {
-                n = state_forget_rule(s, d->workspace, q->target, e);
+                n = q->whom ? state_forget_own_rule(s, d->workspace, q->target, e)
+                            : state_forget_rule(s, d->workspace, q->target, e);
                 if (n > 0)
                         (void)buf_printf(d->out, "forgotten: %s\n", q->target);
                 return n < 0 ? n : 0;
@@ -163,9 +175,12 @@ static int remember(struct deciding *d, struct err *e) {
                                                  .by = "command line" };
         if (r == 0)
                 r = state_add_decision(s, &decision, e);
-        if (r == 0)
-                (void)buf_printf(d->out, "remembered: %s %s %s\n", q->deny ? "deny" : "allow", q->target,
-                                 q->scope == SCOPE_WORKSPACE ? d->workspace : "in every workspace");
+        const char *where = q->scope == SCOPE_WORKSPACE ? d->workspace : "in every workspace";
+        if (r == 0 && q->whom)
+                (void)buf_printf(d->out, "remembered: %s %s for the container %s\n", q->deny ? "deny" : "allow",
+                                 q->target, q->whom);
+        else if (r == 0)
+                (void)buf_printf(d->out, "remembered: %s %s %s\n", q->deny ? "deny" : "allow", q->target, where);
         return r;
 }
 

@@ -78,7 +78,9 @@ int sandboxes_ps_line(struct buf *out, const struct node *s) {
         }
         if (r == 0)
                 r = buf_add_char(out, '(');
-        if (r == 0)
+        if (r == 0 && control_text(s, "container")) /* its workspace stands for it, and holds nothing */
+                r = buf_printf(out, "container");
+        else if (r == 0)
                 r = put(out, control_text(s, "workspace"));
         return r < 0 ? r : buf_add(out, ")\n");
 }
@@ -134,7 +136,14 @@ int sandboxes_pending_line(struct buf *out, const char *sandbox, const struct no
         if (control_text(q, "push"))
                 return pending_push(out, sandbox, q);
         age_of(control_text(q, "asked"), age);
-        int r = buf_printf(out, "%s wants ", sandbox);
+        const char *container = control_text(q, "container");
+        int r = buf_printf(out, "%s", sandbox);
+        if (r == 0 && container)
+                r = buf_add(out, " (container ");
+        if (r == 0 && container)
+                r = put(out, container);
+        if (r == 0)
+                r = buf_add(out, container ? ") wants " : " wants ");
         if (r == 0)
                 r = put(out, host);
         if (r == 0)
@@ -145,7 +154,13 @@ int sandboxes_pending_line(struct buf *out, const char *sandbox, const struct no
                 r = buf_add(out, "): bailey allow ");
         if (r == 0)
                 r = put(out, host);
-        return r < 0 ? r : buf_printf(out, ":%ju --sandbox %s\n", (uintmax_t)control_number(q, "port"), sandbox);
+        if (r == 0)
+                r = buf_printf(out, ":%ju ", (uintmax_t)control_number(q, "port"));
+        if (r < 0 || !container)
+                return r < 0 ? r : buf_printf(out, "--sandbox %s\n", sandbox);
+        r = buf_add(out, "--container ");
+        r = r < 0 ? r : put(out, container);
+        return r < 0 ? r : buf_add_char(out, '\n');
 }
 
 static int network_line(struct buf *out, const struct node *ev) {

@@ -250,6 +250,43 @@ def _changes(read, before, seconds):
 
 @pytest.mark.root
 @pytest.mark.parametrize("name", ["docker", "podman-apart"])
+def test_each_container_behind_egress_has_its_own_list(name, closing, environment, home, tmp_path, make_origin):
+    """Two containers of a real engine at one service, known by what the engine says: the list is for the one that it was given for."""
+    engine = make_engine(name, closing)
+    environment = {**environment, "PATH": engine.path(), "OWN_KEY": KEY}
+    made = engine("network", "create", "--internal", "--subnet", "10.99.8.0/24", "bailey-egress")
+    assert made.returncode == 0, made.stderr
+    subprocess.run([*engine.enter(), "sh", "-c", "ip addr add 10.99.7.1/32 dev lo"], check=True, timeout=20)
+    origin = make_origin(b"HTTP/1.0 200 OK\r\n\r\norigin", sock=engine.listen("10.99.7.1"))
+    (tmp_path / "hosts").write_text("10.99.7.1 own.ok.test\n")
+
+    def bailey(*words):
+        child = Child([*engine.enter(), program("bailey"), *words], env=environment)
+        try:
+            return child.wait(60).check()
+        finally:
+            child.stop()
+    bailey("egress", "setup", "--yes")
+    bailey("egress", "config", "port=0", f"hosts={tmp_path / 'hosts'}", f"allow_private=10.99.7.1:{origin.port}")
+    bailey("egress", "start")
+    try:
+        arguments = shlex.split(bailey("egress", "docker-args").text)
+        bailey("allow", "--container", "rich", f"own.ok.test:{origin.port}")
+        script = f"curl -s -o /dev/null -w '%{{http_code}}\\n' -x $HTTPS_PROXY http://own.ok.test:{origin.port}/"
+        got = {}
+        for who in ("poor", "rich", "poor"):  # each at the address that the one before had
+            done = engine("run", "--rm", "--name", who, *engine.limits, *arguments, TOOLS, IMAGE, "sh", "-c", script)
+            assert done.returncode == 0, done.stderr
+            got.setdefault(who, []).append(done.stdout.strip())
+        lists = json.loads(bailey("egress", "containers", "--json").text)
+    finally:
+        bailey("egress", "stop")
+    assert got == {"poor": ["403", "403"], "rich": ["200"]}
+    assert {entry["container"].partition("/")[2] for entry in lists} == {"poor", "rich"} and len(origin.requests()) == 1
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("name", ["docker", "podman-apart"])
 def test_a_container_behind_egress_reaches_its_host_and_nothing_else(name, closing, environment, home, work, tmp_path, authority, make_origin):
     """`bailey egress docker-args` on an internal network: the swap happens, and there is no other way."""
     engine = make_engine(name, closing)

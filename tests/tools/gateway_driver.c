@@ -53,8 +53,8 @@ static void die(const char *what, const struct err *e) {
         exit(2);
 }
 
-static const char *const listener_names[] = { "http",    "socks", "dns-udp", "dns-tcp", "transparent",
-                                              "forward", "api",   "packets", "shim",    "agent" };
+static const char *const listener_names[] = { "http", "socks",   "dns-udp", "dns-tcp", "transparent", "forward",
+                                              "api",  "packets", "shim",    "agent",   "handed" };
 static_assert(sizeof listener_names / sizeof *listener_names == LISTENER_KINDS, "a name for each kind");
 
 static void keep_listener(struct driver *d, enum listener_kind kind, uint16_t forward, int fd) {
