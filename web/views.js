@@ -128,7 +128,7 @@ const lineOf = (deny, target, scope, workspace) => scope === "once" ? "no rule i
 function answers(q, first) {
   const send = (answer, scope) => act({ sandbox: q.sandbox.id, do: "answer", question: q.id, answer, scope });
   const choices = [["allow", "once", "Allow once", "allow"], ["allow", "sandbox", "Allow for this sandbox", "allow"], ["allow", "workspace", "Allow in this workspace", "allow"], ["deny", "once", "Deny once", "deny"], ["deny", "sandbox", "Deny for this sandbox", "deny"]];
-  return h("div", { class: "row answers" }, choices.filter(([, scope]) => q.kind === "host" || (scope !== "sandbox" && (q.kind !== "access" || scope === "once"))).map(([answer, scope, text, kind], i) =>
+  return h("div", { class: "row answers" }, choices.filter(([, scope]) => q.kind === "host" || (scope !== "sandbox" && (q.kind === "command" || scope === "once"))).map(([answer, scope, text, kind], i) =>
     h("button", { class: kind, disabled: readOnly(), "data-key": `${q.sandbox.id}.${q.id}.${answer}.${scope}`, "data-answer": first ? i + 1 : null, title: q.kind === "host" ? visible(lineOf(answer === "deny", q.host + ":" + q.port, scope, q.sandbox.status?.workspace)) : "", onclick: () => send(answer, scope) }, text, first ? h("kbd", {}, String(i + 1)) : null)));
 }
 
@@ -156,9 +156,9 @@ function card(q, first) {
   const left = Math.max(0, Math.round((new Date(q.expires) - Date.now()) / 1000));
   const same = store.events.filter((e) => e.event === "network" && e.domain === q.host && e.sandbox === q.sandbox.id).slice(-3);
   return h("article", { class: "card question", "aria-label": "question " + q.id },
-    h("div", { class: "row spread" }, h("span", { class: "target" }, q.kind === "command" ? marked(q.command, q.segment) : visible(q.access || q.host + ":" + q.port)), h("span", { class: "pill warn" }, left < 120 ? `${left} s left` : `${Math.floor(left / 60)} min left`)),
+    h("div", { class: "row spread" }, h("span", { class: "target" }, q.kind === "command" ? marked(q.command, q.segment) : visible(q.access || q.push || q.page || q.host + ":" + q.port)), h("span", { class: "pill warn" }, left < 120 ? `${left} s left` : `${Math.floor(left / 60)} min left`)),
     q.kind !== "command" && q.reason ? h("p", {}, "its reason: \u201c", visible(q.reason), "\u201d") : null,
-    h("p", {}, q.kind === "access" ? "asked by the agent; a path needs a new start" : q.kind === "command" ? [visible(q.reason), " ", h("span", { class: "dim" }, "rule ", visible(q.rule))] : ["by ", h("code", {}, visible(q.via)), `, ${q.waiting} waiting`], h("br"),
+    h("p", {}, q.kind === "access" ? "asked by the agent; a path needs a new start" : q.kind === "page" ? "a page to be opened in your browser" : q.kind === "push" ? "a push that waits" : q.kind === "command" ? [visible(q.reason), " ", h("span", { class: "dim" }, "rule ", visible(q.rule))] : ["by ", h("code", {}, visible(q.via)), `, ${q.waiting} waiting`], h("br"),
       h("span", { class: "dim" }, "sandbox "), h("code", {}, q.sandbox.id), " ", h("code", {}, visible(commandOf(q.sandbox))), h("span", { class: "dim" }, " in ", visible(q.sandbox.status?.workspace || ""))),
     earlier(q),
     same.length ? h("p", { class: "dim" }, "a moment ago: ", same.map((e) => `${clock(e.ts)} ${e.allowed ? "allowed" : "refused"} (${e.reason})`).join(", ")) : null,

@@ -11,7 +11,7 @@
 
 #include <stdio.h>
 
-enum { ABOUT_MAX = 1024 };
+enum { ABOUT_MAX = 1024, PAGE_SHOWN = 600 };
 
 static void question_done(struct chat_question *question) {
         free(question->about);
@@ -102,6 +102,14 @@ static int put_about(struct buf *about, struct buf *detail, const struct node *q
         if (kind && strcmp(kind, "push") == 0) {
                 r = texts_safe(about, str_of(control_text(question, "push")), 400);
                 return r < 0 ? r : put_member(detail, "To: ", question, "target");
+        }
+        if (kind && strcmp(kind, "page") == 0) {
+                r = buf_add(about, "open a page in your browser: ");
+                if (r == 0)
+                        r = texts_safe(about, str_of(control_text(question, "page")), PAGE_SHOWN);
+                if (r == 0 && strlen(control_text(question, "page")) > PAGE_SHOWN)
+                        r = buf_add(detail, "The address is longer than this: `bailey pending` shows it whole.\n");
+                return r;
         }
         if (kind && strcmp(kind, "access") == 0) {
                 r = texts_safe(about, str_of(control_text(question, "access")), 400);

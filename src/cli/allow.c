@@ -14,6 +14,7 @@ enum {
         DECIDE_SCOPE,
         DECIDE_COMMAND,
         DECIDE_PUSH,
+        DECIDE_PAGE,
         DECIDE_ACCESS,
         DECIDE_PATH,
         DECIDE_WRITE,
@@ -42,6 +43,9 @@ static const struct option rows[] = {
         [DECIDE_PUSH] = { .flag = "push",
                           .type = OPTION_FLAG,
                           .help = "the answer is for the push that waits in the sandbox with this id" },
+        [DECIDE_PAGE] = { .flag = "page",
+                          .type = OPTION_FLAG,
+                          .help = "the answer is for the page that the sandbox with this id wants opened" },
         [DECIDE_ACCESS] = { .flag = "access",
                             .type = OPTION_FLAG,
                             .help = "the answer is for what the agent in the sandbox with this id asks for" },
@@ -122,6 +126,7 @@ static int decide(const struct call *call, bool deny, struct err *e) {
                 .command = option_get_flag(v, &rows[DECIDE_COMMAND]),
                 .access = option_get_flag(v, &rows[DECIDE_ACCESS]),
                 .push = option_get_flag(v, &rows[DECIDE_PUSH]),
+                .page = option_get_flag(v, &rows[DECIDE_PAGE]),
                 .path = option_get_flag(v, &rows[DECIDE_PATH]),
                 .write = option_get_flag(v, &rows[DECIDE_WRITE]),
                 .forget = option_get_flag(v, &rows[DECIDE_FORGET]),
@@ -162,6 +167,8 @@ static int run_deny(const struct call *call, struct err *e) {
         "this very command under this very rule; --forget --command 'COMMAND' takes that back.\n"                      \
         "With --push the word is the id of a sandbox in which a push waits, since its policy says ask: push. The "     \
         "answer is for this one push.\n"                                                                               \
+        "With --page the word is the id of a sandbox that wants a page opened in your browser (see browser in "        \
+        "bailey-policy(5)). The answer is for this one page.\n"                                                        \
         "With --path the word is a path of this machine: it is opened for reading in the sandbox that runs, at the "   \
         "same "                                                                                                        \
         "path, until the sandbox ends; --write opens a file for writing. What is denied or protected stays closed, "   \
@@ -188,7 +195,7 @@ const struct verb verb_allow = {
 const struct verb verb_deny = {
         .name = "deny",
         .group = GROUP_WATCH,
-        .synopsis = "[OPTIONS] HOST[:PORT] | --command|--push|--access SANDBOX",
+        .synopsis = "[OPTIONS] HOST[:PORT] | --access|--push|--page|... ID",
         .help = "keep running sandboxes from a host, or answer that they may not",
         .about = SCOPES " Connections that a new deny refuses are closed.",
         .tables = { &table },

@@ -43,6 +43,8 @@ struct live_parts {
         void (*end)(void *run, int status); /* ends the sandbox; `bailey run` exits with this status */
         /* The answer about a command, and who gave it; may be NULL where no command waits. */
         void (*decided)(void *run, bool allow, const char *by);
+        /* The answer about a page (live_ask_page). */
+        void (*page_decided)(void *run, uint64_t id, bool allow, const char *by);
         /* The network rules for the gateway, and the policy read again; NULL: as for a run. Services have listeners
          * that must stay out of reach, and policies of their own (service_control.h). */
         int (*compile)(void *run, const struct policy *p, void **ret, size_t *ret_n, struct err *e);
@@ -80,6 +82,9 @@ void live_ask(struct live *c, uint64_t id, const struct authority *target, enum 
 /* A command that was escalated. Its answer comes by parts.decided, or never: the asker counts the time. */
 struct question_command;
 int live_ask_command(struct live *c, const struct question_command *command, struct err *e);
+/* A page that is to be opened outside. Its answer comes by parts.page_decided, or never: the asker counts the time. */
+int live_ask_page(struct live *c, uint64_t id, const struct authority *target, const char *text, struct err *e);
+void live_page_gone(struct live *c, uint64_t id, bool expired);
 /* Nobody waits for the answer any more: the time is over, or the asker goes. */
 void live_command_gone(struct live *c, bool expired);
 void live_ask_gone(struct live *c, uint64_t id, bool expired);

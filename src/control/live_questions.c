@@ -34,6 +34,10 @@ static char *hook_text(const struct question *q, const char *id, const char *abo
         if (q->access)
                 return str_format("bailey: sandbox %s asks for access: %s. Allow it with: bailey allow --access %s", id,
                                   about, id);
+        if (q->page)
+                return str_format("bailey: sandbox %s wants a page opened in your browser: %s. Allow it with: bailey "
+                                  "allow --page %s",
+                                  id, about, id);
         if (q->push)
                 return str_format("bailey: sandbox %s waits with a %s. Allow it with: bailey allow --push %s", id,
                                   about, id);
@@ -125,6 +129,20 @@ int live_ask_command(struct live *c, const struct question_command *command, str
         return 0;
 }
 
+int live_ask_page(struct live *c, uint64_t id, const struct authority *target, const char *text, struct err *e) {
+        uint64_t timeout_ns = (*c->parts.policy)->network.ask_timeout_ns;
+        struct question *q;
+
+        if (strlen(text) > QUESTION_SHOWN)
+                return err_set(e, E2BIG, "the address is too long to be shown: nobody is asked about it");
+        q = questions_ask_push(&c->questions, id, target, VIA_NONE, text, timeout_ns);
+        if (!q)
+                return err_memory(e);
+        q->page = true;
+        tell_all(c, q);
+        return 0;
+}
+
 static void publish_answer(struct live *c, uint64_t number, enum control_answer answer, enum control_scope scope,
                            const char *by) {
         cleanup(buf_done) struct buf out = BUF(LIVE_EVENT_MAX);
@@ -138,10 +156,11 @@ static void publish_answer(struct live *c, uint64_t number, enum control_answer 
         live_publish(c, &j);
 }
 
-static const struct question *waiting_under(const struct live *c, uint64_t id) {
+/* Pages have numbers of their own beside the gateway's. */
+static const struct question *waiting_under(const struct live *c, uint64_t id, bool page) {
         for (size_t i = 0; i < c->questions.list.n; i++)
                 for (size_t k = 0; k < c->questions.list.p[i].waiting.n; k++)
-                        if (c->questions.list.p[i].waiting.p[k] == id)
+                        if (c->questions.list.p[i].waiting.p[k] == id && c->questions.list.p[i].page == page)
                                 return &c->questions.list.p[i];
         return NULL;
 }
@@ -162,14 +181,23 @@ static void tell_gone(struct live *c, uint64_t number, const char *target, bool 
         live_publish(c, &j);
 }
 
-void live_ask_gone(struct live *c, uint64_t id, bool expired) {
-        const struct question *q = waiting_under(c, id);
+static void drop_waiting(struct live *c, uint64_t id, bool page, bool expired) {
+        const struct question *q = waiting_under(c, id, page);
         if (!q)
                 return;
         cleanup(free_ptr) char *about = subject(q);
-        uint64_t number = questions_gone(&c->questions, id);
+        uint64_t number = questions_gone(&c->questions, id, page);
         if (number)
                 tell_gone(c, number, about ? about : "?", expired);
+}
+
+void live_ask_gone(struct live *c, uint64_t id, bool expired) {
+        drop_waiting(c, id, false, expired);
+}
+
+void live_page_gone(struct live *c, uint64_t id, bool expired) {
+        if (c)
+                drop_waiting(c, id, true, expired);
 }
 
 void live_command_gone(struct live *c, bool expired) {
@@ -183,8 +211,14 @@ void live_command_gone(struct live *c, bool expired) {
 }
 
 void live_questions_drop(struct live *c) {
-        while (c->questions.list.n)
-                live_ask_gone(c, c->questions.list.p[0].waiting.p[0], false);
+        for (size_t i = 0; i < c->questions.list.n;) {
+                const struct question *q = &c->questions.list.p[i];
+
+                if (q->page) /* the gateway has no part in these */
+                        i++;
+                else
+                        live_ask_gone(c, q->waiting.p[0], false);
+        }
 }
 
 /* The gateway first, the papers after. */
@@ -196,7 +230,9 @@ static void settle(struct live *c, struct question *q, enum control_answer answe
         bool about_command = q->command.text, about_push = q->push;
         const char *kind = question_kind(q);
         cleanup(free_ptr) char *text = subject(q), *command = str_dup(str_of(about_command ? q->command.text : ""));
-        for (size_t i = 0; i < q->waiting.n && *c->parts.gateway; i++)
+        for (size_t i = 0; i < q->waiting.n && q->page; i++)
+                c->parts.page_decided(c->parts.run, q->waiting.p[i], answer == ANSWER_ALLOW, by);
+        for (size_t i = 0; i < q->waiting.n && !q->page && *c->parts.gateway; i++)
                 gateway_process_answer(*c->parts.gateway, q->waiting.p[i], d);
         if (about_command)
                 c->parts.decided(c->parts.run, answer == ANSWER_ALLOW, by);

@@ -36,6 +36,11 @@ int prompt_text(struct buf *out, const struct question *q, const char *sandbox_i
                 r = r < 0 ? r : put_reason(out, q);
                 return r < 0 ? r : buf_add(out, "\r\nbailey: agree? once, workspace, always or no: ");
         }
+        if (q->page) {
+                int r = buf_printf(out, "\r\nbailey: %s wants this page opened in your browser:\r\n    ", sandbox_id);
+                r = r < 0 ? r : escape_text(out, str_of(q->push), QUESTION_SHOWN);
+                return r < 0 ? r : buf_add(out, "\r\nbailey: open it? once or no: ");
+        }
         if (q->push) {
                 int r = buf_printf(out, "\r\nbailey: %s waits with a ", sandbox_id);
                 r = r < 0 ? r : escape_text(out, str_of(q->push), QUESTION_SHOWN);

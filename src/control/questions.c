@@ -84,11 +84,11 @@ void question_explain(struct question *q, struct str words) {
                 q->reason = str_dup(words);
 }
 
-uint64_t questions_gone(struct questions *qs, uint64_t waiting_id) {
+uint64_t questions_gone(struct questions *qs, uint64_t waiting_id, bool page) {
         for (size_t i = 0; i < qs->list.n; i++) {
                 struct question *q = &qs->list.p[i];
                 for (size_t k = 0; k < q->waiting.n; k++) {
-                        if (q->waiting.p[k] != waiting_id)
+                        if (q->waiting.p[k] != waiting_id || q->page != page)
                                 continue;
                         q->waiting.p[k] = q->waiting.p[--q->waiting.n];
                         uint64_t number = q->number;
@@ -140,6 +140,8 @@ const char *question_kind(const struct question *q) {
                 return "command";
         if (q->access)
                 return "access";
+        if (q->page)
+                return "page";
         return q->push ? "push" : "host";
 }
 
@@ -158,7 +160,7 @@ void question_emit(struct emit *j, const struct question *q) {
         } else if (q->push) {
                 char target[AUTHORITY_TEXT_MAX];
                 authority_text(&q->target, target);
-                emit_put_text(j, "push", q->push);
+                emit_put_text(j, q->page ? "page" : "push", q->push);
                 emit_put_text(j, "target", target);
         } else if (q->command.text) {
                 emit_put_string(j, "command", str_first(str_of(q->command.text), QUESTION_SHOWN));

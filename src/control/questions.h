@@ -25,6 +25,7 @@ struct question {
         struct authority target;
         enum event_via via;
         struct question_command command;
+        bool page;    /* a page to be opened outside: `push` has its address */
         bool access;  /* what an agent asked for beside hosts: `push` has it, as "read /path" */
         char *reason; /* the asker's own words, or NULL; not escaped */
         char *push;   /* one push to the target, as the gateway describes it; NULL: the question is not about one */
@@ -50,15 +51,16 @@ void question_explain(struct question *q, struct str words);
 /* The question about one push: never shared with another. Copies the text. */
 struct question *questions_ask_push(struct questions *qs, uint64_t waiting_id, const struct authority *target,
                                     enum event_via via, const char *push, uint64_t timeout_ns);
-/* Nobody waits under this id any more. Returns the number of a question that is gone with it, or 0. */
-uint64_t questions_gone(struct questions *qs, uint64_t waiting_id);
+/* Nobody waits under this id any more, of a page or of the gateway's. Returns the number of a question that is gone
+ * with it, or 0. */
+uint64_t questions_gone(struct questions *qs, uint64_t waiting_id, bool page);
 struct question *questions_find(struct questions *qs, uint64_t number);
 /* The first one that the pattern covers, or NULL. */
 struct question *questions_covered(struct questions *qs, const struct pattern *p);
 void questions_remove(struct questions *qs, uint64_t number);
 void questions_done(struct questions *qs);
 
-/* "host", "command", "push" or "access". */
+/* "host", "command", "push", "page" or "access". */
 const char *question_kind(const struct question *q);
 /* As an object of the protocol. */
 void question_emit(struct emit *j, const struct question *q);

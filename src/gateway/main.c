@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/secret.h"
 #include "gateway/acceptor.h"
+#include "gateway/callback.h"
 #include "gateway/chain.h"
 #include "gateway/confine.h"
 #include "gateway/control.h"
@@ -210,6 +211,8 @@ int main(int argc, char **argv) {
                 return courier_main(&e) < 0 ? 1 : 0;
         if (argc == 2 && strcmp(argv[1], "door") == 0)
                 return door_main(&e) < 0 ? 1 : 0;
+        if (argc == 2 && strcmp(argv[1], "callback") == 0)
+                return callback_main(&e) < 0 ? 1 : 0;
 
         raise_descriptor_limit();
         int r = set_up(&gateway, &e);

@@ -12,6 +12,7 @@
 #include "plan/embedded.h"
 #include "plan/landlock.h"
 #include "plan/tree.h"
+#include "policy/browser.h"
 #include "policy/host.h"
 #include "policy/ratchet.h"
 #include "policy/ssh.h"
@@ -108,6 +109,19 @@ int plan_fill_network(struct plan *p, bool captured, bool ipv6) {
         return add_listener(p, PLAN_LISTENER_PACKETS, false, PLAN_PACKET_GROUP, 0);
 }
 
+/* The supervisor's own come last, the bridge behind all others. */
+static int add_bridge(struct plan *p, const struct plan_request *q) {
+        int r = 0;
+
+        if (!q->host->shim)
+                return 0;
+        if (policy_has_browser(q->policy))
+                r = add_listener(p, PLAN_LISTENER_CALLBACK, false, 1, 0);
+        if (r == 0 && policy_has_browser(q->policy) && q->host->ipv6)
+                r = add_listener(p, PLAN_LISTENER_CALLBACK, true, 1, 0);
+        return r < 0 ? r : add_listener(p, PLAN_LISTENER_BRIDGE, false, 1, 0);
+}
+
 static int plan_net(struct plan *p, const struct plan_request *q) {
         bool captured = plan_network(q->policy) != NETWORK_NONE;
         if (add_published(p, q) < 0 || plan_fill_network(p, captured, q->host->ipv6) < 0)
@@ -116,7 +130,7 @@ static int plan_net(struct plan *p, const struct plan_request *q) {
                 return -ENOMEM;
         if (add_sockets(p, q->policy) < 0)
                 return -ENOMEM;
-        return q->host->shim ? add_listener(p, PLAN_LISTENER_BRIDGE, false, 1, 0) : 0;
+        return add_bridge(p, q);
 }
 
 int plan_capture(struct plan *p, const struct policy *policy, bool ipv6) {

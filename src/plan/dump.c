@@ -218,6 +218,10 @@ static void text_network(struct dump *d, const struct plan *p) {
                                                       plan_listener_path(l->kind));
                         continue;
                 }
+                if (l->kind == PLAN_LISTENER_CALLBACK) {
+                        put(d, l->v6 ? "" : "  carry callbacks of sign-ins to ports inside, one each\n");
+                        continue;
+                }
                 if (l->kind == PLAN_LISTENER_BRIDGE) {
                         put(d, "  listen for calls of tools at " PLAN_BRIDGE_SOCKET "\n");
                         continue;
@@ -451,6 +455,8 @@ static void json_network(struct dump *d, const struct plan *p) {
                         json_text(d, "path", PLAN_BRIDGE_SOCKET);
                 } else if (plan_listener_path(l->kind)) {
                         json_text(d, "path", plan_listener_path(l->kind));
+                } else if (l->kind == PLAN_LISTENER_CALLBACK) {
+                        json_text(d, "address", l->v6 ? "::1" : "127.0.0.1");
                 } else if (l->kind != PLAN_LISTENER_PACKETS) {
                         json_text(d, "address", l->v6 ? "::1" : "127.0.0.1");
                         json_number(d, "port", l->port);

@@ -66,12 +66,12 @@ const char *plan_op_name(enum plan_op_kind k) {
 }
 
 static const char *const listener_names[] = {
-        [PLAN_LISTENER_HTTP] = "http",       [PLAN_LISTENER_SOCKS5] = "socks5",
-        [PLAN_LISTENER_DNS_UDP] = "dns-udp", [PLAN_LISTENER_DNS_TCP] = "dns-tcp",
-        [PLAN_LISTENER_TRANSPARENT] = "tcp", [PLAN_LISTENER_HOST_PORT] = "host-port",
-        [PLAN_LISTENER_API] = "api",         [PLAN_LISTENER_PACKETS] = "packets",
-        [PLAN_LISTENER_SHIM] = "ssh",        [PLAN_LISTENER_AGENT] = "ssh-agent",
-        [PLAN_LISTENER_BRIDGE] = "bridge",
+        [PLAN_LISTENER_HTTP] = "http",         [PLAN_LISTENER_SOCKS5] = "socks5",
+        [PLAN_LISTENER_DNS_UDP] = "dns-udp",   [PLAN_LISTENER_DNS_TCP] = "dns-tcp",
+        [PLAN_LISTENER_TRANSPARENT] = "tcp",   [PLAN_LISTENER_HOST_PORT] = "host-port",
+        [PLAN_LISTENER_API] = "api",           [PLAN_LISTENER_PACKETS] = "packets",
+        [PLAN_LISTENER_SHIM] = "ssh",          [PLAN_LISTENER_AGENT] = "ssh-agent",
+        [PLAN_LISTENER_CALLBACK] = "callback", [PLAN_LISTENER_BRIDGE] = "bridge",
 };
 static_assert(sizeof listener_names / sizeof *listener_names == PLAN_LISTENER_KINDS, "a name for every listener");
 

@@ -70,6 +70,8 @@ enum plan_listener_kind {
         PLAN_LISTENER_PACKETS,   /* netlink: packets that the namespace refused; its port is the group */
         PLAN_LISTENER_SHIM,      /* a Unix socket, PLAN_SHIM_SOCKET: what stands for ssh and gpg inside */
         PLAN_LISTENER_AGENT,     /* a Unix socket, PLAN_AGENT_SOCKET: the ssh-agent inside */
+        PLAN_LISTENER_CALLBACK,  /* no listener: a TCP socket of this network, for callbacks of sign-ins; the
+                                    supervisor's */
         PLAN_LISTENER_BRIDGE, /* a Unix socket at PLAN_BRIDGE_SOCKET, for calls of tools: the supervisor's, always last
                                */
         PLAN_LISTENER_KINDS

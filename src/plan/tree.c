@@ -17,6 +17,7 @@
 #include "base/path.h"
 #include "plan/landlock.h"
 #include "plan/start.h"
+#include "policy/browser.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -225,7 +226,8 @@ static void collect_fixed(struct tree *t) {
                            .path = keep(t, h->system_dirs.p[i]), .kind = NODE_READ, .dir = true, .pinned = true });
 }
 
-/* One program under the names of all bridged tools, in a directory that nothing inside can change. */
+/* One program under the names of all bridged tools, and of those that open pages, in a directory that nothing inside
+ * can change. */
 static void collect_shims(struct tree *t) {
         const char *shim = t->q->host->shim;
 
@@ -236,6 +238,11 @@ static void collect_shims(struct tree *t) {
         for (size_t i = 0; i < t->q->policy->bridge.n; i++)
                 add(t, (struct node){ .path = text(t, plan_format(t->p, PLAN_BRIDGE_PROGRAMS "/%s",
                                                                   t->q->policy->bridge.p[i].name)),
+                                      .kind = NODE_READ,
+                                      .pinned = true,
+                                      .source = keep(t, shim) });
+        for (size_t i = 0; policy_has_browser(t->q->policy) && browser_names[i]; i++)
+                add(t, (struct node){ .path = text(t, plan_format(t->p, PLAN_BRIDGE_PROGRAMS "/%s", browser_names[i])),
                                       .kind = NODE_READ,
                                       .pinned = true,
                                       .source = keep(t, shim) });

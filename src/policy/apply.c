@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/path.h"
+#include "policy/browser.h"
 #include "policy/check.h"
 #include "policy/credential.h"
 #include "policy/git_rules.h"
@@ -74,6 +75,10 @@ static const struct slot slots[POLICY_ROWS] = {
         [ROW_SIGN_GPG] = { SLOT_TEXTS, AT(signing.gpg), .check = check_gpg_key },
         [ROW_SIGN_ASK] = { SLOT_BOOL, AT(signing.ask) },
         [ROW_BRIDGE] = { SLOT_BRIDGE, .check = check_tool_word },
+        [ROW_BROWSER_HOSTS] = { SLOT_TEXTS, AT(browser.hosts), .check = check_browser_host },
+        [ROW_BROWSER_ASK] = { SLOT_BOOL, AT(browser.ask) },
+        [ROW_BROWSER_PROGRAM] = { SLOT_TEXT, AT(browser.program), .check = check_browser_program },
+        [ROW_BROWSER_CALLBACK] = { SLOT_U64, AT(browser.callback_ns) },
         [ROW_HOME] = { SLOT_TEXT, AT(filesystem.home), .check = home_check },
         [ROW_READS] = { SLOT_FIRST, AT(filesystem.reads_denied) },
         [ROW_READ] = { SLOT_TEXTS, AT(filesystem.read), .check = check_plain_path },

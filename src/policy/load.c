@@ -10,6 +10,7 @@
 #include "conf/yaml.h"
 #include "policy/apply.h"
 #include "policy/approved.h"
+#include "policy/browser.h"
 #include "policy/credential.h"
 #include "policy/file.h"
 #include "policy/forges.h"
@@ -502,6 +503,8 @@ static int finish(struct loader *l, struct err *e) {
         if (r < 0)
                 return r;
         r = policy_check_no_intercept(l->policy, e);
+        if (r == 0)
+                r = browser_settle(l->policy, e);
         if (r == 0)
                 r = ratchet_settle(l->policy, e);
         if (r < 0)

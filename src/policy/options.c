@@ -181,6 +181,32 @@ const struct option policy_rows[POLICY_ROWS] = {
                          .metavar = "TOOL[=REPO]",
                          .help = "let this tool of the host be called from inside, by what its table allows (gh, "
                                  "kubectl, ...; bailey bridge ls)" },
+        [ROW_BROWSER_HOSTS] = { .flag = "browser",
+                                .key = "browser.hosts",
+                                .env = "BAILEY_BROWSER",
+                                .type = OPTION_LIST,
+                                .metavar = "HOST",
+                                .help =
+                                    "let programs inside have https pages of this host opened in your browser ('*': "
+                                    "of any host), each after a yes; a sign-in's callback to a port of "
+                                    "localhost is carried inside, once" },
+        [ROW_BROWSER_ASK] = { .key = "browser.ask",
+                              .type = OPTION_FLAG,
+                              .fallback = "true",
+                              .trust = TRUST_MORE_NARROWS,
+                              .help = "a person must agree to each page" },
+        [ROW_BROWSER_PROGRAM] = { .key = "browser.program",
+                                  .type = OPTION_STRING,
+                                  .metavar = "PATH",
+                                  .help = "what opens pages, instead of the desktop's xdg-open; none: they are shown, "
+                                          "and a person opens them" },
+        [ROW_BROWSER_CALLBACK] = { .key = "browser.callback_timeout",
+                                   .type = OPTION_DURATION,
+                                   .min = SECONDS(1),
+                                   .max = SECONDS(3600),
+                                   .fallback = "10m",
+                                   .trust = TRUST_LESS_NARROWS,
+                                   .help = "how long a sign-in's callback may take" },
 
         [ROW_SSH_GIT] = { .flag = "git-ssh",
                           .key = "ssh.git",

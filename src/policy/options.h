@@ -43,6 +43,10 @@ enum policy_row {
         ROW_SIGN_GPG,
         ROW_SIGN_ASK,
         ROW_BRIDGE,
+        ROW_BROWSER_HOSTS,
+        ROW_BROWSER_ASK,
+        ROW_BROWSER_PROGRAM,
+        ROW_BROWSER_CALLBACK,
         /* Files */
         ROW_HOME,
         ROW_READS,

@@ -198,6 +198,12 @@ struct policy {
                 bool ask;
         } signing;
         VEC(struct bridge_tool) bridge;
+        struct {
+                origin_texts hosts; /* patterns, or "*": pages of these are opened outside; none: no page is */
+                bool ask;           /* a person must agree to each */
+                char *program;      /* that opens them; "none": they are only shown; NULL: the desktop's */
+                uint64_t callback_ns;
+        } browser;
         VEC(struct ratchet_rule) ratchet;
         char *audit_path; /* NULL: the default place in the state directory */
         struct {

@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/path.h"
 #include "conf/suggest.h"
+#include "policy/browser.h"
 #include "policy/check.h"
 #include "policy/expand.h"
 #include "policy/glob.h"
@@ -72,7 +73,7 @@ static int settle_tools(const struct policy *policy, const struct ratchet_rule *
                 struct str rest = str_of(text->text), name = { 0 };
 
                 (void)str_split(&rest, ' ', &name);
-                if (!tool_find(policy, name))
+                if (!tool_find(policy, name) && !(policy_has_browser(policy) && str_is(name, BROWSER_TOOL)))
                         return err_set(err, EINVAL,
                                        "%s: no tool %s is bridged (see `bridge`), so that this is never so",
                                        text->origin, show(name).text);

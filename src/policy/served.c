@@ -18,6 +18,10 @@ static const char *bridge_origin(const struct policy *policy) {
         return policy->bridge.n ? policy->bridge.p[0].origin : NULL;
 }
 
+static const char *browser_origin(const struct policy *policy) {
+        return first_origin(&policy->browser.hosts);
+}
+
 static const char *ssh_git_origin(const struct policy *policy) {
         return policy->ssh.git ? row_origin(policy, ROW_SSH_GIT) : NULL;
 }
@@ -46,6 +50,7 @@ static const struct {
         unsigned places; /* that cannot give it */
 } unserved[] = {
         { "tools of the host (bridge)", bridge_origin, PLACE_DEGRADED | PLACE_CONTAINER },
+        { "pages in your browser (browser)", browser_origin, PLACE_DEGRADED | PLACE_CONTAINER },
         { "git over ssh (ssh.git)", ssh_git_origin, PLACE_DEGRADED | PLACE_CONTAINER },
         { "the ssh-agent (ssh.hosts)", ssh_hosts_origin, PLACE_DEGRADED | PLACE_CONTAINER },
         { "signatures (signing)", signing_origin, PLACE_DEGRADED | PLACE_CONTAINER },

@@ -117,7 +117,7 @@ static int handle_event(struct run *r, const struct sandbox_event *ev, struct er
         case SANDBOX_MOUNTED:
                 if (ev->text[0])
                         log_notice("%s", ev->text);
-                run_bridge_listen(&r->bridge, r->plan, &r->sandbox);
+                run_bridge_listen(r);
                 denials_begin(&r->denials);
                 return 0;
         case SANDBOX_STOPPED:
@@ -303,6 +303,7 @@ static int supervise(struct run *run, struct err *err) {
         poller_add(&session->poller, &(struct poller_part){ programs_watch, programs_step, run });
         poller_add(&session->poller, &(struct poller_part){ guest_watch, guest_step_connection, run });
         poller_add(&session->poller, &(struct poller_part){ run_bridge_watch, run_bridge_step, run });
+        poller_add(&session->poller, &(struct poller_part){ run_browser_watch, run_browser_step, run });
         session_add(session, SESSION_VAULT);
         session_add(session, SESSION_LINK);
         session_add(session, SESSION_GATEWAY);
@@ -337,6 +338,7 @@ static void tear_down(struct run *r) {
                 r->sandbox.events = events;
         }
         run_bridge_end(r);
+        run_browser_end(r);
         denials_done(&r->denials); /* it holds the sandbox's mounts: whoever lets go of them last has to wait */
         read_files(r);             /* what was refused last */
         session_close_control(&r->session, r->status);
@@ -471,6 +473,7 @@ static int open_control(struct run *r, struct err *e) {
                                           .end = end_by_order,
                                           .grant = run_grant_path,
                                           .revoke = run_revoke_path,
+                                          .page_decided = run_browser_decided,
                                           .run = r };
         return session_open_control(&r->session, &parts, e);
 }
@@ -539,7 +542,8 @@ static int launch(struct run *r, struct err *e) {
                 .q = (request), .session = SESSION_NONE, .term_ns = CLOCK_NEVER,                                       \
                 .sandbox = { .pidfd = -1, .control = -1, .events = -1 }, .overlay.lock = -1, .tmpdir = RUN_TMPDIR,     \
                 .home = HOME_NONE, .denials = DENIALS_NONE, .guards = GUARDS_NONE, .git = GIT_COPIES_NONE,             \
-                .programs = HOST_PROGRAMS_NONE, .bridge = RUN_BRIDGE_NONE, .ratchet.judged = -1, .end = RUN_FAILED     \
+                .programs = HOST_PROGRAMS_NONE, .bridge = RUN_BRIDGE_NONE, .browser = RUN_BROWSER_NONE,                \
+                .ratchet.judged = -1, .end = RUN_FAILED                                                                \
         }
 
 static void run_init(struct run *run) {

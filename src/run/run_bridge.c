@@ -8,6 +8,7 @@
 #include "base/spawn.h"
 #include "control/live.h"
 #include "ipc/supervise.h"
+#include "policy/browser.h"
 #include "policy/ratchet.h"
 #include "policy/tools.h"
 #include "run/run_bridge_internal.h"
@@ -82,7 +83,7 @@ static void call_record(struct run *run, const struct bridge_tool *tool, const s
 
 /* --- the end of a call --- */
 
-static void call_answer(struct bridge_call *call, enum shim_kind kind, int number, const char *text) {
+void bridge_call_answer(struct bridge_call *call, enum shim_kind kind, int number, const char *text) {
         struct shim_word word = {
                 .magic = SHIM_MAGIC, .version = SHIM_VERSION, .kind = (uint16_t)kind, .number = number
         };
@@ -119,36 +120,37 @@ static void held_free(struct bridge_held *held) {
         free(held);
 }
 
-static void call_free(struct run_bridge *bridge, struct bridge_call *call) {
+void bridge_call_free(struct run *run, struct bridge_call *call) {
+        run_browser_drop(run, call);
         held_free(call->held);
         close_fd(&call->caller);
         close_fd(&call->link);
         close_fd(&call->pidfd);
         *call = (struct bridge_call){ .caller = -1, .link = -1, .pidfd = -1 };
-        bridge->n_calls--;
-        listen_again(bridge);
+        run->bridge.n_calls--;
+        listen_again(&run->bridge);
 }
 
 /* Its sandbox ends with the link; the process is waited for when it is over. */
-static void call_abandon(struct run_bridge *bridge, struct bridge_call *call) {
+static void call_abandon(struct run *run, struct bridge_call *call) {
         close_fd(&call->caller);
         close_fd(&call->link);
         held_free(take_ptr(&call->held));
         if (call->pid > 0)
                 call->state = BRIDGE_ENDING;
         else
-                call_free(bridge, call);
+                bridge_call_free(run, call);
 }
 
 /* Why a sandbox could not be made, or ended before the tool did, its supervisor has said on the tool's standard error.
  */
 static void call_tell_end(struct bridge_call *call, const struct supervise_message *end) {
         if (end->number == RUN_ENDED && end->signalled)
-                call_answer(call, SHIM_KILLED, end->status - 128, NULL);
+                bridge_call_answer(call, SHIM_KILLED, end->status - 128, NULL);
         else if (end->number == RUN_ENDED)
-                call_answer(call, SHIM_EXITED, end->status, NULL);
+                bridge_call_answer(call, SHIM_EXITED, end->status, NULL);
         else
-                call_answer(call, SHIM_EXITED, end->number == RUN_TIMED_OUT ? TIMED_OUT : CANNOT, NULL);
+                bridge_call_answer(call, SHIM_EXITED, end->number == RUN_TIMED_OUT ? TIMED_OUT : CANNOT, NULL);
 }
 
 static void note_violation(struct run *run, const struct bridge_call *call, const struct supervise_message *message) {
@@ -165,15 +167,15 @@ static void link_step(struct run *run, struct bridge_call *call) {
                 return;
         if (r <= 0) { /* without a last word: it died */
                 if (call->caller >= 0)
-                        call_answer(call, SHIM_EXITED, CANNOT, "the tool's sandbox ended unexpectedly");
-                call_abandon(&run->bridge, call);
+                        bridge_call_answer(call, SHIM_EXITED, CANNOT, "the tool's sandbox ended unexpectedly");
+                call_abandon(run, call);
                 return;
         }
         if (message.kind == SUPERVISE_VIOLATION)
                 note_violation(run, call, &message);
         if (message.kind == SUPERVISE_END) {
                 call_tell_end(call, &message);
-                call_abandon(&run->bridge, call);
+                call_abandon(run, call);
         }
 }
 
@@ -184,7 +186,7 @@ static void process_step(struct run *run, struct bridge_call *call) {
                         return;
         }
         (void)spawn_wait(call->pid);
-        call_free(&run->bridge, call);
+        bridge_call_free(run, call);
 }
 
 /* --- a call --- */
@@ -209,11 +211,11 @@ static void call_run(struct run *run, struct bridge_call *call, const struct bri
         struct err why = { 0 };
 
         if (bridge_start(run, start, call, &why) < 0) {
-                call_answer(call, SHIM_REFUSED, 0, err_text(&why));
+                bridge_call_answer(call, SHIM_REFUSED, 0, err_text(&why));
                 if (run->session.audit)
                         (void)audit_note(run->session.audit, "bridged %s did not start: %s", call->tool,
                                          err_text(&why));
-                call_free(bridge, call);
+                bridge_call_free(run, call);
                 return;
         }
         call->state = BRIDGE_RUNNING;
@@ -221,8 +223,8 @@ static void call_run(struct run *run, struct bridge_call *call, const struct bri
             watch(bridge, call->pidfd, what_of(bridge, call, OF_PROCESS)) < 0) {
                 kill(call->pid, SIGKILL);
                 (void)spawn_wait(call->pid);
-                call_answer(call, SHIM_REFUSED, 0, "the tool cannot be watched");
-                call_free(bridge, call);
+                bridge_call_answer(call, SHIM_REFUSED, 0, "the tool cannot be watched");
+                bridge_call_free(run, call);
         }
 }
 
@@ -274,8 +276,8 @@ static bool call_hold(struct run *run, struct bridge_call *call, const struct br
 
         call->held = held_new(start, judged);
         if (!call->held) {
-                call_answer(call, SHIM_REFUSED, 0, "out of memory");
-                call_free(&run->bridge, call);
+                bridge_call_answer(call, SHIM_REFUSED, 0, "out of memory");
+                bridge_call_free(run, call);
                 return true;
         }
         call->state = BRIDGE_HELD;
@@ -325,8 +327,8 @@ void run_bridge_narrow(struct run *run) {
                 if (!call_must_end(run, call) || call->state != BRIDGE_RUNNING)
                         continue;
                 call->narrowed = true;
-                call_answer(call, SHIM_EXITED, CANNOT, "a ratchet has closed, and does not leave this tool");
-                call_abandon(&run->bridge, call);
+                bridge_call_answer(call, SHIM_EXITED, CANNOT, "a ratchet has closed, and does not leave this tool");
+                call_abandon(run, call);
         }
 }
 
@@ -341,9 +343,13 @@ static void call_judge(struct run *run, struct bridge_call *call, const struct s
         const struct bridge_tool *tool = tool_find(run->session.policy, asked->tool);
         cleanup(tool_call_done) struct tool_call judged = { 0 };
 
+        if (policy_has_browser(run->session.policy) && browser_is_name(asked->tool)) {
+                run_browser_call(run, call, asked);
+                return;
+        }
         if (!tool || tool_call_judge(tool, asked->words, asked->n, &judged) < 0) {
-                call_answer(call, SHIM_REFUSED, 0, tool ? "out of memory" : "no tool of this name is bridged");
-                call_free(&run->bridge, call);
+                bridge_call_answer(call, SHIM_REFUSED, 0, tool ? "out of memory" : "no tool of this name is bridged");
+                bridge_call_free(run, call);
                 return;
         }
         call->tool = tool->name;
@@ -361,8 +367,8 @@ static void call_judge(struct run *run, struct bridge_call *call, const struct s
                 call_run(run, call, &start);
                 return;
         }
-        call_answer(call, judged.verdict == TOOL_INSIDE ? SHIM_INSIDE : SHIM_REFUSED, 0, judged.why);
-        call_free(&run->bridge, call);
+        bridge_call_answer(call, judged.verdict == TOOL_INSIDE ? SHIM_INSIDE : SHIM_REFUSED, 0, judged.why);
+        bridge_call_free(run, call);
 }
 
 /* -1 where something else came. */
@@ -387,13 +393,14 @@ static void caller_step(struct run *run, struct bridge_call *call) {
         else if (call->state == BRIDGE_RUNNING && n_fds == 0 && shim_signal_read(packet, &number))
                 kill(call->pid, number);
         else
-                call_abandon(bridge, call); /* it is gone, or talks nonsense */
+                call_abandon(run, call); /* it is gone, or talks nonsense */
         free(asked);
         for (size_t i = 0; i < n_fds && i < SHIM_FDS; i++)
                 close_fd(&fds[i]);
 }
 
-static void accept_call(struct run_bridge *bridge) {
+static void accept_call(struct run *run) {
+        struct run_bridge *bridge = &run->bridge;
         struct bridge_call *call = NULL;
         struct epoll_event none = { .events = 0, .data.u64 = OF_LISTENER };
 
@@ -410,7 +417,7 @@ static void accept_call(struct run_bridge *bridge) {
         *call = (struct bridge_call){ .state = BRIDGE_WAITING, .caller = caller, .link = -1, .pidfd = -1 };
         bridge->n_calls++;
         if (watch(bridge, caller, what_of(bridge, call, OF_CALLER)) < 0)
-                call_free(bridge, call);
+                bridge_call_free(run, call);
 }
 
 void run_bridge_watch(void *run, struct poller *poller) {
@@ -442,7 +449,7 @@ int run_bridge_step(void *arg, struct poller *poller, struct err *err) {
         n = epoll_wait(bridge->epoll, events, EVENTS_AT_ONCE, 0);
         for (int i = 0; i < n; i++)
                 if (events[i].data.u64 == OF_LISTENER)
-                        accept_call(bridge);
+                        accept_call(run);
                 else
                         event_step(run, events[i].data.u64);
         if (run->session.audit && audit_flush(run->session.audit, &why) < 0)
@@ -450,7 +457,10 @@ int run_bridge_step(void *arg, struct poller *poller, struct err *err) {
         return 0;
 }
 
-void run_bridge_listen(struct run_bridge *bridge, const struct plan *plan, struct sandbox *sandbox) {
+void run_bridge_listen(struct run *run) {
+        struct run_bridge *bridge = &run->bridge;
+        const struct plan *plan = run->plan;
+        struct sandbox *sandbox = &run->sandbox;
         size_t last = plan->listeners.n ? plan->listeners.n - 1 : 0;
 
         if (!bridge->shim || !plan->listeners.n || plan->listeners.p[last].kind != PLAN_LISTENER_BRIDGE)
@@ -459,6 +469,7 @@ void run_bridge_listen(struct run_bridge *bridge, const struct plan *plan, struc
                 return;
         bridge->listener = take_fd(&sandbox->listeners[last]);
         sandbox->n_listeners--;
+        run_browser_take(&run->browser, plan, sandbox);
         bridge->epoll = epoll_create1(EPOLL_CLOEXEC);
         if (bridge->epoll < 0 || watch(bridge, bridge->listener, OF_LISTENER) < 0)
                 log_error("bridged tools cannot be called: %s", strerror(errno));
@@ -472,7 +483,7 @@ void run_bridge_end(struct run *run) {
         for (size_t i = 0; i < BRIDGE_CALLS; i++) {
                 struct bridge_call *call = &bridge->calls[i];
                 if (call->state != BRIDGE_FREE)
-                        call_abandon(bridge, call);
+                        call_abandon(run, call);
         }
         for (size_t i = 0; i < BRIDGE_CALLS; i++) {
                 struct bridge_call *call = &bridge->calls[i];
@@ -482,7 +493,7 @@ void run_bridge_end(struct run *run) {
                 if (poll(&over, 1, GRACE_MS) <= 0)
                         kill(call->pid, SIGKILL);
                 (void)spawn_wait(call->pid);
-                call_free(bridge, call);
+                bridge_call_free(run, call);
         }
         close_fd(&bridge->epoll);
 }

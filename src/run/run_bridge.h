@@ -6,9 +6,10 @@
  * `bailey supervise` in a sandbox of its own, with the caller's standard descriptors. Nothing of what the tool reads or
  * writes passes through here.
  *
- * A call is WAITING (connected, nothing said), HELD (it is a trigger of a ratchet, which closes first), RUNNING, or
- * ENDING (nobody waits for it any more: its sandbox is told to end by the end of the link, and its process is waited
- * for). At most BRIDGE_CALLS run at once; who comes later waits in the socket's queue.
+ * A call is WAITING (connected, nothing said), HELD (it is a trigger of a ratchet, which closes first), ASKED (it is
+ * about a page, run_browser.h, and a person is asked), RUNNING, or ENDING (nobody waits for it any more: its sandbox is
+ * told to end by the end of the link, and its process is waited for). At most BRIDGE_CALLS run at once; who comes later
+ * waits in the socket's queue.
  *
  * Parts: run_bridge.c (calls and their end), run_bridge_start.c (the tool's sandbox), run_bridge_place.c (what is there
  * before the command runs: programs, directories).
@@ -19,21 +20,21 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-struct plan;
 struct poller;
 struct run;
-struct sandbox;
 
 enum { BRIDGE_CALLS = 24 };
 
 enum bridge_call_state {
         BRIDGE_FREE,
         BRIDGE_WAITING,
-        BRIDGE_HELD, /* judged; a ratchet closes first */
+        BRIDGE_HELD,  /* judged; a ratchet closes first */
+        BRIDGE_ASKED, /* a page that a person is asked about */
         BRIDGE_RUNNING,
         BRIDGE_ENDING
 };
 struct bridge_held;
+struct bridge_page;
 
 struct bridge_call {
         enum bridge_call_state state;
@@ -43,7 +44,8 @@ struct bridge_call {
         pid_t pid;
         const char *tool; /* the policy's text */
         struct bridge_held *held;
-        bool narrowed; /* a ratchet ends it */
+        struct bridge_page *page; /* run_browser.h */
+        bool narrowed;            /* a ratchet ends it */
 };
 
 struct run_bridge {
@@ -58,8 +60,8 @@ struct run_bridge {
 
 /* Before the plan: programs are found, places are made. Nothing to do where no tool is bridged. */
 int run_bridge_prepare(struct run *run, struct err *err);
-/* The socket has come with the sandbox's listeners, as the last of them. */
-void run_bridge_listen(struct run_bridge *bridge, const struct plan *plan, struct sandbox *sandbox);
+/* The socket has come with the sandbox's listeners, as the last of them; before it, those for callbacks. */
+void run_bridge_listen(struct run *run);
 /* In the supervisor's loop; `run` is a struct run. */
 void run_bridge_watch(void *run, struct poller *poller);
 int run_bridge_step(void *run, struct poller *poller, struct err *err);

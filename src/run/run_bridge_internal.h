@@ -18,3 +18,11 @@ struct bridge_start {
 };
 /* The tool's sandbox. On success the call has process and link. */
 int bridge_start(const struct run *run, const struct bridge_start *start, struct bridge_call *ret, struct err *err);
+
+/* The last word to who called. */
+void bridge_call_answer(struct bridge_call *call, enum shim_kind kind, int number, const char *text);
+void bridge_call_free(struct run *run, struct bridge_call *call);
+/* Where the system has programs; NULL: there is none of this name. Heap text. */
+char *bridge_find_program(const char *name);
+/* What is run outside for the sandbox must not be in its reach. */
+int bridge_check_closed(const struct run *run, const char *path, const char *what, struct err *err);

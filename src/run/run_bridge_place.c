@@ -4,6 +4,7 @@
 #include "base/fd.h"
 #include "base/path.h"
 #include "bridge/tool_policy.h"
+#include "policy/browser.h"
 #include "policy/git.h"
 #include "policy/tools.h"
 #include "roles/helper.h"
@@ -24,7 +25,7 @@ static int no_memory(struct err *err) {
 }
 
 /* Where the system has programs. A user's own PATH may lead into places that the sandbox writes. */
-static char *find_by_name(const char *name) {
+char *bridge_find_program(const char *name) {
         static const char *const places[] = { "/usr/local/bin", "/usr/bin", "/bin", "/snap/bin", "/opt/bin" };
 
         for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
@@ -39,7 +40,7 @@ char *bridge_program(const struct bridge_tool *tool, const struct policy *policy
         cleanup(free_ptr) char *path = NULL;
 
         if (!tool->program)
-                path = find_by_name(tool->name);
+                path = bridge_find_program(tool->name);
         else if (path_expand_home(str_of(tool->program), policy->home, &path) < 0 || access(path, X_OK) < 0)
                 path = (free(path), NULL);
         if (!path)
@@ -50,7 +51,7 @@ char *bridge_program(const struct bridge_tool *tool, const struct policy *policy
 }
 
 /* What the tool's sandbox trusts must not be in reach of the sandbox that calls it. */
-static int check_closed(const struct run *run, const char *path, const char *what, struct err *err) {
+int bridge_check_closed(const struct run *run, const char *path, const char *what, struct err *err) {
         cleanup(free_ptr) char *real = realpath(path, NULL);
 
         if (path_rules_host_access(run->rules, path, NULL) != PATH_WRITE &&
@@ -72,11 +73,11 @@ static int check_tools(const struct run *run, struct err *err) {
                 if (!what)
                         return no_memory(err);
                 if (program)
-                        r = check_closed(run, program, what, err);
+                        r = bridge_check_closed(run, program, what, err);
                 for (size_t k = 0; r == 0 && k < tool->files.n; k++) {
                         cleanup(free_ptr) char *path = NULL;
                         if (path_expand_home(str_of(tool->files.p[k].text), run->session.policy->home, &path) == 0)
-                                r = check_closed(run, path, tool->files.p[k].origin, err);
+                                r = bridge_check_closed(run, path, tool->files.p[k].origin, err);
                 }
         }
         return r;
@@ -98,15 +99,17 @@ int run_bridge_prepare(struct run *run, struct err *err) {
         struct run_bridge *bridge = &run->bridge;
         int r;
 
-        if (run->session.policy->bridge.n == 0)
+        if (run->session.policy->bridge.n == 0 && !policy_has_browser(run->session.policy))
                 return 0;
         r = helper_program("bailey-shim", "shim", &bridge->shim, err);
         if (r == 0)
                 r = check_tools(run, err);
+        if (r == 0 && policy_has_browser(run->session.policy))
+                r = run_browser_prepare(run, err);
         if (r == 0)
                 r = find_directory(&bridge->directory, err);
         if (r == 0)
-                r = check_closed(run, bridge->directory, "the directory of bridged tools", err);
+                r = bridge_check_closed(run, bridge->directory, "the directory of bridged tools", err);
         if (r < 0)
                 return r;
         run->host.shim = bridge->shim;

@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "plan/env.h"
+#include "policy/browser.h"
 #include "policy/ssh.h"
 #include "run/run_certificates.h"
 
@@ -52,6 +53,8 @@ static void set_programs(const struct policy *policy, struct git_setting *settin
                 list[n++] = setting->key;
                 list[n++] = setting->value;
         }
+        if (policy_has_browser(policy))
+                list[n++] = "BROWSER=" PLAN_BRIDGE_PROGRAMS "/xdg-open";
         if (policy_has_agent(policy))
                 list[n++] = "SSH_AUTH_SOCK=" PLAN_AGENT_SOCKET;
 }

@@ -41,7 +41,8 @@ int run_gateway_start(const struct policy *p, const struct plan *plan, const cha
         *ret = (struct gateway_start){ .dns_mode = DNS_SYNTHETIC, .log_level = current_log_level() };
         for (size_t i = 0; i < plan->listeners.n && i < GATEWAY_LISTENERS_MAX; i++) {
                 const struct plan_listener *listener = &plan->listeners.p[i];
-                if (listener->kind != PLAN_LISTENER_BRIDGE) /* the supervisor's own, and the last */
+                bool own = listener->kind == PLAN_LISTENER_BRIDGE || listener->kind == PLAN_LISTENER_CALLBACK;
+                if (!own) /* the supervisor's own are the last */
                         ret->listeners[i] = (struct gateway_listener){ kinds[listener->kind], listener->forward_port };
         }
         if (plan->flags & PLAN_DEGRADED) { /* on the host's loopback, in this order: see run.c */

@@ -12,6 +12,7 @@
 #include "roles/host_programs.h"
 #include "run/run.h"
 #include "run/run_bridge.h"
+#include "run/run_browser.h"
 #include "run/run_env.h"
 #include "run/run_files.h"
 #include "run/run_grants.h"
@@ -54,6 +55,7 @@ struct run {
         bool terminal_saved;
         struct host_programs programs;
         struct run_bridge bridge;
+        struct run_browser browser;
         struct run_ratchet ratchet;
         struct run_grants grants; /* paths that were opened while it runs */
         struct run_report report;

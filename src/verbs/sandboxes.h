@@ -34,6 +34,7 @@ int sandboxes_events(const struct events_request *q, struct err *e);
 /* `bailey allow` and `bailey deny`. */
 struct decide_request {
         bool deny, forget;
+        bool page;           /* the target is a sandbox with a page that waits */
         bool push;           /* the target is a sandbox with a push that waits */
         bool path, write;    /* the target is a path, to be read or written */
         bool access;         /* or one whose agent asks for something */

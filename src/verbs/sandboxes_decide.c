@@ -245,6 +245,8 @@ static uint64_t question_of_kind(const struct control_message *m, const char *wa
 static const char *waiting_kind(const struct decide_request *q) {
         if (q->access)
                 return "access";
+        if (q->page)
+                return "page";
         return q->push ? "push" : "command";
 }
 
@@ -338,11 +340,11 @@ int sandboxes_decide(const struct decide_request *q, struct buf *out, struct err
         cleanup(deciding_done) struct deciding d = { .q = q, .out = out };
         if (q->path)
                 return decide_path(q, out, e);
-        if (q->push && q->forget)
-                return err_set(e, EINVAL, "the answer about a push is for this one and not remembered");
+        if ((q->push || q->page) && q->forget)
+                return err_set(e, EINVAL, "the answer about a %s is for this one and not remembered", waiting_kind(q));
         if (q->access && q->forget)
                 return forget_access(q, out, e);
-        if (q->push || q->access)
+        if (q->push || q->page || q->access)
                 return answer_waiting(q, out, e);
         if (q->command)
                 return q->forget ? forget_command(q, out, e) : answer_waiting(q, out, e);

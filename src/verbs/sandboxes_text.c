@@ -104,6 +104,15 @@ static int pending_push(struct buf *out, const char *sandbox, const struct node 
         return r < 0 ? r : buf_printf(out, " (for %s): bailey allow --push %s\n", age, sandbox);
 }
 
+static int pending_page(struct buf *out, const char *sandbox, const struct node *q) {
+        char age[32];
+
+        age_of(control_text(q, "asked"), age);
+        int r = buf_printf(out, "%s wants a page opened: ", sandbox);
+        r = r < 0 ? r : put(out, control_text(q, "page"));
+        return r < 0 ? r : buf_printf(out, " (for %s): bailey allow --page %s\n", age, sandbox);
+}
+
 /* The agent's own words, in quotes; `put` escapes them. */
 static int pending_reason(struct buf *out, const struct node *q) {
         const char *reason = control_text(q, "reason");
@@ -133,6 +142,8 @@ int sandboxes_pending_line(struct buf *out, const char *sandbox, const struct no
                 return pending_command(out, sandbox, q);
         if (control_text(q, "access"))
                 return pending_access(out, sandbox, q);
+        if (control_text(q, "page"))
+                return pending_page(out, sandbox, q);
         if (control_text(q, "push"))
                 return pending_push(out, sandbox, q);
         age_of(control_text(q, "asked"), age);

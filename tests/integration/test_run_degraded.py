@@ -368,7 +368,7 @@ with bailey.Manager(bailey.Config("development")) as m:
 
 @pytest.mark.parametrize("policy, named", [
     ({"bridge": {"gh": {"repos": ["github.com/acme/app"]}}}, "bridge"), ({"ssh": {"git": True}}, "ssh.git"),
-    ({"ssh": {"hosts": ["build.example.com"], "keys": ["SHA256:" + "a" * 43]}}, "ssh.hosts"), ({"signing": {"gpg": ["AABBCCDD"]}}, "signing"),
+    ({"ssh": {"hosts": ["build.example.com"], "keys": ["SHA256:" + "a" * 43]}}, "ssh.hosts"), ({"signing": {"gpg": ["AABBCCDD"]}}, "signing"), ({"browser": {"hosts": ["a.example.com"]}}, "browser"),
     ({"ratchet": [{"when": {"read": ["x"]}, "then": {"allow": "none"}}]}, "ratchet"), ({"process": {"nesting": True}}, "nesting"),
 ])
 @pytest.mark.parametrize("place", ["degraded", "container"])

@@ -138,6 +138,16 @@ static int open_bridge(int *ret, struct err *err) {
         return 0;
 }
 
+/* Connected to nothing: whoever holds it can reach a port in here, once at a time (run/run_browser.h). */
+static int open_callback(const struct plan_listener *listener, int *ret, struct err *err) {
+        int fd = socket(listener->v6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+        if (fd < 0)
+                return err_errno(err, "network: socket for callbacks");
+        *ret = fd;
+        return 0;
+}
+
 /* On the loopback address: that is where a redirected connection arrives. */
 static int open_listener(const struct plan_listener *listener, int *ret, struct err *err) {
         if (listener->kind == PLAN_LISTENER_PACKETS)
@@ -146,6 +156,8 @@ static int open_listener(const struct plan_listener *listener, int *ret, struct 
                 return open_socket(listener, ret, err);
         if (listener->kind == PLAN_LISTENER_BRIDGE)
                 return open_bridge(ret, err);
+        if (listener->kind == PLAN_LISTENER_CALLBACK)
+                return open_callback(listener, ret, err);
 
         bool udp = listener->kind == PLAN_LISTENER_DNS_UDP;
         int type = (udp ? SOCK_DGRAM : SOCK_STREAM) | SOCK_CLOEXEC | SOCK_NONBLOCK;

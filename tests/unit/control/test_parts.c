@@ -36,9 +36,9 @@ static void one_question_for_each_target(void **state) {
         assert_true(fresh);
         assert_int_equal(qs.list.n, 2);
         for (uint64_t id = 1; id < 1000; id++)
-                assert_int_equal(questions_gone(&qs, id), 0);
-        assert_int_equal(questions_gone(&qs, 1000), 1); /* the last one takes the question with it */
-        assert_int_equal(questions_gone(&qs, 1000), 0);
+                assert_int_equal(questions_gone(&qs, id, false), 0);
+        assert_int_equal(questions_gone(&qs, 1000, false), 1); /* the last one takes the question with it */
+        assert_int_equal(questions_gone(&qs, 1000, false), 0);
         assert_null(questions_find(&qs, 1));
         assert_non_null(questions_find(&qs, 2));
 }
