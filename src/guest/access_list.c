@@ -14,22 +14,22 @@ enum { TAG_OWNER = 1, TAG_USER = 2, TAG_GROUP_OWNER = 4, TAG_GROUP = 8, TAG_MASK
 
 static const char *const names[] = { "system.posix_acl_access", "system.posix_acl_default" };
 
-static uint16_t get16(const unsigned char *p) {
+static uint16_t list_get16(const unsigned char *p) {
         return (uint16_t)(p[0] | p[1] << 8);
 }
 
-static uint32_t get32(const unsigned char *p) {
-        return (uint32_t)get16(p) | (uint32_t)get16(p + 2) << 16;
+static uint32_t list_get32(const unsigned char *p) {
+        return (uint32_t)list_get16(p) | (uint32_t)list_get16(p + 2) << 16;
 }
 
-static void put16(unsigned char *p, uint16_t value) {
+static void list_put16(unsigned char *p, uint16_t value) {
         p[0] = (unsigned char)value;
         p[1] = (unsigned char)(value >> 8);
 }
 
-static void put32(unsigned char *p, uint32_t value) {
-        put16(p, (uint16_t)value);
-        put16(p + 2, (uint16_t)(value >> 16));
+static void list_put32(unsigned char *p, uint32_t value) {
+        list_put16(p, (uint16_t)value);
+        list_put16(p + 2, (uint16_t)(value >> 16));
 }
 
 void access_list_of_mode(mode_t mode, struct access_list *ret) {
@@ -43,12 +43,14 @@ int access_list_parse(const void *bytes, size_t n, struct access_list *ret) {
         const unsigned char *p = bytes;
         struct access_list list = { 0 };
 
-        if (n < HEAD_BYTES || get32(p) != LIST_VERSION || (n - HEAD_BYTES) % ENTRY_BYTES)
+        if (n < HEAD_BYTES || list_get32(p) != LIST_VERSION || (n - HEAD_BYTES) % ENTRY_BYTES)
                 return -EINVAL;
         if ((n - HEAD_BYTES) / ENTRY_BYTES > LIST_ENTRIES_MAX)
                 return -E2BIG;
+
         for (p += HEAD_BYTES; list.n < (n - HEAD_BYTES) / ENTRY_BYTES; p += ENTRY_BYTES)
-                list.entries[list.n++] = (struct list_entry){ get16(p), get16(p + 2), get32(p + 4) };
+                list.entries[list.n++] = (struct list_entry){ list_get16(p), list_get16(p + 2), list_get32(p + 4) };
+
         *ret = list;
         return 0;
 }
@@ -56,13 +58,14 @@ int access_list_parse(const void *bytes, size_t n, struct access_list *ret) {
 size_t access_list_write(const struct access_list *list, void *bytes) {
         unsigned char *p = bytes;
 
-        put32(p, LIST_VERSION);
+        list_put32(p, LIST_VERSION);
         p += HEAD_BYTES;
         for (size_t i = 0; i < list->n; i++, p += ENTRY_BYTES) {
-                put16(p, list->entries[i].tag);
-                put16(p + 2, list->entries[i].permissions);
-                put32(p + 4, list->entries[i].id);
+                list_put16(p, list->entries[i].tag);
+                list_put16(p + 2, list->entries[i].permissions);
+                list_put32(p + 4, list->entries[i].id);
         }
+
         return HEAD_BYTES + list->n * ENTRY_BYTES;
 }
 
@@ -74,11 +77,11 @@ static struct list_entry *list_find(struct access_list *list, uint16_t tag, uint
 }
 
 static int list_order(const void *a, const void *b) {
-        const struct list_entry *x = a, *y = b;
+        const struct list_entry *first = a, *second = b;
 
-        if (x->tag != y->tag)
-                return x->tag < y->tag ? -1 : 1;
-        return x->id < y->id ? -1 : x->id > y->id;
+        if (first->tag != second->tag)
+                return first->tag < second->tag ? -1 : 1;
+        return first->id < second->id ? -1 : first->id > second->id;
 }
 
 /* The kernel wants them sorted. */
@@ -99,15 +102,19 @@ int access_list_give(struct access_list *list, uint32_t uid, uint16_t permission
                 entry->permissions = permissions;
         else
                 r = list_add(list, (struct list_entry){ TAG_USER, permissions, uid });
+
         if (r < 0)
                 return r;
+
         /* The group's permissions were its own until now; with a mask they stay so. */
         mask = list_find(list, TAG_MASK, 0);
         group = list_find(list, TAG_GROUP_OWNER, 0);
+
         if (mask) {
                 mask->permissions |= permissions;
                 return 0;
         }
+
         return list_add(list, (struct list_entry){ TAG_MASK, permissions | (group ? group->permissions : 0), NO_ID });
 }
 
@@ -119,14 +126,18 @@ void access_list_take(struct access_list *list, uint32_t uid) {
                 struct list_entry entry = list->entries[i];
                 if (entry.tag == TAG_USER && entry.id == uid)
                         continue;
+
                 named |= entry.tag == TAG_USER || entry.tag == TAG_GROUP;
                 list->entries[kept++] = entry;
         }
+
         list->n = kept;
+
         /* Without anybody named a mask is nothing but the group's permissions. */
         struct list_entry *mask = list_find(list, TAG_MASK, 0);
         if (mask && !named) {
                 size_t at = (size_t)(mask - list->entries);
+
                 memmove(mask, mask + 1, (list->n - at - 1) * sizeof *mask);
                 list->n--;
         }
@@ -142,8 +153,10 @@ int access_list_read(int fd, bool standard, mode_t mode, struct access_list *ret
                         access_list_of_mode(mode, ret);
                 return 0;
         }
+
         if (n < 0)
                 return errno == ERANGE ? -E2BIG : -errno;
+
         return access_list_parse(bytes, (size_t)n, ret);
 }
 

@@ -36,125 +36,134 @@ struct agent {
         bool stopping;
 };
 
-static void session_reply(const struct session *s, enum agent_reply_kind kind, int value, const char *text, int fd) {
+static void session_reply(const struct session *session, enum agent_reply_kind kind, int value, const char *text,
+                          int fd) {
         struct agent_reply reply = { .kind = kind, .value = value };
 
-        if (s->fd < 0)
+        if (session->fd < 0)
                 return;
         if (text)
                 snprintf(reply.text, sizeof reply.text, "%s", text);
-        (void)fd_send(s->fd, str_n(&reply, sizeof reply), &fd, fd >= 0 ? 1 : 0); /* gone: poll() says so */
+        (void)fd_send(session->fd, str_n(&reply, sizeof reply), &fd, fd >= 0 ? 1 : 0); /* gone: poll() says so */
 }
 
-static void session_start(struct agent *a, struct session *s, const struct agent_request *request, const int *fds,
-                          size_t n_fds) {
+static void session_start(struct agent *agent, struct session *session, const struct agent_request *request,
+                          const int *fds, size_t n_fds) {
         struct agent_child child = { .request = request, .fds = fds, .n_fds = n_fds };
         int r = agent_spawn(&child);
 
-        (void)a;
+        (void)agent;
+
         if (r < 0) {
-                session_reply(s, AGENT_FAILED, -r, child.text, -1);
+                session_reply(session, AGENT_FAILED, -r, child.text, -1);
                 return;
         }
-        s->pid = child.pid;
-        session_reply(s, AGENT_STARTED, (int)child.pid, NULL, child.terminal);
+
+        session->pid = child.pid;
+        session_reply(session, AGENT_STARTED, (int)child.pid, NULL, child.terminal);
         close_fd(&child.terminal);
 }
 
-static void agent_stop(struct agent *a) {
-        if (a->stopping)
+static void agent_stop(struct agent *agent) {
+        if (agent->stopping)
                 return;
-        a->stopping = true;
-        a->stop_ns = clock_ns() + GRACE_MS * NS_PER_MS;
+        agent->stopping = true;
+        agent->stop_ns = clock_ns() + GRACE_MS * NS_PER_MS;
         kill(-1, SIGTERM);
         kill(-1, SIGCONT);
 }
 
-static void session_request(struct agent *a, struct session *s, struct str bytes, const int *fds, size_t n_fds) {
+static void session_request(struct agent *agent, struct session *session, struct str bytes, const int *fds,
+                            size_t n_fds) {
         cleanup(agent_request_done) struct agent_request request = { 0 };
 
         if (agent_request_parse(bytes, &request) < 0) {
-                session_reply(s, AGENT_FAILED, EBADMSG, "this is no request", -1);
+                session_reply(session, AGENT_FAILED, EBADMSG, "this is no request", -1);
                 return;
         }
+
         switch (request.what) {
         case AGENT_PING:
-                session_reply(s, AGENT_PONG, (int)a->sessions.n, NULL, -1);
+                session_reply(session, AGENT_PONG, (int)agent->sessions.n, NULL, -1);
                 break;
         case AGENT_EXEC:
-                if (a->stopping)
-                        session_reply(s, AGENT_FAILED, ESHUTDOWN, "the guest is being stopped", -1);
+                if (agent->stopping)
+                        session_reply(session, AGENT_FAILED, ESHUTDOWN, "the guest is being stopped", -1);
                 else
-                        session_start(a, s, &request, fds, n_fds);
+                        session_start(agent, session, &request, fds, n_fds);
                 break;
         default:
-                session_reply(s, AGENT_PONG, 0, NULL, -1);
-                agent_stop(a);
+                session_reply(session, AGENT_PONG, 0, NULL, -1);
+                agent_stop(agent);
         }
 }
 
 /* Nobody waits for it any more: it ends, as it would without its terminal. */
-static void session_abandon(struct session *s) {
-        close_fd(&s->fd);
-        if (s->pid <= 0 || s->kill_ns)
+static void session_abandon(struct session *session) {
+        close_fd(&session->fd);
+        if (session->pid <= 0 || session->kill_ns)
                 return;
-        kill(-s->pid, SIGHUP);
-        kill(-s->pid, SIGCONT);
-        s->kill_ns = clock_ns() + GRACE_MS * NS_PER_MS;
+        kill(-session->pid, SIGHUP);
+        kill(-session->pid, SIGCONT);
+        session->kill_ns = clock_ns() + GRACE_MS * NS_PER_MS;
 }
 
-static void session_read(struct agent *a, struct session *s) {
+static void session_read(struct agent *agent, struct session *session) {
         static char bytes[AGENT_REQUEST_MAX];
         int fds[3] = { -1, -1, -1 };
         size_t n_fds = 0;
-        ssize_t n = fd_receive(s->fd, bytes, sizeof bytes, fds, 3, &n_fds);
+        ssize_t n = fd_receive(session->fd, bytes, sizeof bytes, fds, 3, &n_fds);
         struct agent_signal sent;
 
         if (n == -EAGAIN || n == -EINTR)
                 return;
+
         if (n <= 0)
-                session_abandon(s);
-        else if (s->pid == 0)
-                session_request(a, s, str_n(bytes, (size_t)n), fds, n_fds);
+                session_abandon(session);
+        else if (session->pid == 0)
+                session_request(agent, session, str_n(bytes, (size_t)n), fds, n_fds);
         else if ((size_t)n == sizeof sent) {
                 memcpy(&sent, bytes, sizeof sent);
                 if (sent.number > 0 && sent.number < NSIG)
-                        kill(-s->pid, sent.number);
+                        kill(-session->pid, sent.number);
         }
+
         for (size_t i = 0; i < n_fds; i++)
                 close_fd(&fds[i]);
 }
 
 /* Everything that has ended. Others than sessions belong to init, or were started by one of ours that shares it. */
-static void agent_reap(struct agent *a) {
+static void agent_reap(struct agent *agent) {
         int status;
         pid_t pid;
 
         while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
-                for (size_t i = 0; i < a->sessions.n; i++)
-                        if (a->sessions.p[i].pid == pid) {
-                                session_reply(&a->sessions.p[i], AGENT_EXITED, status, NULL, -1);
-                                a->sessions.p[i].pid = -1;
-                                close_fd(&a->sessions.p[i].fd);
+                for (size_t i = 0; i < agent->sessions.n; i++)
+                        if (agent->sessions.p[i].pid == pid) {
+                                session_reply(&agent->sessions.p[i], AGENT_EXITED, status, NULL, -1);
+                                agent->sessions.p[i].pid = -1;
+                                close_fd(&agent->sessions.p[i].fd);
                         }
 }
 
-static void agent_forget(struct agent *a) {
+static void agent_forget(struct agent *agent) {
         size_t kept = 0;
         uint64_t now = clock_ns();
 
-        for (size_t i = 0; i < a->sessions.n; i++) {
-                struct session *s = &a->sessions.p[i];
-                if (s->kill_ns && now >= s->kill_ns && s->pid > 0) {
-                        kill(-s->pid, SIGKILL);
-                        s->kill_ns = UINT64_MAX;
+        for (size_t i = 0; i < agent->sessions.n; i++) {
+                struct session *session = &agent->sessions.p[i];
+                if (session->kill_ns && now >= session->kill_ns && session->pid > 0) {
+                        kill(-session->pid, SIGKILL);
+                        session->kill_ns = UINT64_MAX;
                 }
-                if (s->fd >= 0 || s->pid > 0)
-                        a->sessions.p[kept++] = *s;
+
+                if (session->fd >= 0 || session->pid > 0)
+                        agent->sessions.p[kept++] = *session;
         }
-        a->sessions.n = kept;
+
+        agent->sessions.n = kept;
         if (kept)
-                a->quiet_since_ns = now;
+                agent->quiet_since_ns = now;
 }
 
 /* False when nobody is left outside. */
@@ -170,6 +179,7 @@ static bool agent_accept(struct agent *a) {
                 return false;
         if (n_fds == 1 && (a->sessions.n >= SESSIONS_MAX || vec_push(&a->sessions, ((struct session){ .fd = fd })) < 0))
                 close_fd(&fd);
+
         a->quiet_since_ns = clock_ns();
         return true;
 }
@@ -181,57 +191,66 @@ static void time_before(uint64_t at_ns, uint64_t now, int *ms) {
                 *ms = left > 60000 ? 60000 : (int)left;
 }
 
-static int agent_timeout(const struct agent *a) {
+static int agent_timeout(const struct agent *agent) {
         uint64_t now = clock_ns();
         int ms = -1;
 
-        if (a->stopping)
-                time_before(a->stop_ns, now, &ms);
-        if (a->idle_ns && a->sessions.n == 0)
-                time_before(a->quiet_since_ns + a->idle_ns, now, &ms);
-        for (size_t i = 0; i < a->sessions.n; i++)
-                if (a->sessions.p[i].kill_ns && a->sessions.p[i].kill_ns != UINT64_MAX)
-                        time_before(a->sessions.p[i].kill_ns, now, &ms);
+        if (agent->stopping)
+                time_before(agent->stop_ns, now, &ms);
+        if (agent->idle_ns && agent->sessions.n == 0)
+                time_before(agent->quiet_since_ns + agent->idle_ns, now, &ms);
+
+        for (size_t i = 0; i < agent->sessions.n; i++)
+                if (agent->sessions.p[i].kill_ns && agent->sessions.p[i].kill_ns != UINT64_MAX)
+                        time_before(agent->sessions.p[i].kill_ns, now, &ms);
+
         return ms;
 }
 
 /* Everybody who was asked to end has ended. */
-static bool agent_is_alone(const struct agent *a) {
-        for (size_t i = 0; i < a->sessions.n; i++)
-                if (a->sessions.p[i].pid > 0)
+static bool agent_is_alone(const struct agent *agent) {
+        for (size_t i = 0; i < agent->sessions.n; i++)
+                if (agent->sessions.p[i].pid > 0)
                         return false;
         return true;
 }
 
-static bool agent_is_done(const struct agent *a) {
+static bool agent_is_done(const struct agent *agent) {
         uint64_t now = clock_ns();
 
-        if (a->stopping && (now >= a->stop_ns || agent_is_alone(a)))
+        if (agent->stopping && (now >= agent->stop_ns || agent_is_alone(agent)))
                 return true;
-        return a->idle_ns && a->sessions.n == 0 && now >= a->quiet_since_ns + a->idle_ns;
+        return agent->idle_ns && agent->sessions.n == 0 && now >= agent->quiet_since_ns + agent->idle_ns;
 }
 
-static int agent_step(struct agent *a) {
+static int agent_step(struct agent *agent) {
         struct pollfd fds[SESSIONS_MAX + 2] = { { .fd = STDIN_FILENO, .events = POLLIN },
-                                                { .fd = a->signals, .events = POLLIN } };
-        size_t n = a->sessions.n;
+                                                { .fd = agent->signals, .events = POLLIN } };
+        size_t n = agent->sessions.n;
         struct signalfd_siginfo info;
 
         for (size_t i = 0; i < n; i++)
-                fds[2 + i] = (struct pollfd){ .fd = a->sessions.p[i].fd, .events = POLLIN };
-        if (poll(fds, (nfds_t)(2 + n), agent_timeout(a)) < 0 && errno != EINTR)
+                fds[2 + i] = (struct pollfd){ .fd = agent->sessions.p[i].fd, .events = POLLIN };
+
+        if (poll(fds, (nfds_t)(2 + n), agent_timeout(agent)) < 0 && errno != EINTR)
                 return -errno;
-        while (read(a->signals, &info, sizeof info) == (ssize_t)sizeof info)
+
+        while (read(agent->signals, &info, sizeof info) == (ssize_t)sizeof info)
                 if (info.ssi_signo == SIGTERM)
-                        agent_stop(a);
-        agent_reap(a);
+                        agent_stop(agent);
+
+        agent_reap(agent);
+
         for (size_t i = 0; i < n; i++)
-                if (fds[2 + i].revents && a->sessions.p[i].fd == fds[2 + i].fd)
-                        session_read(a, &a->sessions.p[i]);
-        if (fds[0].revents && !agent_accept(a))
+                if (fds[2 + i].revents && agent->sessions.p[i].fd == fds[2 + i].fd)
+                        session_read(agent, &agent->sessions.p[i]);
+
+        if (fds[0].revents && !agent_accept(agent))
                 return -EPIPE;
-        agent_reap(a);
-        agent_forget(a);
+
+        agent_reap(agent);
+        agent_forget(agent);
+
         return 0;
 }
 
@@ -243,6 +262,7 @@ int agent_main(uint64_t idle_s) {
         /* What it hands out is the guest's own; what it holds is not. */
         if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
                 return 1;
+
         /* Its group is its own; the group's bits are what access lists let the host user do. */
         (void)umask(0002);
         sigemptyset(&watched);
@@ -255,8 +275,10 @@ int agent_main(uint64_t idle_s) {
         a.signals = signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK);
         if (a.signals < 0 || fd_set_nonblocking(STDIN_FILENO, true) < 0)
                 return 1;
+
         while (r == 0 && !agent_is_done(&a))
                 r = agent_step(&a);
+
         vec_done(&a.sessions);
         return r < 0 && r != -EPIPE;
 }

@@ -22,27 +22,31 @@ static int spawn_fault(struct agent_child *child, int code, const char *what) {
 
 /* One of the guest's own, so that it has a name inside. */
 static int terminal_open(struct agent_child *child, int *ret_inner) {
-        const struct agent_request *q = child->request;
-        struct winsize size = { .ws_row = q->rows, .ws_col = q->columns };
+        const struct agent_request *request = child->request;
+        struct winsize size = { .ws_row = request->rows, .ws_col = request->columns };
         cleanup(close_fd) int outer = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
 
         if (outer < 0 || grantpt(outer) < 0 || unlockpt(outer) < 0)
                 return spawn_fault(child, errno, "terminal");
+
         char name[64];
         if (ptsname_r(outer, name, sizeof name) != 0)
                 return spawn_fault(child, errno, "terminal");
+
         int inner = open(name, O_RDWR | O_NOCTTY | O_CLOEXEC);
         if (inner < 0)
                 return spawn_fault(child, errno, name);
+
         (void)ioctl(inner, TIOCSWINSZ, &size);
         *ret_inner = inner;
         child->terminal = take_fd(&outer);
+
         return 0;
 }
 
-static void child_environment(const struct agent_request *q) {
-        for (size_t i = 0; i < q->environment.n; i++)
-                (void)putenv((char *)q->environment.p[i]);
+static void child_environment(const struct agent_request *request) {
+        for (size_t i = 0; i < request->environment.n; i++)
+                (void)putenv((char *)request->environment.p[i]);
 }
 
 /* The guest's processes may be looked into by each other again. */
@@ -56,42 +60,50 @@ static void child_reset(void) {
         sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-static int child_enter(const struct agent_request *q) {
+static int child_enter(const struct agent_request *request) {
         const char *home = getenv("HOME");
 
-        if (q->directory[0])
-                return chdir(q->directory);
+        if (request->directory[0])
+                return chdir(request->directory);
         return home && chdir(home) == 0 ? 0 : chdir("/");
 }
 
 static _Noreturn void child_main(const struct agent_child *child, const int *fds, int word) {
-        const struct agent_request *q = child->request;
+        const struct agent_request *request = child->request;
         cleanup(free_ptr) char *login = NULL;
         int code = 0;
 
         (void)setsid();
-        if ((q->flags & AGENT_TERMINAL) && ioctl(fds[0], TIOCSCTTY, 0) < 0)
+        if ((request->flags & AGENT_TERMINAL) && ioctl(fds[0], TIOCSCTTY, 0) < 0)
                 code = errno;
+
         for (int i = 0; i < 3 && code == 0; i++)
                 if (dup2(fds[i], i) < 0)
                         code = errno;
-        child_environment(q);
-        if (code == 0 && child_enter(q) < 0)
+
+        child_environment(request);
+        if (code == 0 && child_enter(request) < 0)
                 code = errno;
+
         if (code == 0) {
-                char **argv = (char **)q->argv.p;
+                char **argv = (char **)request->argv.p;
                 const char *program = argv[0], *slash = strrchr(program, '/');
-                if (q->flags & AGENT_LOGIN) {
+
+                if (request->flags & AGENT_LOGIN) {
                         size_t n = strlen(program) + 2;
+
                         login = malloc(n);
                         if (login)
                                 snprintf(login, n, "-%s", slash ? slash + 1 : program);
+
                         argv[0] = login ? login : argv[0];
                 }
+
                 child_reset();
                 execvp(program, argv);
                 code = errno;
         }
+
         (void)fd_write_all(word, &code, sizeof code);
         _exit(127);
 }
@@ -120,19 +132,24 @@ int agent_spawn(struct agent_child *child) {
         } else {
                 return spawn_fault(child, EBADMSG, "three descriptors are needed");
         }
+
         if (pipe2(words, O_CLOEXEC) < 0)
                 return spawn_fault(child, errno, "pipe");
+
         cleanup(close_fd) int reads = words[0], writes = words[1];
         child->pid = fork();
         if (child->pid < 0) {
                 close_fd(&child->terminal);
                 return spawn_fault(child, errno, "cannot make a process");
         }
+
         if (child->pid == 0)
                 child_main(child, fds, writes);
+
         close_fd(&writes);
         r = child_outcome(child, reads);
         if (r < 0)
                 close_fd(&child->terminal);
+
         return r;
 }

@@ -33,10 +33,13 @@ int agent_request_write(const struct agent_request *request, struct buf *ret) {
 
         if (r == 0)
                 r = text_write(ret, request->directory ? request->directory : "");
+
         for (size_t i = 0; i < request->argv.n && r == 0; i++)
                 r = text_write(ret, request->argv.p[i]);
+
         for (size_t i = 0; i < request->environment.n && r == 0; i++)
                 r = text_write(ret, request->environment.p[i]);
+
         return r;
 }
 
@@ -54,10 +57,12 @@ static int texts_read(struct str *rest, uint32_t n, struct agent_request *reques
                 const char *text = text_read(rest);
                 if (!text || (!words && !strchr(text, '=')))
                         return -EBADMSG;
+
                 int r = words ? vec_push(&request->argv, text) : vec_push(&request->environment, text);
                 if (r < 0)
                         return r;
         }
+
         return 0;
 }
 
@@ -67,11 +72,14 @@ int agent_request_parse(struct str bytes, struct agent_request *ret) {
 
         if (bytes.n < sizeof head || bytes.n > AGENT_REQUEST_MAX)
                 return -EBADMSG;
+
         memcpy(&head, bytes.p, sizeof head);
         bytes = str_skip(bytes, sizeof head);
+
         if (head.what >= AGENT_DOS || head.flags & ~(uint32_t)(AGENT_TERMINAL | AGENT_LOGIN) ||
             head.n_argv > AGENT_WORDS_MAX || head.n_environment > AGENT_WORDS_MAX)
                 return -EBADMSG;
+
         request.what = head.what;
         request.flags = head.flags;
         request.rows = head.rows;
@@ -79,6 +87,7 @@ int agent_request_parse(struct str bytes, struct agent_request *ret) {
         request.directory = text_read(&bytes);
         if (!request.directory)
                 return -EBADMSG;
+
         int r = texts_read(&bytes, head.n_argv, &request, true);
         if (r == 0)
                 r = texts_read(&bytes, head.n_environment, &request, false);
@@ -88,8 +97,10 @@ int agent_request_parse(struct str bytes, struct agent_request *ret) {
                 r = -ENOMEM;
         if (r < 0)
                 return r;
+
         request.argv.n--;
         *ret = request;
         request = (struct agent_request){ 0 };
+
         return 0;
 }

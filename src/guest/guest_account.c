@@ -57,6 +57,7 @@ static bool guest_account_look(const char *host, const char *id, uint32_t *ret_u
 
         *ret_uid = account.uid;
         *ret_gid = account.gid;
+
         return true;
 }
 
@@ -74,6 +75,7 @@ static int tool_run(char *const *argv, struct err *err) {
 
         if (!spawn_find(argv[0], environment, path))
                 return err_set(err, ENOENT, "%s is missing (package passwd)", argv[0]);
+
         const struct spawn spawn = { .program = path,
                                      .argv = argv,
                                      .environment = environment,
@@ -84,10 +86,12 @@ static int tool_run(char *const *argv, struct err *err) {
         int r = spawn_start(&spawn, &pid, err);
         if (r < 0)
                 return r;
+
         int status = spawn_wait(pid);
         if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
                 return err_set(err, EIO, "%s failed (status %d)", argv[0],
                                WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
+
         return 0;
 }
 
@@ -96,11 +100,13 @@ static int subordinate_add(const char *host, uint32_t uid, uint32_t gid, struct 
 
         if (strcmp(host, "root") == 0)
                 return 0;
+
         snprintf(users, sizeof users, "%u-%u", uid, uid);
         snprintf(groups, sizeof groups, "%u-%u", gid, gid);
         char *const argv[] = {
                 (char *)"usermod", (char *)"--add-subuids", users, (char *)"--add-subgids", groups, (char *)host, NULL
         };
+
         return tool_run(argv, err);
 }
 
@@ -116,8 +122,10 @@ static int lines_lock(const char *lock, struct err *err) {
                         return fd_write_all(fd, pid, (size_t)n + 1);
                 if (errno != EEXIST)
                         return err_errno(err, "cannot make %s", lock);
+
                 nanosleep(&pause, NULL);
         }
+
         return err_set(err, EBUSY, "%s is there: another program changes the file, or one was killed", lock);
 }
 
@@ -128,6 +136,7 @@ static int lines_without(const char *path, struct str line, struct err *err) {
 
         if (r < 0)
                 return r;
+
         rest = buf_str(&old);
         while (r == 0 && str_split(&rest, '\n', &part))
                 if (!str_eq(part, line) && (part.n || rest.n)) {
@@ -135,6 +144,7 @@ static int lines_without(const char *path, struct str line, struct err *err) {
                         if (r == 0)
                                 r = buf_add_char(&new, '\n');
                 }
+
         return r < 0 ? err_memory(err) : path_replace_file(path, buf_str(&new), 0644, err);
 }
 
@@ -144,11 +154,14 @@ static int subordinate_remove_from(const char *path, const char *host, uint32_t 
 
         if (!lock || !line)
                 return err_memory(err);
+
         int r = lines_lock(lock, err);
         if (r < 0)
                 return r;
+
         r = lines_without(path, str_of(line), err);
         (void)unlink(lock);
+
         return r;
 }
 
@@ -156,7 +169,10 @@ static int subordinate_remove(const char *host, uint32_t uid, uint32_t gid, stru
         if (strcmp(host, "root") == 0)
                 return 0;
         int r = subordinate_remove_from("/etc/subuid", host, uid, err);
-        return r < 0 ? r : subordinate_remove_from("/etc/subgid", host, gid, err);
+        if (r < 0)
+                return r;
+
+        return subordinate_remove_from("/etc/subgid", host, gid, err);
 }
 
 static int account_make(const char *host, const char *id, uint32_t *ret_uid, uint32_t *ret_gid, struct err *err) {
@@ -179,6 +195,7 @@ static int account_make(const char *host, const char *id, uint32_t *ret_uid, uin
                                (char *)"SUB_GID_COUNT=0",
                                name,
                                NULL };
+
         if (!guest_account_look(host, id, ret_uid, ret_gid)) {
                 int r = tool_run(argv, err);
                 if (r < 0)
@@ -186,9 +203,13 @@ static int account_make(const char *host, const char *id, uint32_t *ret_uid, uin
                 if (!guest_account_look(host, id, ret_uid, ret_gid))
                         return err_set(err, EIO, "useradd made no account %s", name);
         }
+
         /* The rules first: from the moment on that the host user may become the guest, they hold. */
         int r = guest_firewall_add(*ret_uid, err);
-        return r < 0 ? r : subordinate_add(host, *ret_uid, *ret_gid, err);
+        if (r < 0)
+                return r;
+
+        return subordinate_add(host, *ret_uid, *ret_gid, err);
 }
 
 static int account_protect(const char *host, const char *id, struct err *err) {
@@ -206,13 +227,18 @@ static int account_remove(const char *host, const char *id, struct err *err) {
         guest_account_name(host, id, name);
         if (!guest_account_look(host, id, &uid, &gid))
                 return 0;
+
         int r = subordinate_remove(host, uid, gid, err);
         if (r < 0)
                 return r;
+
         bool last = !account_has_others("bailey_", name);
         char *const argv[] = { (char *)"userdel", (char *)"--force", name, NULL };
         r = tool_run(argv, err);
-        return r < 0 ? r : guest_firewall_remove(uid, last, err);
+        if (r < 0)
+                return r;
+
+        return guest_firewall_remove(uid, last, err);
 }
 
 /*
@@ -230,6 +256,7 @@ static _Noreturn void helper_main(int fd, const char *host) {
 
         while (fd_read_exact(fd, &order, sizeof order) == 0) {
                 struct answer answer = { 0 };
+
                 if (!id_is_good(order.id))
                         answer.result = err_set(&answer.err, EINVAL, "this is no guest's id");
                 else if (order.kind == ORDER_PROTECT)
@@ -238,9 +265,11 @@ static _Noreturn void helper_main(int fd, const char *host) {
                         answer.result = account_remove(host, order.id, &answer.err);
                 else
                         answer.result = account_make(host, order.id, &answer.uid, &answer.gid, &answer.err);
+
                 if (fd_write_all(fd, &answer, sizeof answer) < 0)
                         break;
         }
+
         _exit(0);
 }
 
@@ -251,15 +280,18 @@ static int become_user(const struct account *account, struct err *err) {
         int r = account_take_groups(account);
         if (r < 0)
                 return err_set(err, -r, "cannot take the groups of %s: %s", account->name, strerror(-r));
+
         if (setresgid(account->gid, account->gid, account->gid) < 0 ||
             setresuid(account->uid, account->uid, account->uid) < 0)
                 return err_errno(err, "cannot become %s", account->name);
 
         for (size_t i = 0; i < sizeof others / sizeof *others; i++)
                 (void)unsetenv(others[i]);
+
         if (setenv("HOME", account->home, 1) < 0 || setenv("USER", account->name, 1) < 0 ||
             setenv("LOGNAME", account->name, 1) < 0)
                 return err_errno(err, "cannot set the environment of %s", account->name);
+
         (void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
         return 0;
 }
@@ -272,22 +304,27 @@ int guest_account_helper(int *ret_helper, struct err *err) {
         *ret_helper = 0;
         if (geteuid() != 0 || !text || !str_to_u64(str_of(text), UINT32_MAX - 1, &uid) || uid == 0)
                 return 0;
+
         struct account account;
         if (!account_by_uid((uid_t)uid, &account))
                 return err_set(err, ENOENT, "SUDO_UID is %ju, and there is no such account", (uintmax_t)uid);
         if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
                 return err_errno(err, "cannot make a socket");
+
         cleanup(close_fd) int ours = ends[0], its = ends[1];
         pid_t pid = fork();
         if (pid < 0)
                 return err_errno(err, "cannot make a process");
+
         if (pid == 0) {
                 close_fd(&ours);
                 helper_main(its, account.name);
         }
+
         int r = become_user(&account, err);
         if (r < 0)
                 return r;
+
         *ret_helper = take_fd(&ours);
         return 0;
 }
@@ -297,9 +334,11 @@ static int helper_ask(const struct guests *guests, enum order_kind kind, const c
         struct order order = { .kind = kind };
 
         snprintf(order.id, sizeof order.id, "%s", id);
+
         if (fd_write_all(guests->helper, &order, sizeof order) < 0 ||
             fd_read_exact(guests->helper, answer, sizeof *answer) < 0)
                 return err_set(err, EPIPE, "the helper with root's rights is gone");
+
         return answer->result < 0 ? err_set(err, -answer->result, "%s", err_text(&answer->err)) : 0;
 }
 
@@ -314,12 +353,15 @@ int guest_account_make(const struct guests *guests, const char *id, uint32_t *re
 
         if (guests->helper) {
                 int r = helper_ask(guests, ORDER_MAKE, id, &answer, err);
+
                 *ret_uid = answer.uid;
                 *ret_gid = answer.gid;
                 return r;
         }
+
         if (geteuid() != 0)
                 return need_root("made", err);
+
         return account_make("root", id, ret_uid, ret_gid, err);
 }
 
@@ -333,6 +375,7 @@ int guest_account_remove(const struct guests *guests, const char *id, struct err
                 return helper_ask(guests, ORDER_REMOVE, id, &answer, err);
         if (geteuid() != 0)
                 return need_root("removed", err);
+
         return account_remove("root", id, err);
 }
 

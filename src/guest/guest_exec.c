@@ -28,13 +28,16 @@ static int agent_connect(const struct guest *guest, int *ret, struct err *err) {
 
         if (fd < 0)
                 return err_errno(err, "cannot make a socket");
+
         (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
         snprintf(name.sun_path, sizeof name.sun_path, "/proc/self/fd/%d/socket", guest->fd);
+
         if (connect(fd, (struct sockaddr *)&name, sizeof name) < 0) {
                 err_blame(err, ERR_UNAVAILABLE);
                 return err_set(err, errno, "the guest %s does not run; `bailey guest start %s` starts it",
                                guest->row.name, guest->row.name);
         }
+
         *ret = take_fd(&fd);
         return 0;
 }
@@ -58,10 +61,13 @@ static int agent_receive(int agent, struct agent_reply *ret, int *ret_fd, struct
                 close_fd(ret_fd);
                 return err_set(err, EPIPE, "the guest ended");
         }
+
         ret->text[sizeof ret->text - 1] = '\0';
+
         for (char *c = ret->text; *c; c++)
                 if ((unsigned char)*c < ' ' || *c == 127)
                         *c = '?';
+
         return 0;
 }
 
@@ -77,6 +83,7 @@ static int agent_ask(const struct guest *guest, enum agent_do what, struct err *
                 r = agent_receive(agent, &reply, &none, err);
         if (r == 0 && reply.kind != AGENT_PONG)
                 r = err_set(err, EPROTO, "the guest's agent answers something else");
+
         return r;
 }
 
@@ -95,37 +102,47 @@ static int command_request(const struct guest_command *command, struct agent_req
         ret->what = AGENT_EXEC;
         ret->directory = command->directory ? command->directory : "";
         ret->flags = (command->terminal ? AGENT_TERMINAL : 0) | (command->login ? AGENT_LOGIN : 0);
+
         if (command->terminal)
                 (void)ioctl(command->input, TIOCGWINSZ, &size);
+
         ret->rows = size.ws_row;
         ret->columns = size.ws_col;
         for (char *const *word = command->argv; *word && r == 0; word++)
                 r = vec_push(&ret->argv, *word);
+
         for (char *const *variable = command->variables; variable && *variable && r == 0; variable++)
                 r = vec_push(&ret->environment, *variable);
+
         if (r < 0)
                 return err_set(err, ENOMEM, "out of memory");
         if (ret->argv.n > AGENT_WORDS_MAX || ret->environment.n > AGENT_WORDS_MAX)
                 return err_set(err, E2BIG, "the command has more than %d words", AGENT_WORDS_MAX);
+
         return 0;
 }
 
 /* Its input, output and errors: one pipe each, this side in the pump. */
-static int pipes_open(const struct guest_command *command, struct pump *p, int inner[static 3], struct err *err) {
+static int pipes_open(const struct guest_command *command, struct pump *pump, int inner[static 3], struct err *err) {
         for (int i = 0; i < 3; i++) {
                 int ends[2];
+
                 if (pipe2(ends, O_CLOEXEC) < 0)
                         return err_errno(err, "cannot make a pipe");
+
                 inner[i] = ends[i == 0 ? 0 : 1];
+
                 if (i == 0)
-                        p->to_input = ends[1];
+                        pump->to_input = ends[1];
                 else if (i == 1)
-                        p->from_output = ends[0];
+                        pump->from_output = ends[0];
                 else
-                        p->from_errors = ends[0];
+                        pump->from_errors = ends[0];
         }
+
         if (command->input < 0)
-                close_fd(&p->to_input);
+                close_fd(&pump->to_input);
+
         return 0;
 }
 
@@ -138,7 +155,7 @@ static int terminal_check(int fd, struct err *err) {
         return 0;
 }
 
-static int command_start(const struct guest *guest, const struct guest_command *command, struct pump *p,
+static int command_start(const struct guest *guest, const struct guest_command *command, struct pump *pump,
                          int *ret_status, struct err *err) {
         cleanup(agent_request_done) struct agent_request request = { 0 };
         struct agent_reply reply;
@@ -146,51 +163,59 @@ static int command_start(const struct guest *guest, const struct guest_command *
         int r = command_request(command, &request, err);
 
         if (r == 0)
-                r = agent_connect(guest, &p->agent, err);
+                r = agent_connect(guest, &pump->agent, err);
         if (r == 0 && !command->terminal)
-                r = pipes_open(command, p, inner, err);
+                r = pipes_open(command, pump, inner, err);
         if (r == 0)
-                r = agent_send(p->agent, &request, inner, command->terminal ? 0 : 3, err);
+                r = agent_send(pump->agent, &request, inner, command->terminal ? 0 : 3, err);
+
         for (int i = 0; i < 3; i++)
                 close_fd(&inner[i]);
+
         if (r == 0)
-                r = agent_receive(p->agent, &reply, &terminal, err);
+                r = agent_receive(pump->agent, &reply, &terminal, err);
         if (r < 0)
                 return r;
+
         if (reply.kind == AGENT_FAILED) {
                 close_fd(&terminal);
                 *ret_status = reply.value == ENOENT ? 127 : 126;
                 (void)err_set(err, reply.value > 0 && reply.value < 4096 ? reply.value : EIO, "%s", reply.text);
                 return 1;
         }
+
         if (command->terminal) {
                 r = terminal_check(terminal, err);
                 if (r < 0) {
                         close_fd(&terminal);
                         return r;
                 }
-                p->terminal = terminal;
+
+                pump->terminal = terminal;
                 return 0;
         }
+
         close_fd(&terminal);
         return 0;
 }
 
 int guest_exec(const struct guest *guest, const struct guest_command *command, void (*started)(void *arg), void *arg,
                int *ret_status, struct err *err) {
-        cleanup(pump_done) struct pump p = PUMP_NONE;
-        int r = command_start(guest, command, &p, ret_status, err);
+        cleanup(pump_done) struct pump pump = PUMP_NONE;
+        int r = command_start(guest, command, &pump, ret_status, err);
 
         if (r != 0)
                 return r < 0 ? r : 0;
         if (started)
                 started(arg);
-        p.input = command->input;
-        p.output = command->output;
-        p.errors = command->errors;
-        p.left = command->output_max ? command->output_max : UINT64_MAX;
-        p.due_ns = command->timeout_ns ? clock_ns() + command->timeout_ns : CLOCK_NEVER;
-        p.on_output = command->on_output;
-        p.on_output_arg = command->on_output_arg;
-        return pump_run(&p, ret_status, err);
+
+        pump.input = command->input;
+        pump.output = command->output;
+        pump.errors = command->errors;
+        pump.left = command->output_max ? command->output_max : UINT64_MAX;
+        pump.due_ns = command->timeout_ns ? clock_ns() + command->timeout_ns : CLOCK_NEVER;
+        pump.on_output = command->on_output;
+        pump.on_output_arg = command->on_output_arg;
+
+        return pump_run(&pump, ret_status, err);
 }

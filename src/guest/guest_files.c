@@ -32,29 +32,32 @@ struct copy_work {
         bool out;
 };
 
-static void copy_work_done(struct copy_work *w) {
-        free(w->inside);
-        free(w->outside_name);
-        close_fd(&w->outside);
+static void copy_work_done(struct copy_work *work) {
+        free(work->inside);
+        free(work->outside_name);
+        close_fd(&work->outside);
 }
 
 /* The directory that the last name of the path is in, and that name. */
-static int inside_parent(const struct copy_work *w, char **ret_name, int *ret_fd, struct err *err) {
-        cleanup(close_fd) int home = openat(w->guest->fd, "home", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        cleanup(free_ptr) char *parent = str_dup(str_of(w->inside));
+static int inside_parent(const struct copy_work *work, char **ret_name, int *ret_fd, struct err *err) {
+        cleanup(close_fd) int home = openat(work->guest->fd, "home", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        cleanup(free_ptr) char *parent = str_dup(str_of(work->inside));
         char *slash = parent ? strrchr(parent, '/') : NULL;
 
         if (home < 0 || !parent)
-                return err_errno(err, "cannot open %s", w->guest->home);
-        *ret_name = str_dup(str_of(slash ? slash + 1 : w->inside));
+                return err_errno(err, "cannot open %s", work->guest->home);
+
+        *ret_name = str_dup(str_of(slash ? slash + 1 : work->inside));
         if (!*ret_name)
                 return no_memory(err);
         if (slash)
                 *slash = '\0';
+
         int fd = path_open_at(home, slash ? parent : ".", O_RDONLY | O_DIRECTORY, 0, PATH_BENEATH | PATH_NO_SYMLINKS);
         if (fd < 0)
                 return err_set(err, -fd, "cannot open %s in the guest's home: %s (links are not followed)",
                                slash ? parent : ".", strerror(-fd));
+
         *ret_fd = fd;
         return 0;
 }
@@ -65,42 +68,49 @@ static int enter_destination(int *dir, char **name, const char *source_name, str
 
         if (strcmp(*name, ".") != 0 && (fstatat(*dir, *name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(st.st_mode)))
                 return 0;
+
         int fd = openat(*dir, *name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         char *copy = str_dup(str_of(source_name));
         if (fd < 0 || !copy) {
                 free(copy);
                 return err_errno(err, "cannot open %s", *name);
         }
+
         close_fd(dir);
         free(*name);
         *dir = fd;
         *name = copy;
+
         return 0;
 }
 
 static int copy_work(void *arg, struct err *err) {
-        struct copy_work *w = arg;
+        struct copy_work *work = arg;
         cleanup(free_ptr) char *inside_name = NULL;
         cleanup(close_fd) int inside = -1;
-        int r = inside_parent(w, &inside_name, &inside, err);
+        int r = inside_parent(work, &inside_name, &inside, err);
         struct stat st;
 
         if (r == 0)
-                r = w->out ? enter_destination(&w->outside, &w->outside_name, inside_name, err)
-                           : enter_destination(&inside, &inside_name, w->outside_name, err);
+                r = work->out ? enter_destination(&work->outside, &work->outside_name, inside_name, err)
+                              : enter_destination(&inside, &inside_name, work->outside_name, err);
+
         if (r < 0)
                 return r;
-        int from = w->out ? inside : w->outside, to = w->out ? w->outside : inside;
-        const char *from_name = w->out ? inside_name : w->outside_name,
-                   *to_name = w->out ? w->outside_name : inside_name;
+
+        int from = work->out ? inside : work->outside, to = work->out ? work->outside : inside;
+        const char *from_name = work->out ? inside_name : work->outside_name,
+                   *to_name = work->out ? work->outside_name : inside_name;
         if (fstatat(from, from_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
                 return err_errno(err, "cannot copy %s", from_name);
         if (fstatat(to, to_name, &st, AT_SYMLINK_NOFOLLOW) == 0)
                 return err_set(err, EEXIST, "%s is there already", to_name);
+
         r = tree_copy(from, from_name, to, to_name);
         if (r < 0)
                 return err_set(err, -r, "cannot copy %s: %s", from_name, strerror(-r));
-        return w->out ? 0 : guest_home_adopt_entry(w->guest, inside, inside_name, err);
+
+        return work->out ? 0 : guest_home_adopt_entry(work->guest, inside, inside_name, err);
 }
 
 static char *inside_path(const char *text) {
@@ -110,32 +120,41 @@ static char *inside_path(const char *text) {
                 text += 2;
         else if (strcmp(text, "~") == 0 || !text[0])
                 text = ".";
+
         if (text[0] == '/' || path_normalise(str_of(text), "/", &whole) < 0)
                 return NULL;
+
         return str_dup(str_of(whole[1] ? whole + 1 : "."));
 }
 
 int guest_copy(const struct guest *guest, const struct guest_copy *copy, struct err *err) {
-        cleanup(copy_work_done) struct copy_work w = { .guest = guest, .outside = -1, .out = copy->out };
+        cleanup(copy_work_done) struct copy_work work = { .guest = guest, .outside = -1, .out = copy->out };
         cleanup(free_ptr) char *whole = NULL, *cwd = getcwd(NULL, 0);
 
-        w.inside = inside_path(copy->inside);
-        if (!w.inside) {
+        work.inside = inside_path(copy->inside);
+        if (!work.inside) {
                 err_blame(err, ERR_USAGE);
                 return err_set(err, EINVAL, "%s: a path in a guest is relative to its home", copy->inside);
         }
+
         if (!cwd || path_normalise(str_of(copy->outside), cwd, &whole) < 0)
                 return err_set(err, EINVAL, "%s is not a path", copy->outside);
+
         char *slash = strrchr(whole, '/');
-        w.outside_name = str_dup(str_of(slash[1] ? slash + 1 : "."));
-        if (!w.outside_name)
+        work.outside_name = str_dup(str_of(slash[1] ? slash + 1 : "."));
+        if (!work.outside_name)
                 return no_memory(err);
+
         slash[slash == whole ? 1 : 0] = '\0';
-        w.outside = open(whole, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (w.outside < 0)
+        work.outside = open(whole, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (work.outside < 0)
                 return err_errno(err, "cannot open %s", whole);
+
         int r = guest_home_make(guest, "home", err);
-        return r < 0 ? r : guest_inside(guest, copy_work, &w, err);
+        if (r < 0)
+                return r;
+
+        return guest_inside(guest, copy_work, &work, err);
 }
 
 /*
@@ -160,14 +179,17 @@ const char *grant_refusal(const char *path, const char *home, const char *state,
 
         if (strcmp(path, "/") == 0 || strcmp(path, home) == 0 || path_is_within(home, path))
                 return "it is a whole home, or a directory around one";
+
         if (path_is_within(path, state) || path_is_within(state, path) || path_is_within(path, config) ||
             path_is_within(config, path))
                 return "Bailey's own files lie there";
+
         for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
                 snprintf(place, sizeof place, "%s/%s", home, keys[i]);
                 if (path_is_within(path, place) || path_is_within(place, path))
                         return "keys and sign-ins lie there";
         }
+
         return NULL;
 }
 
@@ -176,9 +198,11 @@ static int grant_check(const char *path, struct err *err) {
 
         if (dirs_state(&state) < 0 || dirs_config(&config) < 0 || !home)
                 return err_set(err, ENOENT, "there is no home directory");
+
         const char *why = grant_refusal(path, home, state, config);
         if (!why)
                 return 0;
+
         err_blame(err, ERR_REFUSED);
         return err_set(err, EPERM, "%s cannot be granted: %s", path, why);
 }
@@ -218,16 +242,19 @@ int guest_grant(struct guests *guests, struct guest *guest, const char *path, bo
 
         if (!real)
                 return err_errno(err, "cannot grant %s", path);
+
         int r = grant_check_links(path, real, err);
         if (r < 0)
                 return r;
         r = grant_check(real, err);
         if (r < 0)
                 return r;
+
         /* The row first: what is in the lists can then always be taken back. */
         r = guests_db_add_grant(guests->db, guest->row.id, real, write, err);
         if (r < 0 || guest->kind == GUEST_OWN)
                 return r;
+
         return guest_grant_lists(guest, real, write, false, err);
 }
 
@@ -240,10 +267,12 @@ int guest_revoke(struct guests *guests, struct guest *guest, const char *path, s
                 r = guest_grant_lists(guest, real, false, true, err);
         if (r < 0)
                 return r;
+
         r = guests_db_remove_grant(guests->db, guest->row.id, named, err);
         if (r == 0) {
                 err_blame(err, ERR_UNAVAILABLE);
                 return err_set(err, ENOENT, "%s was not granted to %s", named, guest->row.name);
         }
+
         return r < 0 ? r : 0;
 }

@@ -29,6 +29,7 @@ static int nft_run(const char *text, struct err *err) {
         if (!spawn_find(argv[0], environment, path))
                 return err_set(err, ENOENT,
                                "nft is missing (package nftables): an account guest needs its firewall by uid");
+
         const struct spawn spawn = { .program = path,
                                      .argv = argv,
                                      .environment = environment,
@@ -39,9 +40,11 @@ static int nft_run(const char *text, struct err *err) {
         int r = spawn_start(&spawn, &pid, err);
         if (r < 0)
                 return r;
+
         int status = spawn_wait(pid);
         if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
                 return err_set(err, EIO, "nft cannot install the guest's firewall (table " TABLE ")");
+
         return 0;
 }
 
@@ -67,6 +70,7 @@ int guest_firewall_remove(uint32_t uid, bool last, struct err *err) {
 
         if (last)
                 return nft_run("add table " TABLE "; delete table " TABLE, err);
+
         snprintf(text, sizeof text,
                  "add table " TABLE "; add set " TABLE " guests { type uid; }; add element " TABLE
                  " guests { %u }; delete element " TABLE " guests { %u }",
@@ -94,6 +98,7 @@ static bool datagram_leaves(int family) {
                 return false;
         if (family == AF_INET)
                 return sendto(fd, "", 1, 0, (const struct sockaddr *)&four, sizeof four) >= 0;
+
         return sendto(fd, "", 1, 0, (const struct sockaddr *)&six, sizeof six) >= 0;
 }
 
@@ -108,6 +113,7 @@ static int attempt_work(void *arg, struct err *err) {
                 way = "UDP";
         else if (datagram_leaves(AF_INET6))
                 way = "UDP over IPv6";
+
         return way ? err_set(err, EPERM, "%s", way) : 0;
 }
 
@@ -118,15 +124,18 @@ int guest_firewall_check(const struct guest *guest, struct err *err) {
 
         if (guest->kind != GUEST_ACCOUNT)
                 return 0;
+
         cleanup(close_fd) int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
         if (fd < 0 || bind(fd, (const struct sockaddr *)&attempt.listener, n) < 0 || listen(fd, 1) < 0 ||
             getsockname(fd, (struct sockaddr *)&attempt.listener, &n) < 0)
                 return err_errno(err, "cannot try the guest's firewall");
+
         int r = guest_inside_alone(guest, attempt_work, &attempt, &why);
         if (r == 0)
                 return 0;
         if (r != -EPERM)
                 return err_set(err, -r, "cannot try the guest's firewall: %s", err_text(&why));
+
         err_blame(err, ERR_REFUSED);
         return err_set(err, EPERM,
                        "the firewall of the guest %s does not hold: its uid %u sends by %s outside of the sandbox. The "

@@ -26,10 +26,10 @@ struct home_work {
 /*
  * Making.
  */
-static int home_open(const struct home_work *w, struct err *err) {
-        int fd = openat(w->guest->fd, w->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+static int home_open(const struct home_work *work, struct err *err) {
+        int fd = openat(work->guest->fd, work->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
-        return fd < 0 ? err_errno(err, "cannot open %s/%s", w->guest->directory, w->name) : fd;
+        return fd < 0 ? err_errno(err, "cannot open %s/%s", work->guest->directory, work->name) : fd;
 }
 
 /* Who is named, in the list of the thing itself and, for a directory, in that of what comes into it. */
@@ -45,11 +45,15 @@ static int lists_open(int fd, const struct stat *st, unsigned inner_uid) {
                 r = access_list_set(fd, false, &list);
         if (r < 0 || !dir)
                 return r;
+
         access_list_of_mode(0700, &standard);
         r = access_list_give(&standard, HOST_INSIDE, READ | WRITE | SEARCH);
         if (r == 0)
                 r = access_list_give(&standard, inner_uid, READ | WRITE | SEARCH);
-        return r < 0 ? r : access_list_set(fd, true, &standard);
+        if (r < 0)
+                return r;
+
+        return access_list_set(fd, true, &standard);
 }
 
 /* What its owner closed, the owner cannot open either; its mode can be changed. The object that was looked at is the
@@ -61,6 +65,7 @@ static void name_open(int dir, const char *name) {
 
         if (fd < 0 || fstat(fd, &st) < 0 || (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode)))
                 return;
+
         mode_t wanted = st.st_mode | (S_ISDIR(st.st_mode) ? 0700 : 0600);
         snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
         if (wanted != st.st_mode && chmod(path, wanted & 0777) < 0)
@@ -68,32 +73,35 @@ static void name_open(int dir, const char *name) {
 }
 
 static int home_make(void *arg, struct err *err) {
-        const struct home_work *w = arg;
-        const struct sandbox_ids *ids = &w->guest->ids;
+        const struct home_work *work = arg;
+        const struct sandbox_ids *ids = &work->guest->ids;
         struct stat st;
 
-        if (mkdirat(w->guest->fd, w->name, 0700) < 0 && errno != EEXIST)
-                return err_errno(err, "cannot make %s/%s", w->guest->directory, w->name);
-        name_open(w->guest->fd, w->name);
-        cleanup(close_fd) int fd = home_open(w, err);
+        if (mkdirat(work->guest->fd, work->name, 0700) < 0 && errno != EEXIST)
+                return err_errno(err, "cannot make %s/%s", work->guest->directory, work->name);
+
+        name_open(work->guest->fd, work->name);
+        cleanup(close_fd) int fd = home_open(work, err);
         if (fd < 0)
                 return fd;
-        if (w->guest->kind == GUEST_OWN)
+        if (work->guest->kind == GUEST_OWN)
                 return 0;
         if (fchown(fd, ids->inner_uid, ids->inner_gid) < 0 || fstat(fd, &st) < 0)
-                return err_errno(err, "cannot give %s/%s to the guest", w->guest->directory, w->name);
+                return err_errno(err, "cannot give %s/%s to the guest", work->guest->directory, work->name);
+
         int r = lists_open(fd, &st, ids->inner_uid);
         if (r < 0)
                 return err_set(err, -r,
                                "cannot open %s/%s to you by an access list: %s (the file system must have POSIX ACLs)",
-                               w->guest->directory, w->name, strerror(-r));
+                               work->guest->directory, work->name, strerror(-r));
+
         return 0;
 }
 
 int guest_home_make(const struct guest *guest, const char *name, struct err *err) {
-        struct home_work w = { guest, name };
+        struct home_work work = { guest, name };
 
-        return guest_inside(guest, home_make, &w, err);
+        return guest_inside(guest, home_make, &work, err);
 }
 
 /*
@@ -106,51 +114,57 @@ struct mend {
 };
 
 /* Owner, set-id bits, permissions of the owner, lists. */
-static int entry_mend(struct mend *m, int fd, const struct stat *st) {
+static int entry_mend(struct mend *mend, int fd, const struct stat *st) {
         bool dir = S_ISDIR(st->st_mode);
         mode_t wanted = (st->st_mode | (dir ? 0700 : 0600)) & 0777;
 
-        if (m->ids && st->st_uid == HOST_INSIDE && (dir || st->st_nlink == 1) &&
-            fchown(fd, m->ids->inner_uid, m->ids->inner_gid) < 0)
+        if (mend->ids && st->st_uid == HOST_INSIDE && (dir || st->st_nlink == 1) &&
+            fchown(fd, mend->ids->inner_uid, mend->ids->inner_gid) < 0)
                 return -errno;
-        if (m->owner_only)
+
+        if (mend->owner_only)
                 return 0;
         if ((st->st_mode & 07777) != wanted && fchmod(fd, wanted) < 0)
                 return -errno;
-        return m->ids ? lists_open(fd, st, m->ids->inner_uid) : 0;
+
+        return mend->ids ? lists_open(fd, st, mend->ids->inner_uid) : 0;
 }
 
-static int tree_mend(struct mend *m, int dir, unsigned depth);
+static int tree_mend(struct mend *mend, int dir, unsigned depth);
 
 /* Links, sockets, devices and the like have nothing to be opened. */
-static int name_mend(struct mend *m, int dir, const char *name, unsigned depth) {
+static int name_mend(struct mend *mend, int dir, const char *name, unsigned depth) {
         struct stat st;
 
         if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
                 return errno == ENOENT ? 0 : -errno;
         if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
                 return 0;
-        if (!m->ids)
+        if (!mend->ids)
                 name_open(dir, name);
+
         cleanup(close_fd) int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
         if (fd < 0 || fstat(fd, &st) < 0 || (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))) {
-                m->skipped++;
+                mend->skipped++;
                 return 0;
         }
-        int r = entry_mend(m, fd, &st);
+
+        int r = entry_mend(mend, fd, &st);
         if (r < 0)
-                m->skipped++;
+                mend->skipped++;
         if (!S_ISDIR(st.st_mode))
                 return 0;
+
         if (depth == DEPTH_MAX) {
-                m->skipped++;
+                mend->skipped++;
                 return 0;
         }
-        return tree_mend(m, take_fd(&fd), depth + 1);
+
+        return tree_mend(mend, take_fd(&fd), depth + 1);
 }
 
 /* Takes the descriptor. */
-static int tree_mend(struct mend *m, int dir, unsigned depth) {
+static int tree_mend(struct mend *mend, int dir, unsigned depth) {
         DIR *list = fdopendir(dir);
         int r = 0;
 
@@ -159,28 +173,33 @@ static int tree_mend(struct mend *m, int dir, unsigned depth) {
                 close(dir);
                 return r;
         }
+
         for (const struct dirent *entry; r == 0 && (entry = readdir(list));)
                 if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-                        r = name_mend(m, dirfd(list), entry->d_name, depth);
+                        r = name_mend(mend, dirfd(list), entry->d_name, depth);
+
         closedir(list);
         return r;
 }
 
 static int home_mend(void *arg, bool owner_only, struct err *err) {
-        const struct home_work *w = arg;
-        struct mend m = { .ids = w->guest->kind == GUEST_OWN ? NULL : &w->guest->ids, .owner_only = owner_only };
+        const struct home_work *work = arg;
+        struct mend m = { .ids = work->guest->kind == GUEST_OWN ? NULL : &work->guest->ids, .owner_only = owner_only };
         int r = home_make(arg, err);
 
         if (r < 0)
                 return r;
-        int fd = home_open(w, err);
+
+        int fd = home_open(work, err);
         if (fd < 0)
                 return fd;
+
         r = tree_mend(&m, fd, 0);
         if (r < 0)
-                return err_set(err, -r, "cannot mend %s/%s: %s", w->guest->directory, w->name, strerror(-r));
+                return err_set(err, -r, "cannot mend %s/%s: %s", work->guest->directory, work->name, strerror(-r));
         if (m.skipped)
                 log_warning("%zu entries stay as they are: too deep, or gone meanwhile", m.skipped);
+
         return 0;
 }
 
@@ -193,44 +212,45 @@ static int home_adopt(void *arg, struct err *err) {
 }
 
 int guest_home_adopt(const struct guest *guest, const char *name, struct err *err) {
-        struct home_work w = { guest, name };
+        struct home_work work = { guest, name };
 
-        return guest->kind == GUEST_OWN ? 0 : guest_inside(guest, home_adopt, &w, err);
+        return guest->kind == GUEST_OWN ? 0 : guest_inside(guest, home_adopt, &work, err);
 }
 
 int guest_home_adopt_entry(const struct guest *guest, int directory, const char *name, struct err *err) {
-        struct mend m = { .ids = &guest->ids, .owner_only = true };
-        int r = guest->kind == GUEST_OWN ? 0 : name_mend(&m, directory, name, 0);
+        struct mend mend = { .ids = &guest->ids, .owner_only = true };
+        int r = guest->kind == GUEST_OWN ? 0 : name_mend(&mend, directory, name, 0);
 
-        if (r == 0 && guest->kind != GUEST_OWN && m.skipped)
+        if (r == 0 && guest->kind != GUEST_OWN && mend.skipped)
                 r = -EIO;
         return r < 0 ? err_set(err, -r, "cannot give %s to the guest: %s", name, strerror(-r)) : 0;
 }
 
 int guest_home_fix(const struct guest *guest, const char *name, struct err *err) {
-        struct home_work w = { guest, name };
+        struct home_work work = { guest, name };
 
-        return guest_inside(guest, home_fix, &w, err);
+        return guest_inside(guest, home_fix, &work, err);
 }
 
 /*
  * Removing.
  */
 static int home_remove(void *arg, struct err *err) {
-        const struct home_work *w = arg;
-        int r = tree_remove(w->guest->fd, w->name);
+        const struct home_work *work = arg;
+        int r = tree_remove(work->guest->fd, work->name);
 
-        return r < 0 ? err_set(err, -r, "cannot remove all of %s/%s: %s", w->guest->directory, w->name, strerror(-r))
+        return r < 0 ? err_set(err, -r, "cannot remove all of %s/%s: %s", work->guest->directory, work->name,
+                               strerror(-r))
                      : 0;
 }
 
 int guest_home_remove(const struct guest *guest, const char *name, struct err *err) {
-        struct home_work w = { guest, name };
+        struct home_work work = { guest, name };
         struct stat st;
 
         if (guest->fd < 0 || (fstatat(guest->fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT))
                 return 0;
-        return guest_inside(guest, home_remove, &w, err);
+        return guest_inside(guest, home_remove, &work, err);
 }
 
 const char *guest_home_problem(const struct guest *guest) {
@@ -244,6 +264,7 @@ const char *guest_home_problem(const struct guest *guest) {
                 return "its home is no directory";
         if (st.st_uid != (guest->kind == GUEST_OWN ? geteuid() : guest->row.uid))
                 return "its home belongs to another user";
+
         return NULL;
 }
 
@@ -257,66 +278,80 @@ struct grant {
         size_t skipped;
 };
 
-static int grant_list(const struct grant *g, int fd, const struct stat *st, bool standard) {
+static int grant_list(const struct grant *grant, int fd, const struct stat *st, bool standard) {
         struct access_list list;
         bool search = S_ISDIR(st->st_mode) || (st->st_mode & 0111);
         int r = access_list_read(fd, standard, st->st_mode, &list);
 
         if (r < 0)
                 return r;
-        if (standard && list.n == 0 && g->revoke)
+        if (standard && list.n == 0 && grant->revoke)
                 return 0;
         if (standard && list.n == 0)
                 access_list_of_mode(st->st_mode, &list);
-        if (g->revoke)
-                access_list_take(&list, g->uid);
+
+        if (grant->revoke)
+                access_list_take(&list, grant->uid);
         else
-                r = access_list_give(&list, g->uid, (uint16_t)(READ | (g->write ? WRITE : 0) | (search ? SEARCH : 0)));
+                r = access_list_give(&list, grant->uid,
+                                     (uint16_t)(READ | (grant->write ? WRITE : 0) | (search ? SEARCH : 0)));
+
         /* What the guest makes there is the host user's, too. */
-        if (r == 0 && standard && !g->revoke)
-                r = access_list_give(&list, g->owner, READ | WRITE | SEARCH);
-        return r < 0 ? r : access_list_set(fd, standard, &list);
+        if (r == 0 && standard && !grant->revoke)
+                r = access_list_give(&list, grant->owner, READ | WRITE | SEARCH);
+        if (r < 0)
+                return r;
+
+        return access_list_set(fd, standard, &list);
 }
 
-static int grant_tree(struct grant *g, int fd, unsigned depth);
+static int grant_tree(struct grant *grant, int fd, unsigned depth);
 
-static int grant_name(struct grant *g, int dir, const char *name, unsigned depth) {
+static int grant_name(struct grant *grant, int dir, const char *name, unsigned depth) {
         struct stat st;
 
         if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode)))
                 return 0;
+
         /* A second name of a file may lie where nothing was granted. */
-        if (st.st_uid != g->owner || (S_ISREG(st.st_mode) && st.st_nlink > 1)) {
-                g->skipped++;
+        if (st.st_uid != grant->owner || (S_ISREG(st.st_mode) && st.st_nlink > 1)) {
+                grant->skipped++;
                 return 0;
         }
+
         int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
         if (fd < 0 || depth == DEPTH_MAX) {
-                g->skipped++;
+                grant->skipped++;
                 close_fd(&fd);
                 return 0;
         }
-        return grant_tree(g, fd, depth + 1);
+
+        return grant_tree(grant, fd, depth + 1);
 }
 
 /* Takes the descriptor. */
-static int grant_tree(struct grant *g, int taken, unsigned depth) {
+static int grant_tree(struct grant *grant, int taken, unsigned depth) {
         cleanup(close_fd) int fd = taken;
         struct stat st;
 
         if (fstat(fd, &st) < 0)
                 return -errno;
-        int r = grant_list(g, fd, &st, false);
+
+        int r = grant_list(grant, fd, &st, false);
         if (r < 0 || !S_ISDIR(st.st_mode))
                 return r;
-        r = grant_list(g, fd, &st, true);
+
+        r = grant_list(grant, fd, &st, true);
         DIR *list = r < 0 ? NULL : fdopendir(fd);
         if (!list)
                 return r < 0 ? r : -errno;
+
         (void)take_fd(&fd);
+
         for (const struct dirent *entry; r == 0 && (entry = readdir(list));)
                 if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-                        r = grant_name(g, dirfd(list), entry->d_name, depth);
+                        r = grant_name(grant, dirfd(list), entry->d_name, depth);
+
         closedir(list);
         return r;
 }
@@ -327,11 +362,14 @@ int guest_grant_lists(const struct guest *guest, const char *path, bool write, b
 
         if (fd < 0)
                 return err_errno(err, "cannot open %s", path);
+
         int r = grant_tree(&g, fd, 0);
         if (r < 0)
                 return err_set(err, -r, "cannot change who may use %s: %s", path, strerror(-r));
+
         if (g.skipped)
                 log_warning("%zu entries below %s stay as they are: they are not yours, or have several names",
                             g.skipped, path);
+
         return 0;
 }

@@ -25,12 +25,14 @@ static bool sub_line(struct str line, const char *user, uint32_t uid, struct sub
         for (size_t i = 0; i < 3; i++)
                 if (!str_split(&line, ':', &part[i]))
                         return false;
+
         if (line.n || !(str_is(part[0], user) || (str_to_u64(part[0], UINT32_MAX, &number) && number == uid)))
                 return false;
         if (!str_to_u64(part[1], UINT32_MAX, &first) || !str_to_u64(part[2], UINT32_MAX, &count))
                 return false;
         if (first == 0 || count == 0 || first + count > UINT32_MAX)
                 return false;
+
         *ret = (struct sub_range){ (uint32_t)first, (uint32_t)count };
         return true;
 }
@@ -42,8 +44,10 @@ bool sub_range_find(struct str text, const char *user, uint32_t uid, struct sub_
         while (str_split(&text, '\n', &line))
                 if (sub_line(line, user, uid, &range) && range.count > best.count)
                         best = range;
+
         if (best.count)
                 *ret = best;
+
         return best.count > 0;
 }
 
@@ -71,19 +75,24 @@ static int ids_taken(struct guests *guests, uint32_t **ret, size_t *ret_n, struc
 
         if (r < 0)
                 return r;
+
         uint32_t *taken = calloc(2 * rows.n + 1, sizeof *taken);
         size_t n = 0;
         if (!taken)
                 return err_set(err, ENOMEM, "out of memory");
+
         for (size_t i = 0; i < rows.n; i++) {
                 cleanup(free_ptr) char *directory = path_join(guests->top, rows.p[i].id);
                 if (directory && strcmp(rows.p[i].state, "deleted") == 0 && access(directory, F_OK) < 0)
                         continue;
+
                 taken[n++] = rows.p[i].uid;
                 taken[n++] = rows.p[i].gid;
         }
+
         *ret = taken;
         *ret_n = n;
+
         return 0;
 }
 
@@ -109,18 +118,22 @@ int guest_ids_choose(struct guests *guests, uint32_t *ret_uid, uint32_t *ret_gid
                          "--add-subuids 100000-165535 --add-subgids 100000-165535 NAME)");
                 return 0;
         }
+
         if (geteuid() != 0 &&
             (!spawn_find("newuidmap", environment, path) || !spawn_find("newgidmap", environment, path))) {
                 snprintf(ret_why, ERR_TEXT_MAX, "newuidmap is missing (package uidmap)");
                 return 0;
         }
+
         int r = ids_taken(guests, &taken, &n, err);
         if (r < 0)
                 return r;
+
         *ret_uid = sub_range_pick(users, taken, n);
         *ret_gid = sub_range_pick(groups, taken, n);
         if (*ret_uid && *ret_gid)
                 return 1;
+
         snprintf(ret_why, ERR_TEXT_MAX, "every subordinate id of yours belongs to a guest already");
         return 0;
 }

@@ -41,6 +41,7 @@ static _Noreturn void inside_main(const struct inside *in, int parent) {
         char go;
 
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+
         if (in->guest->kind != GUEST_OWN) {
                 if (unshare(CLONE_NEWUSER) < 0)
                         said.result = err_errno(&said.err, "cannot make a user namespace");
@@ -49,8 +50,10 @@ static _Noreturn void inside_main(const struct inside *in, int parent) {
                         _exit(1);
                 said.result = inside_become(in->alone, &said.err);
         }
+
         if (said.result == 0)
                 said.result = in->work(in->arg, &said.err);
+
         _exit(fd_write_all(parent, &said, sizeof said) < 0);
 }
 
@@ -59,9 +62,11 @@ static int inside_result(int child, struct err *err) {
 
         if (fd_read_exact(child, &said, sizeof said) < 0)
                 return err_set(err, ECHILD, "the process that works on the guest's files ended early");
+
         said.err.text[sizeof said.err.text - 1] = '\0';
         if (said.result < 0)
                 return err_set(err, -said.result, "%s", err_text(&said.err));
+
         return 0;
 }
 
@@ -71,17 +76,21 @@ static int inside_supervise(const struct inside *in, pid_t pid, int child, struc
 
         if (in->alone)
                 ids.inner_uid = ids.inner_gid = 0;
+
         if (in->guest->kind != GUEST_OWN) {
                 r = inside_result(child, err);
                 if (r < 0)
                         return r;
+
                 r = identity_map(pid, &ids, err);
                 if (r < 0)
                         return r;
+
                 r = fd_write_all(child, "g", 1);
                 if (r < 0)
                         return err_set(err, -r, "the process that works on the guest's files is gone");
         }
+
         return inside_result(child, err);
 }
 
@@ -90,20 +99,25 @@ static int inside_run(const struct inside *in, struct err *err) {
 
         if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
                 return err_errno(err, "cannot make a socket");
+
         cleanup(close_fd) int ours = ends[0], its = ends[1];
         pid_t pid = fork();
         if (pid < 0)
                 return err_errno(err, "cannot make a process");
+
         if (pid == 0) {
                 close_fd(&ours);
                 inside_main(in, its);
         }
+
         close_fd(&its);
         int r = inside_supervise(in, pid, ours, err);
         if (r < 0)
                 (void)kill(pid, SIGKILL); /* it may wait for a word that does not come */
+
         while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
                 ;
+
         return r;
 }
 

@@ -36,6 +36,7 @@ static void job_tell(struct job *job, int result, int status, const struct err *
                 return;
         if (err)
                 word.err = *err;
+
         (void)fd_write_all(job->word, &word, sizeof word);
         close_fd(&job->word);
 }
@@ -78,10 +79,12 @@ static _Noreturn void keeper_main(struct job *job) {
                 job_tell(job, -EIO, 0, &err);
                 _exit(1);
         }
+
         command.input = -1;
         command.output = command.errors = log;
         command.output_max = JOB_LOG_MAX;
         command.terminal = false;
+
         int r = guest_exec(job->guest, &command, job_started, job, &status, &err);
         job_record(job, r, status);
         job_tell(job, r, status, &err); /* it never ran */
@@ -97,6 +100,7 @@ static int command_text(char *const *argv, struct buf *ret) {
                 if (r == 0)
                         r = buf_append(ret, str_first(text, text.n > 1000 ? 1000 : text.n));
         }
+
         return r == -EMSGSIZE ? 0 : r;
 }
 
@@ -106,26 +110,33 @@ static int job_spawn(struct job *job, int *ret_status, struct err *err) {
 
         if (pipe2(ends, O_CLOEXEC) < 0)
                 return err_errno(err, "cannot make a pipe");
+
         cleanup(close_fd) int reads = ends[0], writes = ends[1];
         pid_t pid = fork();
         if (pid < 0)
                 return err_errno(err, "cannot make a process");
+
         if (pid == 0) {
                 job->word = take_fd(&writes);
                 close_fd(&reads);
                 if (fork() == 0)
                         keeper_main(job);
+
                 _exit(0);
         }
+
         close_fd(&writes);
         while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
                 ;
+
         if (fd_read_exact(reads, &word, sizeof word) < 0)
                 return err_set(err, ECHILD, "the job's keeper ended early");
+
         word.err.text[sizeof word.err.text - 1] = '\0';
         *ret_status = word.status;
         if (word.result < 0 || word.status)
                 (void)err_set(err, word.err.code ? word.err.code : EIO, "%s", err_text(&word.err));
+
         return word.result;
 }
 
@@ -138,19 +149,24 @@ int guest_job_start(struct guests *guests, const struct guest *guest, const stru
                 return err_errno(err, "cannot make %s/jobs", guest->directory);
         if (command_text(command->argv, &text) < 0 || !buf_text(&text))
                 return err_set(err, ENOMEM, "out of memory");
+
         int r = guests_db_add_job(guests->db, guest->row.id, buf_text(&text), &job.number, err);
         if (r < 0)
                 return r;
+
         *ret_number = job.number;
         guests_pause(guests);
         r = job_spawn(&job, ret_status, err);
+
         struct err ignored = { 0 };
         int resumed = guests_resume(guests, r < 0 ? &ignored : err);
         if (resumed < 0)
                 return r < 0 ? r : resumed;
+
         if (r < 0) {
                 (void)guests_db_end_job(guests->db, guest->row.id, job.number, "lost", 137, &ignored);
         }
+
         return r;
 }
 

@@ -32,12 +32,14 @@ static int wish_kind(struct guests *guests, const struct guest_wish *wish, struc
         enum guest_kind kind = GUEST_ACCOUNT;
 
         note[0] = '\0';
+
         if (!wish->account) {
                 int r = guest_ids_choose(guests, &row->uid, &row->gid, why, err);
                 if (r < 0)
                         return r;
                 kind = r > 0 ? GUEST_ROOTLESS : GUEST_OWN;
         }
+
         if (kind == GUEST_OWN) {
                 row->uid = geteuid();
                 row->gid = getegid();
@@ -47,6 +49,7 @@ static int wish_kind(struct guests *guests, const struct guest_wish *wish, struc
                     "a second wall, an identity of its own, is missing",
                     why);
         }
+
         row->kind = str_dup(str_of(guest_kind_name(kind)));
         return row->kind ? 0 : no_memory(err);
 }
@@ -58,6 +61,7 @@ static int wish_row(struct guests *guests, const struct guest_wish *wish, struct
 
         if (r < 0)
                 return r;
+
         random_id(id, sizeof id);
         row->id = str_dup(str_of(id));
         row->name = str_dup(str_of(wish->name));
@@ -71,6 +75,7 @@ static int wish_row(struct guests *guests, const struct guest_wish *wish, struct
         if (!row->id || !row->name || !row->state || !row->doing || !row->before || !row->reason || !row->note ||
             !row->workspace)
                 return no_memory(err);
+
         return 0;
 }
 
@@ -83,9 +88,11 @@ static int create_place(const struct guests *guests, const char *id, int *ret_lo
                 return no_memory(err);
         if (mkdir(directory, 0700) < 0)
                 return err_errno(err, "cannot make %s", directory);
+
         cleanup(close_fd) int fd = open(lock, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
         if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
                 return err_errno(err, "cannot lock %s", directory);
+
         *ret_lock = take_fd(&fd);
         return 0;
 }
@@ -96,11 +103,14 @@ static int create_rows(struct guests *guests, const struct guest_wish *wish, con
 
         if (r < 0)
                 return r;
+
         r = guests_db_add(guests->db, row, err);
         for (size_t i = 0; i < wish->settings.n && r == 0; i++)
                 r = guests_db_add_setting(guests->db, row->id, wish->settings.p[i].flag, wish->settings.p[i].text, err);
+
         if (r == 0)
                 return guests_db_commit(guests->db, err);
+
         guests_db_rollback(guests->db);
         return r;
 }
@@ -120,24 +130,29 @@ int guest_create(struct guests *guests, const struct guest_wish *wish, struct gu
 
         if (r < 0)
                 return r;
+
         if (wish->account && geteuid() != 0 && !guests->helper) {
                 err_blame(err, ERR_REFUSED);
                 return err_set(err, EPERM, "an account is made by root: sudo bailey guest create --account %s",
                                wish->name);
         }
+
         r = wish_row(guests, wish, &row, note, err);
         if (r == 0)
                 r = create_place(guests, row.id, &lock, err);
         if (r < 0)
                 return r;
+
         r = create_rows(guests, wish, &row, err);
         if (r < 0) {
                 create_undo(guests, row.id);
                 return r;
         }
+
         r = guest_of_row(guests, &row, &guest, err);
         if (r == 0)
                 r = guest_create_finish(guests, &guest, err);
+
         if (r < 0) {
                 /* What cannot be made is not left half made: nothing of the guest's was in it yet. */
                 struct err again = { 0 };
@@ -145,8 +160,10 @@ int guest_create(struct guests *guests, const struct guest_wish *wish, struct gu
                         log_warning("%s", err_text(&again));
                 return r;
         }
+
         *ret = guest;
         guest = GUEST_NONE;
+
         return 0;
 }
 
@@ -160,9 +177,11 @@ static int create_account(struct guests *guests, struct guest *guest, struct err
                 if (r < 0)
                         return r;
         }
+
         r = guests_db_set_ids(guests->db, guest->row.id, uid, gid, err);
         guest->row.uid = guest->ids.uid = guest->ids.inner_uid = uid;
         guest->row.gid = guest->ids.gid = guest->ids.inner_gid = gid;
+
         return r;
 }
 
@@ -176,16 +195,21 @@ int guest_create_finish(struct guests *guests, struct guest *guest, struct err *
                 if (guest->fd < 0)
                         return err_errno(err, "cannot open %s", guest->directory);
         }
+
         if (guest->kind == GUEST_ACCOUNT) {
                 r = create_account(guests, guest, err);
                 if (r == -EPERM) /* begun with root's rights and killed: what there is of it goes */
                         return guest_delete_finish(guests, guest, false, err);
         }
+
         if (r == 0)
                 r = guest_home_make(guest, "home", err);
         if (r == 0)
                 r = guest_write_info(guest, err);
-        return r < 0 ? r : guest_move(guests, guest, STEP_CREATED, "", NULL, NULL, err);
+        if (r < 0)
+                return r;
+
+        return guest_move(guests, guest, STEP_CREATED, "", NULL, NULL, err);
 }
 
 /*
@@ -209,9 +233,11 @@ static int delete_files(const struct guest *guest, bool keep, struct err *err) {
         for (size_t i = 0; i < sizeof names / sizeof *names && r == 0; i++)
                 r = strcmp(names[i], "home.new") == 0 ? guest_home_remove(guest, names[i], err)
                                                       : tree_remove(guest->fd, names[i]);
+
         if (r < 0)
                 return err_set(err, -r, "cannot remove what belongs to the guest in %s: %s", guest->directory,
                                strerror(-r));
+
         return keep ? 0 : guest_home_remove(guest, "home", err);
 }
 
@@ -233,16 +259,21 @@ int guest_delete_finish(struct guests *guests, struct guest *guest, bool keep, s
                 r = guest_account_remove(guests, guest->row.id, err);
         if (r < 0)
                 return r;
+
         delete_rules(guest);
         if (!keep)
                 create_undo(guests, guest->row.id);
+
         return guest_move(guests, guest, STEP_DELETE, keep ? GUEST_NOTE_KEEP : "", NULL, NULL, err);
 }
 
 int guest_delete(struct guests *guests, struct guest *guest, bool keep, struct err *err) {
         int r = guest_begin(guests, guest, STEP_DELETE, keep ? GUEST_NOTE_KEEP : "", err);
 
-        return r < 0 ? r : guest_delete_finish(guests, guest, keep, err);
+        if (r < 0)
+                return r;
+
+        return guest_delete_finish(guests, guest, keep, err);
 }
 
 int guest_rename(struct guests *guests, struct guest *guest, const char *name, struct err *err) {
@@ -250,16 +281,20 @@ int guest_rename(struct guests *guests, struct guest *guest, const char *name, s
 
         if (r < 0)
                 return r;
+
         char *copy = str_dup(str_of(name));
         if (!copy)
                 return no_memory(err);
+
         r = guests_db_rename(guests->db, guest->row.id, name, err);
         if (r < 0) {
                 free(copy);
                 return r;
         }
+
         free(guest->row.name);
         guest->row.name = copy;
+
         return guest_write_info(guest, err);
 }
 
@@ -270,11 +305,16 @@ int guest_fix(struct guests *guests, struct guest *guest, struct err *err) {
                 return r;
         if (guest->state == GUEST_ARCHIVED)
                 return 0;
+
         if (guest->fd < 0 || faccessat(guest->fd, "home", F_OK, AT_SYMLINK_NOFOLLOW) < 0)
                 return err_set(err, ENOENT,
                                "the home of the guest %s is gone: restore a snapshot (`bailey guest snapshots`), or "
                                "delete the guest",
                                guest->row.name);
+
         r = guest_home_fix(guest, "home", err);
-        return r < 0 ? r : guest_mend(guests, guest, err);
+        if (r < 0)
+                return r;
+
+        return guest_mend(guests, guest, err);
 }

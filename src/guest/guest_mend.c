@@ -39,12 +39,14 @@ static const struct {
 static int mend_operation(struct guests *guests, struct guest *guest, struct err *err) {
         if (!guest->row.doing[0])
                 return 0;
+
         for (size_t i = 0; i < sizeof operations / sizeof *operations; i++)
                 if (strcmp(guest->row.doing, guest_step_name(operations[i].step)) == 0) {
                         log_notice("guest %s: putting in order what was interrupted: %s", guest->row.name,
                                    guest->row.doing);
                         return operations[i].mend(guests, guest, err);
                 }
+
         return 0;
 }
 
@@ -57,6 +59,7 @@ static int mend_run(struct guests *guests, struct guest *guest, struct err *err)
                 if (r == 0)
                         r = guest_move(guests, guest, STEP_END, "its supervisor ended without a word", NULL, NULL, err);
         }
+
         return r;
 }
 
@@ -78,12 +81,14 @@ static int mend_home(struct guests *guests, struct guest *guest, struct err *err
         default:
                 return 0;
         }
+
         if (!problem)
                 problem = guest_account_problem(guest);
         if (guest->state == GUEST_BROKEN)
                 return problem ? 0 : guest_move(guests, guest, STEP_MEND, "", NULL, NULL, err);
         if (!problem)
                 return 0;
+
         log_warning("guest %s: %s", guest->row.name, problem);
         return guest_move(guests, guest, STEP_BREAK, problem, NULL, NULL, err);
 }
@@ -106,6 +111,7 @@ static bool needs_mending(const struct guest *guest) {
                 return !guest_is_running(guest) || guest_home_problem(guest);
         if (guest->state == GUEST_ARCHIVED)
                 return guest_archive_problem(guest) || guest_account_problem(guest);
+
         return guest_home_problem(guest) || guest_account_problem(guest);
 }
 
@@ -118,15 +124,18 @@ static int mend_one(struct guests *guests, struct guest_row *row, struct err *er
                 log_warning("%s", err_text(&why));
                 return 0;
         }
+
         if (!needs_mending(&guest))
                 return 0;
         if (guest.fd >= 0 && guest_hold(guests, &guest, 0, &why) < 0)
                 return 0; /* somebody is at work on it, or has deleted it */
+
         r = guest_mend(guests, &guest, &why);
         if (r == -EBADMSG || r == -EROFS || r == -EBUSY)
                 return err_set(err, -r, "%s", err_text(&why));
         if (r < 0)
                 log_warning("guest %s: %s", guest.row.name, err_text(&why));
+
         return 0;
 }
 

@@ -24,9 +24,10 @@ struct pack_work {
 };
 
 static int pack_work(void *arg, struct err *err) {
-        const struct pack_work *w = arg;
+        const struct pack_work *work = arg;
 
-        return w->unpack ? unpack_directory(w->file, w->directory, err) : pack_directory(w->directory, w->file, err);
+        return work->unpack ? unpack_directory(work->file, work->directory, err)
+                            : pack_directory(work->directory, work->file, err);
 }
 
 /* The host user's way in is put back first: the guest may have closed it. */
@@ -48,21 +49,26 @@ static int pack_part(const struct guest *guest, uint64_t *ret_bytes, struct err 
 
         if (r < 0)
                 return r;
+
         cleanup(close_fd) int home = home_descriptor(guest, "home", err);
         if (home < 0)
                 return home;
+
         cleanup(close_fd) int file =
             openat(guest->fd, part_name, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
         if (file < 0)
                 return err_errno(err, "cannot make %s/%s", guest->directory, part_name);
-        struct pack_work w = { .directory = home, .file = file };
-        r = guest_inside_alone(guest, pack_work, &w, err);
+
+        struct pack_work work = { .directory = home, .file = file };
+        r = guest_inside_alone(guest, pack_work, &work, err);
         if (r == 0 && (fsync(file) < 0 || fstat(file, &st) < 0))
                 r = err_errno(err, "cannot write %s/%s", guest->directory, part_name);
+
         if (r < 0)
                 (void)unlinkat(guest->fd, part_name, 0);
         else
                 *ret_bytes = (uint64_t)st.st_size;
+
         return r;
 }
 
@@ -72,17 +78,21 @@ static int unpack_fresh(const struct guest *guest, int file, struct err *err) {
 
         if (r < 0)
                 return r;
+
         cleanup(close_fd) int fresh = home_descriptor(guest, fresh_name, err);
         if (fresh < 0)
                 return fresh;
-        struct pack_work w = { .directory = fresh, .file = file, .unpack = true };
-        r = guest_inside_alone(guest, pack_work, &w, err);
+
+        struct pack_work work = { .directory = fresh, .file = file, .unpack = true };
+        r = guest_inside_alone(guest, pack_work, &work, err);
         if (r == 0)
                 r = guest_home_make(guest, fresh_name, err); /* tar gave it the mode of the old one */
+
         if (r < 0) {
                 struct err ignored = { 0 };
                 (void)guest_home_remove(guest, fresh_name, &ignored);
         }
+
         return r;
 }
 
@@ -101,10 +111,12 @@ static int snapshot_path(const char *label, char ret[static PATH_MAX], struct er
 
         for (size_t i = 0; i < n && good; i++)
                 good = ascii_is_alnum(label[i]) || strchr("-_.", label[i]);
+
         if (!good) {
                 err_blame(err, ERR_USAGE);
                 return err_set(err, EINVAL, "a snapshot's label has 1 to 64 letters, digits, '-', '_' and '.'");
         }
+
         snprintf(ret, PATH_MAX, "snapshots/%s.tar.zst", label);
         return 0;
 }
@@ -121,17 +133,23 @@ int guest_snapshot(struct guests *guests, struct guest *guest, const char *label
                 return err_errno(err, "cannot make %s/snapshots", guest->directory);
         if (fstatat(guest->fd, path, &st, AT_SYMLINK_NOFOLLOW) == 0)
                 return err_set(err, EEXIST, "there is a snapshot %s of %s already", label, guest->row.name);
+
         r = guest_begin(guests, guest, STEP_SNAPSHOT, label, err);
         if (r < 0)
                 return r;
+
         r = pack_part(guest, ret_bytes, err);
         if (r == 0 && renameat(guest->fd, part_name, guest->fd, path) < 0)
                 r = err_errno(err, "cannot name the snapshot %s", label);
         if (r == 0)
                 r = guests_db_add_snapshot(guests->db, guest->row.id, label, *ret_bytes, err);
+
         struct err ignored = { 0 };
         int cleared = clear_doing(guests, guest, "snapshot", r < 0 ? &ignored : err);
-        return r < 0 ? r : cleared;
+        if (r < 0)
+                return r;
+
+        return cleared;
 }
 
 /* A file that has its name is whole. */
@@ -145,6 +163,7 @@ int guest_snapshot_mend(struct guests *guests, struct guest *guest, struct err *
                 r = guests_db_add_snapshot(guests->db, guest->row.id, guest->row.note, (uint64_t)st.st_size, err);
         if (r < 0 && r != -EEXIST)
                 return r;
+
         return clear_doing(guests, guest, "snapshot", err);
 }
 
@@ -154,13 +173,16 @@ int guest_snapshot_remove(struct guests *guests, struct guest *guest, const char
 
         if (r < 0)
                 return r;
+
         r = guests_db_remove_snapshot(guests->db, guest->row.id, label, err);
         if (r < 0)
                 return r;
+
         if (unlinkat(guest->fd, path, 0) < 0 && (errno != ENOENT || r == 0)) {
                 err_blame(err, ERR_UNAVAILABLE);
                 return err_errno(err, "cannot remove the snapshot %s of %s", label, guest->row.name);
         }
+
         return 0;
 }
 
@@ -177,7 +199,10 @@ static int restore_end(struct guests *guests, struct guest *guest, struct err *e
 
         if (r == 0) /* what recipes did to the home before counts no more */
                 r = guests_db_forget_provision(guests->db, guest->row.id, err);
-        return r < 0 ? r : clear_doing(guests, guest, "restore", err);
+        if (r < 0)
+                return r;
+
+        return clear_doing(guests, guest, "restore", err);
 }
 
 int guest_restore(struct guests *guests, struct guest *guest, const struct guest *from, const char *label,
@@ -187,22 +212,27 @@ int guest_restore(struct guests *guests, struct guest *guest, const struct guest
 
         if (r < 0)
                 return r;
+
         cleanup(close_fd) int file = openat(from->fd, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
         if (file < 0) {
                 err_blame(err, ERR_UNAVAILABLE);
                 return err_errno(err, "there is no snapshot %s of %s (`bailey guest snapshots %s`)", label,
                                  from->row.name, from->row.name);
         }
+
         r = guest_begin(guests, guest, STEP_RESTORE, "", err);
         if (r < 0)
                 return r;
+
         r = unpack_fresh(guest, file, err);
         if (r == 0)
                 r = restore_swap(guest, err);
         if (r == 0)
                 return restore_end(guests, guest, err);
+
         struct err ignored = { 0 };
         (void)restore_end(guests, guest, &ignored);
+
         return r;
 }
 
@@ -229,18 +259,25 @@ int guest_archive(struct guests *guests, struct guest *guest, uint64_t *ret_byte
 
         if (r < 0)
                 return r;
+
         r = pack_part(guest, ret_bytes, err);
         if (r == 0 && (renameat(guest->fd, part_name, guest->fd, archive_name) < 0 || fsync(guest->fd) < 0))
                 r = err_errno(err, "cannot name the archive");
+
         if (r < 0) {
                 struct err ignored = { 0 };
+
                 (void)clear_doing(guests, guest, "archive", &ignored);
                 return r;
         }
+
         r = guest_move(guests, guest, STEP_ARCHIVE, "", guest_step_name(STEP_ARCHIVE), "packed", err);
         if (r == 0)
                 r = guest_home_remove(guest, "home", err);
-        return r < 0 ? r : clear_doing(guests, guest, "archive", err);
+        if (r < 0)
+                return r;
+
+        return clear_doing(guests, guest, "archive", err);
 }
 
 /* Archived by its row: the file is whole, and only the home has to go. Otherwise nothing has happened to the home. */
@@ -248,11 +285,16 @@ int guest_archive_mend(struct guests *guests, struct guest *guest, struct err *e
         int r = 0;
 
         (void)unlinkat(guest->fd, part_name, 0);
+
         if (guest->state == GUEST_ARCHIVED && !guest_archive_problem(guest))
                 r = guest_home_remove(guest, "home", err);
         else if (guest->state != GUEST_ARCHIVED)
                 (void)unlinkat(guest->fd, archive_name, 0);
-        return r < 0 ? r : clear_doing(guests, guest, "archive", err);
+
+        if (r < 0)
+                return r;
+
+        return clear_doing(guests, guest, "archive", err);
 }
 
 static int unarchive_end(struct guests *guests, struct guest *guest, struct err *err) {
@@ -271,14 +313,18 @@ int guest_unarchive(struct guests *guests, struct guest *guest, struct err *err)
                 return r;
         if (file < 0)
                 return err_errno(err, "cannot open %s/%s", guest->directory, archive_name);
+
         r = unpack_fresh(guest, file, err);
         if (r == 0 && renameat2(guest->fd, fresh_name, guest->fd, "home", RENAME_NOREPLACE) < 0)
                 r = err_errno(err, "cannot put the home of %s in its place", guest->row.name);
+
         if (r < 0) {
                 struct err ignored = { 0 };
+
                 (void)clear_doing(guests, guest, "unarchive", &ignored);
                 return r;
         }
+
         return unarchive_end(guests, guest, err);
 }
 

@@ -63,8 +63,10 @@ int guest_check_name(const char *name, struct err *err) {
 
         for (size_t i = 0; i < n && good; i++)
                 good = ascii_is_alnum(name[i]) || strchr("-_.", name[i]);
+
         if (good)
                 return 0;
+
         err_blame(err, ERR_USAGE);
         return err_set(
             err, EINVAL,
@@ -91,11 +93,14 @@ int guest_of_row(const struct guests *guests, struct guest_row *row, struct gues
         if (!kind_parse(guest.row.kind, &guest.kind) || !guest_state_parse(guest.row.state, &guest.state)) {
                 int r = err_set(err, EBADMSG, "the guest %s is of a kind or in a state that is not known: %s, %s",
                                 guest.row.name, guest.row.kind, guest.row.state);
+
                 guest_done(&guest);
                 return r;
         }
+
         if (!guest_state_parse(guest.row.before, &guest.before))
                 guest.before = GUEST_STOPPED;
+
         guest.ids = ids_of(&guest.row, guest.kind);
         guest.directory = path_join(guests->top, guest.row.id);
         guest.home = guest.directory ? path_join(guest.directory, "home") : NULL;
@@ -103,8 +108,10 @@ int guest_of_row(const struct guests *guests, struct guest_row *row, struct gues
                 guest_done(&guest);
                 return no_memory(err);
         }
+
         guest.fd = open(guest.directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         *ret = guest;
+
         return 0;
 }
 
@@ -116,6 +123,7 @@ int guest_find(struct guests *guests, const char *name, struct guest *ret, struc
                 err_blame(err, ERR_UNAVAILABLE);
         if (r < 0)
                 return r;
+
         return guest_of_row(guests, &row, ret, err);
 }
 
@@ -134,6 +142,7 @@ int guest_hold(struct guests *guests, struct guest *guest, unsigned wait_ms, str
 
         if (fd < 0)
                 return fd;
+
         while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
                 if (errno != EWOULDBLOCK && errno != EINTR)
                         return err_errno(err, "cannot lock %s", guest->directory);
@@ -147,10 +156,12 @@ int guest_hold(struct guests *guests, struct guest *guest, unsigned wait_ms, str
         cleanup(free_ptr) char *id = strdup(guest->row.id);
         if (!id)
                 return no_memory(err);
+
         guest_done(guest);
         int r = guest_find(guests, id, guest, err);
         if (r < 0)
                 return r;
+
         guest->lock = take_fd(&fd);
         return 0;
 }
@@ -172,6 +183,7 @@ int guest_take_run_lock(const struct guest *guest, int *ret_fd, struct err *err)
                 return fd;
         if (flock(fd, LOCK_EX | LOCK_NB) < 0)
                 return err_set(err, EBUSY, "the guest %s runs already", guest->row.name);
+
         *ret_fd = take_fd(&fd);
         return 0;
 }
@@ -209,17 +221,21 @@ static int info_read(const char *directory, struct guest_row *ret) {
 
         if (!path || path_read_file(path, INFO_MOST, &text, NULL) < 0)
                 return -ENOENT;
+
         rest = buf_str(&text);
         while (n < 4 && str_split(&rest, '\n', &part[n]))
                 n++;
+
         if (n < 4 || !info_number(part[2], &row.uid) || !info_number(part[3], &row.gid))
                 return -ENOENT;
+
         row.name = str_dup(part[0]);
         row.kind = str_dup(part[1]);
         if (!row.name || !row.kind || guest_check_name(row.name, NULL) < 0 || !kind_parse(row.kind, &kind)) {
                 guest_row_done(&row);
                 return -ENOENT;
         }
+
         *ret = row;
         return 0;
 }
@@ -233,6 +249,7 @@ static int guests_take_over_one(struct guests *guests, const char *id, struct er
                 return no_memory(err);
         if (info_read(directory, &row) < 0)
                 return 0;
+
         row.id = str_dup(str_of(id));
         row.state = str_dup(str_of(guest_state_name(access(home, F_OK) == 0 ? GUEST_STOPPED : GUEST_ARCHIVED)));
         row.doing = str_dup(STR(""));
@@ -240,6 +257,7 @@ static int guests_take_over_one(struct guests *guests, const char *id, struct er
         row.reason = str_dup(STR("taken over: the database was lost"));
         if (!row.id || !row.state || !row.doing || !row.workspace || !row.reason)
                 return no_memory(err);
+
         int r = guests_db_add(guests->db, &row, err);
         return r == -EEXIST ? 0 : r;
 }
@@ -255,6 +273,7 @@ static int guests_take_over(struct guests *guests, struct err *err) {
                         r = guests_take_over_one(guests, names[i]->d_name, err);
                 free(names[i]);
         }
+
         free(names);
         return r;
 }
@@ -269,18 +288,22 @@ int guests_open_as_is(struct guests *ret, struct err *err) {
                 return err_set(err, ENOENT, "there is no home directory to keep guests in");
         if (r < 0 || !(guests.top = path_join(state, "guests")) || !(path = path_join(state, "guests.db")))
                 return no_memory(err);
+
         r = path_make_private_dir(guests.top, err);
         if (r < 0)
                 return r;
+
         r = guests_db_open(path, &guests.db, &fresh, err);
         if (r < 0)
                 return r;
+
         r = fresh ? guests_take_over(&guests, err) : 0;
         if (r < 0)
                 return r;
 
         *ret = guests;
         guests = (struct guests){ 0 };
+
         return 0;
 }
 
@@ -295,9 +318,11 @@ int guests_resume(struct guests *guests, struct err *err) {
 
         if (r < 0)
                 return r;
+
         guests->db = again.db;
         again.db = NULL;
         guests_close(&again);
+
         return 0;
 }
 
@@ -306,9 +331,11 @@ int guests_open(struct guests *ret, struct err *err) {
 
         if (r < 0)
                 return r;
+
         r = guests_mend(ret, err);
         if (r < 0)
                 guests_close(ret);
+
         return r;
 }
 
@@ -322,6 +349,7 @@ int guest_move(struct guests *guests, struct guest *guest, enum guest_step_kind 
 
         if (r < 0)
                 return r;
+
         const struct guest_change change = { .step = guest_step_name(step),
                                              .state = guest_state_name(to),
                                              .before = to == GUEST_BROKEN ? guest_state_name(guest->state) : NULL,
@@ -331,8 +359,10 @@ int guest_move(struct guests *guests, struct guest *guest, enum guest_step_kind 
         r = guests_db_change(guests->db, guest->row.id, &change, err);
         if (r < 0)
                 return r;
+
         guest->before = to == GUEST_BROKEN ? guest->state : guest->before;
         guest->state = to;
+
         return 0;
 }
 
@@ -343,6 +373,7 @@ int guest_begin(struct guests *guests, struct guest *guest, enum guest_step_kind
 
         if (r < 0)
                 return r;
+
         const struct guest_change change = { .step = guest_step_name(step),
                                              .doing = guest_step_name(step),
                                              .note = note ? note : "" };

@@ -37,6 +37,7 @@ static int key_make(const char *path, const char *comment, struct err *err) {
                 return 0;
         if (!spawn_find("ssh-keygen", environment, program))
                 return err_set(err, ENOENT, "ssh-keygen is missing (package openssh-client)");
+
         const struct spawn spawn = { .program = program,
                                      .argv = argv,
                                      .environment = environment,
@@ -46,6 +47,7 @@ static int key_make(const char *path, const char *comment, struct err *err) {
         int r = spawn_start(&spawn, &pid, err);
         if (r < 0)
                 return r;
+
         int status = spawn_wait(pid);
         return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : err_set(err, EIO, "ssh-keygen failed");
 }
@@ -58,6 +60,7 @@ static int file_copy(const char *from, const char *to, const char *before, mode_
                 return r;
         if (buf_add(&whole, before) < 0 || buf_append(&whole, buf_str(&text)) < 0)
                 return err_set(err, ENOMEM, "out of memory");
+
         return path_replace_file(to, buf_str(&whole), mode, err);
 }
 
@@ -72,6 +75,7 @@ static int config_write(const char *path, const char *home, struct err *err) {
 
         if (!text)
                 return err_set(err, ENOMEM, "out of memory");
+
         return path_replace_file(path, str_of(text), 0600, err);
 }
 
@@ -79,24 +83,26 @@ struct ssh_paths {
         char *dir, *key, *key_pub, *host_key, *host_key_pub, *inside, *known;
 };
 
-static void ssh_paths_done(struct ssh_paths *p) {
-        char *const all[] = { p->dir, p->key, p->key_pub, p->host_key, p->host_key_pub, p->inside, p->known };
+static void ssh_paths_done(struct ssh_paths *paths) {
+        char *const all[] = { paths->dir,          paths->key,    paths->key_pub, paths->host_key,
+                              paths->host_key_pub, paths->inside, paths->known };
 
         for (size_t i = 0; i < sizeof all / sizeof *all; i++)
                 free(all[i]);
 }
 
-static int ssh_paths(const struct guest *guest, struct ssh_paths *p, struct err *err) {
-        p->dir = path_join(guest->directory, "ssh");
-        p->key = p->dir ? path_join(p->dir, "key") : NULL;
-        p->key_pub = p->dir ? path_join(p->dir, "key.pub") : NULL;
-        p->inside = p->dir ? path_join(p->dir, inside_dir) : NULL;
-        p->host_key = p->inside ? path_join(p->inside, "host_key") : NULL;
-        p->host_key_pub = p->inside ? path_join(p->inside, "host_key.pub") : NULL;
-        p->known = p->dir ? path_join(p->dir, "known_hosts") : NULL;
-        if (!p->key || !p->key_pub || !p->host_key || !p->host_key_pub || !p->known)
+static int ssh_paths(const struct guest *guest, struct ssh_paths *paths, struct err *err) {
+        paths->dir = path_join(guest->directory, "ssh");
+        paths->key = paths->dir ? path_join(paths->dir, "key") : NULL;
+        paths->key_pub = paths->dir ? path_join(paths->dir, "key.pub") : NULL;
+        paths->inside = paths->dir ? path_join(paths->dir, inside_dir) : NULL;
+        paths->host_key = paths->inside ? path_join(paths->inside, "host_key") : NULL;
+        paths->host_key_pub = paths->inside ? path_join(paths->inside, "host_key.pub") : NULL;
+        paths->known = paths->dir ? path_join(paths->dir, "known_hosts") : NULL;
+        if (!paths->key || !paths->key_pub || !paths->host_key || !paths->host_key_pub || !paths->known)
                 return err_set(err, ENOMEM, "out of memory");
-        int r = path_make_private_dir(p->inside, err);
+
+        int r = path_make_private_dir(paths->inside, err);
         return r;
 }
 
@@ -109,53 +115,61 @@ static int inside_remove(void *arg, struct err *err) {
 }
 
 /* What is inside is laid anew each time: the guest may have changed it. */
-static int ssh_lay(const struct guest *guest, const struct ssh_paths *p, struct err *err) {
-        const struct guest_copy copy = { .inside = inside_dir, .outside = p->inside };
-        cleanup(free_ptr) char *authorized = path_join(p->inside, "authorized_keys");
-        cleanup(free_ptr) char *config = path_join(p->inside, "sshd_config");
+static int ssh_lay(const struct guest *guest, const struct ssh_paths *paths, struct err *err) {
+        const struct guest_copy copy = { .inside = inside_dir, .outside = paths->inside };
+        cleanup(free_ptr) char *authorized = path_join(paths->inside, "authorized_keys");
+        cleanup(free_ptr) char *config = path_join(paths->inside, "sshd_config");
         cleanup(free_ptr) char *known = str_format("%s.bailey ", guest->row.name);
 
         if (!authorized || !config || !known)
                 return err_set(err, ENOMEM, "out of memory");
-        int r = file_copy(p->key_pub, authorized, "", 0600, err);
+
+        int r = file_copy(paths->key_pub, authorized, "", 0600, err);
         if (r == 0)
                 r = config_write(config, path_home(), err);
         if (r == 0)
-                r = file_copy(p->host_key_pub, p->known, known, 0600, err);
+                r = file_copy(paths->host_key_pub, paths->known, known, 0600, err);
         if (r == 0)
                 r = guest_inside(guest, inside_remove, (void *)guest, err);
-        return r < 0 ? r : guest_copy(guest, &copy, err);
+        if (r < 0)
+                return r;
+
+        return guest_copy(guest, &copy, err);
 }
 
 int guest_ssh_config(const struct guest *guest, const char *program, struct buf *ret, struct err *err) {
-        cleanup(ssh_paths_done) struct ssh_paths p = { 0 };
+        cleanup(ssh_paths_done) struct ssh_paths paths = { 0 };
         cleanup(buf_done) struct buf quoted = BUF(PATH_MAX * 2);
         struct account account;
         bool known = account_by_uid(guest->kind == GUEST_OWN ? geteuid() : guest->ids.inner_uid, &account);
-        int r = ssh_paths(guest, &p, err);
+        int r = ssh_paths(guest, &paths, err);
 
         if (r < 0)
                 return r;
+
         if (!known || guest->kind == GUEST_ACCOUNT)
                 return err_set(err, EOPNOTSUPP,
                                "ssh needs a user with a home inside: it is there for guests of an ordinary user that "
                                "have no account of their own");
+
         if (access("/usr/sbin/sshd", X_OK) < 0)
                 return err_set(err, ENOENT, "sshd is missing on this machine (package openssh-server)");
-        r = key_make(p.key, "bailey", err);
+
+        r = key_make(paths.key, "bailey", err);
         if (r == 0)
-                r = key_make(p.host_key, "bailey-guest", err);
+                r = key_make(paths.host_key, "bailey-guest", err);
         if (r == 0)
-                r = ssh_lay(guest, &p, err);
+                r = ssh_lay(guest, &paths, err);
         if (r == 0 && escape_shell(&quoted, str_of(program)) < 0)
                 r = err_set(err, ENOMEM, "out of memory");
         if (r < 0)
                 return r;
+
         r = buf_printf(ret,
                        "Host %s.bailey\n    User %s\n    IdentityFile \"%s\"\n    IdentitiesOnly yes\n"
                        "    UserKnownHostsFile \"%s\"\n    StrictHostKeyChecking yes\n"
                        "    ProxyCommand %.*s guest exec %s -- /usr/sbin/sshd -i -f %s/%s/sshd_config\n",
-                       guest->row.name, account.name, p.key, p.known, STR_FMT(buf_str(&quoted)), guest->row.name,
-                       path_home(), inside_dir);
+                       guest->row.name, account.name, paths.key, paths.known, STR_FMT(buf_str(&quoted)),
+                       guest->row.name, path_home(), inside_dir);
         return r < 0 ? err_set(err, ENOMEM, "out of memory") : 0;
 }

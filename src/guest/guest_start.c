@@ -47,37 +47,41 @@ static int options_setting(void *arg, const char *flag, const char *text) {
         static const struct option_table *const tables[] = { &policy_table_general, &policy_table_network,
                                                              &policy_table_files, &policy_table_process,
                                                              &policy_table_limits };
-        struct options_build *b = arg;
+        struct options_build *build = arg;
         const struct option *row = option_find(tables, sizeof tables / sizeof *tables, str_of(flag));
 
         if (!row)
-                return err_set(b->err, EINVAL, "the guest was made with --%s, which this Bailey does not know", flag);
-        return option_set(b->values, row, str_of(text), "guest", b->err);
+                return err_set(build->err, EINVAL, "the guest was made with --%s, which this Bailey does not know",
+                               flag);
+
+        return option_set(build->values, row, str_of(text), "guest", build->err);
 }
 
 static int options_grant(void *arg, const struct guest_grant *grant) {
-        struct options_build *b = arg;
+        struct options_build *build = arg;
 
-        return option_set(b->values, &policy_rows[grant->write ? ROW_WRITE : ROW_READ], str_of(grant->path),
-                          "guest grant", b->err);
+        return option_set(build->values, &policy_rows[grant->write ? ROW_WRITE : ROW_READ], str_of(grant->path),
+                          "guest grant", build->err);
 }
 
 /* "~" at the beginning of a value stands for the home, which is the same path inside. */
 static int options_variable(void *arg, const char *name, const char *value) {
-        struct options_build *b = arg;
+        struct options_build *build = arg;
         const char *home = path_home();
         bool short_home = home && value[0] == '~' && (value[1] == '/' || !value[1]);
         cleanup(free_ptr) char *text =
             short_home ? str_format("%s=%s%s", name, home, value + 1) : str_format("%s=%s", name, value);
 
         if (!text)
-                return err_memory(b->err);
+                return err_memory(build->err);
         if (strcmp(name, VARIABLE_PATH_FRONT) != 0)
-                return option_set(b->values, &policy_rows[ROW_ENV], str_of(text), "recipe", b->err);
-        int r = b->front.n ? buf_add_char(&b->front, ':') : 0;
+                return option_set(build->values, &policy_rows[ROW_ENV], str_of(text), "recipe", build->err);
+
+        int r = build->front.n ? buf_add_char(&build->front, ':') : 0;
         if (r == 0)
-                r = buf_add(&b->front, text + strlen(VARIABLE_PATH_FRONT "="));
-        return r < 0 ? err_set(b->err, -r, "PATH is too long") : 0;
+                r = buf_add(&build->front, text + strlen(VARIABLE_PATH_FRONT "="));
+
+        return r < 0 ? err_set(build->err, -r, "PATH is too long") : 0;
 }
 
 /* What recipes set: before everything else, so that the guest's own options count more. */
@@ -88,6 +92,7 @@ static int options_variables(struct guests *guests, const struct guest *guest, s
 
         if (r < 0 || !b->front.n)
                 return r;
+
         cleanup(free_ptr) char *text = str_format("PATH=%.*s:%s", STR_FMT(buf_str(&b->front)),
                                                   path && *path ? path : "/usr/local/bin:/usr/bin:/bin");
         return text ? option_set(b->values, &policy_rows[ROW_ENV], str_of(text), "recipe", err) : err_memory(err);
@@ -96,22 +101,26 @@ static int options_variables(struct guests *guests, const struct guest *guest, s
 int guest_options(struct guests *guests, const struct guest *guest, const struct option_values *extra,
                   struct option_values *ret, struct err *err) {
         cleanup(option_values_done) struct option_values values = { 0 };
-        struct options_build b = { .values = &values, .err = err, .front = BUF(FRONT_MAX) };
-        int r = options_variables(guests, guest, &b, err);
+        struct options_build build = { .values = &values, .err = err, .front = BUF(FRONT_MAX) };
+        int r = options_variables(guests, guest, &build, err);
 
-        buf_done(&b.front);
+        buf_done(&build.front);
         if (r == 0)
-                r = guests_db_settings(guests->db, guest->row.id, options_setting, &b, err);
+                r = guests_db_settings(guests->db, guest->row.id, options_setting, &build, err);
         if (r == 0)
-                r = guests_db_grants(guests->db, guest->row.id, options_grant, &b, err);
+                r = guests_db_grants(guests->db, guest->row.id, options_grant, &build, err);
+
         for (size_t i = 0; extra && i < extra->values.n && r == 0; i++) {
-                const struct option_value *v = &extra->values.p[i];
-                r = option_set(&values, v->option, str_of(v->text), v->origin, err);
+                const struct option_value *value = &extra->values.p[i];
+                r = option_set(&values, value->option, str_of(value->text), value->origin, err);
         }
+
         if (r < 0)
                 return r;
+
         *ret = values;
         values = (struct option_values){ 0 };
+
         return 0;
 }
 
@@ -127,16 +136,16 @@ struct start {
         char program[PATH_MAX];
 };
 
-static void start_done(struct start *s) {
-        option_values_done(&s->options);
-        free(s->hosts_file);
-        free(s->ca_bundle);
-        s->hosts_file = s->ca_bundle = NULL;
-        close_fd(&s->listener);
-        close_fd(&s->agent[0]);
-        close_fd(&s->agent[1]);
-        close_fd(&s->log);
-        close_fd(&s->run_lock);
+static void start_done(struct start *start) {
+        option_values_done(&start->options);
+        free(start->hosts_file);
+        free(start->ca_bundle);
+        start->hosts_file = start->ca_bundle = NULL;
+        close_fd(&start->listener);
+        close_fd(&start->agent[0]);
+        close_fd(&start->agent[1]);
+        close_fd(&start->log);
+        close_fd(&start->run_lock);
 }
 
 /* In the guest's directory, which only the host user can enter. */
@@ -146,37 +155,43 @@ static int listener_open(const struct guest *guest, int *ret, struct err *err) {
 
         if (fd < 0)
                 return err_errno(err, "cannot make a socket");
+
         (void)unlinkat(guest->fd, "socket", 0);
         snprintf(name.sun_path, sizeof name.sun_path, "/proc/self/fd/%d/socket", guest->fd);
         if (bind(fd, (struct sockaddr *)&name, sizeof name) < 0 || listen(fd, BACKLOG) < 0)
                 return err_errno(err, "cannot listen at %s/socket", guest->directory);
+
         *ret = take_fd(&fd);
         return 0;
 }
 
-static int start_prepare(struct guests *guests, struct guest *guest, const struct guest_extra *extra, struct start *s,
-                         struct err *err) {
-        ssize_t n = readlink("/proc/self/exe", s->program, sizeof s->program - 1);
-        int r = guest_options(guests, guest, extra ? extra->options : NULL, &s->options, err);
+static int start_prepare(struct guests *guests, struct guest *guest, const struct guest_extra *extra,
+                         struct start *start, struct err *err) {
+        ssize_t n = readlink("/proc/self/exe", start->program, sizeof start->program - 1);
+        int r = guest_options(guests, guest, extra ? extra->options : NULL, &start->options, err);
 
         if (r < 0)
                 return r;
         if (n <= 0)
                 return err_errno(err, "cannot find out where this program is (/proc/self/exe)");
-        s->program[n] = '\0';
-        if (extra && ((extra->hosts_file && !(s->hosts_file = realpath(extra->hosts_file, NULL))) ||
-                      (extra->ca_bundle && !(s->ca_bundle = realpath(extra->ca_bundle, NULL)))))
+
+        start->program[n] = '\0';
+        if (extra && ((extra->hosts_file && !(start->hosts_file = realpath(extra->hosts_file, NULL))) ||
+                      (extra->ca_bundle && !(start->ca_bundle = realpath(extra->ca_bundle, NULL)))))
                 return err_errno(err, "cannot open the file of --hosts or --ca-bundle");
-        s->guest = guest;
-        random_id(s->id, sizeof s->id);
-        r = listener_open(guest, &s->listener, err);
+
+        start->guest = guest;
+        random_id(start->id, sizeof start->id);
+        r = listener_open(guest, &start->listener, err);
         if (r < 0)
                 return r;
-        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, s->agent) < 0)
+        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, start->agent) < 0)
                 return err_errno(err, "cannot make a socket");
-        s->log = openat(guest->fd, "run.log", O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
-        if (s->log < 0)
+
+        start->log = openat(guest->fd, "run.log", O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+        if (start->log < 0)
                 return err_errno(err, "cannot open %s/run.log", guest->directory);
+
         return 0;
 }
 
@@ -191,48 +206,54 @@ static void run_record_end(const char *id, enum run_end end, int status, const s
                 snprintf(reason, sizeof reason, "ended with status %d", status);
         else
                 snprintf(reason, sizeof reason, "%s", err_text(why));
+
         if (guests_open_as_is(&guests, &err) < 0 || guest_find(&guests, id, &guest, &err) < 0 ||
             guest_hold(&guests, &guest, END_WAIT_MS, &err) < 0)
                 return; /* the next command finds out */
+
         (void)unlinkat(guest.fd, "socket", 0);
         (void)unlinkat(guest.fd, "run.id", 0);
         if (guest.state == GUEST_RUNNING && guests_db_lose_jobs(guests.db, id, &err) == 0)
                 (void)guest_move(&guests, &guest, STEP_END, reason, NULL, NULL, &err);
 }
 
-static _Noreturn void run_main(struct start *s) {
+static _Noreturn void run_main(struct start *start) {
         char idle[32];
         struct err err = { 0 };
         int status = 0;
-        const struct run_guest guest = { .name = s->guest->row.name,
-                                         .home = s->guest->home,
-                                         .ids = s->guest->kind == GUEST_OWN ? NULL : &s->guest->ids,
-                                         .program = s->program,
-                                         .listener = s->listener,
-                                         .agent = s->agent[0] };
-        snprintf(idle, sizeof idle, "%ju", (uintmax_t)s->guest->row.idle_s);
+        const struct run_guest guest = { .name = start->guest->row.name,
+                                         .home = start->guest->home,
+                                         .ids = start->guest->kind == GUEST_OWN ? NULL : &start->guest->ids,
+                                         .program = start->program,
+                                         .listener = start->listener,
+                                         .agent = start->agent[0] };
+
+        snprintf(idle, sizeof idle, "%ju", (uintmax_t)start->guest->row.idle_s);
         char *argv[] = { (char *)RUN_GUEST_PROGRAM, (char *)"guest-agent", idle, NULL };
         const struct run_request request = {
-                .options = &s->options,
+                .options = &start->options,
                 .argv = argv,
-                .hosts_file = s->hosts_file,
-                .ca_bundle = s->ca_bundle,
+                .hosts_file = start->hosts_file,
+                .ca_bundle = start->ca_bundle,
                 .quiet = true,
-                .id = s->id,
+                .id = start->id,
                 .guest = &guest,
         };
 
         (void)setsid();
         (void)signal(SIGHUP, SIG_IGN);
-        if (chdir("/") < 0 || dup2(s->agent[1], STDIN_FILENO) < 0 || dup2(s->log, STDOUT_FILENO) < 0 ||
-            dup2(s->log, STDERR_FILENO) < 0)
+
+        if (chdir("/") < 0 || dup2(start->agent[1], STDIN_FILENO) < 0 || dup2(start->log, STDOUT_FILENO) < 0 ||
+            dup2(start->log, STDERR_FILENO) < 0)
                 _exit(125);
-        close_fd(&s->agent[1]);
+
+        close_fd(&start->agent[1]);
         enum run_end end = run_command(&request, &status, &err);
         if (end != RUN_ENDED)
                 fprintf(stderr, "bailey: %s\n", err_text(&err));
-        close_fd(&s->listener);
-        run_record_end(s->guest->row.id, end, status, &err);
+
+        close_fd(&start->listener);
+        run_record_end(start->guest->row.id, end, status, &err);
         _exit(end == RUN_ENDED ? 0 : 1);
 }
 
@@ -243,13 +264,17 @@ static int start_failed(const struct guest *guest, struct err *err) {
 
         if (fd >= 0)
                 (void)fd_read_all(fd, &text);
+
         struct str tail = buf_str(&text);
         if (tail.n > 600)
                 tail = str_skip(tail, tail.n - 600);
+
         while (tail.n && tail.p[tail.n - 1] == '\n')
                 tail.n--;
+
         if (str_starts(tail, STR("bailey: ")))
                 tail = str_skip(tail, 8);
+
         err_blame(err, ERR_UNAVAILABLE);
         return err_set(err, EIO, "the guest %s did not start: %.*s", guest->row.name,
                        STR_FMT(tail.n ? tail : STR("it said nothing")));
@@ -265,26 +290,30 @@ static int run_id_write(const struct guest *guest, const char *id, pid_t pid, st
 }
 
 /* In a process that nobody waits for: it belongs to init, or to whoever reaps for it. */
-static pid_t start_fork(struct start *s, struct guests *guests, struct guest *guest) {
+static pid_t start_fork(struct start *start, struct guests *guests, struct guest *guest) {
         pid_t pid = fork();
 
         if (pid != 0)
                 return pid;
+
         (void)setsid();
         close_fd(&guest->lock);
         if (guests->helper)
                 close(guests->helper);
+
         pid_t supervisor = fork();
         if (supervisor == 0)
-                run_main(s);
+                run_main(start);
+
         struct err ignored = { 0 };
         if (supervisor > 0)
-                (void)run_id_write(guest, s->id, supervisor, &ignored);
+                (void)run_id_write(guest, start->id, supervisor, &ignored);
+
         _exit(supervisor < 0);
 }
 
 int guest_start(struct guests *guests, struct guest *guest, const struct guest_extra *extra, struct err *err) {
-        cleanup(start_done) struct start s = {
+        cleanup(start_done) struct start start = {
                 .guest = guest, .listener = -1, .agent = { -1, -1 }, .log = -1, .run_lock = -1
         };
         const char *doing = extra ? extra->doing : NULL;
@@ -294,33 +323,39 @@ int guest_start(struct guests *guests, struct guest *guest, const struct guest_e
 
         if (r < 0)
                 return err_set(err, EALREADY, "the guest %s runs already", guest->row.name);
+
         r = guest_step(STEP_START, guest->state, guest->before, guest->row.name, &to, err);
         if (r == 0)
                 r = guest_home_make(guest, "home", err); /* the host user's way in, whatever the guest did to it */
         if (r == 0)
                 r = guest_firewall_check(guest, err);
         if (r == 0)
-                r = guest_take_run_lock(guest, &s.run_lock, err);
+                r = guest_take_run_lock(guest, &start.run_lock, err);
         if (r == 0)
                 r = guest_ports_close(guest, err);
         if (r == 0)
-                r = start_prepare(guests, guest, extra, &s, err);
+                r = start_prepare(guests, guest, extra, &start, err);
         if (r == 0)
                 r = guest_move(guests, guest, STEP_START, "", doing, doing ? extra->note : NULL, err);
         if (r < 0)
                 return r;
+
         guests_pause(guests);
-        pid_t pid = start_fork(&s, guests, guest);
+        pid_t pid = start_fork(&start, guests, guest);
         if (pid < 0)
                 return err_errno(err, "cannot make a process");
-        start_done(&s); /* what its supervisor has is closed when it ends */
+
+        start_done(&start); /* what its supervisor has is closed when it ends */
         while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
                 ;
+
         if (!doing)
                 guest_let_go(guest);
+
         r = guests_resume(guests, err);
         if (r < 0)
                 return r;
+
         r = guest_ping(guest, NULL);
         return r < 0 ? start_failed(guest, err) : 0;
 }
@@ -345,6 +380,7 @@ static bool wait_for_end(const struct guest *guest, unsigned ms) {
                         return false;
                 nanosleep(&pause, NULL);
         }
+
         return true;
 }
 
@@ -358,9 +394,11 @@ static int control_order(const struct guest *guest, enum control_do what, struct
         int r = control_client_open(id, "guest", &client, err);
         if (r < 0)
                 return r;
+
         r = control_client_call(&client, &request, &reply, err);
         control_message_done(&reply);
         control_client_done(&client);
+
         return r;
 }
 
@@ -375,9 +413,11 @@ int guest_stop(const struct guest *guest, unsigned grace_s, struct err *err) {
                 return 0;
         if (guest_ask_stop(guest, &ignored) == 0 && wait_for_end(guest, grace_s * 1000))
                 return 0;
+
         (void)control_order(guest, CONTROL_KILL, &ignored);
         if (wait_for_end(guest, END_WAIT_MS))
                 return 0;
+
         err_blame(err, ERR_TIMEOUT);
         return err_set(err, ETIMEDOUT, "the guest %s does not end; `bailey ps` shows its run", guest->row.name);
 }

@@ -83,6 +83,7 @@ int guest_step(enum guest_step_kind step, enum guest_state from, enum guest_stat
                 return 0;
         default:
                 *ret = (enum guest_state)steps[step].to;
+
                 return 0;
         }
 }

@@ -29,6 +29,7 @@ static int tar_start(int directory, char *const *argv, bool reads, int *ret_pipe
                 return err_set(err, ENOENT, "tar is missing (package tar)");
         if (pipe2(ends, O_CLOEXEC) < 0)
                 return err_errno(err, "cannot make a pipe");
+
         cleanup(close_fd) int its = ends[reads ? 0 : 1], ours = ends[reads ? 1 : 0];
         const struct spawn spawn = { .program = path,
                                      .argv = argv,
@@ -40,6 +41,7 @@ static int tar_start(int directory, char *const *argv, bool reads, int *ret_pipe
         int r = spawn_start(&spawn, ret_pid, err);
         if (r < 0)
                 return r;
+
         *ret_pipe = take_fd(&ours);
         return 0;
 }
@@ -64,13 +66,16 @@ static int compress_piece(ZSTD_CCtx *context, ZSTD_inBuffer *in, ZSTD_EndDirecti
 
         do {
                 ZSTD_outBuffer piece = { out, PIECE, 0 };
+
                 left = ZSTD_compressStream2(context, &piece, in, end);
                 if (ZSTD_isError(left))
                         return err_set(err, EIO, "cannot compress: %s", ZSTD_getErrorName(left));
+
                 int r = fd_write_all(file, out, piece.pos);
                 if (r < 0)
                         return err_set(err, -r, "cannot write the packed home: %s", strerror(-r));
         } while (end == ZSTD_e_end ? left > 0 : in->pos < in->size);
+
         return 0;
 }
 
@@ -82,17 +87,24 @@ static int compress_stream(int from, int file, struct err *err) {
 
         if (!context || !in || !out)
                 return err_set(err, ENOMEM, "out of memory");
+
         (void)ZSTD_CCtx_setParameter(context, ZSTD_c_compressionLevel, LEVEL);
         (void)ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, 1);
+
         while (r == 0 && (n = read(from, in, PIECE)) != 0) {
                 ZSTD_inBuffer piece = { in, n > 0 ? (size_t)n : 0, 0 };
+
                 if (n < 0 && errno == EINTR)
                         continue;
                 r = n < 0 ? err_errno(err, "cannot read from tar")
                           : compress_piece(context, &piece, ZSTD_e_continue, file, out, err);
         }
+
         ZSTD_inBuffer nothing = { in, 0, 0 };
-        return r < 0 ? r : compress_piece(context, &nothing, ZSTD_e_end, file, out, err);
+        if (r < 0)
+                return r;
+
+        return compress_piece(context, &nothing, ZSTD_e_end, file, out, err);
 }
 
 int pack_directory(int directory, int file, struct err *err) {
@@ -113,11 +125,13 @@ int pack_directory(int directory, int file, struct err *err) {
 
         if (r < 0)
                 return r;
+
         r = compress_stream(from, file, err);
         close_fd(&from);
         int ended = tar_end(pid, &failed);
         if (r == 0 && ended < 0)
                 r = err_set(err, -ended, "%s", err_text(&failed));
+
         return r;
 }
 
@@ -125,7 +139,7 @@ static void decompressor_free(ZSTD_DCtx **context) {
         ZSTD_freeDCtx(*context);
 }
 
-static int damaged(struct err *err) {
+static int pack_damaged(struct err *err) {
         return err_set(err, EBADMSG, "the packed home is damaged or cut short");
 }
 
@@ -137,23 +151,29 @@ static int decompress_stream(int file, int to, struct err *err) {
 
         if (!context || !in || !out)
                 return err_set(err, ENOMEM, "out of memory");
+
         while ((n = read(file, in, PIECE)) != 0) {
                 ZSTD_inBuffer piece = { in, n > 0 ? (size_t)n : 0, 0 };
+
                 if (n < 0 && errno == EINTR)
                         continue;
                 if (n < 0)
                         return err_errno(err, "cannot read the packed home");
+
                 while (piece.pos < piece.size) {
                         ZSTD_outBuffer plain = { out, PIECE, 0 };
+
                         wanted = ZSTD_decompressStream(context, &plain, &piece);
                         if (ZSTD_isError(wanted))
-                                return damaged(err);
+                                return pack_damaged(err);
+
                         int r = fd_write_all(to, out, plain.pos);
                         if (r < 0)
                                 return err_set(err, -r, "tar ended early: %s", strerror(-r));
                 }
         }
-        return wanted == 0 ? 0 : damaged(err);
+
+        return wanted == 0 ? 0 : pack_damaged(err);
 }
 
 int unpack_directory(int file, int directory, struct err *err) {
@@ -171,10 +191,12 @@ int unpack_directory(int file, int directory, struct err *err) {
 
         if (r < 0)
                 return r;
+
         r = decompress_stream(file, to, err);
         close_fd(&to);
         int ended = tar_end(pid, &failed);
         if (r == 0 && ended < 0)
                 r = err_set(err, -ended, "%s", err_text(&failed));
+
         return r;
 }

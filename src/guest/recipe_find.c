@@ -45,8 +45,10 @@ static int places_find(char *ret[static PLACES], struct err *err) {
 
         if (r < 0 && r != -ENOENT)
                 return err_memory(err);
+
         ret[0] = config ? path_join(config, "recipes") : NULL;
         ret[1] = str_dup(STR(SYSTEM_PLACE));
+
         return (config && !ret[0]) || !ret[1] ? err_memory(err) : 0;
 }
 
@@ -62,6 +64,7 @@ static int file_find(const char *name, char **ret, struct err *err) {
         int r = places_find(places, err);
 
         *ret = NULL;
+
         for (size_t i = 0; i < PLACES && r == 0; i++) {
                 cleanup(free_ptr) char *path = places[i] ? str_format("%s/%s" SUFFIX, places[i], name) : NULL;
 
@@ -72,6 +75,7 @@ static int file_find(const char *name, char **ret, struct err *err) {
                         return 0;
                 }
         }
+
         return r;
 }
 
@@ -86,6 +90,7 @@ static int file_read(const char *path, struct buf *ret, struct err *err) {
                 return err_set(err, EINVAL, "the recipe %s is not a regular file", path);
         if (st.st_mode & S_IWOTH)
                 return err_set(err, EPERM, "the recipe %s can be written by everybody (chmod o-w %s)", path, path);
+
         int r = fd_read_all(fd, ret);
         return r < 0 ? err_set(err, -r, "cannot read the recipe %s: %s", path, strerror(-r)) : 0;
 }
@@ -97,6 +102,7 @@ static int name_unknown(const char *name, struct err *err) {
         if (recipe_names(&names, NULL) == 0)
                 for (size_t i = 0; i < names.n; i++)
                         suggest_offer(&near, names.p[i]);
+
         err_blame(err, ERR_UNAVAILABLE);
         return err_set(err, ENOENT, "there is no recipe %s%s", show(str_of(name)).text,
                        near.best ? suggest_text(&near, "").text
@@ -120,12 +126,14 @@ int recipe_text(const char *word, struct buf *ret, char **ret_path, struct err *
                 return name_unknown(word, err);
         else
                 r = file_find(word, &path, err);
+
         if (r == 0 && !path && !(built_in = built_in_find(word)))
                 return name_unknown(word, err);
         if (r == 0)
                 r = built_in ? buf_add(ret, built_in->text) : file_read(path, ret, err);
         if (r < 0)
                 return r;
+
         *ret_path = take_ptr(&path);
         return 0;
 }
@@ -144,30 +152,37 @@ static int open_one(const char *word, recipe_list *list, struct chain *chain, st
                 if (strcmp(chain->words[i], word) == 0)
                         return err_set(err, ELOOP, "the recipe %s needs itself, by way of %s", word,
                                        chain->words[chain->n - 1]);
+
         if (chain->n == CHAIN_MAX)
                 return err_set(err, ELOOP, "recipes need each other more than %d deep", CHAIN_MAX);
+
         int r = recipe_text(word, &text, &path, err);
         if (r == 0)
                 r = recipe_parse(buf_str(&text), path ? path : word, &recipe, err);
         if (r < 0)
                 return r;
+
         if (!word_is_path(word)) { /* known by its name, wherever it lies */
                 free(recipe.name);
                 recipe.name = str_dup(str_of(word));
                 if (!recipe.name)
                         return err_memory(err);
         }
+
         for (size_t i = 0; i < list->n; i++)
                 if (strcmp(list->p[i].name, recipe.name) == 0)
                         return 0;
+
         chain->words[chain->n++] = word;
         for (size_t i = 0; i < recipe.needs.n && r == 0; i++)
                 r = open_one(recipe.needs.p[i], list, chain, err);
+
         chain->n--;
         if (r < 0)
                 return r;
         if (vec_push(list, recipe) < 0)
                 return err_memory(err);
+
         recipe = (struct recipe){ 0 };
         return 0;
 }
@@ -184,12 +199,15 @@ int recipe_open(const char *word, recipe_list *list, struct err *err) {
 static int name_add(recipe_texts *names, struct str name) {
         if (!recipe_name_is_good(name))
                 return 0;
+
         for (size_t i = 0; i < names->n; i++)
                 if (str_is(name, names->p[i]))
                         return 0;
+
         char *copy = str_dup(name);
         if (copy && vec_push(names, copy) == 0)
                 return 0;
+
         free(copy);
         return -ENOMEM;
 }
@@ -203,8 +221,10 @@ static int place_names(const char *place, recipe_texts *names) {
                 if (str_ends(name, STR(SUFFIX)))
                         r = name_add(names, str_first(name, name.n - strlen(SUFFIX)));
         }
+
         if (list)
                 closedir(list);
+
         return r;
 }
 
@@ -219,15 +239,20 @@ int recipe_names(recipe_texts *ret, struct err *err) {
 
         if (r < 0)
                 return r;
+
         for (size_t i = 0; i < n_recipes_built_in && r == 0; i++)
                 r = name_add(&names, str_of(recipes_built_in[i].name));
+
         for (size_t i = 0; i < PLACES && r == 0; i++)
                 r = places[i] ? place_names(places[i], &names) : 0;
+
         if (r < 0)
                 return err_memory(err);
         if (names.n)
                 qsort(names.p, names.n, sizeof *names.p, names_compare);
+
         *ret = names;
         names = (recipe_texts){ 0 };
+
         return 0;
 }
