@@ -43,8 +43,9 @@ LAYERS = {
     "run": ["bridge", "base", "conf", "policy", "ipc", "store", "plan", "sandbox", "roles", "control", "kept"],
     "container": ["base", "conf", "policy", "ipc", "store", "plan", "sandbox", "sandbox/linux/join.h", "roles",
                   "control", "kept", "run"],
-    # Named sandboxes that last: a guest's run is a run.
-    "guest": ["base", "conf", "policy", "store", "plan", "sandbox", "sandbox/linux/identity.h", "control", "kept", "run"],
+    # Named sandboxes that last: a guest's run is a run. Packets that a firewall refused are read as the gateway reads them.
+    "guest": ["base", "conf", "policy", "ipc", "store", "plan", "sandbox", "sandbox/linux/identity.h", "sandbox/linux/packets.h",
+              "control", "kept", "run", "gateway/wire/packet_reader.h", "gateway/wire/packet_wire.h"],
     "egress": ["base", "conf", "policy", "ipc", "store", "plan", "roles", "control", "container/container_args.h",
                "container/engine.h", "container/engine_container.h", "container/engine_network.h"],
     "verbs": ["bailey", "base", "conf", "shell", "policy", "bridge", "ipc", "store", "plan", "sandbox", "sandbox/linux/probe.h",

@@ -47,15 +47,17 @@ bool account_by_name(const char *name, struct account *ret) {
         return account_find(name, 0, ret);
 }
 
-bool account_has_others(const char *prefix, const char *name) {
+int account_each(int (*each)(void *arg, const struct account *account), void *arg) {
         FILE *file = fopen("/etc/passwd", "re");
-        bool found = !file;
+        struct account account;
+        int r = file ? 0 : -errno;
 
-        for (const struct passwd *entry; !found && (entry = fgetpwent(file));)
-                found = strncmp(entry->pw_name, prefix, strlen(prefix)) == 0 && strcmp(entry->pw_name, name) != 0;
+        for (const struct passwd *entry; r >= 0 && file && (entry = fgetpwent(file));)
+                if (account_copy(entry, &account))
+                        r = each(arg, &account);
         if (file)
                 fclose(file);
-        return found;
+        return r < 0 ? r : 0;
 }
 
 static bool group_has(const struct group *group, const char *name) {

@@ -245,15 +245,17 @@ const struct verb verb_doctor = {
         .group = GROUP_HELP,
         .synopsis = "[--prove] [--json]",
         .help = "say what this machine can do, and how to get the rest",
-        .about = "Tries everything that a sandbox is built from, in processes of its own that leave nothing behind, "
-                 "and says what "
-                 "works, what is lost without the rest, why, and how to fix it. What runs that were killed left under "
-                 "protected names is moved away, as at the end of a run.\n\n"
-                 "With --prove it launches a sandbox instead, tries in it what a policy denies and what it allows, and "
-                 "shows the results; each denied act is done outside too, where it must work. Exit status then: 0 when "
-                 "everything is as it must be, 1 when something is not, 4 when no sandbox could be launched.\n\n"
-                 "Exit status: 0 when the full sandbox works, 1 when only less than that does (run then needs "
-                 "--allow-degraded), 4 when too little works.",
+        .about =
+            "Tries everything that a sandbox is built from, in processes of its own that leave nothing behind, "
+            "and says what "
+            "works, what is lost without the rest, why, and how to fix it. What runs that were killed left under "
+            "protected names is moved away, as at the end of a run. Where there are guests with accounts, the firewall "
+            "by uid is looked at: root compares the rules, others try their guests.\n\n"
+            "With --prove it launches a sandbox instead, tries in it what a policy denies and what it allows, and "
+            "shows the results; each denied act is done outside too, where it must work. Exit status then: 0 when "
+            "everything is as it must be, 1 when something is not, 4 when no sandbox could be launched.\n\n"
+            "Exit status: 0 when the full sandbox works, 1 when only less than that does (run then needs "
+            "--allow-degraded), 4 when too little works.",
         .tables = { &table },
         .run = run,
 };

@@ -469,7 +469,7 @@ static int run_fix(const struct call *call, struct err *err) {
                 return code;
         guests.helper = helper;
         if (guest.kind == GUEST_ACCOUNT)
-                r = guest_account_protect(&guests, guest.row.id, err);
+                r = guest_account_protect(&guests, &guest, err);
         if (r == 0)
                 r = guest_fix(&guests, &guest, err);
         if (r == 0)
@@ -485,7 +485,8 @@ static const struct verb verb_fix = {
             "Everything in the guest's home belongs to the guest again, its owner and you may read and write it, and "
             "set-id bits are gone. Private keys of the guest are closed to you only by their mode; programs that "
             "insist "
-            "on it want a chmod 600 inside afterwards. By sudo, the firewall of an account guest is installed again.",
+            "on it want a chmod 600 inside afterwards. By sudo, the firewall of account "
+            "guests is loaded again and the reader of its log started.",
         .min_words = 1,
         .max_words = 1,
         .run = run_fix,

@@ -4,27 +4,20 @@
 #include "base/clock.h"
 #include "gateway/dns/dns_judge.h"
 #include "gateway/wire/dns_wire.h"
-#include "gateway/wire/packet_wire.h"
+#include "gateway/wire/packet_reader.h"
 
-#include <linux/sock_diag.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/socket.h>
 
-enum { PER_TURN = 256, LAST_READS = 1 << 16, MESSAGE_MAX = 8192, PORT_DNS = 53 };
+enum { PER_TURN = 256, LAST_READS = 1 << 16, PORT_DNS = 53 };
 #define LOST_NS NS_PER_SECOND
 
 struct packets {
         struct worker *worker;
-        int fd;
         struct watch watch;
         struct timer tell_lost;
-        uint32_t next_serial; /* that the next message should have */
-        bool has_serial;
-        uint64_t lost;     /* not told yet */
-        uint32_t lost_all; /* with those that were told; the kernel counts in 32 bits as well */
-        char message[MESSAGE_MAX];
+        struct packet_reader reader;
 };
 
 /* Without network no packet of any kind leaves; else this kind of packet does not. */
@@ -33,34 +26,6 @@ static enum reason refusal_reason(const struct worker *worker, const struct pack
         struct verdict verdict = verdict_target(worker_snapshot(worker), &host, packet->port ? packet->port : 1);
 
         return verdict.reason == REASON_NO_NETWORK ? REASON_NO_NETWORK : REASON_TRANSPORT;
-}
-
-/* For people: beside the address, where a request has its method. */
-static struct str scheme_word(enum event_scheme scheme) {
-        switch (scheme) {
-        case SCHEME_TCP:
-                return STR("TCP");
-        case SCHEME_UDP:
-                return STR("UDP");
-        case SCHEME_ICMP:
-                return STR("ICMP");
-        default:
-                return STR("IP");
-        }
-}
-
-static enum event_scheme scheme_of(uint8_t protocol) {
-        switch (protocol) {
-        case IPPROTO_TCP:
-                return SCHEME_TCP;
-        case IPPROTO_UDP:
-                return SCHEME_UDP;
-        case IPPROTO_ICMP:
-        case IPPROTO_ICMPV6:
-                return SCHEME_ICMP;
-        default:
-                return SCHEME_IP;
-        }
 }
 
 /* A question for a name, in a mode without network. Programs look up their own host, and nobody refuses them that. */
@@ -90,19 +55,20 @@ static bool record_question(struct packets *packets, const struct packet *packet
         return true;
 }
 
-static void record_packet(struct packets *packets, struct str bytes) {
+static void on_packet(void *arg, const struct packet_log *log) {
+        struct packets *packets = arg;
         struct worker *worker = packets->worker;
         struct packet packet;
         char address[ADDR_TEXT_MAX], detail[32] = "";
 
-        if (!packet_parse(bytes, &packet))
+        if (!packet_parse(log->bytes, &packet))
                 return;
 
         enum reason reason = refusal_reason(worker, &packet);
         if (record_question(packets, &packet, reason))
                 return;
 
-        enum event_scheme scheme = scheme_of(packet.protocol);
+        enum event_scheme scheme = event_scheme_of(packet.protocol);
         addr_text(&packet.to, address);
         if (scheme == SCHEME_IP)
                 snprintf(detail, sizeof detail, "IP protocol %u", packet.protocol);
@@ -116,7 +82,7 @@ static void record_packet(struct packets *packets, struct str bytes) {
                                                        .port = packet.port,
                                                        .addr = packet.to,
                                                        .domain = str_of(address),
-                                                       .method = scheme_word(scheme),
+                                                       .method = event_scheme_word(scheme),
                                                        .detail = str_of(detail) });
 }
 
@@ -124,11 +90,11 @@ static void record_packet(struct packets *packets, struct str bytes) {
 static void report_lost(struct packets *packets) {
         struct worker *worker = packets->worker;
 
-        if (packets->lost == 0)
+        uint32_t count = packet_reader_take_lost(&packets->reader);
+
+        if (count == 0)
                 return;
 
-        uint32_t count = packets->lost < UINT32_MAX ? (uint32_t)packets->lost : UINT32_MAX;
-        packets->lost = 0;
         report_event(&worker->report, &(struct event){ .kind = EVENT_PACKET,
                                                        .via = VIA_PACKET,
                                                        .rule = RULE_NONE,
@@ -142,45 +108,12 @@ static void on_tell_lost(struct timer *t) {
         report_lost(link_owner(t, struct packets, tell_lost));
 }
 
-static void count_lost(struct packets *packets, const struct packet_log *log) {
-        if (!log->has_serial)
-                return;
-
-        if (packets->has_serial && log->serial != packets->next_serial) {
-                packets->lost += log->serial - packets->next_serial;
-                packets->lost_all += log->serial - packets->next_serial;
-                if (!timer_is_running(&packets->tell_lost))
-                        timer_start(&packets->tell_lost, LOST_NS);
-        }
-
-        packets->has_serial = true;
-        packets->next_serial = log->serial + 1;
-}
-
-/* Behind the last message there is no gap to be seen, but the kernel counts what a socket had no room for. */
-static void count_lost_last(struct packets *packets) {
-        uint32_t memory[SK_MEMINFO_VARS] = { 0 };
-        socklen_t n = sizeof memory;
-
-        if (getsockopt(packets->fd, SOL_SOCKET, SO_MEMINFO, memory, &n) == 0 &&
-            memory[SK_MEMINFO_DROPS] > packets->lost_all)
-                packets->lost += memory[SK_MEMINFO_DROPS] - packets->lost_all;
-}
-
-/* False: nothing is there. An overrun is an error once; what follows it is read as usual. */
 static bool read_once(struct packets *packets) {
-        struct packet_log log;
-        ssize_t n = recv(packets->fd, packets->message, sizeof packets->message, MSG_DONTWAIT);
-        if (n < 0)
-                return errno == ENOBUFS || errno == EINTR;
+        bool more = packet_reader_step(&packets->reader, on_packet, packets);
 
-        struct str messages = str_n(packets->message, (size_t)n);
-        while (packet_log_next(&messages, &log) == 1) {
-                count_lost(packets, &log);
-                record_packet(packets, log.bytes);
-        }
-
-        return true;
+        if (packets->reader.lost && !timer_is_running(&packets->tell_lost))
+                timer_start(&packets->tell_lost, LOST_NS);
+        return more;
 }
 
 static void on_packets(struct watch *watch, unsigned ready) {
@@ -197,7 +130,7 @@ int packets_new(struct worker *worker, int fd, struct packets **ret, struct err 
                 return err_set(err, ENOMEM, "no memory for the packet listener");
 
         packets->worker = worker;
-        packets->fd = fd;
+        packets->reader.fd = fd;
         timer_init(&packets->tell_lost, worker->loop, on_tell_lost);
 
         int r = watch_start_level(worker->loop, &packets->watch, fd, WATCH_READ, on_packets);
@@ -216,10 +149,10 @@ void packets_free(struct packets *packets) {
 
         watch_stop(&packets->watch);
         timer_stop(&packets->tell_lost);
-        for (int i = 0; i < LAST_READS && read_once(packets); i++)
+        for (int i = 0; i < LAST_READS && packet_reader_step(&packets->reader, on_packet, packets); i++)
                 ;
 
-        count_lost_last(packets);
+        packet_reader_end(&packets->reader);
         report_lost(packets);
         free(packets);
 }

@@ -6,8 +6,9 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/path.h"
-#include "base/spawn.h"
+#include "guest/firewall_reader.h"
 #include "guest/guest_firewall.h"
+#include "guest/guest_tool.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,13 +25,15 @@
 #include <time.h>
 #include <unistd.h>
 
+#define ACCOUNT_PREFIX "bailey_"
 enum { LOCK_TRIES = 100, LINES_MAX = 16 << 20 };
 
 /* Between the command and its helper. */
-enum order_kind { ORDER_MAKE, ORDER_REMOVE, ORDER_PROTECT };
+enum order_kind { ORDER_MAKE, ORDER_REMOVE, ORDER_PROTECT, ORDER_RULES };
 struct order {
         enum order_kind kind;
         char id[GUEST_ID_LENGTH + 1];
+        char directory[PATH_MAX]; /* of the guest; for ORDER_PROTECT */
 };
 struct answer {
         int result;
@@ -38,13 +41,20 @@ struct answer {
         struct err err;
 };
 
+static bool id_is_good(const char *id) {
+        for (size_t i = 0; i < GUEST_ID_LENGTH; i++)
+                if (!ascii_is_alnum(id[i]))
+                        return false;
+        return id[GUEST_ID_LENGTH] == '\0';
+}
+
 void guest_account_name(const char *host, const char *id, char ret[static ACCOUNT_NAME_MAX]) {
         char short_host[13] = "";
         struct str shown = str_first(str_of(host), sizeof short_host - 1);
 
         for (size_t i = 0; i < shown.n; i++)
                 short_host[i] = ascii_is_alnum(shown.p[i]) ? ascii_lower(shown.p[i]) : '-';
-        snprintf(ret, ACCOUNT_NAME_MAX, "bailey_%s_%.*s", short_host, GUEST_ID_LENGTH, id);
+        snprintf(ret, ACCOUNT_NAME_MAX, ACCOUNT_PREFIX "%s_%.*s", short_host, GUEST_ID_LENGTH, id);
 }
 
 static bool guest_account_look(const char *host, const char *id, uint32_t *ret_uid, uint32_t *ret_gid) {
@@ -68,31 +78,17 @@ bool guest_account_find(const char *id, uint32_t *ret_uid, uint32_t *ret_gid) {
         return guest_account_look(own.name, id, ret_uid, ret_gid);
 }
 
+bool guest_account_is_one(const char *name) {
+        size_t n = strlen(name);
+
+        return strncmp(name, ACCOUNT_PREFIX, strlen(ACCOUNT_PREFIX)) == 0 &&
+               n > strlen(ACCOUNT_PREFIX) + GUEST_ID_LENGTH && name[n - GUEST_ID_LENGTH - 1] == '_' &&
+               id_is_good(name + n - GUEST_ID_LENGTH);
+}
+
+/* Those of the package passwd. */
 static int tool_run(char *const *argv, struct err *err) {
-        static char *const environment[] = { (char *)"PATH=/usr/sbin:/usr/bin:/sbin:/bin", (char *)"LC_ALL=C", NULL };
-        char path[PATH_MAX];
-        pid_t pid = -1;
-
-        if (!spawn_find(argv[0], environment, path))
-                return err_set(err, ENOENT, "%s is missing (package passwd)", argv[0]);
-
-        const struct spawn spawn = { .program = path,
-                                     .argv = argv,
-                                     .environment = environment,
-                                     .input = SPAWN_NULL,
-                                     .output = SPAWN_NULL,
-                                     .errors = SPAWN_KEEP,
-                                     .flags = SPAWN_AT_ROOT };
-        int r = spawn_start(&spawn, &pid, err);
-        if (r < 0)
-                return r;
-
-        int status = spawn_wait(pid);
-        if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-                return err_set(err, EIO, "%s failed (status %d)", argv[0],
-                               WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
-
-        return 0;
+        return guest_tool_run(&(struct guest_tool){ .argv = argv, .package = "passwd" }, err);
 }
 
 static int subordinate_add(const char *host, uint32_t uid, uint32_t gid, struct err *err) {
@@ -205,52 +201,62 @@ static int account_make(const char *host, const char *id, uint32_t *ret_uid, uin
         }
 
         /* The rules first: from the moment on that the host user may become the guest, they hold. */
-        int r = guest_firewall_add(*ret_uid, err);
+        int r = guest_firewall_load(err);
         if (r < 0)
                 return r;
 
         return subordinate_add(host, *ret_uid, *ret_gid, err);
 }
 
-static int account_protect(const char *host, const char *id, struct err *err) {
+/* The rules, and who reads what they log: in the guest's directory, as the host user. */
+static int account_protect(const char *host, const char *id, const char *directory, struct err *err) {
+        struct account account;
         uint32_t uid, gid;
 
         if (!guest_account_look(host, id, &uid, &gid))
                 return err_set(err, ENOENT, "the guest's account is gone");
-        return guest_firewall_add(uid, err);
+        if (!account_by_name(host, &account))
+                return err_set(err, ENOENT, "there is no account %s", host);
+
+        int r = guest_firewall_load(err);
+        if (r < 0)
+                return r;
+
+        return firewall_reader_start(&account, uid, directory, err);
 }
 
+/* Where nft is not there, no rules are either. */
+static int account_unload(struct err *err) {
+        struct err why = { 0 };
+        int r = guest_firewall_load(&why);
+
+        return r < 0 && r != -ENOENT ? err_set(err, -r, "%s", err_text(&why)) : 0;
+}
+
+/* Whoever was killed in between may have left the rules alone. */
 static int account_remove(const char *host, const char *id, struct err *err) {
         char name[ACCOUNT_NAME_MAX];
         uint32_t uid, gid;
+        int r;
 
         guest_account_name(host, id, name);
-        if (!guest_account_look(host, id, &uid, &gid))
-                return 0;
+        if (guest_account_look(host, id, &uid, &gid)) {
+                char *const argv[] = { (char *)"userdel", (char *)"--force", name, NULL };
 
-        int r = subordinate_remove(host, uid, gid, err);
-        if (r < 0)
-                return r;
+                r = subordinate_remove(host, uid, gid, err);
+                if (r < 0)
+                        return r;
+                r = tool_run(argv, err);
+                if (r < 0)
+                        return r;
+        }
 
-        bool last = !account_has_others("bailey_", name);
-        char *const argv[] = { (char *)"userdel", (char *)"--force", name, NULL };
-        r = tool_run(argv, err);
-        if (r < 0)
-                return r;
-
-        return guest_firewall_remove(uid, last, err);
+        return account_unload(err);
 }
 
 /*
  * The helper.
  */
-static bool id_is_good(const char *id) {
-        for (size_t i = 0; i < GUEST_ID_LENGTH; i++)
-                if (!ascii_is_alnum(id[i]))
-                        return false;
-        return id[GUEST_ID_LENGTH] == '\0';
-}
-
 static _Noreturn void helper_main(int fd, const char *host) {
         struct order order;
 
@@ -260,7 +266,9 @@ static _Noreturn void helper_main(int fd, const char *host) {
                 if (!id_is_good(order.id))
                         answer.result = err_set(&answer.err, EINVAL, "this is no guest's id");
                 else if (order.kind == ORDER_PROTECT)
-                        answer.result = account_protect(host, order.id, &answer.err);
+                        answer.result = account_protect(host, order.id, order.directory, &answer.err);
+                else if (order.kind == ORDER_RULES)
+                        answer.result = guest_firewall_load(&answer.err);
                 else if (order.kind == ORDER_REMOVE)
                         answer.result = account_remove(host, order.id, &answer.err);
                 else
@@ -329,11 +337,12 @@ int guest_account_helper(int *ret_helper, struct err *err) {
         return 0;
 }
 
-static int helper_ask(const struct guests *guests, enum order_kind kind, const char *id, struct answer *answer,
-                      struct err *err) {
+static int helper_ask(const struct guests *guests, enum order_kind kind, const char *id, const char *directory,
+                      struct answer *answer, struct err *err) {
         struct order order = { .kind = kind };
 
         snprintf(order.id, sizeof order.id, "%s", id);
+        snprintf(order.directory, sizeof order.directory, "%s", directory);
 
         if (fd_write_all(guests->helper, &order, sizeof order) < 0 ||
             fd_read_exact(guests->helper, answer, sizeof *answer) < 0)
@@ -352,7 +361,7 @@ int guest_account_make(const struct guests *guests, const char *id, uint32_t *re
         struct answer answer = { 0 };
 
         if (guests->helper) {
-                int r = helper_ask(guests, ORDER_MAKE, id, &answer, err);
+                int r = helper_ask(guests, ORDER_MAKE, id, "", &answer, err);
 
                 *ret_uid = answer.uid;
                 *ret_gid = answer.gid;
@@ -369,22 +378,30 @@ int guest_account_remove(const struct guests *guests, const char *id, struct err
         struct answer answer = { 0 };
         uint32_t uid, gid;
 
-        if (!guest_account_find(id, &uid, &gid))
-                return 0;
         if (guests->helper)
-                return helper_ask(guests, ORDER_REMOVE, id, &answer, err);
-        if (geteuid() != 0)
-                return need_root("removed", err);
-
-        return account_remove("root", id, err);
+                return helper_ask(guests, ORDER_REMOVE, id, "", &answer, err);
+        if (geteuid() == 0)
+                return account_remove("root", id, err);
+        return guest_account_find(id, &uid, &gid) ? need_root("removed", err) : 0;
 }
 
-int guest_account_protect(const struct guests *guests, const char *id, struct err *err) {
+int guest_account_protect(const struct guests *guests, const struct guest *guest, struct err *err) {
         struct answer answer = { 0 };
+        struct err ignored = { 0 };
+        cleanup(close_fd) int watched = -1;
 
+        if (!guests->helper && geteuid() != 0)
+                return 0;
+
+        /* A supervisor ends its guest when the reader ends, so one that works is left alone. */
+        if (guest_is_running(guest) && firewall_reader_watch(guest, &watched, &ignored) == 0)
+                return guests->helper ? helper_ask(guests, ORDER_RULES, guest->row.id, "", &answer, err)
+                                      : guest_firewall_load(err);
+
+        firewall_reader_stop(guest);
         if (guests->helper)
-                return helper_ask(guests, ORDER_PROTECT, id, &answer, err);
-        return geteuid() == 0 ? account_protect("root", id, err) : 0;
+                return helper_ask(guests, ORDER_PROTECT, guest->row.id, guest->directory, &answer, err);
+        return account_protect("root", guest->row.id, guest->directory, err);
 }
 
 const char *guest_account_problem(const struct guest *guest) {

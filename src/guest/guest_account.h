@@ -6,9 +6,9 @@
  * added, so that newuidmap lets the host user start the guest later: root is needed when it is made and when it is
  * deleted, and never in between.
  *
- * With sudo, a helper keeps root's rights and knows three orders, to make and to remove the account of one guest, and
- * to install its firewall (guest/guest_firewall.h) again; the rest of the command goes on as the host user, who owns
- * the guest.
+ * With sudo, a helper keeps root's rights and knows four orders: to make and to remove the account of one guest, to
+ * load the firewall (guest/guest_firewall.h), and to start the reader of its log as well. The rest of the command goes
+ * on as the host user, who owns the guest.
  */
 #include "guest/guest_place.h"
 
@@ -20,13 +20,15 @@ int guest_account_helper(int *ret_helper, struct err *err);
 
 /* bailey_HOST_ID, at most 31 bytes. Pure. */
 void guest_account_name(const char *host, const char *id, char ret[static ACCOUNT_NAME_MAX]);
+/* Whether an account has such a name. Pure. */
+bool guest_account_is_one(const char *name);
 /* False when there is none. */
 bool guest_account_find(const char *id, uint32_t *ret_uid, uint32_t *ret_gid);
 /* -EPERM: neither root nor a helper. Already there: it is used. */
 int guest_account_make(const struct guests *guests, const char *id, uint32_t *ret_uid, uint32_t *ret_gid,
                        struct err *err);
-/* Its firewall, again; nothing without root's rights. */
-int guest_account_protect(const struct guests *guests, const char *id, struct err *err);
+/* Its firewall and the reader of its log, again; nothing without root's rights. */
+int guest_account_protect(const struct guests *guests, const struct guest *guest, struct err *err);
 /* 0 when it is not there. */
 int guest_account_remove(const struct guests *guests, const char *id, struct err *err);
 /* NULL: it is there, or this guest has none. */

@@ -5,19 +5,32 @@
  * is logged (NFLOG) and rejected, whatever its protocol. Nothing is let through: a guest's own traffic is in the
  * sandbox's network and leaves by the gateway, which has the host user's uid.
  *
- *     table inet bailey_guests, set guests (uids), chain output (hook output, priority -10)
+ *     table inet bailey_guests
+ *             map guests        uid : jump guest_UID, for each account of a guest on this machine
+ *             chain guest_UID   log to the NFLOG group of this uid, reject
+ *             chain output      hook output, priority -10: by the map
  *
- * Root installs the rules when the account is made; they last until the machine ends. Before every start the guest's
- * own uid tries to get out: the host user may not read the table, and a rule that is there but does not hold is worth
- * nothing. A guest without its rules does not start; `sudo bailey guest fix NAME` installs them again.
+ * The table is always made as a whole, of the accounts that there are, in one transaction: what somebody changed in it
+ * is right again, and what must be there can be compared with what is (guest/firewall_compare.h). Root makes it when an
+ * account is made or removed; it lasts until the machine ends.
+ *
+ * Who reads the log is guest/firewall_reader.h. Before every start the guest's own uid tries to get out, and the
+ * attempts must be in the log: the host user may not read the table, and a rule that is there but does not hold is
+ * worth nothing. A guest without its rules, or without a reader, does not start; `sudo bailey guest fix NAME` mends
+ * both.
  */
+#include "base/buf.h"
 #include "guest/guest_place.h"
 
-enum { FIREWALL_LOG_GROUP = 117 };
+#define FIREWALL_TABLE "bailey_guests"
+enum { FIREWALL_TEXT_MAX = 4 << 20 };
 
-/* As root. */
-int guest_firewall_add(uint32_t uid, struct err *err);
-/* As root; with `last` the table goes too. */
-int guest_firewall_remove(uint32_t uid, bool last, struct err *err);
-/* -EPERM: the guest's uid gets out; err says by what. 0 for guests without an account. */
+/* The transaction for all accounts of guests in /etc/passwd, for `nft -f -`. *ret_n: how many there are. */
+int guest_firewall_text(struct buf *out, size_t *ret_n, struct err *err);
+/* As root: makes the table anew, or removes it where no account is left. */
+int guest_firewall_load(struct err *err);
+/* The NFLOG group of a uid. */
+uint16_t guest_firewall_group(uint32_t uid);
+/* -EPERM: the guest's uid gets out, or its attempts are not in the log; err says which. 0 for guests without an
+ * account. */
 int guest_firewall_check(const struct guest *guest, struct err *err);

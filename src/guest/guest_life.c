@@ -7,6 +7,7 @@
 #include "base/path.h"
 #include "base/random.h"
 #include "base/tree.h"
+#include "guest/firewall_reader.h"
 #include "guest/guest_account.h"
 #include "guest/guest_home.h"
 #include "guest/guest_ids.h"
@@ -181,8 +182,10 @@ static int create_account(struct guests *guests, struct guest *guest, struct err
         r = guests_db_set_ids(guests->db, guest->row.id, uid, gid, err);
         guest->row.uid = guest->ids.uid = guest->ids.inner_uid = uid;
         guest->row.gid = guest->ids.gid = guest->ids.inner_gid = gid;
+        if (r < 0)
+                return r;
 
-        return r;
+        return guest_account_protect(guests, guest, err);
 }
 
 int guest_create_finish(struct guests *guests, struct guest *guest, struct err *err) {
@@ -227,7 +230,7 @@ static int grant_end(void *arg, const struct guest_grant *grant) {
 /* Everything of the host user's beside the home. */
 static int delete_files(const struct guest *guest, bool keep, struct err *err) {
         static const char *const names[] = { "snapshots", "archive.tar.zst", "jobs",      "run.log", "socket",
-                                             "run.id",    "home.new",        "pack.part", "ports" };
+                                             "run.id",    "home.new",        "pack.part", "ports",   "firewall" };
         int r = 0;
 
         for (size_t i = 0; i < sizeof names / sizeof *names && r == 0; i++)
@@ -253,8 +256,10 @@ static void delete_rules(const struct guest *guest) {
 int guest_delete_finish(struct guests *guests, struct guest *guest, bool keep, struct err *err) {
         int r = guests_db_grants(guests->db, guest->row.id, grant_end, guest, err);
 
-        if (r == 0 && guest->fd >= 0)
+        if (r == 0 && guest->fd >= 0) {
+                firewall_reader_stop(guest);
                 r = delete_files(guest, keep, err);
+        }
         if (r == 0 && guest->kind == GUEST_ACCOUNT && !keep)
                 r = guest_account_remove(guests, guest->row.id, err);
         if (r < 0)

@@ -278,6 +278,13 @@ static int guests_take_over(struct guests *guests, struct err *err) {
         return r;
 }
 
+bool guests_are_there(void) {
+        cleanup(free_ptr) char *state = NULL;
+        cleanup(free_ptr) char *path = dirs_state(&state) < 0 ? NULL : path_join(state, "guests.db");
+
+        return path && access(path, F_OK) == 0;
+}
+
 int guests_open_as_is(struct guests *ret, struct err *err) {
         cleanup(free_ptr) char *state = NULL, *path = NULL;
         cleanup(guests_close) struct guests guests = { 0 };

@@ -10,6 +10,7 @@
  *                                         run.lock     held by its supervisor: a guest runs as long as it is held
  *                                         socket       its supervisor's: commands come in here
  *                                         run.log      what its supervisor said
+ *                                         firewall     of an account: the reader of its log (guest/firewall_reader.h)
  *                                         jobs/        output of jobs
  *                                         snapshots/   LABEL.tar.zst
  *                                         archive.tar.zst
@@ -48,6 +49,8 @@ struct guest {
 #define GUEST_NONE ((struct guest){ .fd = -1, .lock = -1 })
 void guest_done(struct guest *guest);
 
+/* Whether there is a database: this user has, or had, guests. Nothing is made. */
+bool guests_are_there(void);
 /* Opens the database and puts in order what was interrupted (guest/guest_mend.h). */
 int guests_open(struct guests *ret, struct err *err);
 /* The same without putting anything in order: for who cannot wait, and must not change anything. */

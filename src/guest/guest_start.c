@@ -10,6 +10,7 @@
 #include "base/path.h"
 #include "base/random.h"
 #include "control/client.h"
+#include "guest/firewall_reader.h"
 #include "guest/guest_exec.h"
 #include "guest/guest_firewall.h"
 #include "guest/guest_home.h"
@@ -131,7 +132,7 @@ struct start {
         const struct guest *guest;
         char *hosts_file, *ca_bundle; /* absolute; NULL: none */
         struct option_values options;
-        int listener, agent[2], log, run_lock;
+        int listener, agent[2], log, run_lock, firewall;
         char id[RUN_ID_BYTES];
         char program[PATH_MAX];
 };
@@ -146,6 +147,7 @@ static void start_done(struct start *start) {
         close_fd(&start->agent[1]);
         close_fd(&start->log);
         close_fd(&start->run_lock);
+        close_fd(&start->firewall);
 }
 
 /* In the guest's directory, which only the host user can enter. */
@@ -226,7 +228,8 @@ static _Noreturn void run_main(struct start *start) {
                                          .ids = start->guest->kind == GUEST_OWN ? NULL : &start->guest->ids,
                                          .program = start->program,
                                          .listener = start->listener,
-                                         .agent = start->agent[0] };
+                                         .agent = start->agent[0],
+                                         .firewall = start->firewall };
 
         snprintf(idle, sizeof idle, "%ju", (uintmax_t)start->guest->row.idle_s);
         char *argv[] = { (char *)RUN_GUEST_PROGRAM, (char *)"guest-agent", idle, NULL };
@@ -314,7 +317,7 @@ static pid_t start_fork(struct start *start, struct guests *guests, struct guest
 
 int guest_start(struct guests *guests, struct guest *guest, const struct guest_extra *extra, struct err *err) {
         cleanup(start_done) struct start start = {
-                .guest = guest, .listener = -1, .agent = { -1, -1 }, .log = -1, .run_lock = -1
+                .guest = guest, .listener = -1, .agent = { -1, -1 }, .log = -1, .run_lock = -1, .firewall = -1
         };
         const char *doing = extra ? extra->doing : NULL;
         enum guest_state to;
@@ -329,6 +332,8 @@ int guest_start(struct guests *guests, struct guest *guest, const struct guest_e
                 r = guest_home_make(guest, "home", err); /* the host user's way in, whatever the guest did to it */
         if (r == 0)
                 r = guest_firewall_check(guest, err);
+        if (r == 0 && guest->kind == GUEST_ACCOUNT)
+                r = firewall_reader_watch(guest, &start.firewall, err);
         if (r == 0)
                 r = guest_take_run_lock(guest, &start.run_lock, err);
         if (r == 0)

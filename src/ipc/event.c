@@ -9,6 +9,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <netinet/in.h>
 
 enum { TEXTS = 6 };
 
@@ -66,6 +67,33 @@ const char *event_via_name(enum event_via v) {
 
 const char *event_scheme_name(enum event_scheme s) {
         return (unsigned)s < SCHEMES ? scheme_names[s] : NULL;
+}
+
+enum event_scheme event_scheme_of(uint8_t protocol) {
+        switch (protocol) {
+        case IPPROTO_TCP:
+                return SCHEME_TCP;
+        case IPPROTO_UDP:
+                return SCHEME_UDP;
+        case IPPROTO_ICMP:
+        case IPPROTO_ICMPV6:
+                return SCHEME_ICMP;
+        default:
+                return SCHEME_IP;
+        }
+}
+
+struct str event_scheme_word(enum event_scheme scheme) {
+        switch (scheme) {
+        case SCHEME_TCP:
+                return STR("TCP");
+        case SCHEME_UDP:
+                return STR("UDP");
+        case SCHEME_ICMP:
+                return STR("ICMP");
+        default:
+                return STR("IP");
+        }
 }
 
 /* The one list of what a field may hold: the sender is held to it as well, so that its mistake shows at its place. */

@@ -71,6 +71,10 @@ struct event {
 const char *event_kind_name(enum event_kind k);
 const char *event_via_name(enum event_via v);
 const char *event_scheme_name(enum event_scheme s);
+/* Of a packet: TCP, UDP, ICMP (also of IPv6), or IP for every other protocol. */
+enum event_scheme event_scheme_of(uint8_t protocol);
+/* For people: beside the address, where a request has its method. */
+struct str event_scheme_word(enum event_scheme scheme);
 
 /* Appends one record, whole or not at all; -EMSGSIZE when the batch is full (send it, then add again). Strings that are
  * too long are cut; a value outside its enum is -EINVAL. A record always fits into an empty batch. */

@@ -183,9 +183,16 @@ static const struct session_calls run_calls = {
         .on_ratchet = run_ratchet_reach,
 };
 
+static struct run_files files_of(struct run *r) {
+        return (struct run_files){ r->rules,           r->session.audit, &r->report,       r->q->learn,
+                                   r->session.control, &r->files,        run_ratchet_read, r };
+}
+
 static void read_files(struct run *r) {
-        const struct run_files f = { r->rules,           r->session.audit, &r->report,       r->q->learn,
-                                     r->session.control, &r->files,        run_ratchet_read, r };
+        const struct run_files f = files_of(r);
+
+        if (r->state == RUN_ENDING && r->session.audit && r->q->guest)
+                run_files_end(&f, r->q->guest->firewall);
         if (r->state == RUN_ENDING && r->session.audit)
                 run_files_end(&f, r->sandbox.events);
         else if (r->sandbox.events >= 0 && r->session.audit && !run_files_read(&f, r->sandbox.events))
@@ -250,6 +257,30 @@ static int guest_step_connection(void *arg, struct poller *poller, struct err *e
         return 0;
 }
 
+static void firewall_watch(void *arg, struct poller *poller) {
+        const struct run *run = arg;
+
+        if (run->q->guest && run->q->guest->firewall >= 0)
+                poller_watch(poller, run->q->guest->firewall, POLLIN);
+}
+
+/* What leaves no record must not run. */
+static int firewall_step(void *arg, struct poller *poller, struct err *err) {
+        struct run *run = arg;
+        int fd = run->q->guest ? run->q->guest->firewall : -1;
+
+        if (fd < 0 || !poller_ready(poller, fd))
+                return 0;
+
+        const struct run_files files = files_of(run);
+        if (run->session.audit && run_files_read(&files, fd))
+                return 0;
+        return err_set(err, EPIPE,
+                       "the reader of its firewall's log ended, and so does the guest; sudo bailey guest fix %s starts "
+                       "it again",
+                       run->q->guest->name);
+}
+
 static void files_watch(void *arg, struct poller *poller) {
         poller_watch(poller, ((const struct run *)arg)->sandbox.events, POLLIN);
 }
@@ -302,6 +333,7 @@ static int supervise(struct run *run, struct err *err) {
         poller_add(&session->poller, &(struct poller_part){ files_watch, files_step, run });
         poller_add(&session->poller, &(struct poller_part){ programs_watch, programs_step, run });
         poller_add(&session->poller, &(struct poller_part){ guest_watch, guest_step_connection, run });
+        poller_add(&session->poller, &(struct poller_part){ firewall_watch, firewall_step, run });
         poller_add(&session->poller, &(struct poller_part){ run_bridge_watch, run_bridge_step, run });
         poller_add(&session->poller, &(struct poller_part){ run_browser_watch, run_browser_step, run });
         session_add(session, SESSION_VAULT);

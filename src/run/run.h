@@ -25,6 +25,7 @@ struct run_guest {
         const char *program;           /* on the host; shown inside as RUN_GUEST_PROGRAM */
         int listener;                  /* who connects here is handed to the agent */
         int agent;                     /* the other end of its standard input */
+        int firewall;                  /* events of packets that its uid sent outside; -1: it has no such firewall */
 };
 #define RUN_GUEST_PROGRAM "/run/bailey-guest"
 

@@ -20,15 +20,18 @@ static struct snapshot_rule shown(const struct path_rule *rule) {
 }
 
 static void record_counted(const struct run_files *f) {
-        const struct event many = { .wall_us = clock_wall_us(),
-                                    .kind = EVENT_FILE,
-                                    .rule = RULE_NONE,
-                                    .reason = REASON_NOT_ALLOWED,
-                                    .count = f->share->counted,
-                                    .detail = STR("too many to be recorded one by one") };
-        if (f->share->counted)
-                (void)audit_add(f->audit, &many, NULL);
-        f->share->counted = 0;
+        struct event many = { .wall_us = clock_wall_us(),
+                              .rule = RULE_NONE,
+                              .reason = REASON_NOT_ALLOWED,
+                              .detail = STR("too many to be recorded one by one") };
+
+        for (unsigned kind = 0; kind < EVENT_KINDS; kind++) {
+                many.kind = (uint16_t)kind;
+                many.count = f->share->counted[kind];
+                if (many.count)
+                        (void)audit_add(f->audit, &many, NULL);
+                f->share->counted[kind] = 0;
+        }
 }
 
 static bool take_share(struct run_files_share *share) {
@@ -43,7 +46,7 @@ static bool take_share(struct run_files_share *share) {
 /* On the record first, then to whoever counts and listens. */
 static void refused(const struct run_files *f, const struct event *ev, const struct snapshot_rule *rule) {
         if (!take_share(f->share)) {
-                f->share->counted++;
+                f->share->counted[ev->kind] += ev->count ? ev->count : 1;
         } else {
                 record_counted(f);
                 (void)audit_add(f->audit, ev, rule);

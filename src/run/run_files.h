@@ -12,8 +12,8 @@
 /* Refusals that a program makes up without end must not push older records out of the audit: beyond a share of them
  * they are counted, and the count is recorded. As gateway/tally.h has it for connections. */
 struct run_files_share {
-        uint64_t due_ns;  /* when all records so far would be paid for */
-        uint32_t counted; /* since the last record */
+        uint64_t due_ns;               /* when all records so far would be paid for */
+        uint32_t counted[EVENT_KINDS]; /* of each kind, since the last record */
 };
 
 struct run_files {

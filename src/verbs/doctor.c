@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "verbs/doctor.h"
 
+#include "guest/firewall_compare.h"
 #include "sandbox/linux/probe.h"
 
 #include <assert.h>
@@ -10,7 +11,7 @@
 #include <unistd.h>
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
-static_assert((int)DOCTOR_ROWS_MAX >= (int)PROBE_ITEMS, "a row for each item");
+static_assert((int)DOCTOR_ROWS_MAX > (int)PROBE_ITEMS, "a row for each item, and one for the firewall of guests");
 
 /* since: what to look for when the kernel does not have it at all. */
 static const struct {
@@ -173,6 +174,36 @@ static enum doctor_mode judge(const struct probe *p) {
                                                                                             : DOCTOR_NONE;
 }
 
+/* Only where accounts of guests are to be protected. */
+static void examine_firewall(struct doctor_report *report) {
+        struct firewall_state state;
+        struct err why = { 0 };
+        int r = firewall_compare(&state, &why);
+        struct doctor_row *row = &report->rows[report->n];
+
+        if (!state.accounts && r == 0)
+                return;
+
+        *row = (struct doctor_row){ .name = "guest-firewall",
+                                    .title = "firewall of guests",
+                                    .state = r == 0 ? "works" : "missing",
+                                    .cause = r == 0 ? "none" : "firewall",
+                                    .works = r == 0,
+                                    .gives = "account guests send nothing outside of their sandbox" };
+        if (r == 0) {
+                (void)snprintf(row->detail, sizeof row->detail, "%zu %s, %s", state.accounts,
+                               state.accounts == 1 ? "account" : "accounts",
+                               state.compared ? "rules compared" : "tried as each of them");
+        } else {
+                (void)snprintf(row->detail, sizeof row->detail, "%s", err_text(&why));
+                row->lost = "account guests do not start, and what their uids send is neither refused nor recorded";
+                row->why = "the rules that are loaded are not those that must be there, or nobody reads their log";
+                row->fix = "sudo bailey guest fix NAME, for each account guest: it loads all rules anew and starts the "
+                           "reader of the guest's log";
+        }
+        report->n++;
+}
+
 void doctor_examine(struct doctor_report *ret) {
         struct probe probe = { 0 };
         struct utsname name = { 0 };
@@ -186,4 +217,5 @@ void doctor_examine(struct doctor_report *ret) {
         for (unsigned i = 0; i < PROBE_ITEMS; i++)
                 fill_row(&ret->rows[i], (enum probe_item)i, &probe.items[i]);
         ret->mode = judge(&probe);
+        examine_firewall(ret);
 }

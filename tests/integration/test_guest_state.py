@@ -1,16 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Guests and their state: killed at any moment, with databases that cannot be used, with accounts. GUEST_KILLS in the
+"""Guests and their state: killed at any moment, with databases that cannot be used. GUEST_KILLS in the
 environment says how often commands are killed; a few times by default."""
 import json
 import os
 import pathlib
-import pwd
 import random
-import shutil
 import signal
 import sqlite3
 import subprocess
-import tempfile
 import time
 
 import pytest
@@ -109,130 +106,3 @@ def test_killed_at_any_moment(guest, home, environment, tmp_path, free_port):
     guest("stop", "keep").check()
     left = {path.name for path in pathlib.Path(rows(guest)["keep"]["home"]).parent.iterdir()}
     assert not left & {"home.new", "pack.part"}, left
-
-
-def accounts():
-    return {entry.pw_name for entry in pwd.getpwall() if entry.pw_name.startswith("bailey_")}
-
-
-@pytest.fixture
-def network(closing):
-    """A network of the test's own: firewalls of accounts are installed in the network that a command runs in."""
-    class Network:
-        def __init__(self):
-            self.process = subprocess.Popen(["unshare", "--net", "sh", "-c", "ip link set lo up && echo up && exec sleep 600"], stdout=subprocess.PIPE)
-            assert self.process.stdout.readline() == b"up\n"
-            self.words = ["nsenter", f"--net=/proc/{self.process.pid}/ns/net", "--"]
-
-        def close(self):
-            self.process.kill()
-            self.process.wait()
-            self.process.stdout.close()
-
-        def run(self, *words):
-            return subprocess.run([*self.words, *words], capture_output=True, text=True, timeout=60)
-    return closing(Network())
-
-
-@pytest.mark.root
-def test_an_account_comes_and_goes(guest, run, top, network):
-    """As root itself: an account for the guest, a firewall for its uid, and nothing of them afterwards."""
-    def there(*words):
-        return run([*network.words, program("bailey"), "guest", *words])
-
-    before, ids = accounts(), [pathlib.Path(name).read_text() for name in ("/etc/subuid", "/etc/subgid")]
-    try:
-        there("create", "--account", "one").check()
-        made = (accounts() - before).pop()
-        entry = pwd.getpwnam(made)
-        assert entry.pw_shell.endswith("nologin") and len(made) <= 32
-        assert [line for line in pathlib.Path("/etc/shadow").read_text().splitlines() if line.startswith(made + ":!")]
-        row = rows(guest)["one"]
-        assert row["kind"] == "account" and row["uid"] == entry.pw_uid
-        assert there("exec", "one", "--", "sh", "-c", "id -u; cat /etc/shadow 2>/dev/null; touch file").check().text == f"{entry.pw_uid}\n"
-        assert (pathlib.Path(row["home"]) / "file").stat().st_uid == entry.pw_uid
-        there("stop", "one").check()
-        firewall_holds(network, entry.pw_uid)
-
-        assert network.run("nft", "flush", "chain", "inet", "bailey_guests", "output").returncode == 0
-        refused = there("start", "one")
-        assert refused.status == 5 and "does not hold" in refused.errors and state(guest, "one") == "stopped", refused
-        assert network.run("nft", "delete", "table", "inet", "bailey_guests").returncode == 0
-        assert there("start", "one").status == 5
-        there("fix", "one").check()
-        there("start", "one").check()
-        firewall_holds(network, entry.pw_uid)
-    finally:
-        deleted = there("delete", "--force", "one")
-    assert accounts() == before and list(top.iterdir()) == [], deleted
-    assert "bailey_guests" not in network.run("nft", "list", "tables").stdout
-    assert ids == [pathlib.Path(name).read_text() for name in ("/etc/subuid", "/etc/subgid")]
-
-
-SENDERS = """
-import socket
-def tried(what, family, kind, protocol, send):
-    try:
-        send(socket.socket(family, kind, protocol)); print(what, "left")
-    except OSError as error:
-        print(what, "refused")
-tried("udp", socket.AF_INET, socket.SOCK_DGRAM, 0, lambda s: s.sendto(b"x", ("127.0.0.1", 53)))
-tried("udp6", socket.AF_INET6, socket.SOCK_DGRAM, 0, lambda s: s.sendto(b"x", ("::1", 53)))
-tried("tcp", socket.AF_INET, socket.SOCK_STREAM, 0, lambda s: s.connect(("127.0.0.1", 7777)))
-tried("ping", socket.AF_INET, socket.SOCK_DGRAM, socket.IPPROTO_ICMP, lambda s: s.sendto(b"\\x08\\0\\0\\0\\0\\0\\0\\0", ("127.0.0.1", 0)))
-"""
-LISTENER = "import socket, time\ns = socket.create_server((\"127.0.0.1\", 7777)); print(\"up\", flush=True); time.sleep(60)"
-
-
-def firewall_holds(network, uid):
-    """The uid gets nowhere; another one does, so that it is the firewall."""
-    listener = subprocess.Popen([*network.words, "/usr/bin/python3", "-c", LISTENER], stdout=subprocess.PIPE)
-    try:
-        assert listener.stdout.readline() == b"up\n"
-        for who, wanted in ((uid, "refused"), (uid + 1, "left")):
-            said = network.run("setpriv", f"--reuid={who}", f"--regid={who}", "--clear-groups", "/usr/bin/python3", "-c", SENDERS)
-            *others, ping = said.stdout.splitlines()
-            assert others == [f"{what} {wanted}" for what in ("udp", "udp6", "tcp")], (who, said)
-            assert who != uid or ping == "ping refused", "whether others may ping is the machine's affair"
-    finally:
-        listener.kill()
-        listener.wait()
-        listener.stdout.close()
-
-
-@pytest.mark.root
-def test_an_account_by_sudo(run, network):
-    """Root makes and removes, the rest belongs to whoever called sudo, also while that user has processes."""
-    place = pathlib.Path(tempfile.mkdtemp(prefix="bailey-sudo-", dir="/tmp"))
-    user = f"baileysudo{os.getpid()}"
-    files = [pathlib.Path(name) for name in ("/etc/subuid", "/etc/subgid")]
-    subprocess.run(["useradd", "--no-create-home", "--home-dir", place, user], check=True)
-    entry, before = pwd.getpwnam(user), accounts()
-    os.chown(place, entry.pw_uid, entry.pw_gid)
-    waiting = subprocess.Popen(["setpriv", f"--reuid={entry.pw_uid}", f"--regid={entry.pw_gid}", "--clear-groups", "sleep", "600"])
-    try:
-        ids = [path.read_text() for path in files]
-
-        def sudo(*words):
-            return run([*network.words, program("bailey"), "guest", *words], env={"SUDO_UID": str(entry.pw_uid)})
-        sudo("create", "--account", "one").check()
-        made = pwd.getpwnam((accounts() - before).pop())
-        assert all(f"{user}:{number}:1\n" in path.read_text() for path, number in zip(files, (made.pw_uid, made.pw_gid)))
-        assert (place / ".local/state/bailey/guests.db").stat().st_uid == entry.pw_uid
-        firewall_holds(network, made.pw_uid)
-        sudo("delete", "--force", "one").check()
-        assert accounts() == before and ids == [path.read_text() for path in files]
-        assert "bailey_guests" not in network.run("nft", "list", "tables").stdout
-    finally:
-        waiting.kill()
-        waiting.wait()
-        for left in accounts() - before:
-            subprocess.run(["userdel", "--force", left], check=False)
-        subprocess.run(["userdel", "--force", user], check=False)
-        shutil.rmtree(place)
-
-
-@pytest.mark.user
-def test_an_account_needs_root(guest):
-    refused = guest("create", "--account", "one")
-    assert refused.status == 5 and "sudo" in refused.errors and rows(guest) == {}

@@ -107,14 +107,24 @@ bool packet_parse(struct str bytes, struct packet *ret) {
         }
 }
 
+/* False: it is no number. */
+static bool read_number(struct str value, uint32_t *ret) {
+        uint32_t number;
+
+        if (value.n != sizeof number)
+                return false;
+        memcpy(&number, value.p, sizeof number);
+        *ret = ntohl(number);
+        return true;
+}
+
 static void read_attribute(uint16_t type, struct str value, struct packet_log *ret) {
         if (type == NFULA_PAYLOAD)
                 ret->bytes = value;
-        if (type == NFULA_SEQ && value.n == sizeof ret->serial) {
-                memcpy(&ret->serial, value.p, sizeof ret->serial);
-                ret->serial = ntohl(ret->serial);
-                ret->has_serial = true;
-        }
+        if (type == NFULA_SEQ)
+                ret->has_serial = read_number(value, &ret->serial);
+        if (type == NFULA_UID)
+                ret->has_uid = read_number(value, &ret->uid);
 }
 
 static int read_attributes(struct str rest, struct packet_log *ret) {

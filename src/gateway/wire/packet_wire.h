@@ -21,6 +21,8 @@ bool packet_parse(struct str bytes, struct packet *ret);
 struct packet_log {
         uint32_t serial; /* counted by the kernel: a gap is what did not fit into the socket's buffer */
         bool has_serial;
+        uint32_t uid; /* of whoever has the socket that it came from */
+        bool has_uid;
         struct str bytes; /* the packet, from its network header on */
 };
 

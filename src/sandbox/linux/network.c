@@ -3,14 +3,18 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "plan/embedded.h"
+#include "sandbox/linux/packets.h"
 #include "sandbox/linux/step.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/netfilter/nfnetlink.h>
 #include <linux/netlink.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -97,18 +101,40 @@ void apply_ping(unsigned gid) {
                 (void)fd_write_all(fd, range, (size_t)n);
 }
 
-/* A kernel that cannot log packets gets a socket at which nothing arrives. */
-static int open_packets(int *ret, struct err *err) {
-        struct err none = { 0 };
+/* The batch is one message; the group is in its second header. */
+static int packets_bind(int fd, uint16_t group, struct err *err) {
+        _Alignas(struct nlmsghdr) char batch[512];
+        const size_t at = NLMSG_HDRLEN + offsetof(struct nfgenmsg, res_id);
+        uint16_t wire = htons(group);
+
+        if (embedded_packets.n > sizeof batch || embedded_packets.n < at + sizeof wire)
+                return err_set(err, EMSGSIZE, "network: the packet listener's batch");
+        memcpy(batch, embedded_packets.p, embedded_packets.n);
+        memcpy(batch + at, &wire, sizeof wire);
+        return send_batch(fd, str_n(batch, embedded_packets.n), "packet listener", err);
+}
+
+int packets_open(uint16_t group, int *ret, struct err *err) {
         cleanup(close_fd) int fd = -1;
         int r = open_netlink(NETLINK_NETFILTER, &fd, err);
+
+        if (r == 0)
+                r = packets_bind(fd, group, err);
         if (r < 0)
                 return r;
 
-        (void)send_batch(fd, embedded_packets, "packet listener", &none);
         *ret = take_fd(&fd);
 
         return 0;
+}
+
+/* A kernel that cannot log packets gets a socket at which nothing arrives. */
+static int open_packets(int *ret, struct err *err) {
+        struct err none = { 0 };
+
+        if (packets_open(PLAN_PACKET_GROUP, ret, &none) == 0)
+                return 0;
+        return open_netlink(NETLINK_NETFILTER, ret, err);
 }
 
 /* In the sandbox's own tree, once it is there. */

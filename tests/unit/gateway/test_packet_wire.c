@@ -78,6 +78,8 @@ struct message {
         char payload[32];
         uint16_t serial_length, serial_type;
         uint8_t packet_serial[4];
+        uint16_t uid_length, uid_type;
+        uint8_t uid[4];
 };
 
 static struct message message_new(void) {
@@ -87,7 +89,10 @@ static struct message message_new(void) {
                              .payload_type = 9,
                              .serial_length = 8,
                              .serial_type = 12,
-                             .packet_serial = { 0, 0, 1, 2 } };
+                             .packet_serial = { 0, 0, 1, 2 },
+                             .uid_length = 8,
+                             .uid_type = 11,
+                             .uid = { 0, 1, 0, 5 } };
         memcpy(m.payload, udp4, sizeof udp4 - 1);
         return m;
 }
@@ -101,6 +106,8 @@ static void messages_are_taken_one_by_one(void **state) {
         for (int i = 0; i < 2; i++) {
                 assert_int_equal(packet_log_next(&rest, &log), 1);
                 assert_int_equal(log.serial, 258);
+                assert_true(log.has_uid);
+                assert_int_equal(log.uid, 65541);
                 assert_true(str_eq(log.bytes, BYTES(udp4)));
         }
         assert_int_equal(packet_log_next(&rest, &log), 0);

@@ -141,6 +141,19 @@ static void test_account_names(void **unused) {
         assert_string_equal(name, "bailey_ann-very-lon_ab12cd34");
         guest_account_name("x", "ab12cd34", name);
         assert_string_equal(name, "bailey_x_ab12cd34");
+        assert_true(guest_account_is_one(name));
+        assert_true(guest_account_is_one("bailey_ann-very-lon_ab12cd34"));
+
+        static const char *const others[] = { "",
+                                              "bailey_",
+                                              "bailey_ab12cd34",
+                                              "bailey-x_ab12cd34",
+                                              "xbailey_x_ab12cd34",
+                                              "bailey_x-ab12cd34",
+                                              "bailey_x_ab12cd3",
+                                              "bailey_x_ab12 d34" };
+        for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+                assert_false(guest_account_is_one(others[i]));
 }
 
 static void test_requests(void **unused) {

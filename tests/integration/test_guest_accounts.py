@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Guests with accounts of their own: made and removed by root, a firewall by uid outside of the sandbox, and the reader of its log. In one
+file, whose tests run one after the other: the accounts of a machine are there for all to see."""
+import json
+import os
+import pathlib
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+
+import pytest
+
+from conftest import program
+from kit.process import wait_until
+from test_guest_life import guest, rows, state, top  # noqa: F401
+
+
+def accounts():
+    return {entry.pw_name for entry in pwd.getpwall() if entry.pw_name.startswith("bailey_")}
+
+
+@pytest.fixture
+def network(closing):
+    """A network of the test's own: firewalls of accounts are installed in the network that a command runs in."""
+    class Network:
+        def __init__(self):
+            self.process = subprocess.Popen(["unshare", "--net", "sh", "-c", "ip link set lo up && echo up && exec sleep 600"], stdout=subprocess.PIPE)
+            assert self.process.stdout.readline() == b"up\n"
+            self.words = ["nsenter", f"--net=/proc/{self.process.pid}/ns/net", "--"]
+
+        def close(self):
+            self.process.kill()
+            self.process.wait()
+            self.process.stdout.close()
+
+        def run(self, *words):
+            return subprocess.run([*self.words, *words], capture_output=True, text=True, timeout=60)
+    return closing(Network())
+
+
+@pytest.mark.root
+def test_an_account_comes_and_goes(guest, run, top, network):
+    """As root itself: an account for the guest, a firewall for its uid, and nothing of them afterwards."""
+    def there(*words):
+        return run([*network.words, program("bailey"), "guest", *words])
+
+    before, ids = accounts(), [pathlib.Path(name).read_text() for name in ("/etc/subuid", "/etc/subgid")]
+    try:
+        there("create", "--account", "one").check()
+        made = (accounts() - before).pop()
+        entry = pwd.getpwnam(made)
+        assert entry.pw_shell.endswith("nologin") and len(made) <= 32
+        assert [line for line in pathlib.Path("/etc/shadow").read_text().splitlines() if line.startswith(made + ":!")]
+        row = rows(guest)["one"]
+        assert row["kind"] == "account" and row["uid"] == entry.pw_uid
+        assert there("exec", "one", "--", "sh", "-c", "id -u; cat /etc/shadow 2>/dev/null; touch file").check().text == f"{entry.pw_uid}\n"
+        assert (pathlib.Path(row["home"]) / "file").stat().st_uid == entry.pw_uid
+        there("stop", "one").check()
+        firewall_holds(network, entry.pw_uid)
+
+        assert network.run("nft", "flush", "chain", "inet", "bailey_guests", "output").returncode == 0
+        refused = there("start", "one")
+        assert refused.status == 5 and "does not hold" in refused.errors and state(guest, "one") == "stopped", refused
+        assert network.run("nft", "delete", "table", "inet", "bailey_guests").returncode == 0
+        assert there("start", "one").status == 5
+        there("fix", "one").check()
+        there("start", "one").check()
+        firewall_holds(network, entry.pw_uid)
+    finally:
+        deleted = there("delete", "--force", "one")
+    assert accounts() == before and list(top.iterdir()) == [], deleted
+    assert "bailey_guests" not in network.run("nft", "list", "tables").stdout
+    assert ids == [pathlib.Path(name).read_text() for name in ("/etc/subuid", "/etc/subgid")]
+
+
+SENDERS = """
+import socket
+def tried(what, family, kind, protocol, send):
+    try:
+        send(socket.socket(family, kind, protocol)); print(what, "left")
+    except OSError as error:
+        print(what, "refused")
+tried("udp", socket.AF_INET, socket.SOCK_DGRAM, 0, lambda s: s.sendto(b"x", ("127.0.0.1", 53)))
+tried("udp6", socket.AF_INET6, socket.SOCK_DGRAM, 0, lambda s: s.sendto(b"x", ("::1", 53)))
+tried("tcp", socket.AF_INET, socket.SOCK_STREAM, 0, lambda s: s.connect(("127.0.0.1", 7777)))
+tried("ping", socket.AF_INET, socket.SOCK_DGRAM, socket.IPPROTO_ICMP, lambda s: s.sendto(b"\\x08\\0\\0\\0\\0\\0\\0\\0", ("127.0.0.1", 0)))
+"""
+LISTENER = "import socket, time\ns = socket.create_server((\"127.0.0.1\", 7777)); print(\"up\", flush=True); time.sleep(60)"
+
+
+def firewall_holds(network, uid):
+    """The uid gets nowhere; another one does, so that it is the firewall."""
+    listener = subprocess.Popen([*network.words, "/usr/bin/python3", "-c", LISTENER], stdout=subprocess.PIPE)
+    try:
+        assert listener.stdout.readline() == b"up\n"
+        for who, wanted in ((uid, "refused"), (uid + 1, "left")):
+            said = network.run("setpriv", f"--reuid={who}", f"--regid={who}", "--clear-groups", "/usr/bin/python3", "-c", SENDERS)
+            *others, ping = said.stdout.splitlines()
+            assert others == [f"{what} {wanted}" for what in ("udp", "udp6", "tcp")], (who, said)
+            assert who != uid or ping == "ping refused", "whether others may ping is the machine's affair"
+    finally:
+        listener.kill()
+        listener.wait()
+        listener.stdout.close()
+
+
+@pytest.mark.root
+def test_an_account_by_sudo(run, network):
+    """Root makes and removes, the rest belongs to whoever called sudo, also while that user has processes."""
+    place = pathlib.Path(tempfile.mkdtemp(prefix="bailey-sudo-", dir="/tmp"))
+    user = f"baileysudo{os.getpid()}"
+    files = [pathlib.Path(name) for name in ("/etc/subuid", "/etc/subgid")]
+    subprocess.run(["useradd", "--no-create-home", "--home-dir", place, user], check=True)
+    entry, before = pwd.getpwnam(user), accounts()
+    os.chown(place, entry.pw_uid, entry.pw_gid)
+    waiting = subprocess.Popen(["setpriv", f"--reuid={entry.pw_uid}", f"--regid={entry.pw_gid}", "--clear-groups", "sleep", "600"])
+    try:
+        ids = [path.read_text() for path in files]
+
+        def sudo(*words):
+            return run([*network.words, program("bailey"), "guest", *words], env={"SUDO_UID": str(entry.pw_uid)})
+        sudo("create", "--account", "one").check()
+        made = pwd.getpwnam((accounts() - before).pop())
+        assert all(f"{user}:{number}:1\n" in path.read_text() for path, number in zip(files, (made.pw_uid, made.pw_gid)))
+        assert (place / ".local/state/bailey/guests.db").stat().st_uid == entry.pw_uid
+        firewall_holds(network, made.pw_uid)
+        sudo("delete", "--force", "one").check()
+        assert accounts() == before and ids == [path.read_text() for path in files]
+        assert "bailey_guests" not in network.run("nft", "list", "tables").stdout
+    finally:
+        waiting.kill()
+        waiting.wait()
+        for left in accounts() - before:
+            subprocess.run(["userdel", "--force", left], check=False)
+        subprocess.run(["userdel", "--force", user], check=False)
+        shutil.rmtree(place)
+
+
+@pytest.mark.user
+def test_an_account_needs_root(guest):
+    refused = guest("create", "--account", "one")
+    assert refused.status == 5 and "sudo" in refused.errors and rows(guest) == {}
+
+
+@pytest.fixture
+def account(guest, run, network):
+    """An account guest "one" of root's, in a network of its own. .there() runs `bailey guest` there, .send() sends as its uid."""
+    class Account:
+        def there(self, *words):
+            return run([*network.words, program("bailey"), "guest", *words])
+
+        def doctor(self):
+            said = run([*network.words, program("bailey"), "doctor", "--json"])
+            return [item for item in json.loads(said.text)["items"] if item["name"] == "guest-firewall"]
+
+        def send(self, script):
+            as_uid = ("setpriv", f"--reuid={self.uid}", f"--regid={self.uid}", "--clear-groups")
+            return network.run(*as_uid, "/usr/bin/python3", "-c", "import socket\n" + script)
+
+        def packets(self):
+            lines = run([program("bailey"), "log", "--json"]).text.splitlines()
+            return [record for record in map(json.loads, lines) if record["kind"] == "packet"]
+
+        def reader(self):
+            """Its process: the one that has the socket in the guest's directory open, by its working directory."""
+            place = str(pathlib.Path(rows(guest)["one"]["home"]).parent)
+            found = []
+            for entry in pathlib.Path("/proc").iterdir():
+                try:
+                    if entry.name.isdigit() and os.readlink(entry / "cwd") == place:
+                        found.append(int(entry.name))
+                except OSError:
+                    pass
+            return found
+
+    one = Account()
+    one.there("create", "--account", "one").check()
+    one.uid = rows(guest)["one"]["uid"]
+    yield one
+    one.there("delete", "--force", "one")
+
+
+SEND_ALL = """
+for family, kind, protocol, to in ((socket.AF_INET, socket.SOCK_DGRAM, 0, ("192.0.2.7", 53)), (socket.AF_INET6, socket.SOCK_DGRAM, 0, ("::1", 5353)),
+                                   (socket.AF_INET, socket.SOCK_STREAM, 0, ("127.0.0.1", 7777))):
+    try:
+        with socket.socket(family, kind, protocol) as s:
+            s.connect(to) if kind == socket.SOCK_STREAM else s.sendto(b"x", to)
+        print("left")
+    except OSError as error:
+        print("refused")
+"""
+
+
+@pytest.mark.root
+def test_what_a_uid_sends_outside_is_on_record(account, network):
+    """By protocol, address, port and uid, in the log of the guest's run; also what it sent while it did not run."""
+    assert network.run("ip", "route", "add", "local", "192.0.2.0/24", "dev", "lo").returncode == 0
+    assert account.send(SEND_ALL).stdout == "refused\n" * 3
+    account.there("start", "one").check()
+    wait_until(lambda: len(account.packets()) == 3)
+    assert account.send(SEND_ALL).stdout == "refused\n" * 3
+    seen = wait_until(lambda: (found := account.packets()) and len(found) == 6 and found)
+    wanted = [("udp", "192.0.2.7", 53), ("udp", "::1", 5353), ("tcp", "127.0.0.1", 7777)]
+    assert [(one["scheme"], one["addr"], one["port"]) for one in seen] == wanted * 2, seen
+    assert all(f"uid {account.uid}" in one["detail"] and one["allowed"] is False for one in seen), seen
+    account.there("stop", "one").check()
+
+
+@pytest.mark.root
+def test_a_flood_is_counted(account, network):
+    assert network.run("ip", "route", "add", "local", "192.0.2.0/24", "dev", "lo").returncode == 0
+    account.there("start", "one").check()
+    sent = 30000
+    script = f"""
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+    for i in range({sent}):
+        try:
+            s.sendto(b"x", ("192.0.2.7", 1 + i % 60000))
+        except OSError:
+            pass
+print("done")
+"""
+    assert account.send(script).stdout == "done\n"
+    account.there("stop", "one").check()
+    seen = account.packets()
+    assert account.send(SEND_ALL).returncode == 0
+    account.there("start", "one").check()
+    wait_until(lambda: len(account.packets()) >= 3)
+    account.there("stop", "one").check()
+    seen += account.packets()
+    total = sum(one.get("count") or 1 for one in seen)
+    assert len(seen) < 4000 and total == sent + 3, (len(seen), total)
+
+
+@pytest.mark.root
+def test_without_its_reader_a_guest_ends_and_does_not_start(account, guest):
+    account.there("start", "one").check()
+    (reader,) = account.reader()
+    os.kill(reader, signal.SIGKILL)
+    wait_until(lambda: state(guest, "one") == "stopped")
+    assert "reader" in json.loads(account.there("show", "--json", "one").check().text)["reason"]
+    refused = account.there("start", "one")
+    assert refused.status == 5 and "nobody reads its log" in refused.errors and "bailey guest fix one" in refused.errors, refused
+    (row,) = account.doctor()
+    assert row["state"] == "missing" and "fix" in row["fix"], row
+    account.there("fix", "one").check()
+    account.there("start", "one").check()
+    account.there("fix", "one").check()
+    assert state(guest, "one") == "running", "a reader that works is left alone"
+
+
+@pytest.mark.root
+def test_doctor_compares_the_rules(account, network):
+    assert account.doctor()[0]["state"] == "works"
+    table = ("inet", "bailey_guests")
+    changes = (("insert", "rule", *table, "output", "accept"), ("flush", "chain", *table, f"guest_{account.uid}"),
+               ("delete", "element", *table, "guests", f"{{ {account.uid} }}"), ("flush", "chain", *table, "output"),
+               ("add", "rule", *table, "output", "counter"), ("delete", "table", *table))
+    for change in changes:
+        assert network.run("nft", *change).returncode == 0, change
+        (row,) = account.doctor()
+        assert row["state"] == "missing" and "bailey_guests" in row["detail"] and "sudo bailey guest fix" in row["fix"], (change, row)
+        account.there("fix", "one").check()
+        assert account.doctor()[0]["state"] == "works", change
+
+
+@pytest.mark.root
+def test_without_nft_no_account_is_made(guest, run, network):
+    before = accounts()
+    script = 'mount --bind /dev/null /usr/sbin/nft && exec "$@"'
+    words = ["unshare", "--mount", "sh", "-c", script, "sh", program("bailey"), "guest", "create", "--account", "one"]
+    refused = run([*network.words, *words])
+    assert refused.status != 0 and "nftables" in refused.errors, refused
+    assert accounts() == before and rows(guest) == {}
