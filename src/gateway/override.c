@@ -37,6 +37,13 @@ static const struct override overrides[] = {
         { "Destination", REASON_PATH }, /* WebDAV's second path, of COPY and MOVE */
 };
 
+/* Read by the gateway under their own names; a server that takes other letters for a dash would frame the body by
+ * these. */
+static const struct override framing[] = {
+        { "Content-Length", REASON_PATH },
+        { "Transfer-Encoding", REASON_PATH },
+};
+
 static char override_plain(char c) {
         if (c >= 'A' && c <= 'Z')
                 return (char)(c - 'A' + 'a');
@@ -56,5 +63,10 @@ const struct override *override_find(struct str name) {
         for (size_t i = 0; i < sizeof overrides / sizeof *overrides; i++)
                 if (is_spelling_of(name, str_of(overrides[i].name)))
                         return &overrides[i];
+
+        for (size_t i = 0; i < sizeof framing / sizeof *framing; i++)
+                if (is_spelling_of(name, str_of(framing[i].name)) && !str_eq_nocase(name, str_of(framing[i].name)))
+                        return &framing[i];
+
         return NULL;
 }

@@ -217,6 +217,23 @@ def test_trailers_interim_responses_and_resets(lab, make_h2):
     assert event(lab, path="/ok/early", status=413)["allowed"]
 
 
+@pytest.mark.parametrize("name", ["x-http-method-override", "x-original-url", "transfer_encoding"])
+def test_trailers_change_no_request(name, lab, make_h2):
+    """A field that is refused before a body is refused behind it."""
+    def serve(server, number, headers):
+        for _ in server.receive(number):
+            pass
+        server.respond(number)
+        server.end(number, [("x-sent", server.trailers.get(number, {}).get(name, "nothing"))])
+
+    origin = make_h2(serve)
+    client = connect(lab, origin.port)
+    got = client.ask("/ok/call", "POST", body=b"abc", trailers=[(name, "/admin")])
+    assert got.status in (None, 403, 405) and "x-sent" not in (got.trailers or {})
+    event(lab, path="/ok/call", allowed=False, reason="method")
+    assert client.ask("/ok/call", "POST", body=b"abc", trailers=[("x-check", "1")]).trailers == {"x-sent": "nothing"}
+
+
 def test_events_are_not_delayed(lab, make_h2):
     go = threading.Event()
 

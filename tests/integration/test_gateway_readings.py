@@ -133,6 +133,7 @@ def test_a_host_without_path_rules_takes_them_all(make_service, origin):
 
 OVERRIDES = {"X-HTTP-Method-Override": "DELETE", "x-http-method": "DELETE", "X-METHOD-OVERRIDE": "PUT", "X_HTTP_Method_Override": "DELETE",
              "X-Original-URL": "/admin", "X_Original_URL": "/admin", "X.Original.URL": "/admin", "X-Rewrite-URL": "/admin",
+             "Content_Length": "3", "Transfer_Encoding": "chunked", "Transfer.Encoding": "chunked",
              "X-Forwarded-Prefix": "/admin", "X-Forwarded-Path": "/admin", "x-original-uri": "/admin", "Destination": "/admin"}
 
 
@@ -155,6 +156,47 @@ def test_hosts_without_rules_get_them(make_service, origin):
     service = make_service({"allow": [here], "allow_private": [here]}, names=[NAME])
     assert ask(service, f"http://{here}/x", here, "X-HTTP-Method-Override: DELETE", "X-Original-URL: /y")[0] == 200
     assert b"X-Original-URL: /y" in origin.requests()[0]
+
+
+# --- bodies that an origin overlooks ---
+
+
+def overlooks(sock, connection):
+    """Reads requests one after the other, and bodies never."""
+    data = b""
+    while chunk := sock.recv(65536):
+        data += chunk
+        while b"\r\n\r\n" in data:
+            head, data = data.split(b"\r\n\r\n", 1)
+            connection.received += head + b"\r\n\r\n"
+            sock.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+            if b"connection: close" in head.lower():
+                return
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS", "DELETE"])
+def test_an_overlooked_body_is_no_request(method, make_service, make_origin):
+    origin = make_origin(raw=overlooks)
+    here = f"{NAME}:{origin.port}"
+    service = make_service({"allow_private": [here], "rules": [{"host": here, "paths": ["/public/**"]}]}, names=[NAME])
+    hidden = f"POST /admin HTTP/1.1\r\nHost: {here}\r\n\r\n"
+    for framing, body in ((f"Content-Length: {len(hidden)}", hidden), ("Transfer-Encoding: chunked", f"{len(hidden):x}\r\n{hidden}\r\n0\r\n\r\n")):
+        with service.connect() as sock:
+            sock.sendall(f"{method} http://{here}/public/x HTTP/1.1\r\nHost: {here}\r\n{framing}\r\n\r\n{body}".encode())
+            assert Client(sock).answer(head=method == "HEAD")[0] == 200
+    assert ask(service, f"http://{here}/public/y", here)[0] == 200
+    assert b"/admin" not in origin.received() and origin.received().count(b"/public/x") == 2
+
+
+def test_only_one_expectation_passes(make_service, origin):
+    """Servers that stumble over others forget the body that follows."""
+    here = f"{NAME}:{origin.port}"
+    service = make_service({"allow_private": [here], "rules": [{"host": here, "paths": ["/public/**"]}]}, names=[NAME])
+    for lines in (["Expect: y 100-continue"], ["Expect: 100-continue, x"], ["Expect: x"], ["Expect: "], ["Connection: expect", "Expect: 100-continue"]):
+        assert ask(service, f"http://{here}/public/x", here, *lines)[0] == 200, lines
+    assert b"expect" not in origin.received().lower()
+    assert ask(service, f"http://{here}/public/x", here, "Expect: 100-continue", "Expect: 100-continue")[0] == 200
+    assert origin.received().lower().count(b"expect: 100-continue") == 1
 
 
 # --- other protocols ---

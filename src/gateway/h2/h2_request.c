@@ -122,6 +122,12 @@ static bool is_path(struct str method, struct str path) {
         return at == end;
 }
 
+static bool is_method(struct str method) {
+        const char *end = method.p + method.n;
+
+        return method.n > 0 && method.n <= HTTP1_METHOD_MAX && http1_skip(method.p, end, CHAR_TOKEN) == end;
+}
+
 /* For the record, and for a policy that changes while it runs. */
 static int request_remember(struct h2_stream *stream, const struct request *request) {
         stream->method = str_dup(str_first(request->method, HTTP1_METHOD_MAX));
@@ -149,7 +155,7 @@ static bool is_sound(struct h2_stream *stream, const struct h2_fields *fields, c
                 return false;
         }
 
-        if (request->method.n == 0 || request->method.n > HTTP1_METHOD_MAX || !str_is(request->scheme, "https") ||
+        if (!is_method(request->method) || !str_is(request->scheme, "https") ||
             !is_path(request->method, request->path)) {
                 h2_refuse_bytes(stream, 400, REASON_PROTOCOL, "Its method, scheme or path is not valid here");
                 return false;

@@ -6,6 +6,7 @@
  */
 #include "gateway/h2/h2_examine.h"
 #include "gateway/h2/h2_swap.h"
+#include "gateway/override.h"
 
 #include "base/alloc.h"
 #include "base/cleanup.h"
@@ -97,8 +98,10 @@ void h2_stream_reset_client(struct h2_stream *stream, uint32_t code) {
 }
 
 static void reset_origin(struct h2_stream *stream, uint32_t code) {
-        if (stream->origin_id)
+        /* Once: the first takes back a request that has not left yet, and a second would be about no stream at all. */
+        if (stream->origin_id && !stream->taken_back)
                 nghttp2_submit_rst_stream(ng_of(stream, H2_ORIGIN), NGHTTP2_FLAG_NONE, stream->origin_id, code);
+        stream->taken_back = stream->taken_back || stream->origin_id;
         h2_flow_drop(&stream->up);
 }
 
@@ -134,9 +137,9 @@ void h2_stream_fail(struct h2_stream *stream, enum reason reason, int error) {
 }
 
 /* Trailers that may not leave. Whatever came before them may be at the origin already. */
-static void h2_stream_cut(struct h2_stream *stream, const char *why) {
+static void h2_stream_cut(struct h2_stream *stream, enum reason reason, const char *why) {
         stream->verdict.decision = DECISION_DENY;
-        stream->verdict.reason = REASON_CREDENTIAL;
+        stream->verdict.reason = (uint8_t)reason;
         stream->why = why;
         stream->cut = true;
         judged_remove(&stream->judged);
@@ -336,6 +339,14 @@ void h2_stream_take_data(struct h2_flow *flow, const uint8_t *p, size_t n) {
         h2_flow_resume(flow);
 }
 
+/* What would have been refused before the body is no better behind it. */
+static bool has_override(const struct h2_fields *fields) {
+        for (size_t i = 0; i < fields->n; i++)
+                if (override_find(h2_field_name(fields, i)))
+                        return true;
+        return false;
+}
+
 /* The list that was received becomes the flow's; the next one gets a new one. */
 void h2_stream_take_trailers(struct h2_flow *flow) {
         struct h2_side *from = &flow->stream->session->side[flow->from];
@@ -352,7 +363,13 @@ void h2_stream_take_trailers(struct h2_flow *flow) {
 
         if (flow->from == H2_CLIENT && !h2_swap_trailers_pass(flow->stream, from->fields)) {
                 h2_fields_free(next);
-                h2_stream_cut(flow->stream, INJECT_IN_TRAILERS);
+                h2_stream_cut(flow->stream, REASON_CREDENTIAL, INJECT_IN_TRAILERS);
+                return;
+        }
+
+        if (flow->from == H2_CLIENT && flow->stream->verdict.needs_request && has_override(from->fields)) {
+                h2_fields_free(next);
+                h2_stream_cut(flow->stream, REASON_METHOD, "A header that changes the request came behind its body.");
                 return;
         }
 

@@ -261,7 +261,7 @@ static int begin_response(struct http_session *session, struct http1_response *r
         session->response = (struct http_body){ .kind = (uint8_t)body, .left = response->head.length };
         session->response.chunked.bare = to_old_client;
         session->response.done = body == BODY_NONE || (body == BODY_LENGTH && response->head.length == 0);
-        session->keep_upstream = !response->head.close && body != BODY_UNTIL_CLOSE;
+        session->keep_upstream = !response->head.close && body != BODY_UNTIL_CLOSE && !session->last;
         session->head_sent = true;
 
         int e = session->swap ? http_swap_decode(session, response, &sent) : 0;

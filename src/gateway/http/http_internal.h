@@ -105,6 +105,7 @@ struct http_session {
         bool repeatable;    /* may be sent again if a pooled connection turns out to be dead */
         bool keep_client;   /* the client may send another request after this one */
         bool keep_upstream; /* the origin's connection may be used again */
+        bool last;          /* not behind this request: the origin is told so */
         bool begun;         /* part of it may have reached the origin: on record as allowed, whatever happens then */
         bool cut;           /* unless its rest was refused */
         bool reused;        /* came from the pool */

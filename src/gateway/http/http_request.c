@@ -113,6 +113,7 @@ void http_request_begin(struct http_session *session, const struct http1_request
         session->cut = false;
         session->client_minor = request->head.minor;
         session->keep_client = !request->head.close;
+        session->last = http1_request_is_last(request);
         session->connect = request->form == FORM_AUTHORITY;
         session->call.via = session->connect ? VIA_CONNECT : session->client.via;
         session->head_method = str_eq(request->method, STR("HEAD"));

@@ -138,6 +138,9 @@ struct str http1_path_only(struct str path);
  * What leaves. The request line is written anew, Host comes from the canonical authority (no port when it is the
  * scheme's), framing from what was parsed, hop-by-hop headers are gone.
  */
+/* A body where few servers look for one. A server that overlooks it would read it as the next request: there is none.
+ */
+bool http1_request_is_last(const struct http1_request *request);
 int http1_request_write(struct buf *out, const struct http1_request *request, const struct authority *to,
                         uint16_t default_port);
 /* `chunked_out` false: the body is sent bare and ended by closing (HTTP/1.0 clients). `connection`: the value of the

@@ -109,13 +109,17 @@ static enum http1_result parse_request_line(void *message, struct str in, size_t
 
 static enum http1_result settle_request(struct http1_request *request) {
         for (size_t i = 0; i < request->head.n_headers; i++) {
-                const struct http1_header *header = &request->head.headers[i];
+                struct http1_header *header = &request->head.headers[i];
                 if (header->id == HEADER_HOST) {
                         if (request->host.p)
                                 return HTTP1_HOST_TWICE;
                         request->host = header->value;
-                } else if (header->id == HEADER_EXPECT && str_eq_nocase(header->value, STR("100-continue"))) {
-                        request->expect_continue = request->head.minor > 0;
+                } else if (header->id == HEADER_EXPECT) {
+                        /* Whoever is told of anything else, or twice, may wait for no body, and take it for a request.
+                         */
+                        header->hop = header->hop || request->expect_continue || request->head.minor == 0 ||
+                                      !str_eq_nocase(header->value, STR("100-continue"));
+                        request->expect_continue = request->expect_continue || !header->hop;
                 }
         }
 
@@ -178,6 +182,20 @@ static int append_all(struct buf *out, const struct str *parts, size_t n) {
         return r;
 }
 
+bool http1_request_is_last(const struct http1_request *request) {
+        static const struct str bare[] = { STR("GET"), STR("HEAD"), STR("OPTIONS"), STR("DELETE") };
+
+        if (request->head.body == BODY_NONE || request->head.upgrade ||
+            (request->head.body == BODY_LENGTH && request->head.length == 0))
+                return false;
+
+        for (size_t i = 0; i < sizeof bare / sizeof *bare; i++)
+                if (str_eq(request->method, bare[i]))
+                        return true;
+
+        return false;
+}
+
 int http1_request_write(struct buf *out, const struct http1_request *request, const struct authority *to,
                         uint16_t default_port) {
         char host[AUTHORITY_TEXT_MAX];
@@ -207,6 +225,9 @@ int http1_request_write(struct buf *out, const struct http1_request *request, co
                 e = http1_length_write(out, request->head.length);
         if (e == 0 && request->head.body == BODY_CHUNKED)
                 e = buf_append(out, STR("Transfer-Encoding: chunked\r\n"));
+
+        if (e == 0 && http1_request_is_last(request))
+                e = buf_append(out, STR("Connection: close\r\n"));
 
         if (e == 0 && request->head.upgrade) {
                 const struct str upgrade[] = { STR("Connection: Upgrade\r\nUpgrade: "), request->head.upgrade_to,
