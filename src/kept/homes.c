@@ -75,9 +75,9 @@ static int kept_open(const char *top, const char *id, struct home_kept *ret, str
 }
 
 static int by_use(const void *a, const void *b) {
-        const struct home_kept *kept = a, *home_kept = b;
+        const struct home_kept *left = a, *right = b;
 
-        return kept->used_us < home_kept->used_us ? -1 : kept->used_us > home_kept->used_us;
+        return left->used_us < right->used_us ? -1 : left->used_us > right->used_us;
 }
 
 int homes_list(homes *ret, struct err *err) {

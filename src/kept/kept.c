@@ -109,9 +109,9 @@ static int read_list(const char *top, const char *id, kept_entries *ret) {
 }
 
 static int by_age(const void *a, const void *b) {
-        const struct kept_entry *entry = a, *kept_entry = b;
-        int order = strcmp(entry->id, kept_entry->id);
-        return order ? order : strcmp(entry->name, kept_entry->name);
+        const struct kept_entry *left = a, *right = b;
+        int order = strcmp(left->id, right->id);
+        return order ? order : strcmp(left->name, right->name);
 }
 
 int kept_list(const char *id, kept_entries *ret, struct err *err) {

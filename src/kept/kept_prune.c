@@ -97,11 +97,11 @@ static int list_runs(int top, kept_runs *ret) {
 }
 
 static int by_time(const void *a, const void *b) {
-        const struct kept_run *run = a, *kept_run = b;
+        const struct kept_run *left = a, *right = b;
 
-        if (run->since != kept_run->since)
-                return run->since < kept_run->since ? -1 : 1;
-        return strcmp(run->id, kept_run->id);
+        if (left->since != right->since)
+                return left->since < right->since ? -1 : 1;
+        return strcmp(left->id, right->id);
 }
 
 int kept_prune(const char *except, kept_pruned *pruned, void *context) {

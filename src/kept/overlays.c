@@ -126,8 +126,8 @@ static int read_info(struct overlay_run *run, struct err *err) {
 }
 
 static int by_start(const void *a, const void *b) {
-        const struct overlay_run *run = a, *overlay_run = b;
-        return run->began_us < overlay_run->began_us ? -1 : run->began_us > overlay_run->began_us;
+        const struct overlay_run *left = a, *right = b;
+        return left->began_us < right->began_us ? -1 : left->began_us > right->began_us;
 }
 
 int overlays_list(overlay_runs *ret, struct err *err) {

@@ -66,10 +66,10 @@ static int add_guard(struct plan *p, const struct plan_path *path, const char *r
 }
 
 static int by_path(const void *a, const void *b) {
-        const struct plan_guard *guard = a, *plan_guard = b;
-        int order = strcmp(guard->path, plan_guard->path);
+        const struct plan_guard *left = a, *right = b;
+        int order = strcmp(left->path, right->path);
 
-        return order ? order : (int)guard->kind - (int)plan_guard->kind;
+        return order ? order : (int)left->kind - (int)right->kind;
 }
 
 /* Two rules may speak of one path. */

@@ -30,12 +30,15 @@ int approved_add(struct approved *a, bool deny, const char *day, const char *wor
         struct approved_rule rule = { .deny = deny,
                                       .workspace = workspace ? str_dup(str_of(workspace)) : NULL,
                                       .pattern = str_dup(str_of(pattern)) };
+
         snprintf(rule.day, sizeof rule.day, "%s", day);
+
         if (!rule.pattern || (workspace && !rule.workspace) || vec_push(&a->rules, rule) < 0) {
                 free(rule.workspace);
                 free(rule.pattern);
                 return -ENOMEM;
         }
+
         return 0;
 }
 
@@ -43,14 +46,15 @@ bool approved_is_path(struct str pattern) {
         return str_starts(pattern, STR("read /")) || str_starts(pattern, STR("write /"));
 }
 
-bool approved_has(const struct approved *a, const char *workspace, const char *pattern) {
-        for (size_t i = 0; i < a->rules.n; i++) {
-                const struct approved_rule *rule = &a->rules.p[i];
+bool approved_has(const struct approved *approved, const char *workspace, const char *pattern) {
+        for (size_t i = 0; i < approved->rules.n; i++) {
+                const struct approved_rule *rule = &approved->rules.p[i];
 
                 if (!rule->deny && (!rule->workspace || strcmp(rule->workspace, workspace) == 0) &&
                     strcmp(rule->pattern, pattern) == 0)
                         return true;
         }
+
         return false;
 }
 
@@ -64,9 +68,10 @@ int approved_path(char **ret) {
 }
 
 /* %XX back to bytes; a NUL or a broken escape is refused. */
-static int decode(struct str s, struct buf *out) {
+static int approved_decode(struct str s, struct buf *out) {
         for (size_t i = 0; i < s.n; i++) {
                 int r, high, low;
+
                 if (s.p[i] != '%') {
                         r = buf_add_char(out, s.p[i]);
                 } else {
@@ -74,16 +79,19 @@ static int decode(struct str s, struct buf *out) {
                         low = high >= 0 ? ascii_hex(s.p[i + 2]) : -1;
                         if (low < 0 || high * 16 + low == 0)
                                 return -EINVAL;
+
                         r = buf_add_char(out, (char)(high * 16 + low));
                         i += 2;
                 }
+
                 if (r < 0)
                         return r;
         }
+
         return 0;
 }
 
-static int encode(const char *text, struct buf *out) {
+static int approved_encode(const char *text, struct buf *out) {
         int r = 0;
         for (const char *c = text; *c && r == 0; c++)
                 r = (unsigned char)*c <= 0x20 || *c == '%' || *c == 0x7f ? buf_printf(out, "%%%02X", (unsigned char)*c)
@@ -99,94 +107,116 @@ static bool is_day(struct str s) {
         return true;
 }
 
-static int parse_line(struct str line, struct approved *ret, struct err *e) {
+static int parse_line(struct str line, struct approved *ret, struct err *err) {
         struct str list = { 0 }, day = { 0 }, place = { 0 }, text = { 0 };
         cleanup(buf_done) struct buf workspace = BUF(65536);
+
         if (!str_split(&line, '\t', &list) || !str_split(&line, '\t', &day) || !str_split(&line, '\t', &place))
-                return err_set(e, EINVAL, "a line has four fields");
+                return err_set(err, EINVAL, "a line has four fields");
+
         text = line;
         bool deny = str_is(list, "deny");
         if ((!deny && !str_is(list, "allow")) || !is_day(day))
-                return err_set(e, EINVAL, "a line begins with allow or deny and a day");
+                return err_set(err, EINVAL, "a line begins with allow or deny and a day");
+
         bool everywhere = str_is(place, "*");
-        if (!everywhere && (place.n == 0 || place.p[0] != '/' || decode(place, &workspace) < 0))
-                return err_set(e, EINVAL, "%s is not a workspace", show(place).text);
+        if (!everywhere && (place.n == 0 || place.p[0] != '/' || approved_decode(place, &workspace) < 0))
+                return err_set(err, EINVAL, "%s is not a workspace", show(place).text);
+
         int r = 0;
+
         if (deny)
-                r = check_denied_pattern(text, e);
+                r = check_denied_pattern(text, err);
         else if (!approved_is_path(text))
-                r = check_host_pattern(text, e);
+                r = check_host_pattern(text, err);
+
         if (r < 0)
                 return r;
+
         cleanup(free_ptr) char *pattern = str_dup(text);
         char day_text[16];
         snprintf(day_text, sizeof day_text, "%.*s", STR_FMT(day));
+
         const char *where = everywhere ? NULL : buf_text(&workspace);
         if (!pattern || (!everywhere && !where) || approved_add(ret, deny, day_text, where, pattern) < 0)
-                return err_memory(e);
+                return err_memory(err);
+
         return 0;
 }
 
-int approved_parse(struct str text, const char *name, struct approved *ret, struct err *e) {
+int approved_parse(struct str text, const char *name, struct approved *ret, struct err *err) {
         struct str line;
+
         for (unsigned number = 1; str_split(&text, '\n', &line); number++) {
                 if (line.n == 0 || line.p[0] == '#')
                         continue;
-                int r = parse_line(line, ret, e);
+                int r = parse_line(line, ret, err);
                 if (r < 0)
-                        return err_wrap(e, r, "%s:%u", name, number);
+                        return err_wrap(err, r, "%s:%u", name, number);
         }
+
         return 0;
 }
 
-int approved_read(const char *path, struct approved *ret, struct err *e) {
+int approved_read(const char *path, struct approved *ret, struct err *err) {
         cleanup(buf_done) struct buf text = BUF(FILE_MAX);
         cleanup(close_fd) int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
         struct stat st;
+
         if (fd < 0)
                 /* Closed to us, as inside of another sandbox: then nothing is approved here. */
-                return errno == ENOENT || errno == EACCES ? 0
-                                                          : err_errno(e, "cannot read the approved rules in %s", path);
+                return errno == ENOENT || errno == EACCES
+                           ? 0
+                           : err_errno(err, "cannot read the approved rules in %s", path);
+
         if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 0022))
-                return err_set(e, EPERM, "%s must be a file of yours that nobody else can write", path);
+                return err_set(err, EPERM, "%s must be a file of yours that nobody else can write", path);
+
         int r = fd_read_all(fd, &text);
         if (r < 0)
-                return err_set(e, -r, "cannot read the approved rules in %s", path);
-        return approved_parse(buf_str(&text), path, ret, e);
+                return err_set(err, -r, "cannot read the approved rules in %s", path);
+
+        return approved_parse(buf_str(&text), path, ret, err);
 }
 
-int approved_format(const struct approved *a, struct buf *out) {
+int approved_format(const struct approved *approved, struct buf *out) {
         int r = buf_add(out, head);
-        for (size_t i = 0; r == 0 && i < a->rules.n; i++) {
-                const struct approved_rule *rule = &a->rules.p[i];
+        for (size_t i = 0; r == 0 && i < approved->rules.n; i++) {
+                const struct approved_rule *rule = &approved->rules.p[i];
+
                 r = buf_printf(out, "%s\t%s\t", rule->deny ? "deny" : "allow", rule->day);
                 if (r == 0)
-                        r = rule->workspace ? encode(rule->workspace, out) : buf_add_char(out, '*');
+                        r = rule->workspace ? approved_encode(rule->workspace, out) : buf_add_char(out, '*');
                 if (r == 0)
                         r = buf_printf(out, "\t%s\n", rule->pattern);
         }
+
         return r;
 }
 
-static int approved_apply_one(const struct approved_rule *rule, struct policy *p, const char *origin, struct err *e) {
+static int approved_apply_one(const struct approved_rule *rule, struct policy *policy, const char *origin,
+                              struct err *err) {
         if (!rule->deny && approved_is_path(str_of(rule->pattern))) {
                 enum policy_row row = rule->pattern[0] == 'r' ? ROW_READ : ROW_WRITE;
 
-                return policy_apply(p, row, str_of(strchr(rule->pattern, '/')), origin, "/", e);
+                return policy_apply(policy, row, str_of(strchr(rule->pattern, '/')), origin, "/", err);
         }
-        return policy_apply(p, rule->deny ? ROW_DENY : ROW_ALLOW, str_of(rule->pattern), origin, "/", e);
+        return policy_apply(policy, rule->deny ? ROW_DENY : ROW_ALLOW, str_of(rule->pattern), origin, "/", err);
 }
 
-int approved_apply(const struct approved *a, struct policy *p, struct err *e) {
-        for (size_t i = 0; i < a->rules.n; i++) {
-                const struct approved_rule *rule = &a->rules.p[i];
+int approved_apply(const struct approved *approved, struct policy *policy, struct err *err) {
+        for (size_t i = 0; i < approved->rules.n; i++) {
+                const struct approved_rule *rule = &approved->rules.p[i];
                 char origin[32];
-                if (rule->workspace && strcmp(rule->workspace, p->workspace) != 0)
+
+                if (rule->workspace && strcmp(rule->workspace, policy->workspace) != 0)
                         continue;
+
                 snprintf(origin, sizeof origin, "%s %s", rule->deny ? "denied" : "approved", rule->day);
-                int r = approved_apply_one(rule, p, origin, e);
+                int r = approved_apply_one(rule, policy, origin, err);
                 if (r < 0)
-                        return err_wrap(e, r, "%s", origin);
+                        return err_wrap(err, r, "%s", origin);
         }
+
         return 0;
 }

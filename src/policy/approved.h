@@ -26,14 +26,14 @@ void approved_done(struct approved *a);
 /* "read /PATH" or "write /PATH": a grant of the file system, which stands where a pattern of hosts does. */
 bool approved_is_path(struct str pattern);
 /* Whether the list has this allow rule, for this workspace or for all. */
-bool approved_has(const struct approved *a, const char *workspace, const char *pattern);
+bool approved_has(const struct approved *approved, const char *workspace, const char *pattern);
 int approved_add(struct approved *a, bool deny, const char *day, const char *workspace, const char *pattern);
 
 /* $XDG_STATE_HOME/bailey/approved. -ENOENT: there is no home directory. */
 int approved_path(char **ret);
 /* An absent file holds no rules. -EPERM: it is not ours alone; -EINVAL: a line is wrong. */
-int approved_read(const char *path, struct approved *ret, struct err *e);
-int approved_parse(struct str text, const char *name, struct approved *ret, struct err *e);
-int approved_format(const struct approved *a, struct buf *out);
+int approved_read(const char *path, struct approved *ret, struct err *err);
+int approved_parse(struct str text, const char *name, struct approved *ret, struct err *err);
+int approved_format(const struct approved *approved, struct buf *out);
 /* Lays the rules for this workspace over the policy, each with the origin "approved DAY". */
-int approved_apply(const struct approved *a, struct policy *p, struct err *e);
+int approved_apply(const struct approved *approved, struct policy *policy, struct err *err);

@@ -185,7 +185,7 @@ static inline bool block_key_shares(const struct block_key *a, const struct bloc
         return high == 0 && (bits == 64 || low >> (128 - bits) == 0);
 }
 
-struct block_key block_key_of(const struct addr *a);
+struct block_key block_key_of(const struct addr *addr);
 
 /* What a lookup found: for each list the most specific rule that covers host and port. */
 struct match {
@@ -197,8 +197,8 @@ struct match {
         uint32_t first_git, n_git;    /* the run that holds them */
 };
 
-void snapshot_match_name(const struct snapshot *s, const struct host *host, uint16_t port, struct match *ret);
-void snapshot_match_addr(const struct snapshot *s, const struct addr *addr, uint16_t port, struct match *ret);
+void snapshot_match_name(const struct snapshot *snapshot, const struct host *host, uint16_t port, struct match *ret);
+void snapshot_match_addr(const struct snapshot *snapshot, const struct addr *addr, uint16_t port, struct match *ret);
 /* Whether a rule of this list refuses, and may say why. */
 static inline bool block_list_refuses(enum rule_list list) {
         return list == LIST_DENY || list == LIST_RATCHET || list == LIST_RATCHET_ASK;

@@ -7,18 +7,18 @@
 #include "policy/policy.h"
 #include "policy/sign_ins.h"
 
-int check_credential_word(struct str word, struct err *e);
+int check_credential_word(struct str word, struct err *err);
 
 /* Adds it. Where the policy has that provider's already, a SOURCE takes the place of the one there. */
-int credential_add(struct policy *p, struct str word, const char *origin, struct err *e);
+int credential_add(struct policy *p, struct str word, const char *origin, struct err *err);
 
 /* Adds one credential for each secret of a sign-in (policy/sign_ins.h): those that its file has, and those that a token
  * endpoint may give, which are kept in memory where the file has no place for them. */
-int sign_in_add(struct policy *p, const struct sign_in *s, const char *origin, struct err *err);
+int sign_in_add(struct policy *policy, const struct sign_in *sign_in, const char *origin, struct err *err);
 
 /* Whether a profile's credential is wanted: the host has a value for it, and nobody decided about its variables. */
-bool credential_is_at_hand(const struct policy *p, struct str provider);
+bool credential_is_at_hand(const struct policy *policy, struct str provider);
 /* The same for one variable. */
-bool credential_variable_is_free(const struct policy *p, const char *name);
+bool credential_variable_is_free(const struct policy *policy, const char *name);
 /* The policy's credential for this provider; NULL: none. */
-struct credential *credential_of_provider(const struct policy *p, const char *provider);
+struct credential *credential_of_provider(const struct policy *policy, const char *provider);

@@ -8,40 +8,47 @@
 #include <errno.h>
 #include <stdio.h>
 
-static int expand_mirrors(const struct policy *p, const struct group *group, const struct origin_text *entry,
-                          expand_function *f, void *context, struct err *e) {
-        for (size_t i = 0; i < p->network.mirrors.n; i++) {
-                const struct mirror *m = &p->network.mirrors.p[i];
-                if (strcmp(m->group, group->name) != 0)
+static int expand_mirrors(const struct policy *policy, const struct group *group, const struct origin_text *entry,
+                          expand_function *f, void *context, struct err *err) {
+        for (size_t i = 0; i < policy->network.mirrors.n; i++) {
+                const struct mirror *mirror = &policy->network.mirrors.p[i];
+                if (strcmp(mirror->group, group->name) != 0)
                         continue;
-                cleanup(free_ptr) char *origin = str_format("%s of %s in %s", m->origin, entry->text, entry->origin);
-                int r = origin ? f(context, str_of(m->pattern), str_of(origin), e) : err_memory(e);
+
+                cleanup(free_ptr) char *origin =
+                    str_format("%s of %s in %s", mirror->origin, entry->text, entry->origin);
+                int r = origin ? f(context, str_of(mirror->pattern), str_of(origin), err) : err_memory(err);
                 if (r < 0)
                         return r;
         }
+
         return 0;
 }
 
-int expand_entry(const struct policy *p, const struct origin_text *entry, bool mirrors, expand_function *f,
-                 void *context, struct err *e) {
+int expand_entry(const struct policy *policy, const struct origin_text *entry, bool mirrors, expand_function *f,
+                 void *context, struct err *err) {
         struct str text = str_of(entry->text);
         if (forge_is_reference(text))
                 return 0; /* rules and entries of their own stand for it (policy/forges.h) */
         if (!group_is_reference(text))
-                return f(context, text, str_of(entry->origin), e);
-        const struct group *group = group_find(text, e);
+                return f(context, text, str_of(entry->origin), err);
+
+        const struct group *group = group_find(text, err);
         if (!group)
-                return err_wrap(e, -ENOENT, "%s", entry->origin);
+                return err_wrap(err, -ENOENT, "%s", entry->origin);
+
         cleanup(free_ptr) char *origin = str_format("%s in %s", entry->text, entry->origin);
         if (!origin)
-                return err_memory(e);
+                return err_memory(err);
+
         for (const char *const *pattern = group->patterns; *pattern; pattern++) {
                 const struct origin_text inner = { .text = (char *)*pattern, .origin = origin };
-                int r = expand_entry(p, &inner, mirrors, f, context, e);
+                int r = expand_entry(policy, &inner, mirrors, f, context, err);
                 if (r < 0)
                         return r;
         }
-        return mirrors ? expand_mirrors(p, group, entry, f, context, e) : 0;
+
+        return mirrors ? expand_mirrors(policy, group, entry, f, context, err) : 0;
 }
 
 /* What stands before a comment and between spaces; carriage returns of other systems count as space. */
@@ -53,22 +60,25 @@ static struct str content_of(struct str line) {
         return str_trim(line);
 }
 
-int expand_file(const struct pattern_file *file, expand_function *f, void *context, struct err *e) {
+int expand_file(const struct pattern_file *file, expand_function *f, void *context, struct err *err) {
         /* The origin is built in place: a million lines must not mean a million allocations. */
         size_t path_n = strlen(file->path);
         cleanup(free_ptr) char *origin = malloc(path_n + 16);
         if (!origin)
-                return err_memory(e);
+                return err_memory(err);
+
         memcpy(origin, file->path, path_n + 1);
         struct str rest = str_n(file->content, file->content ? file->n : 0), line;
         for (unsigned number = 1; str_split(&rest, '\n', &line); number++) {
                 struct str pattern = content_of(line);
                 if (pattern.n == 0)
                         continue;
+
                 int n = snprintf(origin + path_n, 16, ":%u", number);
-                int r = f(context, pattern, str_n(origin, path_n + (size_t)n), e);
+                int r = f(context, pattern, str_n(origin, path_n + (size_t)n), err);
                 if (r < 0)
                         return r;
         }
+
         return 0;
 }

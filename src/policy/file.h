@@ -23,11 +23,11 @@ struct policy_file {
 };
 
 /* `shown` is the name in messages and origins. */
-int policy_file_open(struct policy_file *f, const char *path, const char *shown, unsigned flags, struct err *e);
+int policy_file_open(struct policy_file *file, const char *path, const char *shown, unsigned flags, struct err *err);
 /* Text that the caller has: `base` as in the struct. */
-int policy_file_text(struct policy_file *f, const char *text, const char *base, const char *shown, struct err *e);
+int policy_file_text(struct policy_file *file, const char *text, const char *base, const char *shown, struct err *err);
 void policy_file_done(struct policy_file *f);
 /* The preset that it names, as text; empty when it names none. */
-struct str policy_file_preset(const struct policy_file *f);
-int policy_file_apply(struct policy_file *f, struct policy *p, struct err *e);
-void widening_done(struct widening *w);
+struct str policy_file_preset(const struct policy_file *file);
+int policy_file_apply(struct policy_file *file, struct policy *policy, struct err *err);
+void widening_done(struct widening *widening);

@@ -95,6 +95,7 @@ static const struct forge *forge_find(struct str text, struct str *ret_repositor
         for (size_t i = 0; text.n > 0 && text.p[0] == '@' && i < sizeof forges / sizeof *forges; i++)
                 if (str_is(name, forges[i].name))
                         return &forges[i];
+
         return NULL;
 }
 
@@ -105,8 +106,8 @@ bool forge_is_reference(struct str text) {
 }
 
 /* OWNER/NAME, with the forge's host in front or without. */
-static struct str repository_path(const struct forge *f, struct str repository) {
-        struct str host = str_of(f->git_host);
+static struct str repository_path(const struct forge *forge, struct str repository) {
+        struct str host = str_of(forge->git_host);
 
         if (str_starts(repository, host) && repository.n > host.n && repository.p[host.n] == '/')
                 repository = str_skip(repository, host.n + 1);
@@ -115,16 +116,19 @@ static struct str repository_path(const struct forge *f, struct str repository) 
         return repository;
 }
 
-int check_forge(struct str text, struct err *e) {
+int check_forge(struct str text, struct err *err) {
         struct str repository, plain;
-        const struct forge *f = forge_find(text, &repository);
+        const struct forge *forge = forge_find(text, &repository);
 
-        if (!f)
-                return err_set(e, EINVAL, "%s is no group for a forge", show(text).text);
-        if (!f->repository && repository.n > 0)
-                return err_set(e, EINVAL, "@%s is for all repositories and takes none", f->name);
-        if (f->repository && (!git_path_parse(repository_path(f, repository), &plain) || str_find(plain, '/') < 0))
-                return err_set(e, EINVAL, "@%s needs a repository behind it, as \"@%s acme/app\"", f->name, f->name);
+        if (!forge)
+                return err_set(err, EINVAL, "%s is no group for a forge", show(text).text);
+        if (!forge->repository && repository.n > 0)
+                return err_set(err, EINVAL, "@%s is for all repositories and takes none", forge->name);
+        if (forge->repository &&
+            (!git_path_parse(repository_path(forge, repository), &plain) || str_find(plain, '/') < 0))
+                return err_set(err, EINVAL, "@%s needs a repository behind it, as \"@%s acme/app\"", forge->name,
+                               forge->name);
+
         return 0;
 }
 
@@ -138,6 +142,7 @@ static int add_texts(origin_texts *to, const char *const *list, struct str repos
                 if (!text || origin_texts_add(to, str_of(text), origin) < 0)
                         return -ENOMEM;
         }
+
         return 0;
 }
 
@@ -149,44 +154,59 @@ static int add_rule(struct policy *p, const struct forge_rule *row, struct str r
                 free(empty.origin);
                 return -ENOMEM;
         }
+
         struct request_rule *rule = &p->network.rules.p[p->network.rules.n - 1];
         int r = add_texts(&rule->methods, row->methods, repository, origin);
-        r = r < 0 ? r : add_texts(&rule->paths, row->paths, repository, origin);
-        r = r < 0 ? r : add_texts(&rule->queries, row->queries, repository, origin);
-        return r < 0 ? r : add_texts(&rule->mutations, row->mutations, repository, origin);
+        if (r < 0)
+                return r;
+
+        r = add_texts(&rule->paths, row->paths, repository, origin);
+        if (r < 0)
+                return r;
+
+        r = add_texts(&rule->queries, row->queries, repository, origin);
+        if (r < 0)
+                return r;
+
+        return add_texts(&rule->mutations, row->mutations, repository, origin);
 }
 
-static int add_git(struct policy *p, const struct forge *f, struct str repository, const char *origin) {
-        cleanup(free_ptr) char *all = str_format("%s/**", f->git_host);
-        struct git_rule *rule = all ? git_rule_add(p, all, origin) : NULL;
+static int add_git(struct policy *policy, const struct forge *forge, struct str repository, const char *origin) {
+        cleanup(free_ptr) char *all = str_format("%s/**", forge->git_host);
+        struct git_rule *rule = all ? git_rule_add(policy, all, origin) : NULL;
 
         if (!rule)
                 return -ENOMEM;
-        if (!f->branches)
+        if (!forge->branches)
                 return 0;
-        cleanup(free_ptr) char *one = str_format("%s/%.*s", f->git_host, STR_FMT(repository));
-        rule = one ? git_rule_add(p, one, origin) : NULL;
+
+        cleanup(free_ptr) char *one = str_format("%s/%.*s", forge->git_host, STR_FMT(repository));
+        rule = one ? git_rule_add(policy, one, origin) : NULL;
         if (!rule)
                 return -ENOMEM;
-        return origin_texts_add(&rule->push, str_of(f->branches), origin);
+
+        return origin_texts_add(&rule->push, str_of(forge->branches), origin);
 }
 
-int forges_expand(struct policy *p, struct err *e) {
-        for (size_t i = 0; i < p->network.allow.n; i++) {
-                const struct origin_text *entry = &p->network.allow.p[i];
+int forges_expand(struct policy *policy, struct err *err) {
+        for (size_t i = 0; i < policy->network.allow.n; i++) {
+                const struct origin_text *entry = &policy->network.allow.p[i];
                 struct str repository;
-                const struct forge *f = forge_find(str_of(entry->text), &repository);
-                if (!f)
+                const struct forge *forge = forge_find(str_of(entry->text), &repository);
+                if (!forge)
                         continue;
 
                 cleanup(free_ptr) char *origin = str_format("%s in %s", entry->text, entry->origin);
                 int r = origin ? 0 : -ENOMEM;
-                repository = repository_path(f, repository);
-                for (const struct forge_rule *row = f->rules; r == 0 && row->host; row++)
-                        r = add_rule(p, row, repository, origin);
-                r = r < 0 ? r : add_git(p, f, repository, origin);
+                repository = repository_path(forge, repository);
+
+                for (const struct forge_rule *row = forge->rules; r == 0 && row->host; row++)
+                        r = add_rule(policy, row, repository, origin);
+
+                r = r < 0 ? r : add_git(policy, forge, repository, origin);
                 if (r < 0)
-                        return err_memory(e);
+                        return err_memory(err);
         }
+
         return 0;
 }

@@ -10,6 +10,6 @@
 const char *forge_name(size_t i, const char **ret_help);
 /* Whether it begins with the name of such a group. */
 bool forge_is_reference(struct str text);
-int check_forge(struct str text, struct err *e);
+int check_forge(struct str text, struct err *err);
 /* Adds what all of them in network.allow stand for; their origin says whence. */
-int forges_expand(struct policy *p, struct err *e);
+int forges_expand(struct policy *policy, struct err *err);

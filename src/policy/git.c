@@ -29,6 +29,7 @@ static bool path_is_plain(struct str path, bool pattern) {
 
         if (path.n == 0 || path.n > GIT_PATH_MAX || path.p[path.n - 1] == '/')
                 return false;
+
         while (str_split(&rest, '/', &part)) {
                 if (is_dots(part)) /* also an empty one */
                         return false;
@@ -36,6 +37,7 @@ static bool path_is_plain(struct str path, bool pattern) {
                         if (!is_path_byte(part.p[i], pattern))
                                 return false;
         }
+
         return true;
 }
 
@@ -65,51 +67,58 @@ static bool stars_are_whole(struct str pattern) {
         return true;
 }
 
-static int check_name_path(struct str path, struct err *e) {
+static int check_name_path(struct str path, struct err *err) {
         if (!path_is_plain(path, true))
-                return err_set(e, EINVAL,
+                return err_set(err, EINVAL,
                                "the path %s is no plain path of a repository: parts of letters, digits and "
                                "._-~+@!,=$ between single slashes, as acme/app",
                                show(path).text);
+
         if (!stars_are_whole(path))
-                return err_set(e, EINVAL, "in %s, ** stands between slashes, as acme/**; within a part write *",
+                return err_set(err, EINVAL, "in %s, ** stands between slashes, as acme/**; within a part write *",
                                show(path).text);
+
         return 0;
 }
 
-int git_name_parse(struct str text, struct git_name *ret, struct err *e) {
+int git_name_parse(struct str text, struct git_name *ret, struct err *err) {
         struct git_name name = { 0 };
         ptrdiff_t slash = str_find(text, '/');
         int r;
 
         if (memmem(text.p, text.n, "://", 3) || str_find(text, '@') >= 0)
-                return err_set(e, EINVAL,
+                return err_set(err, EINVAL,
                                "%s: a repository is written HOST/PATH, as github.com/acme/app, without scheme and user",
                                show(text).text);
+
         if (slash <= 0)
-                return err_set(e, EINVAL, "%s names no repository: write HOST/PATH, as github.com/acme/app",
+                return err_set(err, EINVAL, "%s names no repository: write HOST/PATH, as github.com/acme/app",
                                show(text).text);
 
         struct str where = str_first(text, (size_t)slash), path = str_skip(text, (size_t)slash + 1);
         ptrdiff_t colon = str_rfind(where, ':'), bracket = str_rfind(where, ']');
         if (colon > bracket) {
                 if (!port_parse(str_skip(where, (size_t)colon + 1), &name.port))
-                        return err_set(e, EINVAL, "%s: the port is a number from 1 to 65535", show(text).text);
+                        return err_set(err, EINVAL, "%s: the port is a number from 1 to 65535", show(text).text);
                 where = str_first(where, (size_t)colon);
         }
-        if (str_find(where, '*') >= 0)
-                return err_set(e, EINVAL, "%s: the host of a repository is one host, without *", show(text).text);
-        r = host_parse_user(where, &name.host, e);
-        if (r < 0)
-                return err_wrap(e, r, "%s", show(text).text);
 
-        r = check_name_path(path, e);
+        if (str_find(where, '*') >= 0)
+                return err_set(err, EINVAL, "%s: the host of a repository is one host, without *", show(text).text);
+
+        r = host_parse_user(where, &name.host, err);
+        if (r < 0)
+                return err_wrap(err, r, "%s", show(text).text);
+
+        r = check_name_path(path, err);
         if (r < 0)
                 return r;
+
         path = path_without_suffix(path);
         memcpy(name.path, path.p, path.n);
         name.path_n = path.n;
         *ret = name;
+
         return 0;
 }
 
@@ -153,9 +162,11 @@ static bool ref_has_form(struct str ref, bool pattern) {
                 return false;
         if (memmem(ref.p, ref.n, "..", 2) || memmem(ref.p, ref.n, "@{", 2))
                 return false;
+
         while (str_split(&rest, '/', &part))
                 if (!ref_part_is_valid(part, pattern))
                         return false;
+
         return true;
 }
 
@@ -163,19 +174,22 @@ bool git_ref_is_valid(struct str ref) {
         return ref_has_form(ref, false);
 }
 
-int git_ref_check_pattern(struct str text, struct err *e) {
+int git_ref_check_pattern(struct str text, struct err *err) {
         if (!str_starts(text, STR("refs/")))
-                return err_set(e, EINVAL,
+                return err_set(err, EINVAL,
                                "the ref pattern %s matches nothing: refs begin with refs/; write refs/heads/NAME for "
                                "a branch or refs/tags/NAME for a tag",
                                show(text).text);
+
         if (!ref_has_form(text, true))
-                return err_set(e, EINVAL,
+                return err_set(err, EINVAL,
                                "the ref pattern %s matches nothing: git has no ref of that form (git-check-ref-format)",
                                show(text).text);
+
         if (!stars_are_whole(text))
-                return err_set(e, EINVAL, "in the ref pattern %s, ** stands between slashes; within a part write *",
+                return err_set(err, EINVAL, "in the ref pattern %s, ** stands between slashes; within a part write *",
                                show(text).text);
+
         return 0;
 }
 

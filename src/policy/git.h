@@ -25,7 +25,7 @@ struct git_name {
 };
 
 /* HOST[:PORT]/PATH as a person writes it, stars included. -EINVAL with the reason and what to write instead. */
-int git_name_parse(struct str text, struct git_name *ret, struct err *e);
+int git_name_parse(struct str text, struct git_name *ret, struct err *err);
 /* A path as a request has it, without '/' at its ends: only letters, digits and a few marks, no part that is empty or
  * made of dots. On success *ret is the part without ".git". */
 bool git_path_parse(struct str text, struct str *ret);
@@ -33,7 +33,7 @@ bool git_path_parse(struct str text, struct str *ret);
 /* A full ref name, by the rules of git-check-ref-format(1), below refs/. */
 bool git_ref_is_valid(struct str ref);
 /* A ref pattern; what no ref can match is refused, with what to write instead. */
-int git_ref_check_pattern(struct str text, struct err *e);
+int git_ref_check_pattern(struct str text, struct err *err);
 /* In short forms "agent/x" means refs/heads/agent/x. Heap text, or NULL. */
 char *git_ref_expand(struct str text);
 

@@ -86,8 +86,10 @@ static bool split_port(struct str *host, uint16_t *port) {
                 return true;
         if (!str_to_u64(str_skip(*host, (size_t)colon + 1), UINT16_MAX, &number) || number == 0)
                 return false;
+
         *port = (uint16_t)number;
         *host = str_first(*host, (size_t)colon);
+
         return true;
 }
 
@@ -99,6 +101,7 @@ static bool split_user(struct str *host, bool permitted) {
                 return true;
         if (!permitted || !is_made_of(str_first(*host, (size_t)at), "-._"))
                 return false;
+
         *host = str_skip(*host, (size_t)at + 1);
         return true;
 }
@@ -128,11 +131,13 @@ bool git_harmless_address(struct str value, struct str *ret_host, uint16_t *ret_
                         continue;
                 if (slash <= 0)
                         return false;
+
                 *ret_host = str_first(rest, (size_t)slash);
                 *ret_port = schemes[i].port;
                 return split_user(ret_host, schemes[i].port == 22) && split_port(ret_host, ret_port) &&
                        is_made_of(*ret_host, "-.") && is_made_of(str_skip(rest, (size_t)slash), "-._~/+@,=");
         }
+
         *ret_port = 22;
         return is_scp_address(value, ret_host);
 }
@@ -183,6 +188,7 @@ static bool is_harmless_value(const struct known *known, struct str value) {
 
         if (!is_plain(value))
                 return false;
+
         switch (known->kind) {
         case VALUE_CHOICE:
                 return is_choice(known, value);
@@ -201,6 +207,7 @@ static bool is_harmless_value(const struct known *known, struct str value) {
         case VALUE_TEXT:
                 return true;
         }
+
         return false;
 }
 
@@ -212,6 +219,7 @@ static const struct known *find_known(const struct gitconfig_setting *given, uns
                     git_setting_is(given, known->section, known->key))
                         return known;
         }
+
         return NULL;
 }
 

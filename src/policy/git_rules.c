@@ -14,14 +14,14 @@ enum { HTTPS_PORT = 443, RULES_MAX = 4096 };
 
 /* --- what people write --- */
 
-int check_git_repo(struct str text, struct err *e) {
+int check_git_repo(struct str text, struct err *err) {
         struct git_name name;
 
-        return git_name_parse(text, &name, e);
+        return git_name_parse(text, &name, err);
 }
 
-int check_git_ref(struct str text, struct err *e) {
-        return git_ref_check_pattern(text, e);
+int check_git_ref(struct str text, struct err *err) {
+        return git_ref_check_pattern(text, err);
 }
 
 static struct str word_repo(struct str word, struct str *ret_refs) {
@@ -34,50 +34,56 @@ static struct str word_repo(struct str word, struct str *ret_refs) {
         return equals < 0 ? word : str_first(word, (size_t)equals);
 }
 
-static int check_short_ref(struct str text, struct err *e) {
+static int check_short_ref(struct str text, struct err *err) {
         cleanup(free_ptr) char *whole = git_ref_expand(text);
 
         if (!whole)
-                return err_memory(e);
-        return git_ref_check_pattern(str_of(whole), e);
+                return err_memory(err);
+        return git_ref_check_pattern(str_of(whole), err);
 }
 
-int check_git_word(struct str word, struct err *e) {
+int check_git_word(struct str word, struct err *err) {
         struct str refs, ref, repo = word_repo(word, &refs);
-        int r = check_git_repo(repo, e);
+        int r = check_git_repo(repo, err);
 
         if (r < 0)
                 return r;
+
         if (refs.p && refs.n == 0)
-                return err_set(e, EINVAL,
+                return err_set(err, EINVAL,
                                "%s: behind '=' stands what may be pushed, as agent/**; without '=' nothing "
                                "may",
                                show(word).text);
+
         while (r == 0 && str_split(&refs, '+', &ref))
-                r = check_short_ref(ref, e);
+                r = check_short_ref(ref, err);
+
         return r;
 }
 
-int check_git_rule(const void *record, struct err *e) {
-        const struct git_rule *g = record;
-        bool push = g->push.n > 0;
+int check_git_rule(const void *record, struct err *err) {
+        const struct git_rule *rule = record;
+        bool push = rule->push.n > 0;
 
-        if (g->fetch == SWITCH_OFF && !push)
-                return err_set(e, EINVAL,
+        if (rule->fetch == SWITCH_OFF && !push)
+                return err_set(err, EINVAL,
                                "this entry for %s allows nothing: neither fetch nor push; leave it out, since what no "
                                "entry names is refused",
-                               g->repo);
-        if (!push && (g->delete == SWITCH_ON || g->create == SWITCH_ON || g->options == SWITCH_ON ||
-                      g->certificate == SWITCH_ON))
-                return err_set(e, EINVAL,
+                               rule->repo);
+
+        if (!push && (rule->delete == SWITCH_ON || rule->create == SWITCH_ON || rule->options == SWITCH_ON ||
+                      rule->certificate == SWITCH_ON))
+                return err_set(err, EINVAL,
                                "this entry for %s allows kinds of pushes, but names no ref to push to; add push: "
                                "[refs/heads/...]",
-                               g->repo);
-        if (!push && g->ask && strcmp(g->ask, "push") == 0)
-                return err_set(e, EINVAL,
+                               rule->repo);
+
+        if (!push && rule->ask && strcmp(rule->ask, "push") == 0)
+                return err_set(err, EINVAL,
                                "this entry for %s asks about pushes, but allows none; add push: "
                                "[refs/heads/...]",
-                               g->repo);
+                               rule->repo);
+
         return 0;
 }
 
@@ -91,18 +97,20 @@ struct git_rule *git_rule_add(struct policy *p, const char *repo, const char *or
         return NULL;
 }
 
-int git_rule_add_word(struct policy *p, struct str word, const char *origin, struct err *e) {
+int git_rule_add_word(struct policy *policy, struct str word, const char *origin, struct err *err) {
         struct str refs, ref, repo = word_repo(word, &refs);
         cleanup(free_ptr) char *name = str_dup(repo);
-        struct git_rule *rule = name ? git_rule_add(p, name, origin) : NULL;
+        struct git_rule *rule = name ? git_rule_add(policy, name, origin) : NULL;
 
         if (!rule)
-                return err_memory(e);
+                return err_memory(err);
+
         while (str_split(&refs, '+', &ref)) {
                 cleanup(free_ptr) char *whole = git_ref_expand(ref);
                 if (!whole || origin_texts_add(&rule->push, str_of(whole), origin) < 0)
-                        return err_memory(e);
+                        return err_memory(err);
         }
+
         return 0;
 }
 
@@ -114,9 +122,9 @@ struct entry {
         size_t order;
 };
 
-static bool names_equal(const struct git_name *a, const struct git_name *b) {
-        return host_equal(&a->host, &b->host) && a->port == b->port && a->path_n == b->path_n &&
-               memcmp(a->path, b->path, a->path_n) == 0;
+static bool names_equal(const struct git_name *name, const struct git_name *git_name) {
+        return host_equal(&name->host, &git_name->host) && name->port == git_name->port &&
+               name->path_n == git_name->path_n && memcmp(name->path, git_name->path, name->path_n) == 0;
 }
 
 /* "file:line:column" without line and column: the same for entries of one file. */
@@ -128,38 +136,42 @@ static struct str origin_file(const char *origin) {
                 if (colon > 0)
                         file = str_first(file, (size_t)colon);
         }
+
         return file;
 }
 
 /* Twice in one file is a contradiction; in another layer the later one replaces the earlier. */
-static int check_repeated(const struct entry *entries, size_t n, const struct entry *added, struct err *e) {
+static int check_repeated(const struct entry *entries, size_t n, const struct entry *added, struct err *err) {
         for (size_t i = 0; i < n; i++) {
                 const char *first = entries[i].rule->origin, *second = added->rule->origin;
                 bool places = str_find(str_of(first), ':') >= 0;
                 if (names_equal(&entries[i].name, &added->name) && places && strcmp(first, second) != 0 &&
                     str_eq(origin_file(first), origin_file(second)))
                         return err_set(
-                            e, EINVAL,
+                            err, EINVAL,
                             "%s: %s is here a second time, the first is at %s; which one should count cannot "
                             "be known: make them one entry",
                             second, added->rule->repo, first);
         }
+
         return 0;
 }
 
 static int compare_entries(const void *a, const void *b) {
-        const struct entry *x = a, *y = b;
-        size_t rank_x = git_path_rank(str_n(x->name.path, x->name.path_n));
-        size_t rank_y = git_path_rank(str_n(y->name.path, y->name.path_n));
+        const struct entry *left = a, *right = b;
+        size_t rank_x = git_path_rank(str_n(left->name.path, left->name.path_n));
+        size_t rank_y = git_path_rank(str_n(right->name.path, right->name.path_n));
 
         if (rank_x != rank_y)
                 return rank_x > rank_y ? -1 : 1;
-        if (x->name.path_n != y->name.path_n) /* "x/" and one star is narrower than "x/" and two */
-                return x->name.path_n < y->name.path_n ? -1 : 1;
-        bool group_x = x->rule->origin[0] == '@', group_y = y->rule->origin[0] == '@';
+        if (left->name.path_n != right->name.path_n) /* "x/" and one star is narrower than "x/" and two */
+                return left->name.path_n < right->name.path_n ? -1 : 1;
+
+        bool group_x = left->rule->origin[0] == '@', group_y = right->rule->origin[0] == '@';
         if (group_x != group_y) /* what a person wrote comes before what a group stands for */
                 return group_x ? 1 : -1;
-        return x->order > y->order ? -1 : 1; /* the later layer first */
+
+        return left->order > right->order ? -1 : 1; /* the later layer first */
 }
 
 /* As it is shown wherever a rule is named. */
@@ -170,24 +182,29 @@ static char *rule_text(const struct git_rule *rule, const struct git_name *name)
 
         if (name->port)
                 snprintf(port, sizeof port, ":%u", name->port);
+
         r = buf_printf(&out, "%s%s/%s", name->host.name, port, name->path);
         if (rule->fetch != SWITCH_OFF)
                 r = r < 0 ? r : buf_add(&out, " fetch");
+
         for (size_t i = 0; r == 0 && i < rule->push.n; i++)
                 r = buf_printf(&out, "%s%s", i ? "," : " push ", rule->push.p[i].text);
+
         return r < 0 && out.n == 0 ? NULL : str_dup(buf_str(&out)); /* a long list is shown cut */
 }
 
 /* A ratchet may have taken git away: the entries stay, so that nothing is judged by less, and grant nothing. */
-static int compile_entry(const struct entry *entry, bool closed, struct snapshot_builder *b, struct err *e) {
+static int compile_entry(const struct entry *entry, bool closed, struct snapshot_builder *builder, struct err *err) {
         const struct git_rule *rule = entry->rule;
         cleanup(free_ptr) struct str *refs = calloc(rule->push.n + 1, sizeof *refs);
         cleanup(free_ptr) char *text = rule_text(rule, &entry->name);
 
         if (!refs || !text)
-                return err_set(e, ENOMEM, "out of memory for the policy's rules");
+                return err_set(err, ENOMEM, "out of memory for the policy's rules");
+
         for (size_t i = 0; i < rule->push.n; i++)
                 refs[i] = str_of(rule->push.p[i].text);
+
         const struct snapshot_git git = { .text = str_of(text),
                                           .host = entry->name.host,
                                           .port = entry->name.port ? entry->name.port : HTTPS_PORT,
@@ -200,36 +217,40 @@ static int compile_entry(const struct entry *entry, bool closed, struct snapshot
                                           .options = rule->options == SWITCH_ON,
                                           .certificate = rule->certificate == SWITCH_ON,
                                           .ask = rule->ask && strcmp(rule->ask, "push") == 0 };
-        return snapshot_add_git(b, &git, str_of(rule->origin), e);
+        return snapshot_add_git(builder, &git, str_of(rule->origin), err);
 }
 
-int git_rules_compile(const struct policy *p, struct snapshot_builder *b, struct err *e) {
-        cleanup(free_ptr) struct entry *entries = calloc(p->git.n + 1, sizeof *entries);
+int git_rules_compile(const struct policy *policy, struct snapshot_builder *builder, struct err *err) {
+        cleanup(free_ptr) struct entry *entries = calloc(policy->git.n + 1, sizeof *entries);
         int r = 0;
 
         if (!entries)
-                return err_set(e, ENOMEM, "out of memory for the policy's rules");
-        if (p->git.n > RULES_MAX)
-                return err_set(e, E2BIG, "the policy has more than %d entries under git", RULES_MAX);
-        for (size_t i = 0; r == 0 && i < p->git.n; i++) {
-                entries[i] = (struct entry){ .rule = &p->git.p[i], .order = i };
-                r = git_name_parse(str_of(p->git.p[i].repo), &entries[i].name, e);
-                r = r < 0 ? err_wrap(e, r, "%s", p->git.p[i].origin) : check_repeated(entries, i, &entries[i], e);
+                return err_set(err, ENOMEM, "out of memory for the policy's rules");
+        if (policy->git.n > RULES_MAX)
+                return err_set(err, E2BIG, "the policy has more than %d entries under git", RULES_MAX);
+
+        for (size_t i = 0; r == 0 && i < policy->git.n; i++) {
+                entries[i] = (struct entry){ .rule = &policy->git.p[i], .order = i };
+                r = git_name_parse(str_of(policy->git.p[i].repo), &entries[i].name, err);
+                r = r < 0 ? err_wrap(err, r, "%s", policy->git.p[i].origin)
+                          : check_repeated(entries, i, &entries[i], err);
         }
+
         if (r < 0)
                 return r;
 
-        qsort(entries, p->git.n, sizeof *entries, compare_entries);
-        for (size_t i = 0; r == 0 && i < p->git.n; i++)
-                r = compile_entry(&entries[i], ratchet_takes_git(p), b, e);
+        qsort(entries, policy->git.n, sizeof *entries, compare_entries);
+        for (size_t i = 0; r == 0 && i < policy->git.n; i++)
+                r = compile_entry(&entries[i], ratchet_takes_git(policy), builder, err);
+
         return r;
 }
 
-bool git_rules_name_host(const struct policy *p, const struct host *host) {
+bool git_rules_name_host(const struct policy *policy, const struct host *host) {
         struct git_name name;
 
-        for (size_t i = 0; i < p->git.n; i++)
-                if (git_name_parse(str_of(p->git.p[i].repo), &name, NULL) == 0 && host_equal(&name.host, host))
+        for (size_t i = 0; i < policy->git.n; i++)
+                if (git_name_parse(str_of(policy->git.p[i].repo), &name, NULL) == 0 && host_equal(&name.host, host))
                         return true;
         return false;
 }

@@ -32,10 +32,10 @@ struct git_verdict {
 };
 
 /* Whether the snapshot has entries for repositories of this host, at any port. */
-bool verdict_git_concerns(const struct snapshot *s, const struct host *host);
+bool verdict_git_concerns(const struct snapshot *snapshot, const struct host *host);
 /* The service alone, before anything of it was seen. path: canonical (git_path_parse()). */
-struct git_verdict verdict_git(const struct snapshot *s, const struct authority *target, struct str path,
+struct git_verdict verdict_git(const struct snapshot *snapshot, const struct authority *target, struct str path,
                                enum git_right right);
 /* A push with what it changes. */
-struct git_verdict verdict_git_push(const struct snapshot *s, const struct authority *target, struct str path,
+struct git_verdict verdict_git_push(const struct snapshot *snapshot, const struct authority *target, struct str path,
                                     const struct git_push *push);

@@ -36,71 +36,76 @@ static char to_small(int c) {
 }
 
 /* A line may end with CR LF, and the last one with nothing. */
-static int reader_next(struct reader *r) {
-        if (r->rest.n == 0) {
-                r->over = true;
+static int reader_next(struct reader *reader) {
+        if (reader->rest.n == 0) {
+                reader->over = true;
                 return '\n';
         }
 
-        int c = (unsigned char)r->rest.p[0];
-        r->rest = str_skip(r->rest, 1);
-        if (c == '\r' && r->rest.n && r->rest.p[0] == '\n') {
-                r->rest = str_skip(r->rest, 1);
+        int c = (unsigned char)reader->rest.p[0];
+        reader->rest = str_skip(reader->rest, 1);
+        if (c == '\r' && reader->rest.n && reader->rest.p[0] == '\n') {
+                reader->rest = str_skip(reader->rest, 1);
                 c = '\n';
         }
-        r->line += c == '\n';
+
+        reader->line += c == '\n';
         return c;
 }
 
 /* --- the parts of a line --- */
 
 /* `"name"]`, after the blank behind the section. */
-static int read_subsection(struct reader *r) {
-        int c, status = buf_add_char(&r->section, '.');
+static int read_subsection(struct reader *reader) {
+        int c, status = buf_add_char(&reader->section, '.');
 
         do {
-                c = reader_next(r);
+                c = reader_next(reader);
                 if (c == '\n')
                         return -EBADMSG;
         } while (is_space(c));
+
         if (c != '"')
                 return -EBADMSG;
 
-        while (status == 0 && (c = reader_next(r)) != '"') {
+        while (status == 0 && (c = reader_next(reader)) != '"') {
                 if (c == '\\')
-                        c = reader_next(r);
+                        c = reader_next(reader);
                 if (c == '\n')
                         return -EBADMSG;
-                status = buf_add_char(&r->section, (char)c);
+                status = buf_add_char(&reader->section, (char)c);
         }
+
         if (status < 0)
                 return status;
-        return reader_next(r) == ']' ? 0 : -EBADMSG;
+
+        return reader_next(reader) == ']' ? 0 : -EBADMSG;
 }
 
-static int read_section(struct reader *r) {
-        r->section.n = 0;
-        for (;;) {
-                int c = reader_next(r);
+static int read_section(struct reader *reader) {
+        reader->section.n = 0;
 
-                if (r->over)
+        for (;;) {
+                int c = reader_next(reader);
+
+                if (reader->over)
                         return -EBADMSG;
                 if (c == ']')
-                        return r->section.n ? 0 : -EBADMSG;
+                        return reader->section.n ? 0 : -EBADMSG;
                 if (is_space(c))
-                        return c == '\n' ? -EBADMSG : read_subsection(r);
+                        return c == '\n' ? -EBADMSG : read_subsection(reader);
                 if (!is_key(c) && c != '.')
                         return -EBADMSG;
 
-                int status = buf_add_char(&r->section, to_small(c));
+                int status = buf_add_char(&reader->section, to_small(c));
                 if (status < 0)
                         return status;
         }
 }
 
 /* After a backslash: the character that is meant, END when the line goes on, or -EBADMSG. */
-static int read_escape(struct reader *r) {
-        int c = reader_next(r);
+static int read_escape(struct reader *reader) {
+        int c = reader_next(reader);
 
         switch (c) {
         case '\n':
@@ -119,120 +124,136 @@ static int read_escape(struct reader *r) {
         }
 }
 
-static int read_value(struct reader *r) {
+static int read_value(struct reader *reader) {
         bool quoted = false, comment = false, blank = false;
         size_t text = 0; /* length without the blanks at the end */
 
-        r->value.n = 0;
+        reader->value.n = 0;
+
         for (;;) {
-                int status = 0, c = reader_next(r);
+                int status = 0, c = reader_next(reader);
 
                 if (c == '\n') {
-                        r->value.n = blank ? text : r->value.n;
+                        reader->value.n = blank ? text : reader->value.n;
                         return quoted ? -EBADMSG : 0;
                 }
+
                 if (comment)
                         continue;
+
                 if (is_space(c) && !quoted) {
-                        text = blank ? text : r->value.n;
+                        text = blank ? text : reader->value.n;
                         blank = true;
-                        status = r->value.n ? buf_add_char(&r->value, (char)c) : 0;
+                        status = reader->value.n ? buf_add_char(&reader->value, (char)c) : 0;
                         if (status < 0)
                                 return status;
                         continue;
                 }
+
                 if (!quoted && (c == ';' || c == '#')) {
                         comment = true;
                         continue;
                 }
 
                 blank = false;
+
                 if (c == '"') {
                         quoted = !quoted;
                         continue;
                 }
+
                 if (c == '\\') {
-                        c = read_escape(r);
+                        c = read_escape(reader);
                         if (c == -EBADMSG)
                                 return c;
                         if (c == END)
                                 continue;
                 }
-                status = buf_add_char(&r->value, (char)c);
+
+                status = buf_add_char(&reader->value, (char)c);
                 if (status < 0)
                         return status;
         }
 }
 
-static struct gitconfig_setting reader_setting(const struct reader *r, bool has_value) {
-        struct str section = buf_str(&r->section);
+static struct gitconfig_setting reader_setting(const struct reader *reader, bool has_value) {
+        struct str section = buf_str(&reader->section);
         ptrdiff_t dot = str_find(section, '.');
-        struct gitconfig_setting setting = { .section = section, .key = buf_str(&r->key) };
+        struct gitconfig_setting setting = { .section = section, .key = buf_str(&reader->key) };
 
         if (dot >= 0) {
                 setting.section = str_first(section, (size_t)dot);
                 setting.subsection = str_skip(section, (size_t)dot + 1);
         }
+
         if (has_value)
-                setting.value = r->value.n ? buf_str(&r->value) : STR("");
+                setting.value = reader->value.n ? buf_str(&reader->value) : STR("");
+
         return setting;
 }
 
 /* `key`, or `key = value`; its first character was read. */
-static int read_setting(struct reader *r, int first, gitconfig_each *each, void *context) {
-        size_t begin = (size_t)(r->rest.p - r->begin) - 1;
+static int read_setting(struct reader *reader, int first, gitconfig_each *each, void *context) {
+        size_t begin = (size_t)(reader->rest.p - reader->begin) - 1;
         int c = 0, status;
         bool has_value = false;
 
-        r->key.n = 0;
-        status = buf_add_char(&r->key, to_small(first));
-        while (status == 0 && (c = reader_next(r)) != '\n' && is_key(c))
-                status = buf_add_char(&r->key, to_small(c));
+        reader->key.n = 0;
+        status = buf_add_char(&reader->key, to_small(first));
+        while (status == 0 && (c = reader_next(reader)) != '\n' && is_key(c))
+                status = buf_add_char(&reader->key, to_small(c));
+
         if (status < 0)
                 return status;
 
         while (c == ' ' || c == '\t')
-                c = reader_next(r);
+                c = reader_next(reader);
+
         if (c != '\n') {
                 if (c != '=')
                         return -EBADMSG;
+
                 has_value = true;
-                status = read_value(r);
+                status = read_value(reader);
                 if (status < 0)
                         return status;
         }
 
-        struct gitconfig_setting setting = reader_setting(r, has_value);
+        struct gitconfig_setting setting = reader_setting(reader, has_value);
         setting.begin = begin;
-        setting.end = (size_t)(r->rest.p - r->begin);
+        setting.end = (size_t)(reader->rest.p - reader->begin);
+
         return each(&setting, context);
 }
 
-static int read_all(struct reader *r, gitconfig_each *each, void *context) {
+static int read_all(struct reader *reader, gitconfig_each *each, void *context) {
         bool comment = false;
 
-        if (str_starts(r->rest, STR("\xef\xbb\xbf")))
-                r->rest = str_skip(r->rest, 3);
-        for (;;) {
-                int c = reader_next(r), status = 0;
+        if (str_starts(reader->rest, STR("\xef\xbb\xbf")))
+                reader->rest = str_skip(reader->rest, 3);
 
-                if (r->over)
+        for (;;) {
+                int c = reader_next(reader), status = 0;
+
+                if (reader->over)
                         return 0;
                 if (c == '\n')
                         comment = false;
                 if (comment || is_space(c))
                         continue;
+
                 if (c == '#' || c == ';')
                         comment = true;
                 else if (c == '[')
-                        status = read_section(r);
+                        status = read_section(reader);
                 else if (is_letter(c))
-                        status = read_setting(r, c, each, context);
+                        status = read_setting(reader, c, each, context);
                 else
                         status = -EBADMSG;
+
                 if (status != 0)
                         return status;
-                if (r->over)
+                if (reader->over)
                         return 0;
         }
 }
@@ -249,10 +270,12 @@ int gitconfig_read(struct str text, gitconfig_each *each, void *context, struct 
         buf_done(&reader.section);
         buf_done(&reader.key);
         buf_done(&reader.value);
+
         if (r == -EBADMSG)
                 return err_set(err, EBADMSG, "line %u is no line of a git configuration", reader.line);
         if (r == -ENOMEM)
                 return err_memory(err);
+
         return r;
 }
 
@@ -337,7 +360,7 @@ enum gitconfig_kind gitconfig_judge(const struct gitconfig_setting *setting) {
         return GITCONFIG_OTHER;
 }
 
-static bool separates(char c) {
+static bool gitconfig_separates(char c) {
         return c == '\0' || strchr(" \t\r\n\"'`$(){};|&<>=!,", c);
 }
 
@@ -345,13 +368,16 @@ bool gitconfig_word(struct str *command, struct str *ret_word) {
         struct str rest = *command;
         size_t n = 0;
 
-        while (rest.n && separates(rest.p[0]))
+        while (rest.n && gitconfig_separates(rest.p[0]))
                 rest = str_skip(rest, 1);
-        while (n < rest.n && !separates(rest.p[n]))
+
+        while (n < rest.n && !gitconfig_separates(rest.p[n]))
                 n++;
+
         *command = str_skip(rest, n);
         if (n == 0)
                 return false;
+
         *ret_word = str_first(rest, n);
         return true;
 }

@@ -30,11 +30,13 @@ static bool read_varint(struct str *rest, size_t *ret) {
 
                 *rest = str_skip(*rest, 1);
                 value = n ? ((value + 1) << 7 | (c & 0x7f)) : (c & 0x7f);
+
                 if (!(c & 0x80)) {
                         *ret = value;
                         return true;
                 }
         }
+
         return false;
 }
 
@@ -45,42 +47,48 @@ struct index_reader {
         struct buf name; /* of the entry that was read last */
 };
 
-static int read_name(struct index_reader *r, size_t before) {
-        size_t strip = r->name.n;
-        struct str whole = r->rest, suffix;
+static int read_name(struct index_reader *reader, size_t before) {
+        size_t strip = reader->name.n;
+        struct str whole = reader->rest, suffix;
         ptrdiff_t end;
 
-        if (r->version == 4 && (!read_varint(&r->rest, &strip) || strip > r->name.n))
-                return -EBADMSG;
-        end = str_find(r->rest, '\0');
-        if (end < 0)
-                return -EBADMSG;
-        suffix = str_first(r->rest, (size_t)end);
-        r->name.n -= r->version == 4 ? strip : r->name.n;
-        if (buf_append(&r->name, suffix) < 0)
+        if (reader->version == 4 && (!read_varint(&reader->rest, &strip) || strip > reader->name.n))
                 return -EBADMSG;
 
-        if (r->version == 4) {
-                r->rest = str_skip(r->rest, (size_t)end + 1);
+        end = str_find(reader->rest, '\0');
+        if (end < 0)
+                return -EBADMSG;
+
+        suffix = str_first(reader->rest, (size_t)end);
+        reader->name.n -= reader->version == 4 ? strip : reader->name.n;
+        if (buf_append(&reader->name, suffix) < 0)
+                return -EBADMSG;
+
+        if (reader->version == 4) {
+                reader->rest = str_skip(reader->rest, (size_t)end + 1);
                 return 0;
         }
+
         size_t padded = (before + (size_t)end + 8) / 8 * 8; /* one to eight NULs behind the name */
         if (padded - before > whole.n)
                 return -EBADMSG;
-        r->rest = str_skip(whole, padded - before);
+
+        reader->rest = str_skip(whole, padded - before);
         return 0;
 }
 
-static int read_entry(struct index_reader *r, uint32_t *ret_mode) {
-        size_t fixed = (size_t)FIXED + r->hash + 2;
+static int read_entry(struct index_reader *reader, uint32_t *ret_mode) {
+        size_t fixed = (size_t)FIXED + reader->hash + 2;
 
-        if (r->rest.n < fixed + 2)
+        if (reader->rest.n < fixed + 2)
                 return -EBADMSG;
-        *ret_mode = number_at(r->rest, MODE_AT);
-        bool extended = (number_at(r->rest, FIXED + r->hash - 2) & FLAG_EXTENDED) && r->version >= 3;
+
+        *ret_mode = number_at(reader->rest, MODE_AT);
+        bool extended = (number_at(reader->rest, FIXED + reader->hash - 2) & FLAG_EXTENDED) && reader->version >= 3;
         fixed += extended ? 2 : 0;
-        r->rest = str_skip(r->rest, fixed);
-        return read_name(r, fixed);
+        reader->rest = str_skip(reader->rest, fixed);
+
+        return read_name(reader, fixed);
 }
 
 int gitindex_links(struct str bytes, unsigned hash, gitindex_each *each, void *context) {
@@ -89,12 +97,14 @@ int gitindex_links(struct str bytes, unsigned hash, gitindex_each *each, void *c
 
         if (bytes.n < HEADER || !str_starts(bytes, STR("DIRC")) || (hash != 20 && hash != 32))
                 return -EBADMSG;
+
         reader.version = number_at(bytes, 4);
         if (reader.version < 2 || reader.version > 4)
                 return -EBADMSG;
 
         uint32_t count = number_at(bytes, 8);
         reader.rest = str_skip(bytes, HEADER);
+
         for (uint32_t i = 0; i < count && r == 0; i++) {
                 uint32_t mode = 0;
 
@@ -102,6 +112,7 @@ int gitindex_links(struct str bytes, unsigned hash, gitindex_each *each, void *c
                 if (r == 0 && (mode & MODE_KIND) == MODE_LINK && reader.name.n)
                         r = each(buf_str(&reader.name), context);
         }
+
         buf_done(&reader.name);
         return r;
 }

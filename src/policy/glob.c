@@ -23,6 +23,7 @@ static uint32_t take_char(struct str *s) {
                 c = 0x80000000U | (unsigned char)s->p[0];
                 n = 1;
         }
+
         *s = str_skip(*s, n);
         return c;
 }
@@ -34,18 +35,22 @@ static int match_class(struct str *pattern, uint32_t c) {
         bool negated = rest.n > 0 && (rest.p[0] == '!' || rest.p[0] == '^'), found = false;
         if (negated)
                 rest = str_skip(rest, 1);
+
         for (bool first = true; rest.n > 0; first = false) {
                 uint32_t low = take_char(&rest), high = low;
                 if (low == ']' && !first) {
                         *pattern = rest;
                         return found != negated;
                 }
+
                 if (rest.n >= 2 && rest.p[0] == '-' && rest.p[1] != ']') {
                         rest = str_skip(rest, 1);
                         high = take_char(&rest);
                 }
+
                 found = found || (c >= low && c <= high);
         }
+
         return -1;
 }
 
@@ -54,16 +59,19 @@ static bool match_one(struct str *pattern, struct str *text) {
         uint32_t p = take_char(pattern), c = take_char(text);
         if (p == '?')
                 return true;
+
         if (p == '[') {
                 int r = match_class(pattern, c);
                 if (r >= 0)
                         return r;
         }
+
         return p == c;
 }
 
 static bool match_component(struct str pattern, struct str text) {
         struct str star = { 0 }, star_text = { 0 };
+
         while (text.n > 0) {
                 if (pattern.n > 0 && pattern.p[0] == '*') {
                         pattern = str_skip(pattern, 1);
@@ -71,16 +79,20 @@ static bool match_component(struct str pattern, struct str text) {
                         star_text = text;
                         continue;
                 }
+
                 if (pattern.n > 0 && match_one(&pattern, &text))
                         continue;
                 if (!star_text.p)
                         return false;
+
                 take_char(&star_text); /* the star takes one more */
                 pattern = star;
                 text = star_text;
         }
+
         while (pattern.n > 0 && pattern.p[0] == '*')
                 pattern = str_skip(pattern, 1);
+
         return pattern.n == 0;
 }
 
@@ -90,11 +102,11 @@ struct cursor {
         bool left;
 };
 
-static struct str take_component(struct cursor *c) {
-        ptrdiff_t slash = str_find(c->rest, '/');
-        struct str part = slash < 0 ? c->rest : str_first(c->rest, (size_t)slash);
-        c->left = slash >= 0;
-        c->rest = str_skip(c->rest, slash < 0 ? part.n : part.n + 1);
+static struct str take_component(struct cursor *cursor) {
+        ptrdiff_t slash = str_find(cursor->rest, '/');
+        struct str part = slash < 0 ? cursor->rest : str_first(cursor->rest, (size_t)slash);
+        cursor->left = slash >= 0;
+        cursor->rest = str_skip(cursor->rest, slash < 0 ? part.n : part.n + 1);
         return part;
 }
 
@@ -106,27 +118,34 @@ bool glob_match(struct str pattern_text, struct str path_text) {
         struct cursor pattern = cursor_at(pattern_text), path = cursor_at(path_text);
         struct cursor star = { 0 }, star_path = { 0 };
         bool has_star = false;
+
         while (path.left) {
                 struct cursor before = path;
+
                 if (pattern.left) {
                         struct str part = take_component(&pattern);
                         if (str_eq(part, STR("**"))) {
                                 if (!pattern.left)
                                         return true; /* at the end it takes all that is left, which is at least one */
+
                                 has_star = true;
                                 star = pattern;
                                 star_path = path;
                                 continue;
                         }
+
                         if (match_component(part, take_component(&path)))
                                 continue;
                 }
+
                 path = before;
                 if (!has_star)
                         return false;
+
                 take_component(&star_path);
                 pattern = star;
                 path = star_path;
         }
+
         return !pattern.left;
 }

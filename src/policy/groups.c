@@ -60,15 +60,17 @@ const struct group policy_groups[] = {
 };
 const size_t n_policy_groups = sizeof policy_groups / sizeof policy_groups[0];
 
-const struct group *group_find(struct str reference, struct err *e) {
+const struct group *group_find(struct str reference, struct err *err) {
         struct str name = str_skip(reference, 1);
-        struct suggestion s = suggest_for(name);
+        struct suggestion suggestion = suggest_for(name);
+
         for (size_t i = 0; i < n_policy_groups; i++) {
                 if (str_is(name, policy_groups[i].name))
                         return &policy_groups[i];
-                suggest_offer(&s, policy_groups[i].name);
+                suggest_offer(&suggestion, policy_groups[i].name);
         }
-        err_set(e, ENOENT, "there is no group %s%s", show(reference).text,
-                s.best ? suggest_text(&s, "@").text : "; `bailey policy groups` lists them");
+
+        err_set(err, ENOENT, "there is no group %s%s", show(reference).text,
+                suggestion.best ? suggest_text(&suggestion, "@").text : "; `bailey policy groups` lists them");
         return NULL;
 }

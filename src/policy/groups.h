@@ -25,4 +25,4 @@ static inline bool group_is_reference(struct str text) {
         return text.n > 0 && text.p[0] == '@';
 }
 /* "@name"; NULL with -ENOENT in e and "did you mean" when there is none. */
-const struct group *group_find(struct str reference, struct err *e);
+const struct group *group_find(struct str reference, struct err *err);

@@ -16,13 +16,13 @@
 
 enum home_kind { HOME_OF_WORKSPACE, HOME_NAMED, HOME_FORGOTTEN, HOME_REAL };
 
-enum home_kind home_kind(const struct policy *p);
+enum home_kind home_kind(const struct policy *policy);
 static inline bool home_is_own(const struct policy *p) {
         return home_kind(p) != HOME_REAL;
 }
 
 /* 0 for one of the words and for a name: letters, digits, '-' and '_', at most 64. */
-int home_check(struct str text, struct err *e);
+int home_check(struct str text, struct err *err);
 
 /* Whether a home of its own can be shown at this path, given without links: not where the system is. */
 bool home_can_cover(const char *path);

@@ -29,12 +29,12 @@ static const char *byte_advice(unsigned char c) {
         }
 }
 
-static int refuse_byte(struct err *e, struct str s, size_t at) {
+static int refuse_byte(struct err *err, struct str s, size_t at) {
         unsigned char c = (unsigned char)s.p[at];
         if (c > 0x20 && c < 0x7f)
-                return err_set(e, EINVAL, "'%c' at position %zu is not part of a host name%s", c, at + 1,
+                return err_set(err, EINVAL, "'%c' at position %zu is not part of a host name%s", c, at + 1,
                                byte_advice(c));
-        return err_set(e, EINVAL, "byte 0x%02x at position %zu is not part of a host name%s", c, at + 1,
+        return err_set(err, EINVAL, "byte 0x%02x at position %zu is not part of a host name%s", c, at + 1,
                        byte_advice(c));
 }
 
@@ -60,65 +60,75 @@ static bool looks_numeric(struct str label) {
         return true;
 }
 
-static int check_label(struct str label, struct err *e) {
+static int check_label(struct str label, struct err *err) {
         if (label.n == 0)
-                return err_set(e, EINVAL, "the host name has an empty label");
+                return err_set(err, EINVAL, "the host name has an empty label");
         if (label.n > 63)
-                return err_set(e, EINVAL, "a label of the host name has %zu bytes, more than 63", label.n);
+                return err_set(err, EINVAL, "a label of the host name has %zu bytes, more than 63", label.n);
         if (label.p[0] == '-' || label.p[label.n - 1] == '-')
-                return err_set(e, EINVAL, "a label of the host name begins or ends with a hyphen");
+                return err_set(err, EINVAL, "a label of the host name begins or ends with a hyphen");
         return 0;
 }
 
-static int parse_name(struct str s, struct host *ret, struct err *e) {
-        struct host h = { .kind = HOST_NAME };
+static int parse_name(struct str s, struct host *ret, struct err *err) {
+        struct host host = { .kind = HOST_NAME };
         bool trailing_dot = s.n > 1 && s.p[s.n - 1] == '.';
         size_t n = s.n - trailing_dot, label = 0;
         int bad_label = 0; /* told only when there is no bad byte: that explains more */
+
         for (size_t i = 0; i < n; i++) {
                 char c = canonical[(unsigned char)s.p[i]];
                 if (c == 0)
-                        return refuse_byte(e, s, i);
+                        return refuse_byte(err, s, i);
                 if (i >= HOST_TEXT_MAX)
-                        return err_set(e, EINVAL, "the host name has more than %d bytes", HOST_TEXT_MAX);
-                h.name[i] = c;
+                        return err_set(err, EINVAL, "the host name has more than %d bytes", HOST_TEXT_MAX);
+
+                host.name[i] = c;
+
                 if (c == '.') {
-                        bad_label = bad_label ? bad_label : check_label(str_n(h.name + label, i - label), e);
+                        bad_label = bad_label ? bad_label : check_label(str_n(host.name + label, i - label), err);
                         label = i + 1;
                 }
         }
-        bad_label = bad_label ? bad_label : check_label(str_n(h.name + label, n - label), e);
+
+        bad_label = bad_label ? bad_label : check_label(str_n(host.name + label, n - label), err);
         if (bad_label)
                 return bad_label;
-        h.name_n = (uint8_t)n;
-        if (looks_numeric(str_n(h.name + label, n - label))) {
-                if (trailing_dot || !addr_parse(host_str(&h), &h.addr))
-                        return err_set(e, EINVAL,
+
+        host.name_n = (uint8_t)n;
+        if (looks_numeric(str_n(host.name + label, n - label))) {
+                if (trailing_dot || !addr_parse(host_str(&host), &host.addr))
+                        return err_set(err, EINVAL,
                                        "the host ends like an IPv4 address but is not one in plain form (four "
                                        "decimal numbers)");
-                h.kind = HOST_ADDR;
+
+                host.kind = HOST_ADDR;
         }
-        *ret = h;
+
+        *ret = host;
         return 0;
 }
 
-static int parse_brackets(struct str s, struct host *ret, struct err *e) {
-        struct addr a;
+static int parse_brackets(struct str s, struct host *ret, struct err *err) {
+        struct addr addr;
+
         if (s.n < 2 || s.p[s.n - 1] != ']')
-                return err_set(e, EINVAL, "'[' without ']' at the end of the host");
+                return err_set(err, EINVAL, "'[' without ']' at the end of the host");
+
         struct str inner = str_n(s.p + 1, s.n - 2);
         if (str_find(inner, '%') >= 0)
-                return err_set(e, EINVAL, "zone ids are not accepted in an IPv6 address");
-        if (!addr_parse(inner, &a) || a.family != ADDR_V6)
-                return err_set(e, EINVAL, "what stands in brackets is not an IPv6 address");
-        host_from_addr(&a, ret);
+                return err_set(err, EINVAL, "zone ids are not accepted in an IPv6 address");
+        if (!addr_parse(inner, &addr) || addr.family != ADDR_V6)
+                return err_set(err, EINVAL, "what stands in brackets is not an IPv6 address");
+
+        host_from_addr(&addr, ret);
         return 0;
 }
 
-int host_parse(struct str s, struct host *ret, struct err *e) {
+int host_parse(struct str s, struct host *ret, struct err *err) {
         if (s.n == 0)
-                return err_set(e, EINVAL, "the host is empty");
-        return s.p[0] == '[' ? parse_brackets(s, ret, e) : parse_name(s, ret, e);
+                return err_set(err, EINVAL, "the host is empty");
+        return s.p[0] == '[' ? parse_brackets(s, ret, err) : parse_name(s, ret, err);
 }
 
 bool port_parse(struct str s, uint16_t *ret) {
@@ -129,33 +139,37 @@ bool port_parse(struct str s, uint16_t *ret) {
         return true;
 }
 
-int authority_parse(struct str s, uint16_t default_port, struct authority *ret, struct err *e) {
+int authority_parse(struct str s, uint16_t default_port, struct authority *ret, struct err *err) {
         struct str host = s, port = { 0 };
         uint16_t number = default_port;
+
         /* Inside brackets a colon is part of the address. */
         ptrdiff_t bracket = str_rfind(s, ']'), colon = str_rfind(s, ':');
         if (colon > bracket) {
                 host = str_first(s, (size_t)colon);
                 port = str_skip(s, (size_t)colon + 1);
                 if (!port_parse(port, &number))
-                        return err_set(e, EINVAL, "the port is not a number from 1 to 65535");
+                        return err_set(err, EINVAL, "the port is not a number from 1 to 65535");
         } else if (default_port == 0) {
-                return err_set(e, EINVAL, "a port is missing");
+                return err_set(err, EINVAL, "a port is missing");
         }
+
         struct host parsed;
-        int r = host_parse(host, &parsed, e);
+        int r = host_parse(host, &parsed, err);
         if (r < 0)
                 return r;
+
         ret->host = parsed;
         ret->port = number;
+
         return 0;
 }
 
-void host_from_addr(const struct addr *a, struct host *ret) {
-        struct host h = { .kind = HOST_ADDR, .addr = *a };
-        addr_text(a, h.name);
-        h.name_n = (uint8_t)strlen(h.name);
-        *ret = h;
+void host_from_addr(const struct addr *addr, struct host *ret) {
+        struct host host = { .kind = HOST_ADDR, .addr = *addr };
+        addr_text(addr, host.name);
+        host.name_n = (uint8_t)strlen(host.name);
+        *ret = host;
 }
 
 bool host_equal(const struct host *a, const struct host *b) {
@@ -164,29 +178,34 @@ bool host_equal(const struct host *a, const struct host *b) {
 
 const struct addr host_loopback[HOST_LOOPBACKS] = { { ADDR_V4, { 127, 0, 0, 1 } }, { ADDR_V6, { [15] = 1 } } };
 
-bool host_is_loopback_name(const struct host *h) {
-        struct str name = host_str(h);
+bool host_is_loopback_name(const struct host *host) {
+        struct str name = host_str(host);
 
-        if (h->kind != HOST_NAME)
+        if (host->kind != HOST_NAME)
                 return false;
         return str_eq(name, STR("localhost")) || str_ends(name, STR(".localhost")) || str_eq(name, STR(HOST_INTERNAL));
 }
 
 /* Written for every request: by hand, since printf would be a fifteenth of all instructions. */
-void authority_text(const struct authority *a, char ret[static AUTHORITY_TEXT_MAX]) {
-        bool brackets = a->host.kind == HOST_ADDR && a->host.addr.family == ADDR_V6;
+void authority_text(const struct authority *authority, char ret[static AUTHORITY_TEXT_MAX]) {
+        bool brackets = authority->host.kind == HOST_ADDR && authority->host.addr.family == ADDR_V6;
         char digits[5], *p = ret;
         size_t n = 0;
+
         if (brackets)
                 *p++ = '[';
-        memcpy(p, a->host.name, a->host.name_n);
-        p += a->host.name_n;
+
+        memcpy(p, authority->host.name, authority->host.name_n);
+        p += authority->host.name_n;
         if (brackets)
                 *p++ = ']';
+
         *p++ = ':';
-        for (unsigned port = a->port; port > 0 || n == 0; port /= 10)
+        for (unsigned port = authority->port; port > 0 || n == 0; port /= 10)
                 digits[n++] = (char)('0' + port % 10);
+
         while (n > 0)
                 *p++ = digits[--n];
+
         *p = '\0';
 }

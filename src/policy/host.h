@@ -33,24 +33,24 @@ struct authority {
 
 /* Bytes from the wire: a name, a strict dotted quad, or an IPv6 address in brackets. No allocation. -EINVAL with the
  * reason in e. */
-int host_parse(struct str s, struct host *ret, struct err *e);
+int host_parse(struct str s, struct host *ret, struct err *err);
 /* Host with optional port: split at the last ':' outside brackets. default_port 0 means that a port is required. */
-int authority_parse(struct str s, uint16_t default_port, struct authority *ret, struct err *e);
+int authority_parse(struct str s, uint16_t default_port, struct authority *ret, struct err *err);
 /* 1 to 5 digits, 1..65535. */
 bool port_parse(struct str s, uint16_t *ret);
-void host_from_addr(const struct addr *a, struct host *ret);
+void host_from_addr(const struct addr *addr, struct host *ret);
 bool host_equal(const struct host *a, const struct host *b);
 static inline struct str host_str(const struct host *h) {
         return str_n(h->name, h->name_n);
 }
 /* "localhost", names below it, and HOST_INTERNAL: no name server is ever asked for them (net/resolve.c). They are
  * host_loopback of the gateway's side, each address judged by verdict_address() as any other. */
-bool host_is_loopback_name(const struct host *h);
+bool host_is_loopback_name(const struct host *host);
 #define HOST_LOOPBACKS 2
 extern const struct addr host_loopback[HOST_LOOPBACKS]; /* 127.0.0.1 and ::1 */
 /* "name:port" or "[v6]:port". */
-void authority_text(const struct authority *a, char ret[static AUTHORITY_TEXT_MAX]);
+void authority_text(const struct authority *authority, char ret[static AUTHORITY_TEXT_MAX]);
 
 /* Text from configuration and the command line: as host_parse, but international names are converted with IDNA first.
  * In a file of its own (policy/idn.c): only it needs libidn2. */
-int host_parse_user(struct str s, struct host *ret, struct err *e);
+int host_parse_user(struct str s, struct host *ret, struct err *err);

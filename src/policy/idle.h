@@ -4,4 +4,4 @@
 #include "policy/policy.h"
 
 /* say() gets one line for each: where it stands, and what would count instead. */
-void policy_idle_grants(const struct policy *p, void (*say)(void *arg, const char *text), void *arg);
+void policy_idle_grants(const struct policy *policy, void (*say)(void *arg, const char *text), void *arg);

@@ -31,27 +31,32 @@ static bool has_ace_label(struct str name) {
         return false;
 }
 
-int host_parse_user(struct str s, struct host *ret, struct err *e) {
-        int r = host_parse(s, ret, e);
+int host_parse_user(struct str s, struct host *ret, struct err *err) {
+        int r = host_parse(s, ret, err);
         if (r == 0 || is_ascii(s))
                 return r;
+
         cleanup(free_ptr) char *text = s.n <= USER_TEXT_MAX ? str_dup(s) : NULL;
         if (!text)
-                return err_set(e, EINVAL, "the host name is too long or holds a NUL byte");
+                return err_set(err, EINVAL, "the host name is too long or holds a NUL byte");
+
         cleanup(free_idn) char *ascii = NULL;
         r = idn2_to_ascii_8z(text, &ascii, IDN2_NONTRANSITIONAL | IDN2_NFC_INPUT);
         if (r != IDN2_OK)
-                return err_set(e, EINVAL, "%s is not a valid international name: %s", show(s).text, idn2_strerror(r));
-        struct host h; /* the library passes on bytes that no name has */
-        r = host_parse(str_of(ascii), &h, e);
+                return err_set(err, EINVAL, "%s is not a valid international name: %s", show(s).text, idn2_strerror(r));
+
+        struct host host; /* the library passes on bytes that no name has */
+        r = host_parse(str_of(ascii), &host, err);
         if (r < 0)
-                return err_wrap(e, r, "%s, which is %s", show(s).text, show(str_of(ascii)).text);
+                return err_wrap(err, r, "%s, which is %s", show(s).text, show(str_of(ascii)).text);
+
         /* Full-width letters and other dots turn into plain ASCII: whoever wrote that wrote something else than they
          * see. */
-        if (!has_ace_label(host_str(&h)))
-                return err_set(e, EINVAL,
+        if (!has_ace_label(host_str(&host)))
+                return err_set(err, EINVAL,
                                "%s only looks like %s: it is written with other characters; write it plainly",
-                               show(s).text, show(host_str(&h)).text);
-        *ret = h;
+                               show(s).text, show(host_str(&host)).text);
+
+        *ret = host;
         return 0;
 }

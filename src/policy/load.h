@@ -32,7 +32,7 @@ struct policy_request {
 
 /* -EPERM: the workspace file asks for more than was granted and is not trusted. -EINVAL and others: a layer is wrong.
  */
-int policy_load(const struct policy_request *request, struct policy **ret, struct err *e);
+int policy_load(const struct policy_request *request, struct policy **ret, struct err *err);
 
 /* What a workspace file asks for that needs trust. */
 struct widening {
@@ -47,4 +47,4 @@ struct workspace_file {
 };
 void workspace_file_done(struct workspace_file *w);
 /* Reads and checks the workspace's file without refusing it: for `bailey trust`. */
-int policy_examine_workspace(const struct policy_request *request, struct workspace_file *ret, struct err *e);
+int policy_examine_workspace(const struct policy_request *request, struct workspace_file *ret, struct err *err);

@@ -35,12 +35,13 @@ const char *macos_word_help(unsigned i) {
         return i < MACOS_WORDS ? words[i].help : NULL;
 }
 
-int macos_word_check(struct str word, struct err *e) {
-        struct suggestion s = suggest_for(word);
+int macos_word_check(struct str word, struct err *err) {
+        struct suggestion suggestion = suggest_for(word);
 
         if (macos_word(word))
                 return 0;
         for (unsigned i = 0; i < MACOS_WORDS; i++)
-                suggest_offer(&s, words[i].name);
-        return err_set(e, EINVAL, "macos.allow has no word %s%s", show(word).text, suggest_text(&s, "").text);
+                suggest_offer(&suggestion, words[i].name);
+        return err_set(err, EINVAL, "macos.allow has no word %s%s", show(word).text,
+                       suggest_text(&suggestion, "").text);
 }

@@ -21,4 +21,4 @@ unsigned macos_word(struct str word);
 const char *macos_word_name(unsigned i);
 const char *macos_word_help(unsigned i);
 /* -EINVAL with "did you mean" in e. */
-int macos_word_check(struct str word, struct err *e);
+int macos_word_check(struct str word, struct err *err);

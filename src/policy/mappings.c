@@ -29,16 +29,16 @@ static int texts_add(void *list, char *taken) {
         return -ENOMEM;
 }
 
-static void mapping_done(struct mapping *m) {
-        free(m->name);
-        free(m->source);
-        free(m->origin);
-        free(m->form);
-        free(m->answer);
-        free(m->expiry);
-        texts_done(&m->env);
-        texts_done(&m->hosts);
-        texts_done(&m->slots);
+static void mapping_done(struct mapping *mapping) {
+        free(mapping->name);
+        free(mapping->source);
+        free(mapping->origin);
+        free(mapping->form);
+        free(mapping->answer);
+        free(mapping->expiry);
+        texts_done(&mapping->env);
+        texts_done(&mapping->hosts);
+        texts_done(&mapping->slots);
 }
 
 void mappings_done(mappings *m) {
@@ -48,91 +48,109 @@ void mappings_done(mappings *m) {
 }
 
 /* NAME with its end SECRET_ACCESS_KEY replaced, or NULL when it ends otherwise. */
-static char *sibling(struct str name, size_t i) {
+static char *mappings_sibling(struct str name, size_t i) {
         if (!str_ends(name, STR(SECRET_SUFFIX)))
                 return NULL;
         return str_format("%.*s%s", (int)(name.n - strlen(SECRET_SUFFIX)), name.p, parts[i]);
 }
 
-char *mapping_source_variable(const struct mapping *m, size_t i) {
-        struct str source = str_of(m->source);
-        if (!str_starts(source, STR("env:")) || i >= (m->sigv4 ? 3 : 1))
+char *mapping_source_variable(const struct mapping *mapping, size_t i) {
+        struct str source = str_of(mapping->source);
+        if (!str_starts(source, STR("env:")) || i >= (mapping->sigv4 ? 3 : 1))
                 return NULL;
         struct str name = str_skip(source, 4);
-        return m->sigv4 ? sibling(name, i) : str_dup(name);
+        return mapping->sigv4 ? mappings_sibling(name, i) : str_dup(name);
 }
 
-static int fill_env(struct mapping *m, const struct credential *c, struct err *e) {
+static int fill_env(struct mapping *mapping, const struct credential *credential, struct err *err) {
         int r = 0;
-        m->env_given = c->env != NULL;
-        if (c->env && m->sigv4) {
+
+        mapping->env_given = credential->env != NULL;
+        if (credential->env && mapping->sigv4) {
                 for (size_t i = 0; i < 3 && r == 0; i++) {
-                        char *name = sibling(str_of(c->env), i);
+                        char *name = mappings_sibling(str_of(credential->env), i);
                         if (!name)
-                                return err_set(e, EINVAL,
+                                return err_set(err, EINVAL,
                                                "%s: 'env' of a sigv4 credential names the variable of the secret key; "
                                                "it ends in " SECRET_SUFFIX ", and '%s' does not",
-                                               m->origin, c->env);
-                        r = texts_add(&m->env, name);
+                                               mapping->origin, credential->env);
+
+                        r = texts_add(&mapping->env, name);
                 }
-        } else if (c->env) {
-                r = texts_add(&m->env, str_dup(str_of(c->env)));
+        } else if (credential->env) {
+                r = texts_add(&mapping->env, str_dup(str_of(credential->env)));
         } else {
-                for (const char *const *v = m->provider ? m->provider->env : NULL; v && *v && r == 0; v++)
-                        r = texts_add(&m->env, str_dup(str_of(*v)));
+                for (const char *const *v = mapping->provider ? mapping->provider->env : NULL; v && *v && r == 0; v++)
+                        r = texts_add(&mapping->env, str_dup(str_of(*v)));
         }
-        for (size_t i = 0; i < c->also_env.n && r == 0 && !m->sigv4; i++) {
-                r = texts_add(&m->env, str_dup(str_of(c->also_env.p[i].text)));
-                m->n_env_also += r == 0;
+
+        for (size_t i = 0; i < credential->also_env.n && r == 0 && !mapping->sigv4; i++) {
+                r = texts_add(&mapping->env, str_dup(str_of(credential->also_env.p[i].text)));
+                mapping->n_env_also += r == 0;
         }
-        return r < 0 ? err_memory(e) : 0;
+
+        return r < 0 ? err_memory(err) : 0;
 }
 
-static int add_host(struct mapping *m, const char *text, struct err *e) {
-        struct pattern p;
-        int r = pattern_parse_user(str_of(text), &p, e);
+static int add_host(struct mapping *mapping, const char *text, struct err *err) {
+        struct pattern pattern;
+        int r = pattern_parse_user(str_of(text), &pattern, err);
         if (r < 0)
-                return err_wrap(e, r, "%s: credential '%s'", m->origin, m->name);
-        if (p.kind == PATTERN_NET && p.net.bits != (p.net.addr.family == ADDR_V4 ? 32 : 128))
-                return err_set(e, EINVAL, "%s: credential '%s' is for hosts, not for the network %s", m->origin,
-                               m->name, text);
+                return err_wrap(err, r, "%s: credential '%s'", mapping->origin, mapping->name);
+
+        if (pattern.kind == PATTERN_NET && pattern.net.bits != (pattern.net.addr.family == ADDR_V4 ? 32 : 128))
+                return err_set(err, EINVAL, "%s: credential '%s' is for hosts, not for the network %s", mapping->origin,
+                               mapping->name, text);
+
         /* What leaves the policy is canonical and has its port. */
         char address[ADDR_TEXT_MAX] = "";
-        if (p.kind == PATTERN_NET)
-                addr_text(&p.net.addr, address);
+        if (pattern.kind == PATTERN_NET)
+                addr_text(&pattern.net.addr, address);
+
         bool v6 = strchr(address, ':') != NULL;
-        const char *name = address[0] ? address : p.host.name;
-        unsigned first = p.has_port ? p.port_first : 443, last = p.has_port ? p.port_last : 443;
-        const char *star = p.kind == PATTERN_WILDCARD ? "*." : "";
+        const char *name = address[0] ? address : pattern.host.name;
+        unsigned first = pattern.has_port ? pattern.port_first : 443, last = pattern.has_port ? pattern.port_last : 443;
+        const char *star = pattern.kind == PATTERN_WILDCARD ? "*." : "";
         char *whole = first == last
                           ? str_format("%s%s%s%s:%u", star, v6 ? "[" : "", name, v6 ? "]" : "", first)
                           : str_format("%s%s%s%s:%u-%u", star, v6 ? "[" : "", name, v6 ? "]" : "", first, last);
-        return texts_add(&m->hosts, whole) < 0 ? err_memory(e) : 0;
+
+        return texts_add(&mapping->hosts, whole) < 0 ? err_memory(err) : 0;
 }
 
-static int fill_hosts(struct mapping *m, const struct credential *c, struct err *e) {
+static int fill_hosts(struct mapping *mapping, const struct credential *credential, struct err *err) {
         int r = 0;
-        for (size_t i = 0; r == 0 && i < c->hosts.n; i++)
-                r = add_host(m, c->hosts.p[i].text, e);
-        for (const char *const *h = m->provider && c->hosts.n == 0 ? m->provider->hosts : NULL; h && *h && r == 0; h++)
-                r = add_host(m, *h, e);
-        for (size_t i = 0; r == 0 && i < c->also_hosts.n; i++)
-                r = add_host(m, c->also_hosts.p[i].text, e);
-        if (r == 0 && m->hosts.n > MAPPING_HOSTS_MAX)
-                return err_set(e, EINVAL, "%s: credential '%s' has %zu hosts; at most %d are possible", m->origin,
-                               m->name, m->hosts.n, MAPPING_HOSTS_MAX);
+        for (size_t i = 0; r == 0 && i < credential->hosts.n; i++)
+                r = add_host(mapping, credential->hosts.p[i].text, err);
+
+        for (const char *const *h = mapping->provider && credential->hosts.n == 0 ? mapping->provider->hosts : NULL;
+             h && *h && r == 0; h++)
+                r = add_host(mapping, *h, err);
+
+        for (size_t i = 0; r == 0 && i < credential->also_hosts.n; i++)
+                r = add_host(mapping, credential->also_hosts.p[i].text, err);
+
+        if (r == 0 && mapping->hosts.n > MAPPING_HOSTS_MAX)
+                return err_set(err, EINVAL, "%s: credential '%s' has %zu hosts; at most %d are possible",
+                               mapping->origin, mapping->name, mapping->hosts.n, MAPPING_HOSTS_MAX);
+
         return r;
 }
 
-static int fill_slots(struct mapping *m, const struct credential *c, struct err *e) {
+static int fill_slots(struct mapping *mapping, const struct credential *credential, struct err *err) {
         int r = 0;
-        if (c->slot)
-                r = texts_add(&m->slots, str_dup(str_of(c->slot)));
-        for (const char *const *s = m->provider && !c->slot ? m->provider->slots : NULL; s && *s && r == 0; s++)
-                r = texts_add(&m->slots, str_dup(str_of(*s)));
+
+        if (credential->slot)
+                r = texts_add(&mapping->slots, str_dup(str_of(credential->slot)));
+
+        for (const char *const *s = mapping->provider && !credential->slot ? mapping->provider->slots : NULL;
+             s && *s && r == 0; s++)
+                r = texts_add(&mapping->slots, str_dup(str_of(*s)));
+
         if (r < 0)
-                return err_memory(e);
-        m->sigv4 = m->slots.n > 0 && strcmp(m->slots.p[0], "sigv4") == 0;
+                return err_memory(err);
+
+        mapping->sigv4 = mapping->slots.n > 0 && strcmp(mapping->slots.p[0], "sigv4") == 0;
         return 0;
 }
 
@@ -142,138 +160,181 @@ bool source_is_member(struct str source, struct str *ret_file, struct str *ret_p
 
         struct str rest = str_skip(source, 5);
         const char *found = NULL;
+
         for (size_t i = 0; i + 1 < rest.n; i++)
                 if (rest.p[i] == '#' && rest.p[i + 1] == '/')
                         found = rest.p + i;
+
         if (!found)
                 return false;
+
         *ret_file = str_n(rest.p, (size_t)(found - rest.p));
         *ret_pointer = str_n(found + 1, (size_t)(rest.p + rest.n - found - 1));
+
         return ret_file->n > 0;
 }
 
-static int whole_path(struct mapping *m, const struct policy *p, const struct credential *c, struct str text,
-                      char **ret, struct err *err) {
+static int whole_path(struct mapping *mapping, const struct policy *policy, const struct credential *credential,
+                      struct str text, char **ret, struct err *err) {
         cleanup(free_ptr) char *expanded = NULL;
-        int r = path_expand_home(text, p->home, &expanded);
+        int r = path_expand_home(text, policy->home, &expanded);
 
-        r = r < 0 ? r : path_normalise(str_of(expanded), p->workspace, ret);
-        return r < 0 ? err_set(err, -r, "%s: credential '%s': '%s' is not a path", m->origin, m->name, c->source) : 0;
+        r = r < 0 ? r : path_normalise(str_of(expanded), policy->workspace, ret);
+        return r < 0 ? err_set(err, -r, "%s: credential '%s': '%s' is not a path", mapping->origin, mapping->name,
+                               credential->source)
+                     : 0;
 }
 
 /* "json:~/f#/p": the file's path is made absolute. */
-static int fill_member_source(struct mapping *m, const struct policy *p, const struct credential *c, struct str file,
-                              struct str pointer, struct err *err) {
+static int fill_member_source(struct mapping *mapping, const struct policy *policy, const struct credential *credential,
+                              struct str file, struct str pointer, struct err *err) {
         cleanup(free_ptr) char *path = NULL;
-        int r = whole_path(m, p, c, file, &path, err);
+        int r = whole_path(mapping, policy, credential, file, &path, err);
         if (r < 0)
                 return r;
 
-        m->source = str_format("%.5s%s#%.*s", c->source, path, STR_FMT(pointer));
-        return m->source ? 0 : err_memory(err);
+        mapping->source = str_format("%.5s%s#%.*s", credential->source, path, STR_FMT(pointer));
+        return mapping->source ? 0 : err_memory(err);
 }
 
 /* "file:~/token" and "file:token" are made absolute; the policy's home and workspace say by what. */
-static int fill_source(struct mapping *m, const struct policy *p, const struct credential *c, struct err *e) {
-        struct str source = str_of(c->source), file, pointer;
+static int fill_source(struct mapping *mapping, const struct policy *policy, const struct credential *credential,
+                       struct err *err) {
+        struct str source = str_of(credential->source), file, pointer;
         if (source_is_member(source, &file, &pointer))
-                return fill_member_source(m, p, c, file, pointer, e);
+                return fill_member_source(mapping, policy, credential, file, pointer, err);
+
         if (!str_starts(source, STR("file:"))) {
-                m->source = str_dup(source);
-                return m->source ? 0 : err_memory(e);
+                mapping->source = str_dup(source);
+                return mapping->source ? 0 : err_memory(err);
         }
+
         cleanup(free_ptr) char *path = NULL;
-        int r = whole_path(m, p, c, str_skip(source, 5), &path, e);
+        int r = whole_path(mapping, policy, credential, str_skip(source, 5), &path, err);
         if (r < 0)
                 return r;
-        m->source = str_format("file:%s", path);
-        return m->source ? 0 : err_memory(e);
+
+        mapping->source = str_format("file:%s", path);
+        return mapping->source ? 0 : err_memory(err);
 }
 
-static int check_env_source(const struct mapping *m, struct err *e) {
-        if (!m->sigv4 || !str_starts(str_of(m->source), STR("env:")))
+static int check_env_source(const struct mapping *mapping, struct err *err) {
+        if (!mapping->sigv4 || !str_starts(str_of(mapping->source), STR("env:")))
                 return 0;
-        cleanup(free_ptr) char *name = mapping_source_variable(m, 1);
+
+        cleanup(free_ptr) char *name = mapping_source_variable(mapping, 1);
         return name ? 0
-                    : err_set(e, EINVAL,
+                    : err_set(err, EINVAL,
                               "%s: credential '%s' is of three parts: write env:AWS_SECRET_ACCESS_KEY, and the key id "
                               "and session token are taken from its siblings AWS_ACCESS_KEY_ID and AWS_SESSION_TOKEN",
-                              m->origin, m->name);
+                              mapping->origin, mapping->name);
 }
 
-bool credential_needs_no_env(const struct credential *c) {
-        return c->source && (strncmp(c->source, "json:", 5) == 0 || strncmp(c->source, "yaml:", 5) == 0 ||
-                             strcmp(c->source, "memory") == 0);
+bool credential_needs_no_env(const struct credential *credential) {
+        return credential->source &&
+               (strncmp(credential->source, "json:", 5) == 0 || strncmp(credential->source, "yaml:", 5) == 0 ||
+                strcmp(credential->source, "memory") == 0);
 }
 
-static int fill_texts(struct mapping *m, const struct credential *c) {
-        m->form = c->form ? str_dup(str_of(c->form)) : NULL;
-        m->answer = c->answer ? str_dup(str_of(c->answer)) : NULL;
-        m->expiry = c->expiry ? str_dup(str_of(c->expiry)) : NULL;
-        return (c->form && !m->form) || (c->answer && !m->answer) || (c->expiry && !m->expiry) ? -ENOMEM : 0;
+static int fill_texts(struct mapping *mapping, const struct credential *credential) {
+        mapping->form = credential->form ? str_dup(str_of(credential->form)) : NULL;
+        mapping->answer = credential->answer ? str_dup(str_of(credential->answer)) : NULL;
+        mapping->expiry = credential->expiry ? str_dup(str_of(credential->expiry)) : NULL;
+        return (credential->form && !mapping->form) || (credential->answer && !mapping->answer) ||
+                       (credential->expiry && !mapping->expiry)
+                   ? -ENOMEM
+                   : 0;
 }
 
-static int fill(struct mapping *m, const struct policy *p, const struct credential *c, struct err *e) {
-        m->timeout_ns = c->timeout_ns;
-        m->refresh_ns = c->refresh_ns;
-        m->provider = c->provider ? provider_find(str_of(c->provider)) : NULL;
-        m->origin = str_format("%s", c->origin ? c->origin : "");
-        m->name = str_format("%s", c->name ? c->name : c->provider ? c->provider : "");
-        if (!m->origin || !m->name)
-                return err_memory(e);
-        if (c->provider && !m->provider)
-                return err_set(e, EINVAL, "%s: there is no provider '%s'", m->origin, c->provider);
-        if (!m->provider && (!c->name || !c->slot || c->hosts.n == 0 || (!c->env && !credential_needs_no_env(c))))
-                return err_set(e, EINVAL, "%s: a credential without provider needs 'name', 'env', 'hosts' and 'slot'",
-                               m->origin);
-        if (fill_texts(m, c) < 0)
-                return err_memory(e);
-        if (strlen(m->name) > MAPPING_NAME_MAX)
-                return err_set(e, EINVAL, "%s: the name of a credential has at most %d letters", m->origin,
+static int mappings_fill(struct mapping *mapping, const struct policy *policy, const struct credential *credential,
+                         struct err *err) {
+        mapping->timeout_ns = credential->timeout_ns;
+        mapping->refresh_ns = credential->refresh_ns;
+        mapping->provider = credential->provider ? provider_find(str_of(credential->provider)) : NULL;
+        mapping->origin = str_format("%s", credential->origin ? credential->origin : "");
+        mapping->name = str_format("%s", credential->name       ? credential->name
+                                         : credential->provider ? credential->provider
+                                                                : "");
+        if (!mapping->origin || !mapping->name)
+                return err_memory(err);
+        if (credential->provider && !mapping->provider)
+                return err_set(err, EINVAL, "%s: there is no provider '%s'", mapping->origin, credential->provider);
+
+        if (!mapping->provider && (!credential->name || !credential->slot || credential->hosts.n == 0 ||
+                                   (!credential->env && !credential_needs_no_env(credential))))
+                return err_set(err, EINVAL, "%s: a credential without provider needs 'name', 'env', 'hosts' and 'slot'",
+                               mapping->origin);
+
+        if (fill_texts(mapping, credential) < 0)
+                return err_memory(err);
+
+        if (strlen(mapping->name) > MAPPING_NAME_MAX)
+                return err_set(err, EINVAL, "%s: the name of a credential has at most %d letters", mapping->origin,
                                MAPPING_NAME_MAX);
-        int r = fill_slots(m, c, e);
-        r = r < 0 ? r : fill_env(m, c, e);
-        r = r < 0 ? r : fill_hosts(m, c, e);
-        r = r < 0 ? r : fill_source(m, p, c, e);
-        return r < 0 ? r : check_env_source(m, e);
+
+        int r = fill_slots(mapping, credential, err);
+        if (r < 0)
+                return r;
+
+        r = fill_env(mapping, credential, err);
+        if (r < 0)
+                return r;
+
+        r = fill_hosts(mapping, credential, err);
+        if (r < 0)
+                return r;
+
+        r = fill_source(mapping, policy, credential, err);
+        if (r < 0)
+                return r;
+
+        return check_env_source(mapping, err);
 }
 
-static int check_apart(const mappings *list, const struct mapping *m, struct err *e) {
+static int check_apart(const mappings *list, const struct mapping *mapping, struct err *err) {
         for (size_t i = 0; i < list->n; i++) {
                 const struct mapping *other = &list->p[i];
-                if (strcmp(other->name, m->name) == 0)
-                        return err_set(e, EINVAL,
+                if (strcmp(other->name, mapping->name) == 0)
+                        return err_set(err, EINVAL,
                                        "%s: another credential (%s) is called '%s' too; give one of them a 'name'",
-                                       m->origin, other->origin, m->name);
+                                       mapping->origin, other->origin, mapping->name);
+
                 for (size_t k = 0; k < other->env.n; k++)
-                        for (size_t l = 0; l < m->env.n; l++)
-                                if (strcmp(other->env.p[k], m->env.p[l]) == 0)
-                                        return err_set(e, EINVAL,
+                        for (size_t l = 0; l < mapping->env.n; l++)
+                                if (strcmp(other->env.p[k], mapping->env.p[l]) == 0)
+                                        return err_set(err, EINVAL,
                                                        "%s: credentials '%s' and '%s' would both be in the variable "
                                                        "%s; give one of them another 'env'",
-                                                       m->origin, other->name, m->name, m->env.p[l]);
+                                                       mapping->origin, other->name, mapping->name, mapping->env.p[l]);
         }
+
         return 0;
 }
 
-int mappings_of(const struct policy *p, mappings *ret, struct err *e) {
+int mappings_of(const struct policy *policy, mappings *ret, struct err *err) {
         mappings list = { 0 };
         int r = 0;
-        if (p->credentials.n > MAPPINGS_MAX)
-                return err_set(e, EINVAL, "%zu credentials; at most %d are possible", p->credentials.n, MAPPINGS_MAX);
-        for (size_t i = 0; r == 0 && i < p->credentials.n; i++) {
+
+        if (policy->credentials.n > MAPPINGS_MAX)
+                return err_set(err, EINVAL, "%zu credentials; at most %d are possible", policy->credentials.n,
+                               MAPPINGS_MAX);
+
+        for (size_t i = 0; r == 0 && i < policy->credentials.n; i++) {
                 struct mapping m = { 0 };
-                r = fill(&m, p, &p->credentials.p[i], e);
-                r = r < 0 ? r : check_apart(&list, &m, e);
+
+                r = mappings_fill(&m, policy, &policy->credentials.p[i], err);
+                r = r < 0 ? r : check_apart(&list, &m, err);
                 if (r == 0 && vec_push(&list, m) < 0)
-                        r = err_memory(e);
+                        r = err_memory(err);
                 if (r < 0)
                         mapping_done(&m);
         }
+
         if (r < 0) {
                 mappings_done(&list);
                 return r;
         }
+
         *ret = list;
         return 0;
 }
@@ -292,27 +353,31 @@ static bool texts_equal(const void *a, const void *b) {
 
 bool mappings_equal(const mappings *a, const mappings *b) {
         for (size_t i = 0; a->n == b->n && i < a->n; i++) {
-                const struct mapping *x = &a->p[i], *y = &b->p[i];
-                if (x->provider != y->provider || strcmp(x->name, y->name) != 0 || strcmp(x->source, y->source) != 0 ||
-                    x->timeout_ns != y->timeout_ns || x->refresh_ns != y->refresh_ns ||
-                    !texts_equal(&x->env, &y->env) || !texts_equal(&x->hosts, &y->hosts) ||
-                    !texts_equal(&x->slots, &y->slots) || !text_equal(x->form, y->form) ||
-                    !text_equal(x->answer, y->answer) || !text_equal(x->expiry, y->expiry))
+                const struct mapping *mapping = &a->p[i], *y = &b->p[i];
+                if (mapping->provider != y->provider || strcmp(mapping->name, y->name) != 0 ||
+                    strcmp(mapping->source, y->source) != 0 || mapping->timeout_ns != y->timeout_ns ||
+                    mapping->refresh_ns != y->refresh_ns || !texts_equal(&mapping->env, &y->env) ||
+                    !texts_equal(&mapping->hosts, &y->hosts) || !texts_equal(&mapping->slots, &y->slots) ||
+                    !text_equal(mapping->form, y->form) || !text_equal(mapping->answer, y->answer) ||
+                    !text_equal(mapping->expiry, y->expiry))
                         return false;
         }
+
         return a->n == b->n;
 }
 
-static bool has_request_rule(const struct policy *p, const char *host) {
+static bool has_request_rule(const struct policy *policy, const char *host) {
         struct pattern wanted, rule;
+
         if (pattern_parse(str_of(host), &wanted, NULL) < 0)
                 return false;
         if (wanted.kind == PATTERN_NET)
                 host_from_addr(&wanted.net.addr, &wanted.host);
-        if (wanted.kind != PATTERN_WILDCARD && git_rules_name_host(p, &wanted.host))
+        if (wanted.kind != PATTERN_WILDCARD && git_rules_name_host(policy, &wanted.host))
                 return true;
-        for (size_t i = 0; i < p->network.rules.n; i++) {
-                if (pattern_parse_user(str_of(p->network.rules.p[i].host), &rule, NULL) < 0)
+
+        for (size_t i = 0; i < policy->network.rules.n; i++) {
+                if (pattern_parse_user(str_of(policy->network.rules.p[i].host), &rule, NULL) < 0)
                         continue;
                 bool covers = wanted.kind == PATTERN_WILDCARD
                                   ? rule.kind == PATTERN_WILDCARD && host_equal(&rule.host, &wanted.host)
@@ -320,20 +385,24 @@ static bool has_request_rule(const struct policy *p, const char *host) {
                 if (covers)
                         return true;
         }
+
         return false;
 }
 
-int mappings_each_host(const struct policy *p, const mappings *m, mapping_host_function *f, void *context,
-                       struct err *e) {
+int mappings_each_host(const struct policy *policy, const mappings *m, mapping_host_function *f, void *context,
+                       struct err *err) {
         int r = 0;
+
         for (size_t i = 0; i < m->n; i++) {
                 const struct mapping *one = &m->p[i];
                 cleanup(free_ptr) char *origin = str_format("credential %s in %s", one->name, one->origin);
                 if (!origin)
-                        return err_memory(e);
+                        return err_memory(err);
+
                 for (size_t k = 0; r == 0 && k < one->hosts.n; k++)
-                        if (!has_request_rule(p, one->hosts.p[k]))
-                                r = f(context, str_of(one->hosts.p[k]), str_of(origin), e);
+                        if (!has_request_rule(policy, one->hosts.p[k]))
+                                r = f(context, str_of(one->hosts.p[k]), str_of(origin), err);
         }
+
         return r;
 }

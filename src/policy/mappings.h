@@ -30,10 +30,10 @@ struct mapping {
 typedef VEC(struct mapping) mappings;
 
 /* What is in a file of an agent's needs no variable: the copy of the file has the stand-in. */
-bool credential_needs_no_env(const struct credential *c);
+bool credential_needs_no_env(const struct credential *credential);
 
 /* -EINVAL with the place when two have one name or one variable. */
-int mappings_of(const struct policy *p, mappings *ret, struct err *e);
+int mappings_of(const struct policy *policy, mappings *ret, struct err *err);
 void mappings_done(mappings *m);
 /* The same credentials in the same order; where they were written does not count. */
 bool mappings_equal(const mappings *a, const mappings *b);
@@ -41,7 +41,7 @@ bool mappings_equal(const mappings *a, const mappings *b);
 /* The variables of the host that "env:NAME" of this mapping reads: one for a value; for sigv4 those of key id, secret
  * key and session token, which are siblings of NAME (PROD_AWS_SECRET_ACCESS_KEY: PROD_AWS_ACCESS_KEY_ID ...). `i` 0..2;
  * NULL beyond the last or when the source is another one. Heap text. */
-char *mapping_source_variable(const struct mapping *m, size_t i);
+char *mapping_source_variable(const struct mapping *mapping, size_t i);
 
 /* "json:FILE#POINTER" or "yaml:FILE#POINTER": both parts, in the source. False: of another kind. */
 bool source_is_member(struct str source, struct str *ret_file, struct str *ret_pointer);
@@ -49,5 +49,5 @@ bool source_is_member(struct str source, struct str *ret_file, struct str *ret_p
 /* A credential is of use only where its hosts can be reached: they are allowed by it, unless request rules of the
  * policy say more closely what is allowed there. Calls back for each pattern that is. */
 typedef int mapping_host_function(void *context, struct str pattern, struct str origin, struct err *e);
-int mappings_each_host(const struct policy *p, const mappings *m, mapping_host_function *f, void *context,
-                       struct err *e);
+int mappings_each_host(const struct policy *policy, const mappings *m, mapping_host_function *f, void *context,
+                       struct err *err);

@@ -26,10 +26,10 @@ struct search {
         int status; /* only ever -ENOMEM */
 };
 
-static bool already_there(const struct search *s, const char *pattern) {
-        for (size_t i = 0; i < s->policy->network.mirrors.n; i++) {
-                const struct mirror *m = &s->policy->network.mirrors.p[i];
-                if (strcmp(m->group, s->group) == 0 && strcmp(m->pattern, pattern) == 0)
+static bool already_there(const struct search *search, const char *pattern) {
+        for (size_t i = 0; i < search->policy->network.mirrors.n; i++) {
+                const struct mirror *mirror = &search->policy->network.mirrors.p[i];
+                if (strcmp(mirror->group, search->group) == 0 && strcmp(mirror->pattern, pattern) == 0)
                         return true;
         }
         return false;
@@ -41,11 +41,13 @@ struct place {
         unsigned line;
 };
 
-static void add_mirror(struct search *s, const struct authority *a, const struct place *at) {
+static void add_mirror(struct search *s, const struct authority *authority, const struct place *at) {
         char text[AUTHORITY_TEXT_MAX];
-        authority_text(a, text);
+
+        authority_text(authority, text);
         if (already_there(s, text))
                 return;
+
         struct mirror m = { .group = s->group,
                             .pattern = str_dup(str_of(text)),
                             .origin = at->line ? str_format("%s:%u", at->name, at->line) : str_dup(str_of(at->name)) };
@@ -57,33 +59,37 @@ static void add_mirror(struct search *s, const struct authority *a, const struct
 }
 
 /* "https://user:password@host:port/path": the host and port. */
-static void add_url(struct search *s, struct str url, const struct place *at) {
+static void add_url(struct search *search, struct str url, const struct place *at) {
         bool tls = str_starts(url, STR("https://"));
         struct str rest = str_skip(url, tls ? 8 : 7);
         size_t n = 0;
         while (n < rest.n && !strchr("/?#", rest.p[n]))
                 n++;
+
         struct str authority_part = str_first(rest, n);
         authority_part = str_skip(authority_part, (size_t)(str_rfind(authority_part, '@') + 1));
-        struct authority a;
-        if (authority_parse(authority_part, tls ? 443 : 80, &a, NULL) == 0)
-                add_mirror(s, &a, at);
+        struct authority authority;
+
+        if (authority_parse(authority_part, tls ? 443 : 80, &authority, NULL) == 0)
+                add_mirror(search, &authority, at);
 }
 
 static bool ends_url(char c) {
         return c == ' ' || c == '\t' || c == '"' || c == '\'' || c == ',' || c == '|' || c == ']' || c == '\r';
 }
 
-static void add_urls(struct search *s, struct str value, const struct place *at) {
+static void add_urls(struct search *search, struct str value, const struct place *at) {
         while (value.n > 0) {
                 if (!str_starts(value, STR("http://")) && !str_starts(value, STR("https://"))) {
                         value = str_skip(value, 1);
                         continue;
                 }
+
                 size_t n = 0;
                 while (n < value.n && !ends_url(value.p[n]))
                         n++;
-                add_url(s, str_first(value, n), at);
+
+                add_url(search, str_first(value, n), at);
                 value = str_skip(value, n);
         }
 }
@@ -109,33 +115,36 @@ static bool is_deb822_key(struct str key) {
 }
 
 /* The scanner. A line that starts with a space continues the value before it (pip, deb822). */
-static void scan_keys(struct search *s, struct str text, const char *name, char separator, key_test *counts) {
+static void scan_keys(struct search *search, struct str text, const char *name, char separator, key_test *counts) {
         struct str line;
         bool in_value = false;
+
         for (struct place at = { name, 1 }; str_split(&text, '\n', &line); at.line++) {
                 struct str content = str_trim(line);
                 if (content.n == 0 || strchr("#;[", content.p[0])) {
                         in_value = in_value && content.n > 0 && content.p[0] == '#';
                         continue;
                 }
+
                 if (in_value && (line.p[0] == ' ' || line.p[0] == '\t')) {
-                        add_urls(s, content, &at);
+                        add_urls(search, content, &at);
                         continue;
                 }
+
                 ptrdiff_t end = str_find(content, separator);
                 in_value = end > 0 && counts(str_trim(str_first(content, (size_t)end)));
                 if (in_value)
-                        add_urls(s, str_skip(content, (size_t)end + 1), &at);
+                        add_urls(search, str_skip(content, (size_t)end + 1), &at);
         }
 }
 
 /* "deb [options] URL suite component...": the old one-line form. */
-static void scan_sources_list(struct search *s, struct str text, const char *name) {
+static void scan_sources_list(struct search *search, struct str text, const char *name) {
         struct str line;
         for (struct place at = { name, 1 }; str_split(&text, '\n', &line); at.line++) {
                 struct str content = str_trim(line);
                 if (str_starts(content, STR("deb ")) || str_starts(content, STR("deb-src ")))
-                        add_urls(s, content, &at);
+                        add_urls(search, content, &at);
         }
 }
 
@@ -144,8 +153,8 @@ static bool read_settings(const char *path, struct buf *content) {
 }
 
 /* ~ for the home directory in what is shown. */
-static void shown_name(const struct search *s, const char *path, char ret[static PATH_SHOWN_MAX]) {
-        const char *home = s->policy->home;
+static void shown_name(const struct search *search, const char *path, char ret[static PATH_SHOWN_MAX]) {
+        const char *home = search->policy->home;
         if (home && path_is_within(path, home) && strlen(home) > 1)
                 snprintf(ret, PATH_SHOWN_MAX, "~%s", path + strlen(home));
         else
@@ -154,99 +163,111 @@ static void shown_name(const struct search *s, const char *path, char ret[static
 
 /* Settings that the sandbox may write, because the workspace is the home directory for instance: what one run puts
  * there must not let the next one reach more. */
-static bool sandbox_writes(const struct policy *p, const char *path) {
+static bool sandbox_writes(const struct policy *policy, const char *path) {
         cleanup(free_ptr) char *real = realpath(path, NULL);
-        if (!real || path_is_within(real, p->workspace))
+        if (!real || path_is_within(real, policy->workspace))
                 return real != NULL;
-        for (size_t i = 0; i < p->filesystem.write.n; i++) {
-                cleanup(free_ptr) char *root = realpath(p->filesystem.write.p[i].text, NULL);
+
+        for (size_t i = 0; i < policy->filesystem.write.n; i++) {
+                cleanup(free_ptr) char *root = realpath(policy->filesystem.write.p[i].text, NULL);
                 if (root && path_is_within(real, root))
                         return true;
         }
+
         return false;
 }
 
-static void scan_file(struct search *s, const char *path, char separator, key_test *counts) {
+static void scan_file(struct search *search, const char *path, char separator, key_test *counts) {
         cleanup(buf_done) struct buf content = BUF(SETTINGS_MAX);
         char name[PATH_SHOWN_MAX];
+
         /* Most of them do not exist, and every launch asks: one call must do. */
-        if (!path || access(path, R_OK) < 0 || sandbox_writes(s->policy, path) || !read_settings(path, &content))
+        if (!path || access(path, R_OK) < 0 || sandbox_writes(search->policy, path) || !read_settings(path, &content))
                 return;
-        shown_name(s, path, name);
+
+        shown_name(search, path, name);
+
         if (counts)
-                scan_keys(s, buf_str(&content), name, separator, counts);
+                scan_keys(search, buf_str(&content), name, separator, counts);
         else
-                scan_sources_list(s, buf_str(&content), name);
+                scan_sources_list(search, buf_str(&content), name);
 }
 
-static void scan_home_file(struct search *s, const char *below, char separator, key_test *counts) {
-        cleanup(free_ptr) char *path = s->policy->home ? path_join(s->policy->home, below) : NULL;
-        scan_file(s, path, separator, counts);
+static void scan_home_file(struct search *search, const char *below, char separator, key_test *counts) {
+        cleanup(free_ptr) char *path = search->policy->home ? path_join(search->policy->home, below) : NULL;
+        scan_file(search, path, separator, counts);
 }
 
-static void scan_system_file(struct search *s, const char *absolute, char separator, key_test *counts) {
-        cleanup(free_ptr) char *path = str_format("%s%s", s->root, absolute);
-        scan_file(s, path, separator, counts);
+static void scan_system_file(struct search *search, const char *absolute, char separator, key_test *counts) {
+        cleanup(free_ptr) char *path = str_format("%s%s", search->root, absolute);
+        scan_file(search, path, separator, counts);
 }
 
-static void scan_variable(struct search *s, const char *name) {
+static void scan_variable(struct search *search, const char *name) {
         const char *value = getenv(name);
         if (value)
-                add_urls(s, str_of(value), &(struct place){ .name = name });
+                add_urls(search, str_of(value), &(struct place){ .name = name });
 }
 
-static void find_npm(struct search *s) {
-        scan_variable(s, "npm_config_registry");
-        scan_variable(s, "NPM_CONFIG_REGISTRY");
-        scan_home_file(s, ".npmrc", '=', is_npm_key);
-        scan_system_file(s, "/etc/npmrc", '=', is_npm_key);
-        scan_system_file(s, "/usr/etc/npmrc", '=', is_npm_key);
-        scan_system_file(s, "/usr/local/etc/npmrc", '=', is_npm_key);
+static void find_npm(struct search *search) {
+        scan_variable(search, "npm_config_registry");
+        scan_variable(search, "NPM_CONFIG_REGISTRY");
+        scan_home_file(search, ".npmrc", '=', is_npm_key);
+        scan_system_file(search, "/etc/npmrc", '=', is_npm_key);
+        scan_system_file(search, "/usr/etc/npmrc", '=', is_npm_key);
+        scan_system_file(search, "/usr/local/etc/npmrc", '=', is_npm_key);
 }
 
-static void find_pip(struct search *s) {
+static void find_pip(struct search *search) {
         const char *config = getenv("XDG_CONFIG_HOME"), *named = getenv("PIP_CONFIG_FILE");
-        scan_variable(s, "PIP_INDEX_URL");
-        scan_variable(s, "PIP_EXTRA_INDEX_URL");
-        scan_variable(s, "UV_INDEX_URL");
-        scan_variable(s, "UV_DEFAULT_INDEX");
+
+        scan_variable(search, "PIP_INDEX_URL");
+        scan_variable(search, "PIP_EXTRA_INDEX_URL");
+        scan_variable(search, "UV_INDEX_URL");
+        scan_variable(search, "UV_DEFAULT_INDEX");
+
         if (named && named[0] == '/')
-                scan_file(s, named, '=', is_pip_key);
+                scan_file(search, named, '=', is_pip_key);
+
         cleanup(free_ptr) char *xdg = config && config[0] == '/' ? path_join(config, "pip/pip.conf") : NULL;
         if (xdg)
-                scan_file(s, xdg, '=', is_pip_key);
+                scan_file(search, xdg, '=', is_pip_key);
         else
-                scan_home_file(s, ".config/pip/pip.conf", '=', is_pip_key);
-        scan_home_file(s, ".pip/pip.conf", '=', is_pip_key);
-        scan_system_file(s, "/etc/pip.conf", '=', is_pip_key);
+                scan_home_file(search, ".config/pip/pip.conf", '=', is_pip_key);
+
+        scan_home_file(search, ".pip/pip.conf", '=', is_pip_key);
+        scan_system_file(search, "/etc/pip.conf", '=', is_pip_key);
 }
 
-static void find_cargo(struct search *s) {
+static void find_cargo(struct search *search) {
         const char *given = getenv("CARGO_HOME");
         cleanup(free_ptr) char *named = given && given[0] == '/' ? path_join(given, "config.toml") : NULL;
-        scan_file(s, named, '=', is_cargo_key);
-        scan_home_file(s, ".cargo/config.toml", '=', is_cargo_key);
-        scan_home_file(s, ".cargo/config", '=', is_cargo_key);
+        scan_file(search, named, '=', is_cargo_key);
+        scan_home_file(search, ".cargo/config.toml", '=', is_cargo_key);
+        scan_home_file(search, ".cargo/config", '=', is_cargo_key);
 }
 
-static void find_go(struct search *s) {
-        scan_variable(s, "GOPROXY");
-        scan_home_file(s, ".config/go/env", '=', is_go_key);
+static void find_go(struct search *search) {
+        scan_variable(search, "GOPROXY");
+        scan_home_file(search, ".config/go/env", '=', is_go_key);
 }
 
-static void find_apt(struct search *s) {
-        scan_system_file(s, "/etc/apt/sources.list", 0, NULL);
-        cleanup(free_ptr) char *directory = str_format("%s/etc/apt/sources.list.d", s->root);
+static void find_apt(struct search *search) {
+        scan_system_file(search, "/etc/apt/sources.list", 0, NULL);
+        cleanup(free_ptr) char *directory = str_format("%s/etc/apt/sources.list.d", search->root);
         DIR *d = directory ? opendir(directory) : NULL;
         struct dirent *entry;
+
         for (unsigned n = 0; d && n < FILES_MAX && (entry = readdir(d)); n++) {
                 struct str name = str_of(entry->d_name);
                 cleanup(free_ptr) char *path = path_join(directory, entry->d_name);
+
                 if (str_ends(name, STR(".list")))
-                        scan_file(s, path, 0, NULL);
+                        scan_file(search, path, 0, NULL);
                 else if (str_ends(name, STR(".sources")))
-                        scan_file(s, path, ':', is_deb822_key);
+                        scan_file(search, path, ':', is_deb822_key);
         }
+
         if (d)
                 closedir(d);
 }
@@ -257,30 +278,32 @@ static void (*const finders[MIRROR_KINDS])(struct search *s) = {
 };
 
 /* Of what an entry names: a group, and the groups that it stands for. */
-static int mirrors_find_for(struct policy *p, struct str entry, const char *root, struct err *err) {
+static int mirrors_find_for(struct policy *policy, struct str entry, const char *root, struct err *err) {
         const struct group *group = group_is_reference(entry) ? group_find(entry, NULL) : NULL;
 
         if (!group)
                 return 0;
 
         for (const char *const *pattern = group->patterns; *pattern; pattern++) {
-                int r = mirrors_find_for(p, str_of(*pattern), root, err);
+                int r = mirrors_find_for(policy, str_of(*pattern), root, err);
                 if (r < 0)
                         return r;
         }
 
         if (finders[group->mirror]) {
-                struct search s = { .policy = p, .group = group->name, .root = root };
-                finders[group->mirror](&s);
-                if (s.status < 0)
-                        return err_set(err, -s.status, "out of memory");
+                struct search search = { .policy = policy, .group = group->name, .root = root };
+
+                finders[group->mirror](&search);
+                if (search.status < 0)
+                        return err_set(err, -search.status, "out of memory");
         }
+
         return 0;
 }
 
-int mirrors_find(struct policy *p, const char *root, struct err *e) {
-        for (size_t i = 0; i < p->network.allow.n; i++) {
-                int r = mirrors_find_for(p, str_of(p->network.allow.p[i].text), root, e);
+int mirrors_find(struct policy *policy, const char *root, struct err *err) {
+        for (size_t i = 0; i < policy->network.allow.n; i++) {
+                int r = mirrors_find_for(policy, str_of(policy->network.allow.p[i].text), root, err);
                 if (r < 0)
                         return r;
         }

@@ -10,4 +10,4 @@
 /* Adds the mirrors for the groups in network.allow to network.mirrors. What cannot be read or understood is left out:
  * these are other programs' files, and leaving a host out only refuses it. `root` is "" but in tests: put before /etc.
  */
-int mirrors_find(struct policy *p, const char *root, struct err *e);
+int mirrors_find(struct policy *policy, const char *root, struct err *err);

@@ -58,29 +58,33 @@ static const struct {
 
 /* A variable that names the workspace, the home or a place around them would close too much: whoever set it so keeps
  * keys among everything else. */
-static bool is_too_much(const struct policy *p, const char *path) {
+static bool is_too_much(const struct policy *policy, const char *path) {
         return strcmp(path, "/") == 0 || path_is_within(path, "/dev") || path_is_within(path, "/proc") ||
-               (p->workspace && path_is_within(p->workspace, path)) || (p->home && path_is_within(p->home, path));
+               (policy->workspace && path_is_within(policy->workspace, path)) ||
+               (policy->home && path_is_within(policy->home, path));
 }
 
-static int add_place(struct policy *p, struct str value, const char *below, const char *variable) {
+static int add_place(struct policy *policy, struct str value, const char *below, const char *variable) {
         cleanup(free_ptr) char *whole = NULL, *path = NULL;
 
         if (str_starts(value, STR("FILE:")))
                 value = str_skip(value, 5);
         if (value.n == 0 || value.p[0] != '/')
                 return 0;
+
         whole = below[0] ? str_format("%.*s/%s", STR_FMT(value), below) : str_dup(value);
         if (!whole)
                 return -ENOMEM;
+
         int r = path_normalise(str_of(whole), NULL, &path);
         if (r < 0)
                 return r == -ENOMEM ? r : 0;
-        return is_too_much(p, path) ? 0 : origin_texts_add(&p->filesystem.moved, str_of(path), variable);
+
+        return is_too_much(policy, path) ? 0 : origin_texts_add(&policy->filesystem.moved, str_of(path), variable);
 }
 
 /* KUBECONFIG may name several files. */
-int moved_find(struct policy *p) {
+int moved_find(struct policy *policy) {
         for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
                 const char *value = getenv(places[i].variable);
                 struct str rest = str_of(value ? value : ""), one;
@@ -88,10 +92,11 @@ int moved_find(struct policy *p) {
                 while (rest.n && str_split(&rest, ':', &one)) {
                         if (str_is(one, "FILE"))
                                 continue;
-                        int r = add_place(p, one, places[i].below, places[i].variable);
+                        int r = add_place(policy, one, places[i].below, places[i].variable);
                         if (r < 0)
                                 return r;
                 }
         }
+
         return 0;
 }

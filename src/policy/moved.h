@@ -4,4 +4,4 @@
 #include "policy/policy.h"
 
 /* Fills filesystem.moved from the environment, by the names that tools give such variables. -ENOMEM. */
-int moved_find(struct policy *p);
+int moved_find(struct policy *policy);

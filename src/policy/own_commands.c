@@ -33,8 +33,8 @@ struct check {
         struct err *err;
 };
 
-static const char *variable_value(const struct check *c, struct str name) {
-        for (char *const *v = c->environment; v && *v; v++)
+static const char *variable_value(const struct check *check, struct str name) {
+        for (char *const *v = check->environment; v && *v; v++)
                 if (strncmp(*v, name.p, name.n) == 0 && (*v)[name.n] == '=')
                         return *v + name.n + 1;
         return "";
@@ -42,8 +42,8 @@ static const char *variable_value(const struct check *c, struct str name) {
 
 /* places */
 
-static bool is_open(const struct check *c, const char *path) {
-        return path_rules_host_access(c->rules, path, NULL) == PATH_WRITE;
+static bool is_open(const struct check *check, const char *path) {
+        return path_rules_host_access(check->rules, path, NULL) == PATH_WRITE;
 }
 
 /* The target of the link at `path`, absolute; false: it is none. */
@@ -52,6 +52,7 @@ static bool link_target(const char *path, char ret[static PATH_MAX]) {
         ssize_t n = readlink(path, target, sizeof target - 1);
         if (n <= 0)
                 return false;
+
         target[n] = '\0';
 
         const char *slash = strrchr(path, '/');
@@ -59,108 +60,123 @@ static bool link_target(const char *path, char ret[static PATH_MAX]) {
         cleanup(free_ptr) char *whole = NULL;
         if (!directory || path_normalise(str_of(target), directory, &whole) < 0 || strlen(whole) >= PATH_MAX)
                 return false;
+
         memcpy(ret, whole, strlen(whole) + 1);
         return true;
 }
 
 /* Whether a step on the way to this normalised path may be written inside. Each link is followed by hand: one in the
  * middle can be turned elsewhere, though its end is safe. */
-static bool leads_into_open(const struct check *c, const char *path, unsigned links) {
+static bool leads_into_open(const struct check *check, const char *path, unsigned links) {
         char step[PATH_MAX], target[PATH_MAX];
         size_t n = strlen(path);
 
-        if (is_open(c, path))
+        if (is_open(check, path))
                 return true;
         if (n >= PATH_MAX || links == LINKS_MAX)
                 return links == LINKS_MAX;
+
         for (size_t at = 1; at <= n; at++) {
                 if (path[at] != '/' && path[at] != '\0')
                         continue;
+
                 memcpy(step, path, at);
                 step[at] = '\0';
                 if (!link_target(step, target))
                         continue;
+
                 cleanup(free_ptr) char *rest = str_format("%s%s", target, path + at);
                 cleanup(free_ptr) char *whole = NULL;
                 if (!rest || path_normalise(str_of(rest), "/", &whole) < 0)
                         return true;
-                return leads_into_open(c, whole, links + 1);
+
+                return leads_into_open(check, whole, links + 1);
         }
+
         return false;
 }
 
-static int refuse_place(const struct check *c, struct str word, const char *path) {
-        return err_set(c->err, EINVAL,
+static int refuse_place(const struct check *check, struct str word, const char *path) {
+        return err_set(check->err, EINVAL,
                        "%s runs outside of the sandbox, and '%.*s' in its command is (or leads through) a place that "
                        "the sandbox may write: %s. Put it where nothing inside can change it, or deny writing there",
-                       c->what, (int)(word.n < 200 ? word.n : 200), word.p, path);
+                       check->what, (int)(word.n < 200 ? word.n : 200), word.p, path);
 }
 
 /* Of a script: what its first line names. */
-static int check_interpreter(const struct check *c, struct str word, const char *path) {
+static int check_interpreter(const struct check *check, struct str word, const char *path) {
         char line[256];
         struct stat st;
         cleanup(close_fd) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
         if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
                 return 0;
+
         ssize_t n = read(fd, line, sizeof line);
         if (n < 3 || line[0] != '#' || line[1] != '!')
                 return 0;
 
         struct str rest = str_n(line + 2, (size_t)n - 2), first, name;
         (void)str_split(&rest, '\n', &first);
+
         while (str_split(&first, ' ', &name)) {
                 cleanup(free_ptr) char *whole = NULL;
                 if (name.n == 0 || name.p[0] != '/' || path_normalise(name, "/", &whole) < 0)
                         continue;
-                if (leads_into_open(c, whole, 0))
-                        return refuse_place(c, word, whole);
+                if (leads_into_open(check, whole, 0))
+                        return refuse_place(check, word, whole);
         }
+
         return 0;
 }
 
-static int check_path(const struct check *c, struct str word, const char *path) {
-        if (leads_into_open(c, path, 0))
-                return refuse_place(c, word, path);
-        return check_interpreter(c, word, path);
+static int check_path(const struct check *check, struct str word, const char *path) {
+        if (leads_into_open(check, path, 0))
+                return refuse_place(check, word, path);
+        return check_interpreter(check, word, path);
 }
 
 /* A name without a slash: where the shell looks for it, a directory that is open must not come first. */
-static int check_name(const struct check *c, struct str word) {
-        struct str path = str_of(variable_value(c, STR("PATH"))), directory;
+static int check_name(const struct check *check, struct str word) {
+        struct str path = str_of(variable_value(check, STR("PATH"))), directory;
         cleanup(free_ptr) char *open_one = NULL;
 
         while (str_split(&path, ':', &directory)) {
                 if (directory.n == 0 || directory.p[0] != '/')
                         continue; /* in "/", where the command runs */
+
                 cleanup(free_ptr) char *text = str_format("%.*s/%.*s", STR_FMT(directory), STR_FMT(word));
                 cleanup(free_ptr) char *whole = NULL;
                 if (!text || path_normalise(str_of(text), "/", &whole) < 0)
                         continue;
+
                 bool is_program = access(whole, X_OK) == 0;
-                if (!open_one && leads_into_open(c, whole, 0))
+                if (!open_one && leads_into_open(check, whole, 0))
                         open_one = str_dup(str_of(whole));
                 if (is_program)
-                        return open_one ? refuse_place(c, word, open_one) : check_interpreter(c, word, whole);
+                        return open_one ? refuse_place(check, word, open_one) : check_interpreter(check, word, whole);
         }
+
         return 0;
 }
 
-static int check_word(const struct check *c, struct str word) {
+static int check_word(const struct check *check, struct str word) {
         cleanup(free_ptr) char *text = NULL, *whole = NULL;
 
         if (word.n == 0)
                 return 0;
+
         if (str_starts(word, STR("./")) || str_starts(word, STR("../")))
-                return err_set(c->err, EINVAL,
+                return err_set(check->err, EINVAL,
                                "%s runs in \"/\", not in the workspace: write '%.*s' as a whole path, in a place that "
                                "the sandbox cannot write",
-                               c->what, (int)(word.n < 200 ? word.n : 200), word.p);
-        if (path_expand_home(word, c->home, &text) < 0)
+                               check->what, (int)(word.n < 200 ? word.n : 200), word.p);
+
+        if (path_expand_home(word, check->home, &text) < 0)
                 return 0;
         if (str_find(str_of(text), '/') < 0)
-                return check_name(c, word);
-        return path_normalise(str_of(text), "/", &whole) < 0 ? 0 : check_path(c, word, whole);
+                return check_name(check, word);
+
+        return path_normalise(str_of(text), "/", &whole) < 0 ? 0 : check_path(check, word, whole);
 }
 
 /* words */
@@ -174,33 +190,37 @@ static bool is_name_char(char ch) {
 }
 
 /* "$NAME" or "${NAME...}": its value is appended. Returns how many bytes of the text that is; 1: only a dollar. */
-static size_t add_variable(const struct check *c, struct str text, struct buf *word) {
+static size_t add_variable(const struct check *check, struct str text, struct buf *word) {
         size_t at = text.n > 1 && text.p[1] == '{' ? 2 : 1, end = at;
 
         while (end < text.n && is_name_char(text.p[end]))
                 end++;
+
         if (end == at)
                 return 1;
-        (void)buf_append(word, str_of(variable_value(c, str_n(text.p + at, end - at))));
+
+        (void)buf_append(word, str_of(variable_value(check, str_n(text.p + at, end - at))));
         return at == 2 && end < text.n && text.p[end] == '}' ? end + 1 : end;
 }
 
-static int check_text(const struct check *c, struct str text, unsigned depth);
+static int check_text(const struct check *check, struct str text, unsigned depth);
 
 /* A word is whole: it is looked at, and once more inside if a shell could cut it further. */
-static int end_word(const struct check *c, struct buf *word, unsigned depth) {
+static int end_word(const struct check *check, struct buf *word, unsigned depth) {
         bool again = false;
-        int r = check_word(c, buf_str(word));
+        int r = check_word(check, buf_str(word));
 
         for (size_t i = 0; i < word->n; i++)
                 again = again || is_cut(word->p[i]) || strchr("'\"\\$", word->p[i]);
+
         if (r == 0 && again && depth < DEPTH_MAX)
-                r = check_text(c, buf_str(word), depth + 1);
+                r = check_text(check, buf_str(word), depth + 1);
+
         buf_clear(word);
         return r;
 }
 
-static int check_text(const struct check *c, struct str text, unsigned depth) {
+static int check_text(const struct check *check, struct str text, unsigned depth) {
         cleanup(buf_done) struct buf word = BUF(WORD_MAX);
         char quote = '\0';
         int r = 0;
@@ -214,20 +234,24 @@ static int check_text(const struct check *c, struct str text, unsigned depth) {
                 } else if (quote != '\'' && ch == '\\' && i + 1 < text.n) {
                         (void)buf_add_char(&word, text.p[++i]);
                 } else if (quote != '\'' && ch == '$') {
-                        i += add_variable(c, str_skip(text, i), &word) - 1;
+                        i += add_variable(check, str_skip(text, i), &word) - 1;
                 } else if (!quote && is_cut(ch)) {
-                        r = end_word(c, &word, depth);
+                        r = end_word(check, &word, depth);
                 } else {
                         (void)buf_add_char(&word, ch);
                 }
         }
-        return r < 0 ? r : end_word(c, &word, depth);
+
+        if (r < 0)
+                return r;
+
+        return end_word(check, &word, depth);
 }
 
-static int check_command(struct check *c, const char *command) {
+static int check_command(struct check *check, const char *command) {
         if (strlen(command) >= WORD_MAX)
-                return err_set(c->err, E2BIG, "%s: its command is too long", c->what);
-        return check_text(c, str_of(command), 0);
+                return err_set(check->err, E2BIG, "%s: its command is too long", check->what);
+        return check_text(check, str_of(command), 0);
 }
 
 static const char *command_of(const struct credential *credential) {
@@ -235,36 +259,41 @@ static const char *command_of(const struct credential *credential) {
         return source && strncmp(source, "exec:", 5) == 0 ? source + 5 : NULL;
 }
 
-static bool has_commands(const struct policy *p) {
-        bool any = p->approval.command != NULL;
+static bool has_commands(const struct policy *policy) {
+        bool any = policy->approval.command != NULL;
 
-        for (size_t i = 0; i < p->credentials.n; i++)
-                any = any || command_of(&p->credentials.p[i]);
+        for (size_t i = 0; i < policy->credentials.n; i++)
+                any = any || command_of(&policy->credentials.p[i]);
         return any;
 }
 
 int own_commands_check(const struct policy *policy, char *const *environment, struct err *err) {
         cleanup(path_rules_freep) struct path_rules *rules = NULL;
-        struct check c = { .home = policy->home, .environment = environment, .err = err };
+        struct check check = { .home = policy->home, .environment = environment, .err = err };
 
         if (!has_commands(policy))
                 return 0;
+
         int r = path_rules_compile(policy, &rules, err);
         if (r < 0)
                 return r;
 
-        c.rules = rules;
-        c.what = "approval.command";
+        check.rules = rules;
+        check.what = "approval.command";
         if (policy->approval.command)
-                r = check_command(&c, policy->approval.command);
+                r = check_command(&check, policy->approval.command);
+
         for (size_t i = 0; r == 0 && i < policy->credentials.n; i++) {
                 const struct credential *one = &policy->credentials.p[i];
                 const char *name = one->name ? one->name : one->provider;
                 cleanup(free_ptr) char *what = str_format("the command of credential '%s'", name ? name : "");
+
                 if (!command_of(one))
                         continue;
-                c.what = what ? what : "the command of a credential";
-                r = check_command(&c, command_of(one));
+
+                check.what = what ? what : "the command of a credential";
+                r = check_command(&check, command_of(one));
         }
+
         return r;
 }

@@ -30,22 +30,24 @@ struct path_rule {
 struct path_rules;
 
 /* -EINVAL for a grant that is a glob, or a path that cannot be one. */
-int path_rules_compile(const struct policy *p, struct path_rules **ret, struct err *e);
+int path_rules_compile(const struct policy *policy, struct path_rules **ret, struct err *err);
 /* The same rules again from their list (path_rules_at), as carried to another process; patterns are checked. */
-int path_rules_restore(const struct path_rule *list, size_t n, bool reads_open, struct path_rules **ret, struct err *e);
+int path_rules_restore(const struct path_rule *list, size_t n, bool reads_open, struct path_rules **ret,
+                       struct err *err);
 void path_rules_free(struct path_rules *r);
 void path_rules_freep(struct path_rules **r);
-size_t path_rules_count(const struct path_rules *r);
-const struct path_rule *path_rules_at(const struct path_rules *r, size_t i); /* in order of specificity, least first */
+size_t path_rules_count(const struct path_rules *rules);
+const struct path_rule *path_rules_at(const struct path_rules *rules,
+                                      size_t i); /* in order of specificity, least first */
 /* Reading where no rule says anything: true unless the policy says `reads: deny`. Writing is refused there. */
-bool path_rules_reads_open(const struct path_rules *r);
+bool path_rules_reads_open(const struct path_rules *rules);
 
 /* For a normalised absolute path. *ret_rule (optional) is the rule that decided, NULL for the default. */
-enum path_access path_rules_access(const struct path_rules *r, const char *path, const struct path_rule **ret_rule);
+enum path_access path_rules_access(const struct path_rules *rules, const char *path, const struct path_rule **ret_rule);
 /* The same for the host's file of that name: what only the sandbox's own home covers is not there, hence denied. */
-enum path_access path_rules_host_access(const struct path_rules *r, const char *path,
+enum path_access path_rules_host_access(const struct path_rules *rules, const char *path,
                                         const struct path_rule **ret_rule);
 /* The glob, or late path, that refuses reading (or, with `write`, reading or writing) this path, or NULL when none is
  * what refuses it: other rules hold by mounts. */
-const struct path_rule *path_rules_refusing_glob(const struct path_rules *r, const char *path, bool write);
+const struct path_rule *path_rules_refusing_glob(const struct path_rules *rules, const char *path, bool write);
 const char *path_access_name(enum path_access access); /* "denied", "read", "write" */

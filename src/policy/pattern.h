@@ -28,7 +28,7 @@ struct pattern {
 };
 
 typedef int host_parser(struct str s, struct host *ret, struct err *e);
-int pattern_parse_with(struct str text, host_parser *parse, struct pattern *ret, struct err *e);
+int pattern_parse_with(struct str text, host_parser *parse, struct pattern *ret, struct err *err);
 
 /* ASCII only; needs no library. */
 static inline int pattern_parse(struct str text, struct pattern *ret, struct err *e) {
@@ -39,7 +39,7 @@ static inline int pattern_parse_user(struct str text, struct pattern *ret, struc
         return pattern_parse_with(text, host_parse_user, ret, e);
 }
 /* As pattern_parse_user(), and "*:PORT" is understood: for refusals alone, since nobody means to grant that. */
-int pattern_parse_refusal(struct str text, struct pattern *ret, struct err *e);
+int pattern_parse_refusal(struct str text, struct pattern *ret, struct err *err);
 /* Whether some host and port is matched by both. Of a network and a name it is not known: false. */
 bool pattern_overlaps(const struct pattern *a, const struct pattern *b);
-bool pattern_matches(const struct pattern *p, const struct host *host, uint16_t port);
+bool pattern_matches(const struct pattern *pattern, const struct host *host, uint16_t port);

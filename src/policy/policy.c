@@ -39,15 +39,19 @@ void home_seed_done(struct home_seed *seed) {
 void policy_free(struct policy *p) {
         if (!p)
                 return;
+
         policy_rows_done(p);
         policy_records_done(p);
+
         for (size_t i = 0; i < p->network.mirrors.n; i++) {
                 free(p->network.mirrors.p[i].pattern);
                 free(p->network.mirrors.p[i].origin);
         }
+
         vec_done(&p->network.mirrors);
         for (size_t i = 0; i < p->home_seeds.n; i++)
                 home_seed_done(&p->home_seeds.p[i]);
+
         vec_done(&p->home_seeds);
         free(p->workspace);
         free(p->home);

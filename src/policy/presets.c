@@ -19,13 +19,15 @@ const struct preset policy_presets[] = {
 };
 const size_t n_policy_presets = sizeof policy_presets / sizeof policy_presets[0];
 
-const struct preset *preset_find(struct str name, struct err *e) {
-        struct suggestion s = suggest_for(name);
+const struct preset *preset_find(struct str name, struct err *err) {
+        struct suggestion suggestion = suggest_for(name);
+
         for (size_t i = 0; i < n_policy_presets; i++) {
                 if (str_is(name, policy_presets[i].name))
                         return &policy_presets[i];
-                suggest_offer(&s, policy_presets[i].name);
+                suggest_offer(&suggestion, policy_presets[i].name);
         }
-        err_set(e, ENOENT, "there is no preset %s%s", show(name).text, suggest_text(&s, "").text);
+
+        err_set(err, ENOENT, "there is no preset %s%s", show(name).text, suggest_text(&suggestion, "").text);
         return NULL;
 }

@@ -21,4 +21,4 @@ extern const struct preset policy_presets[];
 extern const size_t n_policy_presets;
 
 /* NULL with "did you mean" in e. */
-const struct preset *preset_find(struct str name, struct err *e);
+const struct preset *preset_find(struct str name, struct err *err);

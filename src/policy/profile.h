@@ -28,26 +28,26 @@ struct profile {
 void profile_done(struct profile *profile);
 
 /* -ENOENT with "did you mean". */
-int profile_open(struct str name, struct profile *ret, struct err *e);
+int profile_open(struct str name, struct profile *ret, struct err *err);
 /* The same from a file anywhere. */
-int profile_open_file(const char *path, struct profile *ret, struct err *e);
+int profile_open_file(const char *path, struct profile *ret, struct err *err);
 /* Whether everything in it can be laid over a policy. */
-int profile_check(const struct profile *profile, struct err *e);
+int profile_check(const struct profile *profile, struct err *err);
 /* Is there one of this name? A look at names only. */
-int profile_check_name(struct str name, struct err *e);
+int profile_check_name(struct str name, struct err *err);
 
 /* The names of all, sorted, each once. */
 typedef VEC(char *) profile_names;
-int profile_list(profile_names *ret, struct err *e);
+int profile_list(profile_names *ret, struct err *err);
 void profile_names_done(profile_names *names);
 
 /* The profile whose programs have this one, as it would be found in PATH. A program that lies in the workspace is the
  * code that is to be confined, and chooses nothing. NULL in *ret: none. */
-int profile_of_program(const char *program, const char *workspace, char **ret, struct err *e);
+int profile_of_program(const char *program, const char *workspace, char **ret, struct err *err);
 
 /* The text of a key at the top ("title"), "" without it; the list of one (programs, notes). */
 const char *profile_text(const struct profile *profile, const char *key);
 const struct node *profile_node(const struct profile *profile, const char *key);
 
 /* Lays it over the policy. `origin` is who asked for it. */
-int profile_apply(const struct profile *profile, struct policy *p, const char *origin, struct err *e);
+int profile_apply(const struct profile *profile, struct policy *policy, const char *origin, struct err *err);

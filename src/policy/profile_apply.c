@@ -34,48 +34,52 @@ static const char instructions[] =
     "them that answer. Keys in the environment and in sign-in files here are stand-ins, which work with their own\n"
     "provider only.\n";
 
-static const struct document *work_document(const struct work *w) {
-        return w->profile->file.document;
+static const struct document *work_document(const struct work *work) {
+        return work->profile->file.document;
 }
 
-static int no_memory(struct work *w) {
-        return err_memory(w->e);
+static int no_memory(struct work *work) {
+        return err_memory(work->e);
 }
 
-static int wrong_kind(struct work *w, const struct node *n, const char *key, const char *wanted) {
-        return node_error(work_document(w), n, w->e, "%s needs %s, not %s", key, wanted, node_kind_name(n->kind));
+static int wrong_kind(struct work *work, const struct node *node, const char *key, const char *wanted) {
+        return node_error(work_document(work), node, work->e, "%s needs %s, not %s", key, wanted,
+                          node_kind_name(node->kind));
 }
 
-static int unknown_key(struct work *w, const struct node *n, const char *const *known) {
-        struct suggestion s = suggest_for(n->key);
+static int unknown_key(struct work *work, const struct node *node, const char *const *known) {
+        struct suggestion suggestion = suggest_for(node->key);
 
         for (; *known; known++)
-                suggest_offer(&s, *known);
-        return node_key_error(work_document(w), n, w->e, "a profile has no key %s here%s", show(n->key).text,
-                              suggest_text(&s, "").text);
+                suggest_offer(&suggestion, *known);
+        return node_key_error(work_document(work), node, work->e, "a profile has no key %s here%s",
+                              show(node->key).text, suggest_text(&suggestion, "").text);
 }
 
-static int add_value(struct work *w, const struct node *n, enum policy_row row, struct str text) {
+static int add_value(struct work *work, const struct node *node, enum policy_row row, struct str text) {
         struct err inner = { 0 };
         int r = option_check(&policy_rows[row], text, &inner);
 
         if (r == 0)
-                r = policy_apply(w->policy, row, text, w->origin, "/", &inner);
+                r = policy_apply(work->policy, row, text, work->origin, "/", &inner);
         if (r == -ENOMEM)
-                return no_memory(w);
-        return r < 0 ? node_error(work_document(w), n, w->e, "%s", err_text(&inner)) : 0;
+                return no_memory(work);
+
+        return r < 0 ? node_error(work_document(work), node, work->e, "%s", err_text(&inner)) : 0;
 }
 
-static int add_list(struct work *w, const struct node *list, enum policy_row row) {
+static int add_list(struct work *work, const struct node *list, enum policy_row row) {
         int r = 0;
 
         if (list->kind != NODE_LIST)
-                return wrong_kind(w, list, policy_rows[row].key, "a list");
-        for (const struct node *n = list->first; n && r == 0; n = n->next) {
-                if (n->kind != NODE_SCALAR)
-                        return wrong_kind(w, n, policy_rows[row].key, "single values");
-                r = add_value(w, n, row, n->text);
+                return wrong_kind(work, list, policy_rows[row].key, "a list");
+
+        for (const struct node *node = list->first; node && r == 0; node = node->next) {
+                if (node->kind != NODE_SCALAR)
+                        return wrong_kind(work, node, policy_rows[row].key, "single values");
+                r = add_value(work, node, row, node->text);
         }
+
         return r;
 }
 
@@ -85,51 +89,54 @@ struct list_key {
         enum policy_row row;
 };
 
-static int add_lists(struct work *w, const struct node *map, const struct list_key *keys, size_t n_keys) {
+static int add_lists(struct work *work, const struct node *map, const struct list_key *keys, size_t n_keys) {
         const char *known[8] = { NULL };
         int r = 0;
 
         if (map->kind != NODE_MAP)
-                return wrong_kind(w, map, "this section", "a mapping");
+                return wrong_kind(work, map, "this section", "a mapping");
+
         for (size_t i = 0; i < n_keys; i++)
                 known[i] = keys[i].key;
 
-        for (const struct node *n = map->first; n && r == 0; n = n->next) {
+        for (const struct node *node = map->first; node && r == 0; node = node->next) {
                 size_t i = 0;
 
-                while (i < n_keys && !str_is(n->key, keys[i].key))
+                while (i < n_keys && !str_is(node->key, keys[i].key))
                         i++;
-                r = i < n_keys ? add_list(w, n, keys[i].row) : unknown_key(w, n, known);
+                r = i < n_keys ? add_list(work, node, keys[i].row) : unknown_key(work, node, known);
         }
+
         return r;
 }
 
-static int add_network(struct work *w, const struct node *map) {
+static int add_network(struct work *work, const struct node *map) {
         static const struct list_key keys[] = { { "allow", ROW_ALLOW },
                                                 { "deny", ROW_DENY },
                                                 { "quiet", ROW_QUIET_HOSTS } };
 
-        return add_lists(w, map, keys, sizeof keys / sizeof *keys);
+        return add_lists(work, map, keys, sizeof keys / sizeof *keys);
 }
 
 /* Where the sandbox has a home of its own, all of that is its. */
-static int add_real_home(struct work *w, const struct node *map) {
+static int add_real_home(struct work *work, const struct node *map) {
         static const struct list_key keys[] = { { "read", ROW_READ },
                                                 { "write", ROW_WRITE },
                                                 { "deny_read", ROW_DENY_READ },
                                                 { "deny_write", ROW_DENY_WRITE } };
 
-        if (home_is_own(w->policy))
+        if (home_is_own(work->policy))
                 return 0;
-        return add_lists(w, map, keys, sizeof keys / sizeof *keys);
+
+        return add_lists(work, map, keys, sizeof keys / sizeof *keys);
 }
 
 /*
  * Variables.
  */
-static bool is_set_by_a_person(const struct policy *p, struct str name) {
-        for (size_t i = 0; i < p->process.env_set.n; i++) {
-                struct str line = str_of(p->process.env_set.p[i].text);
+static bool is_set_by_a_person(const struct policy *policy, struct str name) {
+        for (size_t i = 0; i < policy->process.env_set.n; i++) {
+                struct str line = str_of(policy->process.env_set.p[i].text);
 
                 if (line.n > name.n && str_starts(line, name) && line.p[name.n] == '=')
                         return true;
@@ -137,150 +144,169 @@ static bool is_set_by_a_person(const struct policy *p, struct str name) {
         return false;
 }
 
-static int add_variable(struct work *w, const struct node *n) {
+static int add_variable(struct work *work, const struct node *n) {
         struct err inner = { 0 };
 
         if (n->kind != NODE_SCALAR)
-                return wrong_kind(w, n, "process.env.set", "single values");
+                return wrong_kind(work, n, "process.env.set", "single values");
         if (check_variable_name(n->key, &inner) < 0)
-                return node_key_error(work_document(w), n, w->e, "%s", err_text(&inner));
-        if (is_set_by_a_person(w->policy, n->key))
+                return node_key_error(work_document(work), n, work->e, "%s", err_text(&inner));
+        if (is_set_by_a_person(work->policy, n->key))
                 return 0;
 
         cleanup(free_ptr) char *line = str_format("%.*s=%.*s", STR_FMT(n->key), STR_FMT(n->text));
-        return line ? add_value(w, n, ROW_ENV, str_of(line)) : no_memory(w);
+        return line ? add_value(work, n, ROW_ENV, str_of(line)) : no_memory(work);
 }
 
-static int add_env(struct work *w, const struct node *map) {
+static int add_env(struct work *work, const struct node *map) {
         static const char *const known[] = { "set", "pass", NULL };
         int r = 0;
 
         if (map->kind != NODE_MAP)
-                return wrong_kind(w, map, "process.env", "a mapping");
-        for (const struct node *n = map->first; n && r == 0; n = n->next) {
-                if (str_is(n->key, "pass"))
-                        r = add_list(w, n, ROW_ENV_PASS);
-                else if (!str_is(n->key, "set"))
-                        r = unknown_key(w, n, known);
-                else if (n->kind != NODE_MAP)
-                        r = wrong_kind(w, n, "process.env.set", "a mapping");
+                return wrong_kind(work, map, "process.env", "a mapping");
+
+        for (const struct node *node = map->first; node && r == 0; node = node->next) {
+                if (str_is(node->key, "pass"))
+                        r = add_list(work, node, ROW_ENV_PASS);
+                else if (!str_is(node->key, "set"))
+                        r = unknown_key(work, node, known);
+                else if (node->kind != NODE_MAP)
+                        r = wrong_kind(work, node, "process.env.set", "a mapping");
                 else
-                        for (const struct node *one = n->first; one && r == 0; one = one->next)
-                                r = add_variable(w, one);
+                        for (const struct node *one = node->first; one && r == 0; one = one->next)
+                                r = add_variable(work, one);
         }
+
         return r;
 }
 
-static int add_process(struct work *w, const struct node *map) {
+static int add_process(struct work *work, const struct node *map) {
         static const char *const known[] = { "env", NULL };
         int r = 0;
 
         if (map->kind != NODE_MAP)
-                return wrong_kind(w, map, "process", "a mapping");
-        for (const struct node *n = map->first; n && r == 0; n = n->next)
-                r = str_is(n->key, "env") ? add_env(w, n) : unknown_key(w, n, known);
+                return wrong_kind(work, map, "process", "a mapping");
+
+        for (const struct node *node = map->first; node && r == 0; node = node->next)
+                r = str_is(node->key, "env") ? add_env(work, node) : unknown_key(work, node, known);
+
         return r;
 }
 
 /*
  * Credentials.
  */
-static int add_also(struct work *w, const struct node *list, origin_texts *ret,
+static int add_also(struct work *work, const struct node *list, origin_texts *ret,
                     int (*check)(struct str text, struct err *e)) {
-        for (const struct node *n = list ? list->first : NULL; n; n = n->next) {
+        for (const struct node *node = list ? list->first : NULL; node; node = node->next) {
                 struct err inner = { 0 };
 
-                if (n->kind != NODE_SCALAR || check(n->text, &inner) < 0)
-                        return node_error(work_document(w), n, w->e, "%s",
+                if (node->kind != NODE_SCALAR || check(node->text, &inner) < 0)
+                        return node_error(work_document(work), node, work->e, "%s",
                                           inner.code ? err_text(&inner) : "a single value is needed here");
 
                 bool there = false;
                 for (size_t i = 0; i < ret->n; i++)
-                        there = there || str_is(n->text, ret->p[i].text);
-                if (!there && origin_texts_add(ret, n->text, w->origin) < 0)
-                        return no_memory(w);
+                        there = there || str_is(node->text, ret->p[i].text);
+
+                if (!there && origin_texts_add(ret, node->text, work->origin) < 0)
+                        return no_memory(work);
         }
+
         return 0;
 }
 
 /* The agent's own variable, if the host has it and nobody decided about it: it counts before the provider's. */
-static const struct node *own_variable(const struct work *w, const struct node *also_env) {
-        for (const struct node *n = also_env ? also_env->first : NULL; n; n = n->next)
-                if (n->kind == NODE_SCALAR && credential_variable_is_free(w->policy, n->text.p))
-                        return n;
+static const struct node *own_variable(const struct work *work, const struct node *also_env) {
+        for (const struct node *node = also_env ? also_env->first : NULL; node; node = node->next)
+                if (node->kind == NODE_SCALAR && credential_variable_is_free(work->policy, node->text.p))
+                        return node;
         return NULL;
 }
 
 /* PROVIDER with more variables and hosts: { provider: openai, also_env: [CODEX_API_KEY], also_hosts: [chatgpt.com] } */
-static int add_provider(struct work *w, const struct node *map, const struct node *provider) {
+static int add_provider(struct work *work, const struct node *map, const struct node *provider) {
         static const char *const known[] = { "provider", "also_env", "also_hosts", NULL };
         const struct node *also_env = node_get(map, STR("also_env")), *also_hosts = node_get(map, STR("also_hosts"));
-        const struct node *own = own_variable(w, also_env);
+        const struct node *own = own_variable(work, also_env);
         cleanup(free_ptr) char *word = NULL;
         int r;
 
-        for (const struct node *n = map->first; n; n = n->next)
-                if (!str_is(n->key, known[0]) && !str_is(n->key, known[1]) && !str_is(n->key, known[2]))
-                        return unknown_key(w, n, known);
+        for (const struct node *node = map->first; node; node = node->next)
+                if (!str_is(node->key, known[0]) && !str_is(node->key, known[1]) && !str_is(node->key, known[2]))
+                        return unknown_key(work, node, known);
 
-        bool there = credential_of_provider(w->policy, provider->text.p) != NULL;
-        if (!there && !own && !credential_is_at_hand(w->policy, provider->text))
-                return check_credential_word(provider->text, w->e);
+        bool there = credential_of_provider(work->policy, provider->text.p) != NULL;
+        if (!there && !own && !credential_is_at_hand(work->policy, provider->text))
+                return check_credential_word(provider->text, work->e);
+
         word = !there && own ? str_format("%.*s=env:%.*s", STR_FMT(provider->text), STR_FMT(own->text))
                              : str_dup(provider->text);
         if (!word)
-                return no_memory(w);
-        r = add_value(w, provider, ROW_CREDENTIAL, str_of(word));
+                return no_memory(work);
+
+        r = add_value(work, provider, ROW_CREDENTIAL, str_of(word));
         if (r < 0)
                 return r;
 
-        struct credential *made = credential_of_provider(w->policy, provider->text.p);
+        struct credential *made = credential_of_provider(work->policy, provider->text.p);
         if (!made)
                 return 0;
-        r = add_also(w, also_env, &made->also_env, check_variable_name);
-        return r < 0 ? r : add_also(w, also_hosts, &made->also_hosts, check_plain_pattern);
+
+        r = add_also(work, also_env, &made->also_env, check_variable_name);
+        if (r < 0)
+                return r;
+
+        return add_also(work, also_hosts, &made->also_hosts, check_plain_pattern);
 }
 
 /* One of its own, written as in a policy. It counts where the host has its variable, and nobody decided about that. */
-static int add_own_credential(struct work *w, const struct node *map) {
+static int add_own_credential(struct work *work, const struct node *map) {
         const struct node *env = node_get(map, STR("env"));
-        struct policy *p = w->policy;
+        struct policy *policy = work->policy;
         cleanup(policy_freep) struct policy *unused = NULL;
         bool widens;
 
-        if (!env || env->kind != NODE_SCALAR || !credential_variable_is_free(p, env->text.p)) {
+        if (!env || env->kind != NODE_SCALAR || !credential_variable_is_free(policy, env->text.p)) {
                 unused = calloc(1, sizeof *unused); /* read all the same, for what is wrong with it */
                 if (!unused)
-                        return no_memory(w);
-                p = unused;
+                        return no_memory(work);
+                policy = unused;
         }
+
         for (size_t i = 0; i < POLICY_RECORDS; i++)
                 if (strcmp(policy_records[i].key, "credentials") == 0)
-                        return record_read(p, &policy_records[i], work_document(w), map, &widens, w->e);
+                        return record_read(policy, &policy_records[i], work_document(work), map, &widens, work->e);
+
         return 0;
 }
 
-static int add_credential(struct work *w, const struct node *n) {
-        const struct node *provider = n->kind == NODE_MAP ? node_get(n, STR("provider")) : NULL;
+static int add_credential(struct work *work, const struct node *node) {
+        const struct node *provider = node->kind == NODE_MAP ? node_get(node, STR("provider")) : NULL;
 
-        if (n->kind == NODE_SCALAR) {
+        if (node->kind == NODE_SCALAR) {
                 struct err inner = { 0 };
-                if (check_credential_word(n->text, &inner) < 0)
-                        return node_error(work_document(w), n, w->e, "%s", err_text(&inner));
-                return credential_is_at_hand(w->policy, n->text) ? add_value(w, n, ROW_CREDENTIAL, n->text) : 0;
+                if (check_credential_word(node->text, &inner) < 0)
+                        return node_error(work_document(work), node, work->e, "%s", err_text(&inner));
+                return credential_is_at_hand(work->policy, node->text)
+                           ? add_value(work, node, ROW_CREDENTIAL, node->text)
+                           : 0;
         }
-        if (n->kind != NODE_MAP)
-                return wrong_kind(w, n, "credentials", "providers or mappings");
-        return provider && provider->kind == NODE_SCALAR ? add_provider(w, n, provider) : add_own_credential(w, n);
+
+        if (node->kind != NODE_MAP)
+                return wrong_kind(work, node, "credentials", "providers or mappings");
+
+        return provider && provider->kind == NODE_SCALAR ? add_provider(work, node, provider)
+                                                         : add_own_credential(work, node);
 }
 
-static int add_credentials(struct work *w, const struct node *list) {
+static int add_credentials(struct work *work, const struct node *list) {
         int r = 0;
 
         if (list->kind != NODE_LIST)
-                return wrong_kind(w, list, "credentials", "a list");
-        for (const struct node *n = list->first; n && r == 0; n = n->next)
-                r = add_credential(w, n);
+                return wrong_kind(work, list, "credentials", "a list");
+        for (const struct node *node = list->first; node && r == 0; node = node->next)
+                r = add_credential(work, node);
         return r;
 }
 
@@ -292,9 +318,11 @@ static bool path_is_good(struct str path) {
 
         if (path.n == 0 || path.p[0] == '/' || path.p[path.n - 1] == '/')
                 return false;
+
         while (str_split(&rest, '/', &part))
                 if (part.n == 0 || str_is(part, ".") || str_is(part, ".."))
                         return false;
+
         return true;
 }
 
@@ -305,20 +333,22 @@ static int add_home_file(struct work *w, const struct node *map) {
 
         if (map->kind != NODE_MAP)
                 return wrong_kind(w, map, "home", "mappings");
-        for (const struct node *n = map->first; n; n = n->next) {
-                if (n->kind != NODE_SCALAR)
-                        return wrong_kind(w, n, "home", "single values");
-                if (str_is(n->key, "path"))
-                        path = n->text;
-                else if (str_is(n->key, "content"))
-                        content = n->text;
-                else if (str_is(n->key, "once"))
-                        seed.once = str_is(n->text, "true");
-                else if (str_is(n->key, "instructions") && str_is(n->text, "true"))
+
+        for (const struct node *node = map->first; node; node = node->next) {
+                if (node->kind != NODE_SCALAR)
+                        return wrong_kind(w, node, "home", "single values");
+                if (str_is(node->key, "path"))
+                        path = node->text;
+                else if (str_is(node->key, "content"))
+                        content = node->text;
+                else if (str_is(node->key, "once"))
+                        seed.once = str_is(node->text, "true");
+                else if (str_is(node->key, "instructions") && str_is(node->text, "true"))
                         content = str_of(instructions);
                 else
-                        return unknown_key(w, n, known);
+                        return unknown_key(w, node, known);
         }
+
         if (!path_is_good(path) || content.n == 0)
                 return node_error(work_document(w), map, w->e,
                                   "a file of the home needs 'path', below the home, and 'content' or "
@@ -331,32 +361,33 @@ static int add_home_file(struct work *w, const struct node *map) {
                 home_seed_done(&seed);
                 return no_memory(w);
         }
+
         return 0;
 }
 
-static int add_home(struct work *w, const struct node *list) {
+static int add_home(struct work *work, const struct node *list) {
         int r = 0;
 
         if (list->kind != NODE_LIST)
-                return wrong_kind(w, list, "home", "a list");
-        for (const struct node *n = list->first; n && r == 0; n = n->next)
-                r = add_home_file(w, n);
+                return wrong_kind(work, list, "home", "a list");
+        for (const struct node *node = list->first; node && r == 0; node = node->next)
+                r = add_home_file(work, node);
         return r;
 }
 
 /*
  * All of it.
  */
-static int check_text(struct work *w, const struct node *n) {
-        return n->kind == NODE_SCALAR ? 0 : wrong_kind(w, n, "title", "a text");
+static int check_text(struct work *work, const struct node *node) {
+        return node->kind == NODE_SCALAR ? 0 : wrong_kind(work, node, "title", "a text");
 }
 
-static int check_texts(struct work *w, const struct node *list) {
+static int check_texts(struct work *work, const struct node *list) {
         if (list->kind != NODE_LIST)
-                return wrong_kind(w, list, "this key", "a list of texts");
-        for (const struct node *n = list->first; n; n = n->next)
-                if (n->kind != NODE_SCALAR)
-                        return wrong_kind(w, n, "this key", "single values");
+                return wrong_kind(work, list, "this key", "a list of texts");
+        for (const struct node *node = list->first; node; node = node->next)
+                if (node->kind != NODE_SCALAR)
+                        return wrong_kind(work, node, "this key", "single values");
         return 0;
 }
 
@@ -371,25 +402,28 @@ static const struct top_key {
 };
 enum { TOP_KEYS = sizeof top_keys / sizeof *top_keys };
 
-static int add_top(struct work *w, const struct node *n) {
+static int add_top(struct work *work, const struct node *node) {
         const char *known[TOP_KEYS + 1] = { NULL };
 
         for (size_t i = 0; i < TOP_KEYS; i++) {
-                if (str_is(n->key, top_keys[i].key))
-                        return top_keys[i].add(w, n);
+                if (str_is(node->key, top_keys[i].key))
+                        return top_keys[i].add(work, node);
                 known[i] = top_keys[i].key;
         }
-        return unknown_key(w, n, known);
+
+        return unknown_key(work, node, known);
 }
 
-int profile_apply(const struct profile *profile, struct policy *p, const char *origin, struct err *e) {
+int profile_apply(const struct profile *profile, struct policy *policy, const char *origin, struct err *err) {
         const struct node *root = document_root(profile->file.document);
-        struct work w = { profile, p, origin, e };
+        struct work work = { profile, policy, origin, err };
         int r = 0;
 
         if (!root || root->kind != NODE_MAP)
-                return err_set(e, EINVAL, "%s is no profile: it has no keys", profile->name);
-        for (const struct node *n = root->first; n && r == 0; n = n->next)
-                r = add_top(&w, n);
+                return err_set(err, EINVAL, "%s is no profile: it has no keys", profile->name);
+
+        for (const struct node *node = root->first; node && r == 0; node = node->next)
+                r = add_top(&work, node);
+
         return r;
 }

@@ -33,15 +33,18 @@ static int kept_add(void *context, struct str text, struct str origin, struct er
         struct kept added = { 0 };
         char *copy;
         int r = pattern_parse_user(str_trim(text), &added.pattern, err);
+
         (void)origin;
 
         if (r < 0)
                 return r;
+
         copy = str_dup(str_trim(text));
         if (!copy || vec_push(&kept->texts, copy) < 0) {
                 free(copy);
                 return err_memory(err);
         }
+
         added.text = str_of(copy);
         return vec_push(&kept->list, added) < 0 ? err_memory(err) : 0;
 }
@@ -53,9 +56,11 @@ static struct pattern common_part(const struct pattern *a, const struct pattern 
 
         if (a->kind == PATTERN_NET)
                 b_is_narrower = b->net.bits > a->net.bits;
+
         part = b_is_narrower ? *b : *a;
         part.port_first = a->port_first > b->port_first ? a->port_first : b->port_first;
         part.port_last = a->port_last < b->port_last ? a->port_last : b->port_last;
+
         return part;
 }
 
@@ -69,14 +74,18 @@ static int kept_narrow(struct kept_list *kept, struct kept_list *other, struct e
                         const struct kept *a = &kept->list.p[i], *b = &other->list.p[k];
                         if (!pattern_overlaps(&a->pattern, &b->pattern))
                                 continue;
+
                         const struct kept common = { common_part(&a->pattern, &b->pattern), a->text };
                         if (vec_push(&both, common) < 0)
                                 r = err_memory(err);
                 }
+
         kept->list.n = 0;
+
         for (size_t i = 0; r == 0 && i < both.n; i++)
                 if (vec_push(&kept->list, both.p[i]) < 0)
                         r = err_memory(err);
+
         vec_done(&both);
         return r;
 }
@@ -99,8 +108,12 @@ static int kept_take(const struct policy *policy, const struct ratchet_rule *rul
                 into->begun = true;
                 return kept_of_rule(policy, rule, into, err);
         }
+
         r = kept_of_rule(policy, rule, &own, err);
-        return r < 0 ? r : kept_narrow(into, &own, err);
+        if (r < 0)
+                return r;
+
+        return kept_narrow(into, &own, err);
 }
 
 static int put_kept(struct snapshot_builder *builder, enum rule_list list, const struct kept_list *kept,
@@ -130,7 +143,10 @@ static int put_reach(void *context, struct str text, struct str origin, struct e
         struct pattern pattern;
         int r = pattern_parse_user(str_trim(text), &pattern, err);
 
-        return r < 0 ? r : snapshot_add_kept(target->builder, LIST_REACH, &pattern, str_trim(text), origin, err);
+        if (r < 0)
+                return r;
+
+        return snapshot_add_kept(target->builder, LIST_REACH, &pattern, str_trim(text), origin, err);
 }
 
 int ratchet_compile(const struct policy *policy, struct snapshot_builder *builder, struct err *err) {
@@ -145,18 +161,22 @@ int ratchet_compile(const struct policy *policy, struct snapshot_builder *builde
                 r = ratchet_each_host(policy, rule, put_reach, &target, err);
                 if (r < 0 || !rule->closed)
                         continue;
+
                 n_closed++;
                 if (rule->allow.n == 0 && !rule->ask)
                         continue;
+
                 r = kept_take(policy, rule, rule->ask ? &asked : &refused, err);
                 if (r == 0)
                         r = put_rule(builder, rule, err);
         }
+
         if (r == 0)
                 r = put_kept(builder, LIST_KEPT, &refused, "ratchet", err);
         if (r == 0)
                 r = put_kept(builder, LIST_KEPT_ASK, &asked, "ratchet", err);
         if (r == 0)
                 snapshot_narrow(builder, n_closed, ratchet_takes_credentials(policy));
+
         return r;
 }

@@ -288,21 +288,23 @@ static const struct record_field monitor_fields[] = {
 };
 
 /* A provider says the rest itself; a secret of one's own needs all of it. */
-static int check_credential(const void *record, struct err *e) {
-        const struct credential *c = record;
-        if (c->provider)
+static int check_credential(const void *record, struct err *err) {
+        const struct credential *credential = record;
+        if (credential->provider)
                 return 0;
-        if (!c->name)
-                return err_set(e, EINVAL, "a credential needs 'provider', or else 'name', 'env', 'hosts' and 'slot'");
-        if ((!c->env && !credential_needs_no_env(c)) || c->hosts.n == 0 || !c->slot)
-                return err_set(e, EINVAL, "credential '%s' has no provider: it needs 'env', 'hosts' and 'slot'",
-                               c->name);
+        if (!credential->name)
+                return err_set(err, EINVAL, "a credential needs 'provider', or else 'name', 'env', 'hosts' and 'slot'");
+
+        if ((!credential->env && !credential_needs_no_env(credential)) || credential->hosts.n == 0 || !credential->slot)
+                return err_set(err, EINVAL, "credential '%s' has no provider: it needs 'env', 'hosts' and 'slot'",
+                               credential->name);
+
         return 0;
 }
 
-static int check_command(const void *record, struct err *e) {
-        const struct command_rule *c = record;
-        return c->argv.n > 0 ? 0 : err_set(e, EINVAL, "command rule '%s' has no words in 'argv'", c->name);
+static int check_command(const void *record, struct err *err) {
+        const struct command_rule *rule = record;
+        return rule->argv.n > 0 ? 0 : err_set(err, EINVAL, "command rule '%s' has no words in 'argv'", rule->name);
 }
 
 #define FIELDS(table) .fields = table, .n_fields = sizeof table / sizeof table[0]
@@ -365,77 +367,90 @@ const struct record policy_records[POLICY_RECORDS] = {
 
 typedef VEC(char) bytes_vec; /* p, n and cap are the same for every element type; n and cap count elements */
 
-static bytes_vec *list_of(const struct policy *p, const struct record *record) {
-        return (bytes_vec *)((char *)p + record->list_offset);
+static bytes_vec *list_of(const struct policy *policy, const struct record *record) {
+        return (bytes_vec *)((char *)policy + record->list_offset);
 }
 
-size_t record_count(const struct policy *p, const struct record *record) {
-        return list_of(p, record)->n;
+size_t record_count(const struct policy *policy, const struct record *record) {
+        return list_of(policy, record)->n;
 }
 
-const void *record_at(const struct policy *p, const struct record *record, size_t i) {
-        return list_of(p, record)->p + i * record->size;
+const void *record_at(const struct policy *policy, const struct record *record, size_t i) {
+        return list_of(policy, record)->p + i * record->size;
 }
 
 static void record_done(const struct record *record, void *r) {
         for (size_t i = 0; i < record->n_fields; i++) {
                 void *place = (char *)r + record->fields[i].offset;
+
                 if (record->fields[i].kind == FIELD_TEXT)
                         free(*(char **)place);
                 else if (record->fields[i].kind == FIELD_TEXTS)
                         origin_texts_done(place);
         }
+
         free(*(char **)((char *)r + record->origin_offset));
         if (record->named)
                 free(*(char **)((char *)r + record->name_offset));
 }
 
-void policy_records_done(struct policy *p) {
+void policy_records_done(struct policy *policy) {
         for (size_t k = 0; k < POLICY_RECORDS; k++) {
                 const struct record *record = &policy_records[k];
-                bytes_vec *list = list_of(p, record);
+                bytes_vec *list = list_of(policy, record);
                 for (size_t i = 0; i < list->n; i++)
                         record_done(record, list->p + i * record->size);
                 vec_done(list);
         }
 }
 
-static int check_value(const struct record_field *f, const struct document *d, const struct node *n, struct err *e) {
+static int check_value(const struct record_field *field, const struct document *document, const struct node *node,
+                       struct err *err) {
         struct err inner = { 0 };
-        if (n->kind != NODE_SCALAR)
-                return node_error(d, n, e, "'%s' needs a single value here, not %s", f->option.key,
-                                  node_kind_name(n->kind));
-        int r = option_check(&f->option, n->text, &inner);
-        if (r == 0 && f->check)
-                r = f->check(n->text, &inner);
-        return r < 0 ? node_error(d, n, e, "%s: %s", f->option.key, err_text(&inner)) : 0;
+
+        if (node->kind != NODE_SCALAR)
+                return node_error(document, node, err, "'%s' needs a single value here, not %s", field->option.key,
+                                  node_kind_name(node->kind));
+
+        int r = option_check(&field->option, node->text, &inner);
+        if (r == 0 && field->check)
+                r = field->check(node->text, &inner);
+
+        return r < 0 ? node_error(document, node, err, "%s: %s", field->option.key, err_text(&inner)) : 0;
 }
 
-static int read_list(const struct record_field *f, origin_texts *list, const struct document *d,
-                     const struct node *node, struct err *e) {
+static int read_list(const struct record_field *field, origin_texts *list, const struct document *document,
+                     const struct node *node, struct err *err) {
         const struct node *single = node->kind == NODE_SCALAR ? node : NULL; /* a list of one, without brackets */
         if (!single && node->kind != NODE_LIST)
-                return node_error(d, node, e, "'%s' needs a list, not %s", f->option.key, node_kind_name(node->kind));
+                return node_error(document, node, err, "'%s' needs a list, not %s", field->option.key,
+                                  node_kind_name(node->kind));
+
         for (const struct node *n = single ? single : node->first; n; n = single ? NULL : n->next) {
-                int r = check_value(f, d, n, e);
+                int r = check_value(field, document, n, err);
                 if (r < 0)
                         return r;
-                cleanup(free_ptr) char *origin = node_origin(d, n);
+
+                cleanup(free_ptr) char *origin = node_origin(document, n);
                 if (!origin || origin_texts_add(list, n->text, origin) < 0)
-                        return err_memory(e);
+                        return err_memory(err);
         }
+
         return 0;
 }
 
-static int read_field(const struct record_field *f, void *place, const struct document *d, const struct node *node,
-                      struct err *e) {
-        if (f->kind == FIELD_TEXTS)
-                return read_list(f, place, d, node, e);
-        int r = check_value(f, d, node, e);
+static int read_field(const struct record_field *field, void *place, const struct document *document,
+                      const struct node *node, struct err *err) {
+        if (field->kind == FIELD_TEXTS)
+                return read_list(field, place, document, node, err);
+
+        int r = check_value(field, document, node, err);
         if (r < 0)
                 return r;
-        uint64_t number = option_number(&f->option, node->text);
-        switch (f->kind) {
+
+        uint64_t number = option_number(&field->option, node->text);
+
+        switch (field->kind) {
         case FIELD_BOOL:
                 *(bool *)place = number != 0;
                 return 0;
@@ -444,32 +459,37 @@ static int read_field(const struct record_field *f, void *place, const struct do
                 return 0;
         case FIELD_U32:
                 *(uint32_t *)place = (uint32_t)number;
+
                 return 0;
         case FIELD_U64:
                 *(uint64_t *)place = number;
                 return 0;
         default:
                 *(char **)place = str_dup(node->text);
-                return *(char **)place ? 0 : err_memory(e);
+
+                return *(char **)place ? 0 : err_memory(err);
         }
 }
 
 /* The part of a field's key at the level below `prefix` ("", "graphql."); NULL when it is not below it. */
-static const char *key_below(const struct record_field *f, struct str prefix) {
-        return str_starts(str_of(f->option.key), prefix) ? f->option.key + prefix.n : NULL;
+static const char *key_below(const struct record_field *field, struct str prefix) {
+        return str_starts(str_of(field->option.key), prefix) ? field->option.key + prefix.n : NULL;
 }
 
-static const struct record_field *find_field(const struct record *record, const struct document *d,
-                                             const struct node *n, struct str prefix, struct err *e) {
-        struct suggestion s = suggest_for(n->key);
+static const struct record_field *find_field(const struct record *record, const struct document *document,
+                                             const struct node *node, struct str prefix, struct err *err) {
+        struct suggestion suggestion = suggest_for(node->key);
+
         for (size_t i = 0; i < record->n_fields; i++) {
                 const char *key = key_below(&record->fields[i], prefix);
-                if (key && str_is(n->key, key))
+                if (key && str_is(node->key, key))
                         return &record->fields[i];
                 if (key)
-                        suggest_offer(&s, key);
+                        suggest_offer(&suggestion, key);
         }
-        node_key_error(d, n, e, "unknown key %s in %s%s", show(n->key).text, record->key, suggest_text(&s, "").text);
+
+        node_key_error(document, node, err, "unknown key %s in %s%s", show(node->key).text, record->key,
+                       suggest_text(&suggestion, "").text);
         return NULL;
 }
 
@@ -483,86 +503,104 @@ static bool field_is_section(const struct record *record, struct str key) {
         return false;
 }
 
-static int read_level(const struct record *record, void *r, const struct document *d, const struct node *node,
-                      struct str prefix, struct err *e) {
+static int read_level(const struct record *record, void *r, const struct document *document, const struct node *node,
+                      struct str prefix, struct err *err) {
         for (const struct node *n = node->first; n; n = n->next) {
                 if (prefix.n == 0 && n->kind == NODE_MAP && n->first && field_is_section(record, n->key)) {
                         cleanup(free_ptr) char *below = str_format("%.*s.", STR_FMT(n->key));
-                        int status = below ? read_level(record, r, d, n, str_of(below), e) : err_memory(e);
+                        int status = below ? read_level(record, r, document, n, str_of(below), err) : err_memory(err);
                         if (status < 0)
                                 return status;
                         continue;
                 }
+
                 if (prefix.n == 0 && field_is_section(record, n->key))
-                        return node_error(d, n, e, "'%.*s' is a mapping with at least one key in it", STR_FMT(n->key));
-                const struct record_field *f = find_field(record, d, n, prefix, e);
-                if (!f)
+                        return node_error(document, n, err, "'%.*s' is a mapping with at least one key in it",
+                                          STR_FMT(n->key));
+
+                const struct record_field *field = find_field(record, document, n, prefix, err);
+                if (!field)
                         return -EINVAL;
-                int status = read_field(f, (char *)r + f->offset, d, n, e);
+
+                int status = read_field(field, (char *)r + field->offset, document, n, err);
                 if (status < 0)
                         return status;
         }
+
         return 0;
 }
 
-static int read_fields(const struct record *record, void *r, const struct document *d, const struct node *node,
-                       struct err *e) {
-        int level = read_level(record, r, d, node, STR(""), e);
+static int read_fields(const struct record *record, void *r, const struct document *document, const struct node *node,
+                       struct err *err) {
+        int level = read_level(record, r, document, node, STR(""), err);
         if (level < 0)
                 return level;
+
         for (size_t i = 0; i < record->n_fields; i++)
                 if (record->fields[i].required && !node_get(node, str_of(record->fields[i].option.key)))
-                        return node_error(d, node, e, "'%s' is missing in this entry of %s: %s",
+                        return node_error(document, node, err, "'%s' is missing in this entry of %s: %s",
                                           record->fields[i].option.key, record->key, record->fields[i].option.help);
+
         struct err inner = { 0 };
         int status = record->check ? record->check(r, &inner) : 0;
-        return status < 0 ? node_error(d, node, e, "%s", err_text(&inner)) : 0;
+
+        return status < 0 ? node_error(document, node, err, "%s", err_text(&inner)) : 0;
 }
 
-static bool widens(const struct record *record, const void *r) {
+static bool records_widens(const struct record *record, const void *r) {
         if (record->trust != TRUST_LESS_NARROWS)
                 return record->trust == TRUST_WIDENS;
-        const struct record_field *f = &record->fields[record->decides];
-        const char *text = *(char *const *)((const char *)r + f->offset);
-        return option_number(&f->option, str_of(text)) > record->last_narrowing;
+        const struct record_field *field = &record->fields[record->decides];
+        const char *text = *(char *const *)((const char *)r + field->offset);
+        return option_number(&field->option, str_of(text)) > record->last_narrowing;
 }
 
-static int fill(const struct record *record, void *r, const struct document *d, const struct node *node,
-                struct err *e) {
+static int records_fill(const struct record *record, void *r, const struct document *document, const struct node *node,
+                        struct err *err) {
         char **origin = (char **)((char *)r + record->origin_offset);
-        *origin = node_origin(d, node);
+
+        *origin = node_origin(document, node);
         if (!*origin)
-                return err_memory(e);
+                return err_memory(err);
+
         if (record->named) {
                 struct err inner = { 0 };
                 char **name = (char **)((char *)r + record->name_offset);
+
                 if (check_name(node->key, &inner) < 0)
-                        return node_key_error(d, node, e, "%s: %s", record->key, err_text(&inner));
+                        return node_key_error(document, node, err, "%s: %s", record->key, err_text(&inner));
                 if (!(*name = str_dup(node->key)))
-                        return err_memory(e);
+                        return err_memory(err);
         }
-        return read_fields(record, r, d, node, e);
+
+        return read_fields(record, r, document, node, err);
 }
 
-int record_read(struct policy *p, const struct record *record, const struct document *d, const struct node *node,
-                bool *ret_widens, struct err *e) {
+int record_read(struct policy *policy, const struct record *record, const struct document *document,
+                const struct node *node, bool *ret_widens, struct err *err) {
         enum { LARGEST = 512 };
         _Alignas(max_align_t) char space[LARGEST] = { 0 };
-        bytes_vec *list = list_of(p, record);
+        bytes_vec *list = list_of(policy, record);
+
         if (record->size > sizeof space)
-                return err_set(e, EINVAL, "a record of %zu bytes", record->size);
+                return err_set(err, EINVAL, "a record of %zu bytes", record->size);
+
         if (node->kind != NODE_MAP)
-                return node_error(d, node, e, "an entry of %s is a mapping, not %s", record->key,
+                return node_error(document, node, err, "an entry of %s is a mapping, not %s", record->key,
                                   node_kind_name(node->kind));
-        int r = fill(record, space, d, node, e);
+
+        int r = records_fill(record, space, document, node, err);
         if (r == 0 && list->n == list->cap &&
             vec_grow_bytes((void **)&list->p, &list->cap, list->n + 1, record->size) < 0)
-                r = err_memory(e);
+                r = err_memory(err);
+
         if (r < 0) {
                 record_done(record, space);
                 return r;
         }
-        *ret_widens = widens(record, space);
+
+        *ret_widens = records_widens(record, space);
         memcpy(list->p + list->n++ * record->size, space, record->size);
+
         return 0;
 }

@@ -39,9 +39,9 @@ extern const struct record policy_records[POLICY_RECORDS];
 
 /* Reads one record from a mapping and adds it. `name` is empty unless the record is named. *ret_widens says whether an
  * untrusted file may hold it. Errors carry the place. */
-int record_read(struct policy *p, const struct record *record, const struct document *d, const struct node *node,
-                bool *ret_widens, struct err *e);
+int record_read(struct policy *policy, const struct record *record, const struct document *document,
+                const struct node *node, bool *ret_widens, struct err *err);
 /* The records of one kind in the policy, for printing. */
-size_t record_count(const struct policy *p, const struct record *record);
-const void *record_at(const struct policy *p, const struct record *record, size_t i);
-void policy_records_done(struct policy *p);
+size_t record_count(const struct policy *policy, const struct record *record);
+const void *record_at(const struct policy *policy, const struct record *record, size_t i);
+void policy_records_done(struct policy *policy);

@@ -18,6 +18,7 @@ static int byte_at(struct str path, size_t at, size_t *ret_n) {
         int high = ascii_hex(path.p[at + 1]), low = ascii_hex(path.p[at + 2]);
         if (high < 0 || low < 0)
                 return -1;
+
         *ret_n = 3;
         return high << 4 | low;
 }
@@ -44,6 +45,7 @@ static bool is_disguised(uint32_t point) {
         for (size_t i = 0; i < sizeof points / sizeof *points; i++)
                 if (points[i] == point)
                         return true;
+
         return false;
 }
 
@@ -56,6 +58,7 @@ static bool is_plain_character(struct str path, size_t at, size_t *ret_n) {
                 int byte = byte_at(path, at + used, &step);
                 if (byte < 0x80)
                         break;
+
                 bytes[n++] = (char)byte;
                 used += step;
         }
@@ -63,6 +66,7 @@ static bool is_plain_character(struct str path, size_t at, size_t *ret_n) {
         uint32_t point;
         size_t length = utf8_decode(str_n(bytes, n), &point);
         *ret_n = 3 * length; /* each byte of it is written as %XX: raw ones are refused before */
+
         return length > 0 && !is_disguised(point);
 }
 
@@ -76,6 +80,7 @@ static bool bytes_are_plain(struct str path) {
                 if (byte >= 0x80 && !is_plain_character(path, at, &n))
                         return false;
         }
+
         return true;
 }
 
@@ -99,6 +104,7 @@ static bool is_dots(struct str segment) {
                         return false;
                 blanks += byte == ' ';
         }
+
         return segment.n > 0 && (segment.n < 3 || blanks > 0);
 }
 
@@ -109,11 +115,13 @@ static bool segments_are_plain(struct str path) {
         while (str_split(&rest, '/', &segment)) {
                 struct str name = without_parameter(segment);
                 bool last = segment.p + segment.n == path.p + path.n;
+
                 if (is_dots(name))
                         return false;
                 if (name.n == 0 && !(last && segment.n == 0))
                         return false;
         }
+
         return true;
 }
 
@@ -123,12 +131,15 @@ static struct str drop_parameters(struct str path, char *out) {
 
         while (str_split(&rest, '/', &segment)) {
                 struct str name = without_parameter(segment);
+
                 if (n > 0 || segment.p != path.p)
                         out[n++] = '/';
                 if (name.n > 0)
                         memcpy(out + n, name.p, name.n);
+
                 n += name.n;
         }
+
         return str_n(out, n);
 }
 
@@ -140,6 +151,7 @@ static struct str cut_at_end_mark(struct str path) {
                 if (byte == '?' || byte == '#')
                         return str_first(path, at);
         }
+
         return path;
 }
 
@@ -156,14 +168,16 @@ void request_readings_of(struct str path, struct request_readings *ret) {
                         return;
                 ret->at[ret->n++] = drop_parameters(path, ret->memory);
         }
+
         if (cut.n < path.n)
                 ret->at[ret->n++] = parameters ? cut_at_end_mark(ret->at[0]) : cut;
+
         ret->at[ret->n++] = path;
 }
 
-void request_readings_done(struct request_readings *r) {
-        free(r->memory);
-        r->memory = NULL;
+void request_readings_done(struct request_readings *readings) {
+        free(readings->memory);
+        readings->memory = NULL;
 }
 
 struct str request_path_fold(struct str reading, char *out) {

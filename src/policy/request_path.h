@@ -18,7 +18,7 @@ struct request_readings {
 
 /* path: without the query. The readings point into it, or into memory that request_readings_done() frees. */
 void request_readings_of(struct str path, struct request_readings *ret);
-void request_readings_done(struct request_readings *r);
+void request_readings_done(struct request_readings *readings);
 
 /* Where a server may look for a reading: escapes undone, in lower case, without slashes at its end. out has room for
  * all of the reading; it is what the result points into. */

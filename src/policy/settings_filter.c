@@ -39,9 +39,11 @@ static bool is_plain_authority(struct str text) {
 
         if (str_find(text, '@') >= 0)
                 return false;
+
         for (size_t i = (size_t)colon + 1; colon > bracket && i < text.n; i++)
                 if (!ascii_is_digit(text.p[i]))
                         return false;
+
         return true;
 }
 
@@ -50,14 +52,18 @@ static bool has_credentials(struct str text) {
         while (text.n > 3) {
                 const char *found = memmem(text.p, text.n, "://", 3);
                 size_t n = 0;
+
                 if (!found)
                         return false;
+
                 text = str_skip(text, (size_t)(found - text.p) + 3);
                 while (n < text.n && !strchr("/?# \t\"'", text.p[n]))
                         n++;
+
                 if (!is_plain_authority(str_first(text, n)))
                         return true;
         }
+
         return false;
 }
 
@@ -151,7 +157,11 @@ static int git_add_quoted(struct buf *out, struct str text) {
                 if (r == 0)
                         r = text.p[i] == '\t' ? buf_add(out, "\\t") : buf_add_char(out, text.p[i]);
         }
-        return r < 0 ? r : buf_add_char(out, '"');
+
+        if (r < 0)
+                return r;
+
+        return buf_add_char(out, '"');
 }
 
 static int git_each(const struct gitconfig_setting *setting, void *context) {
@@ -163,6 +173,7 @@ static int git_each(const struct gitconfig_setting *setting, void *context) {
         if (n < 0 || (size_t)n >= sizeof name || !is_listed(git_keys, str_of(name)) || (is_url && !setting->value.p) ||
             (setting->subsection.p && !is_url) || gitconfig_judge(setting) != GITCONFIG_OTHER)
                 return 0;
+
         if (!is_harmless_value(setting->value) || !is_harmless_value(setting->subsection) ||
             (str_is(setting->section, "alias") && !git_alias_fits(setting->value)))
                 return 0;
@@ -172,13 +183,19 @@ static int git_each(const struct gitconfig_setting *setting, void *context) {
                 r = buf_add_char(out, ' ');
                 r = r < 0 ? r : git_add_quoted(out, setting->subsection);
         }
+
         if (r == 0)
                 r = buf_printf(out, "]\n\t%.*s", STR_FMT(setting->key));
+
         if (r == 0 && setting->value.p) {
                 r = buf_add(out, " = ");
                 r = r < 0 ? r : git_add_quoted(out, setting->value);
         }
-        return r < 0 ? r : buf_add_char(out, '\n');
+
+        if (r < 0)
+                return r;
+
+        return buf_add_char(out, '\n');
 }
 
 int home_filter_git(struct str text, struct buf *out) {
@@ -227,14 +244,17 @@ int home_filter_npm(struct str text, struct buf *out) {
         while (r == 0 && str_split(&text, '\n', &line)) {
                 line = trim_line(line);
                 struct str value = line;
+
                 if (line.n == 0 || line.p[0] == '#' || line.p[0] == ';' || str_find(line, '=') <= 0 ||
                     !str_split(&value, '=', &key))
                         continue;
+
                 key = str_trim(key);
                 value = str_trim(value);
                 if (is_listed(npm_keys, key) && is_harmless_value(line) && str_find(key, '/') < 0)
                         r = buf_printf(out, "%.*s=%.*s\n", STR_FMT(key), STR_FMT(value));
         }
+
         return r;
 }
 
@@ -264,23 +284,29 @@ int home_filter_pip(struct str text, struct buf *out) {
 
         while (r == 0 && str_split(&text, '\n', &line)) {
                 bool goes_on = line.n > 0 && (line.p[0] == ' ' || line.p[0] == '\t');
+
                 line = trim_line(line);
                 if (line.n == 0 || line.p[0] == '#' || line.p[0] == ';')
                         continue;
+
                 if (goes_on) {
                         if (kept && is_harmless_value(line))
                                 r = buf_printf(out, "    %.*s\n", STR_FMT(line));
                         continue;
                 }
+
                 kept = false;
+
                 if (line.p[0] == '[') {
                         if (is_printable(line))
                                 r = buf_printf(out, "%.*s\n", STR_FMT(line));
                         continue;
                 }
+
                 struct str value = line;
                 if (!str_split(&value, '=', &key))
                         continue;
+
                 key = str_trim(key);
                 value = str_trim(value);
                 kept = is_listed(pip_keys, key);
@@ -288,6 +314,7 @@ int home_filter_pip(struct str text, struct buf *out) {
                         r = buf_printf(out, "%.*s = %.*s\n", STR_FMT(key),
                                        STR_FMT(is_harmless_value(value) ? value : STR("")));
         }
+
         return r;
 }
 
@@ -324,9 +351,11 @@ static bool cargo_value_fits(struct str value) {
                 struct str inner = str_n(value.p + 1, value.n - 2);
                 return str_find(inner, value.p[0]) < 0 && str_find(inner, '\\') < 0 && is_harmless_value(inner);
         }
+
         for (size_t i = 0; i < value.n; i++)
                 if (!ascii_is_alnum(value.p[i]) && value.p[i] != '_' && value.p[i] != '-' && value.p[i] != '.')
                         return false;
+
         return value.n > 0;
 }
 
@@ -339,11 +368,13 @@ static struct str cargo_without_comment(struct str line) {
                         quote = line.p[i] == quote ? '\0' : quote;
                         continue;
                 }
+
                 if (line.p[i] == '"' || line.p[i] == '\'')
                         quote = line.p[i];
                 else if (line.p[i] == '#')
                         return str_trim(str_first(line, i));
         }
+
         return line;
 }
 
@@ -356,23 +387,28 @@ int home_filter_cargo(struct str text, struct buf *out) {
                 line = cargo_without_comment(trim_line(line));
                 if (line.n == 0 || !is_printable(line))
                         continue;
+
                 if (line.p[0] == '[') {
                         bool plain = line.n < sizeof section && line.p[line.n - 1] == ']' && line.p[1] != '[';
+
                         snprintf(section, sizeof section, "%.*s", plain ? (int)line.n - 2 : 1,
                                  plain ? line.p + 1 : "!");
                         if (plain)
                                 r = buf_printf(out, "%.*s\n", STR_FMT(line));
                         continue;
                 }
+
                 struct str value = line;
                 if (!str_split(&value, '=', &key))
                         continue;
+
                 key = str_trim(key);
                 value = str_trim(value);
                 int n = snprintf(name, sizeof name, "%s%s%.*s", section, section[0] ? "." : "", STR_FMT(key));
                 if (n > 0 && (size_t)n < sizeof name && is_listed(cargo_keys, str_of(name)) && cargo_value_fits(value))
                         r = buf_printf(out, "%.*s = %.*s\n", STR_FMT(key), STR_FMT(value));
         }
+
         return r;
 }
 
@@ -389,25 +425,31 @@ int home_filter_claude(struct str text, struct buf *out) {
         r = json_read(text, STR(".claude.json"), &document, NULL);
         if (r < 0)
                 return r == -ENOMEM ? r : 0;
+
         root = document_root(document);
         if (!root || root->kind != NODE_MAP)
                 return 0;
 
         emit_open(&json, '{');
+
         for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
                 const struct node *node = node_get(root, str_of(keys[i]));
                 if (!node || node->kind != NODE_SCALAR || !is_harmless_value(node->text))
                         continue;
+
                 kept++;
+
                 if (node->quoted)
                         emit_put_text(&json, keys[i], node->text.p);
                 else
                         emit_put_bool(&json, keys[i], str_is(node->text, "true"));
         }
+
         emit_close(&json);
         r = emit_status(&json);
         if (r == 0 && kept == 0)
                 buf_clear(out);
+
         return r;
 }
 
@@ -420,5 +462,6 @@ int home_filter_lines(struct str text, struct buf *out) {
                 if (line.n > 0 && is_printable(line))
                         r = buf_printf(out, "%.*s\n", STR_FMT(line));
         }
+
         return r;
 }

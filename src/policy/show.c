@@ -22,9 +22,9 @@ struct shower {
         int status; /* the first failure */
 };
 
-static void put(struct shower *s, const char *text) {
-        if (s->status == 0)
-                s->status = buf_add(s->out, text);
+static void show_put(struct shower *shower, const char *text) {
+        if (shower->status == 0)
+                shower->status = buf_add(shower->out, text);
 }
 
 /* --- values that are the same for both forms --- */
@@ -49,38 +49,38 @@ static char *shown_value(enum policy_row row, const char *text) {
         return str_dup(s);
 }
 
-static const char *origin_of(const struct policy *p, enum policy_row row) {
-        return p->origins[row] ? p->origins[row] : "default";
+static const char *origin_of(const struct policy *policy, enum policy_row row) {
+        return policy->origins[row] ? policy->origins[row] : "default";
 }
 
 /* Calls back for each entry of a list row, ports and files among them. */
 typedef void entry_function(struct shower *s, const char *text, const char *origin, const char *reason);
 
-static void each_port(struct shower *s, enum policy_row row, entry_function *f) {
+static void each_port(struct shower *shower, enum policy_row row, entry_function *f) {
         bool publish = row == ROW_PUBLISH;
-        size_t n = publish ? s->policy->network.publish.n : s->policy->network.host_ports.n;
+        size_t n = publish ? shower->policy->network.publish.n : shower->policy->network.host_ports.n;
         for (size_t i = 0; i < n; i++) {
-                const struct port_map *m =
-                    publish ? &s->policy->network.publish.p[i] : &s->policy->network.host_ports.p[i];
-                bool v6 = m->addr && strchr(m->addr, ':');
-                cleanup(free_ptr) char *text =
-                    !publish  ? str_format("%u", m->inside)
-                    : m->addr ? str_format("%s%s%s:%u:%u", v6 ? "[" : "", m->addr, v6 ? "]" : "", m->outside, m->inside)
-                              : str_format("%u:%u", m->outside, m->inside);
+                const struct port_map *map =
+                    publish ? &shower->policy->network.publish.p[i] : &shower->policy->network.host_ports.p[i];
+                bool v6 = map->addr && strchr(map->addr, ':');
+                cleanup(free_ptr) char *text = !publish    ? str_format("%u", map->inside)
+                                               : map->addr ? str_format("%s%s%s:%u:%u", v6 ? "[" : "", map->addr,
+                                                                        v6 ? "]" : "", map->outside, map->inside)
+                                                           : str_format("%u:%u", map->outside, map->inside);
                 if (text)
-                        f(s, text, m->origin, NULL);
+                        f(shower, text, map->origin, NULL);
                 else
-                        s->status = -ENOMEM;
+                        shower->status = -ENOMEM;
         }
 }
 
-static void each_file(struct shower *s, enum policy_row row, entry_function *f) {
+static void each_file(struct shower *shower, enum policy_row row, entry_function *f) {
         bool allow = row == ROW_ALLOW_FILE;
-        size_t n = allow ? s->policy->network.allow_files.n : s->policy->network.deny_files.n;
+        size_t n = allow ? shower->policy->network.allow_files.n : shower->policy->network.deny_files.n;
         for (size_t i = 0; i < n; i++) {
                 const struct pattern_file *file =
-                    allow ? &s->policy->network.allow_files.p[i] : &s->policy->network.deny_files.p[i];
-                f(s, file->path, file->origin, NULL);
+                    allow ? &shower->policy->network.allow_files.p[i] : &shower->policy->network.deny_files.p[i];
+                f(shower, file->path, file->origin, NULL);
         }
 }
 
@@ -90,219 +90,246 @@ struct expanded {
         const char *reason;
 };
 
-static int on_expanded(void *context, struct str pattern, struct str origin, struct err *e) {
-        struct expanded *x = context;
-        (void)e;
+static int on_expanded(void *context, struct str pattern, struct str origin, struct err *err) {
+        struct expanded *expanded = context;
+        (void)err;
         cleanup(free_ptr) char *text = str_dup(pattern), *from = str_dup(origin);
         if (!text || !from)
                 return -ENOMEM;
-        x->f(x->shower, text, from, x->reason);
+        expanded->f(expanded->shower, text, from, expanded->reason);
         return 0;
 }
 
-static void each_entry(struct shower *s, enum policy_row row, entry_function *f) {
-        const origin_texts *list = policy_row_list(s->policy, row);
+static void each_entry(struct shower *shower, enum policy_row row, entry_function *f) {
+        const origin_texts *list = policy_row_list(shower->policy, row);
+
         if (row == ROW_PUBLISH || row == ROW_HOST_PORT)
-                each_port(s, row, f);
+                each_port(shower, row, f);
         else if (row == ROW_ALLOW_FILE || row == ROW_DENY_FILE)
-                each_file(s, row, f);
-        for (size_t i = 0; list && s->status == 0 && i < list->n; i++) {
-                struct expanded x = { .shower = s, .f = f, .reason = list->p[i].reason };
+                each_file(shower, row, f);
+
+        for (size_t i = 0; list && shower->status == 0 && i < list->n; i++) {
+                struct expanded expanded = { .shower = shower, .f = f, .reason = list->p[i].reason };
                 cleanup(free_ptr) char *text = shown_value(row, list->p[i].text);
                 if (!text)
-                        s->status = -ENOMEM;
-                else if ((s->flags & POLICY_SHOW_EXPAND) && (row == ROW_ALLOW || row == ROW_DENY))
-                        s->status = expand_entry(s->policy, &list->p[i], row == ROW_ALLOW, on_expanded, &x, NULL);
+                        shower->status = -ENOMEM;
+                else if ((shower->flags & POLICY_SHOW_EXPAND) && (row == ROW_ALLOW || row == ROW_DENY))
+                        shower->status =
+                            expand_entry(shower->policy, &list->p[i], row == ROW_ALLOW, on_expanded, &expanded, NULL);
                 else
-                        f(s, text, list->p[i].origin, list->p[i].reason);
+                        f(shower, text, list->p[i].origin, list->p[i].reason);
         }
 }
 
 /* --- text --- */
 
-static void put_indent(struct shower *s, unsigned depth) {
+static void put_indent(struct shower *shower, unsigned depth) {
         while (depth-- > 0)
-                put(s, "  ");
+                show_put(shower, "  ");
 }
 
 /* Plain where YAML takes it for text, else in double quotes, whose escapes are those of JSON. */
-static void put_scalar(struct shower *s, const char *text) {
+static void put_scalar(struct shower *shower, const char *text) {
         bool plain = *text && (ascii_is_alnum(*text) || *text == '/');
         for (const char *c = text; *c && plain; c++)
                 plain = ascii_is_alnum(*c) || strchr("-_./", *c);
         if (plain)
-                put(s, text);
-        else if (s->status == 0)
-                s->status = escape_json(s->out, str_of(text));
+                show_put(shower, text);
+        else if (shower->status == 0)
+                shower->status = escape_json(shower->out, str_of(text));
 }
 
 /* The comment at the end of a line that began at `start`. */
-static void put_origin(struct shower *s, size_t start, const char *origin) {
-        put(s, " ");
-        while (s->status == 0 && s->out->n - start < ORIGIN_COLUMN)
-                put(s, " ");
-        put(s, "# ");
-        if (s->status == 0)
-                s->status = escape_text(s->out, str_of(origin), 256);
-        put(s, "\n");
+static void put_origin(struct shower *shower, size_t start, const char *origin) {
+        show_put(shower, " ");
+        while (shower->status == 0 && shower->out->n - start < ORIGIN_COLUMN)
+                show_put(shower, " ");
+        show_put(shower, "# ");
+        if (shower->status == 0)
+                shower->status = escape_text(shower->out, str_of(origin), 256);
+        show_put(shower, "\n");
 }
 
-static void put_list_entry(struct shower *s, const char *text, const char *origin, const char *reason) {
-        size_t start = s->out->n;
-        put(s, reason ? "      - { host: " : "      - ");
-        put_scalar(s, text);
+static void put_list_entry(struct shower *shower, const char *text, const char *origin, const char *reason) {
+        size_t start = shower->out->n;
+
+        show_put(shower, reason ? "      - { host: " : "      - ");
+        put_scalar(shower, text);
+
         if (reason) {
-                put(s, ", reason: ");
-                if (s->status == 0)
-                        s->status = escape_json(s->out, str_of(reason));
-                put(s, " }");
+                show_put(shower, ", reason: ");
+                if (shower->status == 0)
+                        shower->status = escape_json(shower->out, str_of(reason));
+                show_put(shower, " }");
         }
-        put_origin(s, start, origin);
+
+        put_origin(shower, start, origin);
 }
 
-static void put_map_entry(struct shower *s, const char *text, const char *origin, const char *reason) {
+static void put_map_entry(struct shower *shower, const char *text, const char *origin, const char *reason) {
         (void)reason;
-        size_t start = s->out->n;
+        size_t start = shower->out->n;
         const char *equals = strchr(text, '=');
-        put(s, "      ");
-        if (s->status == 0)
-                s->status = buf_printf(s->out, "%.*s: ", (int)(equals ? equals - text : 0), text);
-        put_scalar(s, equals ? equals + 1 : "");
-        put_origin(s, start, origin);
+        show_put(shower, "      ");
+
+        if (shower->status == 0)
+                shower->status = buf_printf(shower->out, "%.*s: ", (int)(equals ? equals - text : 0), text);
+
+        put_scalar(shower, equals ? equals + 1 : "");
+        put_origin(shower, start, origin);
 }
 
-static bool has_entries(const struct shower *s, enum policy_row row);
+static bool has_entries(const struct shower *shower, enum policy_row row);
 
-static void put_row(struct shower *s, enum policy_row row, struct str name, unsigned depth) {
+static void put_row(struct shower *shower, enum policy_row row, struct str name, unsigned depth) {
         const struct option *o = &policy_rows[row];
-        size_t start = s->out->n;
-        put_indent(s, depth);
-        if (s->status == 0)
-                s->status = buf_printf(s->out, "%.*s:", STR_FMT(name));
+        size_t start = shower->out->n;
+
+        put_indent(shower, depth);
+        if (shower->status == 0)
+                shower->status = buf_printf(shower->out, "%.*s:", STR_FMT(name));
+
         if (option_repeats(o)) {
-                put(s, has_entries(s, row) ? "\n" : o->type == OPTION_MAP ? " {}\n" : " []\n");
-                each_entry(s, row, o->type == OPTION_MAP ? put_map_entry : put_list_entry);
+                show_put(shower, has_entries(shower, row) ? "\n" : o->type == OPTION_MAP ? " {}\n" : " []\n");
+                each_entry(shower, row, o->type == OPTION_MAP ? put_map_entry : put_list_entry);
                 return;
         }
+
         cleanup(free_ptr) char *text = NULL;
-        int r = policy_row_text(s->policy, row, &text);
+        int r = policy_row_text(shower->policy, row, &text);
         if (r < 0 || !text) {
-                s->status = r < 0 ? r : s->status;
+                shower->status = r < 0 ? r : shower->status;
                 return;
         }
+
         cleanup(free_ptr) char *shown = shown_value(row, text);
-        put(s, " ");
-        put_scalar(s, shown ? shown : "");
-        put_origin(s, start, origin_of(s->policy, row));
+        show_put(shower, " ");
+        put_scalar(shower, shown ? shown : "");
+        put_origin(shower, start, origin_of(shower->policy, row));
 }
 
-static void put_field(struct shower *s, const struct record_field *f, const void *record) {
-        const void *place = (const char *)record + f->offset;
+static void put_field(struct shower *shower, const struct record_field *field, const void *record) {
+        const void *place = (const char *)record + field->offset;
         const origin_texts *list = place;
         char duration[24];
-        switch (f->kind) {
+
+        switch (field->kind) {
         case FIELD_TEXT:
-                put_scalar(s, *(char *const *)place);
+                put_scalar(shower, *(char *const *)place);
                 return;
         case FIELD_BOOL:
-                put(s, *(const bool *)place ? "true" : "false");
+                show_put(shower, *(const bool *)place ? "true" : "false");
                 return;
         case FIELD_SWITCH:
-                put(s, *(const uint8_t *)place == SWITCH_ON ? "true" : "false");
+                show_put(shower, *(const uint8_t *)place == SWITCH_ON ? "true" : "false");
+
                 return;
         case FIELD_U64:
                 clock_duration_text(*(const uint64_t *)place, duration);
-                put(s, duration);
+                show_put(shower, duration);
                 return;
         case FIELD_U32:
-                if (s->status == 0)
-                        s->status = buf_printf(s->out, "%" PRIu32, *(const uint32_t *)place);
+                if (shower->status == 0)
+                        shower->status = buf_printf(shower->out, "%" PRIu32, *(const uint32_t *)place);
+
                 return;
         case FIELD_TEXTS:
-                put(s, "[");
+                show_put(shower, "[");
+
                 for (size_t i = 0; i < list->n; i++) {
-                        put(s, i ? ", " : "");
-                        put_scalar(s, list->p[i].text);
+                        show_put(shower, i ? ", " : "");
+                        put_scalar(shower, list->p[i].text);
                 }
-                put(s, "]");
+
+                show_put(shower, "]");
         }
 }
 
-static bool field_is_set(const struct record_field *f, const void *record) {
-        const void *place = (const char *)record + f->offset;
-        return f->kind == FIELD_TEXT     ? *(char *const *)place != NULL
-               : f->kind == FIELD_TEXTS  ? ((const origin_texts *)place)->n > 0
-               : f->kind == FIELD_U64    ? *(const uint64_t *)place != 0
-               : f->kind == FIELD_SWITCH ? *(const uint8_t *)place != SWITCH_UNSET
-                                         : true;
+static bool field_is_set(const struct record_field *field, const void *record) {
+        const void *place = (const char *)record + field->offset;
+        return field->kind == FIELD_TEXT     ? *(char *const *)place != NULL
+               : field->kind == FIELD_TEXTS  ? ((const origin_texts *)place)->n > 0
+               : field->kind == FIELD_U64    ? *(const uint64_t *)place != 0
+               : field->kind == FIELD_SWITCH ? *(const uint8_t *)place != SWITCH_UNSET
+                                             : true;
 }
 
 /* "graphql" of "graphql.query"; empty: the field stands by itself. */
-static struct str field_section(const struct record_field *f) {
-        ptrdiff_t dot = str_find(str_of(f->option.key), '.');
-        return str_first(str_of(f->option.key), dot < 0 ? 0 : (size_t)dot);
+static struct str field_section(const struct record_field *field) {
+        ptrdiff_t dot = str_find(str_of(field->option.key), '.');
+        return str_first(str_of(field->option.key), dot < 0 ? 0 : (size_t)dot);
 }
 
-static void put_record(struct shower *s, const struct record *record, const void *r, unsigned depth) {
-        size_t start = s->out->n;
-        put_indent(s, depth);
-        put(s, record->named ? *(char *const *)((const char *)r + record->name_offset) : "-");
-        put(s, record->named ? ": {" : " {");
+static void put_record(struct shower *shower, const struct record *record, const void *r, unsigned depth) {
+        size_t start = shower->out->n;
+
+        put_indent(shower, depth);
+        show_put(shower, record->named ? *(char *const *)((const char *)r + record->name_offset) : "-");
+        show_put(shower, record->named ? ": {" : " {");
+
         struct str open = { 0 }; /* the mapping that was begun */
         bool first = true;
+
         for (size_t i = 0; i < record->n_fields; i++) {
-                const struct record_field *f = &record->fields[i];
-                struct str section = field_section(f);
-                if (!field_is_set(f, r))
+                const struct record_field *field = &record->fields[i];
+                struct str section = field_section(field);
+
+                if (!field_is_set(field, r))
                         continue;
                 if (open.n > 0 && !str_eq(open, section))
-                        put(s, " }");
-                put(s, first ? " " : ", ");
-                if (section.n > 0 && !str_eq(open, section) && s->status == 0)
-                        s->status = buf_printf(s->out, "%.*s: { ", STR_FMT(section));
+                        show_put(shower, " }");
+
+                show_put(shower, first ? " " : ", ");
+                if (section.n > 0 && !str_eq(open, section) && shower->status == 0)
+                        shower->status = buf_printf(shower->out, "%.*s: { ", STR_FMT(section));
+
                 open = section;
-                put(s, f->option.key + (section.n ? section.n + 1 : 0));
-                put(s, ": ");
-                put_field(s, f, r);
+                show_put(shower, field->option.key + (section.n ? section.n + 1 : 0));
+                show_put(shower, ": ");
+                put_field(shower, field, r);
                 first = false;
         }
-        put(s, open.n > 0 ? " } }" : " }");
-        put_origin(s, start, *(char *const *)((const char *)r + record->origin_offset));
+
+        show_put(shower, open.n > 0 ? " } }" : " }");
+        put_origin(shower, start, *(char *const *)((const char *)r + record->origin_offset));
 }
 
-static void count_entry(struct shower *s, const char *text, const char *origin, const char *reason) {
+static void count_entry(struct shower *shower, const char *text, const char *origin, const char *reason) {
         (void)reason;
         (void)text;
         (void)origin;
-        s->flags = 1;
+        shower->flags = 1;
 }
 
-static bool has_entries(const struct shower *s, enum policy_row row) {
-        struct shower counter = { .policy = s->policy };
+static bool has_entries(const struct shower *shower, enum policy_row row) {
+        struct shower counter = { .policy = shower->policy };
         each_entry(&counter, row, count_entry);
         return counter.flags != 0;
 }
 
 /* Is there something to say about this key? */
-static bool key_has_value(const struct shower *s, size_t key) {
-        bool all = s->flags & POLICY_SHOW_DEFAULTS;
+static bool key_has_value(const struct shower *shower, size_t key) {
+        bool all = shower->flags & POLICY_SHOW_DEFAULTS;
+
         if (!key_at(key))
                 return false;
         if (key >= POLICY_ROWS)
-                return record_count(s->policy, &policy_records[key - POLICY_ROWS]) > 0;
+                return record_count(shower->policy, &policy_records[key - POLICY_ROWS]) > 0;
+
         enum policy_row row = (enum policy_row)key;
-        if (row == ROW_DENY_CIDRS && s->policy->network.deny_cidrs_set)
+        if (row == ROW_DENY_CIDRS && shower->policy->network.deny_cidrs_set)
                 return true;
         if (option_repeats(&policy_rows[row]))
-                return has_entries(s, row);
+                return has_entries(shower, row);
+
         cleanup(free_ptr) char *text = NULL;
-        return policy_row_text(s->policy, row, &text) == 0 && text &&
-               (all || s->policy->origins[row] || row == ROW_MODE);
+        return policy_row_text(shower->policy, row, &text) == 0 && text &&
+               (all || shower->policy->origins[row] || row == ROW_MODE);
 }
 
-static bool section_has_value(const struct shower *s, struct str prefix) {
+static bool section_has_value(const struct shower *shower, struct str prefix) {
         for (size_t i = 0; i < POLICY_KEYS; i++)
-                if (key_component(key_at(i), prefix).n > 0 && key_has_value(s, i))
+                if (key_component(key_at(i), prefix).n > 0 && key_has_value(shower, i))
                         return true;
         return false;
 }
@@ -315,39 +342,44 @@ static bool is_first(size_t key, struct str prefix, struct str part) {
         return true;
 }
 
-static void put_section(struct shower *s, struct str prefix, unsigned depth) {
-        for (size_t i = 0; i < POLICY_KEYS && s->status == 0; i++) {
+static void put_section(struct shower *shower, struct str prefix, unsigned depth) {
+        for (size_t i = 0; i < POLICY_KEYS && shower->status == 0; i++) {
                 struct str part = key_component(key_at(i), prefix);
                 if (part.n == 0 || !is_first(i, prefix, part))
                         continue;
+
                 bool leaf = prefix.n + part.n == strlen(key_at(i));
                 if (!leaf) {
                         struct str below = str_n(key_at(i), prefix.n + part.n + 1);
-                        if (!section_has_value(s, below))
+                        if (!section_has_value(shower, below))
                                 continue;
-                        put_indent(s, depth);
-                        s->status = s->status ? s->status : buf_printf(s->out, "%.*s:\n", STR_FMT(part));
-                        put_section(s, below, depth + 1);
-                } else if (key_has_value(s, i) && i < POLICY_ROWS) {
-                        put_row(s, (enum policy_row)i, part, depth);
-                } else if (key_has_value(s, i)) {
+
+                        put_indent(shower, depth);
+                        shower->status =
+                            shower->status ? shower->status : buf_printf(shower->out, "%.*s:\n", STR_FMT(part));
+                        put_section(shower, below, depth + 1);
+                } else if (key_has_value(shower, i) && i < POLICY_ROWS) {
+                        put_row(shower, (enum policy_row)i, part, depth);
+                } else if (key_has_value(shower, i)) {
                         const struct record *record = &policy_records[i - POLICY_ROWS];
-                        put_indent(s, depth);
-                        s->status = s->status ? s->status : buf_printf(s->out, "%.*s:\n", STR_FMT(part));
-                        for (size_t k = 0; k < record_count(s->policy, record); k++)
-                                put_record(s, record, record_at(s->policy, record, k), depth + 1);
+
+                        put_indent(shower, depth);
+                        shower->status =
+                            shower->status ? shower->status : buf_printf(shower->out, "%.*s:\n", STR_FMT(part));
+                        for (size_t k = 0; k < record_count(shower->policy, record); k++)
+                                put_record(shower, record, record_at(shower->policy, record, k), depth + 1);
                 }
         }
 }
 
-int policy_show_text(struct buf *out, const struct policy *p, unsigned flags) {
-        struct shower s = { .out = out, .policy = p, .flags = flags };
-        put(&s, "# workspace: ");
-        if (s.status == 0)
-                s.status = escape_text(out, str_of(p->workspace), 4096);
-        put(&s, "\n");
-        put_section(&s, STR(""), 0);
-        return s.status < 0 ? s.status : show_mappings_text(out, p);
+int policy_show_text(struct buf *out, const struct policy *policy, unsigned flags) {
+        struct shower shower = { .out = out, .policy = policy, .flags = flags };
+        show_put(&shower, "# workspace: ");
+        if (shower.status == 0)
+                shower.status = escape_text(out, str_of(policy->workspace), 4096);
+        show_put(&shower, "\n");
+        put_section(&shower, STR(""), 0);
+        return shower.status < 0 ? shower.status : show_mappings_text(out, policy);
 }
 
 /* --- JSON --- */
@@ -357,8 +389,8 @@ struct json_shower {
         struct emit json;
 };
 
-static void emit_entry(struct shower *s, const char *text, const char *origin, const char *reason) {
-        struct emit *j = &((struct json_shower *)s)->json;
+static void emit_entry(struct shower *shower, const char *text, const char *origin, const char *reason) {
+        struct emit *j = &((struct json_shower *)shower)->json;
         emit_open(j, '{');
         emit_put_text(j, "value", text);
         emit_put_text(j, "origin", origin);
@@ -367,29 +399,35 @@ static void emit_entry(struct shower *s, const char *text, const char *origin, c
         emit_close(j);
 }
 
-static void emit_row(struct json_shower *x, enum policy_row row) {
+static void emit_row(struct json_shower *shower, enum policy_row row) {
         const struct option *o = &policy_rows[row];
-        struct emit *j = &x->json;
+        struct emit *j = &shower->json;
+
         emit_key(j, o->key);
+
         if (option_repeats(o)) {
                 emit_open(j, '[');
-                each_entry(&x->shower, row, emit_entry);
+                each_entry(&shower->shower, row, emit_entry);
                 emit_close(j);
                 return;
         }
+
         cleanup(free_ptr) char *text = NULL;
-        int r = policy_row_text(x->shower.policy, row, &text);
+        int r = policy_row_text(shower->shower.policy, row, &text);
         cleanup(free_ptr) char *shown = text ? shown_value(row, text) : NULL;
         if (r < 0 || (text && !shown))
-                x->shower.status = -ENOMEM;
-        emit_entry(&x->shower, shown, text ? origin_of(x->shower.policy, row) : NULL, NULL);
+                shower->shower.status = -ENOMEM;
+
+        emit_entry(&shower->shower, shown, text ? origin_of(shower->shower.policy, row) : NULL, NULL);
 }
 
-static void emit_field(struct emit *j, const struct record_field *f, const void *record) {
-        const void *place = (const char *)record + f->offset;
+static void emit_field(struct emit *j, const struct record_field *field, const void *record) {
+        const void *place = (const char *)record + field->offset;
         const origin_texts *list = place;
-        emit_key(j, f->option.key);
-        switch (f->kind) {
+
+        emit_key(j, field->option.key);
+
+        switch (field->kind) {
         case FIELD_TEXT:
                 emit_text(j, *(char *const *)place);
                 return;
@@ -401,48 +439,63 @@ static void emit_field(struct emit *j, const struct record_field *f, const void 
                         emit_text(j, NULL);
                 else
                         emit_bool(j, *(const uint8_t *)place == SWITCH_ON);
+
                 return;
         case FIELD_U32:
                 emit_number(j, *(const uint32_t *)place);
                 return;
         case FIELD_U64: /* durations: in milliseconds, since JSON numbers are not exact beyond 2^53 */
                 emit_number(j, *(const uint64_t *)place / NS_PER_MS);
+
                 return;
         case FIELD_TEXTS:
                 emit_open(j, '[');
                 for (size_t i = 0; i < list->n; i++)
                         emit_text(j, list->p[i].text);
+
                 emit_close(j);
         }
 }
 
-static void emit_records(struct json_shower *x, const struct record *record) {
-        struct emit *j = &x->json;
+static void emit_records(struct json_shower *shower, const struct record *record) {
+        struct emit *j = &shower->json;
+
         emit_key(j, record->key);
         emit_open(j, '[');
-        for (size_t k = 0; k < record_count(x->shower.policy, record); k++) {
-                const char *r = record_at(x->shower.policy, record, k);
+
+        for (size_t k = 0; k < record_count(shower->shower.policy, record); k++) {
+                const char *r = record_at(shower->shower.policy, record, k);
+
                 emit_open(j, '{');
                 if (record->named)
                         emit_put_text(j, "name", *(char *const *)(r + record->name_offset));
+
                 for (size_t i = 0; i < record->n_fields; i++)
                         emit_field(j, &record->fields[i], r);
+
                 emit_put_text(j, "origin", *(char *const *)(r + record->origin_offset));
                 emit_close(j);
         }
+
         emit_close(j);
 }
 
-int policy_show_json(struct buf *out, const struct policy *p, unsigned flags) {
-        struct json_shower x = { .shower = { .out = out, .policy = p, .flags = flags }, .json = emit_to(out) };
-        emit_open(&x.json, '{');
-        emit_put_text(&x.json, "workspace", p->workspace);
+int policy_show_json(struct buf *out, const struct policy *policy, unsigned flags) {
+        struct json_shower shower = { .shower = { .out = out, .policy = policy, .flags = flags },
+                                      .json = emit_to(out) };
+
+        emit_open(&shower.json, '{');
+        emit_put_text(&shower.json, "workspace", policy->workspace);
+
         for (unsigned row = 0; row < POLICY_ROWS; row++)
                 if (policy_rows[row].key)
-                        emit_row(&x, (enum policy_row)row);
+                        emit_row(&shower, (enum policy_row)row);
+
         for (size_t i = 0; i < POLICY_RECORDS; i++)
-                emit_records(&x, &policy_records[i]);
-        show_mappings_json(&x.json, p);
-        emit_close(&x.json);
-        return x.shower.status < 0 ? x.shower.status : emit_status(&x.json);
+                emit_records(&shower, &policy_records[i]);
+
+        show_mappings_json(&shower.json, policy);
+        emit_close(&shower.json);
+
+        return shower.shower.status < 0 ? shower.shower.status : emit_status(&shower.json);
 }

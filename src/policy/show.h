@@ -11,5 +11,5 @@ enum policy_show_flags {
         POLICY_SHOW_DEFAULTS = 2, /* also what nobody set */
 };
 
-int policy_show_text(struct buf *out, const struct policy *p, unsigned flags);
-int policy_show_json(struct buf *out, const struct policy *p, unsigned flags);
+int policy_show_text(struct buf *out, const struct policy *policy, unsigned flags);
+int policy_show_json(struct buf *out, const struct policy *policy, unsigned flags);

@@ -15,50 +15,67 @@ static int put_texts(struct buf *out, char *const *texts, size_t n) {
         return r;
 }
 
-static int put_mapping(struct buf *out, const struct mapping *m) {
+static int put_mapping(struct buf *out, const struct mapping *mapping) {
         int r = buf_add(out, "#   ");
-        r = r < 0 ? r : escape_text(out, str_of(m->name), 64);
+
+        r = r < 0 ? r : escape_text(out, str_of(mapping->name), 64);
         r = r < 0 ? r : buf_add(out, ": a stand-in in ");
-        if (r == 0 && m->env.n == 0)
+        if (r == 0 && mapping->env.n == 0)
                 r = buf_add(out, "the copy of its file in the own home");
-        r = r < 0 ? r : put_texts(out, m->env.p, m->env.n);
+
+        r = r < 0 ? r : put_texts(out, mapping->env.p, mapping->env.n);
         r = r < 0 ? r : buf_add(out, "; the secret goes to ");
-        r = r < 0 ? r : put_texts(out, m->hosts.p, m->hosts.n);
+        r = r < 0 ? r : put_texts(out, mapping->hosts.p, mapping->hosts.n);
         r = r < 0 ? r : buf_add(out, " as ");
-        r = r < 0 ? r : put_texts(out, m->slots.p, m->slots.n);
-        return r < 0 ? r : buf_add(out, "\n");
+        r = r < 0 ? r : put_texts(out, mapping->slots.p, mapping->slots.n);
+        if (r < 0)
+                return r;
+
+        return buf_add(out, "\n");
 }
 
-int show_mappings_text(struct buf *out, const struct policy *p) {
+int show_mappings_text(struct buf *out, const struct policy *policy) {
         cleanup(mappings_done) mappings list = { 0 };
-        struct err e = { 0 };
-        if (p->credentials.n == 0)
+        struct err err = { 0 };
+
+        if (policy->credentials.n == 0)
                 return 0;
-        if (mappings_of(p, &list, &e) < 0) {
+
+        if (mappings_of(policy, &list, &err) < 0) {
                 int r = buf_add(out, "# the credentials cannot be used: ");
-                r = r < 0 ? r : escape_text(out, str_of(err_text(&e)), 1024);
-                return r < 0 ? r : buf_add(out, "\n");
+
+                r = r < 0 ? r : escape_text(out, str_of(err_text(&err)), 1024);
+                if (r < 0)
+                        return r;
+
+                return buf_add(out, "\n");
         }
+
         int r = buf_add(out, "# credentials, which also allow their hosts:\n");
         for (size_t i = 0; r == 0 && i < list.n; i++)
                 r = put_mapping(out, &list.p[i]);
+
         return r;
 }
 
-void show_mappings_json(struct emit *j, const struct policy *p) {
+void show_mappings_json(struct emit *j, const struct policy *policy) {
         cleanup(mappings_done) mappings list = { 0 };
-        (void)mappings_of(p, &list, NULL); /* what cannot be used is an empty list; `policy check` says why */
+
+        (void)mappings_of(policy, &list, NULL); /* what cannot be used is an empty list; `policy check` says why */
         emit_key(j, "mappings");
         emit_open(j, '[');
+
         for (size_t i = 0; i < list.n; i++) {
-                const struct mapping *m = &list.p[i];
+                const struct mapping *mapping = &list.p[i];
+
                 emit_open(j, '{');
-                emit_put_text(j, "name", m->name);
-                emit_put_text(j, "provider", m->provider ? m->provider->name : NULL);
-                emit_put_texts(j, "env", m->env.p, m->env.n);
-                emit_put_texts(j, "hosts", m->hosts.p, m->hosts.n);
-                emit_put_texts(j, "slots", m->slots.p, m->slots.n);
+                emit_put_text(j, "name", mapping->name);
+                emit_put_text(j, "provider", mapping->provider ? mapping->provider->name : NULL);
+                emit_put_texts(j, "env", mapping->env.p, mapping->env.n);
+                emit_put_texts(j, "hosts", mapping->hosts.p, mapping->hosts.n);
+                emit_put_texts(j, "slots", mapping->slots.p, mapping->slots.n);
                 emit_close(j);
         }
+
         emit_close(j);
 }

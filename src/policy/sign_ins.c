@@ -141,21 +141,21 @@ const struct sign_in *sign_in_find(struct str name) {
         return NULL;
 }
 
-size_t sign_in_secrets(const struct sign_in *s) {
+size_t sign_in_secrets(const struct sign_in *sign_in) {
         size_t n = 0;
 
-        while (n < SIGN_IN_SECRETS_MAX && (s->secrets[n].slots || s->secrets[n].provider))
+        while (n < SIGN_IN_SECRETS_MAX && (sign_in->secrets[n].slots || sign_in->secrets[n].provider))
                 n++;
         return n;
 }
 
-char *sign_in_path(const struct sign_in *s, const char *home) {
-        const char *directory = s->variable ? getenv(s->variable) : NULL;
-        const char *slash = strrchr(s->file, '/');
+char *sign_in_path(const struct sign_in *sign_in, const char *home) {
+        const char *directory = sign_in->variable ? getenv(sign_in->variable) : NULL;
+        const char *slash = strrchr(sign_in->file, '/');
 
         if (directory && directory[0] == '/')
-                return path_join(directory, slash ? slash + 1 : s->file);
-        return home ? path_join(home, s->file) : NULL;
+                return path_join(directory, slash ? slash + 1 : sign_in->file);
+        return home ? path_join(home, sign_in->file) : NULL;
 }
 
 /* reading */
@@ -166,49 +166,56 @@ struct each {
 };
 
 static int each_json(void *arg, const struct json_scalar *scalar) {
-        const struct each *e = arg;
+        const struct each *each = arg;
         struct buf value = BUF(scalar->raw.n);
 
         if (!scalar->is_string)
                 return 0;
+
         int r = buf_reserve(&value, scalar->raw.n);
         r = r < 0 ? r : json_scalar_text(scalar, &value);
-        r = r < 0 ? r : e->visit(e->arg, scalar->pointer, buf_str(&value));
+        r = r < 0 ? r : each->visit(each->arg, scalar->pointer, buf_str(&value));
+
         if (value.p)
                 secret_wipe(value.p, value.cap);
+
         buf_done(&value);
         return r;
 }
 
-static int each_node(const struct each *e, const struct node *n, struct buf *pointer) {
+static int each_node(const struct each *each, const struct node *node, struct buf *pointer) {
         int r = 0;
         size_t before = pointer->n, i = 0;
 
-        if (n->kind == NODE_SCALAR)
-                return e->visit(e->arg, buf_str(pointer), n->text);
-        for (const struct node *child = n->first; r == 0 && child; child = child->next, i++) {
-                r = n->kind == NODE_LIST ? buf_printf(pointer, "/%zu", i)
-                                         : buf_printf(pointer, "/%.*s", STR_FMT(child->key));
-                r = r < 0 ? r : each_node(e, child, pointer);
+        if (node->kind == NODE_SCALAR)
+                return each->visit(each->arg, buf_str(pointer), node->text);
+
+        for (const struct node *child = node->first; r == 0 && child; child = child->next, i++) {
+                r = node->kind == NODE_LIST ? buf_printf(pointer, "/%zu", i)
+                                            : buf_printf(pointer, "/%.*s", STR_FMT(child->key));
+                r = r < 0 ? r : each_node(each, child, pointer);
                 pointer->n = before;
         }
+
         return r;
 }
 
 int sign_in_each(struct str text, bool yaml, sign_in_visit *visit, void *arg, struct err *err) {
-        const struct each e = { visit, arg };
-        cleanup(document_freep) struct document *d = NULL;
+        const struct each each = { visit, arg };
+        cleanup(document_freep) struct document *document = NULL;
         cleanup(buf_done) struct buf pointer = BUF(JSON_POINTER_MAX);
 
         if (yaml) {
-                int r = yaml_read(text, STR("sign-in"), &d, NULL);
+                int r = yaml_read(text, STR("sign-in"), &document, NULL);
                 if (r == -ENOMEM)
                         return err_memory(err);
                 if (r < 0)
                         return err_set(err, EBADMSG, "it is not YAML of the plain kind");
-                return document_root(d) ? each_node(&e, document_root(d), &pointer) : 0;
+
+                return document_root(document) ? each_node(&each, document_root(document), &pointer) : 0;
         }
-        int r = json_walk(text, each_json, (void *)&e);
+
+        int r = json_walk(text, each_json, (void *)&each);
         return r == -EBADMSG || r == -E2BIG ? err_set(err, EBADMSG, "it is not JSON") : r;
 }
 
@@ -228,12 +235,15 @@ bool sign_in_looks_secret(struct str value) {
 
         if (value.n < 16 || is_uuid(value) || str_starts(value, STR("https://")) || str_starts(value, STR("http://")))
                 return false;
+
         for (size_t i = 0; i < value.n; i++) {
                 bool part = ascii_is_alnum(value.p[i]) || strchr("-_.~+/=", value.p[i]);
+
                 letters += ascii_is_alnum(value.p[i]) && !ascii_is_digit(value.p[i]);
                 digits += ascii_is_digit(value.p[i]);
                 run = part ? run + 1 : 0;
                 longest = run > longest ? run : longest;
         }
+
         return longest >= 20 && letters >= 4 && digits >= 2;
 }

@@ -34,10 +34,10 @@ extern const struct sign_in sign_ins[];
 extern const size_t n_sign_ins;
 
 const struct sign_in *sign_in_find(struct str name); /* NULL: none */
-size_t sign_in_secrets(const struct sign_in *s);
+size_t sign_in_secrets(const struct sign_in *sign_in);
 
 /* The file that it has now: heap text. By the variable, if it is set to an absolute path, else below `home`. */
-char *sign_in_path(const struct sign_in *s, const char *home);
+char *sign_in_path(const struct sign_in *sign_in, const char *home);
 
 /* Calls back for each string in JSON or YAML text, with its pointer; negative results end it. Messages hold none of
  * the text. */

@@ -23,54 +23,58 @@ const uint32_t block_section_sizes[SECTIONS] = {
         [SECTION_TEXTS] = sizeof(struct block_text),       [SECTION_POOL] = 1,
 };
 
-static int damaged(struct err *e, const char *what) {
-        return err_set(e, EBADMSG, "the policy snapshot is damaged: %s", what);
+static int snapshot_damaged(struct err *err, const char *what) {
+        return err_set(err, EBADMSG, "the policy snapshot is damaged: %s", what);
 }
 
-static bool section_ok(const struct block_header *h, enum block_section_kind kind) {
-        const struct block_section *section = &h->sections[kind];
-        return section->n < BLOCK_NONE && section->at % 8 == 0 && section->at <= h->size &&
-               section->n <= (h->size - section->at) / block_section_sizes[kind];
+static bool section_ok(const struct block_header *header, enum block_section_kind kind) {
+        const struct block_section *section = &header->sections[kind];
+        return section->n < BLOCK_NONE && section->at % 8 == 0 && section->at <= header->size &&
+               section->n <= (header->size - section->at) / block_section_sizes[kind];
 }
 
-static const void *section_at(const struct block_header *h, enum block_section_kind kind) {
-        return (const char *)h + h->sections[kind].at;
+static const void *section_at(const struct block_header *header, enum block_section_kind kind) {
+        return (const char *)header + header->sections[kind].at;
 }
 
-static int open_sections(const void *bytes, size_t n, struct snapshot *s, struct err *e) {
-        const struct block_header *h = bytes;
-        if ((uintptr_t)bytes % 8 != 0 || n < sizeof *h)
-                return damaged(e, "too short");
-        if (memcmp(h->magic, BLOCK_MAGIC, sizeof h->magic) != 0)
-                return damaged(e, "not a snapshot, or one of another version");
-        if (h->size != n || h->mode >= NETWORK_MODES || h->ask > 1 || h->default_classes > 1)
-                return damaged(e, "bad header");
+static int open_sections(const void *bytes, size_t n, struct snapshot *snapshot, struct err *err) {
+        const struct block_header *header = bytes;
+        if ((uintptr_t)bytes % 8 != 0 || n < sizeof *header)
+                return snapshot_damaged(err, "too short");
+        if (memcmp(header->magic, BLOCK_MAGIC, sizeof header->magic) != 0)
+                return snapshot_damaged(err, "not a snapshot, or one of another version");
+        if (header->size != n || header->mode >= NETWORK_MODES || header->ask > 1 || header->default_classes > 1)
+                return snapshot_damaged(err, "bad header");
+
         for (int i = 0; i < SECTIONS; i++)
-                if (!section_ok(h, i))
-                        return damaged(e, "a section lies outside");
-        *s = (struct snapshot){
-                .header = h,
-                .entries = section_at(h, SECTION_ENTRIES),
-                .n_entries = h->sections[SECTION_ENTRIES].n,
-                .rules = section_at(h, SECTION_RULES),
-                .n_rules = h->sections[SECTION_RULES].n,
-                .v4 = { .keys = section_at(h, SECTION_KEYS_V4),
-                        .nets = section_at(h, SECTION_NETS_V4),
-                        .n = h->sections[SECTION_KEYS_V4].n },
-                .v6 = { .keys = section_at(h, SECTION_KEYS_V6),
-                        .nets = section_at(h, SECTION_NETS_V6),
-                        .n = h->sections[SECTION_KEYS_V6].n },
-                .requests = section_at(h, SECTION_REQUESTS),
-                .n_requests = h->sections[SECTION_REQUESTS].n,
-                .gits = section_at(h, SECTION_GITS),
-                .n_gits = h->sections[SECTION_GITS].n,
-                .texts = section_at(h, SECTION_TEXTS),
-                .n_texts = h->sections[SECTION_TEXTS].n,
-                .pool = section_at(h, SECTION_POOL),
-                .pool_n = h->sections[SECTION_POOL].n,
+                if (!section_ok(header, i))
+                        return snapshot_damaged(err, "a section lies outside");
+
+        *snapshot = (struct snapshot){
+                .header = header,
+                .entries = section_at(header, SECTION_ENTRIES),
+                .n_entries = header->sections[SECTION_ENTRIES].n,
+                .rules = section_at(header, SECTION_RULES),
+                .n_rules = header->sections[SECTION_RULES].n,
+                .v4 = { .keys = section_at(header, SECTION_KEYS_V4),
+                        .nets = section_at(header, SECTION_NETS_V4),
+                        .n = header->sections[SECTION_KEYS_V4].n },
+                .v6 = { .keys = section_at(header, SECTION_KEYS_V6),
+                        .nets = section_at(header, SECTION_NETS_V6),
+                        .n = header->sections[SECTION_KEYS_V6].n },
+                .requests = section_at(header, SECTION_REQUESTS),
+                .n_requests = header->sections[SECTION_REQUESTS].n,
+                .gits = section_at(header, SECTION_GITS),
+                .n_gits = header->sections[SECTION_GITS].n,
+                .texts = section_at(header, SECTION_TEXTS),
+                .n_texts = header->sections[SECTION_TEXTS].n,
+                .pool = section_at(header, SECTION_POOL),
+                .pool_n = header->sections[SECTION_POOL].n,
         };
-        if (h->sections[SECTION_NETS_V4].n != s->v4.n || h->sections[SECTION_NETS_V6].n != s->v6.n)
-                return damaged(e, "keys and networks differ in number");
+        if (header->sections[SECTION_NETS_V4].n != snapshot->v4.n ||
+            header->sections[SECTION_NETS_V6].n != snapshot->v6.n)
+                return snapshot_damaged(err, "keys and networks differ in number");
+
         return 0;
 }
 
@@ -78,185 +82,204 @@ static bool range_ok(uint64_t first, uint64_t n, uint64_t total) {
         return first <= total && n <= total - first;
 }
 
-static bool entries_ok(const struct snapshot *s) {
+static bool entries_ok(const struct snapshot *snapshot) {
         size_t used = 0;
-        for (size_t i = 0; i < s->n_entries; i++) {
-                const struct block_entry *entry = &s->entries[i];
+
+        for (size_t i = 0; i < snapshot->n_entries; i++) {
+                const struct block_entry *entry = &snapshot->entries[i];
                 if (entry->name_n == 0)
                         continue;
+
                 used++;
+
                 if (entry->name_n > HOST_TEXT_MAX || entry->wildcard > 1 ||
-                    !range_ok(entry->name_at, entry->name_n, s->pool_n) ||
-                    !range_ok(entry->first_rule, entry->n_rules, s->n_rules))
+                    !range_ok(entry->name_at, entry->name_n, snapshot->pool_n) ||
+                    !range_ok(entry->first_rule, entry->n_rules, snapshot->n_rules))
                         return false;
         }
-        return s->n_entries > 0 && used <= s->n_entries / 2; /* empty places end every search */
+
+        return snapshot->n_entries > 0 && used <= snapshot->n_entries / 2; /* empty places end every search */
 }
 
 /* What a rule points to beside its own text. */
-static bool reference_ok(const struct snapshot *s, const struct block_rule *rule) {
+static bool reference_ok(const struct snapshot *snapshot, const struct block_rule *rule) {
         if (rule->list == LIST_GIT)
-                return rule->request < s->n_gits;
+                return rule->request < snapshot->n_gits;
         return rule->request == BLOCK_NONE ||
-               rule->request < (block_list_refuses(rule->list) ? s->n_texts : s->n_requests);
+               rule->request < (block_list_refuses(rule->list) ? snapshot->n_texts : snapshot->n_requests);
 }
 
-static bool requests_ok(const struct snapshot *s) {
-        for (size_t i = 0; i < s->n_requests; i++) {
-                const struct block_request *request = &s->requests[i];
-                if (!range_ok(request->first_method, request->n_methods, s->n_texts) ||
-                    !range_ok(request->first_path, request->n_paths, s->n_texts) ||
-                    !range_ok(request->first_query, request->n_queries, s->n_texts) ||
-                    !range_ok(request->first_mutation, request->n_mutations, s->n_texts) || request->graphql > 1)
+static bool requests_ok(const struct snapshot *snapshot) {
+        for (size_t i = 0; i < snapshot->n_requests; i++) {
+                const struct block_request *request = &snapshot->requests[i];
+                if (!range_ok(request->first_method, request->n_methods, snapshot->n_texts) ||
+                    !range_ok(request->first_path, request->n_paths, snapshot->n_texts) ||
+                    !range_ok(request->first_query, request->n_queries, snapshot->n_texts) ||
+                    !range_ok(request->first_mutation, request->n_mutations, snapshot->n_texts) || request->graphql > 1)
                         return false;
         }
+
         return true;
 }
 
-static bool gits_ok(const struct snapshot *s) {
-        for (size_t i = 0; i < s->n_gits; i++) {
-                const struct block_git *git = &s->gits[i];
-                if (git->path >= s->n_texts || !range_ok(git->first_ref, git->n_refs, s->n_texts) ||
+static bool gits_ok(const struct snapshot *snapshot) {
+        for (size_t i = 0; i < snapshot->n_gits; i++) {
+                const struct block_git *git = &snapshot->gits[i];
+                if (git->path >= snapshot->n_texts || !range_ok(git->first_ref, git->n_refs, snapshot->n_texts) ||
                     git->flags > BLOCK_GIT_FLAGS)
                         return false;
         }
         return true;
 }
 
-static bool rules_ok(const struct snapshot *s) {
-        for (size_t i = 0; i < s->n_rules; i++) {
-                const struct block_rule *rule = &s->rules[i];
-                if (rule->list >= LISTS || rule->origin >= s->n_texts || rule->port_first == 0 ||
-                    rule->port_first > rule->port_last || !range_ok(rule->text_at, rule->text_n, s->pool_n) ||
-                    !reference_ok(s, rule))
+static bool rules_ok(const struct snapshot *snapshot) {
+        for (size_t i = 0; i < snapshot->n_rules; i++) {
+                const struct block_rule *rule = &snapshot->rules[i];
+                if (rule->list >= LISTS || rule->origin >= snapshot->n_texts || rule->port_first == 0 ||
+                    rule->port_first > rule->port_last || !range_ok(rule->text_at, rule->text_n, snapshot->pool_n) ||
+                    !reference_ok(snapshot, rule))
                         return false;
         }
-        if (!requests_ok(s) || !gits_ok(s))
+
+        if (!requests_ok(snapshot) || !gits_ok(snapshot))
                 return false;
-        for (size_t i = 0; i < s->n_texts; i++)
-                if (!range_ok(s->texts[i].at, s->texts[i].n, s->pool_n))
+
+        for (size_t i = 0; i < snapshot->n_texts; i++)
+                if (!range_ok(snapshot->texts[i].at, snapshot->texts[i].n, snapshot->pool_n))
                         return false;
+
         return true;
 }
 
-static int key_compare(const struct block_key *a, const struct block_key *b) {
-        if (a->high != b->high)
-                return a->high < b->high ? -1 : 1;
-        return a->low == b->low ? 0 : a->low < b->low ? -1 : 1;
+static int key_compare(const struct block_key *key, const struct block_key *block_key) {
+        if (key->high != block_key->high)
+                return key->high < block_key->high ? -1 : 1;
+        return key->low == block_key->low ? 0 : key->low < block_key->low ? -1 : 1;
 }
 
-static bool nets_ok(const struct snapshot *s, const struct block_nets *t, unsigned max_bits) {
-        for (size_t i = 0; i < t->n; i++) {
-                const struct block_net *net = &t->nets[i];
-                if (net->bits > max_bits || !range_ok(net->first_rule, net->n_rules, s->n_rules))
+static bool nets_ok(const struct snapshot *snapshot, const struct block_nets *nets, unsigned max_bits) {
+        for (size_t i = 0; i < nets->n; i++) {
+                const struct block_net *net = &nets->nets[i];
+                if (net->bits > max_bits || !range_ok(net->first_rule, net->n_rules, snapshot->n_rules))
                         return false;
+
                 if (i > 0) {
-                        int order = key_compare(&t->keys[i - 1], &t->keys[i]);
-                        if (order > 0 || (order == 0 && t->nets[i - 1].bits >= net->bits))
+                        int order = key_compare(&nets->keys[i - 1], &nets->keys[i]);
+                        if (order > 0 || (order == 0 && nets->nets[i - 1].bits >= net->bits))
                                 return false;
                 }
+
                 /* Parents come before their children, so every walk upwards ends. */
                 if (net->parent != BLOCK_NONE &&
-                    (net->parent >= i || t->nets[net->parent].bits >= net->bits ||
-                     !block_key_shares(&t->keys[net->parent], &t->keys[i], t->nets[net->parent].bits)))
+                    (net->parent >= i || nets->nets[net->parent].bits >= net->bits ||
+                     !block_key_shares(&nets->keys[net->parent], &nets->keys[i], nets->nets[net->parent].bits)))
                         return false;
         }
+
         return true;
 }
 
-static size_t count_fences(const struct block_nets *t) {
-        return (t->n + BLOCK_RUN - 1) / BLOCK_RUN;
+static size_t count_fences(const struct block_nets *nets) {
+        return (nets->n + BLOCK_RUN - 1) / BLOCK_RUN;
 }
 
-static struct block_key *put_fences(struct block_nets *t, struct block_key *at) {
-        t->fences = at;
-        for (size_t i = 0; i < t->n; i += BLOCK_RUN)
-                *at++ = t->keys[i];
+static struct block_key *put_fences(struct block_nets *nets, struct block_key *at) {
+        nets->fences = at;
+        for (size_t i = 0; i < nets->n; i += BLOCK_RUN)
+                *at++ = nets->keys[i];
         return at;
 }
 
-int snapshot_open(const void *bytes, size_t n, struct snapshot **ret, struct err *e) {
-        struct snapshot s;
-        int r = open_sections(bytes, n, &s, e);
+int snapshot_open(const void *bytes, size_t n, struct snapshot **ret, struct err *err) {
+        struct snapshot snapshot;
+        int r = open_sections(bytes, n, &snapshot, err);
         if (r < 0)
                 return r;
-        if (!rules_ok(&s) || !range_ok(s.header->any_first, s.header->any_n, s.n_rules))
-                return damaged(e, "a rule points outside");
-        if (!entries_ok(&s))
-                return damaged(e, "the table of names is not sound");
-        if (!nets_ok(&s, &s.v4, 32) || !nets_ok(&s, &s.v6, 128))
-                return damaged(e, "the networks are not in order");
-        size_t n_fences = count_fences(&s.v4) + count_fences(&s.v6);
+        if (!rules_ok(&snapshot) || !range_ok(snapshot.header->any_first, snapshot.header->any_n, snapshot.n_rules))
+                return snapshot_damaged(err, "a rule points outside");
+        if (!entries_ok(&snapshot))
+                return snapshot_damaged(err, "the table of names is not sound");
+        if (!nets_ok(&snapshot, &snapshot.v4, 32) || !nets_ok(&snapshot, &snapshot.v6, 128))
+                return snapshot_damaged(err, "the networks are not in order");
+
+        size_t n_fences = count_fences(&snapshot.v4) + count_fences(&snapshot.v6);
         struct snapshot *copy = malloc(sizeof *copy + n_fences * sizeof copy->fences[0]);
         if (!copy)
-                return err_memory(e);
-        *copy = s;
+                return err_memory(err);
+
+        *copy = snapshot;
         put_fences(&copy->v6, put_fences(&copy->v4, copy->fences));
         *ret = copy;
+
         return 0;
 }
 
-int snapshot_open_fd(int fd, struct snapshot **ret, struct err *e) {
+int snapshot_open_fd(int fd, struct snapshot **ret, struct err *err) {
         struct str mapped;
-        int r = fd_map_sealed(fd, "the policy snapshot", SIZE_MAX, &mapped, e);
+        int r = fd_map_sealed(fd, "the policy snapshot", SIZE_MAX, &mapped, err);
         if (r == -EMSGSIZE)
-                return damaged(e, "empty");
+                return snapshot_damaged(err, "empty");
         if (r < 0)
                 return r;
 
-        r = snapshot_open(mapped.p, mapped.n, ret, e);
+        r = snapshot_open(mapped.p, mapped.n, ret, err);
         if (r < 0) {
                 munmap((void *)(uintptr_t)mapped.p, mapped.n);
                 return r;
         }
+
         (*ret)->mapped = (void *)(uintptr_t)mapped.p;
         return 0;
 }
 
-void snapshot_close(struct snapshot *s) {
-        if (!s)
+void snapshot_close(struct snapshot *snapshot) {
+        if (!snapshot)
                 return;
-        if (s->mapped)
-                munmap(s->mapped, s->header->size);
-        free(s);
+        if (snapshot->mapped)
+                munmap(snapshot->mapped, snapshot->header->size);
+        free(snapshot);
 }
 
 void snapshot_closep(struct snapshot **s) {
         snapshot_close(*s);
 }
 
-bool snapshot_rule(const struct snapshot *s, uint32_t index, struct snapshot_rule *ret) {
-        if (index >= s->n_rules)
+bool snapshot_rule(const struct snapshot *snapshot, uint32_t index, struct snapshot_rule *ret) {
+        if (index >= snapshot->n_rules)
                 return false;
-        const struct block_rule *rule = &s->rules[index];
-        const struct block_text *origin = &s->texts[rule->origin];
+
+        const struct block_rule *rule = &snapshot->rules[index];
+        const struct block_text *origin = &snapshot->texts[rule->origin];
         *ret = (struct snapshot_rule){
-                .text = str_n(s->pool + rule->text_at, rule->text_n),
-                .origin = str_n(s->pool + origin->at, origin->n),
+                .text = str_n(snapshot->pool + rule->text_at, rule->text_n),
+                .origin = str_n(snapshot->pool + origin->at, origin->n),
                 .list = rule->list,
         };
+
         if (block_list_refuses(rule->list) && rule->request != BLOCK_NONE)
-                ret->reason = str_n(s->pool + s->texts[rule->request].at, s->texts[rule->request].n);
+                ret->reason =
+                    str_n(snapshot->pool + snapshot->texts[rule->request].at, snapshot->texts[rule->request].n);
+
         return true;
 }
 
-size_t snapshot_rule_count(const struct snapshot *s) {
-        return s->n_rules;
+size_t snapshot_rule_count(const struct snapshot *snapshot) {
+        return snapshot->n_rules;
 }
 
-bool snapshot_takes_credentials(const struct snapshot *s) {
-        return s->header->no_credentials;
+bool snapshot_takes_credentials(const struct snapshot *snapshot) {
+        return snapshot->header->no_credentials;
 }
 
-enum network_mode snapshot_mode(const struct snapshot *s) {
-        return s->header->mode;
+enum network_mode snapshot_mode(const struct snapshot *snapshot) {
+        return snapshot->header->mode;
 }
 
 /* --- looking up --- */
 
-struct block_key block_key_of(const struct addr *a) {
+struct block_key block_key_of(const struct addr *addr) {
         uint64_t words[2] = { 0 };
-        memcpy(words, a->bytes, addr_bits(a) / 8);
+        memcpy(words, addr->bytes, addr_bits(addr) / 8);
         return (struct block_key){ __builtin_bswap64(words[0]), __builtin_bswap64(words[1]) };
 }
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "block_key_of() turns network order round");
@@ -270,52 +293,59 @@ bool block_rule_covers(const struct block_rule *rule, uint16_t port) {
 }
 
 /* Adds what one name or network says. Called from the most specific to the least: what is there already stays. */
-static void match_run(const struct snapshot *s, uint32_t first, uint32_t n, uint16_t port, bool exact,
-                      struct match *m) {
-        bool allow_is_open = m->rule[LIST_ALLOW] == RULE_NONE;
+static void match_run(const struct snapshot *snapshot, uint32_t first, uint32_t n, uint16_t port, bool exact,
+                      struct match *match) {
+        bool allow_is_open = match->rule[LIST_ALLOW] == RULE_NONE;
+
         for (uint32_t i = first; i < first + n; i++) {
-                const struct block_rule *rule = &s->rules[i];
-                if (rule->list == LIST_GIT && !m->git) {
-                        m->git = true;
-                        m->first_git = first;
-                        m->n_git = n;
+                const struct block_rule *rule = &snapshot->rules[i];
+                if (rule->list == LIST_GIT && !match->git) {
+                        match->git = true;
+                        match->first_git = first;
+                        match->n_git = n;
                 }
+
                 bool narrows =
-                    rule->list == LIST_ALLOW && rule->request != BLOCK_NONE && allow_is_open && !m->needs_request;
-                if ((m->rule[rule->list] != RULE_NONE && !narrows) || !block_rule_covers(rule, port))
+                    rule->list == LIST_ALLOW && rule->request != BLOCK_NONE && allow_is_open && !match->needs_request;
+                if ((match->rule[rule->list] != RULE_NONE && !narrows) || !block_rule_covers(rule, port))
                         continue;
-                m->rule[rule->list] = i;
+
+                match->rule[rule->list] = i;
                 if (rule->list == LIST_ALLOW_PRIVATE)
-                        m->private_is_exact = exact;
+                        match->private_is_exact = exact;
+
                 if (rule->list == LIST_ALLOW) {
-                        m->needs_request = rule->request != BLOCK_NONE;
-                        m->first_rule = first;
-                        m->n_rules = n;
+                        match->needs_request = rule->request != BLOCK_NONE;
+                        match->first_rule = first;
+                        match->n_rules = n;
                 }
         }
 }
 
 /* Rules for any host are the least specific ones, and only refuse. */
-static void match_any(const struct snapshot *s, uint16_t port, struct match *m) {
-        if (m->rule[LIST_DENY] == RULE_NONE && s->header->any_n > 0)
-                match_run(s, s->header->any_first, s->header->any_n, port, false, m);
+static void match_any(const struct snapshot *snapshot, uint16_t port, struct match *match) {
+        if (match->rule[LIST_DENY] == RULE_NONE && snapshot->header->any_n > 0)
+                match_run(snapshot, snapshot->header->any_first, snapshot->header->any_n, port, false, match);
 }
 
-static void match_init(struct match *m) {
-        *m = (struct match){ 0 };
+static void match_init(struct match *match) {
+        *match = (struct match){ 0 };
         for (int i = 0; i < LISTS; i++)
-                m->rule[i] = RULE_NONE;
+                match->rule[i] = RULE_NONE;
 }
 
-static const struct block_entry *find_entry(const struct snapshot *s, uint64_t hash, struct str name, bool wildcard) {
-        const struct block_entry *entry = &s->entries[block_home(hash, s->n_entries)], *end = s->entries + s->n_entries;
-        for (; entry->name_n != 0; entry = entry + 1 == end ? s->entries : entry + 1) {
+static const struct block_entry *find_entry(const struct snapshot *snapshot, uint64_t hash, struct str name,
+                                            bool wildcard) {
+        const struct block_entry *entry = &snapshot->entries[block_home(hash, snapshot->n_entries)],
+                                 *end = snapshot->entries + snapshot->n_entries;
+        for (; entry->name_n != 0; entry = entry + 1 == end ? snapshot->entries : entry + 1) {
                 if (entry->tag != (uint32_t)hash || entry->name_n != name.n || entry->wildcard != wildcard)
                         continue;
-                __builtin_prefetch(&s->rules[entry->first_rule]); /* comes from memory together with the name */
-                if (memcmp(s->pool + entry->name_at, name.p, name.n) == 0)
+                __builtin_prefetch(&snapshot->rules[entry->first_rule]); /* comes from memory together with the name */
+                if (memcmp(snapshot->pool + entry->name_at, name.p, name.n) == 0)
                         return entry;
         }
+
         return NULL;
 }
 
@@ -328,39 +358,47 @@ struct candidate { /* a suffix worth a search */
 };
 
 /* The shortest suffix first, the whole name last. Returns how many. */
-static size_t find_candidates(const struct snapshot *s, const struct host *host,
+static size_t find_candidates(const struct snapshot *snapshot, const struct host *host,
                               struct candidate ret[static LABELS_MAX]) {
-        const struct block_header *h = s->header;
+        const struct block_header *header = snapshot->header;
         size_t n = 0, depth = 0;
-        uint64_t hash = h->seed[0];
+        uint64_t hash = header->seed[0];
+
         for (size_t end = host->name_n; end > 0 && depth < LABELS_MAX;) {
                 size_t start = end;
                 while (start > 0 && host->name[start - 1] != '.')
                         start--;
+
                 if (start == end)
                         return 0; /* not a canonical name: it matches nothing */
-                hash = block_hash_label(h->seed, hash, host->name + start, end - start);
+
+                hash = block_hash_label(header->seed, hash, host->name + start, end - start);
                 bool wildcard = start > 0;
-                if (block_depth_has(wildcard ? h->wildcard_depths : h->name_depths, ++depth)) {
+                if (block_depth_has(wildcard ? header->wildcard_depths : header->name_depths, ++depth)) {
                         ret[n] = (struct candidate){ block_hash_kind(hash, wildcard), start, wildcard };
-                        __builtin_prefetch(&s->entries[block_home(ret[n++].hash, s->n_entries)]);
+                        __builtin_prefetch(&snapshot->entries[block_home(ret[n++].hash, snapshot->n_entries)]);
                 }
+
                 end = start > 0 ? start - 1 : 0;
         }
+
         return n;
 }
 
-void snapshot_match_name(const struct snapshot *s, const struct host *host, uint16_t port, struct match *ret) {
+void snapshot_match_name(const struct snapshot *snapshot, const struct host *host, uint16_t port, struct match *ret) {
         __attribute__((uninitialized)) struct candidate candidates[LABELS_MAX]; /* 3 KiB that nobody needs to clear */
+
         match_init(ret);
-        for (size_t i = find_candidates(s, host, candidates); i-- > 0 && ret->rule[LIST_DENY] == RULE_NONE;) {
-                const struct candidate *c = &candidates[i];
-                struct str suffix = str_n(host->name + c->start, host->name_n - c->start);
-                const struct block_entry *entry = find_entry(s, c->hash, suffix, c->wildcard);
+
+        for (size_t i = find_candidates(snapshot, host, candidates); i-- > 0 && ret->rule[LIST_DENY] == RULE_NONE;) {
+                const struct candidate *candidate = &candidates[i];
+                struct str suffix = str_n(host->name + candidate->start, host->name_n - candidate->start);
+                const struct block_entry *entry = find_entry(snapshot, candidate->hash, suffix, candidate->wildcard);
                 if (entry)
-                        match_run(s, entry->first_rule, entry->n_rules, port, !c->wildcard, ret);
+                        match_run(snapshot, entry->first_rule, entry->n_rules, port, !candidate->wildcard, ret);
         }
-        match_any(s, port, ret);
+
+        match_any(snapshot, port, ret);
 }
 
 /* The last of n keys that is not behind the wanted one, or the first where all are behind it. Without branches on the
@@ -370,35 +408,43 @@ static const struct block_key *last_not_behind(const struct block_key *base, siz
                 size_t half = n / 2;
                 bool after =
                     (base[half].high < key->high) | ((base[half].high == key->high) & (base[half].low <= key->low));
+
                 base += after ? half : 0;
                 n -= half;
         }
+
         return base;
 }
 
 /* The index of the last network that starts at or before the key, or BLOCK_NONE. */
-static uint32_t last_at_or_before(const struct block_nets *t, const struct block_key *key) {
-        if (t->n == 0)
+static uint32_t last_at_or_before(const struct block_nets *nets, const struct block_key *key) {
+        if (nets->n == 0)
                 return BLOCK_NONE;
-        size_t first = (size_t)(last_not_behind(t->fences, count_fences(t), key) - t->fences) * BLOCK_RUN;
-        size_t run = t->n - first < BLOCK_RUN ? t->n - first : BLOCK_RUN;
+
+        size_t first = (size_t)(last_not_behind(nets->fences, count_fences(nets), key) - nets->fences) * BLOCK_RUN;
+        size_t run = nets->n - first < BLOCK_RUN ? nets->n - first : BLOCK_RUN;
         enum { LINE = 64 / sizeof(struct block_key) };
+
         for (size_t i = 0; i < run; i += LINE) { /* all of the run comes from memory at the same time */
-                __builtin_prefetch(&t->keys[first + i]);
-                __builtin_prefetch(&t->nets[first + i]);
+                __builtin_prefetch(&nets->keys[first + i]);
+                __builtin_prefetch(&nets->nets[first + i]);
         }
-        const struct block_key *found = last_not_behind(t->keys + first, run, key);
-        return key_compare(found, key) <= 0 ? (uint32_t)(found - t->keys) : BLOCK_NONE;
+
+        const struct block_key *found = last_not_behind(nets->keys + first, run, key);
+        return key_compare(found, key) <= 0 ? (uint32_t)(found - nets->keys) : BLOCK_NONE;
 }
 _Static_assert(sizeof(struct block_net) == sizeof(struct block_key), "as many networks as keys in a line");
 
-void snapshot_match_addr(const struct snapshot *s, const struct addr *addr, uint16_t port, struct match *ret) {
-        const struct block_nets *t = addr->family == ADDR_V4 ? &s->v4 : &s->v6;
+void snapshot_match_addr(const struct snapshot *snapshot, const struct addr *addr, uint16_t port, struct match *ret) {
+        const struct block_nets *nets = addr->family == ADDR_V4 ? &snapshot->v4 : &snapshot->v6;
         struct block_key key = block_key_of(addr);
+
         match_init(ret);
-        for (uint32_t i = last_at_or_before(t, &key); i != BLOCK_NONE; i = t->nets[i].parent)
-                if (block_key_shares(&t->keys[i], &key, t->nets[i].bits))
-                        match_run(s, t->nets[i].first_rule, t->nets[i].n_rules, port,
-                                  t->nets[i].bits == addr_bits(addr), ret);
-        match_any(s, port, ret);
+
+        for (uint32_t i = last_at_or_before(nets, &key); i != BLOCK_NONE; i = nets->nets[i].parent)
+                if (block_key_shares(&nets->keys[i], &key, nets->nets[i].bits))
+                        match_run(snapshot, nets->nets[i].first_rule, nets->nets[i].n_rules, port,
+                                  nets->nets[i].bits == addr_bits(addr), ret);
+
+        match_any(snapshot, port, ret);
 }

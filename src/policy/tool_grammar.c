@@ -41,6 +41,7 @@ static bool choice_is_repeated(struct str choices) {
                         if (str_eq(one, other))
                                 return true;
         }
+
         return false;
 }
 
@@ -49,12 +50,15 @@ static int choices_check(struct str choices, struct err *err) {
 
         if (choices.p[0] == '|' || choices.p[choices.n - 1] == '|')
                 return err_set(err, EINVAL, "in <%.*s> a value is empty", STR_FMT(choices));
+
         while (str_split(&rest, '|', &one))
                 if (!is_plain(one, "-_.:/=") || one.p[0] == '-')
                         return err_set(err, EINVAL, "in <%.*s> the value %s is no plain word", STR_FMT(choices),
                                        show(one).text);
+
         if (choice_is_repeated(choices))
                 return err_set(err, EINVAL, "<%.*s> has a value twice", STR_FMT(choices));
+
         return 0;
 }
 
@@ -70,13 +74,16 @@ static int slot_parse(struct str text, struct tool_slot *ret, struct err *err) {
         }
 
         struct suggestion suggestion = suggest_for(name);
+
         for (unsigned type = TOOL_TEXT; type < TOOL_CHOICE; type++) {
                 if (str_is(name, type_names[type])) {
                         *ret = (struct tool_slot){ .type = (enum tool_type)type };
                         return 0;
                 }
+
                 suggest_offer(&suggestion, type_names[type]);
         }
+
         return err_set(err, EINVAL,
                        "there is no type %s%s; there are text, prose, int, word, words, ref, refspec, repo, remote, "
                        "and values with | between them",
@@ -94,8 +101,10 @@ static int option_add(struct tool_verb *verb, struct tool_option option, struct 
                         return err_set(err, EINVAL, "%.*s is in the line twice",
                                        STR_FMT(same_letter ? option.letter : option.name));
         }
+
         if (verb->n_options == TOOL_OPTIONS_MAX)
                 return err_set(err, EINVAL, "a verb has at most %d options", TOOL_OPTIONS_MAX);
+
         verb->options[verb->n_options++] = option;
         return 0;
 }
@@ -110,8 +119,10 @@ static int always_parse(struct str token, struct tool_verb *verb, struct err *er
                 option.name = str_first(text, (size_t)equals);
                 option.value = str_skip(text, (size_t)equals);
         }
+
         if (!is_long(option.name) && !is_letter(text))
                 return err_set(err, EINVAL, "%s: behind + stands an option, as +--no-pager", show(token).text);
+
         return option_add(verb, option, err);
 }
 
@@ -138,6 +149,7 @@ static int option_parse(struct str token, struct tool_verb *verb, struct err *er
                 option.letter = str_first(text, (size_t)bar);
                 text = str_skip(text, (size_t)bar + 1);
         }
+
         option.name = text;
         bool alone = bar <= 0 && is_letter(text) && option.slot.type == TOOL_FLAG;
         if ((!is_long(text) && !alone) || (bar > 0 && !is_letter(option.letter)))
@@ -145,6 +157,7 @@ static int option_parse(struct str token, struct tool_verb *verb, struct err *er
                                "%s is no option: write --name, --name=<type> or -n|--name=<type>; a value always goes "
                                "to a long name",
                                show(token).text);
+
         return option_add(verb, option, err);
 }
 
@@ -169,11 +182,13 @@ static int place_parse(struct str token, struct tool_verb *verb, struct err *err
                 return r;
         if (verb->n_places == TOOL_PLACES_MAX)
                 return err_set(err, EINVAL, "a verb has at most %d arguments", TOOL_PLACES_MAX);
+
         const struct tool_place *before = verb->n_places ? &verb->places[verb->n_places - 1] : NULL;
         if (before && before->repeats)
                 return err_set(err, EINVAL, "nothing can stand behind an argument that is repeated");
         if (before && before->optional && !place.optional)
                 return err_set(err, EINVAL, "an argument that must be there cannot stand behind one that need not");
+
         verb->places[verb->n_places++] = place;
         return 0;
 }
@@ -181,12 +196,15 @@ static int place_parse(struct str token, struct tool_verb *verb, struct err *err
 static int word_parse(struct str token, struct tool_verb *verb, struct err *err) {
         if (!is_plain(token, "-_."))
                 return err_set(err, EINVAL, "%s is neither a word, nor an option, nor a <type>", show(token).text);
+
         if (verb->n_options || verb->n_places)
                 return err_set(err, EINVAL,
                                "the word %s stands behind options or arguments: the words of a verb come first",
                                show(token).text);
+
         if (verb->n_words == TOOL_WORDS_MAX)
                 return err_set(err, EINVAL, "a verb has at most %d words", TOOL_WORDS_MAX);
+
         verb->words[verb->n_words++] = token;
         return 0;
 }
@@ -210,13 +228,16 @@ int tool_verb_parse(struct str line, struct tool_verb *ret, struct err *err) {
         *ret = (struct tool_verb){ .line = line };
         if (line.n > TOOL_LINE_MAX)
                 return err_set(err, EINVAL, "a line of a grammar has at most %d bytes", TOOL_LINE_MAX);
+
         while (str_split(&rest, ' ', &token)) {
                 int r = token.n ? token_parse(token, ret, err) : 0;
                 if (r < 0)
                         return r;
         }
+
         if (ret->n_words == 0)
                 return err_set(err, EINVAL, "a verb begins with its word, as in \"pr view <int>\"");
+
         return 0;
 }
 
@@ -228,6 +249,7 @@ const struct tool_option *tool_verb_option(const struct tool_verb *verb, struct 
                     (str_eq(option->name, name) || (option->letter.n && str_eq(option->letter, name))))
                         return option;
         }
+
         return NULL;
 }
 
@@ -259,6 +281,7 @@ int tool_never_parse(struct str text, struct tool_never *ret, struct err *err) {
                 kind = TOOL_NEVER_ARGUMENT;
                 word = str_n(word.p + 1, word.n - 2);
         }
+
         if (!is_plain(word, "-_. "))
                 return err_set(err, EINVAL, "%s: write WORD: REASON, as \"--exec: it runs a program\"",
                                show(text).text);
@@ -266,6 +289,7 @@ int tool_never_parse(struct str text, struct tool_never *ret, struct err *err) {
         struct str reason = str_trim(str_skip(text, (size_t)colon + 1));
         if (reason.n == 0)
                 return err_set(err, EINVAL, "%s: the reason is missing", show(text).text);
+
         *ret = (struct tool_never){ kind, word, reason };
         return 0;
 }

@@ -38,9 +38,11 @@ int check_tool_front(struct str text, struct err *err) {
 
         if (!line)
                 return no_memory(err);
+
         if (tool_verb_parse(str_of(line), &verb, NULL) == 0 && verb.n_options == 1 && verb.n_places == 0 &&
             verb.n_words == 1 && verb.options[0].slot.type == TOOL_FLAG && !verb.options[0].always)
                 return 0;
+
         return err_set(err, EINVAL, "%s: before the verb there are only options without a value, as --no-pager",
                        show(text).text);
 }
@@ -72,6 +74,7 @@ static int check_contradictions(const struct bridge_tool *tool, const struct too
                                        "%s: `never` refuses %.*s, and the verb \"%.*s\" has it: which one is meant?",
                                        tool->name, STR_FMT(never.word), STR_FMT(verb->line));
         }
+
         return 0;
 }
 
@@ -91,6 +94,7 @@ int check_tool(const void *record, struct err *err) {
                                             tool->name, tool->verbs.p[i].text, tool->verbs.p[k].text);
                 }
         }
+
         return r;
 }
 
@@ -113,8 +117,10 @@ int check_tool_word(struct str word, struct err *err) {
         if (r == 0 && repos.p && repos.n == 0)
                 r = err_set(err, EINVAL, "%s: behind '=' stands a repository, as gh=github.com/acme/app",
                             show(word).text);
+
         while (r == 0 && str_split(&repos, '+', &repo))
                 r = check_git_repo(repo, err);
+
         return r;
 }
 
@@ -125,6 +131,7 @@ int tool_add_word(struct policy *policy, struct str word, const char *origin, st
         for (size_t i = 0; i < policy->bridge.n; i++)
                 if (str_is(name, policy->bridge.p[i].name))
                         there = &policy->bridge.p[i];
+
         if (!there) {
                 struct bridge_tool made = { .name = str_dup(name), .origin = str_dup(str_of(origin)) };
                 if (!made.name || !made.origin || vec_push(&policy->bridge, made) < 0) {
@@ -132,11 +139,14 @@ int tool_add_word(struct policy *policy, struct str word, const char *origin, st
                         free(made.origin);
                         return no_memory(err);
                 }
+
                 there = &policy->bridge.p[policy->bridge.n - 1];
         }
+
         while (str_split(&repos, '+', &repo))
                 if (origin_texts_add(&there->repos, repo, origin) < 0)
                         return no_memory(err);
+
         return 0;
 }
 
@@ -151,6 +161,7 @@ static void tool_done(struct bridge_tool *tool) {
         free(tool->program);
         free(tool->workspace);
         free(tool->otherwise);
+
         for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
                 origin_texts_done(lists[i]);
 }
@@ -173,10 +184,12 @@ static void tool_fill(struct bridge_tool *tool, struct bridge_tool *from) {
         text_take(&tool->program, &from->program);
         text_take(&tool->workspace, &from->workspace);
         text_take(&tool->otherwise, &from->otherwise);
+
         if (tool->separator == SWITCH_UNSET)
                 tool->separator = from->separator;
         if (!tool->timeout_ns)
                 tool->timeout_ns = from->timeout_ns;
+
         list_take(&tool->hosts, &from->hosts);
         list_take(&tool->credentials, &from->credentials);
         list_take(&tool->files, &from->files);
@@ -184,8 +197,10 @@ static void tool_fill(struct bridge_tool *tool, struct bridge_tool *from) {
         list_take(&tool->env_pass, &from->env_pass);
         list_take(&tool->repos, &from->repos);
         list_take(&tool->front, &from->front);
+
         if (tool->verbs.n == 0) /* words that are refused belong to a grammar */
                 list_take(&tool->never, &from->never);
+
         list_take(&tool->verbs, &from->verbs);
 }
 
@@ -194,6 +209,7 @@ static void drop_earlier(struct policy *policy) {
 
         for (size_t i = 0; i < policy->bridge.n; i++) {
                 bool again = false;
+
                 for (size_t k = i + 1; k < policy->bridge.n; k++)
                         again = again || strcmp(policy->bridge.p[i].name, policy->bridge.p[k].name) == 0;
                 if (again)
@@ -201,6 +217,7 @@ static void drop_earlier(struct policy *policy) {
                 else
                         policy->bridge.p[kept++] = policy->bridge.p[i];
         }
+
         policy->bridge.n = kept;
 }
 
@@ -209,6 +226,7 @@ static int unknown_tool(const struct bridge_tool *tool, struct err *err) {
 
         for (size_t i = 0; i < n_tools_built_in; i++)
                 suggest_offer(&suggestion, tools_built_in[i].name);
+
         return err_set(err, EINVAL,
                        "%s: nothing is known of a tool '%s'%s; `bailey bridge ls` lists the tools that are built in, "
                        "for one of your own write its `verbs`",
@@ -221,6 +239,7 @@ static int fill_from_built_in(struct bridge_tool *tool, struct err *err) {
         for (size_t i = 0; i < n_tools_built_in; i++)
                 if (strcmp(tools_built_in[i].name, tool->name) == 0)
                         known = &tools_built_in[i];
+
         if (!known)
                 return tool->verbs.n ? 0 : unknown_tool(tool, err);
 
@@ -228,12 +247,14 @@ static int fill_from_built_in(struct bridge_tool *tool, struct err *err) {
         cleanup(policy_freep) struct policy *scratch = calloc(1, sizeof *scratch);
         if (!scratch)
                 return no_memory(err);
+
         cleanup(free_ptr) char *shown = str_format("built in: %s", tool->name);
         int r = shown ? policy_file_text(&file, known->text, "/", shown, err) : no_memory(err);
         if (r == 0)
                 r = policy_file_apply(&file, scratch, err);
         if (r == 0 && scratch->bridge.n == 1)
                 tool_fill(tool, &scratch->bridge.p[0]);
+
         return r;
 }
 
@@ -244,6 +265,7 @@ static int take_repos_of_git(struct bridge_tool *tool, const struct policy *poli
         for (size_t i = 0; verb && i < tool->verbs.n && !needs; i++)
                 if (tool_verb_parse(str_of(tool->verbs.p[i].text), verb, NULL) == 0)
                         needs = tool_verb_has_type(verb, TOOL_REPO) || tool_verb_has_type(verb, TOOL_REMOTE);
+
         if (!verb)
                 return no_memory(err);
         if (!needs || tool->repos.n)
@@ -253,8 +275,10 @@ static int take_repos_of_git(struct bridge_tool *tool, const struct policy *poli
                 if (policy->git.p[i].origin[0] != '@' &&
                     origin_texts_add(&tool->repos, str_of(policy->git.p[i].repo), policy->git.p[i].origin) < 0)
                         return no_memory(err);
+
         if (tool->repos.n)
                 return 0;
+
         return err_set(
             err, EINVAL,
             "%s: the tool '%s' works with repositories, and none is named: add repos: [github.com/acme/app], "
@@ -266,6 +290,7 @@ int tools_complete(struct policy *policy, struct err *err) {
         int r = 0;
 
         drop_earlier(policy);
+
         for (size_t i = 0; r == 0 && i < policy->bridge.n; i++) {
                 struct bridge_tool *tool = &policy->bridge.p[i];
 
@@ -274,8 +299,10 @@ int tools_complete(struct policy *policy, struct err *err) {
                         return r;
                 if (check_tool(tool, err) < 0)
                         return err_wrap(err, -EINVAL, "%s", tool->origin);
+
                 r = take_repos_of_git(tool, policy, err);
         }
+
         return r;
 }
 

@@ -14,193 +14,223 @@
 
 #include <assert.h>
 
-static struct verdict refuse(enum reason reason, uint32_t rule) {
+static struct verdict verdict_refuse(enum reason reason, uint32_t rule) {
         return (struct verdict){ .decision = DECISION_DENY, .reason = (uint8_t)reason, .rule = rule };
 }
 
-static struct verdict grant(enum reason reason, uint32_t rule) {
+static struct verdict verdict_grant(enum reason reason, uint32_t rule) {
         return (struct verdict){ .decision = DECISION_ALLOW, .reason = (uint8_t)reason, .rule = rule };
 }
 
 static struct verdict refuse_class(enum addr_class class, uint32_t rule) {
-        struct verdict v = refuse(REASON_ADDRESS_CLASS, rule);
-        v.class = (uint8_t) class;
-        return v;
+        struct verdict verdict = verdict_refuse(REASON_ADDRESS_CLASS, rule);
+        verdict.class = (uint8_t) class;
+        return verdict;
 }
 
 /* One form of an address. name_rule: the allow_private rule for the name it belongs to, if there is one. */
-static struct verdict judge_form(const struct snapshot *s, const struct addr *a, uint16_t port, uint32_t name_rule,
-                                 struct match *m) {
-        enum addr_class class = addr_classify_outer(a);
-        snapshot_match_addr(s, a, port, m);
+static struct verdict judge_form(const struct snapshot *snapshot, const struct addr *addr, uint16_t port,
+                                 uint32_t name_rule, struct match *match) {
+        enum addr_class class = addr_classify_outer(addr);
+
+        snapshot_match_addr(snapshot, addr, port, match);
         if (class == ADDR_CLASS_METADATA || class == ADDR_CLASS_UNSPECIFIED)
                 return refuse_class(class, RULE_NONE);
-        if (m->rule[LIST_LISTENER] != RULE_NONE)
-                return refuse(REASON_SELF, m->rule[LIST_LISTENER]);
-        bool own = m->rule[LIST_OWN] != RULE_NONE;
-        bool refused = s->header->default_classes ? class != ADDR_CLASS_PUBLIC : m->rule[LIST_REFUSED] != RULE_NONE;
+        if (match->rule[LIST_LISTENER] != RULE_NONE)
+                return verdict_refuse(REASON_SELF, match->rule[LIST_LISTENER]);
+
+        bool own = match->rule[LIST_OWN] != RULE_NONE;
+        bool refused =
+            snapshot->header->default_classes ? class != ADDR_CLASS_PUBLIC : match->rule[LIST_REFUSED] != RULE_NONE;
+
         /* A network in allow_private means its other machines, not this host by accident. */
-        uint32_t opener = own && !m->private_is_exact ? RULE_NONE : m->rule[LIST_ALLOW_PRIVATE];
+        uint32_t opener = own && !match->private_is_exact ? RULE_NONE : match->rule[LIST_ALLOW_PRIVATE];
         if (opener == RULE_NONE)
                 opener = name_rule;
         if (opener == RULE_NONE && refused && !(own && class != ADDR_CLASS_LOOPBACK))
-                return refuse_class(class, m->rule[LIST_REFUSED]);
+                return refuse_class(class, match->rule[LIST_REFUSED]);
         if (opener == RULE_NONE && own)
-                return refuse(REASON_SELF, m->rule[LIST_OWN]);
-        if (m->rule[LIST_DENY] != RULE_NONE)
-                return refuse(REASON_DENY_RULE, m->rule[LIST_DENY]);
-        return opener != RULE_NONE ? grant(REASON_ALLOWED_PRIVATE, opener) : grant(REASON_ALLOWED, RULE_NONE);
+                return verdict_refuse(REASON_SELF, match->rule[LIST_OWN]);
+        if (match->rule[LIST_DENY] != RULE_NONE)
+                return verdict_refuse(REASON_DENY_RULE, match->rule[LIST_DENY]);
+
+        return opener != RULE_NONE ? verdict_grant(REASON_ALLOWED_PRIVATE, opener)
+                                   : verdict_grant(REASON_ALLOWED, RULE_NONE);
 }
 
-static struct verdict judge_address(const struct snapshot *s, const struct addr *a, uint16_t port, uint32_t name_rule,
-                                    struct match *m) {
+static struct verdict judge_address(const struct snapshot *snapshot, const struct addr *addr, uint16_t port,
+                                    uint32_t name_rule, struct match *match) {
         struct addr inner[ADDR_EMBEDDED_MAX];
-        size_t n = addr_embedded_v4(a, inner);
+        size_t n = addr_embedded_v4(addr, inner);
         for (size_t i = 0; i < n; i++) {
-                struct verdict v = judge_form(s, &inner[i], port, name_rule, m);
-                if (v.decision == DECISION_DENY)
-                        return v;
+                struct verdict verdict = judge_form(snapshot, &inner[i], port, name_rule, match);
+                if (verdict.decision == DECISION_DENY)
+                        return verdict;
         }
-        return judge_form(s, a, port, name_rule, m);
+
+        return judge_form(snapshot, addr, port, name_rule, match);
 }
 
 /* Both loopback addresses must be free of refusals, since either may be dialled. */
-static struct verdict judge_loopback_name(const struct snapshot *s, uint16_t port, const struct match *m) {
+static struct verdict judge_loopback_name(const struct snapshot *snapshot, uint16_t port, const struct match *match) {
         struct match by_address;
-        if (m->rule[LIST_ALLOW_PRIVATE] == RULE_NONE)
+
+        if (match->rule[LIST_ALLOW_PRIVATE] == RULE_NONE)
                 return refuse_class(ADDR_CLASS_LOOPBACK, RULE_NONE);
+
         for (size_t i = 0; i < HOST_LOOPBACKS; i++) {
-                struct verdict v = judge_address(s, &host_loopback[i], port, m->rule[LIST_ALLOW_PRIVATE], &by_address);
-                if (v.decision == DECISION_DENY)
-                        return v;
+                struct verdict verdict =
+                    judge_address(snapshot, &host_loopback[i], port, match->rule[LIST_ALLOW_PRIVATE], &by_address);
+                if (verdict.decision == DECISION_DENY)
+                        return verdict;
         }
-        return grant(REASON_ALLOWED_PRIVATE, m->rule[LIST_ALLOW_PRIVATE]);
+
+        return verdict_grant(REASON_ALLOWED_PRIVATE, match->rule[LIST_ALLOW_PRIVATE]);
 }
 
-static struct verdict judge_lists(const struct snapshot *s, const struct match *m) {
-        struct verdict v;
-        if (m->rule[LIST_DENY] != RULE_NONE)
-                return refuse(REASON_DENY_RULE, m->rule[LIST_DENY]);
-        if (m->rule[LIST_ALLOW_PRIVATE] != RULE_NONE)
-                v = grant(REASON_ALLOWED_PRIVATE, m->rule[LIST_ALLOW_PRIVATE]);
-        else if (m->rule[LIST_ALLOW] != RULE_NONE)
-                v = grant(REASON_ALLOWED, m->rule[LIST_ALLOW]);
-        else if (m->rule[LIST_GIT] != RULE_NONE)
-                v = grant(REASON_ALLOWED, m->rule[LIST_GIT]);
-        else if (s->header->mode == NETWORK_OPEN)
-                v = grant(REASON_OPEN_NETWORK, RULE_NONE);
-        else if (s->header->ask && m->rule[LIST_QUIET] != RULE_NONE)
-                return refuse(REASON_NOT_ALLOWED, m->rule[LIST_QUIET]);
-        else if (s->header->ask)
+static struct verdict judge_lists(const struct snapshot *snapshot, const struct match *match) {
+        struct verdict verdict;
+
+        if (match->rule[LIST_DENY] != RULE_NONE)
+                return verdict_refuse(REASON_DENY_RULE, match->rule[LIST_DENY]);
+
+        if (match->rule[LIST_ALLOW_PRIVATE] != RULE_NONE)
+                verdict = verdict_grant(REASON_ALLOWED_PRIVATE, match->rule[LIST_ALLOW_PRIVATE]);
+        else if (match->rule[LIST_ALLOW] != RULE_NONE)
+                verdict = verdict_grant(REASON_ALLOWED, match->rule[LIST_ALLOW]);
+        else if (match->rule[LIST_GIT] != RULE_NONE)
+                verdict = verdict_grant(REASON_ALLOWED, match->rule[LIST_GIT]);
+        else if (snapshot->header->mode == NETWORK_OPEN)
+                verdict = verdict_grant(REASON_OPEN_NETWORK, RULE_NONE);
+        else if (snapshot->header->ask && match->rule[LIST_QUIET] != RULE_NONE)
+                return verdict_refuse(REASON_NOT_ALLOWED, match->rule[LIST_QUIET]);
+        else if (snapshot->header->ask)
                 return (struct verdict){ .decision = DECISION_ASK, .reason = REASON_ASK, .rule = RULE_NONE };
         else
-                return refuse(REASON_NOT_ALLOWED, RULE_NONE);
-        v.needs_request = m->needs_request || m->git;
-        v.git = m->git;
-        return v;
+                return verdict_refuse(REASON_NOT_ALLOWED, RULE_NONE);
+
+        verdict.needs_request = match->needs_request || match->git;
+        verdict.git = match->git;
+
+        return verdict;
 }
 
-static struct verdict judge_open(const struct snapshot *s, const struct host *host, uint16_t port, struct match *m) {
-        struct verdict v;
-        if (!s || s->header->mode == NETWORK_NONE)
-                return refuse(REASON_NO_NETWORK, RULE_NONE);
+static struct verdict judge_open(const struct snapshot *snapshot, const struct host *host, uint16_t port,
+                                 struct match *match) {
+        struct verdict verdict;
+
+        if (!snapshot || snapshot->header->mode == NETWORK_NONE)
+                return verdict_refuse(REASON_NO_NETWORK, RULE_NONE);
+
         if (host->kind == HOST_ADDR) {
-                v = judge_address(s, &host->addr, port, RULE_NONE, m);
-                if (v.decision == DECISION_DENY)
-                        return v;
-                if (v.reason == REASON_ALLOWED) /* needed no opening: an allow_private rule for it opens nothing more */
-                        return judge_lists(s, m);
-                v.needs_request = m->needs_request || m->git;
-                v.git = m->git;
-                return v;
+                verdict = judge_address(snapshot, &host->addr, port, RULE_NONE, match);
+                if (verdict.decision == DECISION_DENY)
+                        return verdict;
+                if (verdict.reason ==
+                    REASON_ALLOWED) /* needed no opening: an allow_private rule for it opens nothing more */
+                        return judge_lists(snapshot, match);
+
+                verdict.needs_request = match->needs_request || match->git;
+                verdict.git = match->git;
+                return verdict;
         }
-        snapshot_match_name(s, host, port, m);
+
+        snapshot_match_name(snapshot, host, port, match);
+
         if (host_is_loopback_name(host)) {
-                v = judge_loopback_name(s, port, m);
-                if (v.decision == DECISION_DENY)
-                        return v;
+                verdict = judge_loopback_name(snapshot, port, match);
+                if (verdict.decision == DECISION_DENY)
+                        return verdict;
         }
-        return judge_lists(s, m);
+
+        return judge_lists(snapshot, match);
 }
 
 /* Ratchets that have closed: they only take away. */
-static struct verdict judge_target(const struct snapshot *s, const struct host *host, uint16_t port, struct match *m) {
-        struct verdict v = judge_open(s, host, port, m);
+static struct verdict judge_target(const struct snapshot *snapshot, const struct host *host, uint16_t port,
+                                   struct match *match) {
+        struct verdict verdict = judge_open(snapshot, host, port, match);
 
-        if (v.decision == DECISION_DENY)
-                return v;
-        v.reaches = m->rule[LIST_REACH] != RULE_NONE;
-        if (m->rule[LIST_RATCHET] != RULE_NONE && m->rule[LIST_KEPT] == RULE_NONE)
-                return refuse(REASON_RATCHET, m->rule[LIST_RATCHET]);
-        if (m->rule[LIST_RATCHET_ASK] != RULE_NONE && m->rule[LIST_KEPT_ASK] == RULE_NONE) {
-                v.decision = DECISION_ASK;
-                v.reason = REASON_RATCHET;
-                v.rule = m->rule[LIST_RATCHET_ASK];
-                v.narrowed = s->header->narrowed;
+        if (verdict.decision == DECISION_DENY)
+                return verdict;
+
+        verdict.reaches = match->rule[LIST_REACH] != RULE_NONE;
+        if (match->rule[LIST_RATCHET] != RULE_NONE && match->rule[LIST_KEPT] == RULE_NONE)
+                return verdict_refuse(REASON_RATCHET, match->rule[LIST_RATCHET]);
+
+        if (match->rule[LIST_RATCHET_ASK] != RULE_NONE && match->rule[LIST_KEPT_ASK] == RULE_NONE) {
+                verdict.decision = DECISION_ASK;
+                verdict.reason = REASON_RATCHET;
+                verdict.rule = match->rule[LIST_RATCHET_ASK];
+                verdict.narrowed = snapshot->header->narrowed;
         }
-        return v;
+
+        return verdict;
 }
 
-struct verdict verdict_target(const struct snapshot *s, const struct host *host, uint16_t port) {
-        struct match m;
+struct verdict verdict_target(const struct snapshot *snapshot, const struct host *host, uint16_t port) {
+        struct match match;
         if (port == 0)
-                return refuse(REASON_BAD_NAME, RULE_NONE);
-        return judge_target(s, host, port, &m);
+                return verdict_refuse(REASON_BAD_NAME, RULE_NONE);
+        return judge_target(snapshot, host, port, &match);
 }
 
-struct verdict verdict_name(const struct snapshot *s, const struct host *host) {
-        struct match m;
-        return judge_target(s, host, PORT_ANY, &m);
+struct verdict verdict_name(const struct snapshot *snapshot, const struct host *host) {
+        struct match match;
+        return judge_target(snapshot, host, PORT_ANY, &match);
 }
 
-struct verdict verdict_address(const struct snapshot *s, const struct host *host, const struct addr *addr,
+struct verdict verdict_address(const struct snapshot *snapshot, const struct host *host, const struct addr *addr,
                                uint16_t port) {
-        struct match m;
+        struct match match;
         uint32_t name_rule = RULE_NONE;
-        if (!s || s->header->mode == NETWORK_NONE)
-                return refuse(REASON_NO_NETWORK, RULE_NONE);
+
+        if (!snapshot || snapshot->header->mode == NETWORK_NONE)
+                return verdict_refuse(REASON_NO_NETWORK, RULE_NONE);
+
         if (host->kind == HOST_NAME) {
-                snapshot_match_name(s, host, port, &m);
-                name_rule = m.rule[LIST_ALLOW_PRIVATE];
+                snapshot_match_name(snapshot, host, port, &match);
+                name_rule = match.rule[LIST_ALLOW_PRIVATE];
         } else if (!addr_equal(&host->addr, addr)) {
-                return refuse(REASON_BAD_NAME, RULE_NONE); /* another address than the one that was judged */
+                return verdict_refuse(REASON_BAD_NAME, RULE_NONE); /* another address than the one that was judged */
         }
-        return judge_address(s, addr, port, name_rule, &m);
+
+        return judge_address(snapshot, addr, port, name_rule, &match);
 }
 
 /* --- requests --- */
 
-static struct str text_at(const struct snapshot *s, uint32_t index) {
-        return str_n(s->pool + s->texts[index].at, s->texts[index].n);
+static struct str text_at(const struct snapshot *snapshot, uint32_t index) {
+        return str_n(snapshot->pool + snapshot->texts[index].at, snapshot->texts[index].n);
 }
 
-static bool method_matches(const struct snapshot *s, const struct block_request *request, struct str method) {
+static bool method_matches(const struct snapshot *snapshot, const struct block_request *request, struct str method) {
         for (uint32_t i = 0; i < request->n_methods; i++)
-                if (str_eq(text_at(s, request->first_method + i), method))
+                if (str_eq(text_at(snapshot, request->first_method + i), method))
                         return true;
         return request->n_methods == 0;
 }
 
-static bool reading_matches(const struct snapshot *s, const struct block_request *request, struct str path) {
+static bool reading_matches(const struct snapshot *snapshot, const struct block_request *request, struct str path) {
         for (uint32_t i = 0; i < request->n_paths; i++)
-                if (glob_match(text_at(s, request->first_path + i), path))
+                if (glob_match(text_at(snapshot, request->first_path + i), path))
                         return true;
         return false;
 }
 
-static bool path_matches(const struct snapshot *s, const struct block_request *request,
+static bool path_matches(const struct snapshot *snapshot, const struct block_request *request,
                          const struct request_readings *readings) {
         if (request->n_paths == 0)
                 return true;
         for (size_t i = 0; i < readings->n; i++)
-                if (!reading_matches(s, request, readings->at[i]))
+                if (!reading_matches(snapshot, request, readings->at[i]))
                         return false;
         return readings->n > 0;
 }
 
 /* What may be meant for GraphQL is judged so: servers look for an escaped letter, other capitals, a slash at the end
  * and a suffix at the same place. */
-static bool graphql_matches(const struct snapshot *s, const struct block_request *request, struct str reading) {
+static bool graphql_matches(const struct snapshot *snapshot, const struct block_request *request, struct str reading) {
         char folded[1024], pattern[1024];
 
         if (!request->graphql || request->n_paths == 0)
@@ -211,7 +241,7 @@ static bool graphql_matches(const struct snapshot *s, const struct block_request
         struct str path = request_path_fold(reading, folded), stem = request_path_without_suffix(path);
 
         for (uint32_t i = 0; i < request->n_paths; i++) {
-                struct str text = text_at(s, request->first_path + i);
+                struct str text = text_at(snapshot, request->first_path + i);
                 if (text.n > sizeof pattern)
                         return true;
 
@@ -223,45 +253,49 @@ static bool graphql_matches(const struct snapshot *s, const struct block_request
         return false;
 }
 
-static bool any_reading_matches(const struct snapshot *s, const struct block_request *request,
+static bool any_reading_matches(const struct snapshot *snapshot, const struct block_request *request,
                                 const struct request_readings *readings) {
         for (size_t i = 0; i < readings->n; i++)
-                if (graphql_matches(s, request, readings->at[i]))
+                if (graphql_matches(snapshot, request, readings->at[i]))
                         return true;
         return readings->n == 0 && request->graphql; /* a path that could lead anywhere */
 }
 
 /* Where a GraphQL rule names the path, only GraphQL rules count. */
-static bool rules_are_narrowed(const struct snapshot *s, const struct match *m, uint16_t port,
+static bool rules_are_narrowed(const struct snapshot *snapshot, const struct match *match, uint16_t port,
                                const struct request_readings *readings) {
-        for (uint32_t i = m->first_rule; i < m->first_rule + m->n_rules; i++) {
-                const struct block_rule *rule = &s->rules[i];
+        for (uint32_t i = match->first_rule; i < match->first_rule + match->n_rules; i++) {
+                const struct block_rule *rule = &snapshot->rules[i];
                 if (rule->list == LIST_ALLOW && rule->request != BLOCK_NONE && block_rule_covers(rule, port) &&
-                    any_reading_matches(s, &s->requests[rule->request], readings))
+                    any_reading_matches(snapshot, &snapshot->requests[rule->request], readings))
                         return true;
         }
+
         return false;
 }
 
-static bool field_is_granted(const struct snapshot *s, uint32_t first, uint32_t n, struct str name) {
+static bool field_is_granted(const struct snapshot *snapshot, uint32_t first, uint32_t n, struct str name) {
         if (str_is(name, "__typename"))
                 return n > 0;
+
         for (uint32_t i = 0; i < n; i++) {
-                struct str granted = text_at(s, first + i);
+                struct str granted = text_at(snapshot, first + i);
                 if (str_is(granted, "*") || str_eq(granted, name))
                         return true;
         }
+
         return false;
 }
 
-static bool fields_are_granted(const struct snapshot *s, const struct block_request *request,
+static bool fields_are_granted(const struct snapshot *snapshot, const struct block_request *request,
                                const struct graphql_fields *fields) {
         uint32_t first = fields->mutation ? request->first_mutation : request->first_query;
         uint32_t n = fields->mutation ? request->n_mutations : request->n_queries;
 
         for (size_t i = 0; i < fields->n; i++)
-                if (!field_is_granted(s, first, n, fields->names[i]))
+                if (!field_is_granted(snapshot, first, n, fields->names[i]))
                         return false;
+
         return fields->n > 0;
 }
 
@@ -274,44 +308,50 @@ struct asked {
         bool narrowed; /* only GraphQL rules count */
 };
 
-static struct verdict judge_rules(const struct snapshot *s, const struct match *m, const struct asked *asked,
+static struct verdict judge_rules(const struct snapshot *snapshot, const struct match *match, const struct asked *asked,
                                   struct verdict granted) {
-        struct verdict refusal = refuse(REASON_METHOD, m->rule[LIST_ALLOW]);
+        struct verdict refusal = verdict_refuse(REASON_METHOD, match->rule[LIST_ALLOW]);
 
-        for (uint32_t i = m->first_rule; i < m->first_rule + m->n_rules; i++) {
-                const struct block_rule *rule = &s->rules[i];
+        for (uint32_t i = match->first_rule; i < match->first_rule + match->n_rules; i++) {
+                const struct block_rule *rule = &snapshot->rules[i];
                 if (rule->list != LIST_ALLOW || rule->request == BLOCK_NONE || !block_rule_covers(rule, asked->port))
                         continue;
 
-                const struct block_request *request = &s->requests[rule->request];
-                if ((asked->narrowed && !request->graphql) || !method_matches(s, request, asked->method))
+                const struct block_request *request = &snapshot->requests[rule->request];
+                if ((asked->narrowed && !request->graphql) || !method_matches(snapshot, request, asked->method))
                         continue;
-                if (!path_matches(s, request, asked->readings)) {
-                        refusal = refuse(REASON_PATH, i);
+
+                if (!path_matches(snapshot, request, asked->readings)) {
+                        refusal = verdict_refuse(REASON_PATH, i);
                         continue;
                 }
-                if (!asked->fields || fields_are_granted(s, request, asked->fields)) {
+
+                if (!asked->fields || fields_are_granted(snapshot, request, asked->fields)) {
                         granted.rule = i;
                         granted.graphql = request->graphql;
                         return granted;
                 }
-                refusal = refuse(REASON_GRAPHQL, i);
+
+                refusal = verdict_refuse(REASON_GRAPHQL, i);
         }
+
         return refusal;
 }
 
-static struct verdict judge_request(const struct snapshot *s, const struct host *host, uint16_t port, struct str method,
-                                    struct str path, const struct graphql_fields *fields) {
-        struct match m;
+static struct verdict judge_request(const struct snapshot *snapshot, const struct host *host, uint16_t port,
+                                    struct str method, struct str path, const struct graphql_fields *fields) {
+        struct match match;
+
         if (port == 0)
-                return refuse(REASON_BAD_NAME, RULE_NONE);
-        struct verdict v = judge_target(s, host, port, &m);
-        if (v.decision != DECISION_ALLOW || !v.needs_request)
-                return v;
-        if (m.git && m.rule[LIST_ALLOW] == RULE_NONE && s->header->mode != NETWORK_OPEN)
-                return refuse(REASON_GIT_ONLY, m.rule[LIST_GIT]);
-        if (!m.needs_request)
-                return v;
+                return verdict_refuse(REASON_BAD_NAME, RULE_NONE);
+
+        struct verdict verdict = judge_target(snapshot, host, port, &match);
+        if (verdict.decision != DECISION_ALLOW || !verdict.needs_request)
+                return verdict;
+        if (match.git && match.rule[LIST_ALLOW] == RULE_NONE && snapshot->header->mode != NETWORK_OPEN)
+                return verdict_refuse(REASON_GIT_ONLY, match.rule[LIST_GIT]);
+        if (!match.needs_request)
+                return verdict;
 
         struct request_readings readings;
         request_readings_of(path, &readings);
@@ -319,20 +359,21 @@ static struct verdict judge_request(const struct snapshot *s, const struct host 
                                      .method = method,
                                      .readings = &readings,
                                      .fields = fields,
-                                     .narrowed = rules_are_narrowed(s, &m, port, &readings) };
-        v = judge_rules(s, &m, &asked, v);
+                                     .narrowed = rules_are_narrowed(snapshot, &match, port, &readings) };
+        verdict = judge_rules(snapshot, &match, &asked, verdict);
         request_readings_done(&readings);
-        return v;
+
+        return verdict;
 }
 
-struct verdict verdict_request(const struct snapshot *s, const struct host *host, uint16_t port, struct str method,
-                               struct str path) {
-        return judge_request(s, host, port, method, path, NULL);
+struct verdict verdict_request(const struct snapshot *snapshot, const struct host *host, uint16_t port,
+                               struct str method, struct str path) {
+        return judge_request(snapshot, host, port, method, path, NULL);
 }
 
-struct verdict verdict_graphql(const struct snapshot *s, const struct host *host, uint16_t port, struct str method,
-                               struct str path, const struct graphql_fields *fields) {
-        return judge_request(s, host, port, method, path, fields);
+struct verdict verdict_graphql(const struct snapshot *snapshot, const struct host *host, uint16_t port,
+                               struct str method, struct str path, const struct graphql_fields *fields) {
+        return judge_request(snapshot, host, port, method, path, fields);
 }
 
 /* --- words --- */

@@ -78,25 +78,25 @@ static inline bool verdict_is_agreed(const struct verdict *v, verdict_yes yes) {
 struct snapshot;
 
 /* A host and port, before any lookup. For HOST_ADDR this includes the address checks. */
-struct verdict verdict_target(const struct snapshot *s, const struct host *host, uint16_t port);
+struct verdict verdict_target(const struct snapshot *snapshot, const struct host *host, uint16_t port);
 /* For a question without a port, as DNS asks: any port may grant, only a rule for all ports may refuse. */
 #define PORT_ANY 0
 /* One address of the answer for a name that verdict_target allowed: DENY when this address may not be dialled.
  * PORT_ANY is understood. */
-struct verdict verdict_address(const struct snapshot *s, const struct host *host, const struct addr *addr,
+struct verdict verdict_address(const struct snapshot *snapshot, const struct host *host, const struct addr *addr,
                                uint16_t port);
 /* As verdict_target() with PORT_ANY: whether some port of this name may be allowed (or asked for). */
-struct verdict verdict_name(const struct snapshot *s, const struct host *host);
+struct verdict verdict_name(const struct snapshot *snapshot, const struct host *host);
 /* A visible request: the target's verdict again and, where it has needs_request set, method and path too. `path` is the
  * request's own bytes without the query. A path that servers may read in two ways (dot segments, backslashes, escaped
  * dots, slashes, backslashes or percent signs, control bytes) matches no path pattern. */
-struct verdict verdict_request(const struct snapshot *s, const struct host *host, uint16_t port, struct str method,
-                               struct str path);
+struct verdict verdict_request(const struct snapshot *snapshot, const struct host *host, uint16_t port,
+                               struct str method, struct str path);
 /* The same request, once its GraphQL document was read (bridge/graphql.h): the names of its fields at the root. */
 struct graphql_fields {
         bool mutation;
         const struct str *names;
         size_t n;
 };
-struct verdict verdict_graphql(const struct snapshot *s, const struct host *host, uint16_t port, struct str method,
-                               struct str path, const struct graphql_fields *fields);
+struct verdict verdict_graphql(const struct snapshot *snapshot, const struct host *host, uint16_t port,
+                               struct str method, struct str path, const struct graphql_fields *fields);

@@ -20,18 +20,17 @@ static int put_new(const origin_texts *before, const origin_texts *after, const 
         return r;
 }
 
-static int put_lists(const struct policy *policy, const struct policy *b, struct buf *out) {
+static int put_lists(const struct policy *a, const struct policy *b, struct buf *out) {
         const struct {
                 const origin_texts *before, *after;
                 const char *more, *less;
         } lists[] = {
-                { &policy->network.allow, &b->network.allow, "allowed now", "no longer allowed" },
-                { &policy->network.deny, &b->network.deny, "denied now", "no longer denied" },
-                { &policy->network.allow_private, &b->network.allow_private, "private, allowed now",
+                { &a->network.allow, &b->network.allow, "allowed now", "no longer allowed" },
+                { &a->network.deny, &b->network.deny, "denied now", "no longer denied" },
+                { &a->network.allow_private, &b->network.allow_private, "private, allowed now",
                   "private, no longer allowed" },
-                { &policy->network.no_intercept, &b->network.no_intercept, "never opened now", "no longer sealed" },
-                { &policy->network.deny_cidrs, &b->network.deny_cidrs, "network, denied now",
-                  "network, no longer denied" },
+                { &a->network.no_intercept, &b->network.no_intercept, "never opened now", "no longer sealed" },
+                { &a->network.deny_cidrs, &b->network.deny_cidrs, "network, denied now", "network, no longer denied" },
         };
         int r = 0;
         for (size_t i = 0; r == 0 && i < sizeof lists / sizeof *lists; i++) {
@@ -39,7 +38,7 @@ static int put_lists(const struct policy *policy, const struct policy *b, struct
                 r = r < 0 ? r : put_new(lists[i].after, lists[i].before, lists[i].less, out);
         }
 
-        if (r == 0 && policy->network.deny_cidrs_set != b->network.deny_cidrs_set)
+        if (r == 0 && a->network.deny_cidrs_set != b->network.deny_cidrs_set)
                 r = buf_printf(out, "denied networks: %s\n",
                                b->network.deny_cidrs_set ? "a list of your own now" : "the built-in list again");
 
@@ -53,8 +52,8 @@ static const struct mapping *changes_named(const mappings *m, const char *name) 
         return NULL;
 }
 
-static bool changes_same(const struct mapping *mapping, const struct mapping *b) {
-        const mappings x = { .p = (struct mapping *)(uintptr_t)mapping, .n = 1 };
+static bool changes_same(const struct mapping *a, const struct mapping *b) {
+        const mappings x = { .p = (struct mapping *)(uintptr_t)a, .n = 1 };
         const mappings y = { .p = (struct mapping *)(uintptr_t)b, .n = 1 };
         return mappings_equal(&x, &y);
 }

@@ -149,8 +149,8 @@ static bool same_texts(const origin_texts *a, const origin_texts *b) {
         return a->n == b->n;
 }
 
-bool gateway_config_equal(const struct policy *policy, const struct policy *b) {
-        return same_texts(&policy->network.dns_servers, &b->network.dns_servers) &&
-               same_text(policy->network.upstream_proxy, b->network.upstream_proxy) &&
-               same_texts(&policy->network.upstream_bypass, &b->network.upstream_bypass);
+bool gateway_config_equal(const struct policy *a, const struct policy *b) {
+        return same_texts(&a->network.dns_servers, &b->network.dns_servers) &&
+               same_text(a->network.upstream_proxy, b->network.upstream_proxy) &&
+               same_texts(&a->network.upstream_bypass, &b->network.upstream_bypass);
 }

@@ -8,4 +8,4 @@
 int gateway_config_apply(struct gateway_start *start, const struct policy *policy, struct err *err);
 /* Whether both say the same of what a gateway is told only once: name servers and the upstream proxy. Limits change
  * while it runs (gateway_process_reload()). */
-bool gateway_config_equal(const struct policy *policy, const struct policy *b);
+bool gateway_config_equal(const struct policy *a, const struct policy *b);

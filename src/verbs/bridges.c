@@ -25,6 +25,7 @@ static int load_policy(const struct option_values *options, struct policy **ret,
                 err_blame(err, ERR_REFUSED);
         else if (r < 0)
                 err_blame(err, layer == LAYER_COMMAND_LINE ? ERR_USAGE : ERR_CONFIG);
+
         return r;
 }
 
@@ -38,6 +39,7 @@ static int read_built_in(const struct tool_built_in *known, struct policy **ret,
                 r = policy_file_apply(&file, policy, err);
         if (r == 0)
                 *ret = take_ptr(&policy);
+
         return r;
 }
 
@@ -48,6 +50,7 @@ static void emit_words(struct emit *j, const struct bridge_tool *tool) {
         emit_open(j, '[');
         for (size_t i = 0; verb && i < tool->verbs.n; i++)
                 emit_text(j, tool->verbs.p[i].text);
+
         emit_close(j);
         free(verb);
 }
@@ -61,8 +64,12 @@ static int list_text(const struct bridge_tool *tool, struct buf *out) {
                 for (size_t k = 0; r == 0 && k < verb->n_words; k++)
                         r = buf_printf(out, "%s%.*s", k ? " " : i ? ", " : " ", STR_FMT(verb->words[k]));
         }
+
         free(verb);
-        return r < 0 ? r : buf_add(out, "\n");
+        if (r < 0)
+                return r;
+
+        return buf_add(out, "\n");
 }
 
 int bridges_list(bool json, struct buf *out, struct err *err) {
@@ -71,6 +78,7 @@ int bridges_list(bool json, struct buf *out, struct err *err) {
 
         if (json)
                 emit_open(&j, '[');
+
         for (size_t i = 0; r == 0 && i < n_tools_built_in; i++) {
                 cleanup(policy_freep) struct policy *policy = NULL;
 
@@ -84,10 +92,12 @@ int bridges_list(bool json, struct buf *out, struct err *err) {
                         emit_close(&j);
                 }
         }
+
         if (json)
                 emit_close(&j);
         if (r == 0 && json && (emit_status(&j) < 0 || buf_add_char(out, '\n') < 0))
                 r = no_memory(err);
+
         return r;
 }
 
@@ -99,12 +109,15 @@ static int unknown_tool(const struct policy *policy, const char *name, struct er
                 suggest_offer(&suggestion, tools_built_in[i].name);
                 built_in = built_in || strcmp(tools_built_in[i].name, name) == 0;
         }
+
         for (size_t i = 0; policy && i < policy->bridge.n; i++)
                 suggest_offer(&suggestion, policy->bridge.p[i].name);
+
         if (built_in)
                 return err_set(err, ENOENT,
                                "the policy does not open the tool %s: add --bridge %s, or an entry under `bridge`",
                                name, name);
+
         return err_set(err, ENOENT, "there is no tool %s%s", show(str_of(name)).text,
                        suggest_text(&suggestion, "").text);
 }
@@ -131,6 +144,7 @@ static int show_tool(const struct bridge_tool *tool, struct buf *out) {
 
         for (size_t i = 0; r == 0 && i < sizeof lists / sizeof *lists; i++)
                 r = show_list(out, lists[i].label, lists[i].list);
+
         return r;
 }
 
@@ -140,16 +154,19 @@ int bridges_show(const struct option_values *options, const char *name, struct b
 
         if (r < 0)
                 return r;
+
         const struct bridge_tool *tool = tool_find(policy, str_of(name));
         for (size_t i = 0; !tool && i < n_tools_built_in; i++)
                 if (strcmp(tools_built_in[i].name, name) == 0) {
                         r = read_built_in(&tools_built_in[i], &built_in, err);
                         tool = r == 0 ? &built_in->bridge.p[0] : NULL;
                 }
+
         if (r < 0)
                 return r;
         if (!tool)
                 return unknown_tool(policy, name, err);
+
         return show_tool(tool, out) < 0 ? no_memory(err) : 0;
 }
 
@@ -164,8 +181,10 @@ static int write_json(const struct bridge_tool *tool, const struct tool_call *ca
         emit_put_text(&j, "verb", call->line);
         emit_put_text(&j, "why", call->why[0] ? call->why : NULL);
         emit_close(&j);
+
         if (emit_status(&j) < 0)
                 return -ENOMEM;
+
         return buf_add(out, "\n");
 }
 
@@ -174,12 +193,18 @@ static int write_word(struct buf *out, const char *word) {
 
         for (const char *c = word; *c; c++)
                 plain = plain && (ascii_is_alnum(*c) || strchr("-_./:=,@+%", *c));
+
         if (plain)
                 return buf_add(out, word);
+
         int r = buf_add(out, "'");
         for (const char *c = word; r == 0 && *c; c++)
                 r = *c == '\'' ? buf_add(out, "'\\''") : buf_add_char(out, *c);
-        return r < 0 ? r : buf_add(out, "'");
+
+        if (r < 0)
+                return r;
+
+        return buf_add(out, "'");
 }
 
 static int write_text(const struct bridge_tool *tool, const struct tool_call *call, struct buf *out) {
@@ -187,21 +212,27 @@ static int write_text(const struct bridge_tool *tool, const struct tool_call *ca
 
         if (call->verdict != TOOL_RUN)
                 return buf_printf(out, "%s: %s\n", call->verdict == TOOL_INSIDE ? "inside" : "refused", call->why);
+
         r = buf_add(out, "run:");
         for (size_t i = 0; r == 0 && i < call->argv.n; i++) {
                 r = buf_add(out, " ");
                 if (r == 0)
                         r = write_word(out, call->argv.p[i]);
         }
+
         if (r == 0)
                 r = buf_printf(out, "\n  verb        %s\n  workspace   %s\n", call->line,
                                tool->workspace ? tool->workspace : "none");
+
         for (size_t i = 0; r == 0 && i < tool->hosts.n; i++)
                 r = buf_printf(out, "  %-12s%s\n", i ? "" : "reaches", tool->hosts.p[i].text);
+
         for (size_t i = 0; r == 0 && i < tool->credentials.n; i++)
                 r = buf_printf(out, "  %-12s%s\n", i ? "" : "credential", tool->credentials.p[i].text);
+
         for (size_t i = 0; r == 0 && i < tool->files.n; i++)
                 r = buf_printf(out, "  %-12s%s\n", i ? "" : "reads", tool->files.p[i].text);
+
         return r;
 }
 
@@ -217,14 +248,18 @@ int bridges_check(const struct option_values *options, const char *name, char *c
 
         if (r < 0)
                 return r;
+
         const struct bridge_tool *tool = tool_find(policy, str_of(name));
         if (!tool)
                 return unknown_tool(policy, name, err);
+
         for (size_t i = 0; i < n; i++)
                 given[i] = str_of(words[i]);
+
         r = tool_call_judge(tool, given, n, &call);
         if (r == 0)
                 r = json ? write_json(tool, &call, out) : write_text(tool, &call, out);
+
         *ret = outcomes[call.verdict];
         return r < 0 ? no_memory(err) : 0;
 }

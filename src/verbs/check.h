@@ -13,7 +13,7 @@ struct check_verdict {
         char *detail; /* NULL: nothing more to say */
         bool agreed;  /* escalated, and a person has agreed to this very command before */
 };
-void check_verdict_done(struct check_verdict *v);
+void check_verdict_done(struct check_verdict *verdict);
 
 /* One text for a shell, or with `args` the words of a command that is run without one. */
 struct check_question {
@@ -23,5 +23,5 @@ struct check_question {
         const char *directory; /* where it would run; NULL: here */
         bool looks_back;       /* fills in `agreed` */
 };
-int check_command(const struct option_values *options, const struct check_question *q, struct check_verdict *ret,
-                  struct err *e);
+int check_command(const struct option_values *options, const struct check_question *question, struct check_verdict *ret,
+                  struct err *err);

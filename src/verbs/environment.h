@@ -15,4 +15,4 @@ struct environment_request {
 };
 
 /* Lines for a shell's eval: what is set is exported, what is taken away is unset. Or one JSON array. */
-int environment_show(const struct environment_request *q, struct buf *out, struct err *e);
+int environment_show(const struct environment_request *environment_request, struct buf *out, struct err *err);

@@ -28,7 +28,7 @@ struct exec_outcome {
         int status;                   /* as of run_command() */
         bailey_result *result;        /* EXEC_RAN with capture and RUN_ENDED, else NULL */
 };
-void exec_outcome_done(struct exec_outcome *o);
+void exec_outcome_done(struct exec_outcome *outcome);
 
 /* Fills *e for every outcome but a command that ran to its end. */
-void exec_command(const struct exec_request *q, struct exec_outcome *ret, struct err *e);
+void exec_command(const struct exec_request *request, struct exec_outcome *ret, struct err *err);

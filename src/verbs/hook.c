@@ -90,10 +90,11 @@ static enum hook_decision decide_unknown(const struct hook_request *request) {
         case HOOK_AUTO:
                 break;
         }
+
         return getenv("SANDBOX_RUNTIME") ? DECIDE_ALLOW : DECIDE_PASS;
 }
 
-static enum hook_decision decide(const struct hook_request *request, enum check_decision decision) {
+static enum hook_decision hook_decide(const struct hook_request *request, enum check_decision decision) {
         if (decision == CHECK_FORBIDDEN)
                 return DECIDE_DENY;
         if (decision == CHECK_ESCALATED)
@@ -102,98 +103,109 @@ static enum hook_decision decide(const struct hook_request *request, enum check_
 }
 
 /* The strictest of several questions decides. */
-static void verdict_add(struct verdict *v, enum hook_decision decision, const struct check_verdict *said) {
-        if (decision < v->decision || (decision == v->decision && v->reason[0]))
+static void verdict_add(struct verdict *verdict, enum hook_decision decision, const struct check_verdict *said) {
+        if (decision < verdict->decision || (decision == verdict->decision && verdict->reason[0]))
                 return;
-        v->decision = decision;
-        snprintf(v->reason, sizeof v->reason, "Bailey: %s%s%s%s%s%s", said->reason, *said->rule ? " (rule " : "",
-                 said->rule, *said->rule ? ")" : "", said->detail ? ": " : "", said->detail ? said->detail : "");
+        verdict->decision = decision;
+        snprintf(verdict->reason, sizeof verdict->reason, "Bailey: %s%s%s%s%s%s", said->reason,
+                 *said->rule ? " (rule " : "", said->rule, *said->rule ? ")" : "", said->detail ? ": " : "",
+                 said->detail ? said->detail : "");
 }
 
 static int judge_words(const struct hook_request *request, const struct node *cwd, char *const *words, size_t n,
-                       bool args, struct verdict *v, struct err *e) {
+                       bool args, struct verdict *verdict, struct err *err) {
         cleanup(check_verdict_done) struct check_verdict said = { 0 };
-        const struct check_question q = {
+        const struct check_question question = {
                 .words = words, .n = n, .args = args, .directory = cwd ? cwd->text.p : NULL, .looks_back = true
         };
-        int r = check_command(request->options, &q, &said, e);
+        int r = check_command(request->options, &question, &said, err);
 
         if (r == 0)
-                verdict_add(v, said.agreed ? DECIDE_ALLOW : decide(request, said.decision), &said);
+                verdict_add(verdict, said.agreed ? DECIDE_ALLOW : hook_decide(request, said.decision), &said);
+
         return r;
 }
 
-static bool is_text(const struct node *n) {
-        return n && n->kind == NODE_SCALAR && n->quoted && !str_has_nul(n->text);
+static bool is_text(const struct node *node) {
+        return node && node->kind == NODE_SCALAR && node->quoted && !str_has_nul(node->text);
 }
 
 /* A text for a shell, or a list of words. */
 static int judge_command(const struct hook_request *request, const struct node *cwd, const struct node *command,
-                         struct verdict *v, struct err *e) {
+                         struct verdict *verdict, struct err *err) {
         char *words[COMMAND_WORDS_MAX];
         size_t n = 0;
 
         if (is_text(command)) {
                 words[0] = (char *)command->text.p;
-                return judge_words(request, cwd, words, 1, false, v, e);
+                return judge_words(request, cwd, words, 1, false, verdict, err);
         }
+
         if (!command || command->kind != NODE_LIST || command->n == 0 || command->n > COMMAND_WORDS_MAX)
-                return err_set(e, EINVAL, "tool_input has no command that can be read");
+                return err_set(err, EINVAL, "tool_input has no command that can be read");
+
         for (const struct node *word = command->first; word; word = word->next) {
                 if (!is_text(word))
-                        return err_set(e, EINVAL, "tool_input.command has something in it that is no text");
+                        return err_set(err, EINVAL, "tool_input.command has something in it that is no text");
                 words[n++] = (char *)word->text.p;
         }
-        return judge_words(request, cwd, words, n, true, v, e);
+
+        return judge_words(request, cwd, words, n, true, verdict, err);
 }
 
 /* A file is judged as the command that reads or writes it. */
 static int judge_path(const struct hook_request *request, const struct node *cwd, char *path, bool writes,
-                      struct verdict *v, struct err *e) {
+                      struct verdict *verdict, struct err *err) {
         static char cat[] = "cat", tee[] = "tee", dashes[] = "--";
         char *const words[] = { writes ? tee : cat, dashes, path };
 
-        return judge_words(request, cwd, words, 3, true, v, e);
+        return judge_words(request, cwd, words, 3, true, verdict, err);
 }
 
 static int judge_paths(const struct hook_request *request, const struct node *cwd, const struct node *paths,
-                       bool writes, struct verdict *v, struct err *e) {
+                       bool writes, struct verdict *verdict, struct err *err) {
         if (is_text(paths))
-                return judge_path(request, cwd, (char *)paths->text.p, writes, v, e);
+                return judge_path(request, cwd, (char *)paths->text.p, writes, verdict, err);
         if (!paths || paths->kind != NODE_LIST || paths->n > PATHS_MAX)
-                return err_set(e, EINVAL, "tool_input has no path that can be read");
+                return err_set(err, EINVAL, "tool_input has no path that can be read");
+
         for (const struct node *path = paths->first; path; path = path->next) {
                 if (!is_text(path))
-                        return err_set(e, EINVAL, "tool_input has a path that is no text");
-                int r = judge_path(request, cwd, (char *)path->text.p, writes, v, e);
+                        return err_set(err, EINVAL, "tool_input has a path that is no text");
+                int r = judge_path(request, cwd, (char *)path->text.p, writes, verdict, err);
                 if (r < 0)
                         return r;
         }
+
         return 0;
 }
 
 /* "*** Update File: PATH" and its kin. */
 static int judge_patch(const struct hook_request *request, const struct node *cwd, const struct node *patch,
-                       struct verdict *v, struct err *e) {
+                       struct verdict *verdict, struct err *err) {
         static const char *const marks[] = { "*** Add File: ", "*** Update File: ", "*** Delete File: ",
                                              "*** Move to: ", NULL };
         struct str rest, line;
         size_t left = PATHS_MAX;
 
         if (!is_text(patch))
-                return err_set(e, EINVAL, "tool_input has no patch that can be read");
+                return err_set(err, EINVAL, "tool_input has no patch that can be read");
+
         rest = patch->text;
         while (str_split(&rest, '\n', &line))
                 for (const char *const *mark = marks; *mark; mark++) {
                         if (!str_starts(line, str_of(*mark)))
                                 continue;
+
                         cleanup(free_ptr) char *path = str_dup(str_trim(str_skip(line, strlen(*mark))));
                         if (!path || left-- == 0)
-                                return err_set(e, EINVAL, "the patch names too many files");
-                        int r = judge_path(request, cwd, path, true, v, e);
+                                return err_set(err, EINVAL, "the patch names too many files");
+
+                        int r = judge_path(request, cwd, path, true, verdict, err);
                         if (r < 0)
                                 return r;
                 }
+
         return 0;
 }
 
@@ -207,23 +219,26 @@ static const struct node *input_of(const struct tool *tool, const struct node *i
 }
 
 static int judge_tool(const struct hook_request *request, const struct tool *tool, const struct node *root,
-                      struct verdict *v, struct err *e) {
+                      struct verdict *verdict, struct err *err) {
         const struct node *cwd = node_get(root, STR("cwd")), *input = node_get(root, STR("tool_input"));
 
         if (cwd && (!is_text(cwd) || cwd->text.n == 0))
                 cwd = NULL;
         if (!input || input->kind != NODE_MAP)
-                return err_set(e, EINVAL, "there is no object tool_input");
+                return err_set(err, EINVAL, "there is no object tool_input");
+
         input = input_of(tool, input);
+
         switch (tool->kind) {
         case TOOL_COMMAND:
-                return judge_command(request, cwd, input, v, e);
+                return judge_command(request, cwd, input, verdict, err);
         case TOOL_READ:
         case TOOL_WRITE:
-                return judge_paths(request, cwd, input, tool->kind == TOOL_WRITE, v, e);
+                return judge_paths(request, cwd, input, tool->kind == TOOL_WRITE, verdict, err);
         case TOOL_PATCH:
-                return judge_patch(request, cwd, input, v, e);
+                return judge_patch(request, cwd, input, verdict, err);
         }
+
         return 0;
 }
 
@@ -235,73 +250,79 @@ static const char *decision_name(enum hook_decision decision) {
 }
 
 /* Claude Code and Codex. */
-static void emit_permission(struct emit *j, const struct verdict *v) {
+static void emit_permission(struct emit *j, const struct verdict *verdict) {
         emit_open(j, '{');
         emit_key(j, "hookSpecificOutput");
         emit_open(j, '{');
         emit_put_text(j, "hookEventName", "PreToolUse");
-        emit_put_text(j, "permissionDecision", decision_name(v->decision));
-        emit_put_text(j, "permissionDecisionReason", v->reason);
+        emit_put_text(j, "permissionDecision", decision_name(verdict->decision));
+        emit_put_text(j, "permissionDecisionReason", verdict->reason);
         emit_close(j);
         emit_close(j);
 }
 
 /* Codex, when it is about to ask a person itself. */
-static void emit_request(struct emit *j, const struct verdict *v) {
+static void emit_request(struct emit *j, const struct verdict *verdict) {
         emit_open(j, '{');
         emit_key(j, "hookSpecificOutput");
         emit_open(j, '{');
         emit_put_text(j, "hookEventName", "PermissionRequest");
         emit_key(j, "decision");
         emit_open(j, '{');
-        emit_put_text(j, "behavior", decision_name(v->decision));
-        if (v->decision == DECIDE_DENY)
-                emit_put_text(j, "message", v->reason);
+        emit_put_text(j, "behavior", decision_name(verdict->decision));
+
+        if (verdict->decision == DECIDE_DENY)
+                emit_put_text(j, "message", verdict->reason);
+
         emit_close(j);
         emit_close(j);
         emit_close(j);
 }
 
-static void emit_decision(struct emit *j, const struct verdict *v) {
+static void emit_decision(struct emit *j, const struct verdict *verdict) {
         emit_open(j, '{');
-        emit_put_text(j, "decision", decision_name(v->decision));
-        emit_put_text(j, "reason", v->reason);
+        emit_put_text(j, "decision", decision_name(verdict->decision));
+        emit_put_text(j, "reason", verdict->reason);
         emit_close(j);
 }
 
 /* An agent that cannot ask is told no: a person can run the command, or permit it by a rule of the policy. */
-static void verdict_fit(const struct agent *agent, struct verdict *v) {
-        size_t n = strlen(v->reason);
+static void verdict_fit(const struct agent *agent, struct verdict *verdict) {
+        size_t n = strlen(verdict->reason);
 
-        if (v->decision == DECIDE_ALLOW && !agent->allows)
-                v->decision = DECIDE_PASS;
-        if (v->decision == DECIDE_ASK && !agent->asks) {
-                v->decision = DECIDE_DENY;
+        if (verdict->decision == DECIDE_ALLOW && !agent->allows)
+                verdict->decision = DECIDE_PASS;
+
+        if (verdict->decision == DECIDE_ASK && !agent->asks) {
+                verdict->decision = DECIDE_DENY;
                 snprintf(
-                    v->reason + n, sizeof v->reason - n,
+                    verdict->reason + n, sizeof verdict->reason - n,
                     ". A person has to decide, and this agent's hooks cannot ask: run it yourself, or allow it by a "
                     "rule under commands: in the policy");
         }
 }
 
-static int answer_print(const struct hook_request *request, bool asked_already, struct verdict *v,
+static int answer_print(const struct hook_request *request, bool asked_already, struct verdict *verdict,
                         struct hook_answer *ret) {
         struct emit j = emit_to(&ret->output);
 
-        if (asked_already && v->decision == DECIDE_ASK)
-                v->decision = DECIDE_PASS; /* a person is asked anyway */
+        if (asked_already && verdict->decision == DECIDE_ASK)
+                verdict->decision = DECIDE_PASS; /* a person is asked anyway */
         if (!asked_already)
-                verdict_fit(&agents[request->agent], v);
-        if (v->decision == DECIDE_PASS)
+                verdict_fit(&agents[request->agent], verdict);
+        if (verdict->decision == DECIDE_PASS)
                 return 0;
+
         if (asked_already)
-                emit_request(&j, v);
+                emit_request(&j, verdict);
         else if (request->agent == HOOK_GEMINI)
-                emit_decision(&j, v);
+                emit_decision(&j, verdict);
         else
-                emit_permission(&j, v);
+                emit_permission(&j, verdict);
+
         if (emit_status(&j) < 0 || buf_add_char(&ret->output, '\n') < 0)
                 return -ENOMEM;
+
         return 0;
 }
 
@@ -313,45 +334,51 @@ static const struct tool *tool_find(const struct agent *agent, const struct node
 }
 
 /* The question: 0 with a verdict, which is to pass for events and tools that are not judged. */
-static int question_judge(const struct hook_request *request, bool *ret_asked, struct verdict *v, struct err *e) {
+static int question_judge(const struct hook_request *request, bool *ret_asked, struct verdict *verdict,
+                          struct err *err) {
         cleanup(document_freep) struct document *document = NULL;
         const struct agent *agent = &agents[request->agent];
         const struct node *root, *event;
         const struct tool *tool;
         int r;
 
-        r = json_read(request->input, STR("standard input"), &document, e);
+        r = json_read(request->input, STR("standard input"), &document, err);
         if (r < 0)
                 return r;
+
         root = document_root(document);
         if (!root || root->kind != NODE_MAP)
-                return err_set(e, EINVAL, "standard input: it is no JSON object");
+                return err_set(err, EINVAL, "standard input: it is no JSON object");
 
         event = node_get(root, STR("hook_event_name"));
         *ret_asked = request->agent == HOOK_CODEX && is_text(event) && str_is(event->text, "PermissionRequest");
         if (event && !(is_text(event) && str_is(event->text, agent->event)) && !*ret_asked)
                 return 0; /* an event that is none of ours */
         if (!is_text(node_get(root, STR("tool_name"))))
-                return err_set(e, EINVAL, "standard input: there is no text tool_name");
+                return err_set(err, EINVAL, "standard input: there is no text tool_name");
+
         tool = tool_find(agent, node_get(root, STR("tool_name")));
-        return tool ? judge_tool(request, tool, root, v, e) : 0;
+        return tool ? judge_tool(request, tool, root, verdict, err) : 0;
 }
 
-int hook_answer(const struct hook_request *request, struct hook_answer *ret, struct err *e) {
-        struct verdict v = { .decision = DECIDE_PASS };
+int hook_answer(const struct hook_request *request, struct hook_answer *ret, struct err *err) {
+        struct verdict verdict = { .decision = DECIDE_PASS };
         bool asked_already = false;
-        int r = question_judge(request, &asked_already, &v, e);
+        int r = question_judge(request, &asked_already, &verdict, err);
 
         ret->output = BUF(65536);
         ret->status = 0;
         ret->bad = r < 0;
+
         if (r < 0) { /* the safe answer; nobody is told to go ahead by a question that cannot be read */
-                v.decision = DECIDE_ASK;
-                snprintf(v.reason, sizeof v.reason, "Bailey could not judge this: %s", err_text(e));
+                verdict.decision = DECIDE_ASK;
+                snprintf(verdict.reason, sizeof verdict.reason, "Bailey could not judge this: %s", err_text(err));
         }
-        r = answer_print(request, asked_already && !ret->bad, &v, ret);
+
+        r = answer_print(request, asked_already && !ret->bad, &verdict, ret);
         if (r < 0)
-                return err_memory(e);
+                return err_memory(err);
+
         return 0;
 }
 
@@ -389,5 +416,6 @@ int hook_settings(enum hook_agent agent, const char *program, struct buf *ret) {
         emit_close(&j);
         emit_close(&j);
         emit_close(&j);
+
         return emit_status(&j) < 0 ? -ENOMEM : buf_add_char(ret, '\n');
 }

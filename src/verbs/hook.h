@@ -34,7 +34,7 @@ struct hook_answer {
         bool bad; /* the question could not be read; e says why */
 };
 /* -ENOMEM is the only failure. */
-int hook_answer(const struct hook_request *request, struct hook_answer *ret, struct err *e);
+int hook_answer(const struct hook_request *request, struct hook_answer *ret, struct err *err);
 
 /* The settings that make the agent call the hook, with the path of this program, and the file they belong into. */
 const char *hook_settings_file(enum hook_agent agent);

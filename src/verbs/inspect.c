@@ -33,15 +33,16 @@ struct inspector {
         struct sh_rules *commands;
 };
 
-void inspector_free(struct inspector *i) {
-        if (!i)
+void inspector_free(struct inspector *inspector) {
+        if (!inspector)
                 return;
-        snapshot_close(i->snapshot);
-        free(i->bytes);
-        path_rules_free(i->paths);
-        sh_rules_free(i->commands);
-        policy_free(i->policy);
-        free(i);
+
+        snapshot_close(inspector->snapshot);
+        free(inspector->bytes);
+        path_rules_free(inspector->paths);
+        sh_rules_free(inspector->commands);
+        policy_free(inspector->policy);
+        free(inspector);
 }
 
 void inspector_freep(struct inspector **i) {
@@ -55,50 +56,63 @@ static enum err_kind kind_of(int r, enum policy_layer layer) {
 }
 
 /* As for a run: this host's own addresses are out of reach. */
-static int compile(struct inspector *i, struct err *e) {
+static int inspect_compile(struct inspector *inspector, struct err *err) {
         cleanup(endpoints_done) endpoints own = { 0 };
         size_t n = 0;
-        int r = host_addresses(&own, e);
-        r = r < 0 ? r : policy_compile_network(i->policy, own.p, own.n, &i->bytes, &n, e);
-        r = r < 0 ? r : snapshot_open(i->bytes, n, &i->snapshot, e);
-        r = r < 0 ? r : path_rules_compile(i->policy, &i->paths, e);
-        return r < 0 ? r : commands_load(i->policy, &i->commands, e); /* tries their examples */
+        int r = host_addresses(&own, err);
+        if (r < 0)
+                return r;
+
+        r = policy_compile_network(inspector->policy, own.p, own.n, &inspector->bytes, &n, err);
+        if (r < 0)
+                return r;
+
+        r = snapshot_open(inspector->bytes, n, &inspector->snapshot, err);
+        if (r < 0)
+                return r;
+
+        r = path_rules_compile(inspector->policy, &inspector->paths, err);
+        return r < 0 ? r : commands_load(inspector->policy, &inspector->commands, err); /* tries their examples */
 }
 
-int inspector_new(const struct option_values *options, const char *file, struct inspector **ret, struct err *e) {
+int inspector_new(const struct option_values *options, const char *file, struct inspector **ret, struct err *err) {
         cleanup(inspector_freep) struct inspector *i = calloc(1, sizeof *i);
         enum policy_layer layer = LAYER_FILES;
         struct policy_request request = {
                 .command_line = options, .only_file = file, .ret_layer = &layer, .network_only = true
         };
-        err_blame(e, ERR_SYSTEM);
+
+        err_blame(err, ERR_SYSTEM);
         if (!i)
-                return err_memory(e);
-        int r = policy_load(&request, &i->policy, e);
-        err_blame(e, r == -EPERM ? ERR_REFUSED : kind_of(r, layer));
-        r = r < 0 ? r : compile(i, e);
+                return err_memory(err);
+
+        int r = policy_load(&request, &i->policy, err);
+        err_blame(err, r == -EPERM ? ERR_REFUSED : kind_of(r, layer));
+        r = r < 0 ? r : inspect_compile(i, err);
         if (r < 0)
                 return r;
+
         *ret = take_ptr(&i);
         return 0;
 }
 
-int inspect_show(const struct inspector *i, unsigned flags, struct buf *out) {
+int inspect_show(const struct inspector *inspector, unsigned flags, struct buf *out) {
         unsigned f =
             (flags & INSPECT_EXPAND ? POLICY_SHOW_EXPAND : 0) | (flags & INSPECT_DEFAULTS ? POLICY_SHOW_DEFAULTS : 0);
-        return flags & INSPECT_JSON ? policy_show_json(out, i->policy, f) : policy_show_text(out, i->policy, f);
+        return flags & INSPECT_JSON ? policy_show_json(out, inspector->policy, f)
+                                    : policy_show_text(out, inspector->policy, f);
 }
 
-void inspect_idle(const struct inspector *i, void (*say)(void *arg, const char *text), void *arg) {
-        policy_idle_grants(i->policy, say, arg);
+void inspect_idle(const struct inspector *inspector, void (*say)(void *arg, const char *text), void *arg) {
+        policy_idle_grants(inspector->policy, say, arg);
 }
 
-struct inspect_counts inspect_count(const struct inspector *i) {
-        struct inspect_counts counts = { .path_rules = path_rules_count(i->paths),
-                                         .mode = policy_mode_name(i->policy->mode) };
+struct inspect_counts inspect_count(const struct inspector *inspector) {
+        struct inspect_counts counts = { .path_rules = path_rules_count(inspector->paths),
+                                         .mode = policy_mode_name(inspector->policy->mode) };
         struct snapshot_rule rule;
-        for (uint32_t n = 0; n < snapshot_rule_count(i->snapshot); n++) /* without this host's own addresses */
-                counts.network_rules += snapshot_rule(i->snapshot, n, &rule) && rule.list <= LIST_ALLOW_PRIVATE;
+        for (uint32_t n = 0; n < snapshot_rule_count(inspector->snapshot); n++) /* without this host's own addresses */
+                counts.network_rules += snapshot_rule(inspector->snapshot, n, &rule) && rule.list <= LIST_ALLOW_PRIVATE;
         return counts;
 }
 
@@ -107,6 +121,7 @@ struct inspect_counts inspect_count(const struct inspector *i) {
 static void emit_groups(struct emit *j) {
         emit_key(j, "groups");
         emit_open(j, '{');
+
         for (size_t i = 0; i < n_policy_groups; i++) {
                 emit_key(j, policy_groups[i].name);
                 emit_open(j, '{');
@@ -114,28 +129,33 @@ static void emit_groups(struct emit *j) {
                 emit_put_bool(j, "mirrors", policy_groups[i].mirror != MIRROR_NONE);
                 emit_key(j, "patterns");
                 emit_open(j, '[');
+
                 for (const char *const *p = policy_groups[i].patterns; *p; p++)
                         emit_text(j, *p);
+
                 emit_close(j);
                 emit_close(j);
         }
+
         emit_close(j);
 }
 
 /* Each value of a profile that stands for something in a policy: "network.allow" and "@openai". */
 typedef int value_function(void *arg, const char *key, const char *value);
 
-static int each_value(const struct node *n, const char *key, value_function *f, void *arg) {
+static int each_value(const struct node *node, const char *key, value_function *f, void *arg) {
         int r = 0;
 
-        if (n->kind == NODE_SCALAR)
-                return f(arg, key, n->text.p);
-        for (const struct node *child = n->first; child && r == 0; child = child->next) {
+        if (node->kind == NODE_SCALAR)
+                return f(arg, key, node->text.p);
+
+        for (const struct node *child = node->first; child && r == 0; child = child->next) {
                 cleanup(free_ptr) char *below =
                     child->key.n ? str_format("%s.%.*s", key, STR_FMT(child->key)) : str_dup(str_of(key));
 
                 r = below ? each_value(child, below, f, arg) : -ENOMEM;
         }
+
         return r;
 }
 
@@ -145,10 +165,11 @@ static int each_profile_value(const char *name, value_function *f, void *arg) {
         int r = profile_open(str_of(name), &profile, NULL);
 
         for (size_t i = 0; i < sizeof shown / sizeof *shown && r == 0; i++) {
-                const struct node *n = profile_node(&profile, shown[i]);
+                const struct node *node = profile_node(&profile, shown[i]);
 
-                r = n ? each_value(n, shown[i], f, arg) : 0;
+                r = node ? each_value(node, shown[i], f, arg) : 0;
         }
+
         return r;
 }
 
@@ -172,12 +193,14 @@ static void emit_profiles(struct emit *j) {
         (void)profile_list(&names, NULL);
         emit_key(j, "profiles");
         emit_open(j, '{');
+
         for (size_t i = 0; i < names.n; i++) {
                 emit_key(j, names.p[i]);
                 emit_open(j, '[');
                 (void)each_profile_value(names.p[i], emit_value, j);
                 emit_close(j);
         }
+
         emit_close(j);
 }
 
@@ -189,63 +212,81 @@ static int print_profiles(struct buf *out) {
                 r = buf_printf(out, "%sprofile %s\n", i ? "" : "\n", names.p[i]);
                 r = r < 0 ? r : each_profile_value(names.p[i], print_value, out);
         }
+
         return r;
 }
 
 int inspect_list_groups(struct buf *out, bool json) {
         int r = 0;
+
         if (json) {
                 struct emit j = emit_to(out);
+
                 emit_open(&j, '{');
                 emit_groups(&j);
                 emit_profiles(&j);
                 emit_close(&j);
+
                 return emit_status(&j);
         }
+
         for (size_t i = 0; r == 0 && i < n_policy_groups; i++) {
-                const struct group *g = &policy_groups[i];
-                r = buf_printf(out, "@%-12s %s%s\n", g->name, g->help,
-                               g->mirror ? ", and the mirrors in your own settings" : "");
-                for (const char *const *p = g->patterns; *p && r == 0; p++)
-                        r = buf_printf(out, "%s%s%s", p == g->patterns ? "              " : " ", *p, p[1] ? "" : "\n");
+                const struct group *group = &policy_groups[i];
+
+                r = buf_printf(out, "@%-12s %s%s\n", group->name, group->help,
+                               group->mirror ? ", and the mirrors in your own settings" : "");
+                for (const char *const *p = group->patterns; *p && r == 0; p++)
+                        r = buf_printf(out, "%s%s%s", p == group->patterns ? "              " : " ", *p,
+                                       p[1] ? "" : "\n");
         }
+
         const char *name, *help;
         for (size_t i = 0; r == 0 && (name = forge_name(i, &help)); i++)
                 r = buf_printf(out, "@%s\n              %s\n", name, help);
-        return r < 0 ? r : print_profiles(out);
+
+        if (r < 0)
+                return r;
+
+        return print_profiles(out);
 }
 
-void inspect_verdict_done(struct inspect_verdict *v) {
-        free(v->target);
-        free(v->detail);
-        free(v->rule);
-        free(v->origin);
-        free(v->because);
-        free(v->change);
-        free(v->ratchets);
-        *v = (struct inspect_verdict){ 0 };
+void inspect_verdict_done(struct inspect_verdict *verdict) {
+        free(verdict->target);
+        free(verdict->detail);
+        free(verdict->rule);
+        free(verdict->origin);
+        free(verdict->because);
+        free(verdict->change);
+        free(verdict->ratchets);
+        *verdict = (struct inspect_verdict){ 0 };
 }
 
 /* --- hosts --- */
 
 /* HOST[:PORT] as a person types it: international names, and IPv6 without brackets where no port follows. */
-static int parse_target(struct str text, struct authority *ret, struct err *e) {
+static int parse_target(struct str text, struct authority *ret, struct err *err) {
         struct addr addr;
+
         ret->port = 443;
+
         if (addr_parse(text, &addr)) {
                 host_from_addr(&addr, &ret->host);
                 return 0;
         }
+
         if (memmem(text.p, text.n, "://", 3))
-                return err_set(e, EINVAL, "a URL is not a host; write HOST or HOST:PORT, without scheme and path");
+                return err_set(err, EINVAL, "a URL is not a host; write HOST or HOST:PORT, without scheme and path");
+
         ptrdiff_t colon = str_rfind(text, ':'), bracket = str_rfind(text, ']');
         struct str host = text;
+
         if (colon >= 0 && colon > bracket) {
                 if (!port_parse(str_skip(text, (size_t)colon + 1), &ret->port))
-                        return err_set(e, EINVAL, "the port must be a number from 1 to 65535");
+                        return err_set(err, EINVAL, "the port must be a number from 1 to 65535");
                 host = str_first(text, (size_t)colon);
         }
-        return host_parse_user(host, &ret->host, e);
+
+        return host_parse_user(host, &ret->host, err);
 }
 
 static const char *list_name(enum rule_list list) {
@@ -270,18 +311,21 @@ static const char *decision_name(enum decision d) {
 }
 
 /* Fills in what the verdict found; -ENOMEM is the only failure. */
-static int describe(const struct inspector *i, const struct verdict *v, const struct authority *a,
-                    struct inspect_verdict *ret) {
+static int inspect_describe(const struct inspector *inspector, const struct verdict *verdict,
+                            const struct authority *authority, struct inspect_verdict *ret) {
         struct snapshot_rule rule;
-        ret->allowed = v->decision == DECISION_ALLOW;
-        ret->decision = decision_name((enum decision)v->decision);
-        ret->reason = reason_code((enum reason)v->reason);
-        ret->text = reason_text((enum reason)v->reason);
-        ret->needs_request = v->needs_request;
-        if (v->reason == REASON_ADDRESS_CLASS &&
-            !(ret->detail = str_dup(str_of(addr_class_name((enum addr_class)v->class)))))
+
+        ret->allowed = verdict->decision == DECISION_ALLOW;
+        ret->decision = decision_name((enum decision)verdict->decision);
+        ret->reason = reason_code((enum reason)verdict->reason);
+        ret->text = reason_text((enum reason)verdict->reason);
+        ret->needs_request = verdict->needs_request;
+
+        if (verdict->reason == REASON_ADDRESS_CLASS &&
+            !(ret->detail = str_dup(str_of(addr_class_name((enum addr_class)verdict->class)))))
                 return -ENOMEM;
-        if (snapshot_rule(i->snapshot, v->rule, &rule)) {
+
+        if (snapshot_rule(inspector->snapshot, verdict->rule, &rule)) {
                 ret->rule = str_dup(rule.text);
                 ret->origin = str_dup(rule.origin);
                 ret->list = list_name(rule.list);
@@ -290,63 +334,73 @@ static int describe(const struct inspector *i, const struct verdict *v, const st
                 if (!ret->rule || !ret->origin)
                         return -ENOMEM;
         }
-        ret->change = inspect_advice_host(v, a, ret->origin);
+
+        ret->change = inspect_advice_host(verdict, authority, ret->origin);
         return 0;
 }
 
-static int refuse_name(struct inspect_verdict *ret, const struct inspect_question *q, const struct err *why,
-                       struct err *e) {
+static int refuse_name(struct inspect_verdict *ret, const struct inspect_question *question, const struct err *why,
+                       struct err *err) {
         ret->decision = "deny";
         ret->reason = reason_code(REASON_BAD_NAME);
         ret->text = reason_text(REASON_BAD_NAME);
-        ret->target = str_dup(str_of(q->target));
+        ret->target = str_dup(str_of(question->target));
         ret->detail = str_dup(str_of(err_text(why)));
-        return ret->target && ret->detail ? 0 : err_memory(e);
+        return ret->target && ret->detail ? 0 : err_memory(err);
 }
 
 /* The verdicts in the order in which the gateway asks for them; the first refusal stands. */
-static int judge(const struct inspector *i, const struct authority *a, const struct inspect_question *q,
-                 struct verdict *ret, struct err *e) {
-        *ret = verdict_target(i->snapshot, &a->host, a->port);
-        if (q->address && ret->decision != DECISION_DENY) {
+static int inspect_judge(const struct inspector *inspector, const struct authority *authority,
+                         const struct inspect_question *question, struct verdict *ret, struct err *err) {
+        *ret = verdict_target(inspector->snapshot, &authority->host, authority->port);
+        if (question->address && ret->decision != DECISION_DENY) {
                 struct addr addr;
-                if (!addr_parse(str_of(q->address), &addr))
-                        return err_set(e, EINVAL, "--address must be an IPv4 or IPv6 address");
-                struct verdict answer = verdict_address(i->snapshot, &a->host, &addr, a->port);
+
+                if (!addr_parse(str_of(question->address), &addr))
+                        return err_set(err, EINVAL, "--address must be an IPv4 or IPv6 address");
+
+                struct verdict answer = verdict_address(inspector->snapshot, &authority->host, &addr, authority->port);
                 if (answer.decision == DECISION_DENY) {
                         *ret = answer;
                         return 0;
                 }
         }
-        if ((q->method || q->path) && ret->decision == DECISION_ALLOW && ret->needs_request)
-                *ret = verdict_request(i->snapshot, &a->host, a->port, str_of(q->method ? q->method : "GET"),
-                                       str_of(q->path ? q->path : "/"));
+
+        if ((question->method || question->path) && ret->decision == DECISION_ALLOW && ret->needs_request)
+                *ret = verdict_request(inspector->snapshot, &authority->host, authority->port,
+                                       str_of(question->method ? question->method : "GET"),
+                                       str_of(question->path ? question->path : "/"));
+
         return 0;
 }
 
-int inspect_host(const struct inspector *i, const struct inspect_question *q, struct inspect_verdict *ret,
-                 struct err *e) {
+int inspect_host(const struct inspector *inspector, const struct inspect_question *question,
+                 struct inspect_verdict *ret, struct err *err) {
         cleanup(inspect_verdict_done) struct inspect_verdict answer = { 0 };
-        struct authority a;
-        struct verdict v;
+        struct authority authority;
+        struct verdict verdict;
         struct err why = { 0 };
         char text[AUTHORITY_TEXT_MAX];
-        int r = parse_target(str_of(q->target), &a, &why);
+        int r = parse_target(str_of(question->target), &authority, &why);
         if (r < 0) {
-                r = refuse_name(&answer, q, &why, e);
+                r = refuse_name(&answer, question, &why, err);
         } else {
-                r = judge(i, &a, q, &v, e);
-                authority_text(&a, text);
-                answer.port = a.port;
-                if (r == 0 && (!(answer.target = str_dup(str_of(text))) || describe(i, &v, &a, &answer) < 0))
-                        r = err_memory(e);
-                if (r == 0 && inspect_ratchets(i->policy, &a, &answer) < 0)
-                        r = err_memory(e);
+                r = inspect_judge(inspector, &authority, question, &verdict, err);
+                authority_text(&authority, text);
+                answer.port = authority.port;
+                if (r == 0 && (!(answer.target = str_dup(str_of(text))) ||
+                               inspect_describe(inspector, &verdict, &authority, &answer) < 0))
+                        r = err_memory(err);
+                if (r == 0 && inspect_ratchets(inspector->policy, &authority, &answer) < 0)
+                        r = err_memory(err);
         }
+
         if (r < 0)
                 return r;
+
         *ret = answer;
         answer = (struct inspect_verdict){ 0 };
+
         return 0;
 }
 
@@ -361,61 +415,69 @@ static struct str word_repository(struct str word, struct str *ret_ref) {
         return equals < 0 ? word : str_first(word, (size_t)equals);
 }
 
-bool inspect_is_repository(const struct inspector *i, const char *text) {
+bool inspect_is_repository(const struct inspector *inspector, const char *text) {
         char plain[INSPECT_SSH_MAX];
         bool ssh = inspect_ssh_address(text, plain);
         struct str ref, word = word_repository(str_of(ssh ? plain : text), &ref);
         struct git_name name;
 
         return strchr("/.~", text[0]) == NULL && git_name_parse(word, &name, NULL) == 0 &&
-               verdict_git_concerns(i->snapshot, &name.host);
+               verdict_git_concerns(inspector->snapshot, &name.host);
 }
 
 /* With the ref as an update of one that is there; a deletion or a new ref may be judged otherwise. */
-static struct git_verdict judge_repository(const struct inspector *i, const struct git_name *name, struct str ref) {
+static struct git_verdict judge_repository(const struct inspector *inspector, const struct git_name *name,
+                                           struct str ref) {
         const struct authority target = { .host = name->host, .port = name->port ? name->port : 443 };
         const struct git_update update = { .ref = ref };
         const struct git_push push = { .updates = &update, .n = 1 };
         struct str path = str_n(name->path, name->path_n);
 
         if (ref.n > 0)
-                return verdict_git_push(i->snapshot, &target, path, &push);
-        return verdict_git(i->snapshot, &target, path, GIT_RIGHT_FETCH);
+                return verdict_git_push(inspector->snapshot, &target, path, &push);
+
+        return verdict_git(inspector->snapshot, &target, path, GIT_RIGHT_FETCH);
 }
 
-int inspect_repository(const struct inspector *i, const char *text, struct inspect_verdict *ret, struct err *e) {
+int inspect_repository(const struct inspector *inspector, const char *text, struct inspect_verdict *ret,
+                       struct err *err) {
         cleanup(inspect_verdict_done) struct inspect_verdict answer = { 0 };
         char plain[INSPECT_SSH_MAX];
         bool ssh = inspect_ssh_address(text, plain);
         struct str ref, word = word_repository(str_of(ssh ? plain : text), &ref);
         struct git_name name;
-        int r = git_name_parse(word, &name, e);
+        int r = git_name_parse(word, &name, err);
 
         if (r < 0)
                 return r;
+
         cleanup(free_ptr) char *whole = ref.n > 0 ? git_ref_expand(ref) : str_dup(STR(""));
         if (!whole)
-                return err_memory(e);
+                return err_memory(err);
+
         if (whole[0] && !git_ref_is_valid(str_of(whole)))
-                return err_set(e, EINVAL, "%s is no ref: write a branch, as agent/x, or a full name, as refs/tags/v1",
+                return err_set(err, EINVAL, "%s is no ref: write a branch, as agent/x, or a full name, as refs/tags/v1",
                                whole);
 
-        struct git_verdict v = judge_repository(i, &name, str_of(whole));
+        struct git_verdict verdict = judge_repository(inspector, &name, str_of(whole));
         const struct authority target = { .host = name.host, .port = name.port ? name.port : 443 };
         answer.port = target.port;
         answer.target =
             str_format("%s %.*s%s%s", whole[0] ? "push to" : "fetch from", STR_FMT(word), whole[0] ? " " : "", whole);
-        if (!answer.target || describe(i, &v.verdict, &target, &answer) < 0)
-                return err_memory(e);
+        if (!answer.target || inspect_describe(inspector, &verdict.verdict, &target, &answer) < 0)
+                return err_memory(err);
+
         answer.needs_request = false;
-        if (ssh && !i->policy->ssh.git)
-                return inspect_ssh_closed(&answer, ret, e);
-        if (v.ask)
+        if (ssh && !inspector->policy->ssh.git)
+                return inspect_ssh_closed(&answer, ret, err);
+        if (verdict.ask)
                 answer.text = "An entry under git allows it, once a person has agreed.";
-        if (v.why && !answer.detail && !(answer.detail = str_dup(str_of(v.why))))
-                return err_memory(e);
+        if (verdict.why && !answer.detail && !(answer.detail = str_dup(str_of(verdict.why))))
+                return err_memory(err);
+
         *ret = answer;
         answer = (struct inspect_verdict){ 0 };
+
         return 0;
 }
 
@@ -426,22 +488,26 @@ bool inspect_is_path(const char *text) {
 }
 
 /* Resolves links in the part of the path that exists; the rest stays as it is spelled. */
-static int resolve(const struct policy *p, const char *text, char **ret, struct err *e) {
+static int inspect_resolve(const struct policy *policy, const char *text, char **ret, struct err *err) {
         cleanup(free_ptr) char *expanded = NULL, *path = NULL, *current = realpath(".", NULL);
-        if (path_expand_home(str_of(text), p->home, &expanded) < 0 || !current ||
+        if (path_expand_home(str_of(text), policy->home, &expanded) < 0 || !current ||
             path_normalise(str_of(expanded), current, &path) < 0)
-                return err_set(e, EINVAL, "the path cannot be used");
+                return err_set(err, EINVAL, "the path cannot be used");
+
         size_t end = strlen(path);
         while (end > 1) {
                 cleanup(free_ptr) char *head = str_dup(str_n(path, end)), *real = head ? realpath(head, NULL) : NULL;
+
                 if (real) {
                         *ret = strcmp(real, "/") == 0 && path[end] ? str_dup(str_of(path + end))
                                                                    : str_format("%s%s", real, path + end);
-                        return *ret ? 0 : err_memory(e);
+                        return *ret ? 0 : err_memory(err);
                 }
+
                 while (end > 1 && path[--end] != '/')
                         ;
         }
+
         *ret = take_ptr(&path);
         return 0;
 }
@@ -465,13 +531,14 @@ static const struct plan_path *find_closed(const struct plan_host *host, const c
                 if (length > best || (length == best && !known->grants))
                         found = known;
         }
+
         return found && !found->grants && found->access != PATH_WRITE ? found : NULL;
 }
 
-static int describe_closed(const struct inspector *i, struct inspect_verdict *answer, enum path_access *access,
+static int describe_closed(const struct inspector *inspector, struct inspect_verdict *answer, enum path_access *access,
                            struct err *err) {
         struct plan_host host = { 0 };
-        int r = survey_host(i->policy, i->paths, NULL, &host, err);
+        int r = survey_host(inspector->policy, inspector->paths, NULL, &host, err);
         if (r < 0)
                 return r;
 
@@ -483,27 +550,30 @@ static int describe_closed(const struct inspector *i, struct inspect_verdict *an
                 if (!answer->rule || !answer->origin)
                         r = err_memory(err);
         }
+
         survey_done(&host);
         return r;
 }
 
-bool inspect_is_tool(const struct inspector *i, const char *text) {
+bool inspect_is_tool(const struct inspector *inspector, const char *text) {
         struct str rest = str_of(text), name;
 
-        return str_split(&rest, ' ', &name) && tool_find(i->policy, name) != NULL;
+        return str_split(&rest, ' ', &name) && tool_find(inspector->policy, name) != NULL;
 }
 
-int inspect_path(const struct inspector *i, const char *path, struct inspect_verdict *ret, struct err *e) {
+int inspect_path(const struct inspector *inspector, const char *path, struct inspect_verdict *ret, struct err *err) {
         cleanup(inspect_verdict_done) struct inspect_verdict answer = { .is_path = true };
         const struct path_rule *rule = NULL;
-        int r = resolve(i->policy, path, &answer.target, e);
+        int r = inspect_resolve(inspector->policy, path, &answer.target, err);
         if (r < 0)
                 return r;
-        enum path_access access = path_rules_host_access(i->paths, answer.target, &rule);
+
+        enum path_access access = path_rules_host_access(inspector->paths, answer.target, &rule);
         if (access == PATH_WRITE)
-                r = describe_closed(i, &answer, &access, e);
+                r = describe_closed(inspector, &answer, &access, err);
         if (r < 0)
                 return r;
+
         answer.decision = path_access_name(access);
         answer.allowed = access != PATH_DENIED;
         answer.reason = rule ? "rule" : "default";
@@ -513,12 +583,15 @@ int inspect_path(const struct inspector *i, const char *path, struct inspect_ver
                 answer.rule = str_dup(str_of(rule->pattern));
                 answer.origin = str_dup(str_of(rule->origin));
                 if (!answer.rule || !answer.origin)
-                        return err_memory(e);
+                        return err_memory(err);
         }
-        answer.change = inspect_advice_path(access, answer.target, i->policy->mode == MODE_READ_ONLY);
-        if (inspect_ratchets(i->policy, NULL, &answer) < 0)
-                return err_memory(e);
+
+        answer.change = inspect_advice_path(access, answer.target, inspector->policy->mode == MODE_READ_ONLY);
+        if (inspect_ratchets(inspector->policy, NULL, &answer) < 0)
+                return err_memory(err);
+
         *ret = answer;
         answer = (struct inspect_verdict){ 0 };
+
         return 0;
 }

@@ -11,20 +11,20 @@ struct inspector;
 
 /* Loads and compiles the policy that the options (rows of verbs/policy_options.h) give. `file`: nothing but this
  * file. */
-int inspector_new(const struct option_values *options, const char *file, struct inspector **ret, struct err *e);
-void inspector_free(struct inspector *i);
+int inspector_new(const struct option_values *options, const char *file, struct inspector **ret, struct err *err);
+void inspector_free(struct inspector *inspector);
 void inspector_freep(struct inspector **i);
 
 enum inspect_show_flags { INSPECT_EXPAND = 1, INSPECT_DEFAULTS = 2, INSPECT_JSON = 4 };
-int inspect_show(const struct inspector *i, unsigned flags, struct buf *out);
+int inspect_show(const struct inspector *inspector, unsigned flags, struct buf *out);
 /* How much there is: for the summary of a check. */
 struct inspect_counts {
         size_t network_rules, path_rules;
         const char *mode;
 };
 /* Grants that open nothing, a line each. */
-void inspect_idle(const struct inspector *i, void (*say)(void *arg, const char *text), void *arg);
-struct inspect_counts inspect_count(const struct inspector *i);
+void inspect_idle(const struct inspector *inspector, void (*say)(void *arg, const char *text), void *arg);
+struct inspect_counts inspect_count(const struct inspector *inspector);
 
 /* The groups for allow and deny lists, and the profiles, with what they stand for. */
 int inspect_list_groups(struct buf *out, bool json);
@@ -46,22 +46,23 @@ struct inspect_verdict {
         uint16_t port;
         bool needs_request; /* allowed, but methods and paths count */
 };
-void inspect_verdict_done(struct inspect_verdict *v);
+void inspect_verdict_done(struct inspect_verdict *verdict);
 
 struct inspect_question {
         const char *target;        /* HOST[:PORT]; 443 without a port */
         const char *method, *path; /* optional: a request that is seen */
         const char *address;       /* optional: what the name resolves to */
 };
-int inspect_host(const struct inspector *i, const struct inspect_question *q, struct inspect_verdict *ret,
-                 struct err *e);
+int inspect_host(const struct inspector *inspector, const struct inspect_question *question,
+                 struct inspect_verdict *ret, struct err *err);
 /* A repository, HOST/PATH, and with =REF a push to a branch or a full ref. */
-int inspect_repository(const struct inspector *i, const char *text, struct inspect_verdict *ret, struct err *e);
+int inspect_repository(const struct inspector *inspector, const char *text, struct inspect_verdict *ret,
+                       struct err *err);
 /* Does the text mean a repository? It begins with a host that the policy names under git. */
-bool inspect_is_repository(const struct inspector *i, const char *text);
+bool inspect_is_repository(const struct inspector *inspector, const char *text);
 /* A call of a bridged tool: it begins with the name of one that the policy opens. */
-bool inspect_is_tool(const struct inspector *i, const char *text);
+bool inspect_is_tool(const struct inspector *inspector, const char *text);
 /* Links are resolved as far as the path exists. */
-int inspect_path(const struct inspector *i, const char *path, struct inspect_verdict *ret, struct err *e);
+int inspect_path(const struct inspector *inspector, const char *path, struct inspect_verdict *ret, struct err *err);
 /* Does the text mean a path? No host has a slash: x/y, ~, . and .. are paths. */
 bool inspect_is_path(const char *text);

@@ -21,10 +21,12 @@ static char *advice_for_class(enum addr_class class, const char *target) {
         }
 }
 
-char *inspect_advice_host(const struct verdict *v, const struct authority *a, const char *origin) {
+char *inspect_advice_host(const struct verdict *verdict, const struct authority *authority, const char *origin) {
         char target[AUTHORITY_TEXT_MAX];
-        authority_text(a, target);
-        switch (v->reason) {
+
+        authority_text(authority, target);
+
+        switch (verdict->reason) {
         case REASON_ALLOWED:
         case REASON_ALLOWED_PRIVATE:
         case REASON_OPEN_NETWORK:
@@ -48,7 +50,7 @@ char *inspect_advice_host(const struct verdict *v, const struct authority *a, co
         case REASON_GIT_REF:
                 return str_format("change the entry where it stands: %s", origin ? origin : "under git in the policy");
         case REASON_ADDRESS_CLASS:
-                return advice_for_class((enum addr_class)v->class, target);
+                return advice_for_class((enum addr_class)verdict->class, target);
         default:
                 return NULL;
         }
@@ -58,7 +60,9 @@ char *inspect_advice_path(enum path_access access, const char *path, bool read_o
         cleanup(buf_done) struct buf quoted = BUF(65536);
         if (escape_shell(&quoted, str_of(path)) < 0)
                 return NULL;
+
         struct str shown = buf_str(&quoted);
+
         switch (access) {
         case PATH_DENIED:
                 return str_format("to let it be read: --read %.*s, or under filesystem.read in the policy",

@@ -4,6 +4,6 @@
 #include "policy/paths.h"
 #include "policy/verdict.h"
 
-char *inspect_advice_host(const struct verdict *v, const struct authority *a, const char *origin);
+char *inspect_advice_host(const struct verdict *verdict, const struct authority *authority, const char *origin);
 char *inspect_advice_path(enum path_access access, const char *path, bool read_only);
 const char *inspect_advice_access(enum path_access access, bool by_rule);

@@ -19,8 +19,10 @@ static bool would_close(struct policy *policy, size_t number, const struct autho
         policy->ratchet.p[number].closed = true;
         r = policy_compile_network(policy, NULL, 0, &bytes, &n, NULL);
         policy->ratchet.p[number].closed = before;
+
         if (r < 0 || snapshot_open(bytes, n, &snapshot, NULL) < 0)
                 return true;
+
         return verdict_target(snapshot, &target->host, target->port).reason == REASON_RATCHET;
 }
 
@@ -38,7 +40,9 @@ int inspect_ratchets(struct policy *policy, const struct authority *target, stru
 
         if (policy->ratchet.n == 0)
                 return 0;
+
         triggers = target ? ratchet_of_host(policy, target) : ratchet_of_path(policy, ret->target);
+
         for (size_t i = 0; r == 0 && i < policy->ratchet.n; i++) {
                 const struct ratchet_rule *rule = &policy->ratchet.p[i];
 
@@ -50,6 +54,7 @@ int inspect_ratchets(struct policy *policy, const struct authority *target, stru
                                      rule->ask ? "a person is asked about it once a ratchet has closed"
                                                : "it is refused once a ratchet has closed");
         }
+
         ret->ratchets = out.n ? str_dup(buf_str(&out)) : NULL;
         return r < 0 || (out.n && !ret->ratchets) ? -ENOMEM : 0;
 }

@@ -16,6 +16,7 @@ bool inspect_ssh_address(const char *text, char ret[static INSPECT_SSH_MAX]) {
 
         if (url)
                 word = str_skip(word, scheme.n);
+
         at = str_find(word, '@');
         slash = str_find(word, '/');
         if (at >= 0 && (slash < 0 || at < slash))
@@ -29,14 +30,16 @@ bool inspect_ssh_address(const char *text, char ret[static INSPECT_SSH_MAX]) {
         else
                 n = snprintf(ret, INSPECT_SSH_MAX, "%.*s/%.*s", STR_FMT(str_first(word, (size_t)colon)),
                              STR_FMT(str_skip(word, (size_t)colon + 1)));
+
         return (url || colon > 0) && n > 0 && n < INSPECT_SSH_MAX;
 }
 
-int inspect_ssh_closed(struct inspect_verdict *answer, struct inspect_verdict *ret, struct err *e) {
+int inspect_ssh_closed(struct inspect_verdict *answer, struct inspect_verdict *ret, struct err *err) {
         char *change = str_dup(STR("to let git use ssh for it: --git-ssh, or git: true under ssh in the policy"));
 
         if (!change)
-                return err_memory(e);
+                return err_memory(err);
+
         free(answer->change);
         answer->change = change;
         answer->allowed = false;
@@ -44,5 +47,6 @@ int inspect_ssh_closed(struct inspect_verdict *answer, struct inspect_verdict *r
         answer->text = "Git has no ssh in this sandbox.";
         *ret = *answer;
         *answer = (struct inspect_verdict){ 0 };
+
         return 0;
 }

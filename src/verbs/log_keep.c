@@ -36,6 +36,7 @@ static void on_dropped(void *arg, const struct audit_dropped *dropped) {
                 put_dropped(&keeping->json, dropped);
                 return;
         }
+
         if (keeping->status == 0)
                 keeping->status = buf_printf(
                     keeping->out, "%s %s: %" PRIu64 " records, %" PRIu64 " bytes, until %.19s (%s)\n",
@@ -52,6 +53,7 @@ static int load_limits(struct audit_limits *ret, struct err *err) {
         r = policy_load(&request, &policy, err);
         if (r < 0)
                 return r;
+
         *ret = (struct audit_limits){ policy->log.max_age_ns, policy->log.max_bytes };
         return 0;
 }
@@ -63,34 +65,38 @@ static int put_end(struct keeping *keeping, const struct audit_keep *keep) {
                 return buf_printf(keeping->out, "%zu logs of %" PRIu64 " bytes %s\n", keep->runs, keep->bytes,
                                   keeping->request->dry ? "would be left" : "are left");
         }
+
         emit_close(&keeping->json);
         emit_put_number(&keeping->json, "runs", keep->runs);
         emit_put_number(&keeping->json, "bytes", keep->bytes);
         emit_close(&keeping->json);
+
         return emit_status(&keeping->json) < 0 ? -ENOMEM : buf_add_char(keeping->out, '\n');
 }
 
-int log_keep(const struct log_keep_request *q, struct buf *out, struct err *err) {
-        struct keeping keeping = { .request = q, .out = out, .json = emit_to(out) };
-        struct audit_keep keep = { .dry = q->dry, .on_dropped = on_dropped, .arg = &keeping };
+int log_keep(const struct log_keep_request *request, struct buf *out, struct err *err) {
+        struct keeping keeping = { .request = request, .out = out, .json = emit_to(out) };
+        struct audit_keep keep = { .dry = request->dry, .on_dropped = on_dropped, .arg = &keeping };
         int r;
 
         r = load_limits(&keep.limits, err);
         if (r < 0)
                 return r;
-        if (q->has_max_age)
-                keep.limits.max_age_ns = q->max_age_ns;
-        if (q->has_max_size)
-                keep.limits.max_bytes = q->max_bytes;
+        if (request->has_max_age)
+                keep.limits.max_age_ns = request->max_age_ns;
+        if (request->has_max_size)
+                keep.limits.max_bytes = request->max_bytes;
 
-        if (q->json) {
+        if (request->json) {
                 emit_open(&keeping.json, '{');
                 emit_key(&keeping.json, "dropped");
                 emit_open(&keeping.json, '[');
         }
+
         r = audit_keep(&keep, err);
         if (r < 0)
                 return r;
+
         r = put_end(&keeping, &keep);
         return r < 0 ? err_set(err, -r, "out of memory") : 0;
 }

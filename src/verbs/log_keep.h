@@ -9,4 +9,4 @@ struct log_keep_request {
         uint64_t max_age_ns, max_bytes;
         bool dry, json;
 };
-int log_keep(const struct log_keep_request *q, struct buf *out, struct err *err);
+int log_keep(const struct log_keep_request *request, struct buf *out, struct err *err);

@@ -25,20 +25,22 @@ static bool is_network(struct str kind) {
                str_is(kind, event_kind_name(EVENT_DNS)) || str_is(kind, event_kind_name(EVENT_PACKET));
 }
 
-static int show_hit(struct search *s, struct str line) {
-        const struct log_request *q = s->view.request;
+static int show_hit(struct search *search, struct str line) {
+        const struct log_request *request = search->view.request;
         struct audit_record record;
         int r;
 
-        r = audit_line_parse(line, &record, s->err);
+        r = audit_line_parse(line, &record, search->err);
         if (r < 0)
                 return r;
-        if (q->requests && !is_network(record.kind))
+        if (request->requests && !is_network(record.kind))
                 return 0;
-        r = log_view_record(&s->view, line, &record);
+
+        r = log_view_record(&search->view, line, &record);
         if (r < 0)
-                return err_set(s->err, -r, "a record cannot be shown");
-        return q->on_line(q->arg, buf_str(&s->view.line));
+                return err_set(search->err, -r, "a record cannot be shown");
+
+        return request->on_line(request->arg, buf_str(&search->view.line));
 }
 
 static int on_hit(void *arg, const struct audit_hit *hit) {
@@ -52,6 +54,7 @@ static int on_hit(void *arg, const struct audit_hit *hit) {
                 free(copy);
                 return err_memory(s->err);
         }
+
         return 0;
 }
 
@@ -65,48 +68,54 @@ static uint64_t time_of(const char text[static CLOCK_TEXT_MAX]) {
         return clock_parse_text(str_of(whole), &at_us) ? at_us : 0;
 }
 
-static int parse_times(const struct log_request *q, struct audit_query *ret, struct err *err) {
+static int parse_times(const struct log_request *request, struct audit_query *ret, struct err *err) {
         char since[CLOCK_TEXT_MAX], until[CLOCK_TEXT_MAX];
         int r;
 
-        r = log_parse_time("--since", q->since, since, err);
+        r = log_parse_time("--since", request->since, since, err);
         if (r < 0)
                 return r;
-        r = log_parse_time("--until", q->until, until, err);
+
+        r = log_parse_time("--until", request->until, until, err);
         if (r < 0)
                 return r;
+
         ret->since_us = time_of(since);
         ret->until_us = time_of(until);
+
         return 0;
 }
 
-int log_search(const struct log_request *q, struct err *err) {
+int log_search(const struct log_request *request, struct err *err) {
         cleanup(audit_index_freep) struct audit_index *ix = NULL;
-        cleanup(search_done) struct search s = {
-                .view = { .request = q, .line = BUF(AUDIT_LINE_MAX), .text = BUF(AUDIT_LINE_MAX) }, .err = err
+        cleanup(search_done) struct search search = {
+                .view = { .request = request, .line = BUF(AUDIT_LINE_MAX), .text = BUF(AUDIT_LINE_MAX) }, .err = err
         };
-        struct audit_query query = { .run = q->run,
-                                     .host = q->host,
-                                     .path = q->path,
-                                     .rule = q->rule,
-                                     .credential = q->credential,
-                                     .verdict = q->denied ? VERDICT_REFUSED : VERDICT_ANY,
-                                     .newest_first = q->limit != 0,
-                                     .limit = q->limit };
+        struct audit_query query = { .run = request->run,
+                                     .host = request->host,
+                                     .path = request->path,
+                                     .rule = request->rule,
+                                     .credential = request->credential,
+                                     .verdict = request->denied ? VERDICT_REFUSED : VERDICT_ANY,
+                                     .newest_first = request->limit != 0,
+                                     .limit = request->limit };
         int r;
 
-        r = parse_times(q, &query, err);
+        r = parse_times(request, &query, err);
         if (r < 0)
                 return r;
+
         r = audit_index_open(&ix, err);
         if (r < 0)
                 return r;
+
         r = audit_index_update(ix, err);
         if (r < 0)
                 return r;
 
-        r = audit_index_search(ix, &query, on_hit, &s, err);
-        for (size_t i = s.held.n; i-- > 0 && r == 0;)
-                r = show_hit(&s, str_of(s.held.p[i]));
+        r = audit_index_search(ix, &query, on_hit, &search, err);
+        for (size_t i = search.held.n; i-- > 0 && r == 0;)
+                r = show_hit(&search, str_of(search.held.p[i]));
+
         return r;
 }

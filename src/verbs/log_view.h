@@ -20,13 +20,13 @@ struct log_request {
 };
 
 /* -EINVAL: the request is wrong; -ENOENT: there is no such log. */
-int log_show(const struct log_request *r, struct err *e);
+int log_show(const struct log_request *request, struct err *err);
 /* The same over all runs. */
-int log_search(const struct log_request *r, struct err *e);
+int log_search(const struct log_request *request, struct err *err);
 /* The log that a verb means: `file`, or that of the run, or of the latest run. */
-int log_find(const char *file, const char *run, char **ret, struct err *e);
+int log_find(const char *file, const char *run, char **ret, struct err *err);
 /* The proof as data. -EBADMSG: it is not whole, and e says why. *ret_running: somebody still writes to it. */
 struct audit_report;
-int log_prove(const char *path, struct audit_report *ret, bool *ret_running, struct err *e);
+int log_prove(const char *path, struct audit_report *ret, bool *ret_running, struct err *err);
 /* A few words about a log that is whole in `out`. -EBADMSG: it is not, and e says where it breaks. */
-int log_verify(const char *file, const char *run, bool json, struct buf *out, struct err *e);
+int log_verify(const char *file, const char *run, bool json, struct buf *out, struct err *err);

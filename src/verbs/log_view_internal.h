@@ -11,8 +11,8 @@ struct view {
         struct buf line, text;
 };
 
-void log_view_done(struct view *v);
+void log_view_done(struct view *view);
 /* "10m" ago, or "2026-11-15T03:00", as the time of a record; "" for NULL. */
 int log_parse_time(const char *option, const char *text, char ret[static CLOCK_TEXT_MAX], struct err *err);
 /* The record as the request wants it, with its line break, in v->line. */
-int log_view_record(struct view *v, struct str line, const struct audit_record *rec);
+int log_view_record(struct view *view, struct str line, const struct audit_record *rec);

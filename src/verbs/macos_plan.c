@@ -39,20 +39,22 @@ const size_t n_macos_differences = sizeof macos_differences / sizeof macos_diffe
 #define PREVIEW_TMPDIR "/private/var/folders/zz/user/T/bailey-" PREVIEW
 #define PREVIEW_HOME "Library/Application Support/bailey/homes/" PREVIEW
 
-static int build(const struct macos_plan_request *q, const struct policy *policy, struct macos_launch **ret,
-                 struct err *e) {
+static int macos_plan_build(const struct macos_plan_request *macos_plan_request, const struct policy *policy,
+                            struct macos_launch **ret, struct err *err) {
         bool network = plan_network(policy) != NETWORK_NONE;
         cleanup(path_rules_freep) struct path_rules *rules = NULL;
         cleanup(free_ptr) char *own_home = NULL, *cwd = getcwd(NULL, 0);
-        int r = path_rules_compile(policy, &rules, e);
+        int r = path_rules_compile(policy, &rules, err);
 
         if (r < 0)
                 return r;
+
         if (home_is_own(policy)) {
                 own_home = path_join(policy->home, PREVIEW_HOME);
                 if (!own_home)
-                        return err_memory(e);
+                        return err_memory(err);
         }
+
         const struct seatbelt_host host = {
                 .home = policy->home,
                 .own_home = own_home,
@@ -67,27 +69,33 @@ static int build(const struct macos_plan_request *q, const struct policy *policy
                 .rules = rules,
                 .host = &host,
                 .environment = environ,
-                .argv = q->argv,
+                .argv = macos_plan_request->argv,
                 .cwd = cwd && path_is_within(cwd, policy->workspace) ? cwd : policy->workspace,
                 .id = PREVIEW,
                 .secret = PREVIEW,
         };
-        return macos_launch_build(&request, ret, e);
+
+        return macos_launch_build(&request, ret, err);
 }
 
-enum macos_plan_end macos_plan_show(const struct macos_plan_request *q, struct buf *out, struct err *e) {
-        const struct policy_request request = { .command_line = q->options, .program = q->argv[0] };
+enum macos_plan_end macos_plan_show(const struct macos_plan_request *macos_plan_request, struct buf *out,
+                                    struct err *err) {
+        const struct policy_request request = { .command_line = macos_plan_request->options,
+                                                .program = macos_plan_request->argv[0] };
         cleanup(policy_freep) struct policy *policy = NULL;
         cleanup(macos_launch_freep) struct macos_launch *launch = NULL;
-        int r = policy_load(&request, &policy, e);
+        int r = policy_load(&request, &policy, err);
 
         if (r < 0)
                 return r == -EPERM ? MACOS_PLAN_REFUSED : MACOS_PLAN_BAD_POLICY;
-        r = build(q, policy, &launch, e);
+
+        r = macos_plan_build(macos_plan_request, policy, &launch, err);
         if (r < 0)
                 return r == -ENOMEM ? MACOS_PLAN_FAILED : MACOS_PLAN_BAD_POLICY;
-        r = q->json ? macos_launch_json(launch, out) : macos_launch_text(launch, out);
+
+        r = macos_plan_request->json ? macos_launch_json(launch, out) : macos_launch_text(launch, out);
         if (r < 0)
-                err_set(e, -r, "the plan is too large to print");
+                err_set(err, -r, "the plan is too large to print");
+
         return r < 0 ? MACOS_PLAN_FAILED : MACOS_PLAN_SHOWN;
 }

@@ -21,4 +21,5 @@ extern const size_t n_macos_differences;
 
 enum macos_plan_end { MACOS_PLAN_SHOWN, MACOS_PLAN_BAD_POLICY, MACOS_PLAN_REFUSED, MACOS_PLAN_FAILED };
 
-enum macos_plan_end macos_plan_show(const struct macos_plan_request *q, struct buf *out, struct err *e);
+enum macos_plan_end macos_plan_show(const struct macos_plan_request *macos_plan_request, struct buf *out,
+                                    struct err *err);

@@ -62,8 +62,10 @@ static int reply_open(struct buf *out, const struct node *id) {
                 return buf_add(out, "null");
         if (!id->quoted)
                 return buf_append(out, id->text);
+
         struct emit j = emit_to(out);
         emit_string(&j, id->text);
+
         return emit_status(&j);
 }
 
@@ -77,10 +79,14 @@ static int reply_error(struct buf *out, const struct node *id, int code, const c
                 r = buf_add(out, number);
         if (r == 0)
                 r = buf_add(out, "\"message\":");
+
         emit_text(&j, text);
         if (r == 0)
                 r = emit_status(&j);
-        return r < 0 ? r : buf_add(out, "}}\n");
+        if (r < 0)
+                return r;
+
+        return buf_add(out, "}}\n");
 }
 
 /* `result` is JSON. */
@@ -91,13 +97,16 @@ static int reply_result(struct buf *out, const struct node *id, struct str resul
                 r = buf_add(out, ",\"result\":");
         if (r == 0)
                 r = buf_append(out, result);
-        return r < 0 ? r : buf_add(out, "}\n");
+        if (r < 0)
+                return r;
+
+        return buf_add(out, "}\n");
 }
 
 /* --- methods ------------------------------------------------------------------------------------------------------ */
 
-static bool is_text(const struct node *n) {
-        return n && n->kind == NODE_SCALAR && n->quoted;
+static bool is_text(const struct node *node) {
+        return node && node->kind == NODE_SCALAR && node->quoted;
 }
 
 static const char *version_for(const struct node *params) {
@@ -110,7 +119,7 @@ static const char *version_for(const struct node *params) {
         return versions[0];
 }
 
-static int do_initialize(struct mcp *m, const struct node *id, const struct node *params, struct buf *out) {
+static int do_initialize(struct mcp *mcp, const struct node *id, const struct node *params, struct buf *out) {
         cleanup(buf_done) struct buf result = BUF(8192);
         struct emit j = emit_to(&result);
 
@@ -126,13 +135,15 @@ static int do_initialize(struct mcp *m, const struct node *id, const struct node
         emit_open(&j, '{');
         emit_put_text(&j, "name", "bailey");
         emit_put_text(&j, "title", "Bailey");
-        emit_put_text(&j, "version", m->version);
+        emit_put_text(&j, "version", mcp->version);
         emit_close(&j);
         emit_put_text(&j, "instructions", instructions);
         emit_close(&j);
+
         if (emit_status(&j) < 0)
                 return -ENOMEM;
-        m->ready = true;
+
+        mcp->ready = true;
         return reply_result(out, id, buf_str(&result));
 }
 
@@ -147,20 +158,25 @@ static int reply_called(struct buf *out, const struct node *id, struct str said,
                 emit_string(&j, said);
                 r = emit_status(&j);
         }
+
         if (r == 0)
                 r = buf_add(&result, failed ? "}],\"isError\":true,\"structuredContent\":"
                                             : "}],\"isError\":false,\"structuredContent\":");
+
         if (r == 0)
                 r = buf_append(&result, said);
         if (r == 0)
                 r = buf_add(&result, "}");
-        return r < 0 ? r : reply_result(out, id, buf_str(&result));
+        if (r < 0)
+                return r;
+
+        return reply_result(out, id, buf_str(&result));
 }
 
-static int do_call(struct mcp *m, const struct node *id, const struct node *params, struct buf *out) {
+static int do_call(struct mcp *mcp, const struct node *id, const struct node *params, struct buf *out) {
         cleanup(buf_done) struct buf said = BUF(MCP_REPLY_MAX / 4);
         const struct node *name = NULL, *arguments = NULL;
-        struct err e = { 0 };
+        struct err err = { 0 };
         bool failed = false;
         int r;
 
@@ -168,6 +184,7 @@ static int do_call(struct mcp *m, const struct node *id, const struct node *para
                 name = node_get(params, STR("name"));
                 arguments = node_get(params, STR("arguments"));
         }
+
         if (!is_text(name))
                 return reply_error(out, id, ERROR_PARAMS, "params.name must be the name of a tool");
         if (arguments && arguments->kind == NODE_NULL)
@@ -175,28 +192,30 @@ static int do_call(struct mcp *m, const struct node *id, const struct node *para
         if (arguments && arguments->kind != NODE_MAP)
                 return reply_error(out, id, ERROR_PARAMS, "params.arguments must be an object");
 
-        r = m->tools.call(m->tools.arg, name->text, arguments, &said, &failed, &e);
+        r = mcp->tools.call(mcp->tools.arg, name->text, arguments, &said, &failed, &err);
         if (r == -ENOENT)
                 return reply_error(out, id, ERROR_PARAMS, "there is no such tool; tools/list names them");
         if (r == -ENOMEM)
                 return r;
         if (r < 0)
-                return reply_error(out, id, ERROR_PARAMS, err_text(&e));
+                return reply_error(out, id, ERROR_PARAMS, err_text(&err));
+
         return reply_called(out, id, buf_str(&said), failed);
 }
 
-static int do_request(struct mcp *m, const struct node *id, struct str method, const struct node *params,
+static int do_request(struct mcp *mcp, const struct node *id, struct str method, const struct node *params,
                       struct buf *out) {
         if (str_is(method, "ping"))
                 return reply_result(out, id, STR("{}"));
         if (str_is(method, "initialize"))
-                return do_initialize(m, id, params, out);
-        if (!m->ready)
+                return do_initialize(mcp, id, params, out);
+        if (!mcp->ready)
                 return reply_error(out, id, ERROR_REQUEST, "the first request is initialize");
         if (str_is(method, "tools/list"))
                 return reply_result(out, id, str_of(tool_list));
         if (str_is(method, "tools/call"))
-                return do_call(m, id, params, out);
+                return do_call(mcp, id, params, out);
+
         return reply_error(out, id, ERROR_METHOD, "this server has no such method");
 }
 
@@ -208,13 +227,15 @@ static bool id_is_valid(const struct node *id) {
                 return false;
         if (id->quoted)
                 return true;
+
         for (size_t i = 0; i < id->text.n; i++)
                 if (!ascii_is_digit(id->text.p[i]) && !(i == 0 && id->text.p[i] == '-' && id->text.n > 1))
                         return false;
+
         return true;
 }
 
-static int answer_object(struct mcp *m, const struct node *root, struct buf *out) {
+static int answer_object(struct mcp *mcp, const struct node *root, struct buf *out) {
         const struct node *id = node_get(root, STR("id")), *method = node_get(root, STR("method"));
         const struct node *version = node_get(root, STR("jsonrpc")), *params = node_get(root, STR("params"));
 
@@ -228,12 +249,13 @@ static int answer_object(struct mcp *m, const struct node *root, struct buf *out
                 return reply_error(out, id, ERROR_REQUEST, "there is no method");
         if (params && params->kind != NODE_MAP && params->kind != NODE_LIST)
                 return id ? reply_error(out, id, ERROR_PARAMS, "params must be an object") : 0;
-        return id ? do_request(m, id, method->text, params, out) : 0; /* a notification gets no reply */
+
+        return id ? do_request(mcp, id, method->text, params, out) : 0; /* a notification gets no reply */
 }
 
-int mcp_answer(struct mcp *m, struct str line, struct buf *out) {
+int mcp_answer(struct mcp *mcp, struct str line, struct buf *out) {
         cleanup(document_freep) struct document *document = NULL;
-        struct err e = { 0 };
+        struct err err = { 0 };
         const struct node *root;
 
         line = str_trim(line);
@@ -241,12 +263,14 @@ int mcp_answer(struct mcp *m, struct str line, struct buf *out) {
                 line = str_first(line, line.n - 1);
         if (line.n == 0)
                 return 0;
-        if (json_read(line, STR("message"), &document, &e) < 0)
-                return reply_error(out, NULL, ERROR_PARSE, err_text(&e));
+        if (json_read(line, STR("message"), &document, &err) < 0)
+                return reply_error(out, NULL, ERROR_PARSE, err_text(&err));
+
         root = document_root(document);
         if (!root || root->kind != NODE_MAP)
                 return reply_error(out, NULL, ERROR_REQUEST, "a message is one object; batches are not taken");
-        return answer_object(m, root, out);
+
+        return answer_object(mcp, root, out);
 }
 
 int mcp_answer_too_long(struct buf *out) {

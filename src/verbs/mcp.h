@@ -30,6 +30,6 @@ struct mcp {
 };
 
 /* One line without its line break. What is to be said, if anything, goes to out with its line break. -ENOMEM only. */
-int mcp_answer(struct mcp *m, struct str line, struct buf *out);
+int mcp_answer(struct mcp *mcp, struct str line, struct buf *out);
 /* For a line that was longer than MCP_LINE_MAX. */
 int mcp_answer_too_long(struct buf *out);

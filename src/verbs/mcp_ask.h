@@ -21,7 +21,7 @@ struct mcp_question {
         unsigned timeout_seconds;
 };
 /* -ENXIO: there is no proxy to ask. -E2BIG: it is too long to be shown, so nobody is asked. */
-int mcp_ask(const struct mcp_question *question, struct mcp_answered *ret, struct err *e);
+int mcp_ask(const struct mcp_question *question, struct mcp_answered *ret, struct err *err);
 /* Inside: whether a person has agreed to "run COMMAND", or to a path for later runs. */
 bool mcp_agreed(const char *wants);
 /* HOST or HOST:PORT of plain letters, digits, dots and dashes, as HOST:PORT. */

@@ -27,53 +27,57 @@ enum { OUTPUT_MAX = 2 << 20, RUN_SECONDS = 120, ASK_SECONDS = 50, TEXT_MAX = 655
 /* --- arguments ---------------------------------------------------------------------------------------------------- */
 
 /* A text argument; NULL when it is not there. -EINVAL: it is something else. */
-static int take_text(const struct node *arguments, const char *key, const char **ret, struct err *e) {
-        const struct node *n = arguments ? node_get(arguments, str_of(key)) : NULL;
+static int take_text(const struct node *arguments, const char *key, const char **ret, struct err *err) {
+        const struct node *node = arguments ? node_get(arguments, str_of(key)) : NULL;
 
         *ret = NULL;
-        if (!n || n->kind == NODE_NULL)
+        if (!node || node->kind == NODE_NULL)
                 return 0;
-        if (n->kind != NODE_SCALAR || !n->quoted || str_has_nul(n->text) || n->text.n > TEXT_MAX)
-                return err_set(e, EINVAL, "%s must be a text without a NUL, of at most %d bytes", key, TEXT_MAX);
-        *ret = n->text.p;
+        if (node->kind != NODE_SCALAR || !node->quoted || str_has_nul(node->text) || node->text.n > TEXT_MAX)
+                return err_set(err, EINVAL, "%s must be a text without a NUL, of at most %d bytes", key, TEXT_MAX);
+
+        *ret = node->text.p;
         return 0;
 }
 
-static int need_text(const struct node *arguments, const char *key, const char **ret, struct err *e) {
-        int r = take_text(arguments, key, ret, e);
+static int need_text(const struct node *arguments, const char *key, const char **ret, struct err *err) {
+        int r = take_text(arguments, key, ret, err);
 
         if (r == 0 && (!*ret || !**ret))
-                r = err_set(e, EINVAL, "%s is missing", key);
+                r = err_set(err, EINVAL, "%s is missing", key);
         return r;
 }
 
-static int take_seconds(const struct node *arguments, unsigned most, unsigned *seconds, struct err *e) {
-        const struct node *n = arguments ? node_get(arguments, STR("timeout_seconds")) : NULL;
+static int take_seconds(const struct node *arguments, unsigned most, unsigned *seconds, struct err *err) {
+        const struct node *node = arguments ? node_get(arguments, STR("timeout_seconds")) : NULL;
         uint64_t given;
 
-        if (!n || n->kind == NODE_NULL)
+        if (!node || node->kind == NODE_NULL)
                 return 0;
-        if (n->kind != NODE_SCALAR || n->quoted || !str_to_u64(n->text, most, &given) || given == 0)
-                return err_set(e, EINVAL, "timeout_seconds must be a whole number from 1 to %u", most);
+        if (node->kind != NODE_SCALAR || node->quoted || !str_to_u64(node->text, most, &given) || given == 0)
+                return err_set(err, EINVAL, "timeout_seconds must be a whole number from 1 to %u", most);
+
         *seconds = (unsigned)given;
         return 0;
 }
 
-static int only_keys(const struct node *arguments, const char *const *keys, struct err *e) {
-        for (const struct node *n = arguments ? arguments->first : NULL; n; n = n->next) {
+static int only_keys(const struct node *arguments, const char *const *keys, struct err *err) {
+        for (const struct node *node = arguments ? arguments->first : NULL; node; node = node->next) {
                 bool known = false;
+
                 for (const char *const *key = keys; *key; key++)
-                        known = known || str_is(n->key, *key);
+                        known = known || str_is(node->key, *key);
                 if (!known)
-                        return err_set(e, EINVAL, "there is no argument '%.*s'", (int)(n->key.n < 64 ? n->key.n : 64),
-                                       n->key.p);
+                        return err_set(err, EINVAL, "there is no argument '%.*s'",
+                                       (int)(node->key.n < 64 ? node->key.n : 64), node->key.p);
         }
+
         return 0;
 }
 
 /* --- check and why ------------------------------------------------------------------------------------------------ */
 
-static int say(struct buf *ret, const char *outcome, const char *text) {
+static int tools_say(struct buf *ret, const char *outcome, const char *text) {
         struct emit j = emit_to(ret);
 
         emit_open(&j, '{');
@@ -83,86 +87,98 @@ static int say(struct buf *ret, const char *outcome, const char *text) {
         return emit_status(&j) < 0 ? -ENOMEM : 0;
 }
 
-static int check_text(struct mcp_toolbox *box, const char *command, struct check_verdict *v, struct err *e) {
-        const struct check_question q = { .words = (char *const[]){ (char *)command }, .n = 1, .looks_back = true };
+static int check_text(struct mcp_toolbox *box, const char *command, struct check_verdict *verdict, struct err *err) {
+        const struct check_question question = { .words = (char *const[]){ (char *)command },
+                                                 .n = 1,
+                                                 .looks_back = true };
 
-        return check_command(box->options, &q, v, e);
+        return check_command(box->options, &question, verdict, err);
 }
 
 static int tool_check(struct mcp_toolbox *box, const struct node *arguments, struct buf *ret, bool *ret_failed,
-                      struct err *e) {
-        cleanup(check_verdict_done) struct check_verdict v = { 0 };
+                      struct err *err) {
+        cleanup(check_verdict_done) struct check_verdict verdict = { 0 };
         struct emit j = emit_to(ret);
         const char *command;
-        int r = only_keys(arguments, (const char *const[]){ "command", NULL }, e);
+        int r = only_keys(arguments, (const char *const[]){ "command", NULL }, err);
 
-        r = r < 0 ? r : need_text(arguments, "command", &command, e);
+        r = r < 0 ? r : need_text(arguments, "command", &command, err);
         if (r < 0)
                 return r;
-        if (check_text(box, command, &v, e) < 0) {
+
+        if (check_text(box, command, &verdict, err) < 0) {
                 *ret_failed = true;
-                return say(ret, "failed", err_text(e));
+                return tools_say(ret, "failed", err_text(err));
         }
+
         emit_open(&j, '{');
-        emit_put_text(&j, "decision", v.name);
-        emit_put_text(&j, "rule", *v.rule ? v.rule : NULL);
-        emit_put_text(&j, "reason", v.reason);
-        emit_put_text(&j, "segment", v.segment);
-        emit_put_text(&j, "detail", v.detail);
-        if (v.agreed)
+        emit_put_text(&j, "decision", verdict.name);
+        emit_put_text(&j, "rule", *verdict.rule ? verdict.rule : NULL);
+        emit_put_text(&j, "reason", verdict.reason);
+        emit_put_text(&j, "segment", verdict.segment);
+        emit_put_text(&j, "detail", verdict.detail);
+
+        if (verdict.agreed)
                 emit_put_bool(&j, "agreed", true);
+
         emit_close(&j);
         return emit_status(&j) < 0 ? -ENOMEM : 0;
 }
 
 /* The policy's word about a host or a path. */
-static int look_up(struct mcp_toolbox *box, const char *target, struct inspect_verdict *v, struct err *e) {
-        cleanup(inspector_freep) struct inspector *i = NULL;
-        const struct inspect_question q = { .target = target };
-        int r = inspector_new(box->options, NULL, &i, e);
+static int look_up(struct mcp_toolbox *box, const char *target, struct inspect_verdict *verdict, struct err *err) {
+        cleanup(inspector_freep) struct inspector *inspector = NULL;
+        const struct inspect_question question = { .target = target };
+        int r = inspector_new(box->options, NULL, &inspector, err);
 
         if (r < 0)
                 return r;
-        return inspect_is_path(target) ? inspect_path(i, target, v, e) : inspect_host(i, &q, v, e);
+        return inspect_is_path(target) ? inspect_path(inspector, target, verdict, err)
+                                       : inspect_host(inspector, &question, verdict, err);
 }
 
-static void emit_verdict(struct emit *j, const struct inspect_verdict *v) {
-        emit_put_bool(j, "allowed", v->allowed);
-        emit_put_text(j, "target", v->target);
-        emit_put_text(j, "decision", v->decision);
-        emit_put_text(j, "reason", v->reason);
-        emit_put_text(j, "rule", v->rule);
-        emit_put_text(j, "why", v->text);
-        emit_put_text(j, "change", v->change);
+static void emit_verdict(struct emit *j, const struct inspect_verdict *verdict) {
+        emit_put_bool(j, "allowed", verdict->allowed);
+        emit_put_text(j, "target", verdict->target);
+        emit_put_text(j, "decision", verdict->decision);
+        emit_put_text(j, "reason", verdict->reason);
+        emit_put_text(j, "rule", verdict->rule);
+        emit_put_text(j, "why", verdict->text);
+        emit_put_text(j, "change", verdict->change);
 }
 
 static int tool_why(struct mcp_toolbox *box, const struct node *arguments, struct buf *ret, bool *ret_failed,
-                    struct err *e) {
-        cleanup(inspect_verdict_done) struct inspect_verdict v = { 0 };
+                    struct err *err) {
+        cleanup(inspect_verdict_done) struct inspect_verdict verdict = { 0 };
         struct emit j = emit_to(ret);
         const char *target;
-        int r = only_keys(arguments, (const char *const[]){ "target", NULL }, e);
+        int r = only_keys(arguments, (const char *const[]){ "target", NULL }, err);
 
-        r = r < 0 ? r : need_text(arguments, "target", &target, e);
+        r = r < 0 ? r : need_text(arguments, "target", &target, err);
         if (r < 0)
                 return r;
-        r = look_up(box, target, &v, e);
+
+        r = look_up(box, target, &verdict, err);
         if (r < 0 && !box->inside) {
                 *ret_failed = true;
-                return say(ret, "failed", err_text(e));
+                return tools_say(ret, "failed", err_text(err));
         }
+
         emit_open(&j, '{');
+
         if (r == 0)
-                emit_verdict(&j, &v);
+                emit_verdict(&j, &verdict);
         else /* a person's own policy is hidden in here */
                 emit_put_text(&j, "why",
                               inspect_is_path(target) ? "the policy cannot be seen from inside; this is what holds here"
                                                       : "the policy cannot be seen from inside: request_access "
                                                         "asks the gateway, which knows it");
+
         if (box->inside && inspect_is_path(target)) { /* what holds here and now */
                 emit_put_bool(&j, "readable_here", access(target, R_OK) == 0);
                 emit_put_bool(&j, "writable_here", access(target, W_OK) == 0);
         }
+
         emit_close(&j);
         return emit_status(&j) < 0 ? -ENOMEM : 0;
 }
@@ -170,55 +186,64 @@ static int tool_why(struct mcp_toolbox *box, const struct node *arguments, struc
 /* --- run ---------------------------------------------------------------------------------------------------------- */
 
 static int64_t now_ms(void) {
-        struct timespec t;
-        clock_gettime(CLOCK_MONOTONIC, &t);
-        return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+        struct timespec timespec;
+        clock_gettime(CLOCK_MONOTONIC, &timespec);
+        return (int64_t)timespec.tv_sec * 1000 + timespec.tv_nsec / 1000000;
 }
 
 /* What it prints, until its end or the limit of time; *ret_status as wait() gives it. */
-static int collect(int fd, pid_t child, int64_t until, struct buf *into, int *ret_status, bool *ret_late) {
+static int tools_collect(int fd, pid_t child, int64_t until, struct buf *into, int *ret_status, bool *ret_late) {
         char bytes[16384];
 
         for (;;) {
-                struct pollfd p = { .fd = fd, .events = POLLIN };
+                struct pollfd pollfd = { .fd = fd, .events = POLLIN };
                 int64_t left = until - now_ms();
-                int n = left > 0 ? poll(&p, 1, (int)left) : 0;
+                int n = left > 0 ? poll(&pollfd, 1, (int)left) : 0;
                 if (n < 0 && errno == EINTR)
                         continue;
+
                 if (n <= 0) {
                         *ret_late = true;
                         kill(child, SIGTERM);
                         break;
                 }
+
                 ssize_t got = read(fd, bytes, sizeof bytes);
                 if (got <= 0)
                         break;
+
                 if (buf_append(into, str_n(bytes, (size_t)got)) < 0) {
                         kill(child, SIGTERM);
                         break;
                 }
         }
+
         while (waitpid(child, ret_status, 0) < 0 && errno == EINTR)
                 ;
+
         return 0;
 }
 
-static int spawn_self(struct mcp_toolbox *box, char *const *argv, int *ret_fd, pid_t *ret_child, struct err *e) {
+static int spawn_self(struct mcp_toolbox *box, char *const *argv, int *ret_fd, pid_t *ret_child, struct err *err) {
         posix_spawn_file_actions_t actions;
         int pipe_fds[2];
 
         if (pipe2(pipe_fds, O_CLOEXEC) < 0)
-                return err_errno(e, "no pipe");
+                return err_errno(err, "no pipe");
+
         posix_spawn_file_actions_init(&actions);
         posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
         posix_spawn_file_actions_adddup2(&actions, pipe_fds[1], STDOUT_FILENO);
+
         int r = posix_spawn(ret_child, box->program, &actions, NULL, argv, environ);
         posix_spawn_file_actions_destroy(&actions);
         close(pipe_fds[1]);
+
         if (r != 0) {
                 close(pipe_fds[0]);
-                return err_set(e, r, "bailey cannot be started: %s", strerror(r));
+                return err_set(err, r, "bailey cannot be started: %s", strerror(r));
         }
+
         *ret_fd = pipe_fds[0];
         return 0;
 }
@@ -239,22 +264,25 @@ static void keep_agreed(struct mcp_toolbox *box, const char *command) {
 }
 
 static int tool_run(struct mcp_toolbox *box, const struct node *arguments, struct buf *ret, bool *ret_failed,
-                    struct err *e) {
+                    struct err *err) {
         unsigned seconds = RUN_SECONDS;
         const char *command;
         char limit[32];
-        int status = 0, r = only_keys(arguments, (const char *const[]){ "command", "timeout_seconds", NULL }, e);
+        int status = 0, r = only_keys(arguments, (const char *const[]){ "command", "timeout_seconds", NULL }, err);
         bool late = false;
         pid_t child;
 
-        r = r < 0 ? r : need_text(arguments, "command", &command, e);
-        r = r < 0 ? r : take_seconds(arguments, 3600, &seconds, e);
+        r = r < 0 ? r : need_text(arguments, "command", &command, err);
+        r = r < 0 ? r : take_seconds(arguments, 3600, &seconds, err);
         if (r < 0)
                 return r;
+
         if (box->inside) {
                 *ret_failed = true;
-                return say(ret, "inside", "this agent runs in a sandbox already: use its own tool to run the command");
+                return tools_say(ret, "inside",
+                                 "this agent runs in a sandbox already: use its own tool to run the command");
         }
+
         snprintf(limit, sizeof limit, "%us", seconds);
         bool agreed = was_agreed(box, command);
         char *const argv[] = { (char *)"bailey",
@@ -269,19 +297,22 @@ static int tool_run(struct mcp_toolbox *box, const struct node *arguments, struc
                                agreed ? (char *)command : NULL,
                                NULL };
         cleanup(close_fd) int fd = -1;
-        r = spawn_self(box, argv, &fd, &child, e);
+        r = spawn_self(box, argv, &fd, &child, err);
         if (r < 0) {
                 *ret_failed = true;
-                return say(ret, "failed", err_text(e));
+                return tools_say(ret, "failed", err_text(err));
         }
+
         cleanup(buf_done) struct buf output = BUF(OUTPUT_MAX);
-        collect(fd, child, now_ms() + (int64_t)seconds * 1000 + 200000, &output, &status, &late);
+        tools_collect(fd, child, now_ms() + (int64_t)seconds * 1000 + 200000, &output, &status, &late);
         struct str said = str_trim(buf_str(&output));
         while (said.n && said.p[said.n - 1] == '\n')
                 said = str_first(said, said.n - 1);
+
         *ret_failed = status != 0;
         if (said.n < 2 || said.p[0] != '{' || said.p[said.n - 1] != '}')
-                return say(ret, "failed", late ? "it did not end" : "bailey exec said nothing; see its messages");
+                return tools_say(ret, "failed", late ? "it did not end" : "bailey exec said nothing; see its messages");
+
         return buf_append(ret, said) < 0 ? -ENOMEM : 0;
 }
 
@@ -301,15 +332,17 @@ static int say_answered(struct buf *ret, const struct mcp_question *question, co
         emit_put_text(&j, "outcome", outcomes[said->what]);
         emit_put_text(&j, question->wants ? "asked" : "host", question->wants ? question->wants : question->target);
         emit_put_text(&j, "text", texts[said->what]);
+
         if (!question->wants)
                 emit_put_text(&j, "gateway", said->what == MCP_ALLOWED ? NULL : said->text);
+
         emit_close(&j);
         return emit_status(&j) < 0 ? -ENOMEM : 0;
 }
 
 /* Outside of a sandbox there is no gateway to ask: a small sandbox is made for the question. */
 static int ask_from_outside(struct mcp_toolbox *box, const struct mcp_question *question, struct mcp_answered *said,
-                            struct err *e) {
+                            struct err *err) {
         cleanup(buf_done) struct buf output = BUF(TEXT_MAX);
         cleanup(close_fd) int fd = -1;
         bool late = false;
@@ -332,56 +365,60 @@ static int ask_from_outside(struct mcp_toolbox *box, const struct mcp_question *
                                (char *)(question->wants ? "--want" : "--ask"),
                                (char *)(question->wants ? question->wants : question->target),
                                NULL };
-        int r = spawn_self(box, argv, &fd, &child, e);
+        int r = spawn_self(box, argv, &fd, &child, err);
         if (r < 0)
                 return r;
-        collect(fd, child, now_ms() + (int64_t)(question->timeout_seconds + 10) * 1000, &output, &status, &late);
+
+        tools_collect(fd, child, now_ms() + (int64_t)(question->timeout_seconds + 10) * 1000, &output, &status, &late);
         said->what = MCP_UNANSWERED;
         if (!late && WIFEXITED(status) && WEXITSTATUS(status) <= MCP_UNANSWERED)
                 said->what = (enum mcp_asked)WEXITSTATUS(status);
+
         snprintf(said->text, sizeof said->text, "%.*s", STR_FMT(str_first(buf_str(&output), 900)));
         return 0;
 }
 
 static int ask_person(struct mcp_toolbox *box, const struct mcp_question *question, struct mcp_answered *said,
-                      struct err *e) {
-        return box->inside ? mcp_ask(question, said, e) : ask_from_outside(box, question, said, e);
+                      struct err *err) {
+        return box->inside ? mcp_ask(question, said, err) : ask_from_outside(box, question, said, err);
 }
 
 static int say_failed(struct buf *ret, const struct err *why, bool *ret_failed) {
         *ret_failed = true;
-        return say(ret, "failed", err_text(why));
+        return tools_say(ret, "failed", err_text(why));
 }
 
 static int access_host(struct mcp_toolbox *box, const char *host, const struct mcp_question *question, struct buf *ret,
-                       bool *ret_failed, struct err *e) {
+                       bool *ret_failed, struct err *err) {
         struct mcp_question about_host = *question;
         struct mcp_answered said = { 0 };
         char target[300];
 
         if (!mcp_target(str_of(host), target, sizeof target))
-                return err_set(e, EINVAL, "host must be HOST or HOST:PORT, without a scheme");
+                return err_set(err, EINVAL, "host must be HOST or HOST:PORT, without a scheme");
 
         about_host.target = target;
-        if (ask_person(box, &about_host, &said, e) < 0)
-                return say_failed(ret, e, ret_failed);
+        if (ask_person(box, &about_host, &said, err) < 0)
+                return say_failed(ret, err, ret_failed);
+
         return say_answered(ret, &about_host, &said, "the host may be reached", ret_failed);
 }
 
-static int absolute_path(const char *path, char **ret, struct err *e) {
+static int absolute_path(const char *path, char **ret, struct err *err) {
         cleanup(free_ptr) char *here = realpath(".", NULL), *expanded = NULL;
         int r = here ? path_expand_home(str_of(path), getenv("HOME"), &expanded) : -errno;
 
         r = r < 0 ? r : path_normalise(str_of(expanded), here, ret);
-        return r < 0 ? err_set(e, EINVAL, "'%s' is not a path", path) : 0;
+        return r < 0 ? err_set(err, EINVAL, "'%s' is not a path", path) : 0;
 }
 
 /* By the policy as it is now; what was remembered meanwhile is part of it. */
 static bool path_is_open_outside(struct mcp_toolbox *box, const char *path, bool write) {
-        cleanup(inspect_verdict_done) struct inspect_verdict v = { 0 };
+        cleanup(inspect_verdict_done) struct inspect_verdict verdict = { 0 };
         struct err unseen = { 0 };
 
-        return look_up(box, path, &v, &unseen) == 0 && v.allowed && (!write || strcmp(v.decision, "write") == 0);
+        return look_up(box, path, &verdict, &unseen) == 0 && verdict.allowed &&
+               (!write || strcmp(verdict.decision, "write") == 0);
 }
 
 /* Most paths are opened in the sandbox that runs. What cannot be is remembered for the next one, or told as an option.
@@ -392,11 +429,14 @@ static char *path_agreed(struct mcp_toolbox *box, const struct mcp_question *que
         if (box->inside && access(path, write ? W_OK : R_OK) == 0)
                 return str_format("a person agreed: the path is open%s",
                                   kept ? ", and in later runs too" : ", in this run");
+
         if (kept && !box->inside)
                 return str_format("a person agreed, and it is remembered: commands that run from now on have it");
+
         if (kept)
                 return str_format("a person agreed, and it is remembered: the next run has it. In this run the path "
                                   "stays closed: it cannot be opened while a sandbox runs");
+
         return str_format(
             "a person agreed, but it is not remembered, and in this run the path stays closed: it cannot be "
             "opened while a sandbox runs. A new start needs --%s",
@@ -404,91 +444,100 @@ static char *path_agreed(struct mcp_toolbox *box, const struct mcp_question *que
 }
 
 static int access_path(struct mcp_toolbox *box, const char *path, bool write, struct mcp_question *question,
-                       struct buf *ret, bool *ret_failed, struct err *e) {
+                       struct buf *ret, bool *ret_failed, struct err *err) {
         cleanup(free_ptr) char *whole = NULL, *wants = NULL, *agreed = NULL;
         struct mcp_answered said = { 0 };
 
         if (!inspect_is_path(path))
-                return err_set(e, EINVAL, "path must have a slash in it");
-        int r = absolute_path(path, &whole, e);
+                return err_set(err, EINVAL, "path must have a slash in it");
+
+        int r = absolute_path(path, &whole, err);
         if (r < 0)
                 return r;
         if (box->inside ? access(whole, write ? W_OK : R_OK) == 0 : path_is_open_outside(box, whole, write))
-                return say(ret, "allowed", "nobody has to be asked: the path is open");
+                return tools_say(ret, "allowed", "nobody has to be asked: the path is open");
 
         wants = str_format("%s %s", write ? "write" : "read", whole);
         if (!wants)
                 return -ENOMEM;
+
         question->wants = wants;
-        if (ask_person(box, question, &said, e) < 0)
-                return say_failed(ret, e, ret_failed);
+        if (ask_person(box, question, &said, err) < 0)
+                return say_failed(ret, err, ret_failed);
         if (said.what == MCP_ALLOWED && !(agreed = path_agreed(box, question, whole, write)))
                 return -ENOMEM;
+
         return say_answered(ret, question, &said, agreed, ret_failed);
 }
 
 static int ask_for_command(struct mcp_toolbox *box, const char *command, struct mcp_question *question, struct buf *ret,
-                           bool *ret_failed, struct err *e) {
+                           bool *ret_failed, struct err *err) {
         cleanup(free_ptr) char *wants = str_format("run %s", command);
         struct mcp_answered said = { 0 };
 
         if (!wants)
                 return -ENOMEM;
+
         question->wants = wants;
-        if (ask_person(box, question, &said, e) < 0)
-                return say_failed(ret, e, ret_failed);
+        if (ask_person(box, question, &said, err) < 0)
+                return say_failed(ret, err, ret_failed);
         if (said.what == MCP_ALLOWED)
                 keep_agreed(box, command);
+
         return say_answered(ret, question, &said, "a person agreed to this very command: run it; it is not asked again",
                             ret_failed);
 }
 
 static int access_command(struct mcp_toolbox *box, const char *command, struct mcp_question *question, struct buf *ret,
-                          bool *ret_failed, struct err *e) {
-        cleanup(check_verdict_done) struct check_verdict v = { 0 };
+                          bool *ret_failed, struct err *err) {
+        cleanup(check_verdict_done) struct check_verdict verdict = { 0 };
         struct emit j = emit_to(ret);
 
-        if (check_text(box, command, &v, e) < 0)
-                return say_failed(ret, e, ret_failed);
-        if (v.decision == CHECK_ESCALATED && !v.agreed && !was_agreed(box, command))
-                return ask_for_command(box, command, question, ret, ret_failed, e);
-        *ret_failed = v.decision == CHECK_FORBIDDEN;
+        if (check_text(box, command, &verdict, err) < 0)
+                return say_failed(ret, err, ret_failed);
+        if (verdict.decision == CHECK_ESCALATED && !verdict.agreed && !was_agreed(box, command))
+                return ask_for_command(box, command, question, ret, ret_failed, err);
+
+        *ret_failed = verdict.decision == CHECK_FORBIDDEN;
         emit_open(&j, '{');
         emit_put_text(&j, "outcome", *ret_failed ? "refused" : "allowed");
-        emit_put_text(&j, "decision", v.name);
-        emit_put_text(&j, "rule", *v.rule ? v.rule : NULL);
-        emit_put_text(&j, "reason", v.reason);
+        emit_put_text(&j, "decision", verdict.name);
+        emit_put_text(&j, "rule", *verdict.rule ? verdict.rule : NULL);
+        emit_put_text(&j, "reason", verdict.reason);
         emit_put_text(&j, "text",
                       *ret_failed ? "it is never run, and nobody is asked" : "nobody has to be asked: run it");
         emit_close(&j);
+
         return emit_status(&j) < 0 ? -ENOMEM : 0;
 }
 
 static int tool_request(struct mcp_toolbox *box, const struct node *arguments, struct buf *ret, bool *ret_failed,
-                        struct err *e) {
+                        struct err *err) {
         static const char *const keys[] = { "host", "path", "access", "command", "reason", "timeout_seconds", NULL };
         const char *host, *path, *access, *command;
         struct mcp_question question = { .timeout_seconds = ASK_SECONDS };
-        int r = only_keys(arguments, keys, e);
+        int r = only_keys(arguments, keys, err);
 
-        r = r < 0 ? r : need_text(arguments, "reason", &question.reason, e);
-        r = r < 0 ? r : take_text(arguments, "host", &host, e);
-        r = r < 0 ? r : take_text(arguments, "path", &path, e);
-        r = r < 0 ? r : take_text(arguments, "access", &access, e);
-        r = r < 0 ? r : take_text(arguments, "command", &command, e);
-        r = r < 0 ? r : take_seconds(arguments, 600, &question.timeout_seconds, e);
+        r = r < 0 ? r : need_text(arguments, "reason", &question.reason, err);
+        r = r < 0 ? r : take_text(arguments, "host", &host, err);
+        r = r < 0 ? r : take_text(arguments, "path", &path, err);
+        r = r < 0 ? r : take_text(arguments, "access", &access, err);
+        r = r < 0 ? r : take_text(arguments, "command", &command, err);
+        r = r < 0 ? r : take_seconds(arguments, 600, &question.timeout_seconds, err);
         if (r < 0)
                 return r;
         if (!!host + !!path + !!command != 1)
-                return err_set(e, EINVAL, "exactly one of host, path and command must be there");
+                return err_set(err, EINVAL, "exactly one of host, path and command must be there");
+
         bool write = access && strcmp(access, "write") == 0;
         if (access && (!path || (!write && strcmp(access, "read") != 0)))
-                return err_set(e, EINVAL, "access is read or write, and goes with a path");
+                return err_set(err, EINVAL, "access is read or write, and goes with a path");
         if (host)
-                return access_host(box, host, &question, ret, ret_failed, e);
+                return access_host(box, host, &question, ret, ret_failed, err);
         if (path)
-                return access_path(box, path, write, &question, ret, ret_failed, e);
-        return access_command(box, command, &question, ret, ret_failed, e);
+                return access_path(box, path, write, &question, ret, ret_failed, err);
+
+        return access_command(box, command, &question, ret, ret_failed, err);
 }
 
 /* --- the table ---------------------------------------------------------------------------------------------------- */
@@ -506,6 +555,7 @@ static int call_tool(void *arg, struct str name, const struct node *arguments, s
         for (size_t i = 0; i < sizeof tools / sizeof tools[0]; i++)
                 if (str_is(name, tools[i].name))
                         return tools[i].call(arg, arguments, ret, ret_failed, e);
+
         return -ENOENT;
 }
 

@@ -11,21 +11,24 @@ static const char *place_of(const struct profile *profile) {
         return profile->path ? profile->path : "built in";
 }
 
-static int too_large(struct err *e) {
-        return err_set(e, EMSGSIZE, "the profiles are too large to print");
+static int too_large(struct err *err) {
+        return err_set(err, EMSGSIZE, "the profiles are too large to print");
 }
 
-static void emit_node(struct emit *j, const struct node *n) {
-        if (n->kind != NODE_LIST && n->kind != NODE_MAP) {
-                emit_text(j, n->kind == NODE_SCALAR ? n->text.p : "");
+static void emit_node(struct emit *j, const struct node *node) {
+        if (node->kind != NODE_LIST && node->kind != NODE_MAP) {
+                emit_text(j, node->kind == NODE_SCALAR ? node->text.p : "");
                 return;
         }
-        emit_open(j, n->kind == NODE_LIST ? '[' : '{');
-        for (const struct node *child = n->first; child; child = child->next) {
-                if (n->kind == NODE_MAP)
+
+        emit_open(j, node->kind == NODE_LIST ? '[' : '{');
+
+        for (const struct node *child = node->first; child; child = child->next) {
+                if (node->kind == NODE_MAP)
                         emit_key(j, child->key.p);
                 emit_node(j, child);
         }
+
         emit_close(j);
 }
 
@@ -35,10 +38,12 @@ static void emit_profile(struct emit *j, const struct profile *profile) {
         emit_open(j, '{');
         emit_put_text(j, "name", profile->name);
         emit_put_text(j, "path", profile->path);
-        for (const struct node *n = root && root->kind == NODE_MAP ? root->first : NULL; n; n = n->next) {
-                emit_key(j, n->key.p);
-                emit_node(j, n);
+
+        for (const struct node *node = root && root->kind == NODE_MAP ? root->first : NULL; node; node = node->next) {
+                emit_key(j, node->key.p);
+                emit_node(j, node);
         }
+
         emit_close(j);
 }
 
@@ -46,8 +51,9 @@ static int put_programs(const struct profile *profile, struct buf *out) {
         const struct node *list = profile_node(profile, "programs");
         int r = 0;
 
-        for (const struct node *n = list ? list->first : NULL; n && r == 0; n = n->next)
-                r = buf_printf(out, "%s%s", n == list->first ? "" : ", ", n->kind == NODE_SCALAR ? n->text.p : "");
+        for (const struct node *node = list ? list->first : NULL; node && r == 0; node = node->next)
+                r = buf_printf(out, "%s%s", node == list->first ? "" : ", ",
+                               node->kind == NODE_SCALAR ? node->text.p : "");
         return r;
 }
 
@@ -59,30 +65,34 @@ static int put_line(const struct profile *profile, struct buf *out) {
                           text ? text : "", place_of(profile));
 }
 
-int profiles_list(bool json, struct buf *out, struct err *e) {
+int profiles_list(bool json, struct buf *out, struct err *err) {
         cleanup(profile_names_done) profile_names names = { 0 };
         struct emit j = emit_to(out);
-        int r = profile_list(&names, e);
+        int r = profile_list(&names, err);
 
         if (r < 0)
                 return r;
         if (json)
                 emit_open(&j, '[');
+
         for (size_t i = 0; i < names.n; i++) {
                 cleanup(profile_done) struct profile profile = { 0 };
 
-                r = profile_open(str_of(names.p[i]), &profile, e);
+                r = profile_open(str_of(names.p[i]), &profile, err);
                 if (r < 0)
                         return r;
+
                 if (json)
                         emit_profile(&j, &profile);
                 else if (put_line(&profile, out) < 0)
-                        return too_large(e);
+                        return too_large(err);
         }
+
         if (!json)
                 return 0;
+
         emit_close(&j);
-        return emit_status(&j) < 0 || buf_add_char(out, '\n') < 0 ? too_large(e) : 0;
+        return emit_status(&j) < 0 || buf_add_char(out, '\n') < 0 ? too_large(err) : 0;
 }
 
 static int put_content(const struct profile *profile, struct buf *out) {
@@ -94,49 +104,60 @@ static int put_content(const struct profile *profile, struct buf *out) {
                         if (strcmp(profiles_built_in[i].name, profile->name) == 0)
                                 content = str_of(profiles_built_in[i].text);
         }
-        return r < 0 ? r : buf_append(out, content);
+
+        if (r < 0)
+                return r;
+
+        return buf_append(out, content);
 }
 
-int profiles_show(const char *name, bool json, struct buf *out, struct err *e) {
+int profiles_show(const char *name, bool json, struct buf *out, struct err *err) {
         cleanup(profile_done) struct profile profile = { 0 };
         struct emit j = emit_to(out);
-        int r = profile_open(str_of(name), &profile, e);
+        int r = profile_open(str_of(name), &profile, err);
 
         if (r < 0)
                 return r;
         if (!json)
-                return put_content(&profile, out) < 0 ? too_large(e) : 0;
+                return put_content(&profile, out) < 0 ? too_large(err) : 0;
+
         emit_profile(&j, &profile);
-        return emit_status(&j) < 0 || buf_add_char(out, '\n') < 0 ? too_large(e) : 0;
+        return emit_status(&j) < 0 || buf_add_char(out, '\n') < 0 ? too_large(err) : 0;
 }
 
-static int open_either(const char *name, struct profile *ret, struct err *e) {
+static int open_either(const char *name, struct profile *ret, struct err *err) {
         struct str text = str_of(name);
         bool path = str_find(text, '/') >= 0 || str_ends(text, STR(".yaml")) || str_ends(text, STR(".yml"));
 
-        return path ? profile_open_file(name, ret, e) : profile_open(text, ret, e);
+        return path ? profile_open_file(name, ret, err) : profile_open(text, ret, err);
 }
 
-int profiles_check(const char *name, bool json, struct buf *out, struct err *e) {
+int profiles_check(const char *name, bool json, struct buf *out, struct err *err) {
         cleanup(profile_done) struct profile profile = { 0 };
         struct err why = { 0 };
         int r = open_either(name, &profile, &why);
 
         if (r == 0)
                 r = profile_check(&profile, &why);
+
         if (json) {
                 struct emit j = emit_to(out);
+
                 emit_open(&j, '{');
                 emit_put_text(&j, "profile", name);
                 emit_put_bool(&j, "valid", r == 0);
+
                 if (r < 0)
                         emit_put_text(&j, "error", err_text(&why));
+
                 emit_close(&j);
                 if (emit_status(&j) < 0 || buf_add_char(out, '\n') < 0)
-                        return too_large(e);
+                        return too_large(err);
         } else if (r == 0 && buf_printf(out, "%s: valid (%s)\n", name, place_of(&profile)) < 0)
-                return too_large(e);
+                return too_large(err);
+
         if (r < 0)
-                *e = why;
+                *err = why;
+
         return r;
 }

@@ -54,6 +54,7 @@ int project_file_examine(int directory_fd, const char *name, enum project_file *
                 *ret = fd == -ELOOP ? PROJECT_FILE_LINK : PROJECT_FILE_NONE;
                 return 0;
         }
+
         if (fd == -ENOTDIR && strchr(name, '/'))
                 return examine_parent(directory_fd, name, ret, err);
         if (fd < 0)

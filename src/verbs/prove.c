@@ -48,10 +48,12 @@ struct stage {
 static int listen_tcp(int *ret_fd, uint16_t *ret_port) {
         struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
         socklen_t n = sizeof at;
+
         *ret_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
         if (*ret_fd < 0 || bind(*ret_fd, (struct sockaddr *)&at, n) < 0 || listen(*ret_fd, 8) < 0 ||
             getsockname(*ret_fd, (struct sockaddr *)&at, &n) < 0)
                 return -errno;
+
         *ret_port = ntohs(at.sin_port);
         return 0;
 }
@@ -66,13 +68,15 @@ static int listen_unix(const char *place, int *ret_fd) {
 }
 
 /* Says the greeting to whoever comes, on every socket alike, until it is ended. */
-_Noreturn static void serve(const struct stage *s) {
+_Noreturn static void prove_serve(const struct stage *stage) {
         struct pollfd polls[SERVER_SOCKETS];
         const char greeting = PROVE_GREETING;
+
         prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
         prctl(PR_SET_NAME, PROVE_SERVER, 0, 0, 0);
         for (int i = 0; i < SERVER_SOCKETS; i++)
-                polls[i] = (struct pollfd){ .fd = s->sockets[i], .events = POLLIN };
+                polls[i] = (struct pollfd){ .fd = stage->sockets[i], .events = POLLIN };
+
         for (;;) {
                 if (poll(polls, SERVER_SOCKETS, -1) < 0)
                         continue;
@@ -85,64 +89,75 @@ _Noreturn static void serve(const struct stage *s) {
         }
 }
 
-static int write_file(const char *directory, const char *name, const char *text, struct err *e) {
+static int write_file(const char *directory, const char *name, const char *text, struct err *err) {
         cleanup(free_ptr) char *path = path_join(directory, name);
-        return path ? path_replace_file(path, str_of(text), 0600, e) : err_memory(e);
+        return path ? path_replace_file(path, str_of(text), 0600, err) : err_memory(err);
 }
 
 /* Where the sandbox can see it: its own /tmp hides the host's. */
-static int set_stage(struct stage *s, struct err *e) {
-        *s = (struct stage){ .sockets = { -1, -1, -1 } };
-        snprintf(s->place, sizeof s->place, "/var/tmp/bailey-prove-XXXXXX");
-        if (!mkdtemp(s->place)) {
-                s->place[0] = '\0';
-                return err_errno(e, "cannot make a directory in /var/tmp for the proof");
+static int set_stage(struct stage *stage, struct err *err) {
+        *stage = (struct stage){ .sockets = { -1, -1, -1 } };
+        snprintf(stage->place, sizeof stage->place, "/var/tmp/bailey-prove-XXXXXX");
+
+        if (!mkdtemp(stage->place)) {
+                stage->place[0] = '\0';
+                return err_errno(err, "cannot make a directory in /var/tmp for the proof");
         }
-        snprintf(s->work, sizeof s->work, "%s/work", s->place);
-        snprintf(s->hosts, sizeof s->hosts, "%s/hosts", s->place);
-        snprintf(s->results, sizeof s->results, "%s/results", s->work);
-        cleanup(free_ptr) char *secret = path_join(s->place, "secret");
-        if (!secret || mkdir(s->work, 0700) < 0 || mkdir(secret, 0700) < 0)
-                return err_errno(e, "cannot make directories for the proof");
-        int r = write_file(secret, "key", "secret\n", e);
+
+        snprintf(stage->work, sizeof stage->work, "%s/work", stage->place);
+        snprintf(stage->hosts, sizeof stage->hosts, "%s/hosts", stage->place);
+        snprintf(stage->results, sizeof stage->results, "%s/results", stage->work);
+
+        cleanup(free_ptr) char *secret = path_join(stage->place, "secret");
+        if (!secret || mkdir(stage->work, 0700) < 0 || mkdir(secret, 0700) < 0)
+                return err_errno(err, "cannot make directories for the proof");
+
+        int r = write_file(secret, "key", "secret\n", err);
         if (r == 0)
-                r = write_file(s->place, "hosts", "127.0.0.1 " PROVE_ALLOWED_NAME " " PROVE_REFUSED_NAME "\n", e);
+                r = write_file(stage->place, "hosts", "127.0.0.1 " PROVE_ALLOWED_NAME " " PROVE_REFUSED_NAME "\n", err);
         if (r < 0)
                 return r;
-        if (listen_tcp(&s->sockets[0], &s->ports[0]) < 0 || listen_tcp(&s->sockets[1], &s->ports[1]) < 0 ||
-            listen_unix(s->place, &s->sockets[2]) < 0)
-                return err_errno(e, "cannot listen for the proof");
-        s->server = fork();
-        if (s->server == 0)
-                serve(s);
-        return s->server < 0 ? err_errno(e, "cannot start the server of the proof") : 0;
+
+        if (listen_tcp(&stage->sockets[0], &stage->ports[0]) < 0 ||
+            listen_tcp(&stage->sockets[1], &stage->ports[1]) < 0 || listen_unix(stage->place, &stage->sockets[2]) < 0)
+                return err_errno(err, "cannot listen for the proof");
+
+        stage->server = fork();
+        if (stage->server == 0)
+                prove_serve(stage);
+
+        return stage->server < 0 ? err_errno(err, "cannot start the server of the proof") : 0;
 }
 
-static void strike_stage(struct stage *s) {
-        if (s->server > 0) {
-                kill(s->server, SIGKILL);
-                waitpid(s->server, NULL, 0);
+static void strike_stage(struct stage *stage) {
+        if (stage->server > 0) {
+                kill(stage->server, SIGKILL);
+                waitpid(stage->server, NULL, 0);
         }
+
         for (int i = 0; i < SERVER_SOCKETS; i++)
-                close_fd(&s->sockets[i]);
-        if (s->place[0])
-                (void)tree_remove(AT_FDCWD, s->place);
+                close_fd(&stage->sockets[i]);
+
+        if (stage->place[0])
+                (void)tree_remove(AT_FDCWD, stage->place);
 }
 
-static int launch(const struct stage *s, struct err *e) {
+static int prove_launch(const struct stage *stage, struct err *err) {
         char self[PATH_MAX], allowed[16], refused[16], target[64], secret[80];
         ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
         if (n < 0)
-                return err_errno(e, "cannot find this program");
+                return err_errno(err, "cannot find this program");
+
         self[n] = '\0';
-        snprintf(allowed, sizeof allowed, "%u", s->ports[0]);
-        snprintf(refused, sizeof refused, "%u", s->ports[1]);
-        snprintf(target, sizeof target, PROVE_ALLOWED_NAME ":%u", s->ports[0]);
-        snprintf(secret, sizeof secret, "%s/secret", s->place);
+        snprintf(allowed, sizeof allowed, "%u", stage->ports[0]);
+        snprintf(refused, sizeof refused, "%u", stage->ports[1]);
+        snprintf(target, sizeof target, PROVE_ALLOWED_NAME ":%u", stage->ports[0]);
+        snprintf(secret, sizeof secret, "%s/secret", stage->place);
+
         const struct {
                 enum policy_row row;
                 const char *value;
-        } settings[] = { { ROW_WORKSPACE, s->work },
+        } settings[] = { { ROW_WORKSPACE, stage->work },
                          { ROW_MODE, "workspace-write-whitelist" },
                          { ROW_ALLOW_PRIVATE, target },
                          { ROW_DENY_READ, secret },
@@ -151,52 +166,66 @@ static int launch(const struct stage *s, struct err *e) {
         struct option_values values = { 0 };
         int r = 0, status = 0;
         for (size_t i = 0; i < sizeof settings / sizeof settings[0] && r == 0; i++)
-                r = option_set(&values, &policy_rows[settings[i].row], str_of(settings[i].value), "doctor --prove", e);
-        char *argv[] = {
-                self, (char *)PROVE_VERB, (char *)s->work, (char *)s->place, allowed, refused, (char *)s->results, NULL
-        };
-        struct run_request request = { .options = &values, .argv = argv, .hosts_file = s->hosts, .quiet = true };
-        if (r == 0 && run_command(&request, &status, e) != RUN_ENDED)
-                r = -(e && e->code ? e->code : EIO);
+                r = option_set(&values, &policy_rows[settings[i].row], str_of(settings[i].value), "doctor --prove",
+                               err);
+
+        char *argv[] = { self,
+                         (char *)PROVE_VERB,
+                         (char *)stage->work,
+                         (char *)stage->place,
+                         allowed,
+                         refused,
+                         (char *)stage->results,
+                         NULL };
+        struct run_request request = { .options = &values, .argv = argv, .hosts_file = stage->hosts, .quiet = true };
+        if (r == 0 && run_command(&request, &status, err) != RUN_ENDED)
+                r = -(err && err->code ? err->code : EIO);
         else if (r == 0 && status != 0)
-                r = err_set(e, EIO,
+                r = err_set(err, EIO,
                             "the program inside the sandbox ended with status %d; it is %s, which the sandbox must be "
                             "able to see",
                             status, self);
+
         option_values_done(&values);
         return r;
 }
 
 /* A line per act, in their order: the negative errno, 0 for success. */
-static int collect(const struct stage *s, struct proofs *ret, struct err *e) {
+static int prove_collect(const struct stage *stage, struct proofs *ret, struct err *err) {
         cleanup(buf_done) struct buf text = BUF(0);
-        int r = path_read_file(s->results, RESULTS_MAX, &text, e);
+        int r = path_read_file(stage->results, RESULTS_MAX, &text, err);
         if (r < 0)
                 return r;
-        struct prove_world outside = { s->work, s->place, s->ports[0], s->ports[1], false };
+
+        struct prove_world outside = { stage->work, stage->place, stage->ports[0], stage->ports[1], false };
         struct str rest = buf_str(&text), line;
+
         for (size_t i = 0; i < n_prove_acts; i++) {
                 uint64_t error;
+
                 if (!str_split(&rest, '\n', &line) || !str_to_u64(line, 4096, &error))
-                        return err_set(e, EBADMSG, "the program inside the sandbox did not finish its list");
+                        return err_set(err, EBADMSG, "the program inside the sandbox did not finish its list");
+
                 struct proof p = { .name = strdup(prove_acts[i].name), .expected = prove_acts[i].expected };
                 p.inside = error == 0;
                 p.outside = prove_acts[i].run(&outside) == 0;
                 p.detail = strdup(error ? strerror((int)error) : "it works");
                 if (!p.name || !p.detail || vec_push(&ret->list, p) < 0)
-                        return err_memory(e);
+                        return err_memory(err);
         }
+
         return 0;
 }
 
-int prove(struct proofs *ret, struct err *e) {
-        struct stage s;
-        int r = set_stage(&s, e);
+int prove(struct proofs *ret, struct err *err) {
+        struct stage stage;
+        int r = set_stage(&stage, err);
         if (r == 0)
-                r = launch(&s, e);
+                r = prove_launch(&stage, err);
         if (r == 0)
-                r = collect(&s, ret, e);
-        strike_stage(&s);
+                r = prove_collect(&stage, ret, err);
+
+        strike_stage(&stage);
         return r;
 }
 
@@ -205,13 +234,17 @@ int prove(struct proofs *ret, struct err *e) {
 
 int prove_inside(int argc, char **argv) {
         uint64_t allowed, refused;
+
         if (argc != 5 || !str_to_u64(str_of(argv[2]), UINT16_MAX, &allowed) ||
             !str_to_u64(str_of(argv[3]), UINT16_MAX, &refused))
                 return 2;
-        const struct prove_world w = { argv[0], argv[1], (uint16_t)allowed, (uint16_t)refused, true };
+
+        const struct prove_world world = { argv[0], argv[1], (uint16_t)allowed, (uint16_t)refused, true };
         cleanup(buf_done) struct buf out = BUF(RESULTS_MAX);
+
         for (size_t i = 0; i < n_prove_acts; i++)
-                if (buf_printf(&out, "%d\n", -prove_acts[i].run(&w)) < 0)
+                if (buf_printf(&out, "%d\n", -prove_acts[i].run(&world)) < 0)
                         return 1;
+
         return path_replace_file(argv[4], buf_str(&out), 0600, NULL) < 0;
 }

@@ -26,7 +26,7 @@ static inline bool proof_holds(const struct proof *p) {
 }
 
 /* -errno when the sandbox could not be launched or said nothing. */
-int prove(struct proofs *ret, struct err *e);
+int prove(struct proofs *ret, struct err *err);
 
 /* The program inside: argv are the acts' arguments, the results go to the file. */
 #define PROVE_VERB "prove-inside"

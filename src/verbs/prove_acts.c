@@ -27,24 +27,24 @@ static int open_in(const char *directory, const char *name, int flags) {
         return fd < 0 ? -errno : 0;
 }
 
-static int read_denied(const struct prove_world *w) {
-        return open_in(w->place, "secret/key", O_RDONLY);
+static int read_denied(const struct prove_world *world) {
+        return open_in(world->place, "secret/key", O_RDONLY);
 }
 
-static int write_outside(const struct prove_world *w) {
-        return open_in(w->place, "planted", O_WRONLY | O_CREAT);
+static int write_outside(const struct prove_world *world) {
+        return open_in(world->place, "planted", O_WRONLY | O_CREAT);
 }
 
-static int write_workspace(const struct prove_world *w) {
-        return open_in(w->work, "made", O_WRONLY | O_CREAT);
+static int write_workspace(const struct prove_world *world) {
+        return open_in(world->work, "made", O_WRONLY | O_CREAT);
 }
 
 /* --- network ---------------------------------------------------------------------------------------------------------
  */
 
 static int wait_readable(int fd) {
-        struct pollfd p = { .fd = fd, .events = POLLIN };
-        int n = poll(&p, 1, WAIT_MS);
+        struct pollfd pollfd = { .fd = fd, .events = POLLIN };
+        int n = poll(&pollfd, 1, WAIT_MS);
         return n < 0 ? -errno : n == 0 ? -ETIMEDOUT : 0;
 }
 
@@ -52,11 +52,14 @@ static int wait_readable(int fd) {
 static int hear_greeting(const struct sockaddr_in *to) {
         cleanup(close_fd) int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
         char greeting = 0;
+
         if (fd < 0 || connect(fd, (const struct sockaddr *)to, sizeof *to) < 0)
                 return -errno;
+
         int r = wait_readable(fd);
         if (r < 0)
                 return r;
+
         ssize_t n = recv(fd, &greeting, 1, 0);
         return n < 0 ? -errno : n == 1 && greeting == PROVE_GREETING ? 0 : -ECONNABORTED;
 }
@@ -71,60 +74,66 @@ static int ask_dns(const char *name, struct in_addr *ret) {
                 memcpy(packet + n, label.p, label.n);
                 n += label.n;
         }
+
         n++;
         packet[n + 1] = packet[n + 3] = 1; /* A, IN */
         n += 4;
+
         struct sockaddr_in server = { .sin_family = AF_INET,
                                       .sin_port = htons(DNS_PORT),
                                       .sin_addr = { htonl(INADDR_LOOPBACK) } };
         cleanup(close_fd) int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
         if (fd < 0 || connect(fd, (struct sockaddr *)&server, sizeof server) < 0 || send(fd, packet, n, 0) < 0)
                 return -errno;
+
         int r = wait_readable(fd);
         if (r < 0)
                 return r;
+
         ssize_t got = recv(fd, packet, sizeof packet, 0);
         if (got < (ssize_t)n + 16 || (packet[3] & 15) != 0 || packet[7] == 0)
                 return -EHOSTUNREACH; /* refused, or no address */
+
         memcpy(ret, packet + n + 12, sizeof *ret);
         return 0;
 }
 
-static int reach_name(const struct prove_world *w, const char *name, uint16_t port) {
+static int reach_name(const struct prove_world *world, const char *name, uint16_t port) {
         struct sockaddr_in to = { .sin_family = AF_INET,
                                   .sin_port = htons(port),
                                   .sin_addr = { htonl(INADDR_LOOPBACK) } };
-        int r = w->inside ? ask_dns(name, &to.sin_addr) : 0; /* outside the server is simply here */
+        int r = world->inside ? ask_dns(name, &to.sin_addr) : 0; /* outside the server is simply here */
         return r < 0 ? r : hear_greeting(&to);
 }
 
-static int reach_allowed(const struct prove_world *w) {
-        return reach_name(w, PROVE_ALLOWED_NAME, w->allowed);
+static int reach_allowed(const struct prove_world *world) {
+        return reach_name(world, PROVE_ALLOWED_NAME, world->allowed);
 }
 
-static int reach_refused_name(const struct prove_world *w) {
-        return reach_name(w, PROVE_REFUSED_NAME, w->refused);
+static int reach_refused_name(const struct prove_world *world) {
+        return reach_name(world, PROVE_REFUSED_NAME, world->refused);
 }
 
-static int reach_host_loopback(const struct prove_world *w) {
+static int reach_host_loopback(const struct prove_world *world) {
         struct sockaddr_in to = { .sin_family = AF_INET,
-                                  .sin_port = htons(w->refused),
+                                  .sin_port = htons(world->refused),
                                   .sin_addr = { htonl(INADDR_LOOPBACK) } };
         return hear_greeting(&to);
 }
 
-static int send_datagram(const struct prove_world *w) {
+static int send_datagram(const struct prove_world *world) {
         /* Inside to an address that no rule allows (documentation network); outside to ourselves. */
         struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons(9) };
-        to.sin_addr.s_addr = w->inside ? htonl(0xc0000201) : htonl(INADDR_LOOPBACK);
+        to.sin_addr.s_addr = world->inside ? htonl(0xc0000201) : htonl(INADDR_LOOPBACK);
         cleanup(close_fd) int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
         return fd >= 0 && sendto(fd, "x", 1, 0, (struct sockaddr *)&to, sizeof to) == 1 ? 0 : -errno;
 }
 
-static int reach_host_socket(const struct prove_world *w) {
+static int reach_host_socket(const struct prove_world *world) {
         struct sockaddr_un to = { .sun_family = AF_UNIX };
         cleanup(close_fd) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        if (fd < 0 || (size_t)snprintf(to.sun_path, sizeof to.sun_path, "%s/socket", w->place) >= sizeof to.sun_path)
+        if (fd < 0 ||
+            (size_t)snprintf(to.sun_path, sizeof to.sun_path, "%s/socket", world->place) >= sizeof to.sun_path)
                 return -errno;
         return connect(fd, (struct sockaddr *)&to, sizeof to) == 0 ? 0 : -errno;
 }
@@ -132,21 +141,23 @@ static int reach_host_socket(const struct prove_world *w) {
 /* --- kernel ----------------------------------------------------------------------------------------------------------
  */
 
-static int new_user_namespace(const struct prove_world *w) {
-        (void)w;
+static int new_user_namespace(const struct prove_world *world) {
+        (void)world;
         pid_t pid = fork();
         if (pid == 0)
                 _exit(unshare(CLONE_NEWUSER) == 0 ? 0 : errno);
+
         int status = 0;
         if (pid < 0 || waitpid(pid, &status, 0) < 0)
                 return -errno;
+
         return WIFEXITED(status) ? -WEXITSTATUS(status) : -EINTR;
 }
 
 /* The kernel's netlink for sockets of all processes: ordinary outside, not among the families inside. */
-static int diagnostics_socket(const struct prove_world *w) {
+static int diagnostics_socket(const struct prove_world *world) {
         enum { NETLINK_DIAGNOSTICS = 4 };
-        (void)w;
+        (void)world;
         cleanup(close_fd) int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_DIAGNOSTICS);
         return fd < 0 ? -errno : 0;
 }
@@ -162,17 +173,19 @@ static bool process_is_named(int proc_fd, const char *number, const char *name) 
 }
 
 /* The server outside, by its name. Numbers would not tell: those of a sandbox begin anew, and so do a container's. */
-static int see_others(const struct prove_world *w) {
+static int see_others(const struct prove_world *world) {
         DIR *proc = opendir("/proc");
         const struct dirent *entry;
         int r = -ESRCH;
 
-        (void)w;
+        (void)world;
         if (!proc)
                 return -errno;
+
         while (r < 0 && (entry = readdir(proc)))
                 if (ascii_is_digit(entry->d_name[0]) && process_is_named(dirfd(proc), entry->d_name, PROVE_SERVER))
                         r = 0;
+
         closedir(proc);
 
         return r;

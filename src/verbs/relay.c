@@ -45,93 +45,110 @@ static const struct {
 };
 
 /* The proxy is named by address: this program resolves no names. */
-static int parse_via(const char *text, struct endpoint *ret, struct err *e) {
+static int parse_via(const char *text, struct endpoint *ret, struct err *err) {
         struct str s = str_of(text);
         static const char *const prefixes[] = { "socks5h://", "socks5://" };
-        struct authority a;
+        struct authority authority;
+
         for (size_t i = 0; i < 2; i++)
                 if (str_starts(s, str_of(prefixes[i])))
                         s = str_skip(s, strlen(prefixes[i]));
+
         if (s.n && s.p[s.n - 1] == '/')
                 s = str_first(s, s.n - 1);
-        if (authority_parse(s, 1080, &a, NULL) < 0)
-                return err_set(e, EINVAL, "the proxy \"%s\" is not socks5h://ADDRESS:PORT", text);
-        if (a.host.kind == HOST_ADDR)
-                ret->addr = a.host.addr;
-        else if (str_is(host_str(&a.host), "localhost"))
+        if (authority_parse(s, 1080, &authority, NULL) < 0)
+                return err_set(err, EINVAL, "the proxy \"%s\" is not socks5h://ADDRESS:PORT", text);
+
+        if (authority.host.kind == HOST_ADDR)
+                ret->addr = authority.host.addr;
+        else if (str_is(host_str(&authority.host), "localhost"))
                 ret->addr = (struct addr){ ADDR_V4, { 127, 0, 0, 1 } };
         else
-                return err_set(e, EINVAL, "the proxy \"%s\" must be given by its address", text);
-        ret->port = a.port;
+                return err_set(err, EINVAL, "the proxy \"%s\" must be given by its address", text);
+
+        ret->port = authority.port;
         return 0;
 }
 
-static int parse_target(const char *host, const char *port, struct authority *ret, struct err *e) {
+static int parse_target(const char *host, const char *port, struct authority *ret, struct err *err) {
         uint64_t number;
         struct addr literal;
+
         if (!str_to_u64(str_of(port), 65535, &number) || number == 0)
-                return err_set(e, EINVAL, "\"%s\" is not a port", port);
+                return err_set(err, EINVAL, "\"%s\" is not a port", port);
+
         if (addr_parse(str_of(host), &literal)) /* ssh gives IPv6 without brackets */
                 host_from_addr(&literal, &ret->host);
         else {
-                int r = host_parse(str_of(host), &ret->host, e);
+                int r = host_parse(str_of(host), &ret->host, err);
                 if (r < 0)
                         return r;
         }
+
         ret->port = (uint16_t)number;
         return 0;
 }
 
-static int dial(const struct endpoint *via, int *ret_fd, struct err *e) {
+static int relay_dial(const struct endpoint *via, int *ret_fd, struct err *err) {
         struct sockaddr_storage sa;
         socklen_t n = addr_to_sockaddr(&via->addr, via->port, &sa);
         const int on = 1;
         cleanup(close_fd) int fd = socket(sa.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         if (fd < 0)
-                return err_errno(e, "cannot create a socket");
+                return err_errno(err, "cannot create a socket");
+
         (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
         int failed = connect(fd, (struct sockaddr *)&sa, n) < 0 ? errno : 0;
         if (failed == EINPROGRESS) {
-                struct pollfd p = { .fd = fd, .events = POLLOUT };
+                struct pollfd pollfd = { .fd = fd, .events = POLLOUT };
                 socklen_t size = sizeof failed;
-                if (poll(&p, 1, CONNECT_MS) != 1)
+
+                if (poll(&pollfd, 1, CONNECT_MS) != 1)
                         failed = ETIMEDOUT;
                 else if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &failed, &size) < 0)
                         failed = errno;
         }
+
         if (failed)
-                return err_set(e, failed, "the gateway's SOCKS5 port cannot be reached: %s", strerror(failed));
+                return err_set(err, failed, "the gateway's SOCKS5 port cannot be reached: %s", strerror(failed));
+
         int r = fd_set_nonblocking(fd, false);
         if (r < 0)
-                return err_set(e, -r, "cannot use the socket");
+                return err_set(err, -r, "cannot use the socket");
+
         *ret_fd = take_fd(&fd);
         return 0;
 }
 
-static size_t write_request(const struct authority *t, unsigned char out[static 300]) {
+static size_t write_request(const struct authority *authority, unsigned char out[static 300]) {
         size_t n = 0;
+
         out[n++] = SOCKS_VERSION;
         out[n++] = SOCKS_CONNECT;
         out[n++] = 0;
-        if (t->host.kind == HOST_NAME) {
+
+        if (authority->host.kind == HOST_NAME) {
                 out[n++] = SOCKS_NAME;
-                out[n++] = t->host.name_n;
-                memcpy(out + n, t->host.name, t->host.name_n);
-                n += t->host.name_n;
+                out[n++] = authority->host.name_n;
+                memcpy(out + n, authority->host.name, authority->host.name_n);
+                n += authority->host.name_n;
         } else {
-                size_t bytes = t->host.addr.family == ADDR_V4 ? 4 : 16;
+                size_t bytes = authority->host.addr.family == ADDR_V4 ? 4 : 16;
+
                 out[n++] = bytes == 4 ? SOCKS_V4 : SOCKS_V6;
-                memcpy(out + n, t->host.addr.bytes, bytes);
+                memcpy(out + n, authority->host.addr.bytes, bytes);
                 n += bytes;
         }
-        out[n++] = (unsigned char)(t->port >> 8);
-        out[n++] = (unsigned char)t->port;
+
+        out[n++] = (unsigned char)(authority->port >> 8);
+        out[n++] = (unsigned char)authority->port;
+
         return n;
 }
 
-static int not_a_gateway(int r, struct err *e) {
-        err_blame(e, ERR_UNAVAILABLE);
-        return err_set(e, r < 0 ? -r : EPROTO, "what listens at the proxy's address does not answer as SOCKS5");
+static int not_a_gateway(int r, struct err *err) {
+        err_blame(err, ERR_UNAVAILABLE);
+        return err_set(err, r < 0 ? -r : EPROTO, "what listens at the proxy's address does not answer as SOCKS5");
 }
 
 static int set_patience(int fd, time_t seconds) {
@@ -139,48 +156,58 @@ static int set_patience(int fd, time_t seconds) {
         return setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) < 0 ? -errno : 0;
 }
 
-static int handshake(int fd, const struct authority *target, struct err *e) {
+static int relay_handshake(int fd, const struct authority *target, struct err *err) {
         unsigned char request[300], answer[300];
         const unsigned char greeting[] = { SOCKS_VERSION, 1, 0 };
         int r = set_patience(fd, GREETING_SECONDS);
+
         r = r < 0 ? r : fd_write_all(fd, greeting, sizeof greeting);
         r = r < 0 ? r : fd_read_exact(fd, answer, 2);
         if (r < 0 || answer[0] != SOCKS_VERSION || answer[1] != 0)
-                return not_a_gateway(r, e);
+                return not_a_gateway(r, err);
+
         r = set_patience(fd, REQUEST_SECONDS);
         r = r < 0 ? r : fd_write_all(fd, request, write_request(target, request));
         r = r < 0 ? r : fd_read_exact(fd, answer, 4);
         if (r < 0 || answer[0] != SOCKS_VERSION)
-                return not_a_gateway(r, e);
+                return not_a_gateway(r, err);
+
         if (answer[1] != 0) {
                 unsigned code = answer[1] < SOCKS_REPLIES ? answer[1] : 1;
                 char text[AUTHORITY_TEXT_MAX];
+
                 authority_text(target, text);
-                err_blame(e, replies[code].kind);
-                return err_set(e, EHOSTUNREACH, "%s: %s", text, replies[code].text);
+                err_blame(err, replies[code].kind);
+                return err_set(err, EHOSTUNREACH, "%s: %s", text, replies[code].text);
         }
+
         size_t rest = answer[3] == SOCKS_V4 ? 4 : answer[3] == SOCKS_V6 ? 16 : 0;
+
         if (answer[3] == SOCKS_NAME) {
                 r = fd_read_exact(fd, answer, 1);
                 rest = answer[0];
         }
+
         r = r < 0 ? r : fd_read_exact(fd, answer, rest + 2);
         r = r < 0 ? r : set_patience(fd, 0);
-        return r < 0 ? not_a_gateway(r, e) : 0;
+
+        return r < 0 ? not_a_gateway(r, err) : 0;
 }
 
 /* Until the end or an error: 0 or a negative errno. splice() would save a copy, but it waits for the socket with the
  * pipe's lock held, and ssh, whose reads do not block, would hang on that lock. */
-static int copy(int from, int to) {
+static int relay_copy(int from, int to) {
         cleanup(free_ptr) char *buffer = malloc(CHUNK);
         if (!buffer)
                 return -ENOMEM;
+
         for (;;) {
                 ssize_t n = read(from, buffer, CHUNK);
                 if (n < 0 && errno == EINTR)
                         continue;
                 if (n <= 0)
                         return n < 0 ? -errno : 0;
+
                 int r = fd_write_all(to, buffer, (size_t)n);
                 if (r < 0)
                         return r;
@@ -193,54 +220,64 @@ struct outward {
 };
 
 static void *copy_outward(void *arg) {
-        cleanup(free_ptr) struct outward *o = arg;
-        (void)copy(o->in, o->fd);
-        (void)shutdown(o->fd, SHUT_WR);
-        close(o->fd);
+        cleanup(free_ptr) struct outward *outward = arg;
+        (void)relay_copy(outward->in, outward->fd);
+        (void)shutdown(outward->fd, SHUT_WR);
+        close(outward->fd);
         return NULL;
 }
 
-static int relay(int fd, int in, int out, struct err *e) {
-        cleanup(free_ptr) struct outward *o = malloc(sizeof *o);
+static int relay(int fd, int in, int out, struct err *err) {
+        cleanup(free_ptr) struct outward *outward = malloc(sizeof *outward);
         pthread_t thread;
-        if (!o)
-                return err_memory(e);
-        *o = (struct outward){ in, fcntl(fd, F_DUPFD_CLOEXEC, 3) };
-        if (o->fd < 0)
-                return err_errno(e, "cannot share the connection");
-        int r = pthread_create(&thread, NULL, copy_outward, o);
+
+        if (!outward)
+                return err_memory(err);
+
+        *outward = (struct outward){ in, fcntl(fd, F_DUPFD_CLOEXEC, 3) };
+        if (outward->fd < 0)
+                return err_errno(err, "cannot share the connection");
+
+        int r = pthread_create(&thread, NULL, copy_outward, outward);
         if (r != 0) {
-                close(o->fd);
-                return err_set(e, r, "cannot start a thread");
+                close(outward->fd);
+                return err_set(err, r, "cannot start a thread");
         }
-        o = NULL;
-        int inward = copy(fd, out);
+
+        outward = NULL;
+        int inward = relay_copy(fd, out);
         close(out); /* the reader sees the end at once */
+
         /* The far end may still read. Who keeps the input open and silent is not waited for long. */
         struct timespec end;
         clock_gettime(CLOCK_REALTIME, &end);
         end.tv_sec += inward < 0 ? 0 : LINGER_SECONDS;
         if (pthread_timedjoin_np(thread, NULL, &end) != 0)
                 pthread_detach(thread); /* ends with the process */
-        return inward < 0 && inward != -EPIPE ? err_set(e, -inward, "the connection broke: %s", strerror(-inward)) : 0;
+
+        return inward < 0 && inward != -EPIPE ? err_set(err, -inward, "the connection broke: %s", strerror(-inward))
+                                              : 0;
 }
 
-int relay_run(const struct relay_settings *s, struct err *e) {
+int relay_run(const struct relay_settings *settings, struct err *err) {
         struct endpoint via;
         struct authority target;
         cleanup(close_fd) int fd = -1;
-        err_blame(e, ERR_USAGE);
-        int r = parse_via(s->via, &via, e);
+
+        err_blame(err, ERR_USAGE);
+        int r = parse_via(settings->via, &via, err);
         if (r == 0)
-                r = parse_target(s->host, s->port, &target, e);
+                r = parse_target(settings->host, settings->port, &target, err);
         if (r < 0)
                 return r;
-        err_blame(e, ERR_UNAVAILABLE);
-        r = dial(&via, &fd, e);
+
+        err_blame(err, ERR_UNAVAILABLE);
+        r = relay_dial(&via, &fd, err);
         if (r == 0)
-                r = handshake(fd, &target, e);
+                r = relay_handshake(fd, &target, err);
         if (r < 0)
                 return r;
-        err_blame(e, ERR_SYSTEM);
-        return relay(fd, s->in, s->out, e);
+
+        err_blame(err, ERR_SYSTEM);
+        return relay(fd, settings->in, settings->out, err);
 }

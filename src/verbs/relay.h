@@ -11,4 +11,4 @@ struct relay_settings {
         int in, out; /* both are closed as their side ends */
 };
 
-int relay_run(const struct relay_settings *s, struct err *e);
+int relay_run(const struct relay_settings *settings, struct err *err);

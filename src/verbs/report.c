@@ -34,6 +34,7 @@ static void report_done(struct report *rep) {
                 targets_done(&rep->credentials.p[i]->hosts);
                 free(rep->credentials.p[i]);
         }
+
         vec_done(&rep->credentials);
 
         vec_done(&rep->commands);
@@ -61,6 +62,7 @@ int report_keep(struct report *rep, struct str text, struct str *ret) {
                 copy = malloc(text.n);
                 if (!copy)
                         return -ENOMEM;
+
                 memcpy(copy, text.p, text.n);
                 r = map_add(&rep->texts, text, copy);
                 if (r < 0) {
@@ -91,6 +93,7 @@ int report_add_moment(struct report *rep, uint64_t at_us, enum report_lane lane,
                 rep->left_out++;
                 return 0;
         }
+
         return vec_push(&rep->moments, moment);
 }
 
@@ -105,6 +108,7 @@ static int target_of(struct report *rep, report_targets *list, struct str key, s
         *ret = found;
         if (found)
                 return 0;
+
         if (list->n >= REPORT_ROWS_MAX) {
                 rep->left_out++;
                 return 0;
@@ -113,10 +117,12 @@ static int target_of(struct report *rep, report_targets *list, struct str key, s
         struct report_target *made = calloc(1, sizeof *made);
         if (!made)
                 return -ENOMEM;
+
         if (vec_push(list, made) < 0) {
                 free(made);
                 return -ENOMEM;
         }
+
         *ret = made;
         return map_add(&rep->index, key, made);
 }
@@ -129,9 +135,11 @@ static int target_key(struct report *rep, char kind, struct str name, uint64_t n
         r = buf_printf(&rep->scratch, "%c%ju:", kind, (uintmax_t)number);
         if (r < 0)
                 return r;
+
         r = buf_append(&rep->scratch, name);
         if (r < 0)
                 return r;
+
         *ret = buf_str(&rep->scratch);
         return 0;
 }
@@ -156,13 +164,17 @@ static int target_update(struct report *rep, struct report_target *target, const
 
         if (!target->first_us)
                 target->first_us = at_us;
+
         target->last_us = at_us;
+
         if (record->allowed)
                 target->allowed += times;
         else
                 target->refused += times;
+
         target->bytes_in += record->bytes_in;
         target->bytes_out += record->bytes_out;
+
         return 0;
 }
 
@@ -175,11 +187,13 @@ static int host_moment(struct report *rep, const struct report_target *host, boo
         r = buf_append(&rep->scratch, host->name);
         if (r < 0)
                 return r;
+
         if (host->port) {
                 r = buf_printf(&rep->scratch, ":%ju", (uintmax_t)host->port);
                 if (r < 0)
                         return r;
         }
+
         if (!allowed && host->reason.n) {
                 r = buf_printf(&rep->scratch, " (%.*s)", STR_FMT(host->reason));
                 if (r < 0)
@@ -189,6 +203,7 @@ static int host_moment(struct report *rep, const struct report_target *host, boo
         r = report_keep(rep, buf_str(&rep->scratch), &text);
         if (r < 0)
                 return r;
+
         return report_add_moment(rep, at_us, LANE_HOST, allowed ? TONE_ALLOWED : TONE_REFUSED, text);
 }
 
@@ -201,12 +216,15 @@ static int take_host(struct report *rep, const struct audit_record *record, uint
         r = report_keep_escaped(rep, record->domain.n ? record->domain : record->addr, &name);
         if (r < 0)
                 return r;
+
         r = target_key(rep, 'h', name, record->port, &key);
         if (r < 0)
                 return r;
+
         r = target_of(rep, &rep->hosts, key, &host);
         if (r < 0 || !host)
                 return r;
+
         host->name = name;
         host->port = record->port;
 
@@ -216,6 +234,7 @@ static int take_host(struct report *rep, const struct audit_record *record, uint
                 host->bytes_out += record->bytes_out;
                 host->last_us = at_us;
                 *ret_host = host;
+
                 return 0;
         }
 
@@ -223,6 +242,7 @@ static int take_host(struct report *rep, const struct audit_record *record, uint
         r = target_update(rep, host, record, at_us);
         if (r < 0)
                 return r;
+
         *ret_host = host;
         return is_new ? host_moment(rep, host, record->allowed, at_us) : 0;
 }
@@ -235,9 +255,11 @@ static int take_access(struct report *rep, const struct audit_record *record, ui
         r = report_keep_escaped(rep, is_file ? record->path : record->method, &name);
         if (r < 0)
                 return r;
+
         r = target_key(rep, is_file ? 'f' : 's', name, record->allowed, &key);
         if (r < 0)
                 return r;
+
         r = target_of(rep, is_file ? &rep->files : &rep->calls, key, &target);
         if (r < 0 || !target)
                 return r;
@@ -249,9 +271,11 @@ static int take_access(struct report *rep, const struct audit_record *record, ui
                 if (r < 0)
                         return r;
         }
+
         r = target_update(rep, target, record, at_us);
         if (r < 0 || !is_new)
                 return r;
+
         return report_add_moment(rep, at_us, LANE_FILE, record->allowed ? TONE_ALLOWED : TONE_REFUSED, name);
 }
 
@@ -274,6 +298,7 @@ static int take_command(struct report *rep, const struct audit_record *record, u
                 rep->left_out++;
         else if (vec_push(&rep->commands, command) < 0)
                 return -ENOMEM;
+
         return report_add_moment(rep, at_us, LANE_COMMAND, record->allowed ? TONE_ALLOWED : TONE_REFUSED, command.text);
 }
 
@@ -287,6 +312,7 @@ static int credential_of(struct report *rep, struct str name, struct report_cred
         r = target_key(rep, 'c', name, 0, &key);
         if (r < 0)
                 return r;
+
         *ret = map_get(&rep->index, key);
         if (*ret)
                 return 0;
@@ -294,12 +320,15 @@ static int credential_of(struct report *rep, struct str name, struct report_cred
         struct report_credential *made = calloc(1, sizeof *made);
         if (!made)
                 return -ENOMEM;
+
         if (vec_push(&rep->credentials, made) < 0) {
                 free(made);
                 return -ENOMEM;
         }
+
         made->name = name;
         *ret = made;
+
         return map_add(&rep->index, key, made);
 }
 
@@ -311,17 +340,20 @@ static int credential_host(struct report_credential *credential, const struct re
                         return 0;
                 }
         }
+
         if (credential->hosts.n >= REPORT_ROWS_MAX)
                 return 0;
 
         struct report_target *made = calloc(1, sizeof *made);
         if (!made)
                 return -ENOMEM;
+
         *made = (struct report_target){ .name = host->name, .port = host->port, .allowed = 1 };
         if (vec_push(&credential->hosts, made) < 0) {
                 free(made);
                 return -ENOMEM;
         }
+
         return 0;
 }
 
@@ -335,9 +367,11 @@ static int take_credentials(struct report *rep, struct str inside, const struct 
 
                 while (end < inside.n && inside.p[end] != '"')
                         end += inside.p[end] == '\\' ? 2 : 1;
+
                 r = report_keep_escaped(rep, str_n(inside.p + 1, end - 1), &name);
                 if (r < 0)
                         return r;
+
                 r = credential_of(rep, name, &credential);
                 if (r < 0)
                         return r;
@@ -348,12 +382,15 @@ static int take_credentials(struct report *rep, struct str inside, const struct 
                         if (r < 0)
                                 return r;
                 }
+
                 credential->last_us = at_us;
                 r = host ? credential_host(credential, host) : 0;
                 if (r < 0)
                         return r;
+
                 inside = str_skip(inside, end + 2);
         }
+
         return 0;
 }
 
@@ -368,27 +405,35 @@ static int take_record(struct report *rep, const struct audit_record *record) {
 
         if (!audit_time(record->ts, &at_us))
                 at_us = rep->last_us;
+
         if (rep->records++ == 0) {
                 rep->first_us = at_us;
                 r = report_keep_escaped(rep, record->sandbox, &rep->sandbox);
                 if (r < 0)
                         return r;
+
                 r = report_keep_escaped(rep, record->run_id, &rep->run_id);
                 if (r < 0)
                         return r;
         }
+
         rep->last_us = at_us;
 
         if (!record->has_allowed) {
                 r = report_keep_escaped(rep, record->detail, &text);
-                return r < 0 ? r : report_take_note(rep, at_us, text);
+                if (r < 0)
+                        return r;
+
+                return report_take_note(rep, at_us, text);
         }
 
         if (!str_is(record->kind, "tunnel-close")) {
                 uint64_t times = record->count ? record->count : 1;
+
                 rep->allowed += record->allowed ? times : 0;
                 rep->refused += record->allowed ? 0 : times;
         }
+
         if (str_is(record->kind, "command"))
                 return take_command(rep, record, at_us);
         if (str_is(record->kind, "file") || str_is(record->kind, "syscall"))
@@ -397,6 +442,7 @@ static int take_record(struct report *rep, const struct audit_record *record) {
         r = take_host(rep, record, at_us, &host);
         if (r < 0)
                 return r;
+
         return take_credentials(rep, record->swapped, host, at_us);
 }
 
@@ -416,13 +462,16 @@ static int take_file(struct report *rep, const char *path, struct str run_id, st
                 if (r < 0)
                         return err_wrap(err, r, "%s:%ju (\"bailey log verify\" says more)", path,
                                         (uintmax_t)reader.line);
+
                 if (run_id.n && !str_starts(record.run_id, run_id))
                         continue;
+
                 r = take_record(rep, &record);
                 if (r < 0)
                         return err_set(err, -r, "%s:%ju: the record does not fit into the report", path,
                                        (uintmax_t)reader.line);
         }
+
         return r;
 }
 
@@ -436,14 +485,15 @@ static void take_changes(struct report *rep) {
                 rep->has_changes = overlays_changes(&overlay, &rep->changes, &why) == 0;
 }
 
-static int report_collect(const struct report_request *q, struct report *rep, struct err *err) {
+static int report_collect(const struct report_request *request, struct report *rep, struct err *err) {
         cleanup(audit_names_done) audit_names names = { 0 };
-        struct str run_id = q->file && q->run ? str_of(q->run) : STR("");
+        struct str run_id = request->file && request->run ? str_of(request->run) : STR("");
         int r;
 
-        r = log_find(q->file, q->run, &rep->path, err);
+        r = log_find(request->file, request->run, &rep->path, err);
         if (r < 0)
                 return r;
+
         r = audit_files(rep->path, &names, err);
         if (r < 0)
                 return r;
@@ -453,15 +503,16 @@ static int report_collect(const struct report_request *q, struct report *rep, st
                 if (r < 0)
                         return r;
         }
+
         if (rep->records == 0)
                 return err_set(err, ENOENT, "%s has no record%s%s", rep->path, run_id.n ? " of the run " : "",
-                               run_id.n ? q->run : "");
+                               run_id.n ? request->run : "");
 
         take_changes(rep);
         return 0;
 }
 
-int report_write(const struct report_request *q, struct buf *out, struct err *err) {
+int report_write(const struct report_request *request, struct buf *out, struct err *err) {
         static int (*const writers[])(const struct report *, struct buf *) = { [REPORT_HTML] = report_put_html,
                                                                                [REPORT_MARKDOWN] = report_put_markdown,
                                                                                [REPORT_JSON] = report_put_json };
@@ -469,15 +520,16 @@ int report_write(const struct report_request *q, struct buf *out, struct err *er
         cleanup(report_done) struct report rep = { .scratch = BUF(2 * AUDIT_LINE_MAX) };
         int r;
 
-        r = report_collect(q, &rep, err);
+        r = report_collect(request, &rep, err);
         if (r < 0)
                 return r;
 
         r = log_prove(rep.path, &rep.proof, &rep.running, &rep.broken);
         if (r < 0 && r != -EBADMSG)
                 return err_set(err, -r, "%s", err_text(&rep.broken));
+
         rep.whole = r == 0;
 
-        r = writers[q->form](&rep, out);
+        r = writers[request->form](&rep, out);
         return r < 0 ? err_set(err, -r, "the report is larger than %u MiB", REPORT_MAX >> 20) : 0;
 }

@@ -24,4 +24,4 @@ struct report_request {
 
 /* -ENOENT: there is no such log; -EBADMSG: a line cannot be read. A log that is not whole still gives a report, and the
  * report says so. */
-int report_write(const struct report_request *q, struct buf *out, struct err *err);
+int report_write(const struct report_request *request, struct buf *out, struct err *err);

@@ -20,8 +20,10 @@ static void put_string(struct emit *j, const char *key, struct str text) {
 static void put_targets(struct emit *j, const char *key, const report_targets *list) {
         emit_key(j, key);
         emit_open(j, '[');
+
         for (size_t i = 0; i < list->n; i++) {
                 const struct report_target *target = list->p[i];
+
                 emit_open(j, '{');
                 emit_put_string(j, "name", target->name);
                 emit_put_number(j, "port", target->port);
@@ -37,6 +39,7 @@ static void put_targets(struct emit *j, const char *key, const report_targets *l
                 put_time(j, "last", target->last_us);
                 emit_close(j);
         }
+
         emit_close(j);
 }
 
@@ -67,8 +70,10 @@ static void put_facts(struct emit *j, const struct report *rep) {
 static void put_questions(struct emit *j, const struct report *rep) {
         emit_key(j, "questions");
         emit_open(j, '[');
+
         for (size_t i = 0; i < rep->questions.n; i++) {
                 const struct report_question *question = &rep->questions.p[i];
+
                 emit_open(j, '{');
                 emit_put_string(j, "about", question->about);
                 put_time(j, "asked", question->asked_us);
@@ -78,14 +83,17 @@ static void put_questions(struct emit *j, const struct report *rep) {
                 put_string(j, "by", question->by);
                 emit_close(j);
         }
+
         emit_close(j);
 }
 
 static void put_commands(struct emit *j, const struct report *rep) {
         emit_key(j, "commands");
         emit_open(j, '[');
+
         for (size_t i = 0; i < rep->commands.n; i++) {
                 const struct report_command *command = &rep->commands.p[i];
+
                 emit_open(j, '{');
                 put_time(j, "at", command->at_us);
                 emit_put_string(j, "command", command->text);
@@ -95,14 +103,17 @@ static void put_commands(struct emit *j, const struct report *rep) {
                 put_string(j, "detail", command->detail);
                 emit_close(j);
         }
+
         emit_close(j);
 }
 
 static void put_credentials(struct emit *j, const struct report *rep) {
         emit_key(j, "credentials");
         emit_open(j, '[');
+
         for (size_t i = 0; i < rep->credentials.n; i++) {
                 const struct report_credential *credential = rep->credentials.p[i];
+
                 emit_open(j, '{');
                 emit_put_string(j, "name", credential->name);
                 emit_put_number(j, "uses", credential->count);
@@ -110,29 +121,37 @@ static void put_credentials(struct emit *j, const struct report *rep) {
                 put_time(j, "last", credential->last_us);
                 emit_key(j, "hosts");
                 emit_open(j, '[');
+
                 for (size_t k = 0; k < credential->hosts.n; k++)
                         emit_string(j, credential->hosts.p[k]->name);
+
                 emit_close(j);
                 emit_close(j);
         }
+
         emit_close(j);
 }
 
 static void put_changes(struct emit *j, const struct report *rep) {
         emit_key(j, "changes");
+
         if (!rep->has_changes) {
                 emit_null(j);
                 return;
         }
+
         emit_open(j, '[');
+
         for (size_t i = 0; i < rep->changes.list.n && i < REPORT_ROWS_MAX; i++) {
                 const struct change *change = &rep->changes.list.p[i];
+
                 emit_open(j, '{');
                 emit_put_text(j, "path", change->path);
                 emit_put_text(j, "kind", change_kind_name(change->kind));
                 emit_put_number(j, "size", change->size);
                 emit_close(j);
         }
+
         emit_close(j);
 }
 
@@ -143,8 +162,10 @@ static void put_moments(struct emit *j, const struct report *rep) {
 
         emit_key(j, "timeline");
         emit_open(j, '[');
+
         for (size_t i = 0; i < rep->moments.n; i++) {
                 const struct report_moment *moment = &rep->moments.p[i];
+
                 emit_open(j, '{');
                 put_time(j, "at", moment->at_us);
                 emit_put_text(j, "lane", report_lane_name(moment->lane));
@@ -152,6 +173,7 @@ static void put_moments(struct emit *j, const struct report *rep) {
                 emit_put_string(j, "text", moment->text);
                 emit_close(j);
         }
+
         emit_close(j);
 }
 
@@ -170,11 +192,16 @@ int report_put_json(const struct report *rep, struct buf *out) {
         put_targets(&j, "syscalls", &rep->calls);
         emit_key(&j, "rules");
         emit_open(&j, '[');
+
         for (size_t i = 0; i < rep->rules.n; i++)
                 emit_string(&j, rep->rules.p[i]);
+
         emit_close(&j);
         put_moments(&j, rep);
         emit_close(&j);
         r = emit_status(&j);
-        return r < 0 ? r : buf_add_char(out, '\n');
+        if (r < 0)
+                return r;
+
+        return buf_add_char(out, '\n');
 }

@@ -12,13 +12,16 @@
 static bool cut_last(struct str *s, struct str separator, struct str *ret_tail) {
         if (s->n < separator.n)
                 return false;
+
         for (size_t at = s->n - separator.n + 1; at-- > 0;) {
                 if (memcmp(s->p + at, separator.p, separator.n) != 0)
                         continue;
+
                 *ret_tail = str_skip(*s, at + separator.n);
                 *s = str_first(*s, at);
                 return true;
         }
+
         return false;
 }
 
@@ -63,6 +66,7 @@ static int read_answer(struct report *rep, uint64_t at_us, struct str text) {
 
         if (!cut_last(&answer.about, STR(", by "), &answer.by))
                 return 0;
+
         (void)cut_last(&answer.about, STR(", scope "), &answer.scope);
         if (!cut_last(&answer.about, STR(", "), &answer.answer))
                 return 0;
@@ -70,8 +74,10 @@ static int read_answer(struct report *rep, uint64_t at_us, struct str text) {
         struct report_question *question = open_question(rep, answer.about);
         if (!question)
                 return add_question(rep, &answer);
+
         answer.asked_us = question->asked_us;
         *question = answer;
+
         return 0;
 }
 
@@ -80,9 +86,11 @@ static enum report_tone answer_tone(struct str text) {
 
         if (!cut_last(&text, STR(", by "), &by))
                 return TONE_PLAIN;
+
         (void)cut_last(&text, STR(", scope "), &scope);
         if (!cut_last(&text, STR(", "), &answer))
                 return TONE_PLAIN;
+
         return str_is(answer, "allow") ? TONE_ALLOWED : TONE_REFUSED;
 }
 
@@ -92,9 +100,11 @@ static int note_question(struct report *rep, uint64_t at_us, struct str whole) {
 
         if (take_prefix(&text, STR("asked: "))) {
                 const struct report_question question = { .asked_us = at_us, .about = text };
+
                 r = add_question(rep, &question);
                 if (r < 0)
                         return r;
+
                 return report_add_moment(rep, at_us, LANE_QUESTION, TONE_PLAIN, whole);
         }
 
@@ -109,6 +119,7 @@ static int note_question(struct report *rep, uint64_t at_us, struct str whole) {
         struct report_question *question = open_question(rep, text);
         if (question)
                 question->answered_us = at_us;
+
         return report_add_moment(rep, at_us, LANE_QUESTION, TONE_PLAIN, whole);
 }
 
@@ -131,5 +142,6 @@ int report_take_note(struct report *rep, uint64_t at_us, struct str text) {
                 else if (vec_push(&rep->rules, text) < 0)
                         return -ENOMEM;
         }
+
         return report_add_moment(rep, at_us, LANE_RUN, TONE_PLAIN, text);
 }

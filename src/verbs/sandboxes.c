@@ -18,162 +18,190 @@ void sandboxes_done(struct sandboxes_list *l) {
 }
 
 /* Gone between listing and connecting is no error, and neither is one that does not reply. */
-static int open_one(const char *id, const char *name, struct sandboxes_list *ret, struct err *e) {
+static int open_one(const char *id, const char *name, struct sandboxes_list *ret, struct err *err) {
         struct control_client c;
         struct err why = { 0 };
         int r = control_client_open(id, name, &c, &why);
         if (r == -ENOENT || r == -ECONNREFUSED || r == -ECONNRESET)
                 return 0;
+
         if (r == -ETIMEDOUT) {
                 char *silent = str_dup(str_of(id));
                 if (silent && vec_push(&ret->silent, silent) == 0)
                         return 0;
+
                 free(silent);
-                return err_memory(e);
+                return err_memory(err);
         }
+
         if (r < 0)
-                return err_set(e, why.code, "%s", err_text(&why));
+                return err_set(err, why.code, "%s", err_text(&why));
+
         if (vec_push(&ret->clients, c) < 0) {
                 control_client_done(&c);
-                return err_memory(e);
+                return err_memory(err);
         }
+
         return 0;
 }
 
-int sandboxes_open(const char *prefix, const char *name, struct sandboxes_list *ret, struct err *e) {
+int sandboxes_open(const char *prefix, const char *name, struct sandboxes_list *ret, struct err *err) {
         cleanup(sandboxes_done) struct sandboxes_list l = { 0 };
         int r;
+
         if (prefix) {
                 cleanup(free_ptr) char *id = NULL;
                 struct control_client c;
-                r = control_resolve(prefix, &id, e);
+
+                r = control_resolve(prefix, &id, err);
                 if (r == 0)
-                        r = control_client_open(id, name, &c, e);
+                        r = control_client_open(id, name, &c, err);
+
                 if (r == 0 && vec_push(&l.clients, c) < 0) {
                         control_client_done(&c);
-                        r = err_memory(e);
+                        r = err_memory(err);
                 }
         } else {
                 cleanup(control_ids_done) control_ids ids = { 0 };
-                r = control_list(&ids, e);
+
+                r = control_list(&ids, err);
                 for (size_t i = 0; r == 0 && i < ids.n; i++)
-                        r = open_one(ids.p[i], name, &l, e);
+                        r = open_one(ids.p[i], name, &l, err);
         }
+
         if (r < 0)
                 return r;
+
         *ret = l;
         l = (struct sandboxes_list){ 0 };
+
         return 0;
 }
 
-static int call(struct control_client *c, enum control_do what, struct control_message *ret, struct err *e) {
-        const struct control_request q = { .what = what };
-        return control_client_call(c, &q, ret, e);
+static int sandboxes_call(struct control_client *client, enum control_do what, struct control_message *ret,
+                          struct err *err) {
+        const struct control_request request = { .what = what };
+        return control_client_call(client, &request, ret, err);
 }
 
 /* The reply as an object of its own: without what belongs to the protocol. */
 static void emit_reply(struct emit *j, const struct node *root) {
         emit_open(j, '{');
-        for (const struct node *n = root->first; n; n = n->next)
-                if (!str_is(n->key, "id") && !str_is(n->key, "ok")) {
-                        emit_key_str(j, n->key);
-                        sandboxes_emit_node(j, n);
+        for (const struct node *node = root->first; node; node = node->next)
+                if (!str_is(node->key, "id") && !str_is(node->key, "ok")) {
+                        emit_key_str(j, node->key);
+                        sandboxes_emit_node(j, node);
                 }
         emit_close(j);
 }
 
-int sandboxes_ps(bool json, struct buf *out, struct err *e) {
-        cleanup(sandboxes_done) struct sandboxes_list l = { 0 };
+int sandboxes_ps(bool json, struct buf *out, struct err *err) {
+        cleanup(sandboxes_done) struct sandboxes_list sandboxes_list = { 0 };
         struct emit j = emit_to(out);
-        int r = sandboxes_open(NULL, "bailey ps", &l, e), written = 0;
+        int r = sandboxes_open(NULL, "bailey ps", &sandboxes_list, err), written = 0;
         if (r < 0)
                 return r;
+
         if (json)
                 emit_open(&j, '[');
-        else if (l.clients.n + l.silent.n)
+        else if (sandboxes_list.clients.n + sandboxes_list.silent.n)
                 written = sandboxes_ps_head(out);
-        for (size_t i = 0; i < l.clients.n && written == 0; i++) {
-                cleanup(control_message_done) struct control_message m = { 0 };
+
+        for (size_t i = 0; i < sandboxes_list.clients.n && written == 0; i++) {
+                cleanup(control_message_done) struct control_message message = { 0 };
                 struct err gone = { 0 };
-                if (call(&l.clients.p[i], CONTROL_STATUS, &m, &gone) < 0)
+                if (sandboxes_call(&sandboxes_list.clients.p[i], CONTROL_STATUS, &message, &gone) < 0)
                         continue; /* it ended meanwhile */
+
                 if (json)
-                        emit_reply(&j, m.root);
+                        emit_reply(&j, message.root);
                 else
-                        written = sandboxes_ps_line(out, m.root);
+                        written = sandboxes_ps_line(out, message.root);
         }
-        for (size_t i = 0; i < l.silent.n && written == 0; i++) {
+
+        for (size_t i = 0; i < sandboxes_list.silent.n && written == 0; i++) {
                 if (json) {
                         emit_open(&j, '{');
-                        emit_put_text(&j, "sandbox", l.silent.p[i]);
+                        emit_put_text(&j, "sandbox", sandboxes_list.silent.p[i]);
                         emit_put_text(&j, "state", "silent");
                         emit_close(&j);
                 } else {
-                        written = buf_printf(out, "%-14s silent\n", l.silent.p[i]);
+                        written = buf_printf(out, "%-14s silent\n", sandboxes_list.silent.p[i]);
                 }
         }
+
         if (json) {
                 emit_close(&j);
                 written = emit_status(&j);
                 if (written == 0)
                         written = buf_add_char(out, '\n');
         }
-        return written < 0 ? err_memory(e) : 0;
+
+        return written < 0 ? err_memory(err) : 0;
 }
 
-static int list_questions(const struct control_client *c, const struct node *root, bool json, struct emit *j,
+static int list_questions(const struct control_client *client, const struct node *root, bool json, struct emit *j,
                           struct buf *out) {
         const struct node *questions = node_get(root, STR("questions"));
         int r = 0;
-        for (const struct node *q = questions ? questions->first : NULL; q && r == 0; q = q->next) {
+        for (const struct node *node = questions ? questions->first : NULL; node && r == 0; node = node->next) {
                 if (!json) {
-                        r = sandboxes_pending_line(out, c->id, q);
+                        r = sandboxes_pending_line(out, client->id, node);
                         continue;
                 }
+
                 emit_open(j, '{');
-                emit_put_text(j, "sandbox", c->id);
-                for (const struct node *n = q->first; n; n = n->next) {
+                emit_put_text(j, "sandbox", client->id);
+
+                for (const struct node *n = node->first; n; n = n->next) {
                         emit_key_str(j, str_is(n->key, "id") ? STR("question") : n->key);
                         sandboxes_emit_node(j, n);
                 }
+
                 emit_close(j);
         }
+
         return r;
 }
 
-int sandboxes_pending(const char *prefix, bool json, struct buf *out, struct err *e) {
-        cleanup(sandboxes_done) struct sandboxes_list l = { 0 };
+int sandboxes_pending(const char *prefix, bool json, struct buf *out, struct err *err) {
+        cleanup(sandboxes_done) struct sandboxes_list sandboxes_list = { 0 };
         struct emit j = emit_to(out);
-        int r = sandboxes_open(prefix, "bailey pending", &l, e);
+        int r = sandboxes_open(prefix, "bailey pending", &sandboxes_list, err);
         if (r < 0)
                 return r;
         if (json)
                 emit_open(&j, '[');
-        for (size_t i = 0; i < l.clients.n && r == 0; i++) {
-                cleanup(control_message_done) struct control_message m = { 0 };
+
+        for (size_t i = 0; i < sandboxes_list.clients.n && r == 0; i++) {
+                cleanup(control_message_done) struct control_message message = { 0 };
                 struct err gone = { 0 };
-                if (call(&l.clients.p[i], CONTROL_PENDING, &m, &gone) == 0)
-                        r = list_questions(&l.clients.p[i], m.root, json, &j, out);
+                if (sandboxes_call(&sandboxes_list.clients.p[i], CONTROL_PENDING, &message, &gone) == 0)
+                        r = list_questions(&sandboxes_list.clients.p[i], message.root, json, &j, out);
         }
+
         if (json) {
                 emit_close(&j);
                 r = emit_status(&j);
                 if (r == 0)
                         r = buf_add_char(out, '\n');
         }
-        return r < 0 ? err_memory(e) : 0;
+
+        return r < 0 ? err_memory(err) : 0;
 }
 
-int sandboxes_order(const char *prefix, enum control_do what, char ret_id[static CONTROL_ID_MAX], struct err *e) {
-        cleanup(sandboxes_done) struct sandboxes_list l = { 0 };
-        cleanup(control_message_done) struct control_message m = { 0 };
+int sandboxes_order(const char *prefix, enum control_do what, char ret_id[static CONTROL_ID_MAX], struct err *err) {
+        cleanup(sandboxes_done) struct sandboxes_list sandboxes_list = { 0 };
+        cleanup(control_message_done) struct control_message message = { 0 };
         cleanup(free_ptr) char *name = str_format("bailey %s", control_do_name(what));
-        int r = name ? sandboxes_open(prefix, name, &l, e) : err_memory(e);
+        int r = name ? sandboxes_open(prefix, name, &sandboxes_list, err) : err_memory(err);
         if (r == 0)
-                r = l.clients.n ? call(&l.clients.p[0], what, &m, e) : err_set(e, ENOENT, "it is gone");
+                r = sandboxes_list.clients.n ? sandboxes_call(&sandboxes_list.clients.p[0], what, &message, err)
+                                             : err_set(err, ENOENT, "it is gone");
         if (r == -ECONNRESET && what == CONTROL_KILL)
                 r = 0; /* its last words were lost; it is dead */
-        if (r == 0 && l.clients.n)
-                memcpy(ret_id, l.clients.p[0].id, CONTROL_ID_MAX);
+        if (r == 0 && sandboxes_list.clients.n)
+                memcpy(ret_id, sandboxes_list.clients.p[0].id, CONTROL_ID_MAX);
+
         return r;
 }

@@ -23,121 +23,144 @@ static void followed_done(struct followed *f) {
         control_ids_done(&f->known);
 }
 
-static bool knows(const struct followed *f, const char *id) {
-        for (size_t i = 0; i < f->known.n; i++)
-                if (strcmp(f->known.p[i], id) == 0)
+static bool events_knows(const struct followed *followed, const char *id) {
+        for (size_t i = 0; i < followed->known.n; i++)
+                if (strcmp(followed->known.p[i], id) == 0)
                         return true;
         return false;
 }
 
-static int follow_one(struct followed *f, const char *id, struct err *e) {
+static int follow_one(struct followed *f, const char *id, struct err *err) {
         struct control_client c;
         struct err why = { 0 };
-        const struct control_request q = { .what = CONTROL_SUBSCRIBE };
-        cleanup(control_message_done) struct control_message m = { 0 };
+        const struct control_request request = { .what = CONTROL_SUBSCRIBE };
+        cleanup(control_message_done) struct control_message message = { 0 };
         char *kept = str_dup(str_of(id));
         if (!kept || vec_push(&f->known, kept) < 0) {
                 free(kept);
-                return err_memory(e);
+                return err_memory(err);
         }
+
         if (f->clients.n >= FOLLOWED_MAX || control_client_open(id, "bailey events", &c, &why) < 0)
                 return 0; /* gone already, or too many to watch */
-        if (control_client_call(&c, &q, &m, &why) < 0 || vec_push(&f->clients, c) < 0)
+        if (control_client_call(&c, &request, &message, &why) < 0 || vec_push(&f->clients, c) < 0)
                 control_client_done(&c);
+
         return 0;
 }
 
-static int look_for_new(struct followed *f, struct err *e) {
+static int look_for_new(struct followed *followed, struct err *err) {
         cleanup(control_ids_done) control_ids ids = { 0 };
-        int r = control_list(&ids, e);
+        int r = control_list(&ids, err);
         for (size_t i = 0; r == 0 && i < ids.n; i++)
-                if (!knows(f, ids.p[i]))
-                        r = follow_one(f, ids.p[i], e);
+                if (!events_knows(followed, ids.p[i]))
+                        r = follow_one(followed, ids.p[i], err);
         return r;
 }
 
-static int show(const struct events_request *q, const char *sandbox, const struct control_message *m) {
+static int events_show(const struct events_request *request, const char *sandbox,
+                       const struct control_message *message) {
         cleanup(buf_done) struct buf out = BUF(2 * CONTROL_MESSAGE_MAX);
         int r;
-        if (q->json) {
+
+        if (request->json) {
                 struct emit j = emit_to(&out);
+
                 emit_open(&j, '{');
                 emit_put_text(&j, "sandbox", sandbox);
-                for (const struct node *n = m->root->first; n; n = n->next)
-                        if (!str_is(n->key, "sandbox")) {
-                                emit_key_str(&j, n->key);
-                                sandboxes_emit_node(&j, n);
+
+                for (const struct node *node = message->root->first; node; node = node->next)
+                        if (!str_is(node->key, "sandbox")) {
+                                emit_key_str(&j, node->key);
+                                sandboxes_emit_node(&j, node);
                         }
+
                 r = control_close(&j);
         } else {
-                r = sandboxes_event_line(&out, sandbox, m->root);
+                r = sandboxes_event_line(&out, sandbox, message->root);
         }
-        return r < 0 || out.n == 0 ? r : q->on_line(q->arg, buf_str(&out));
+
+        return r < 0 || out.n == 0 ? r : request->on_line(request->arg, buf_str(&out));
 }
 
 /* Everything that one has to say now. False when it is gone. */
-static int drain(struct control_client *c, const struct events_request *q, bool *ret_alive, struct err *e) {
+static int events_drain(struct control_client *client, const struct events_request *request, bool *ret_alive,
+                        struct err *err) {
         int r;
+
         do {
-                cleanup(control_message_done) struct control_message m = { 0 };
-                r = control_client_next(c, 0, &m, e);
-                if (r > 0 && m.is_event) {
-                        int shown = show(q, c->id, &m);
+                cleanup(control_message_done) struct control_message message = { 0 };
+
+                r = control_client_next(client, 0, &message, err);
+                if (r > 0 && message.is_event) {
+                        int shown = events_show(request, client->id, &message);
                         if (shown < 0)
                                 return shown;
                 }
         } while (r > 0);
+
         *ret_alive = r == -EAGAIN || r == -EINTR;
         return 0;
 }
 
-static int step(struct followed *f, const struct events_request *q, struct err *e) {
+static int events_step(struct followed *followed, const struct events_request *request, struct err *err) {
         struct pollfd fds[FOLLOWED_MAX];
-        for (size_t i = 0; i < f->clients.n; i++)
-                fds[i] = (struct pollfd){ .fd = f->clients.p[i].fd, .events = POLLIN };
-        if (poll(fds, f->clients.n, q->prefix ? -1 : LOOK_MS) < 0 && errno != EINTR)
-                return err_errno(e, "cannot wait");
-        for (size_t i = f->clients.n; i-- > 0;) {
+
+        for (size_t i = 0; i < followed->clients.n; i++)
+                fds[i] = (struct pollfd){ .fd = followed->clients.p[i].fd, .events = POLLIN };
+
+        if (poll(fds, followed->clients.n, request->prefix ? -1 : LOOK_MS) < 0 && errno != EINTR)
+                return err_errno(err, "cannot wait");
+
+        for (size_t i = followed->clients.n; i-- > 0;) {
                 bool alive = true;
-                int r = fds[i].revents ? drain(&f->clients.p[i], q, &alive, e) : 0;
+                int r = fds[i].revents ? events_drain(&followed->clients.p[i], request, &alive, err) : 0;
                 if (r < 0)
                         return r;
                 if (alive)
                         continue;
-                control_client_done(&f->clients.p[i]);
-                f->clients.p[i] = f->clients.p[--f->clients.n];
+
+                control_client_done(&followed->clients.p[i]);
+                followed->clients.p[i] = followed->clients.p[--followed->clients.n];
         }
-        return q->prefix ? 0 : look_for_new(f, e);
+
+        return request->prefix ? 0 : look_for_new(followed, err);
 }
 
-static int show_logs(const struct events_request *q, struct err *e) {
-        cleanup(sandboxes_done) struct sandboxes_list l = { 0 };
-        int r = sandboxes_open(q->prefix, "bailey events", &l, e);
-        for (size_t i = 0; r == 0 && i < l.clients.n; i++) {
+static int show_logs(const struct events_request *request, struct err *err) {
+        cleanup(sandboxes_done) struct sandboxes_list sandboxes_list = { 0 };
+        int r = sandboxes_open(request->prefix, "bailey events", &sandboxes_list, err);
+        for (size_t i = 0; r == 0 && i < sandboxes_list.clients.n; i++) {
                 const struct control_request status = { .what = CONTROL_STATUS };
-                cleanup(control_message_done) struct control_message m = { 0 };
+                cleanup(control_message_done) struct control_message message = { 0 };
                 struct err gone = { 0 };
-                if (control_client_call(&l.clients.p[i], &status, &m, &gone) < 0)
+                if (control_client_call(&sandboxes_list.clients.p[i], &status, &message, &gone) < 0)
                         continue;
-                const struct log_request log = { .file = control_text(m.root, "audit"),
-                                                 .run = l.clients.p[i].id,
-                                                 .json = q->json,
-                                                 .on_line = q->on_line,
-                                                 .arg = q->arg };
-                r = log_show(&log, e);
+
+                const struct log_request log = { .file = control_text(message.root, "audit"),
+                                                 .run = sandboxes_list.clients.p[i].id,
+                                                 .json = request->json,
+                                                 .on_line = request->on_line,
+                                                 .arg = request->arg };
+                r = log_show(&log, err);
         }
+
         return r;
 }
 
-int sandboxes_events(const struct events_request *q, struct err *e) {
-        cleanup(followed_done) struct followed f = { 0 };
+int sandboxes_events(const struct events_request *request, struct err *err) {
+        cleanup(followed_done) struct followed followed = { 0 };
         cleanup(free_ptr) char *id = NULL;
-        if (!q->follow)
-                return show_logs(q, e);
-        int r = q->prefix ? control_resolve(q->prefix, &id, e) : look_for_new(&f, e);
+
+        if (!request->follow)
+                return show_logs(request, err);
+
+        int r = request->prefix ? control_resolve(request->prefix, &id, err) : look_for_new(&followed, err);
         if (r == 0 && id)
-                r = follow_one(&f, id, e);
-        while (r == 0 && (!q->prefix || f.clients.n))
-                r = step(&f, q, e);
+                r = follow_one(&followed, id, err);
+
+        while (r == 0 && (!request->prefix || followed.clients.n))
+                r = events_step(&followed, request, err);
+
         return r;
 }

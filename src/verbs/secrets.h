@@ -6,7 +6,7 @@
 #include "conf/option.h"
 
 /* One line, or one JSON object, for each credential. Nothing is read or started. */
-int secrets_list(const struct option_values *options, bool json, struct buf *out, struct err *e);
+int secrets_list(const struct option_values *options, bool json, struct buf *out, struct err *err);
 
 struct secrets_proof {
         char target[256]; /* the host that was played, as the policy has it */
@@ -19,4 +19,4 @@ struct secrets_proof {
  * host, all on loopback: only the source is the real one. */
 /* Other stand-ins from the next run on; name NULL: of all credentials. */
 int secrets_rotate(const struct option_values *options, const char *name, struct err *err);
-int secrets_test(const struct option_values *options, const char *name, struct secrets_proof *ret, struct err *e);
+int secrets_test(const struct option_values *options, const char *name, struct secrets_proof *ret, struct err *err);

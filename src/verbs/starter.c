@@ -102,6 +102,7 @@ static int findings_add(struct findings *found, const char *pattern, const char 
                 free(entry.why);
                 return err_memory(err);
         }
+
         return 0;
 }
 
@@ -136,6 +137,7 @@ static int look_at_dependencies(const struct document *document, const struct no
         if (list->kind != NODE_MAP)
                 return node_error(document, list, err, "%s must be an object with a version for each package, not %s",
                                   show(list->key).text, node_kind_name(list->kind));
+
         for (const struct node *node = list->first; node; node = node->next)
                 if (node->kind != NODE_SCALAR || !node->quoted)
                         return node_error(document, node, err, "the version of %s must be a string",
@@ -148,6 +150,7 @@ static int look_at_dependencies(const struct document *document, const struct no
                 if (r < 0)
                         return r;
         }
+
         return 0;
 }
 
@@ -160,6 +163,7 @@ static int look_at_package(int directory_fd, struct findings *found, struct err 
         int r = project_read(directory_fd, "package.json", found, &text, err);
         if (r <= 0)
                 return r;
+
         r = json_read(buf_str(&text), STR("package.json"), &document, err);
         if (r < 0)
                 return r;
@@ -170,10 +174,12 @@ static int look_at_package(int directory_fd, struct findings *found, struct err 
                 const struct node *list = node_get(document_root(document), str_of(lists[l]));
                 if (!list)
                         continue;
+
                 r = look_at_dependencies(document, list, found, err);
                 if (r < 0)
                         return r;
         }
+
         return 0;
 }
 
@@ -189,9 +195,11 @@ static int add_registry(struct str image, struct findings *found, struct err *er
                 return findings_add(found, "@docker", "Dockerfile: images", err);
         if (authority_parse(first, 443, &authority, NULL) < 0 || authority.host.kind != HOST_NAME)
                 return 0;
+
         cleanup(free_ptr) char *pattern = str_format("%s:%d", authority.host.name, authority.port);
         if (!pattern)
                 return err_memory(err);
+
         return findings_add(found, pattern, "Dockerfile: images", err);
 }
 
@@ -202,8 +210,10 @@ static bool next_word(struct str *rest, struct str *ret) {
         *rest = str_trim(*rest);
         while (n < rest->n && rest->p[n] != ' ' && rest->p[n] != '\t')
                 n++;
+
         *ret = str_first(*rest, n);
         *rest = str_skip(*rest, n);
+
         return n > 0;
 }
 
@@ -214,13 +224,17 @@ static int look_at_from(struct str line, struct str stages[STAGES_MAX], size_t *
 
         if (!next_word(&line, &word) || !str_eq_nocase(word, STR("from")))
                 return 0;
+
         while (next_word(&line, &image) && str_starts(image, STR("--")))
                 image = (struct str){ 0 };
+
         for (size_t i = 0; i < *n; i++)
                 if (str_eq_nocase(stages[i], image))
                         return 0;
+
         if (next_word(&line, &word) && str_eq_nocase(word, STR("as")) && next_word(&line, &word) && *n < STAGES_MAX)
                 stages[(*n)++] = word;
+
         return image.n ? add_registry(image, found, err) : 0;
 }
 
@@ -232,10 +246,12 @@ static int look_at_images(int directory_fd, struct findings *found, struct err *
         int r = project_read(directory_fd, "Dockerfile", found, &text, err);
         if (r <= 0)
                 return r;
+
         r = 0;
         struct str rest = buf_str(&text);
         while (r == 0 && str_split(&rest, '\n', &line))
                 r = look_at_from(line, stages, &n, found, err);
+
         return r;
 }
 
@@ -251,8 +267,12 @@ static int look_at_files(int directory_fd, struct findings *found, struct err *e
                 if (r < 0)
                         return r;
         }
+
         int r = look_at_images(directory_fd, found, err);
-        return r < 0 ? r : look_at_package(directory_fd, found, err);
+        if (r < 0)
+                return r;
+
+        return look_at_package(directory_fd, found, err);
 }
 
 /* HOST[:PORT] of https://host/..., ssh://user@host:port/... and user@host:path; empty for a path and for all else. */
@@ -273,6 +293,7 @@ static struct str remote_authority(struct str url, bool *ret_ssh) {
                 authority = str_first(authority, (size_t)colon);
         else if (slash >= 0)
                 authority = str_first(authority, (size_t)slash);
+
         const char *at = authority.n ? memrchr(authority.p, '@', authority.n) : NULL;
         return at ? str_skip(authority, (size_t)(at - authority.p) + 1) : authority;
 }
@@ -293,6 +314,7 @@ static int remotes_visit(const struct gitconfig_setting *setting, void *context)
                 return 0;
         if (!str_is(setting->key, "url") || !setting->value.p || remotes->n++ >= REMOTES_MAX)
                 return 0;
+
         struct str text = remote_authority(setting->value, &ssh);
         if (text.n == 0 || authority_parse(text, ssh ? 22 : 443, &authority, NULL) < 0)
                 return 0;
@@ -300,6 +322,7 @@ static int remotes_visit(const struct gitconfig_setting *setting, void *context)
                 return 0;
 
         remotes->found->ssh |= ssh;
+
         for (size_t i = 0; i < sizeof forges / sizeof *forges; i++)
                 if (strcmp(authority.host.name, forges[i].host) == 0)
                         return findings_add(remotes->found, forges[i].group, why, remotes->err);
@@ -307,6 +330,7 @@ static int remotes_visit(const struct gitconfig_setting *setting, void *context)
         cleanup(free_ptr) char *pattern = str_format("%s:%d", authority.host.name, authority.port);
         if (!pattern)
                 return err_memory(remotes->err);
+
         return findings_add(remotes->found, pattern, why, remotes->err);
 }
 
@@ -321,10 +345,12 @@ static int look_at_git(int directory_fd, struct findings *found, struct err *err
                         return r;
                 if (r == 0)
                         continue;
+
                 r = gitconfig_read(buf_str(&text), remotes_visit, &remotes, err);
                 if (r < 0)
                         return err_wrap(err, r, "%s", files[i]);
         }
+
         return 0;
 }
 
@@ -338,6 +364,7 @@ static bool program_is_there(struct str name) {
                 if (directory.n > 0 && directory.p[0] == '/' && path && access(path, X_OK) == 0)
                         return true;
         }
+
         return false;
 }
 
@@ -350,12 +377,14 @@ static int put_agents(struct buf *out) {
                         program = str_trim(program);
                         if (!program_is_there(program))
                                 continue;
+
                         r = buf_printf(
                             out, "# %.*s is on this machine: `bailey run -- %.*s` knows what it needs (profile %s).\n",
                             STR_FMT(program), STR_FMT(program), profiles_built_in[i].name);
                         break;
                 }
         }
+
         return r;
 }
 
@@ -366,6 +395,7 @@ static int put_credentials(struct buf *out, const struct findings *found) {
 
         for (size_t i = 0; i < found->allow.n; i++)
                 github |= strcmp(found->allow.p[i].pattern, "@github") == 0;
+
         for (size_t i = 0; r == 0 && github && i < sizeof variables / sizeof *variables; i++) {
                 if (!getenv(variables[i]))
                         continue;
@@ -377,6 +407,7 @@ static int put_credentials(struct buf *out, const struct findings *found) {
                                variables[i]);
                 break;
         }
+
         return r;
 }
 
@@ -398,20 +429,28 @@ static int put_policy(struct buf *out, const struct findings *found) {
                 r = put_agents(out);
         if (r == 0)
                 r = put_links(out, found);
+
         if (r == 0)
                 r = buf_add(out, "mode: workspace-write-whitelist # writes in this directory, network by the list "
                                  "below\n\nnetwork:\n");
+
         if (r == 0)
                 r = found->allow.n
                         ? buf_add(out, "  allow:\n")
                         : buf_add(out, "  allow: [] # nothing here names a host; @dev is what most projects want\n");
+
         for (size_t i = 0; r == 0 && i < found->allow.n; i++)
                 r = buf_printf(out, "    - \"%s\" # %s\n", found->allow.p[i].pattern, found->allow.p[i].why);
+
         if (r == 0 && found->ssh)
                 r = buf_add(
                     out,
                     "# A remote is reached by ssh: its keys stay outside (docs/recipes.md says how to use them).\n");
-        return r < 0 ? r : put_credentials(out, found);
+
+        if (r < 0)
+                return r;
+
+        return put_credentials(out, found);
 }
 
 int starter_propose(const char *directory, struct starter *ret, struct err *err) {
@@ -423,23 +462,28 @@ int starter_propose(const char *directory, struct starter *ret, struct err *err)
         cleanup(close_fd) int fd = open(place, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (fd < 0)
                 return err_errno(err, "cannot open the directory %s", show(str_of(place)).text);
+
         starter.path = path_join(place, POLICY_NAME);
         if (!starter.path)
                 return err_memory(err);
+
         starter.exists = fstatat(fd, POLICY_NAME, &st, AT_SYMLINK_NOFOLLOW) == 0;
 
         int r = look_at_git(fd, &found, err);
         if (r < 0)
                 return r;
+
         r = look_at_files(fd, &found, err);
         if (r < 0)
                 return r;
+
         r = put_policy(&starter.text, &found);
         if (r < 0)
                 return err_set(err, -r, "the policy would be too large");
 
         *ret = starter;
         starter = (struct starter){ 0 };
+
         return 0;
 }
 
@@ -449,10 +493,12 @@ int starter_write(const struct starter *starter, struct err *err) {
         int r = path_replace_file(starter->path, buf_str(&starter->text), 0644, err);
         if (r < 0)
                 return r;
+
         r = trust_examine(starter->path, &report, err);
         if (r < 0)
                 return r;
         if (report.path && report.wishes.n > 0 && !report.trusted)
                 return trust_add(report.path, report.digest, err);
+
         return 0;
 }

@@ -9,4 +9,4 @@
 
 /* The request comes from the variable where there is one (then the status is for whoever started us, as of `bailey
  * run`), else from the descriptors. Fills *e for every end but RUN_ENDED. */
-enum run_end supervise_job(int *ret_status, struct err *e);
+enum run_end supervise_job(int *ret_status, struct err *err);

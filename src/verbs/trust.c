@@ -14,6 +14,7 @@ void trust_report_done(struct trust_report *r) {
                 free(r->wishes.p[i].key);
                 free(r->wishes.p[i].text);
         }
+
         vec_done(&r->wishes);
         free(r->path);
         *r = (struct trust_report){ 0 };
@@ -30,32 +31,41 @@ static char *directory_of(const char *given) {
                                 : str_dup(str_n(given, (size_t)(slash - given)));
 }
 
-static int take_wishes(struct workspace_file *from, struct trust_report *to, struct err *e) {
+static int take_wishes(struct workspace_file *from, struct trust_report *to, struct err *err) {
         for (size_t i = 0; i < from->widenings.n; i++) {
-                struct widening *w = &from->widenings.p[i];
-                struct trust_wish wish = { .place = w->place, .key = w->key, .text = w->text };
+                struct widening *widening = &from->widenings.p[i];
+                struct trust_wish wish = { .place = widening->place, .key = widening->key, .text = widening->text };
                 if (vec_push(&to->wishes, wish) < 0)
-                        return err_memory(e);
-                *w = (struct widening){ 0 };
+                        return err_memory(err);
+
+                *widening = (struct widening){ 0 };
         }
+
         return 0;
 }
 
-int trust_examine(const char *directory, struct trust_report *ret, struct err *e) {
+int trust_examine(const char *directory, struct trust_report *ret, struct err *err) {
         cleanup(free_ptr) char *workspace = directory ? directory_of(directory) : NULL;
         cleanup(workspace_file_done) struct workspace_file file = { 0 };
         cleanup(trust_report_done) struct trust_report report = { 0 };
         struct policy_request request = { .workspace = workspace, .network_only = true };
+
         if (directory && !workspace)
-                return err_memory(e);
-        int r = policy_examine_workspace(&request, &file, e);
-        r = r < 0 ? r : take_wishes(&file, &report, e);
+                return err_memory(err);
+
+        int r = policy_examine_workspace(&request, &file, err);
         if (r < 0)
                 return r;
+
+        r = take_wishes(&file, &report, err);
+        if (r < 0)
+                return r;
+
         report.path = take_ptr(&file.path);
         report.trusted = file.trusted;
         memcpy(report.digest, file.digest, sizeof report.digest);
         *ret = report;
         report = (struct trust_report){ 0 };
+
         return 0;
 }

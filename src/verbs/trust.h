@@ -19,4 +19,4 @@ struct trust_report {
 void trust_report_done(struct trust_report *r);
 
 /* Reads the file of `directory` (NULL: the current one), or of the directory that a file is in. */
-int trust_examine(const char *directory, struct trust_report *ret, struct err *e);
+int trust_examine(const char *directory, struct trust_report *ret, struct err *err);

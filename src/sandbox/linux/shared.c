@@ -113,12 +113,12 @@ static void list_directory(struct shared *s, int taken, dev_t dev, unsigned dept
 }
 
 static int by_file(const void *a, const void *b) {
-        const struct entry *entry = a, *y = b;
+        const struct entry *left = a, *right = b;
 
-        if (entry->dev != y->dev)
-                return entry->dev < y->dev ? -1 : 1;
-        if (entry->ino != y->ino)
-                return entry->ino < y->ino ? -1 : 1;
+        if (left->dev != right->dev)
+                return left->dev < right->dev ? -1 : 1;
+        if (left->ino != right->ino)
+                return left->ino < right->ino ? -1 : 1;
         return 0;
 }
 
