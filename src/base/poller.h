@@ -38,7 +38,7 @@ struct poller_part {
         void *arg;
 };
 
-enum { POLLER_PARTS_MAX = 16 };
+enum { POLLER_PARTS_MAX = 32 };
 
 struct poller {
         struct {
