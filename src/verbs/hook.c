@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/emit.h"
+#include "base/path.h"
 #include "conf/json.h"
 #include "verbs/check.h"
 
@@ -16,7 +17,7 @@ enum { COMMAND_WORDS_MAX = 256, PATHS_MAX = 64, REASON_MAX = 600, STATUS_BLOCK =
 enum hook_decision { DECIDE_PASS, DECIDE_ALLOW, DECIDE_ASK, DECIDE_DENY };
 
 /* What a tool of an agent does, and where its input says with what. */
-enum tool_kind { TOOL_COMMAND, TOOL_READ, TOOL_WRITE, TOOL_PATCH };
+enum tool_kind { TOOL_COMMAND, TOOL_READ, TOOL_SEARCH, TOOL_WRITE, TOOL_PATCH };
 struct tool {
         const char *name;
         enum tool_kind kind;
@@ -27,6 +28,7 @@ static const struct tool claude_tools[] = {
         { "Bash", TOOL_COMMAND, { "command" } },
         { "Read", TOOL_READ, { "file_path" } },
         { "NotebookRead", TOOL_READ, { "notebook_path" } },
+        { "Grep", TOOL_SEARCH, { "path" } },
         { "Write", TOOL_WRITE, { "file_path" } },
         { "Edit", TOOL_WRITE, { "file_path" } },
         { "MultiEdit", TOOL_WRITE, { "file_path" } },
@@ -45,6 +47,8 @@ static const struct tool gemini_tools[] = {
         { "run_shell_command", TOOL_COMMAND, { "command" } },
         { "read_file", TOOL_READ, { "file_path", "absolute_path" } },
         { "read_many_files", TOOL_READ, { "paths", "include" } },
+        { "search_file_content", TOOL_SEARCH, { "path", "dir_path" } },
+        { "grep_search", TOOL_SEARCH, { "path", "dir_path" } },
         { "write_file", TOOL_WRITE, { "file_path" } },
         { "replace", TOOL_WRITE, { "file_path" } },
         { NULL },
@@ -153,11 +157,16 @@ static int judge_command(const struct hook_request *request, const struct node *
         return judge_words(request, cwd, words, n, true, verdict, err);
 }
 
-/* A file is judged as the command that reads or writes it. */
+/* A file is judged as the command that reads or writes it. Agents know the home by its sign, as shells do. */
 static int judge_path(const struct hook_request *request, const struct node *cwd, char *path, bool writes,
                       struct verdict *verdict, struct err *err) {
         static char cat[] = "cat", tee[] = "tee", dashes[] = "--";
-        char *const words[] = { writes ? tee : cat, dashes, path };
+        cleanup(free_ptr) char *expanded = NULL;
+
+        if (path[0] == '~' && path_expand_home(str_of(path), getenv("HOME"), &expanded) < 0)
+                return err_set(err, EINVAL, "the home in '%s' is not known", path);
+
+        char *const words[] = { writes ? tee : cat, dashes, expanded ? expanded : path };
 
         return judge_words(request, cwd, words, 3, true, verdict, err);
 }
@@ -180,6 +189,15 @@ static int judge_paths(const struct hook_request *request, const struct node *cw
         return 0;
 }
 
+/* Blanks on both sides, also those of other systems' lines: the readers of patches take them away. */
+static struct str line_trim(struct str line) {
+        while (line.n && strchr(" \t\r\v\f", line.p[0]) && line.p[0])
+                line = str_skip(line, 1);
+        while (line.n && strchr(" \t\r\v\f", line.p[line.n - 1]) && line.p[line.n - 1])
+                line = str_first(line, line.n - 1);
+        return line;
+}
+
 /* "*** Update File: PATH" and its kin. */
 static int judge_patch(const struct hook_request *request, const struct node *cwd, const struct node *patch,
                        struct verdict *verdict, struct err *err) {
@@ -192,7 +210,8 @@ static int judge_patch(const struct hook_request *request, const struct node *cw
                 return err_set(err, EINVAL, "tool_input has no patch that can be read");
 
         rest = patch->text;
-        while (str_split(&rest, '\n', &line))
+        while (str_split(&rest, '\n', &line)) {
+                line = line_trim(line);
                 for (const char *const *mark = marks; *mark; mark++) {
                         if (!str_starts(line, str_of(*mark)))
                                 continue;
@@ -205,8 +224,34 @@ static int judge_patch(const struct hook_request *request, const struct node *cw
                         if (r < 0)
                                 return r;
                 }
+        }
 
+        if (left == PATHS_MAX)
+                return err_set(err, EINVAL, "the patch names no file that can be read");
         return 0;
+}
+
+/* Codex applies patches that stand in a command, whatever runs them. */
+static int judge_patches_in(const struct hook_request *request, const struct node *cwd, const struct node *command,
+                            struct verdict *verdict, struct err *err) {
+        const struct str begin = STR("*** Begin Patch");
+        const struct node *word = command && command->kind == NODE_LIST ? command->first : command;
+        int r = 0;
+
+        for (; r == 0 && word; word = word == command ? NULL : word->next)
+                if (is_text(word) && memmem(word->text.p, word->text.n, begin.p, begin.n))
+                        r = judge_patch(request, cwd, word, verdict, err);
+
+        return r;
+}
+
+static int judge_shell(const struct hook_request *request, const struct node *cwd, const struct node *command,
+                       struct verdict *verdict, struct err *err) {
+        int r = judge_command(request, cwd, command, verdict, err);
+        if (r < 0)
+                return r;
+
+        return judge_patches_in(request, cwd, command, verdict, err);
 }
 
 static const struct node *input_of(const struct tool *tool, const struct node *input) {
@@ -231,7 +276,9 @@ static int judge_tool(const struct hook_request *request, const struct tool *too
 
         switch (tool->kind) {
         case TOOL_COMMAND:
-                return judge_command(request, cwd, input, verdict, err);
+                return judge_shell(request, cwd, input, verdict, err);
+        case TOOL_SEARCH: /* without a path: in the directory where the agent is */
+                return input ? judge_paths(request, cwd, input, false, verdict, err) : 0;
         case TOOL_READ:
         case TOOL_WRITE:
                 return judge_paths(request, cwd, input, tool->kind == TOOL_WRITE, verdict, err);
@@ -390,9 +437,10 @@ const char *hook_settings_file(enum hook_agent agent) {
 
 int hook_settings(enum hook_agent agent, const char *program, struct buf *ret) {
         static const char *const matchers[] = {
-                [HOOK_CLAUDE] = "Bash|Read|Write|Edit|MultiEdit|NotebookEdit",
+                [HOOK_CLAUDE] = "Bash|Read|Grep|Write|Edit|MultiEdit|NotebookEdit",
                 [HOOK_CODEX] = "Bash|apply_patch",
-                [HOOK_GEMINI] = "run_shell_command|read_file|read_many_files|write_file|replace",
+                [HOOK_GEMINI] =
+                    "run_shell_command|read_file|read_many_files|search_file_content|grep_search|write_file|replace",
         };
         struct emit j = emit_to(ret);
         char command[4200];
