@@ -7,7 +7,7 @@
 #include "policy/groups.h"
 #include "policy/mappings.h"
 #include "policy/pattern.h"
-#include "policy/profile.h"
+#include "policy/profile_names.h"
 #include "policy/snapshot.h"
 
 #include <errno.h>

@@ -237,7 +237,7 @@ int policy_compile_network(const struct policy *policy, const struct endpoint *s
                 r = add_request_rule(builder, &policy->network.rules.p[i], err);
 
         if (r == 0)
-                r = git_rules_compile(policy, builder, err);
+                r = git_rules_compile(policy, ratchet_takes_git(policy), builder, err);
         if (r == 0)
                 r = ratchet_compile(policy, builder, err);
         if (r == 0 && policy->network.deny_cidrs_set)

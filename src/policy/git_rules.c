@@ -4,7 +4,6 @@
 #include "base/cleanup.h"
 #include "conf/suggest.h"
 #include "policy/git.h"
-#include "policy/ratchet.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -193,7 +192,6 @@ static char *rule_text(const struct git_rule *rule, const struct git_name *name)
         return r < 0 && out.n == 0 ? NULL : str_dup(buf_str(&out)); /* a long list is shown cut */
 }
 
-/* A ratchet may have taken git away: the entries stay, so that nothing is judged by less, and grant nothing. */
 static int compile_entry(const struct entry *entry, bool closed, struct snapshot_builder *builder, struct err *err) {
         const struct git_rule *rule = entry->rule;
         cleanup(free_ptr) struct str *refs = calloc(rule->push.n + 1, sizeof *refs);
@@ -220,7 +218,7 @@ static int compile_entry(const struct entry *entry, bool closed, struct snapshot
         return snapshot_add_git(builder, &git, str_of(rule->origin), err);
 }
 
-int git_rules_compile(const struct policy *policy, struct snapshot_builder *builder, struct err *err) {
+int git_rules_compile(const struct policy *policy, bool closed, struct snapshot_builder *builder, struct err *err) {
         cleanup(free_ptr) struct entry *entries = calloc(policy->git.n + 1, sizeof *entries);
         int r = 0;
 
@@ -241,7 +239,7 @@ int git_rules_compile(const struct policy *policy, struct snapshot_builder *buil
 
         qsort(entries, policy->git.n, sizeof *entries, compare_entries);
         for (size_t i = 0; r == 0 && i < policy->git.n; i++)
-                r = compile_entry(&entries[i], ratchet_takes_git(policy), builder, err);
+                r = compile_entry(&entries[i], closed, builder, err);
 
         return r;
 }

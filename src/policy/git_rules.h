@@ -20,5 +20,6 @@ struct git_rule *git_rule_add(struct policy *p, const char *repo, const char *or
 
 /* An entry names this host, at any port. */
 bool git_rules_name_host(const struct policy *policy, const struct host *host);
-/* Adds all of them, the most specific first. */
-int git_rules_compile(const struct policy *policy, struct snapshot_builder *builder, struct err *err);
+/* Adds all of them, the most specific first. `closed`: a ratchet has taken git away; the entries stay, so that nothing
+ * is judged by less, and grant nothing. */
+int git_rules_compile(const struct policy *policy, bool closed, struct snapshot_builder *builder, struct err *err);

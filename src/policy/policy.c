@@ -4,30 +4,10 @@
 #include "policy/apply.h"
 #include "policy/records.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 const char *policy_mode_name(enum policy_mode mode) {
         return (unsigned)mode < MODES ? policy_rows[ROW_MODE].choices[mode] : "unknown";
-}
-
-int origin_texts_add(origin_texts *list, struct str text, const char *origin) {
-        struct origin_text entry = { .text = str_dup(text), .origin = str_dup(str_of(origin)) };
-        if (!entry.text || !entry.origin || vec_push(list, entry) < 0) {
-                free(entry.text);
-                free(entry.origin);
-                return -ENOMEM;
-        }
-        return 0;
-}
-
-void origin_texts_done(origin_texts *list) {
-        for (size_t i = 0; i < list->n; i++) {
-                free(list->p[i].text);
-                free(list->p[i].origin);
-                free(list->p[i].reason);
-        }
-        vec_done(list);
 }
 
 void home_seed_done(struct home_seed *seed) {

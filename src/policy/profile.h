@@ -8,15 +8,8 @@
  */
 #include "policy/file.h"
 #include "policy/policy.h"
+#include "policy/profile_names.h"
 
-struct profile_built_in {
-        const char *name, *programs /* "a, b" */, *text;
-};
-extern const struct profile_built_in profiles_built_in[]; /* by name */
-extern const size_t n_profiles_built_in;
-
-/* Named so, a profile is none: --profile none. */
-#define PROFILE_NONE "none"
 /* The origin of a profile that nobody named. */
 #define PROFILE_BY_PROGRAM "the program's name"
 
@@ -33,13 +26,6 @@ int profile_open(struct str name, struct profile *ret, struct err *err);
 int profile_open_file(const char *path, struct profile *ret, struct err *err);
 /* Whether everything in it can be laid over a policy. */
 int profile_check(const struct profile *profile, struct err *err);
-/* Is there one of this name? A look at names only. */
-int profile_check_name(struct str name, struct err *err);
-
-/* The names of all, sorted, each once. */
-typedef VEC(char *) profile_names;
-int profile_list(profile_names *ret, struct err *err);
-void profile_names_done(profile_names *names);
 
 /* The profile whose programs have this one, as it would be found in PATH. A program that lies in the workspace is the
  * code that is to be confined, and chooses nothing. NULL in *ret: none. */

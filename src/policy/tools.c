@@ -6,16 +6,11 @@
 #include "conf/suggest.h"
 #include "policy/check.h"
 #include "policy/credential.h"
-#include "policy/file.h"
 #include "policy/git_rules.h"
 #include "policy/tool_grammar.h"
 
 #include <errno.h>
 #include <stdlib.h>
-
-static int no_memory(struct err *err) {
-        return err_set(err, ENOMEM, "out of memory");
-}
 
 /* --- what people write --- */
 
@@ -37,7 +32,7 @@ int check_tool_front(struct str text, struct err *err) {
         cleanup(free_ptr) char *line = str_format("x %.*s", STR_FMT(text));
 
         if (!line)
-                return no_memory(err);
+                return err_memory(err);
 
         if (tool_verb_parse(str_of(line), &verb, NULL) == 0 && verb.n_options == 1 && verb.n_places == 0 &&
             verb.n_words == 1 && verb.options[0].slot.type == TOOL_FLAG && !verb.options[0].always)
@@ -81,7 +76,7 @@ static int check_contradictions(const struct bridge_tool *tool, const struct too
 int check_tool(const void *record, struct err *err) {
         const struct bridge_tool *tool = record;
         cleanup(free_ptr) struct tool_verb *pair = calloc(2, sizeof *pair);
-        int r = pair ? 0 : no_memory(err);
+        int r = pair ? 0 : err_memory(err);
 
         for (size_t i = 0; r == 0 && i < tool->verbs.n; i++) {
                 r = tool_verb_parse(str_of(tool->verbs.p[i].text), &pair[0], err);
@@ -137,7 +132,7 @@ int tool_add_word(struct policy *policy, struct str word, const char *origin, st
                 if (!made.name || !made.origin || vec_push(&policy->bridge, made) < 0) {
                         free(made.name);
                         free(made.origin);
-                        return no_memory(err);
+                        return err_memory(err);
                 }
 
                 there = &policy->bridge.p[policy->bridge.n - 1];
@@ -145,165 +140,9 @@ int tool_add_word(struct policy *policy, struct str word, const char *origin, st
 
         while (str_split(&repos, '+', &repo))
                 if (origin_texts_add(&there->repos, repo, origin) < 0)
-                        return no_memory(err);
+                        return err_memory(err);
 
         return 0;
-}
-
-/* --- all layers together --- */
-
-static void tool_done(struct bridge_tool *tool) {
-        origin_texts *const lists[] = { &tool->hosts, &tool->credentials, &tool->files, &tool->env,  &tool->env_pass,
-                                        &tool->repos, &tool->verbs,       &tool->never, &tool->front };
-
-        free(tool->name);
-        free(tool->origin);
-        free(tool->program);
-        free(tool->workspace);
-        free(tool->otherwise);
-
-        for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
-                origin_texts_done(lists[i]);
-}
-
-static void list_take(origin_texts *into, origin_texts *from) {
-        if (into->n)
-                return;
-        origin_texts_done(into);
-        *into = *from;
-        *from = (origin_texts){ 0 };
-}
-
-static void text_take(char **into, char **from) {
-        if (!*into)
-                *into = take_ptr(from);
-}
-
-/* What a person wrote stays; the rest is taken from the other. */
-static void tool_fill(struct bridge_tool *tool, struct bridge_tool *from) {
-        text_take(&tool->program, &from->program);
-        text_take(&tool->workspace, &from->workspace);
-        text_take(&tool->otherwise, &from->otherwise);
-
-        if (tool->separator == SWITCH_UNSET)
-                tool->separator = from->separator;
-        if (!tool->timeout_ns)
-                tool->timeout_ns = from->timeout_ns;
-
-        list_take(&tool->hosts, &from->hosts);
-        list_take(&tool->credentials, &from->credentials);
-        list_take(&tool->files, &from->files);
-        list_take(&tool->env, &from->env);
-        list_take(&tool->env_pass, &from->env_pass);
-        list_take(&tool->repos, &from->repos);
-        list_take(&tool->front, &from->front);
-
-        if (tool->verbs.n == 0) /* words that are refused belong to a grammar */
-                list_take(&tool->never, &from->never);
-
-        list_take(&tool->verbs, &from->verbs);
-}
-
-static void drop_earlier(struct policy *policy) {
-        size_t kept = 0;
-
-        for (size_t i = 0; i < policy->bridge.n; i++) {
-                bool again = false;
-
-                for (size_t k = i + 1; k < policy->bridge.n; k++)
-                        again = again || strcmp(policy->bridge.p[i].name, policy->bridge.p[k].name) == 0;
-                if (again)
-                        tool_done(&policy->bridge.p[i]);
-                else
-                        policy->bridge.p[kept++] = policy->bridge.p[i];
-        }
-
-        policy->bridge.n = kept;
-}
-
-static int unknown_tool(const struct bridge_tool *tool, struct err *err) {
-        struct suggestion suggestion = suggest_for(str_of(tool->name));
-
-        for (size_t i = 0; i < n_tools_built_in; i++)
-                suggest_offer(&suggestion, tools_built_in[i].name);
-
-        return err_set(err, EINVAL,
-                       "%s: nothing is known of a tool '%s'%s; `bailey bridge ls` lists the tools that are built in, "
-                       "for one of your own write its `verbs`",
-                       tool->origin, tool->name, suggest_text(&suggestion, "").text);
-}
-
-static int fill_from_built_in(struct bridge_tool *tool, struct err *err) {
-        const struct tool_built_in *known = NULL;
-
-        for (size_t i = 0; i < n_tools_built_in; i++)
-                if (strcmp(tools_built_in[i].name, tool->name) == 0)
-                        known = &tools_built_in[i];
-
-        if (!known)
-                return tool->verbs.n ? 0 : unknown_tool(tool, err);
-
-        cleanup(policy_file_done) struct policy_file file = { 0 };
-        cleanup(policy_freep) struct policy *scratch = calloc(1, sizeof *scratch);
-        if (!scratch)
-                return no_memory(err);
-
-        cleanup(free_ptr) char *shown = str_format("built in: %s", tool->name);
-        int r = shown ? policy_file_text(&file, known->text, "/", shown, err) : no_memory(err);
-        if (r == 0)
-                r = policy_file_apply(&file, scratch, err);
-        if (r == 0 && scratch->bridge.n == 1)
-                tool_fill(tool, &scratch->bridge.p[0]);
-
-        return r;
-}
-
-static int take_repos_of_git(struct bridge_tool *tool, const struct policy *policy, struct err *err) {
-        cleanup(free_ptr) struct tool_verb *verb = calloc(1, sizeof *verb);
-        bool needs = false;
-
-        for (size_t i = 0; verb && i < tool->verbs.n && !needs; i++)
-                if (tool_verb_parse(str_of(tool->verbs.p[i].text), verb, NULL) == 0)
-                        needs = tool_verb_has_type(verb, TOOL_REPO) || tool_verb_has_type(verb, TOOL_REMOTE);
-
-        if (!verb)
-                return no_memory(err);
-        if (!needs || tool->repos.n)
-                return 0;
-
-        for (size_t i = 0; i < policy->git.n; i++)
-                if (policy->git.p[i].origin[0] != '@' &&
-                    origin_texts_add(&tool->repos, str_of(policy->git.p[i].repo), policy->git.p[i].origin) < 0)
-                        return no_memory(err);
-
-        if (tool->repos.n)
-                return 0;
-
-        return err_set(
-            err, EINVAL,
-            "%s: the tool '%s' works with repositories, and none is named: add repos: [github.com/acme/app], "
-            "entries under `git`, or --bridge %s=github.com/acme/app",
-            tool->origin, tool->name, tool->name);
-}
-
-int tools_complete(struct policy *policy, struct err *err) {
-        int r = 0;
-
-        drop_earlier(policy);
-
-        for (size_t i = 0; r == 0 && i < policy->bridge.n; i++) {
-                struct bridge_tool *tool = &policy->bridge.p[i];
-
-                r = fill_from_built_in(tool, err);
-                if (r < 0)
-                        return r;
-                if (check_tool(tool, err) < 0)
-                        return err_wrap(err, -EINVAL, "%s", tool->origin);
-
-                r = take_repos_of_git(tool, policy, err);
-        }
-
-        return r;
 }
 
 const struct bridge_tool *tool_find(const struct policy *policy, struct str name) {

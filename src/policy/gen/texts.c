@@ -17,7 +17,7 @@ struct kind {
 };
 
 static const struct kind kinds[] = {
-        { "profiles", "profiles", "policy/profile.h", "profile_built_in", true },
+        { "profiles", "profiles", "policy/profile_names.h", "profile_built_in", true },
         { "tools", "bridges", "policy/tools.h", "tool_built_in", false },
         { "recipes", "recipes", "guest/recipe.h", "recipe_built_in", false },
 };
