@@ -54,11 +54,27 @@ function pairingParts() {
   return { key: "pairing", text, button: ["End the pairing", endPairing] };
 }
 
+// What a person must know of a run before anything else about it. Said on every screen, until it ends or was seen.
+const seen = new Set();
+function warnings() {
+  const shown = (s) => `${s.id} (${visible(commandOf(s)).slice(0, 60)})`;
+  return store.state.sandboxes.flatMap((s) => {
+    const t = s.status || {}, lost = () => openDrawer("What is lost in " + s.id, h("ul", {}, t.lost.map((line) => h("li", {}, visible(line)))));
+    const see = (key) => () => { seen.add(key); banners($("banner")); };
+    return [
+      t.degraded && { key: "degraded" + s.id, text: `${shown(s)} runs degraded: this machine cannot give it ${t.lost?.length === 1 ? "one protection" : (t.lost?.length || "all") + " protections"} that a sandbox has.`, button: ["What is lost", lost] },
+      t.learns && { key: "learns" + s.id, text: `${shown(s)} runs observed (bailey learn): every host that is not private is let through, and noted.` },
+      t.audit_failed && { key: "audit" + s.id, text: `${shown(s)}: its audit log cannot be written. Nothing new is let through until it can.` },
+      t.alarms > 0 && { key: `alarm${s.id}.${t.alarms}`, text: `The monitor raised ${t.alarms === 1 ? "an alarm" : t.alarms + " alarms"} in ${shown(s)}: ${visible(t.alarm)}.`, button: ["I have seen it", see(`alarm${s.id}.${t.alarms}`)] },
+    ].filter((part) => part && !seen.has(part.key));
+  });
+}
+
 export function banners(place) {
-  const parts = [silentParts(), pairingParts()].filter(Boolean), keys = parts.map((p) => p.key + (typeof p.text === "string" ? "" : JSON.stringify(store.state.silent))).join();
+  const parts = [silentParts(), pairingParts(), ...warnings()].filter(Boolean), keys = parts.map((p) => p.key + (typeof p.text === "string" ? "" : JSON.stringify(store.state.silent))).join();
   if (place.dataset.keys !== keys || place.childElementCount !== parts.length) {
     place.dataset.keys = keys;
-    place.replaceChildren(...parts.map(({ text, button }) => h("div", { class: "banner" }, h("span", {}, text), readOnly() && button[1] !== endPairing ? null : h("button", { class: "small", onclick: button[1] }, button[0]))));
+    place.replaceChildren(...parts.map(({ text, button }) => h("div", { class: "banner" }, h("span", {}, text), !button || (readOnly() && button[0] === "End it now") ? null : h("button", { class: "small", onclick: button[1] }, button[0]))));
   }
   parts.forEach((p, i) => { const span = place.children[i].firstChild; if (typeof p.text === "string" && span.textContent !== p.text) span.textContent = p.text; });
 }
@@ -71,6 +87,17 @@ async function endPairing() {
 async function setSilent(minutes) {
   try { await call("/api/silent", { minutes }); } catch (e) { toast(e.message); }
   await refresh();
+}
+
+// Processor and memory of a sandbox: between its last two answers.
+const samples = new Map();
+function used(s) {
+  const u = s.status?.usage;
+  if (!u) return null;
+  const last = samples.get(s.id) || { u, cpu: null };
+  if (u.at_us > last.u.at_us) { last.cpu = Math.max(0, (u.cpu_us - last.u.cpu_us) / (u.at_us - last.u.at_us) * 100); last.u = u; }
+  samples.set(s.id, last);
+  return [last.cpu === null ? "" : (last.cpu < 10 ? last.cpu.toFixed(1) : Math.round(last.cpu)) + " %", h("br"), h("span", { class: "dim" }, bytes(u.memory))];
 }
 
 // Now.
@@ -88,7 +115,7 @@ const now = {
       parts.push(h("div", { class: "card" }, `Reading the audit logs: ${share} %`, h("div", { class: "progress", role: "progressbar", "aria-valuenow": share, "aria-valuemin": 0, "aria-valuemax": 100, "aria-label": "audit logs read" }, bar(share))));
     }
     if (!sandboxes.length) parts.push(empty("Nothing runs", "Sandboxes of bailey run, exec, gateway and egress appear here by themselves. " + (store.state.device ? "" : "Earlier runs are under History."), "bailey run --ask control -- COMMAND"));
-    else parts.push(table([["sandbox", "w"], ["command"], ["state"], ["age", "w"], ["waiting", "n"], ["allowed", "n"], ["refused", "n"], ["last minute"], [""]], sandboxes.map(row)));
+    else parts.push(table([["sandbox", "w"], ["command"], ["state"], ["age", "w"], ["waiting", "n"], ["allowed", "n"], ["refused", "n"], ["cpu, memory", "n"], ["last minute"], [""]], sandboxes.map(row)));
     if (sandboxes.length && !readOnly() && !store.state.device && !store.state.silent.until)
       parts.push(h("p", { class: "row" }, h("span", { class: "dim" }, "Do not ask for a while:"), [5, 15].map((m) => h("button", { class: "small", "data-key": "silent" + m, onclick: () => setSilent(m) }, `allow unknown hosts for ${m} min`))));
     place.replaceChildren(...parts);
@@ -105,9 +132,9 @@ function bar(share) {
 function row(s) {
   const status = s.status || {}, old = s.status_age_ms > 5000;
   const order = (what, text, extra) => h("button", { class: "small " + (extra || ""), "data-key": what + s.id, disabled: readOnly(), onclick: () => what !== "kill" || confirmTwice(s.id) ? act({ sandbox: s.id, do: what }) : null }, text);
-  return [store.state.device ? h("code", {}, s.id) : h("a", { href: "#/run/" + s.id }, h("code", {}, s.id)), h("span", { class: "mono" }, visible(commandOf(s)), h("br"), h("span", { class: "dim" }, visible(status.workspace || ""), status.agent ? " · " + visible(status.agent) : "")),
+  return [store.state.device ? h("code", {}, s.id) : h("a", { href: "#/run/" + s.id }, h("code", {}, s.id)), h("span", { class: "mono" }, visible(commandOf(s)), h("br"), h("span", { class: "dim" }, status.container ? "container " + visible(status.container) : visible(status.workspace || ""), status.degraded ? [" ", h("span", { class: "pill warn" }, "degraded")] : "", status.learns ? [" ", h("span", { class: "pill warn" }, "observed")] : "", status.agent ? " · " + visible(status.agent) : "")),
     h("span", { class: "pill " + (old ? "no" : status.state === "paused" ? "warn" : status.state === "asking" ? "mid" : "yes") }, old ? "silent" : status.state || "?"), status.started ? age(status.started) : "",
-    (s.questions || []).length ? h("a", { href: "#/questions" }, String(s.questions.length)) : "0", String(status.allowed ?? 0), h("span", { class: status.refused ? "no" : "" }, String(status.refused ?? 0)), spark(store.rates.get(s.id) || []),
+    (s.questions || []).length ? h("a", { href: "#/questions" }, String(s.questions.length)) : "0", String(status.allowed ?? 0), h("span", { class: status.refused ? "no" : "" }, String(status.refused ?? 0)), used(s) || h("span", { class: "dim" }, "not known"), spark(store.rates.get(s.id) || []),
     store.state.device ? "" : h("div", { class: "row" }, status.state === "paused" ? order("resume", "Resume") : order("pause", "Pause"), order("kill", "Kill", "danger"))];
 }
 
@@ -159,7 +186,7 @@ function card(q, first) {
     h("div", { class: "row spread" }, h("span", { class: "target" }, q.kind === "command" ? marked(q.command, q.segment) : visible(q.access || q.push || q.page || q.host + ":" + q.port)), h("span", { class: "pill warn" }, left < 120 ? `${left} s left` : `${Math.floor(left / 60)} min left`)),
     q.kind !== "command" && q.reason ? h("p", {}, "its reason: \u201c", visible(q.reason), "\u201d") : null,
     h("p", {}, q.kind === "access" ? "asked by the agent; a path needs a new start" : q.kind === "page" ? "a page to be opened in your browser" : q.kind === "push" ? "a push that waits" : q.kind === "command" ? [visible(q.reason), " ", h("span", { class: "dim" }, "rule ", visible(q.rule))] : ["by ", h("code", {}, visible(q.via)), `, ${q.waiting} waiting`], h("br"),
-      h("span", { class: "dim" }, "sandbox "), h("code", {}, q.sandbox.id), " ", h("code", {}, visible(commandOf(q.sandbox))), h("span", { class: "dim" }, " in ", visible(q.sandbox.status?.workspace || ""))),
+      h("span", { class: "dim" }, "sandbox "), h("code", {}, q.sandbox.id), " ", h("code", {}, visible(commandOf(q.sandbox))), h("span", { class: "dim" }, q.container ? " container " + visible(q.container) : " in " + visible(q.sandbox.status?.workspace || ""))),
     earlier(q),
     same.length ? h("p", { class: "dim" }, "a moment ago: ", same.map((e) => `${clock(e.ts)} ${e.allowed ? "allowed" : "refused"} (${e.reason})`).join(", ")) : null,
     answers(q, first));
@@ -409,11 +436,13 @@ function testButton(name) {
 const guests = {
   name: "guests", title: "Guests",
   draw(main) {
-    const list = h("div", {}), egress = h("div", {});
-    main.append(h("h3", {}, "Named sandboxes that last"), list, h("h3", {}, "Egress service"), h("p", { class: "dim" }, "Containers reach the network by the egress service, or by bailey gateway. Both appear under Now while they run."), egress);
+    const list = h("div", {}), egress = h("div", {}), containers = h("div", {});
+    main.append(h("h3", {}, "Named sandboxes that last"), list, h("h3", {}, "Egress service"), h("p", { class: "dim" }, "Containers reach the network by the egress service, or by bailey gateway. Both appear under Now while they run."), egress, h("h3", {}, "Containers behind it"), containers);
     fill(list, "/api/guests", (r) => r.length ? table([["name"], ["state"], ["kind"], ["uid", "n"], ["home", "t"], ["sandbox"]], r.map((g) => [h("code", {}, visible(g.name)), [h("span", { class: "pill " + (g.state === "running" ? "yes" : "") }, g.state), g.reason ? h("div", { class: "dim" }, visible(g.reason)) : null], g.kind, String(g.uid), visible(g.home), g.sandbox ? h("a", { href: "#/run/" + encodeURIComponent(g.sandbox) }, h("code", {}, g.sandbox)) : ""]))
       : empty("There are no guests", "A guest is a sandbox with a name, an account and a home of its own that stay.", "bailey guest create NAME"));
     fill(egress, "/api/egress", (r) => h("div", { class: "card" }, facts(r)));
+    fill(containers, "/api/containers", (list) => list.length ? table([["container", "t"], ["sandbox"], ["its list", "t"]], list.map((c) => [visible(c.container), c.sandbox ? h("a", { href: "#/run/" + c.sandbox }, h("code", {}, c.sandbox)) : h("span", { class: "dim" }, "not connected"), c.rules.map((r) => h("div", {}, r.list, " ", visible(r.pattern), h("span", { class: "dim" }, " (", visible(r.origin), ")")))]))
+      : h("p", { class: "dim" }, "Containers of the network bailey-egress appear here with their lists. bailey allow --container NAME HOST gives one a rule."));
   },
 };
 
@@ -465,6 +494,7 @@ const run = {
     main.append(place);
     fill(place, "/api/report?run=" + encodeURIComponent(id), (r) => [
       h("div", { class: "card" }, facts({ run: r.run, command: r.command, workspace: r.workspace, mode: r.mode, status: r.status, from: day(r.from), to: day(r.to), allowed: r.allowed, refused: r.refused }),
+        (r.lost || []).map((line) => h("p", {}, h("span", { class: "pill warn" }, line.split(":")[0] === "lost" ? "degraded" : line.split(":")[0]), " ", visible(line))),
         h("p", {}, r.audit.whole ? [h("span", { class: "pill yes" }, r.audit.running ? "whole so far" : "log is whole"), " ", h("span", { class: "dim" }, "SHA-256 of the last record "), h("code", {}, r.audit.last_sha256)] : [h("span", { class: "pill no" }, "log is not whole"), " ", visible(r.audit.problem)]),
         h("div", { class: "row" }, h("button", { class: "small", onclick: () => download("/api/report.html?run=" + encodeURIComponent(id), "bailey-report-" + id + ".html") }, "Save the report"), h("button", { class: "small", onclick: () => download("/api/log.jsonl?run=" + encodeURIComponent(id), "bailey-log-" + id + ".jsonl") }, "Save the records (JSONL)"), h("button", { class: "small", onclick: () => fill(proof, "/api/verify?run=" + encodeURIComponent(id), (v) => facts(v)) }, "Verify the log")), proof),
       h("h3", {}, "Timeline"), timeline(r),
@@ -487,8 +517,9 @@ function save(text, name) {
 const machine = {
   name: "machine", title: "Machine",
   draw(main) {
-    const doctor = h("div", {});
-    main.append(h("p", { class: "dim" }, "Bailey ", store.state.version, ". What this machine can do:"), doctor);
+    const doctor = h("div", {}), ca = h("div", {});
+    main.append(h("h3", {}, "The gateway's CA"), ca, h("p", { class: "dim" }, "Bailey ", store.state.version, ". What this machine can do:"), doctor);
+    fill(ca, "/api/egress", (r) => r.ca ? h("div", { class: "card" }, facts({ "SHA-256": r.ca.sha256, "until": day(r.ca.expires), "of": "bailey egress, for containers" }), h("p", { class: "dim" }, "Runs have a CA of their own, which ends with them.")) : h("p", { class: "dim" }, "No CA is kept: bailey egress is not set up. Each run makes its own, which ends with it."));
     fill(doctor, "/api/doctor", (r) => {
       const items = r.items || r.checks || r.results;
       return Array.isArray(items) ? table([["what"], ["state"], ["", "t"]], items.map((x) => [visible(x.name || x.id || x.item), h("span", { class: "pill " + (x.ok ?? x.works ?? x.state === "works" ? "yes" : "warn") }, visible(String(x.state ?? x.ok ?? x.works))), visible(x.detail || (x.cause === "none" ? "" : x.cause) || "")])) : h("div", { class: "card" }, facts(r));

@@ -75,6 +75,7 @@ struct container {
         pid_t child; /* the engine, attached */
         int pidfd;
         int gate_socket, init; /* the first process inside: its socket, and a pidfd */
+        pid_t first;           /* the same, as a number: to be looked at, never signalled; 0: not known */
         enum { RUNS, STOPS, STANDS } stand;
         int stand_error;
         int status;
@@ -226,6 +227,7 @@ static int join(struct container *c, struct err *e) {
         if (r < 0)
                 return r;
         c->init = (int)syscall(SYS_pidfd_open, gate.pid, 0);
+        c->first = gate.pid;
         if (c->init < 0)
                 return err_errno(e, "cannot watch the container's first process");
         r = join_find(gate.pid, c->gate, &proc, e);
@@ -358,6 +360,10 @@ static int stand_step(void *arg, struct poller *poller, struct err *err) {
         return 0;
 }
 
+static void describe_live(void *run, struct live_facts *ret) {
+        ret->pid = ((const struct container *)run)->first;
+}
+
 static void end_by_order(void *run, int status) {
         struct container *c = run;
         c->session.ended = true;
@@ -370,6 +376,7 @@ static int open_control(struct container *c, struct err *e) {
                                           .freeze = freeze,
                                           .thaw = thaw,
                                           .end = end_by_order,
+                                          .describe = describe_live,
                                           .run = c };
         if (c->session.policy->network.ask == ASK_TTY)
                 log_notice(

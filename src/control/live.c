@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/path.h"
+#include "base/usage.h"
 #include "control/live_internal.h"
 #include "control/place.h"
 #include "policy/approved.h"
@@ -71,6 +72,8 @@ void live_publish_text(struct live *c, const char *event, const char *key, const
 }
 
 void live_notice(struct live *c, enum gateway_notice notice, const char *text) {
+        if (c && (notice == NOTICE_AUDIT_FAILED || notice == NOTICE_AUDIT_RESTORED))
+                c->audit_failed = notice == NOTICE_AUDIT_FAILED;
         if (!c || notice == NOTICE_READY || notice == NOTICE_RELOADED || notice == NOTICE_STOPPED)
                 return;
         if (notice == NOTICE_DIED || notice == NOTICE_CANNOT_START)
@@ -205,6 +208,40 @@ void live_ratchet(struct live *c, const struct event *ev, const char *origin) {
         live_publish(c, &j);
 }
 
+/* Processor time and memory, at a time that the next answer can be compared with. */
+static void emit_usage(pid_t pid, struct emit *j) {
+        struct usage usage;
+
+        if (!usage_of_tree(pid, &usage))
+                return;
+        emit_key(j, "usage");
+        emit_open(j, '{');
+        emit_put_number(j, "at_us", clock_ns() / 1000);
+        emit_put_number(j, "cpu_us", usage.cpu_us);
+        emit_put_number(j, "memory", usage.memory);
+        emit_put_number(j, "processes", usage.processes);
+        emit_close(j);
+}
+
+static void emit_facts(const struct live *c, struct emit *j) {
+        struct live_facts facts = { 0 };
+
+        if (c->parts.describe)
+                c->parts.describe(c->parts.run, &facts);
+        emit_put_bool(j, "degraded", facts.degraded);
+        emit_put_bool(j, "learns", facts.learns);
+        emit_put_bool(j, "audit_failed", c->audit_failed);
+        emit_put_number(j, "alarms", c->alarms);
+        emit_put_text(j, "alarm", c->alarm[0] ? c->alarm : NULL);
+        emit_key(j, "lost");
+        emit_open(j, '[');
+        for (size_t i = 0; i < facts.n_lost; i++)
+                if (str_starts(str_of(facts.lost[i]), STR("lost: ")))
+                        emit_string(j, str_skip(str_of(facts.lost[i]), 6));
+        emit_close(j);
+        emit_usage(facts.pid, j);
+}
+
 static void emit_status_of(struct live *c, struct emit *j) {
         const struct policy *p = *c->parts.policy;
         static const char *const asks[] = { [ASK_NEVER] = "never", [ASK_CONTROL] = "control", [ASK_TTY] = "tty" };
@@ -232,6 +269,7 @@ static void emit_status_of(struct live *c, struct emit *j) {
         emit_put_number(j, "refused", c->refused);
         emit_put_text(j, "audit", audit_path(*c->parts.audit));
         emit_ratchets(p, j);
+        emit_facts(c, j);
 }
 
 static void emit_pending(const struct live *c, struct emit *j) {

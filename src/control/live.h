@@ -19,6 +19,15 @@
 
 struct live; /* opaque */
 
+/* Of a run, for whoever looks at it. */
+struct live_facts {
+        bool degraded;           /* it runs without protections that the policy counts on */
+        bool learns;             /* every host that is not private is let through and noted */
+        const char *const *lost; /* lines "lost: ..."; others are passed over */
+        size_t n_lost;
+        pid_t pid; /* the process above everything that it uses; 0: not known */
+};
+
 /* The parts of the run that it acts on; they belong to the run, and are looked at when they are needed. */
 struct live_parts {
         const char *id;
@@ -49,6 +58,8 @@ struct live_parts {
          * that must stay out of reach, and policies of their own (service_control.h). */
         int (*compile)(void *run, const struct policy *p, void **ret, size_t *ret_n, struct err *e);
         int (*reload)(void *run, struct err *e);
+        /* What people are told of it beside the rest; see struct live_facts. NULL: nothing. */
+        void (*describe)(void *run, struct live_facts *ret);
         void *run;
 };
 

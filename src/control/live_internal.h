@@ -48,6 +48,9 @@ struct live {
         VEC(struct live_rule) live;
         VEC(char *) agreed; /* commands that a person said yes to, as an agent asked for them */
         struct monitor monitor;
+        unsigned alarms;   /* of the monitor */
+        char alarm[160];   /* the last one, in words; "": none */
+        bool audit_failed; /* nothing new is let through until it can be written again */
 
         unsigned holds; /* enum hold */
         enum freeze_state freeze;

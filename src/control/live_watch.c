@@ -6,6 +6,7 @@
 #include "control/live_internal.h"
 
 #include <signal.h>
+#include <stdio.h>
 
 static void put_string(struct emit *j, const char *key, struct str s) {
         emit_key(j, key);
@@ -53,6 +54,8 @@ static void alarm_of(struct live *c, enum monitor_action action, const struct mo
                                                   c->parts.id, rule->violations, within, name, rule->origin);
         (void)audit_note(*c->parts.audit, "monitor: %u violations within %s: %s (%s)", rule->violations, within, name,
                          rule->origin);
+        c->alarms++;
+        snprintf(c->alarm, sizeof c->alarm, "%u violations within %s: %s", rule->violations, within, name);
         struct emit j = control_event_open(&out, "monitor");
         emit_put_text(&j, "action", name);
         emit_put_number(&j, "violations", rule->violations);

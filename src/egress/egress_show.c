@@ -51,6 +51,21 @@ static void emit_credentials(struct emit *j, const struct egress_view *view, boo
         emit_close(j);
 }
 
+static void emit_ca(struct emit *j, const struct egress_view *view) {
+        struct egress_ca ca;
+        struct err none = { 0 };
+
+        emit_key(j, "ca");
+        if (egress_ca(view->directory, &ca, &none) < 0) {
+                emit_null(j);
+                return;
+        }
+        emit_open(j, '{');
+        emit_put_text(j, "sha256", ca.sha256);
+        emit_put_text(j, "expires", ca.expires);
+        emit_close(j);
+}
+
 static int status_json(const struct egress_view *view, bool show_tokens, struct buf *out) {
         struct emit j = emit_to(out);
         const struct egress_uncovered *uncovered;
@@ -74,6 +89,7 @@ static int status_json(const struct egress_view *view, bool show_tokens, struct 
                 emit_string(&j, node->text);
 
         emit_close(&j);
+        emit_ca(&j, view);
         emit_put_text(&j, "credential_source", view->settings.bitwarden ? "bitwarden" : "env");
         emit_credentials(&j, view, show_tokens);
         emit_key(&j, "uncovered");
@@ -107,6 +123,11 @@ static int status_text(const struct egress_view *v, bool show_tokens, struct buf
 
         for (const struct node *n = egress_view_members(v->service, "http"); n; n = n->next)
                 r |= buf_printf(out, "http       %.*s\n", STR_FMT(n->text));
+
+        struct egress_ca ca;
+        struct err none = { 0 };
+        if (egress_ca(v->directory, &ca, &none) == 0)
+                r |= buf_printf(out, "ca         until %s, SHA-256 %s\n", ca.expires, ca.sha256);
 
         for (size_t i = 0; i < v->settings.credentials.n; i++) {
                 const struct egress_credential *credential = &v->settings.credentials.p[i];

@@ -76,6 +76,13 @@ int egress_settings_text(const struct egress_settings *settings, struct buf *ret
 /* "KEY=VALUE": lists are separated by commas; "null" for deny_cidrs and for paths. */
 int egress_settings_change(struct egress_settings *settings, struct str assignment, struct err *err);
 
+/* Of the CA, to be compared: as browsers and openssl print it, and the time of its end. */
+struct egress_ca {
+        char sha256[3 * DIGEST_BYTES + 1], expires[24];
+};
+/* -ENOENT: there is none yet. */
+int egress_ca(const char *directory, struct egress_ca *ret, struct err *err);
+
 /* Stand-ins that were made before, by the names of their credentials; no file is no error. rotate: others are to be
  * made, and these only recognised. */
 int egress_tokens_load(const char *directory, const mappings *m, struct vault_process *process, bool rotate,

@@ -431,6 +431,11 @@ static int reload_for_control(void *arg, struct err *err) {
         return service_reload(arg, NULL, err);
 }
 
+static void describe_service(void *arg, struct live_facts *ret) {
+        (void)arg;
+        ret->pid = getpid(); /* with the vault and the gateway */
+}
+
 static int open_control(struct service *service, struct err *err) {
         const struct live_parts parts = { .argv = service->words,
                                           .container = service->settings->container,
@@ -440,6 +445,7 @@ static int open_control(struct service *service, struct err *err) {
                                           .end = end_by_order,
                                           .compile = compile_for_service,
                                           .reload = reload_for_control,
+                                          .describe = describe_service,
                                           .run = service };
 
         if (service->settings->link)

@@ -73,6 +73,11 @@ static int open_audit(struct run *r, struct err *e) {
         (void)audit_note(r->session.audit, "start: mode %s, workspace %s", policy_mode_name(r->session.policy->mode),
                          r->session.policy->workspace);
         audit_note_command(r->session.audit, r->q->argv);
+        for (size_t i = 0; i < r->plan->notes.n; i++)
+                if (str_starts(str_of(r->plan->notes.p[i]), STR("lost: ")))
+                        (void)audit_note(r->session.audit, "%s", r->plan->notes.p[i]);
+        if (r->q->learn)
+                (void)audit_note(r->session.audit, "learns: every host that is not private is let through");
         if (r->plan->git_incomplete)
                 (void)audit_note(r->session.audit,
                                  "not all directories were searched for repositories: those further down are "
@@ -489,6 +494,16 @@ static int thaw(void *run) {
         return sandbox_thaw(&((struct run *)run)->sandbox);
 }
 
+static void describe(void *run, struct live_facts *ret) {
+        const struct run *r = run;
+
+        *ret = (struct live_facts){ .degraded = r->degraded,
+                                    .learns = r->q->learn != NULL,
+                                    .lost = r->plan ? (const char *const *)r->plan->notes.p : NULL,
+                                    .n_lost = r->plan ? r->plan->notes.n : 0,
+                                    .pid = r->sandbox.pid };
+}
+
 static int open_control(struct run *r, struct err *e) {
         if (r->degraded && !live_in_sight(r->session.policy))
                 return 0;
@@ -506,6 +521,7 @@ static int open_control(struct run *r, struct err *e) {
                                           .grant = run_grant_path,
                                           .revoke = run_revoke_path,
                                           .page_decided = run_browser_decided,
+                                          .describe = describe,
                                           .run = r };
         return session_open_control(&r->session, &parts, e);
 }

@@ -262,6 +262,7 @@ static const struct {
         { "/api/doctor", { "doctor", "--json" }, NULL, "application/json" },
         { "/api/secrets", { "secrets", "list", "--json" }, NULL, "application/json" },
         { "/api/policy", { "policy", "show", "--json" }, NULL, "application/json" },
+        { "/api/containers", { "egress", "containers", "--json" }, NULL, "application/json" },
         { "/api/egress", { "egress", "status", "--json" }, NULL, "application/json" },
         { "/api/report", { "report", "--json" }, "run", "application/json" },
         { "/api/report.html", { "report" }, "run", "application/octet-stream" },

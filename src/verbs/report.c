@@ -41,6 +41,7 @@ static void report_done(struct report *rep) {
         vec_done(&rep->questions);
         vec_done(&rep->moments);
         vec_done(&rep->rules);
+        vec_done(&rep->lost);
         changes_done(&rep->changes);
         map_done(&rep->index, NULL);
 

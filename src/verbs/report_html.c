@@ -192,6 +192,12 @@ static void put_head(struct page *page, const struct report *rep) {
 }
 
 static void put_proof(struct page *page, const struct report *rep) {
+        for (size_t i = 0; i < rep->lost.n; i++) {
+                html_put(page, "<p class=\"proof bad\">");
+                put_text(page, rep->lost.p[i]);
+                html_put(page, "</p>");
+        }
+
         html_put(page, rep->whole ? "<p class=\"proof\">" : "<p class=\"proof bad\">");
 
         if (!rep->whole) {

@@ -63,6 +63,7 @@ struct report {
         VEC(struct report_command) commands;
         VEC(struct report_question) questions;
         VEC(struct report_moment) moments;
+        VEC(struct str) lost;  /* protections that it ran without, and what else a reader must know first */
         VEC(struct str) rules; /* that were added or taken back while it ran */
         struct changes changes;
         bool has_changes; /* an overlay of it is kept */

@@ -56,6 +56,12 @@ static void put_facts(struct emit *j, const struct report *rep) {
         emit_put_number(j, "refused", rep->refused);
         emit_put_number(j, "left_out", rep->left_out);
 
+        emit_key(j, "lost");
+        emit_open(j, '[');
+        for (size_t i = 0; i < rep->lost.n; i++)
+                emit_string(j, rep->lost.p[i]);
+        emit_close(j);
+
         emit_key(j, "audit");
         emit_open(j, '{');
         emit_put_text(j, "file", rep->path);

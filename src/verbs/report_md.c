@@ -129,6 +129,11 @@ static void put_facts(struct sheet *sheet, const struct report *rep) {
         md_put(sheet, " refused\n");
         put_fact(sheet, "audit log", str_of(rep->path));
 
+        for (size_t i = 0; i < rep->lost.n; i++) {
+                md_put(sheet, "- **");
+                put_text(sheet, rep->lost.p[i]);
+                md_put(sheet, "**\n");
+        }
         if (!rep->whole) {
                 md_put(sheet, "- **the audit log is not whole**: ");
                 put_text(sheet, str_of(err_text(&rep->broken)));

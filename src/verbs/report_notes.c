@@ -136,7 +136,13 @@ int report_take_note(struct report *rep, uint64_t at_us, struct str text) {
                 rep->command = rest;
         else if (take_prefix(&rest, STR("end: status ")))
                 rep->status = rest;
-        else if (str_starts(text, STR("rule: ")) || str_starts(text, STR("rule taken back: "))) {
+        else if (str_starts(text, STR("lost: ")) || str_starts(text, STR("learns: ")) ||
+                 str_starts(text, STR("monitor: "))) {
+                if (rep->lost.n >= REPORT_ROWS_MAX)
+                        rep->left_out++;
+                else if (vec_push(&rep->lost, text) < 0)
+                        return -ENOMEM;
+        } else if (str_starts(text, STR("rule: ")) || str_starts(text, STR("rule taken back: "))) {
                 if (rep->rules.n >= REPORT_ROWS_MAX)
                         rep->left_out++;
                 else if (vec_push(&rep->rules, text) < 0)

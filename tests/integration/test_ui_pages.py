@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import socketserver
+import subprocess
 import threading
 import http.server
 
@@ -14,6 +15,8 @@ from kit.audit import Log, hostile_log, hostile_texts, run_path
 from kit.browser import Browser, modules
 from kit.control import sockets, wait_for
 from kit.dashboard import Dashboard
+from kit.machine import machine
+from test_run_degraded import NO_NAMESPACES
 from test_ui_pair import HERE, link_of
 
 SCREENS = ["now", "questions", "traffic", "rules", "files", "credentials", "guests", "history", "machine"]
@@ -113,6 +116,52 @@ def test_pause_resume_kill(page, start, work, bailey, browser):
     browser("click", selector="button:has-text('Kill')")
     assert child.wait().status == 137
     browser("wait", code="document.body.innerText.includes('Nothing runs')")
+
+
+def test_what_must_be_known_first_is_said_on_every_screen(page, ui, start, work, home, bailey, browser, tmp_path):
+    """Degraded runs, observed ones and the monitor's alarms; afterwards in the report, and with its page. What a run uses is beside it."""
+    banner = "document.getElementById('banner').innerText"
+    start(machine([program("bailey"), "run", "--allow-degraded", "--", "sh", "-c", "while :; do :; done"], refuse=NO_NAMESPACES), cwd=work)
+    browser("wait", code=f"{banner}.includes('runs degraded')")
+    (tmp_path / "alarm.yaml").write_text("monitor: [{violations: 2, within: 60s, action: warn}]\n")
+    start(["bailey", "run", "--policy", str(tmp_path / "alarm.yaml"), "--", "sh", "-c", "for i in 1 2 3; do curl -sm2 http://evil$i.test/; done; sleep 300"], cwd=work)
+    browser("wait", code=f"{banner}.includes('The monitor raised an alarm')")
+    browser("wait", code="[...document.querySelectorAll('td')].some(td => td.dataset.label === 'cpu, memory' && parseFloat(td.innerText) > 20 && td.innerText.includes('MiB'))")
+    for which in SCREENS:
+        screen(browser, which)
+        text = browser("eval", code=banner)
+        assert "runs degraded" in text and "2 violations within 1m: warn" in text, which
+    browser("click", selector="#banner button:has-text('What is lost')")
+    assert "signals can be sent" in browser.text() or "processes of this user" in browser.text()
+    browser("press", key="Escape")
+    browser("click", selector="#banner button:has-text('I have seen it')")
+    browser("wait", code=f"!{banner}.includes('The monitor')")
+    listed = {bool(s["degraded"]): s for s in json.loads(bailey("ps", "--json").check().text)}
+    assert listed[True]["lost"] and not listed[False]["lost"] and listed[False]["alarms"] == 1 and listed[True]["usage"]["cpu_us"] > 0
+    for which, says in ((True, "degraded"), (False, "monitor")):
+        screen(browser, "run/" + listed[which]["sandbox"])
+        browser("wait", code=f"[...document.querySelectorAll('main .pill')].some(p => p.textContent === '{says}')")
+    report = json.loads(bailey("report", "--json", listed[True]["sandbox"]).check().text)
+    assert any("processes of this user" in line for line in report["lost"])
+    assert "processes of this user" in bailey("report", listed[True]["sandbox"]).check().text and "**`lost: " in bailey("report", "--md", listed[True]["sandbox"]).check().text
+    learning = start(["bailey", "learn", "--", "sleep", "300"], cwd=work)
+    browser("wait", code=f"{banner}.includes('runs observed')")
+    learning.stop()
+    clean(browser, ui)
+
+
+def test_the_machine_screen_has_the_ca(page, ui, bailey, home, browser):
+    """To be compared with what a program shows of the certificate that it was given."""
+    screen(browser, "machine")
+    assert "No CA is kept" in browser.text()
+    bailey("egress", "setup", "--yes", env={"OPENAI_API_KEY": "sk-live-Zq8Yt3KpXw5Nn7Bb2Vv4"}).check()
+    said = subprocess.run(["openssl", "x509", "-in", str(home / ".local/state/bailey/egress/ca.crt"), "-noout", "-fingerprint", "-sha256", "-enddate", "-dateopt", "iso_8601"], check=True, capture_output=True, text=True).stdout
+    fingerprint, end = said.split("=")[1].split()[0], said.split("notAfter=")[1].strip().replace(" ", "T")
+    shown = json.loads(bailey("egress", "status", "--json").check(1).text)["ca"]
+    assert shown == {"sha256": fingerprint, "expires": end}
+    screen(browser, "now")
+    screen(browser, "machine")
+    browser("wait", code=f"document.querySelector('main').innerText.includes('{fingerprint}')")
 
 
 def test_rules_come_and_go(page, start, work, home, bailey, browser):
