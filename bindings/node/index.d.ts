@@ -218,6 +218,43 @@ export class Filter {
   close(): void;
 }
 
+export interface GuestRow {
+  name: string;
+  id: string;
+  kind: 'rootless' | 'account' | 'own' | string;
+  state: 'creating' | 'ready' | 'running' | 'stopped' | 'archived' | 'broken' | string;
+  reason: string | null;
+  uid: number;
+  gid: number;
+  home: string;
+  sandbox: string | null;
+  [field: string]: unknown;
+}
+
+export interface GuestJob {
+  number: number;
+  state: 'running' | 'ended' | 'lost' | string;
+  status: number | null;
+  command: string;
+  [field: string]: unknown;
+}
+
+/** Named sandboxes that last: docs/guests.md. They belong to the user, not to this program. */
+export class Guests {
+  constructor(options?: { executable?: string });
+  create(name: string, options?: readonly string[]): Promise<void>;
+  start(name: string): Promise<void>;
+  stop(name: string): Promise<void>;
+  delete(name: string): Promise<void>;
+  list(): Promise<GuestRow[]>;
+  exec(name: string, argv: readonly string[], options?: {
+    cwd?: string; env?: { [name: string]: string }; input?: string | Uint8Array; timeout?: number; signal?: AbortSignal;
+  }): Promise<{ exitCode: number; stdout: string; stderr: string }>;
+  job(name: string, argv: readonly string[], options?: { cwd?: string }): Promise<number>;
+  jobs(name: string): Promise<GuestJob[]>;
+  log(name: string, job: number): Promise<string>;
+}
+
 /** The ids of the sandboxes and gateways of this user that run. */
 export function sandboxes(): string[];
 

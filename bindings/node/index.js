@@ -24,6 +24,7 @@ const { BaileyError } = require('./lib/program.js');
 const { Control, identifiers } = require('./lib/control.js');
 const { Filter } = require('./lib/filter.js');
 const { Gateway, proxyEnvironment, startNetworkProxy } = require('./lib/gateway.js');
+const { Guests } = require('./lib/guests.js');
 const { Manager } = require('./lib/manager.js');
 
-module.exports = { BaileyError, Control, Filter, Gateway, Manager, proxyEnvironment, sandboxes: identifiers, startNetworkProxy };
+module.exports = { BaileyError, Control, Filter, Gateway, Guests, Manager, proxyEnvironment, sandboxes: identifiers, startNetworkProxy };

@@ -41,6 +41,7 @@
 #include "bailey/error.h"
 #include "bailey/filter.h"
 #include "bailey/gateway.h"
+#include "bailey/guest.h"
 #include "bailey/manager.h"
 #include "bailey/version.h"
 

@@ -292,7 +292,13 @@ int bailey_options_directory(bailey_options *o, const char *path, struct bailey_
 
 int bailey_options_timeout(bailey_options *o, uint64_t milliseconds, struct bailey_error *error) {
         cleanup(free_ptr) char *text = str_format("%llums", (unsigned long long)milliseconds);
-        return text ? bailey_options_set(o, "process.timeout", text, error) : report_memory(error);
+
+        if (!text)
+                return report_memory(error);
+        int r = bailey_options_set(o, "process.timeout", text, error);
+        if (r == BAILEY_OK)
+                o->timeout_ms = milliseconds;
+        return r;
 }
 
 int bailey_options_shell(bailey_options *o, const char *path, struct bailey_error *error) {

@@ -31,7 +31,7 @@ struct bailey_config {
 struct bailey_options {
         struct option_values values;
         char *directory, *shell;
-        uint64_t output_limit;
+        uint64_t output_limit, timeout_ms;
         bool has_limit, has_approver, unclassified;
         struct approver approver;
         struct classifier classifier; /* fn NULL: the config's */

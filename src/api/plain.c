@@ -15,10 +15,9 @@
 enum { CANNOT_EXECUTE = 126, NOT_FOUND = 127, TICK_MS = 50, PATIENCE_MS = 5000 };
 
 struct plain {
-        bailey_manager *manager;
         struct child child;
         bailey_result *result;
-        int cancel;
+        const int *stop;
         uint64_t deadline_ns; /* 0: none */
 };
 
@@ -29,11 +28,9 @@ static enum bailey_code plain_serve(struct plain *plain) {
 
         while (child->out >= 0 || child->err >= 0) {
                 struct pollfd fds[] = {
-                        { .fd = child->out, .events = POLLIN },
-                        { .fd = child->err, .events = POLLIN },
-                        { .fd = child->pidfd, .events = POLLIN },
-                        { .fd = plain->cancel, .events = POLLIN },
-                        { .fd = plain->manager->closing, .events = POLLIN },
+                        { .fd = child->out, .events = POLLIN },     { .fd = child->err, .events = POLLIN },
+                        { .fd = child->pidfd, .events = POLLIN },   { .fd = plain->stop[0], .events = POLLIN },
+                        { .fd = plain->stop[1], .events = POLLIN },
                 };
                 int ready = poll(fds, sizeof fds / sizeof *fds, ended ? 0 : plain->deadline_ns ? TICK_MS : -1);
                 if (ready < 0)
@@ -108,6 +105,16 @@ static int plain_conclude(struct plain *plain, enum bailey_code ended, struct ba
         return result_finish(r) < 0 ? report_memory(error) : BAILEY_OK;
 }
 
+int plain_child(const struct plain_call *call, int *ret_errno, struct bailey_error *error) {
+        struct plain plain = { .child = CHILD_NONE,
+                               .result = call->result,
+                               .stop = call->stop,
+                               .deadline_ns = call->timeout_ns ? clock_ns() + call->timeout_ns : 0 };
+        int r = child_start(call->plan, &plain.child, ret_errno, error);
+
+        return r == BAILEY_OK ? plain_conclude(&plain, plain_serve(&plain), error) : r;
+}
+
 int plain_run(bailey_manager *m, const struct state *s, const struct exec_call *call, bailey_result *result,
               struct bailey_error *error) {
         cleanup(free_ptr) char *directory = NULL;
@@ -131,17 +138,18 @@ int plain_run(bailey_manager *m, const struct state *s, const struct exec_call *
                                          .input = call->options ? call->options->input : -1,
                                          .capture = true,
                                          .search = true };
-        struct plain plain = { .manager = m,
-                               .child = CHILD_NONE,
-                               .result = result,
-                               .cancel = call->options && call->options->cancel ? call->options->cancel->fd : -1,
-                               .deadline_ns = settings.timeout_ns ? clock_ns() + settings.timeout_ns : 0 };
+        const struct plain_call plain = {
+                .plan = &plan,
+                .result = result,
+                .stop = { call->options && call->options->cancel ? call->options->cancel->fd : -1, m->closing },
+                .timeout_ns = settings.timeout_ns
+        };
         int started = 0;
-        r = child_start(&plan, &plain.child, &started, error);
+        r = plain_child(&plain, &started, error);
         if (r != BAILEY_OK && (started == ENOENT || started == EACCES || started == ENOEXEC)) {
                 result->exit_code = started == ENOENT ? NOT_FOUND : CANNOT_EXECUTE;
                 return result_finish(result) < 0 ? report_memory(error) : BAILEY_OK;
         }
 
-        return r == BAILEY_OK ? plain_conclude(&plain, plain_serve(&plain), error) : r;
+        return r;
 }

@@ -219,6 +219,22 @@ static void run_record_end(const char *id, enum run_end end, int status, const s
                 (void)guest_move(&guests, &guest, STEP_END, reason, NULL, NULL, &err);
 }
 
+/* The agent inside inherits standard output and error: neither may be a file of the host's. What the supervisor says
+ * goes into the log by a descriptor of its own. */
+static int run_redirect(const struct start *start) {
+        const struct log_settings settings = {
+                .level = LOG_NOTICE, .fd = start->log, .program = "bailey", .per_second = 200
+        };
+        cleanup(close_fd) int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+        if (null < 0 || chdir("/") < 0 || dup2(start->agent[1], STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0 ||
+            dup2(null, STDERR_FILENO) < 0)
+                return -errno;
+
+        log_setup(&settings);
+        return 0;
+}
+
 static _Noreturn void run_main(struct start *start) {
         char idle[32];
         struct err err = { 0 };
@@ -246,14 +262,13 @@ static _Noreturn void run_main(struct start *start) {
         (void)setsid();
         (void)signal(SIGHUP, SIG_IGN);
 
-        if (chdir("/") < 0 || dup2(start->agent[1], STDIN_FILENO) < 0 || dup2(start->log, STDOUT_FILENO) < 0 ||
-            dup2(start->log, STDERR_FILENO) < 0)
+        if (run_redirect(start) < 0)
                 _exit(125);
 
         close_fd(&start->agent[1]);
         enum run_end end = run_command(&request, &status, &err);
         if (end != RUN_ENDED)
-                fprintf(stderr, "bailey: %s\n", err_text(&err));
+                dprintf(start->log, "bailey: %s\n", err_text(&err));
 
         close_fd(&start->listener);
         run_record_end(start->guest->row.id, end, status, &err);

@@ -292,11 +292,108 @@ static void gateway_halves(void **state) {
         close(fd);
 }
 
+static const char *test_executable(void) {
+        const char *executable = getenv("BAILEY_TEST_EXECUTABLE");
+
+        return executable ? executable : BAILEY_BUILT;
+}
+
+static void assert_guest_says(struct fixture *f, bailey_guests *guests, const char *script, int code,
+                              const char *expected) {
+        const char *const argv[] = { "sh", "-c", script, NULL };
+        bailey_result *result = NULL;
+
+        assert_ok(bailey_guest_exec(guests, "one", argv, NULL, &result, &f->e));
+        assert_int_equal(bailey_result_exit_code(result), code);
+        assert_string_equal(bailey_result_stdout(result, NULL), expected);
+        bailey_result_free(result);
+}
+
+static void guest_life(void **state) {
+        struct fixture *f = *state;
+        bailey_guests *guests = NULL;
+        bailey_rows *rows = NULL;
+        const char *const idle[] = { "--idle=1h", NULL }, *const wrong[] = { "--no-such-option", NULL };
+
+        assert_code(bailey_guests_new("/nowhere/bailey", &guests, &f->e), BAILEY_E_DEPENDENCY);
+        assert_ok(bailey_guests_new(test_executable(), &guests, &f->e));
+        assert_code(bailey_guest_create(guests, "one", wrong, &f->e), BAILEY_E_ARGUMENT);
+        assert_ok(bailey_guest_create(guests, "one", idle, &f->e));
+        assert_code(bailey_guest_create(guests, "one", NULL, &f->e), BAILEY_E_ARGUMENT);
+        assert_code(bailey_guest_create(guests, "a b", NULL, &f->e), BAILEY_E_ARGUMENT);
+        assert_code(bailey_guest_start(guests, "two", &f->e), BAILEY_E_ARGUMENT);
+
+        assert_guest_says(f, guests, "echo kept > note; exit 3", 3, "");
+        assert_guest_says(f, guests, "cat note; exit 125", 125, "kept\n");
+
+        assert_ok(bailey_guests_list(guests, &rows, &f->e));
+        assert_int_equal(bailey_rows_size(rows), 1);
+        assert_string_equal(bailey_rows_get(rows, 0, "name"), "one");
+        assert_string_equal(bailey_rows_get(rows, 0, "state"), "running");
+        assert_string_equal(bailey_rows_get(rows, 0, "idle_seconds"), "3600");
+        assert_null(bailey_rows_get(rows, 0, "no such field"));
+        assert_null(bailey_rows_get(rows, 1, "name"));
+        bailey_rows_free(rows);
+
+        assert_ok(bailey_guest_stop(guests, "one", &f->e));
+        assert_ok(bailey_guest_delete(guests, "one", &f->e));
+        assert_ok(bailey_guests_list(guests, &rows, &f->e));
+        assert_int_equal(bailey_rows_size(rows), 0);
+        bailey_rows_free(rows);
+        bailey_guests_free(guests);
+}
+
+static void guest_jobs(void **state) {
+        struct fixture *f = *state;
+        bailey_guests *guests = NULL;
+        bailey_rows *rows = NULL;
+        bailey_result *result = NULL;
+        bailey_options *options = NULL;
+        uint64_t number = 0;
+        const char *const job[] = { "sh", "-c", "pwd; exit 4", NULL }, *const slow[] = { "sleep", "600", NULL };
+
+        assert_ok(bailey_guests_new(test_executable(), &guests, &f->e));
+        assert_ok(bailey_guest_create(guests, "one", NULL, &f->e));
+        assert_ok(bailey_options_new(&options, &f->e));
+        assert_ok(bailey_options_directory(options, "/usr", &f->e));
+        assert_ok(bailey_guest_job(guests, "one", job, options, &number, &f->e));
+        assert_int_equal(number, 1);
+        assert_code(bailey_guest_job(guests, "two", job, options, &number, &f->e), BAILEY_E_ARGUMENT);
+        for (int i = 0; i < 600; i++) {
+                assert_ok(bailey_guest_jobs(guests, "one", &rows, &f->e));
+                assert_int_equal(bailey_rows_size(rows), 1);
+                if (strcmp(bailey_rows_get(rows, 0, "state"), "running") != 0)
+                        break;
+                bailey_rows_free(rows);
+                rows = NULL;
+                usleep(50000);
+        }
+        assert_string_equal(bailey_rows_get(rows, 0, "status"), "4");
+        bailey_rows_free(rows);
+        assert_ok(bailey_guest_log(guests, "one", 1, NULL, &result, &f->e));
+        assert_string_equal(bailey_result_stdout(result, NULL), "/usr\n");
+        bailey_result_free(result);
+        result = NULL;
+
+        assert_ok(bailey_options_timeout(options, 300, &f->e));
+        assert_code(bailey_guest_exec(guests, "one", slow, options, &result, &f->e), BAILEY_E_TIMEOUT);
+        assert_int_equal(bailey_result_exit_code(result), -1);
+        bailey_result_free(result);
+        result = NULL;
+        assert_ok(bailey_options_set(options, "network.allow", "a.test", &f->e));
+        assert_code(bailey_guest_exec(guests, "one", slow, options, &result, &f->e), BAILEY_E_CONFIG);
+        assert_null(result);
+        assert_ok(bailey_guest_delete(guests, "one", &f->e));
+        bailey_options_free(options);
+        bailey_guests_free(guests);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
-                TEST(filter_order), TEST(filter_callback),      TEST(patterns),       TEST(proxy_environment),
-                TEST(gateway_life), TEST(update_in_a_callback), TEST(gateway_halves),
+                TEST(filter_order),      TEST(filter_callback), TEST(patterns),
+                TEST(proxy_environment), TEST(gateway_life),    TEST(update_in_a_callback),
+                TEST(gateway_halves),    TEST(guest_life),      TEST(guest_jobs),
         };
         return cmocka_run_group_tests_name("parts of libbailey", tests, NULL, NULL);
 }

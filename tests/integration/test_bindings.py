@@ -291,3 +291,77 @@ with bailey.Manager(config) as manager:
     thread.join()
     print(questions[0]["host"], answers[0].signal if not isinstance(answers[0], str) else answers[0])
 """, hosts) == "not-found\n['a.test']\na.test 9\n"
+
+
+@needs_node
+def test_guests_from_node(node):
+    node("""
+  const guests = new bailey.Guests();
+  try {
+    await guests.create('one', ['--idle=1h']);
+    assert.strictEqual(await failure(guests.create('one')), 'bad-argument');
+    assert.strictEqual(await failure(guests.create('two', ['--no-such-option'])), 'bad-argument');
+    assert.strictEqual(await failure(guests.start('two')), 'bad-argument');
+    assert.strictEqual(await failure(guests.exec('two', ['true'])), 'bad-argument');
+    assert.deepStrictEqual(await guests.exec('one', ['sh', '-c', 'cat; echo err >&2; echo $A; exit 3'], { input: 'in\\n', env: { A: 'b c' } }),
+      { exitCode: 3, stdout: 'in\\nb c\\n', stderr: 'err\\n' });
+    assert.strictEqual((await guests.exec('one', ['pwd'], { cwd: '/usr' })).stdout, '/usr\\n');
+    assert.strictEqual(await failure(guests.exec('one', ['sleep', '600'], { timeout: 300 })), 'timeout');
+    const stop = new AbortController();
+    setTimeout(() => stop.abort(), 200);
+    assert.strictEqual(await failure(guests.exec('one', ['sleep', '600'], { signal: stop.signal })), 'cancelled');
+    assert.strictEqual(await failure(guests.exec('one', ['a\\0b'])), 'bad-argument');
+    const number = await guests.job('one', ['sh', '-c', 'echo from the job; exit 4']);
+    for (let i = 0; i < 600 && (await guests.jobs('one'))[0].state === 'running'; i++) await new Promise((go) => setTimeout(go, 50));
+    assert.deepStrictEqual((await guests.jobs('one')).map((job) => [job.number, job.status]), [[number, 4]]);
+    assert.strictEqual(await guests.log('one', number), 'from the job\\n');
+    assert.deepStrictEqual((await guests.list()).map((row) => [row.name, row.state]), [['one', 'running']]);
+    await guests.stop('one');
+    assert.strictEqual((await guests.list())[0].state, 'stopped');
+  } finally {
+    await guests.delete('one');
+  }
+  assert.deepStrictEqual(await guests.list(), []);
+""")
+
+
+@needs_plain_library
+def test_guests_from_python(run, work):
+    script = """
+import bailey, time
+guests = bailey.Guests()
+def failure(call, *words, **more):
+    try:
+        call(*words, **more)
+    except bailey.Error as error:
+        return type(error)
+try:
+    guests.create("one", "--idle=1h")
+    assert failure(guests.create, "one") is bailey.ArgumentError
+    assert failure(guests.create, "two", "--no-such-option") is bailey.ArgumentError
+    assert failure(guests.start, "two") is bailey.ArgumentError
+    assert failure(guests.exec, "two", ["true"]) is bailey.ArgumentError
+    result = guests.exec("one", ["sh", "-c", "echo out; echo err >&2; exit 3"])
+    assert (result.exit_code, result.stdout, result.stderr, result.sandboxed) == (3, b"out\\n", b"err\\n", True)
+    assert guests.exec("one", ["pwd"], directory="/usr").stdout == b"/usr\\n"
+    assert guests.exec("one", ["head", "-c", "100", "/dev/zero"], output_limit=10).truncated
+    assert failure(guests.exec, "one", ["sleep", "600"], timeout=0.3) is bailey.Timeout
+    number = guests.job("one", ["sh", "-c", "echo from the job; exit 4"])
+    for _ in range(600):
+        if guests.jobs("one")[0]["state"] != "running":
+            break
+        time.sleep(0.05)
+    assert [(job["number"], job["status"]) for job in guests.jobs("one")] == [(number, 4)]
+    assert guests.log("one", number) == b"from the job\\n"
+    (row,) = guests.list()
+    assert (row["name"], row["state"], row["idle_seconds"], row["reason"]) == ("one", "running", 3600, None), row
+    guests.stop("one")
+    assert guests.list()[0]["state"] == "stopped"
+finally:
+    guests.delete("one")
+assert guests.list() == []
+print("done")
+"""
+    env = {"PYTHONPATH": str(TOP / "bindings/python"), "BAILEY_LIBRARY": str(BUILD / "src/api/libbailey.so.0"), "PYTHONDONTWRITEBYTECODE": "1"}
+    result = run(["/usr/bin/python3", "-c", script], cwd=work, env=env, timeout=120)
+    assert result.text == "done\n", result

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Never run: tsc reads it. What a program may write compiles, and what it may not does not.
-import { BaileyError, Control, Filter, Gateway, Manager, ProxyHandle, Verdict, proxyEnvironment, sandboxes, startNetworkProxy } from 'bailey';
+import { BaileyError, Control, Filter, Gateway, Guests, Manager, ProxyHandle, Verdict, proxyEnvironment, sandboxes, startNetworkProxy } from 'bailey';
 
 async function proxy(whitelist: string[]): Promise<ProxyHandle> {
   const handle = await startNetworkProxy(whitelist, { onRequest: async ({ host, port }) => host.length + port > 0 });
@@ -25,6 +25,14 @@ async function main(): Promise<void> {
   const gateway: Gateway = await manager.gateway({ socks: '' });
   const filter = await Filter.create({ allow: ['a.test'] });
   const allowed: boolean = (await filter.test('a.test', 443)).allowed;
+  const guests = new Guests({ executable: '/usr/bin/bailey' });
+  await guests.create('one', ['--idle=1h']);
+  const job: number = await guests.job('one', ['make'], { cwd: '/' });
+  const said: string = (await guests.exec('one', ['make'], { timeout: 1000 })).stdout + await guests.log('one', job);
+  const states: string[] = (await guests.list()).map((guest) => guest.state + said);
+  // @ts-expect-error: a command is a list of words
+  await guests.exec('one', 'make');
+  states.push(String((await guests.jobs('one'))[0].status));
   const control = await Control.connect(sandboxes()[0]);
   control.on('event', (event) => event.event);
   await control.answer(1, 'allow', 'workspace');

@@ -24,6 +24,11 @@ def main() -> None:
             print(gateway.port + 1, gateway.env["HTTP_PROXY"])
     with bailey.start_network_proxy(["a.test"], on_request=lambda host, port: port == 443) as proxy:
         print(proxy.port)
+    guests = bailey.Guests()
+    guests.create("one", "--idle=1h")
+    number: int = guests.job("one", ["make"], directory="/")
+    print(guests.exec("one", ["make"], timeout=1.5).stdout.decode(), guests.log("one", number).decode(), guests.jobs("one")[0]["status"])
+    guests.exec("one", "make", shell="/bin/sh")  # type: ignore[call-arg]
     for sandbox in bailey.sandboxes():
         with bailey.Control(sandbox) as control:
             print(control.status()["pid"], [question["id"] for question in control.pending()])

@@ -149,7 +149,8 @@ def _load():
                "bailey_result_stdout": c_void_p, "bailey_result_stderr": c_void_p, "bailey_result_notice": c_char_p,
                "bailey_result_duration_ns": c_uint64, "bailey_result_violations": c_size_t,
                "bailey_result_violation": POINTER(_Violation), "bailey_gateway_address": c_char_p,
-               "bailey_gateway_http_port": c_uint16, "bailey_gateway_socks_port": c_uint16}
+               "bailey_gateway_http_port": c_uint16, "bailey_gateway_socks_port": c_uint16,
+               "bailey_rows_size": c_size_t, "bailey_rows_get": c_char_p, "bailey_guest_stop": c_int}
     arguments = {
         "bailey_error_name": [c_int], "bailey_decision_name": [c_int],
         "bailey_config_new": [c_char_p, POINTER(handle), error], "bailey_config_free": [handle],
@@ -186,8 +187,17 @@ def _load():
         "bailey_pattern_validate": [c_char_p, error],
         "bailey_proxy_environment": [POINTER(_Proxy), POINTER(POINTER(c_char_p)), error],
         "bailey_proxy_environment_free": [POINTER(c_char_p)],
+        "bailey_guests_new": [c_char_p, POINTER(handle), error], "bailey_guests_free": [handle],
+        "bailey_guests_list": [handle, POINTER(handle), error], "bailey_guest_jobs": [handle, c_char_p, POINTER(handle), error],
+        "bailey_guest_create": [handle, c_char_p, POINTER(c_char_p), error], "bailey_guest_start": [handle, c_char_p, error],
+        "bailey_guest_delete": [handle, c_char_p, error],
+        "bailey_guest_exec": [handle, c_char_p, POINTER(c_char_p), handle, POINTER(handle), error],
+        "bailey_guest_job": [handle, c_char_p, POINTER(c_char_p), handle, POINTER(c_uint64), error],
+        "bailey_guest_log": [handle, c_char_p, c_uint64, handle, POINTER(handle), error],
+        "bailey_rows_size": [handle], "bailey_rows_get": [handle, c_size_t, c_char_p], "bailey_rows_free": [handle],
         "bailey_gateway_start": [handle, POINTER(_Addresses), POINTER(handle), error], "bailey_gateway_stop": [handle],
     }
+    arguments["bailey_guest_stop"] = [handle, c_char_p, error]
     for name in ("exit_code", "signal", "truncated", "duration_ns", "sandboxed", "notice", "violations", "free"):
         arguments["bailey_result_" + name] = [handle]
     for name in ("http_port", "socks_port", "address", "running"):
@@ -621,6 +631,88 @@ class Filter:
             _lib.bailey_filter_free(self._handle)
 
 
+_GUEST_FIELDS = ("name", "id", "kind", "state", "reason", "uid", "gid", "home", "sandbox", "idle_seconds")
+_JOB_FIELDS = ("number", "state", "status", "command", "started", "ended")
+_NUMBERS = ("uid", "gid", "idle_seconds", "number", "status")
+
+
+def _rows(handle, fields):
+    """One dictionary for each row; a field that is null is None."""
+    rows = []
+    for i in range(_lib.bailey_rows_size(handle)):
+        texts = {field: _lib.bailey_rows_get(handle, i, _bytes(field)) for field in fields}
+        rows.append({field: None if text is None else int(text) if field in _NUMBERS else _text(text) for field, text in texts.items()})
+    _lib.bailey_rows_free(handle)
+    return rows
+
+
+class Guests:
+    """Named sandboxes that last (docs/guests.md). They belong to the user: what this program makes is there for the next one.
+
+    guests = bailey.Guests()
+    guests.create("agent", "--allow=github.com")
+    print(guests.exec("agent", ["git", "--version"]).stdout.decode())
+    job = guests.job("agent", ["./long-job"])
+    """
+
+    def __init__(self, executable=None):
+        self._handle = c_void_p()
+        _call("bailey_guests_new", executable and _bytes(executable), byref(self._handle))
+
+    def __del__(self):
+        if _lib and getattr(self, "_handle", None):
+            _lib.bailey_guests_free(self._handle)
+
+    def create(self, name, *options):
+        """Options are words of `bailey guest create`."""
+        _call("bailey_guest_create", self._handle, _bytes(name), _list(options))
+
+    def start(self, name):
+        """exec() and job() do so by themselves."""
+        _call("bailey_guest_start", self._handle, _bytes(name))
+
+    def stop(self, name):
+        _call("bailey_guest_stop", self._handle, _bytes(name))
+
+    def delete(self, name):
+        """Ends it if it runs; its home, jobs and snapshots go with it."""
+        _call("bailey_guest_delete", self._handle, _bytes(name))
+
+    def list(self):
+        """All guests, as dictionaries: name, id, kind, state, reason, uid, gid, home, sandbox, idle_seconds."""
+        handle = c_void_p()
+        _call("bailey_guests_list", self._handle, byref(handle))
+        return _rows(handle, _GUEST_FIELDS)
+
+    def exec(self, name, argv, *, directory=None, timeout=None, output_limit=None, stdin=None, cancel=None):
+        """Runs a program in the guest to its end, without a shell: a Result."""
+        options, handle = _Options(None, directory, timeout, None, output_limit, stdin, True, cancel), c_void_p()
+        try:
+            _call("bailey_guest_exec", self._handle, _bytes(name), _list(argv), options._handle, byref(handle))
+        except Timeout as over:
+            over.result = Result(handle) if handle else None
+            raise
+        return Result(handle)
+
+    def job(self, name, argv, *, directory=None):
+        """Starts a job, which goes on when this program ends: its number."""
+        options, number = _Options(None, directory, None, None, None, None, True, None), c_uint64()
+        _call("bailey_guest_job", self._handle, _bytes(name), _list(argv), options._handle, byref(number))
+        return number.value
+
+    def jobs(self, name):
+        """Jobs of a guest, also those that ended: number, state, status, command, started, ended."""
+        handle = c_void_p()
+        _call("bailey_guest_jobs", self._handle, _bytes(name), byref(handle))
+        return _rows(handle, _JOB_FIELDS)
+
+    def log(self, name, job, *, output_limit=None):
+        """What a job wrote so far, as bytes."""
+        options, handle = _Options(None, None, None, None, output_limit, None, True, None), c_void_p()
+        _call("bailey_guest_log", self._handle, _bytes(name), job, options._handle, byref(handle))
+        return Result(handle).stdout
+
+
 class NetworkProxy(Gateway):
     """A gateway with a manager of its own, which ends with it."""
 
@@ -656,7 +748,7 @@ def capabilities(config=None):
 
 
 __all__ = ["ALLOW", "APPROVE", "APPROVE_SESSION", "ArgumentError", "Cancel", "Cancelled", "Config", "ConfigError", "Control", "ControlError", "DENY",
-           "Dependency", "DependencyError", "ESCALATED", "Error", "EscalatedCommand", "FORBIDDEN", "Filter", "ForbiddenCommand", "Gateway",
+           "Dependency", "DependencyError", "ESCALATED", "Error", "EscalatedCommand", "FORBIDDEN", "Filter", "ForbiddenCommand", "Gateway", "Guests",
            "Manager", "ManagerClosed", "NetworkProxy", "PlatformError", "ProxyError", "Question", "Result", "SANDBOXED", "STRICT", "SystemFailure",
            "Timeout", "Verdict", "Violation", "WARN", "Watch", "capabilities", "control_directory", "proxy_environment", "sandboxes",
            "start_network_proxy", "validate_pattern", "version"]
