@@ -27,7 +27,7 @@ class Endpoint:
 
     def __init__(self, make_origin, authority):
         self.lock, self.turn, self.log = threading.Lock(), 0, []
-        self.slow, self.any_path = 0.0, False
+        self.slow, self.any_path, self.any_reading = 0.0, False, False
         self.wrap = lambda answer: (200, {"Content-Type": "application/json"}, json.dumps(answer).encode())
         self.origin = make_origin(self.answer, tls=authority.context("api.ok.test", "auth.ok.test"))
         self.access, self.refresh = self.tokens(0)
@@ -51,7 +51,9 @@ class Endpoint:
         return self.reply(200 if good else 401, {"Content-Type": "text/plain"}, b"hello\n" if good else b"who are you\n")
 
     def token(self, headers, body):
-        asked = json.loads(body) if headers["content-type"] == "application/json" else dict(urllib.parse.parse_qsl(body))
+        asked = {"grant_type": "of another account"}
+        if not self.any_reading:
+            asked = json.loads(body) if headers["content-type"] == "application/json" else dict(urllib.parse.parse_qsl(body))
         with self.lock:
             if asked["grant_type"] == "refresh_token" and asked.get("refresh_token") != self.refresh:
                 return self.reply(400, {"Content-Type": "application/json"}, b'{"error": "invalid_grant"}')
@@ -356,6 +358,41 @@ print(s, a["access_token"] == tokens()["access"], call(a["access_token"]))
 s, a = renew(); print(s, call(a["access_token"]))""")
     assert result.text == "200 True 200\n200 200\n", result
     assert world.file.read_bytes() == before and "this run only" in result.errors
+
+
+FORM, JSON = "application/x-www-form-urlencoded", "application/json"
+
+
+@pytest.mark.parametrize("kind, body, query", [
+    (JSON, '{"grant_type": "refresh_token", "refresh_token": "rt-of-another-account-0123456789"}', ""),
+    (FORM, "grant_type=refresh_token&refresh_token=rt-of-another-account-0123456789", ""),
+    (FORM, "refresh_token=rt-of-another-account-0123456789", ""),
+    (FORM, "grant%5Ftype=authorization_code&code=a", ""),
+    (FORM, "grant%5Ftype=authorization_code&code=a&refresh_token=FAKE", ""),
+    (FORM, "grant_type=authorization_code&code=a&grant_type=refresh_token&refresh_token=FAKE", ""),
+    (FORM, "Grant_Type=authorization_code&code=a&grant_type=refresh_token&refresh_token=FAKE", ""),
+    (FORM, "refresh_token=rt-of-another-account-0123456789&grant_type=refresh_token&refresh_token=FAKE", ""),
+    (FORM, "refresh%5Ftoken=rt-of-another-account-0123456789&grant_type=refresh_token&refresh_token=FAKE", ""),
+    (JSON, '{"grant\\u005ftype": "authorization_code", "code": "a", "refresh_token": "FAKE"}', ""),
+    (JSON, '{"grant_type": "authorization_code", "code": "a", "grant_type": "refresh_token", "refresh_token": "FAKE"}', ""),
+    (JSON, '{"grant_type": ["authorization_code"], "code": "a", "refresh_token": "FAKE"}', ""),
+    (FORM, '{"grant_type": "refresh_token", "refresh_token": "FAKE", "x": "&grant_type=authorization_code&code=a&"}', ""),
+    ("text/plain", '{"grant_type": "refresh_token", "refresh_token": "FAKE", "x": "&grant_type=authorization_code&code=a&"}', ""),
+    (JSON, "grant_type=refresh_token&refresh_token=FAKE", ""),
+    (FORM, "grant_type=refresh_token&refresh_token=FAKE", "?grant_type=authorization_code&code=a"),
+    (FORM, "grant_type=refresh_token&refresh_token=FAKE", "?refresh_token=rt-of-another-account-0123456789"),
+], ids=range(17))
+def test_nobody_else_is_signed_in_outside(world, kind, body, query):
+    """An endpoint may answer with the tokens of whoever the request is for. Only what its own refresh token brought goes into the file."""
+    before = world.file.read_bytes()
+    world.endpoint.any_reading = True
+    result = world.inside(f"""
+data = {body!r}.replace("FAKE", tokens()["refresh"])
+try: print(urllib.request.urlopen(urllib.request.Request(os.environ["AUTH"] + {query!r}, data.encode(), {{"Content-Type": {kind!r}}})).status)
+except urllib.error.HTTPError as e: print(e.code)""")
+    assert result.text.strip() in ("200", "403"), result
+    assert world.file.read_bytes() == before
+    assert result.text.strip() == "403" or "this run only" in result.errors, result
 
 
 def test_the_real_tokens_are_nowhere_inside(world):

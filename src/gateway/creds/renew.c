@@ -12,6 +12,7 @@
 #include "gateway/creds/renew.h"
 
 #include "base/cleanup.h"
+#include "base/map.h"
 #include "base/path.h"
 #include "base/secret.h"
 #include "conf/json_walk.h"
@@ -19,7 +20,7 @@
 
 #include <errno.h>
 
-enum { PATH_BYTES_MAX = 65536 };
+enum { PATH_BYTES_MAX = 65536, MEMBER_NAME_MAX = 64 };
 
 /* requests */
 
@@ -82,8 +83,27 @@ struct judging {
         struct inject_plan *plan;
         struct str body;
         struct str grant; /* as it stands there */
-        bool broken;
+        struct map names; /* of members, in lower case */
 };
+
+/* A name that another reader could take for one that was there, or that the endpoint could decode, is none. */
+static int take_name(struct judging *judging, struct str member) {
+        char lower[MEMBER_NAME_MAX];
+
+        if (member.n == 0 || member.n > sizeof lower)
+                return -EBADMSG;
+
+        for (size_t i = 0; i < member.n; i++) {
+                if (!ascii_is_alnum(member.p[i]) && (member.p[i] == '\0' || !strchr("_-.", member.p[i])))
+                        return -EBADMSG;
+                lower[i] = ascii_lower(member.p[i]);
+        }
+
+        if (map_get(&judging->names, str_n(lower, member.n)))
+                return -EBADMSG;
+
+        return map_add(&judging->names, str_n(lower, member.n), judging);
+}
 
 static const struct credential_mapping *mapping_in(const struct judging *judging, struct str member, struct str value) {
         for (uint32_t i = 0; i < credentials_count(judging->table); i++) {
@@ -102,7 +122,10 @@ static const struct credential_mapping *mapping_in(const struct judging *judging
 static int judge_member(struct judging *judging, struct str member, struct str value, struct str place) {
         const struct credential_mapping *mapping = mapping_in(judging, member, value);
         struct inject_plan *plan = judging->plan;
+        int r = take_name(judging, member);
 
+        if (r < 0)
+                return r;
         if (str_is(member, "grant_type"))
                 judging->grant = place;
         if (!mapping)
@@ -118,12 +141,27 @@ static int judge_member(struct judging *judging, struct str member, struct str v
         return 0;
 }
 
+/* "grant_type": ["..."] is the same to some servers. */
+static bool is_list_of_one(struct str pointer) {
+        static const char *const telling[] = { "grant_type", "refresh_token", "code" };
+        struct str rest = str_skip(pointer, 1), first;
+
+        (void)str_split(&rest, '/', &first);
+        for (size_t i = 0; i < sizeof telling / sizeof *telling; i++)
+                if (str_eq_nocase(first, str_of(telling[i])))
+                        return true;
+
+        return false;
+}
+
 static int judge_json(void *arg, const struct json_scalar *scalar) {
         struct judging *judging = arg;
         cleanup(buf_done) struct buf value = BUF(RENEW_REQUEST_MAX);
 
-        if (!scalar->is_string || scalar->pointer.n != scalar->key.n + 1)
-                return 0; /* of the outermost object only */
+        if (scalar->pointer.n != scalar->key.n + 1) /* of the outermost object only */
+                return is_list_of_one(scalar->pointer) ? -EBADMSG : 0;
+        if (!scalar->is_string)
+                return take_name(judging, scalar->key);
 
         int r = json_scalar_text(scalar, &value);
         if (r < 0)
@@ -156,8 +194,10 @@ static int judge_form(struct judging *judging) {
                 ptrdiff_t equals = str_find(part, '=');
                 cleanup(buf_done) struct buf value = BUF(RENEW_REQUEST_MAX);
 
-                if (equals < 0)
+                if (part.n == 0)
                         continue;
+                if (equals < 0)
+                        return -EBADMSG;
 
                 struct str place = str_skip(part, (size_t)equals + 1);
                 r = put_decoded(place, &value);
@@ -209,30 +249,66 @@ static bool grant_is_known(struct str grant, bool *ret_fresh) {
         return false;
 }
 
-enum inject_result renew_judge(const struct credentials *credentials, const struct credential_mapping *leader,
-                               struct str body, struct inject_plan *plan, bool *ret_fresh) {
-        struct judging judging = { .table = credentials, .plan = plan, .body = body };
-        size_t before = plan->n_swaps;
+static bool body_is_json(struct str body) {
         size_t blank = 0;
 
-        *ret_fresh = false;
         while (blank < body.n && strchr(" \t\r\n", body.p[blank]) && body.p[blank] != '\0')
                 blank++;
 
-        int r = blank < body.n && body.p[blank] == '{' ? json_walk(body, judge_json, &judging) : judge_form(&judging);
-        plan->culprit = leader->index;
+        return blank < body.n && body.p[blank] == '{';
+}
 
-        if (r < 0 || !grant_is_known(judging.grant, ret_fresh)) {
-                plan->problem = INJECT_GRANT;
-                return INJECT_REFUSE;
-        }
+/* Read as its type says, and by nothing else: what stands in the query is a parameter too for many servers. */
+static bool is_read_in_one_way(const struct renew_request *request) {
+        struct str wanted =
+            body_is_json(request->body) ? STR("application/json") : STR("application/x-www-form-urlencoded");
+        const struct request_view *view = request->view;
+        uint32_t at = view ? request_view_only(view, "content-type") : VIEW_NONE;
+        struct str type;
+
+        if (!view)
+                return true;
+        if (str_find(view->target, '?') >= 0 || at == VIEW_NONE)
+                return false;
+
+        type = view->headers[at].value;
+        ptrdiff_t end = str_find(type, ';');
+        return str_eq_nocase(str_trim(end < 0 ? type : str_first(type, (size_t)end)), wanted);
+}
+
+static enum inject_result refuse_grant(struct inject_plan *plan) {
+        plan->problem = INJECT_GRANT;
+        return INJECT_REFUSE;
+}
+
+/* The tokens of an answer go into the user's file only when the user's own refresh token was sent for them, and for
+ * nothing else. Whoever has a token or a code of another account could sign the user in there otherwise. */
+enum inject_result renew_judge(const struct credentials *credentials, const struct credential_mapping *leader,
+                               const struct renew_request *request, struct inject_plan *plan, bool *ret_fresh) {
+        struct judging judging = { .table = credentials, .plan = plan, .body = request->body };
+        size_t before = plan->n_swaps;
+        bool fresh = false;
+        int r = body_is_json(request->body) ? json_walk(request->body, judge_json, &judging) : judge_form(&judging);
+
+        map_done(&judging.names, NULL);
+        plan->culprit = leader->index;
+        *ret_fresh = true;
+
+        if (r < 0 || !grant_is_known(judging.grant, &fresh))
+                return refuse_grant(plan);
 
         if (!is_clean(&judging, &plan->culprit)) {
                 plan->problem = INJECT_WRONG_SLOT;
                 return INJECT_REFUSE;
         }
 
-        return plan->n_swaps > before ? INJECT_SWAP : INJECT_PASS;
+        if (plan->n_swaps == before)
+                return INJECT_PASS;
+        if (fresh || !is_read_in_one_way(request))
+                return refuse_grant(plan);
+
+        *ret_fresh = false;
+        return INJECT_SWAP;
 }
 
 static int put_encoded(struct str plain, struct buf *out) {

@@ -15,10 +15,17 @@ const struct credential_mapping *renew_leader(const struct credentials *credenti
 /* Whether this host has a token endpoint at all: it is spoken to in HTTP/1.1. */
 bool renew_has_endpoint(const struct credentials *credentials, const struct authority *to);
 
-/* The body, once it is whole. Adds the stand-ins in it to the plan; INJECT_REFUSE: one is where it may not be, or the
- * request asks for something that is not renewed here. *ret_fresh: no refresh, a new sign-in. */
+/* A request to a token endpoint, once it is whole. */
+struct renew_request {
+        struct str body;
+        const struct request_view *view; /* its head; NULL: it has none */
+};
+
+/* Adds the stand-ins in the body to the plan; INJECT_REFUSE: one is where it may not be, or the request asks for
+ * something that is not renewed here, or could be read as another one. *ret_fresh: no refresh of what the user has, so
+ * that the answer is nothing for the user's file. */
 enum inject_result renew_judge(const struct credentials *credentials, const struct credential_mapping *leader,
-                               struct str body, struct inject_plan *plan, bool *ret_fresh);
+                               const struct renew_request *request, struct inject_plan *plan, bool *ret_fresh);
 /* The body as it leaves: values[i] for plan->swaps[i]. The buffer then holds a secret. */
 int renew_body(const struct inject_plan *plan, struct str body, const struct str *values, struct buf *out);
 

@@ -104,10 +104,12 @@ static void on_begun(struct vault_call *call, int error) {
         renew->done(&renew->session->swap->swap);
 }
 
-int http_renew_prepare(struct http_session *s, struct inject_plan *plan, void (*done)(struct swap *s)) {
+int http_renew_prepare(struct http_session *s, const struct request_view *view, struct inject_plan *plan,
+                       void (*done)(struct swap *s)) {
         struct http_renew *renew = s->swap->renew;
         const struct credentials *table = s->client.worker->gateway->credentials;
-        enum inject_result result = renew_judge(table, leader_of(renew), buf_str(&s->swap->body), plan, &renew->fresh);
+        const struct renew_request request = { .body = buf_str(&s->swap->body), .view = view };
+        enum inject_result result = renew_judge(table, leader_of(renew), &request, plan, &renew->fresh);
 
         if (result == INJECT_REFUSE)
                 return -EACCES;

@@ -287,7 +287,7 @@ static int http_swap_rewrite(struct http_session *session) {
             INJECT_REFUSE)
                 return -EACCES;
 
-        int e = swap->renew ? http_renew_prepare(session, &plan, on_ready) : 0;
+        int e = swap->renew ? http_renew_prepare(session, &view, &plan, on_ready) : 0;
         if (e == -EACCES && plan.problem)
                 swap->problem = inject_problem_text(&plan);
 

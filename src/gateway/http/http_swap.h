@@ -55,7 +55,8 @@ int http_renew_new(struct http_session *session, const struct inject_plan *plan,
 void http_renew_free(struct http_session *s);
 /* Judges the body, and asks that nobody else renews now. 0; -EINPROGRESS: `done` is called when it may go on;
  * -EACCES: plan->problem says why; or an error of the vault. */
-int http_renew_prepare(struct http_session *s, struct inject_plan *plan, void (*done)(struct swap *s));
+int http_renew_prepare(struct http_session *s, const struct request_view *view, struct inject_plan *plan,
+                       void (*done)(struct swap *s));
 /* The body that leaves, with the values of this moment. -EPIPE: one has changed. */
 int http_renew_body(struct http_session *session, const struct inject_plan *plan, struct buf *out);
 /* A final head comes back: true when its body is held here until all of it was seen. */
