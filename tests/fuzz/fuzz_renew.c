@@ -50,7 +50,8 @@ static void check_request(struct str body) {
         bool fresh;
 
         FUZZ_CHECK(leader && leader->index == 1);
-        enum inject_result result = renew_judge(table(), leader, &(struct renew_request){ .body = body }, &plan, &fresh);
+        enum inject_result result =
+            renew_judge(table(), leader, &(struct renew_request){ .body = body }, &plan, &fresh);
         if (result == INJECT_REFUSE)
                 return;
         FUZZ_CHECK((plan.n_swaps > 0) == (result == INJECT_SWAP));
