@@ -226,13 +226,51 @@ uint32_t ratchet_of_host(const struct policy *policy, const struct authority *ta
         return found;
 }
 
+/* A star stands for anything, slashes too: what a trigger misses is open. */
+static bool text_matches(struct str pattern, struct str text) {
+        size_t at = 0, star = SIZE_MAX, from = 0, i = 0;
+
+        while (i < text.n) {
+                if (at < pattern.n && pattern.p[at] == '*') {
+                        star = at++;
+                        from = i;
+                } else if (at < pattern.n && pattern.p[at] == text.p[i]) {
+                        at++;
+                        i++;
+                } else if (star != SIZE_MAX) {
+                        at = star + 1;
+                        i = ++from;
+                } else {
+                        return false;
+                }
+        }
+
+        while (at < pattern.n && pattern.p[at] == '*')
+                at++;
+
+        return at == pattern.n;
+}
+
+/* "pods,secrets" names both. */
+static bool word_matches(struct str pattern, struct str word) {
+        struct str rest = word, part;
+
+        if (text_matches(pattern, word))
+                return true;
+        while (str_split(&rest, ',', &part))
+                if (text_matches(pattern, part))
+                        return true;
+
+        return false;
+}
+
 static bool words_match(const struct str *pattern, size_t n_pattern, const struct str *words, size_t n) {
         if (n_pattern == 0)
                 return n == 0;
         if (str_is(pattern[0], "**"))
                 return words_match(pattern + 1, n_pattern - 1, words, n) ||
                        (n > 0 && words_match(pattern, n_pattern, words + 1, n - 1));
-        if (n == 0 || (!str_is(pattern[0], "*") && !str_eq(pattern[0], words[0])))
+        if (n == 0 || !word_matches(pattern[0], words[0]))
                 return false;
         return words_match(pattern + 1, n_pattern - 1, words + 1, n - 1);
 }

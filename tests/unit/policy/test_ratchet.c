@@ -132,12 +132,43 @@ static void triggers(void **state) {
         assert_false(judge(p, "one.test").reaches);
 }
 
+static void words_of_calls(void **state) {
+        (void)state;
+        static const struct {
+                const char *rule, *word;
+                bool closes;
+        } rows[] = {
+                { "t cat gs://secret/**", "gs://secret/a/b", true },
+                { "t cat gs://secret*", "gs://secret-2/a", true },
+                { "t cat *.pem", "gs://x/y.pem", true },
+                { "t cat gs://secret/**", "gs://other/a", false },
+                { "t cat secrets", "pods,secrets", true },
+                { "t cat secret*", "pods,secrets/x", true },
+                { "t cat secrets", "pods,secretsx", false },
+                { "t cat *", "anything", true },
+                { "t ca* x", "x", true },
+                { "t cat a*b*c", "a-b-b-c", true },
+                { "t cat a*b*c", "a-b-b-d", false },
+        };
+        const struct bridge_tool tool = { .name = (char *)(uintptr_t) "t" };
+
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+                cleanup(policy_freep) struct policy *p = policy_new(hosts);
+                const char *const call[] = { "t", "cat", "--quiet", rows[i].word };
+
+                add(&rule_new(p, hosts)->tools, rows[i].rule);
+                if (ratchet_of_tool(p, &tool, call, 4) != rows[i].closes)
+                        fail_msg("%s: %s", rows[i].rule, rows[i].word);
+        }
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(closed_rules_only_take_away),
                 cmocka_unit_test(several_leave_what_all_leave),
                 cmocka_unit_test(none_leaves_nothing_and_ask_asks),
                 cmocka_unit_test(triggers),
+                cmocka_unit_test(words_of_calls),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
 }
