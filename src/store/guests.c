@@ -187,8 +187,12 @@ uint64_t guests_sql_number(sqlite3_stmt *query, int i) {
 static int db_migrate(struct guests_db *db, bool *ret_fresh, struct err *err) {
         uint64_t version = 0;
         char set[64];
-        int r = guests_db_begin(db, err);
+        int r = db_number(db, "PRAGMA user_version", NULL, 0, &version, err);
 
+        if (r < 0 || version == VERSION) /* nearly always: nothing is written, and nothing waits for the disk */
+                return r;
+
+        r = guests_db_begin(db, err);
         if (r < 0)
                 return r;
         r = db_number(db, "PRAGMA user_version", NULL, 0, &version, err);
@@ -392,7 +396,9 @@ int guests_db_change(struct guests_db *db, const char *id, const struct guest_ch
 int guests_db_used(struct guests_db *db, const char *id, struct err *err) {
         const struct value values[] = { TEXT(id), NUMBER(clock_wall_us()) };
 
-        return guests_sql_run(db, "UPDATE guests SET used_us = ?2 WHERE id = ?1", values, 2, err);
+        return guests_sql_run(
+            db, "UPDATE guests SET used_us = ?2 WHERE id = ?1 AND (used_us < ?2 - 60000000 OR used_us > ?2)", values, 2,
+            err);
 }
 
 int guests_db_set_ids(struct guests_db *db, const char *id, uint32_t uid, uint32_t gid, struct err *err) {

@@ -53,6 +53,7 @@ struct guest_change {
         const char *state, *before, *reason, *doing, *note;
 };
 int guests_db_change(struct guests_db *db, const char *id, const struct guest_change *change, struct err *err);
+/* Kept to the minute: a command in a guest that runs waits for no disk. */
 int guests_db_used(struct guests_db *db, const char *id, struct err *err);
 int guests_db_set_ids(struct guests_db *db, const char *id, uint32_t uid, uint32_t gid, struct err *err);
 int guests_db_set_idle(struct guests_db *db, const char *id, uint64_t seconds, struct err *err);
