@@ -20,14 +20,20 @@ static const char archive_name[] = "archive.tar.zst", part_name[] = "pack.part",
 
 struct pack_work {
         int directory, file;
+        const char *name; /* of the guest */
         bool unpack;
 };
 
 static int pack_work(void *arg, struct err *err) {
         const struct pack_work *work = arg;
+        struct pack_progress progress = { .doing = work->unpack ? "unpacking" : "packing", .name = work->name };
+        struct stat st;
 
-        return work->unpack ? unpack_directory(work->file, work->directory, err)
-                            : pack_directory(work->directory, work->file, err);
+        if (!work->unpack)
+                return pack_directory(work->directory, work->file, &progress, err);
+        if (fstat(work->file, &st) == 0)
+                progress.total = (uint64_t)st.st_size;
+        return unpack_directory(work->file, work->directory, &progress, err);
 }
 
 /* The host user's way in is put back first: the guest may have closed it. */
@@ -59,7 +65,7 @@ static int pack_part(const struct guest *guest, uint64_t *ret_bytes, struct err 
         if (file < 0)
                 return err_errno(err, "cannot make %s/%s", guest->directory, part_name);
 
-        struct pack_work work = { .directory = home, .file = file };
+        struct pack_work work = { .directory = home, .file = file, .name = guest->row.name };
         r = guest_inside_alone(guest, pack_work, &work, err);
         if (r == 0 && (fsync(file) < 0 || fstat(file, &st) < 0))
                 r = err_errno(err, "cannot write %s/%s", guest->directory, part_name);
@@ -83,7 +89,7 @@ static int unpack_fresh(const struct guest *guest, int file, struct err *err) {
         if (fresh < 0)
                 return fresh;
 
-        struct pack_work work = { .directory = fresh, .file = file, .unpack = true };
+        struct pack_work work = { .directory = fresh, .file = file, .name = guest->row.name, .unpack = true };
         r = guest_inside_alone(guest, pack_work, &work, err);
         if (r == 0)
                 r = guest_home_make(guest, fresh_name, err); /* tar gave it the mode of the old one */

@@ -3,11 +3,14 @@
 import json
 import os
 import pathlib
+import pty
+import re
 import stat
 import subprocess
 
 import pytest
 
+from conftest import program
 from test_guest_life import guest, inside, rows, state, top  # noqa: F401
 
 ORDINARY = os.geteuid() != 0
@@ -213,3 +216,37 @@ def test_ssh(guest, environment, home, run):
     assert result.status == 0, result
     assert inside(guest, "one", "cat received").check().text == "through ssh\n"
     assert not (home / "received").exists()
+
+
+def on_a_terminal(words, env):
+    """What a command writes to a terminal at its standard error, and its status."""
+    ours, its = pty.openpty()
+    with subprocess.Popen(words, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=its) as process:
+        os.close(its)
+        said = b""
+        while True:
+            try:
+                piece = os.read(ours, 65536)
+            except OSError:  # nobody has the other end any more
+                break
+            if not piece:
+                break
+            said += piece
+        status = process.wait()
+    os.close(ours)
+    return status, said.decode()
+
+
+def test_long_work_shows_how_far_it_is(guest, home):
+    """On a terminal a line that changes and goes; elsewhere nothing for work that takes less than ten seconds."""
+    guest("create", "one").check()
+    inside(guest, "one", "head -c 400000000 /dev/urandom > big").check()
+    guest("stop", "one").check()
+    env = {**os.environ, "HOME": str(home)}
+    env.pop("XDG_STATE_HOME", None)
+    status, said = on_a_terminal([program("bailey"), "guest", "snapshot", "one", "big"], env)
+    assert status == 0 and re.search(r"\r\x1b\[Kone: packing, [0-9.]+ MB so far", said), said
+    assert said.endswith("\r\x1b[K"), "the line goes"
+    status, said = on_a_terminal([program("bailey"), "guest", "restore", "one", "big"], env)
+    assert status == 0 and re.search(r"one: unpacking, [0-9]+ % of [0-9.]+ MB", said), said
+    assert guest("snapshot", "one", "again").check().errors == ""
