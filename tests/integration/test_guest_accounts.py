@@ -275,3 +275,97 @@ def test_without_nft_no_account_is_made(guest, run, network):
     refused = run([*network.words, *words])
     assert refused.status != 0 and "nftables" in refused.errors, refused
     assert accounts() == before and rows(guest) == {}
+
+
+class HostUser:
+    """A user of this machine, with a home and, unless said otherwise, subordinate ids."""
+
+    def __init__(self, run, place, name, ids=True):
+        self.name, self.home, self.run = name, place / name, run
+        more = [] if ids else ["--key", "SUB_UID_COUNT=0", "--key", "SUB_GID_COUNT=0"]
+        subprocess.run(["useradd", "--no-create-home", "--home-dir", self.home, "--shell", "/bin/sh", *more, name], check=True)
+        self.entry = pwd.getpwnam(name)
+        self.home.mkdir(mode=0o700)
+        os.chown(self.home, self.entry.pw_uid, self.entry.pw_gid)
+        self.program = place / "bin/bailey"
+        self.top = self.home / ".local/state/bailey/guests"
+
+    def does(self, *words, **more):
+        become = ["setpriv", f"--reuid={self.entry.pw_uid}", f"--regid={self.entry.pw_gid}", "--init-groups", "--"]
+        env = {"HOME": str(self.home), "USER": self.name, "LOGNAME": self.name, **more.pop("env", {})}
+        return self.run([*become, *words], env=env, cwd=self.home, **more)
+
+    def guest(self, *words, **more):
+        return self.does(self.program, "guest", *words, **more)
+
+    def rows(self):
+        return {row["name"]: row for row in json.loads(self.guest("ls", "--json").check().text)}
+
+    def close(self):
+        self.guest("delete", "--force", "same")
+        subprocess.run(["userdel", "--force", self.name], check=False, capture_output=True)
+
+
+@pytest.fixture
+def host_users(run, closing):
+    """Makes users of this machine: make(NAME). They and what is theirs go at the end."""
+    place = pathlib.Path(tempfile.mkdtemp(prefix="bailey-users-", dir="/tmp"))
+    place.chmod(0o755)
+    (place / "bin").mkdir(mode=0o755)
+    for name in ("bailey", "bailey-gateway"):
+        shutil.copy2(program(name), place / "bin" / name)
+        (place / "bin" / name).chmod(0o755)
+    made = []
+
+    def make(name, ids=True):
+        made.append(HostUser(run, place, f"{name}{os.getpid()}", ids))
+        return made[-1]
+    yield make
+    for user in made:
+        user.close()
+    shutil.rmtree(place)
+
+
+@pytest.mark.root
+def test_two_host_users_with_guests_of_one_name(host_users, run):
+    ann, ben = host_users("baileyann"), host_users("baileyben")
+    for user in (ann, ben):
+        user.guest("create", "same").check()
+        user.guest("exec", "same", "--", "sh", "-c", f"echo {user.name} > mine; chmod 600 mine").check()
+    of_ann, of_ben = ann.rows()["same"], ben.rows()["same"]
+    assert of_ann["kind"] == of_ben["kind"] == "rootless"
+    assert of_ann["uid"] != of_ben["uid"] and of_ann["id"] != of_ben["id"]
+
+    home = pathlib.Path(of_ann["home"])
+    supervisor = (ann.top / of_ann["id"] / "run.id").read_text().split()[1]
+    tries = (("cat", home / "mine"), ("ls", ann.top), ("touch", home / "new"), ("rm", "-rf", home), ("kill", "-9", supervisor),
+             ("/usr/bin/python3", "-c", f"import socket; socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET).connect('{home.parent}/socket')"))
+    for words in tries:
+        assert ben.does(*words).status != 0, words
+    foreign = ben.guest("ls", env={"XDG_STATE_HOME": str(ann.home / ".local/state")})
+    assert foreign.status != 0 and "ermission" in foreign.errors, foreign
+    assert ben.guest("exec", of_ann["id"], "--", "true").status == 122, "an id of another user's guest means nothing"
+    inside = ben.guest("exec", "same", "--", "sh", "-c", f"cat {home}/mine; ls {ann.home}; kill -9 {supervisor}; echo end")
+    assert inside.text == "end\n", inside
+
+    ben.guest("delete", "--force", "same").check()
+    assert ben.rows() == {}
+    sudo = run([ben.program, "guest", "delete", "--force", "same"], env={"SUDO_UID": str(ben.entry.pw_uid)})
+    assert sudo.status == 4 and "no guest" in sudo.errors, sudo
+    assert ann.guest("exec", "same", "--", "cat", "mine").check().text == f"{ann.name}\n"
+    assert ann.rows()["same"]["state"] == "running"
+
+
+@pytest.mark.root
+def test_a_host_user_without_subordinate_ids(host_users):
+    """The guest has the user's own id, and `create` says what that gives up and how to have more."""
+    user = host_users("baileynoids", ids=False)
+    made = user.guest("create", "same").check()
+    assert "your own user id" in made.errors and "usermod --add-subuids" in made.errors, made
+    row = user.rows()["same"]
+    assert row["kind"] == "own" and row["uid"] == user.entry.pw_uid
+    said = user.guest("exec", "same", "--", "sh", "-c", "id -u; echo kept > file; ls -A").check().text
+    assert said == f"{user.entry.pw_uid}\nfile\n"
+    (user.home / "secret").write_text("host")
+    os.chown(user.home / "secret", user.entry.pw_uid, user.entry.pw_gid)
+    assert user.guest("exec", "same", "--", "cat", user.home / "secret").status != 0, "the sandbox is still there"
