@@ -6,6 +6,7 @@
  */
 #include "base/cleanup.h"
 #include "cli/verb.h"
+#include "verbs/bridges.h"
 
 #include <stdio.h>
 
@@ -72,9 +73,22 @@ static void put_names(const struct verb *const *list) {
                 }
 }
 
+/* Tools that are built in are no choices: a policy can have others. */
+static bool names_tools(const struct option *o) {
+        return o->flag && strcmp(o->flag, "bridge") == 0 && o->type == OPTION_LIST;
+}
+
+static bool has_choices(const struct option *o) {
+        return o->choices || names_tools(o);
+}
+
 static void put_choices(const struct option *o) {
+        const char *name;
+
         for (const char *const *c = o->choices; c && *c; c++)
                 printf("%s%s", c == o->choices ? "" : " ", *c);
+        for (size_t i = 0; names_tools(o) && (name = bridges_name(i)); i++)
+                printf("%s%s", i ? " " : "", name);
 }
 
 /* Text inside single quotes; `also` lists characters that get a backslash. */
@@ -109,9 +123,9 @@ static void bash_value(const char *verb, const struct flag *f) {
         if (!f->value)
                 return;
         printf("        '%s %s') kind=%s choices='", verb, f->text,
-               wants_files(f->option) ? "files"
-               : f->option->choices   ? "words"
-                                      : "text");
+               wants_files(f->option)   ? "files"
+               : has_choices(f->option) ? "words"
+                                        : "text");
         put_choices(f->option);
         fputs("' ;;\n", stdout);
 }
@@ -209,7 +223,7 @@ static void zsh_flag(const char *verb, const struct flag *f) {
         putchar(']');
         if (f->value) {
                 printf(":%s:", f->option->metavar ? f->option->metavar : "value");
-                if (f->option->choices) {
+                if (has_choices(f->option)) {
                         putchar('(');
                         put_choices(f->option);
                         putchar(')');
@@ -302,7 +316,7 @@ static void fish_flag(const char *spelling, const struct flag *f) {
         printf(" -l %s", f->text + 2);
         if (f->option->letter)
                 printf(" -s %c", f->option->letter);
-        if (f->option->choices) {
+        if (has_choices(f->option)) {
                 fputs(" -x -a '", stdout);
                 put_choices(f->option);
                 putchar('\'');

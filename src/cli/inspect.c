@@ -5,6 +5,7 @@
 #include "base/emit.h"
 #include "base/escape.h"
 #include "base/fd.h"
+#include "verbs/bridges.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -73,4 +74,23 @@ int inspect_write(const struct buf *out, struct err *e) {
         if (r < 0)
                 err_set(e, -r, "cannot write to standard output");
         return r < 0 ? EXIT_SYSTEM : EXIT_OK;
+}
+
+enum { TOOL_WORDS = 128 };
+
+int inspect_tool_call(const struct call *call, const char *asked, bool json, struct err *e) {
+        cleanup(free_ptr) char *text = str_dup(str_of(asked));
+        cleanup(buf_done) struct buf out = BUF(65536);
+        enum bridge_outcome outcome = BRIDGE_REFUSED;
+        char *words[TOOL_WORDS], *rest = text;
+        size_t n = 0;
+
+        for (char *word; n < TOOL_WORDS && (word = strsep(&rest, " "));)
+                if (*word)
+                        words[n++] = word;
+        if (n == 0)
+                return EXIT_SYSTEM;
+        int r = bridges_check(&call->options, words[0], words + 1, n - 1, json, &outcome, &out, e);
+        int status = r < 0 ? exit_of_error(e) : inspect_write(&out, e);
+        return status != EXIT_OK || outcome != BRIDGE_REFUSED ? status : EXIT_NO;
 }

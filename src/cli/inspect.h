@@ -9,6 +9,8 @@ int inspect_open(const struct call *call, const char *file, struct inspector **r
 
 /* `asked` is the text that the person gave. */
 void inspect_print(const char *asked, const struct inspect_verdict *v, bool color);
+/* "gh pr view 5", as `bailey bridge check` has it: prints what would become of it. Returns the exit code. */
+int inspect_tool_call(const struct call *call, const char *text, bool json, struct err *e);
 struct emit;
 void inspect_emit(struct emit *j, const char *asked, const struct inspect_verdict *v);
 /* Writes the buffer to standard output. Returns EXIT_OK, or EXIT_SYSTEM with e set. */

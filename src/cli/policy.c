@@ -165,6 +165,13 @@ static int print_test(const struct call *call, const char *asked, const struct i
         return inspect_write(&out, e);
 }
 
+static int test_judge(const struct inspector *i, const struct inspect_question *q, struct inspect_verdict *ret,
+                      struct err *e) {
+        if (inspect_is_repository(i, q->target))
+                return inspect_repository(i, q->target, ret, e);
+        return inspect_is_page(q->target) ? inspect_page(i, q->target, ret, e) : inspect_host(i, q, ret, e);
+}
+
 static int run_test(const struct call *call, struct err *e) {
         cleanup(inspector_freep) struct inspector *i = NULL;
         int status = inspect_open(call, NULL, &i, e);
@@ -175,9 +182,14 @@ static int run_test(const struct call *call, struct err *e) {
                                               .method = option_get(&call->options, &test_rows[TEST_METHOD]),
                                               .path = option_get(&call->options, &test_rows[TEST_PATH]),
                                               .address = option_get(&call->options, &test_rows[TEST_ADDRESS]) };
-                bool repository = inspect_is_repository(i, call->argv[n]);
-                int r = repository ? inspect_repository(i, call->argv[n], &v, e) : inspect_host(i, &q, &v, e);
-                if (r < 0)
+                if (inspect_is_tool(i, call->argv[n])) {
+                        status = inspect_tool_call(call, call->argv[n],
+                                                   option_get_flag(&call->options, &test_rows[TEST_JSON]), e);
+                        all = all && status == EXIT_OK;
+                        status = status == EXIT_NO ? EXIT_OK : status;
+                        continue;
+                }
+                if (test_judge(i, &q, &v, e) < 0)
                         return EXIT_USAGE;
                 all = all && v.allowed;
                 status = print_test(call, call->argv[n], &v, e);
@@ -187,9 +199,10 @@ static int run_test(const struct call *call, struct err *e) {
 
 static const struct verb verb_test = {
         .name = "test",
-        .synopsis = "[OPTIONS] HOST[:PORT] | REPOSITORY[=REF]...",
+        .synopsis = "[OPTIONS] HOST[:PORT] | REPO[=REF] | URL | 'TOOL ARG...' ...",
         .help = "ask for a verdict, with its reason and rule",
-        .about = "Says what the policy decides about each host, why, which rule decided and where that rule stands. "
+        .about = "Says what the policy decides about each host, repository, page or call of a bridged tool, why, which "
+                 "rule decided and where that rule stands. "
                  "Nothing is "
                  "resolved or connected to. Without a port, 443 is meant.\n\nExit code 0: all are allowed; 1: at least "
                  "one is not.",

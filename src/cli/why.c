@@ -4,7 +4,6 @@
 #include "base/emit.h"
 #include "cli/frame.h"
 #include "cli/inspect.h"
-#include "verbs/bridges.h"
 #include "verbs/policy_options.h"
 
 #include <errno.h>
@@ -30,28 +29,6 @@ static int print(const struct call *call, const struct inspect_verdict *v, struc
         return inspect_write(&out, e);
 }
 
-enum { TOOL_WORDS = 128 };
-
-/* "gh pr view 5": as `bailey bridge check` has it. */
-static int run_tool(const struct call *call, struct err *e) {
-        cleanup(free_ptr) char *text = str_dup(str_of(call->argv[0]));
-        cleanup(buf_done) struct buf out = BUF(65536);
-        enum bridge_outcome outcome = BRIDGE_REFUSED;
-        char *words[TOOL_WORDS], *rest = NULL;
-        size_t n = 0;
-
-        rest = text;
-        for (char *word; n < TOOL_WORDS && (word = strsep(&rest, " "));)
-                if (*word)
-                        words[n++] = word;
-        if (n == 0)
-                return EXIT_SYSTEM;
-        int r = bridges_check(&call->options, words[0], words + 1, n - 1, option_get_flag(&call->options, &rows[0]),
-                              &outcome, &out, e);
-        int status = r < 0 ? exit_of_error(e) : inspect_write(&out, e);
-        return status != EXIT_OK || outcome != BRIDGE_REFUSED ? status : EXIT_NO;
-}
-
 static int run(const struct call *call, struct err *e) {
         cleanup(inspector_freep) struct inspector *i = NULL;
         cleanup(inspect_verdict_done) struct inspect_verdict v = { 0 };
@@ -62,9 +39,11 @@ static int run(const struct call *call, struct err *e) {
         struct inspect_question q = { .target = asked };
         int r;
         if (inspect_is_tool(i, asked))
-                return run_tool(call, e);
+                return inspect_tool_call(call, asked, option_get_flag(&call->options, &rows[0]), e);
         if (inspect_is_repository(i, asked))
                 r = inspect_repository(i, asked, &v, e);
+        else if (inspect_is_page(asked))
+                r = inspect_page(i, asked, &v, e);
         else
                 r = inspect_is_path(asked) ? inspect_path(i, asked, &v, e) : inspect_host(i, &q, &v, e);
         if (r < 0)
@@ -76,7 +55,7 @@ static int run(const struct call *call, struct err *e) {
 const struct verb verb_why = {
         .name = "why",
         .group = GROUP_POLICY,
-        .synopsis = "[OPTIONS] HOST[:PORT] | PATH | REPO[=REF] | 'TOOL ARG...'",
+        .synopsis = "[OPTIONS] HOST[:PORT] | PATH | REPO[=REF] | URL | 'TOOL ...'",
         .help = "say which rule decides about a host, a path or a repository, and why",
         .about = "Explains a verdict without running anything: the rule that decides, where it stands, and what would "
                  "change it. "
@@ -85,7 +64,7 @@ const struct verb verb_why = {
                  "since rules hold for what is reached. A word that begins with a host that the policy names under "
                  "git, as github.com/acme/app, is a repository: is it fetched from; with =REF (a branch, or refs/...): "
                  "is it pushed to. A word that begins with the name of a bridged tool, as 'gh pr view 5', is a call of "
-                 "it. Ratchets "
+                 "it. An address with :// is a page that would be opened in your browser. Ratchets "
                  "that a host or path would close, or that would close it, are named.\n\nExit code 0: allowed (a path: "
                  "readable); 1: not.",
         .tables = { &table, &policy_table_general, &policy_table_network, &policy_table_files },

@@ -567,7 +567,7 @@ const struct option policy_rows[POLICY_ROWS] = {
 #define TABLE(title_text, first, last)                                                                                 \
         { .title = title_text, .rows = &policy_rows[first], .n = (last) - (first) + 1 }
 const struct option_table policy_table_general = TABLE("Policy", ROW_POLICY, ROW_AGENT);
-const struct option_table policy_table_network = TABLE("Network", ROW_ALLOW, ROW_BRIDGE);
+const struct option_table policy_table_network = TABLE("Network", ROW_ALLOW, ROW_BROWSER_CALLBACK);
 const struct option_table policy_table_files = TABLE("Files", ROW_HOME, ROW_OVERLAY);
 const struct option_table policy_table_process = TABLE("Process", ROW_ENV, ROW_LOG_MAX_SIZE);
 const struct option_table policy_table_credentials = TABLE("Credentials", ROW_CREDENTIAL, ROW_CREDENTIAL);

@@ -68,8 +68,34 @@ static char *remark_on(const struct host *host, uint16_t port) {
         return group ? str_format("part of @%s", group) : NULL;
 }
 
+/* A request of git's, as the gateway describes it (ipc/event.h): "SERVICE HOST/PATH", a line for each ref. */
+static void learn_git(struct learn *l, const struct event *ev) {
+        struct str rest = ev->act, line, service, ref;
+
+        if (!ev->allowed || !str_split(&rest, '\n', &line) || !str_split(&line, ' ', &service) || !line.p)
+                return;
+        if (str_is(service, "git-upload-pack") || str_is(service, "upload-pack"))
+                note(l, LEARNED_FETCH, str_dup(line), NULL);
+        if (!str_is(service, "git-receive-pack") && !str_is(service, "receive-pack"))
+                return;
+        for (struct str row; str_split(&rest, '\n', &row);)
+                if (str_split(&row, ' ', &ref) && ref.n)
+                        note(l, LEARNED_PUSH, str_format("%.*s=%.*s", STR_FMT(line), STR_FMT(ref)), NULL);
+}
+
+void learn_tool(struct learn *l, const char *name) {
+        note(l, LEARNED_TOOL, str_dup(str_of(name)), NULL);
+}
+
+void learn_page(struct learn *l, const char *host) {
+        note(l, LEARNED_PAGE, str_dup(str_of(host)), NULL);
+}
+
 void learn_connection(struct learn *l, const struct event *ev) {
         struct authority a;
+
+        if (ev->kind == EVENT_REQUEST && ev->act.n)
+                learn_git(l, ev);
         if (ev->kind == EVENT_DNS || ev->kind == EVENT_PACKET || ev->kind == EVENT_TUNNEL_CLOSE ||
             ev->kind == EVENT_NOTE || ev->port == 0 || host_parse(ev->domain, &a.host, NULL) < 0)
                 return;
@@ -164,6 +190,58 @@ static bool has(const struct learn *l, unsigned kinds) {
         return false;
 }
 
+static int put_push(struct buf *out, struct str target) {
+        ptrdiff_t equals = str_find(target, '=');
+        int r = buf_add(out, "  # - { repo: ");
+
+        if (r == 0)
+                r = escape_json(out, str_first(target, (size_t)equals));
+        if (r == 0)
+                r = buf_add(out, ", push: [");
+        if (r == 0)
+                r = escape_json(out, str_skip(target, (size_t)equals + 1));
+        return r < 0 ? r : buf_add(out, "] }  # review: a push to this ref\n");
+}
+
+/* A fetch is granted; a push changes what others have, so that a person writes it. */
+static int put_repositories(const struct learn *l, struct learned **sorted, struct buf *out) {
+        int r = 0;
+
+        if (has(l, 1U << LEARNED_FETCH | 1U << LEARNED_PUSH))
+                r = buf_add(out, has(l, 1U << LEARNED_FETCH) ? "git:\n" : "# git:\n");
+        for (size_t i = 0; i < l->needs.n && r == 0; i++) {
+                struct str target = str_of(sorted[i]->target);
+
+                if (sorted[i]->kind == LEARNED_PUSH)
+                        r = put_push(out, target);
+                if (sorted[i]->kind != LEARNED_FETCH)
+                        continue;
+                r = buf_add(out, "  - { repo: ");
+                if (r == 0)
+                        r = escape_json(out, target);
+                if (r == 0)
+                        r = buf_add(out, " }\n");
+        }
+        return r;
+}
+
+/* Which repositories, hosts and files a tool has is a person's choice, made in the policy of this run. */
+static int put_tools(const struct learn *l, struct learned **sorted, struct buf *out) {
+        int r = has(l, 1U << LEARNED_TOOL) ? buf_add(out, "# bridge:\n") : 0;
+
+        for (size_t i = 0; i < l->needs.n && r == 0; i++) {
+                if (sorted[i]->kind != LEARNED_TOOL)
+                        continue;
+                r = buf_add(out, "  # ");
+                if (r == 0)
+                        r = escape_text(out, str_of(sorted[i]->target), 64);
+                if (r == 0)
+                        r = buf_add(out,
+                                    ": {}  # review: it was called; take over its entry from the policy of this run\n");
+        }
+        return r;
+}
+
 int learn_write(const struct learn *l, const char *command, struct buf *out) {
         const unsigned network = 1U << LEARNED_HOST | 1U << LEARNED_PRIVATE | 1U << LEARNED_ADDRESS;
         const unsigned files = 1U << LEARNED_WRITE | 1U << LEARNED_READ;
@@ -188,6 +266,14 @@ int learn_write(const struct learn *l, const char *command, struct buf *out) {
                 r = put_list(l, sorted, 1U << LEARNED_HOST | 1U << LEARNED_ADDRESS, "allow", out);
         if (r == 0)
                 r = put_list(l, sorted, 1U << LEARNED_PRIVATE, "allow_private", out);
+        if (r == 0 && has(l, 1U << LEARNED_PAGE))
+                r = buf_add(out, "browser:\n");
+        if (r == 0)
+                r = put_list(l, sorted, 1U << LEARNED_PAGE, "hosts", out);
+        if (r == 0)
+                r = put_repositories(l, sorted, out);
+        if (r == 0)
+                r = put_tools(l, sorted, out);
         if (r == 0 && has(l, files))
                 r = buf_add(out, "filesystem:\n");
         if (r == 0)

@@ -16,11 +16,22 @@
 #include "ipc/event.h"
 #include "policy/paths.h"
 
-enum learned_kind { LEARNED_HOST, LEARNED_PRIVATE, LEARNED_ADDRESS, LEARNED_WRITE, LEARNED_READ, LEARNED_KINDS };
+enum learned_kind {
+        LEARNED_HOST,
+        LEARNED_PRIVATE,
+        LEARNED_ADDRESS,
+        LEARNED_PAGE,  /* a host whose page was opened in a browser */
+        LEARNED_FETCH, /* "HOST/PATH" */
+        LEARNED_PUSH,  /* "HOST/PATH=REF" */
+        LEARNED_TOOL,  /* a bridged tool that was called */
+        LEARNED_WRITE,
+        LEARNED_READ,
+        LEARNED_KINDS
+};
 
 struct learned {
         enum learned_kind kind;
-        char *target; /* "name:port", or a path */
+        char *target; /* "name:port", a path, or as the kind says */
         char *remark; /* NULL: nothing to say about it */
         unsigned count;
 };
@@ -31,6 +42,9 @@ struct learn {
 void learn_done(struct learn *l);
 
 void learn_connection(struct learn *l, const struct event *ev);
+/* Where the policy of the run has git, tools or a browser: what was used of them. */
+void learn_tool(struct learn *l, const char *name);
+void learn_page(struct learn *l, const char *host);
 /* A file that the policy refused; rule: which refused it, NULL when nothing grants it. */
 void learn_file(struct learn *l, const char *path, bool write, const struct path_rule *rule);
 /* The policy file. */

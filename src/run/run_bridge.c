@@ -11,6 +11,7 @@
 #include "policy/browser.h"
 #include "policy/ratchet.h"
 #include "policy/tools.h"
+#include "run/learn.h"
 #include "run/run_bridge_internal.h"
 
 #include <errno.h>
@@ -78,6 +79,8 @@ static void call_record(struct run *run, const struct bridge_tool *tool, const s
                                      .detail = buf_str(&detail) };
         if (run->session.audit)
                 (void)audit_add(run->session.audit, &event, &rule);
+        if (run->q->learn && call->verdict == TOOL_RUN)
+                learn_tool(run->q->learn, tool->name);
         live_event(run->session.control, &event, &rule);
 }
 

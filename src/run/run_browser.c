@@ -12,6 +12,7 @@
 #include "policy/browser.h"
 #include "policy/ratchet.h"
 #include "roles/gateway_process.h"
+#include "run/learn.h"
 #include "run/run_bridge_internal.h"
 
 #include <errno.h>
@@ -249,6 +250,8 @@ static void page_answer(struct run *run, struct bridge_call *call, struct page *
                 bridge_call_answer(call, SHIM_REFUSED, 0, err_text(&err));
         } else {
                 browser_record(run, true, "opened", page->url, why, entry);
+                if (run->q->learn)
+                        learn_page(run->q->learn, page->target.host.name);
                 bridge_call_answer(call, SHIM_EXITED, 0, NULL);
         }
         bridge_call_free(run, call);

@@ -72,6 +72,10 @@ static int list_text(const struct bridge_tool *tool, struct buf *out) {
         return buf_add(out, "\n");
 }
 
+const char *bridges_name(size_t number) {
+        return number < n_tools_built_in ? tools_built_in[number].name : NULL;
+}
+
 int bridges_list(bool json, struct buf *out, struct err *err) {
         struct emit j = emit_to(out);
         int r = 0;

@@ -5,6 +5,8 @@
 #include "conf/option.h"
 
 /* Those that are built in, with their verbs. */
+/* A tool that is built in; NULL behind the last. */
+const char *bridges_name(size_t number);
 int bridges_list(bool json, struct buf *out, struct err *err);
 /* One tool as the policy has it, or as it is built in. -ENOENT: there is none. */
 int bridges_show(const struct option_values *options, const char *name, struct buf *out, struct err *err);

@@ -18,6 +18,7 @@
 #include "roles/host_addresses.h"
 #include "sandbox/sandbox.h"
 #include "verbs/inspect_advice.h"
+#include "verbs/inspect_page.h"
 #include "verbs/inspect_ratchet.h"
 #include "verbs/inspect_ssh.h"
 
@@ -559,6 +560,14 @@ bool inspect_is_tool(const struct inspector *inspector, const char *text) {
         struct str rest = str_of(text), name;
 
         return str_split(&rest, ' ', &name) && tool_find(inspector->policy, name) != NULL;
+}
+
+bool inspect_is_page(const char *text) {
+        return strstr(text, "://") != NULL;
+}
+
+int inspect_page(const struct inspector *inspector, const char *text, struct inspect_verdict *ret, struct err *err) {
+        return inspect_page_judge(inspector->policy, text, ret, err);
 }
 
 int inspect_path(const struct inspector *inspector, const char *path, struct inspect_verdict *ret, struct err *err) {

@@ -62,6 +62,9 @@ int inspect_repository(const struct inspector *inspector, const char *text, stru
 bool inspect_is_repository(const struct inspector *inspector, const char *text);
 /* A call of a bridged tool: it begins with the name of one that the policy opens. */
 bool inspect_is_tool(const struct inspector *inspector, const char *text);
+/* A page, by its address: would it be opened in a person's browser? */
+bool inspect_is_page(const char *text);
+int inspect_page(const struct inspector *inspector, const char *text, struct inspect_verdict *ret, struct err *err);
 /* Links are resolved as far as the path exists. */
 int inspect_path(const struct inspector *inspector, const char *path, struct inspect_verdict *ret, struct err *err);
 /* Does the text mean a path? No host has a slash: x/y, ~, . and .. are paths. */

@@ -1,7 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tools of the host, called from inside: what the table allows runs outside in a sandbox of its own, and of the rest nothing does."""
+import contextlib
 import json
 import os
+import pathlib
+import random
+import signal
+import threading
 import time
 
 import pytest
@@ -48,13 +53,13 @@ def tool(home):
 @pytest.fixture
 def bridged(bailey, home, work, tool):
     """bridged(script, **tool): the script in a sandbox that may call `tool`."""
-    def run(script, policy=None, options=(), check=True, environment=None, **entry):
+    def run(script, policy=None, options=(), check=True, environment=None, limit=120, **entry):
         file, audit = home / "policy.yaml", home / "audit.jsonl"
         own = {"program": str(tool), "verbs": VERBS, **entry}
         policy = policy or {}
         file.write_text(json.dumps({**policy, "bridge": {"tool": own, **policy.get("bridge", {})}}))
         audit.unlink(missing_ok=True)
-        done = bailey("run", "--policy", str(file), "--audit", str(audit), *options, "--", "bash", "-c", script, cwd=work, timeout=120 * SLOW,
+        done = bailey("run", "--policy", str(file), "--audit", str(audit), *options, "--", "bash", "-c", script, cwd=work, timeout=limit * SLOW,
                       env=environment or {})
         done.records = [json.loads(line) for line in audit.read_text().splitlines()] if audit.exists() else []
         return done.check() if check else done
@@ -249,6 +254,74 @@ def test_a_thousand_at_once(bridged):
     done = run_many(bridged, 1000, 1000)
     assert done.text.split() == ["1000", "0", "0"], str(done)
     assert len(calls(done)) == 1000
+
+
+STRESS = bool(os.environ.get("BAILEY_STRESS"))
+
+
+def of_tools():
+    """Processes of the tools' sandboxes that this test's own runs have started: their supervisors, and what is below them."""
+    parents, commands = {}, {}
+    for entry in pathlib.Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        with contextlib.suppress(OSError, IndexError):
+            parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            commands[int(entry.name)] = (entry / "cmdline").read_bytes()
+
+    def above(pid):
+        while pid in parents and pid > 1:
+            yield pid
+            pid = parents[pid]
+    chains = {pid: list(above(pid)) for pid in parents}
+    return [pid for pid, chain in chains.items()
+            if os.getpid() in chain and any(commands.get(one, b"").split(b"\0")[:2] == [b"bailey", b"supervise"] for one in chain)]
+
+
+def test_everything_killed_at_random_moments(bridged, home, work):
+    """Callers, and the processes of the tool's own sandbox, end at any moment: nobody hangs, nothing is run twice, and nothing is left
+    (the test's own watch for processes and mounts)."""
+    number, at_once = (1000, 200) if STRESS else (60, 30)
+    count = home / "outside" / "counter"
+    count.mkdir()
+    program = home / "outside" / "once"
+    program.write_text("#!/bin/sh\necho run-$2\nsleep 0.0$((RANDOM % 9))\necho end-$2\n")
+    program.chmod(0o755)
+    (work / "storm.py").write_text(f"""
+import concurrent.futures, random, signal, subprocess, time
+def one(i):
+    chance = random.Random(i)
+    p = subprocess.Popen(["once", "call", str(i)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    if i % 3 == 0:
+        time.sleep(chance.random() * 0.4)
+        p.send_signal(chance.choice([signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP]))
+    out = p.communicate(timeout=280)[0].decode()
+    return p.returncode, out
+with concurrent.futures.ThreadPoolExecutor({at_once}) as pool:
+    results = list(pool.map(one, range({number})))
+whole = sum(r == (0, f"run-{{i}}\\nend-{{i}}\\n") for i, r in enumerate(results))
+print(whole, sum(r[1].count("run-") > 1 for r in results), sum(r[0] != 0 for i, r in enumerate(results) if i % 3))
+""")
+    entry, over, killed = {"program": str(program), "verbs": ["call <int>"]}, threading.Event(), []
+
+    def kill():
+        chance = random.Random(7)
+        while not over.wait(0.15):
+            below = of_tools()
+            if below:
+                killed.append(chance.choice(below))
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(killed[-1], signal.SIGKILL)
+    killer = threading.Thread(target=kill)
+    killer.start()
+    try:
+        done = bridged("python3 storm.py", policy={"bridge": {"once": entry}}, limit=300)
+    finally:
+        over.set()
+        killer.join()
+    whole, twice, broken = map(int, done.text.split())
+    assert twice == 0 and broken <= len(killed) and whole >= number * 2 // 3 - 1 - len(killed), (len(killed), str(done))
+    assert killed and len([r for r in calls(done) if r["allowed"]]) <= number
 
 
 def test_callers_killed_at_random_moments(bridged):
@@ -450,3 +523,16 @@ def test_why_knows_calls_of_tools(bailey, home, work):
     assert "run: gh pr view" in bailey("why", *options, "gh pr view 5", cwd=work).check().text
     refused = bailey("why", *options, "gh pr view 5 --web", cwd=work)
     assert refused.status == 1 and "it opens a browser" in refused.text
+
+
+def test_policy_test_and_learn_know_tools(bailey, bridged, home, work, tool):
+    tested = bailey("policy", "test", "--bridge", "gh=github.com/acme/app", "gh pr view 5", "gh pr view 5 --web", cwd=work)
+    assert tested.status == 1 and "run: gh pr view" in tested.text and "it opens a browser" in tested.text, str(tested)
+    file = home / "policy.yaml"
+    file.write_text(json.dumps({"bridge": {"tool": {"program": str(tool), "verbs": VERBS}}}))
+    bailey("learn", "--policy", str(file), "--output", str(work / "learned.yaml"), "--", "sh", "-c", "tool status 0; tool fly", cwd=work)
+    learned = (work / "learned.yaml").read_text()
+    assert "# bridge:\n  # tool: {}" in learned and "fly" not in learned.split("\n", 1)[1], learned
+    bailey("policy", "check", str(work / "learned.yaml"), cwd=work).check()
+    planned = bailey("plan", "--policy", str(file), "--", "true", cwd=work).check().text
+    assert "at /run/bailey/bin/tool" in planned and "listen for calls of tools" in planned, planned

@@ -142,6 +142,9 @@ def test_bash_completes(bailey, run, tmp_path):
     assert complete("bailey", "policy", "show", "--expa") == ["--expand"]
     assert complete("bailey", "run", "--mode", "read") == ["read-only"]
     assert complete("bailey", "run", "--policy", "fi") == ["file.yaml"]
+    assert complete("bailey", "run", "--bridge", "ku") == ["kubectl"] and complete("bailey", "bridge", "che") == ["check"]
+    assert complete("bailey", "run", "--brow") == ["--browser"] and complete("bailey", "run", "--git-s") == ["--git-ssh"]
+    assert complete("bailey", "allow", "--pa") == ["--page", "--path"]
     assert complete("bailey", "run", "--mode", "read-only", "mkfi")[:1] == ["mkfifo"]  # a command
     assert complete("bailey", "run", "--", "mkfi")[:1] == ["mkfifo"]
     assert complete("bailey", "run", "cat", "fi") == ["file.yaml"]  # its words

