@@ -32,7 +32,7 @@ void chat_note(struct chat *chat, const char *format, ...) {
 /*
  * Settings.
  */
-static int need(const char *value, const char *key, const char *service, struct err *err) {
+static int chat_need(const char *value, const char *key, const char *service, struct err *err) {
         if (value && value[0])
                 return 0;
         return err_set(err, EINVAL, "approval.chat.%s is missing: %s needs it; see docs/chat.md", key, service);
@@ -42,17 +42,18 @@ static int check_account(const struct policy *policy, const struct chat_service 
         int r = 0;
 
         if (!service->url)
-                r = need(policy->approval.chat.url, "url", service->name, err);
+                r = chat_need(policy->approval.chat.url, "url", service->name, err);
         if (r == 0)
-                r = need(policy->approval.chat.room, "room", service->name, err);
+                r = chat_need(policy->approval.chat.room, "room", service->name, err);
         if (r == 0 && service->needs_account)
-                r = need(policy->approval.chat.account, "account", service->name, err);
+                r = chat_need(policy->approval.chat.account, "account", service->name, err);
         if (r == 0 && service->needs_token)
-                r = need(policy->approval.chat.token, "token", service->name, err);
+                r = chat_need(policy->approval.chat.token, "token", service->name, err);
         if (r == 0 && service->needs_app_token)
-                r = need(policy->approval.chat.app_token, "app_token", service->name, err);
+                r = chat_need(policy->approval.chat.app_token, "app_token", service->name, err);
         if (r == 0 && !policy->approval.chat.approvers.n)
                 r = err_set(err, EINVAL, "approval.chat.approvers is empty: nobody could answer");
+
         return r;
 }
 
@@ -73,9 +74,11 @@ int chat_check(const struct policy *policy, struct err *err) {
                 return err_set(err, EINVAL,
                                "no chat is configured: set approval.chat.service and what it needs in your own "
                                "configuration; see docs/chat.md");
+
         r = check_account(policy, service, err);
         if (r < 0)
                 return r;
+
         const struct chat_account account = account_of(policy, service);
         return service->check ? service->check(&account, err) : 0;
 }
@@ -90,14 +93,18 @@ static int chat_open_audit(struct chat *chat, struct err *err) {
         r = audit_directory(&directory, err);
         if (r < 0)
                 return r;
+
         r = path_make_private_dir(directory, err);
         if (r < 0)
                 return r;
+
         path = path_join(directory, "chat.jsonl");
         if (!path)
                 return err_memory(err);
+
         const struct audit_settings settings = { .path = path, .run_id = "chat", .sandbox = "chat" };
         r = audit_open(&settings, &chat->audit, err);
+
         return r == -EBUSY ? err_set(err, EBUSY, "a chat is running already") : r;
 }
 
@@ -108,8 +115,10 @@ static int chat_catch_signals(struct chat *chat, struct err *err) {
         sigaddset(&set, SIGTERM);
         sigaddset(&set, SIGINT);
         sigaddset(&set, SIGHUP);
+
         if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
                 return err_errno(err, "cannot block signals");
+
         chat->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
         return chat->signals < 0 ? err_errno(err, "cannot watch signals") : 0;
 }
@@ -136,6 +145,7 @@ static int chat_start_courier(struct chat *chat, struct err *err) {
         r = authority_parse(str_skip(str_of(chat->account.url), tls ? 8 : 7), tls ? 443 : 80, &to, err);
         if (r < 0)
                 return r;
+
         authority_text(&to, host);
         const struct courier_token tokens[] = {
                 { "chat", policy->approval.chat.token, host },
@@ -148,6 +158,7 @@ static int chat_start_courier(struct chat *chat, struct err *err) {
                                                    .on_message = line_message,
                                                    .on_notice = on_notice,
                                                    .arg = chat };
+
         return courier_process_start(&settings, &chat->courier, err);
 }
 
@@ -158,24 +169,30 @@ static int chat_open(struct chat *chat, struct err *err) {
         r = chat_check(policy, err);
         if (r < 0)
                 return r;
+
         chat->service = chat_service_of(policy->approval.chat.service);
         chat->account = account_of(policy, chat->service);
         chat_judge_init(&chat->judge, &policy->approval.chat.approvers);
         r = chat_open_audit(chat, err);
         if (r < 0)
                 return r;
+
         r = chat_catch_signals(chat, err);
         if (r < 0)
                 return r;
+
         r = chat_start_courier(chat, err);
         if (r < 0)
                 return r;
+
         chat_watch_places(chat);
         chat_note(chat, "the chat begins: %s, room %s, %zu approvers", chat->service->name, chat->account.room,
                   chat->account.approvers->n);
         chat->settings->on_ready(chat->settings->arg, chat->service->name, chat->account.room);
+
         if (chat->settings->test)
                 line_say(chat, "Hello from bailey: messages arrive here.");
+
         return 0;
 }
 
@@ -186,8 +203,10 @@ static void chat_close(struct chat *chat) {
         line_done(chat);
         close_fd(&chat->signals);
         close_fd(&chat->places);
+
         if (chat->audit)
                 (void)audit_close(chat->audit, NULL); /* nothing depends on it any more */
+
         free(chat);
 }
 
@@ -213,12 +232,15 @@ static void chat_watch(void *arg, struct poller *poller) {
                 chat->look_ns = clock_ns() + LOOK_NS;
                 peers_look(chat);
         }
+
         poller_until(poller, line_tick(chat));
         poller_until(poller, clock_ns() + LOOK_NS);
         poller_watch(poller, chat->signals, POLLIN);
         poller_watch(poller, chat->places, POLLIN);
+
         for (size_t i = 0; i < chat->peers.n; i++)
                 poller_watch(poller, chat->peers.p[i]->client.fd, POLLIN);
+
         courier_process_watch(chat->courier, poller);
 }
 
@@ -229,12 +251,15 @@ static int chat_step(void *arg, struct poller *poller, struct err *err) {
         chat->ended = chat->ended || poller_ready(poller, chat->signals);
         if (poller_ready(poller, chat->places))
                 chat_read_places(chat);
+
         /* Sandboxes first: an answer from the chat meets what is open now. */
         for (size_t i = 0; i < chat->peers.n; i++)
                 if (poller_ready(poller, chat->peers.p[i]->client.fd))
                         peers_step(chat, chat->peers.p[i]);
+
         courier_process_step(chat->courier, poller);
         peers_sweep(chat);
+
         return 0;
 }
 
@@ -244,20 +269,25 @@ int chat_run(const struct chat_settings *settings, struct err *err) {
 
         if (!chat)
                 return err_memory(err);
+
         chat->settings = settings;
         chat->signals = chat->places = -1;
         r = chat_open(chat, err);
         if (r < 0)
                 return r;
+
         cleanup(poller_done) struct poller poller = { 0 };
         poller_add(&poller, &(struct poller_part){ chat_watch, chat_step, chat });
+
         while (!chat->ended && !chat->failed) {
                 r = poller_round(&poller, err);
                 if (r < 0)
                         return r;
         }
+
         chat_note(chat, "the chat ends");
         if (chat->failed)
                 *err = chat->failure;
+
         return chat->failed ? -EREMOTEIO : 0;
 }

@@ -51,12 +51,15 @@ static void hearing_fail(struct chat *chat, const char *why, uint64_t retry_s) {
 
         if (retry_s * NS_PER_SECOND > wait_ns)
                 wait_ns = retry_s * NS_PER_SECOND;
+
         if (!chat->hearing.away_ns) {
                 chat->hearing.away_ns = clock_ns();
                 chat_note(chat, "the chat is away: %s", why);
         }
+
         if (chat->service->forgets)
                 chat->session = (struct chat_session){ 0 };
+
         chat->hearing.id = 0;
         chat->hearing.retry_ns = clock_ns() + wait_ns;
 }
@@ -81,7 +84,7 @@ static void send_ack(struct chat *chat) {
 }
 
 /* False: what came is not what the service sends. */
-static bool hear(struct chat *chat, struct str bytes) {
+static bool line_hear(struct chat *chat, struct str bytes) {
         const struct chat_ears ears = { .said = orders_hear, .arg = chat };
         int r = chat->service->hear(&chat->account, &chat->session, bytes, &ears);
 
@@ -97,15 +100,16 @@ static void hearing_message(struct chat *chat, const struct courier_message *mes
                 hearing_works(chat);
                 return;
         case COURIER_DATA:
-                if (hear(chat, message->parts[0]))
+                if (line_hear(chat, message->parts[0]))
                         return;
                 (void)courier_process_send(chat->courier,
                                            &(struct courier_message){ .kind = COURIER_CANCEL, .id = message->id });
                 hearing_fail(chat, "what came is not what the service sends, or it wants a new connection", 0);
+
                 return;
         case COURIER_REPLY:
                 if (message->status == 200 && !chat_reply_is_refusal(message->parts[0]) &&
-                    hear(chat, message->parts[0])) {
+                    line_hear(chat, message->parts[0])) {
                         hearing_works(chat);
                         chat->hearing.id = 0;
                         chat->hearing.retry_ns = clock_ns() + PAUSE_MS * NS_PER_MS;
@@ -113,6 +117,7 @@ static void hearing_message(struct chat *chat, const struct courier_message *mes
                 }
                 snprintf(why, sizeof why, "the service answers with status %u", message->status);
                 hearing_fail(chat, why, chat_retry_s(message->parts[0], message->retry_s));
+
                 return;
         default:
                 snprintf(why, sizeof why, "%.*s", (int)(message->parts[0].n < 60 ? message->parts[0].n : 60),
@@ -132,6 +137,7 @@ static void letters_drop(struct chat *chat, size_t at) {
         letter_free(&chat->letters.p[at]);
         memmove(&chat->letters.p[at], &chat->letters.p[at + 1], (chat->letters.n - at - 1) * sizeof *chat->letters.p);
         chat->letters.n--;
+
         if (at == 0) {
                 chat_call_done(&chat->speaking.call);
                 chat->speaking.has_call = false;
@@ -218,32 +224,39 @@ static int make_call(struct chat *chat, const struct chat_letter *letter) {
                 r = texts_question(chat, question, &text);
         else
                 r = buf_add(&text, letter->text);
+
         if (r < 0)
                 return r;
         if (question)
                 question->posted = true;
+
         const struct chat_post post = { .text = buf_text(&text),
                                         .code = question && question->host[0] && !together ? question->code : NULL };
         chat->speaking.call = CHAT_CALL;
         chat->speaking.has_call = true;
+
         return post.text ? chat->service->post(&chat->account, &chat->session, &post, &chat->speaking.call) : -ENOMEM;
 }
 
 static void speaking_begin(struct chat *chat, uint64_t now) {
         while (chat->letters.n && is_dead(chat, &chat->letters.p[0], chat->speaking.has_call))
                 letters_drop(chat, 0);
+
         if (!chat->letters.n)
                 return;
+
         if (!chat->speaking.has_call && make_call(chat, &chat->letters.p[0]) < 0) {
                 chat_note(chat, "a message cannot be written for the chat and is left out");
                 letters_drop(chat, 0);
                 return;
         }
+
         chat->speaking.id = line_send(chat, &chat->speaking.call);
         if (!chat->speaking.id) {
                 chat->speaking.retry_ns = now + NS_PER_SECOND;
                 return;
         }
+
         chat->speaking.sent_ns[chat->speaking.n_sent++ % chat->settings->policy->approval.chat.per_minute] = now;
 }
 
@@ -253,18 +266,23 @@ static void speaking_message(struct chat *chat, const struct courier_message *me
         uint64_t retry_s = 0, wait_ns;
 
         chat->speaking.id = 0;
+
         if (good) {
                 letters_drop(chat, 0);
                 chat->ended = chat->ended || (chat->settings->test && !chat->letters.n);
                 return;
         }
+
         if (message->kind == COURIER_REPLY)
                 retry_s = chat_retry_s(message->parts[0], message->retry_s);
+
         bool for_good = message->kind == COURIER_REPLY && message->status != 429 && !retry_s &&
                         (message->status / 100 == 4 || refused);
+
         if (chat->speaking.failures == 0)
                 chat_note(chat, "the chat did not take a message: %s, status %u",
                           message->kind == COURIER_REPLY ? "refused" : "no answer", message->status);
+
         if (chat->settings->test) {
                 chat->failed = true;
                 err_set(&chat->failure, EREMOTEIO, "%s did not take the message: %s", chat->service->name,
@@ -272,11 +290,13 @@ static void speaking_message(struct chat *chat, const struct courier_message *me
                                                        : "it cannot be reached");
                 return;
         }
+
         if (for_good && ++chat->speaking.refusals >= REFUSALS_MAX) {
                 chat_note(chat, "a message is left out: the chat refused it %d times", REFUSALS_MAX);
                 letters_drop(chat, 0);
                 return;
         }
+
         wait_ns = backoff_ns(chat->speaking.failures++);
         chat->speaking.retry_ns = clock_ns() + (retry_s * NS_PER_SECOND > wait_ns ? retry_s * NS_PER_SECOND : wait_ns);
 }
@@ -308,14 +328,18 @@ uint64_t line_tick(struct chat *chat) {
                 if (!chat->hearing.id)
                         due = chat->hearing.retry_ns;
         }
+
         if (chat->speaking.id || !chat->letters.n)
                 return due;
+
         if (now < chat->speaking.retry_ns)
                 when = chat->speaking.retry_ns;
         else if (may_speak(chat, now, &when))
                 speaking_begin(chat, now);
+
         if (!chat->speaking.id && when < chat->speaking.retry_ns)
                 when = chat->speaking.retry_ns;
+
         return !chat->speaking.id && chat->letters.n && when < due ? when : due;
 }
 

@@ -58,12 +58,14 @@ static void peer_connect(struct chat *chat, const char *directory, const char *i
 
         if (peers_find(chat, id) || chat->peers.n >= CHAT_PEERS_MAX || control_connect(directory, id, &fd, NULL) < 0)
                 return;
+
         peer = calloc(1, sizeof *peer);
         if (!peer || vec_push(&chat->peers, peer) < 0) {
                 close_fd(&fd);
                 free(peer);
                 return;
         }
+
         peer->client = (struct control_client){ .fd = fd, .in = BUF(CONTROL_MESSAGE_MAX + LINE_ROOM) };
         snprintf(peer->client.id, sizeof peer->client.id, "%s", id);
         peer_greet(peer);
@@ -91,12 +93,14 @@ static char *safe_member(const struct node *root, const char *key) {
                 return NULL;
         if (node->kind == NODE_SCALAR)
                 r = texts_safe(&out, node->text, 200);
+
         for (const struct node *word = node->kind == NODE_LIST ? node->first : NULL; r == 0 && word;
              word = word->next) {
                 r = out.n ? buf_add_char(&out, ' ') : 0;
                 if (r == 0 && out.n < 300)
                         r = texts_safe(&out, word->text, 100);
         }
+
         return r < 0 || !out.n ? NULL : str_dup(buf_str(&out));
 }
 
@@ -141,6 +145,7 @@ void peers_step(struct chat *chat, struct chat_peer *peer) {
 
                 if (r == -EAGAIN || r == -EINTR)
                         return;
+
                 if (r <= 0)
                         peer->gone = true;
                 else if (message.is_event)
@@ -158,6 +163,7 @@ void peers_sweep(struct chat *chat) {
                         i++;
                         continue;
                 }
+
                 chat->peers.p[i] = chat->peers.p[--chat->peers.n];
                 questions_close_all(chat, peer->client.id);
                 peer_free(peer);

@@ -32,7 +32,10 @@ static int generic_listen(const struct chat_account *account, struct chat_sessio
                 r = chat_escape(&ret->line, str_of(account->room));
         if (r == 0)
                 r = buf_add(&ret->line, "&after=");
-        return r < 0 ? r : chat_escape(&ret->line, str_of(session->cursor));
+        if (r < 0)
+                return r;
+
+        return chat_escape(&ret->line, str_of(session->cursor));
 }
 
 static int generic_hear(const struct chat_account *account, struct chat_session *session, struct str bytes,
@@ -43,12 +46,15 @@ static int generic_hear(const struct chat_account *account, struct chat_session 
 
         if (json_read(bytes, STR("messages"), &document, NULL) < 0)
                 return -EBADMSG;
+
         root = document_root(document);
         messages = chat_list(root, "messages");
         next = chat_text(root, "next");
         if (!messages || !next.n || next.n >= sizeof session->cursor)
                 return -EBADMSG;
+
         (void)chat_keep(session->cursor, sizeof session->cursor, next);
+
         for (const struct node *message = messages->first; message; message = message->next) {
                 const struct chat_said said = { .id = chat_text(message, "id"),
                                                 .sender = chat_text(message, "sender"),
@@ -61,6 +67,7 @@ static int generic_hear(const struct chat_account *account, struct chat_session 
                                                 .time_s = chat_number(message, "time") };
                 ears->said(ears->arg, &said);
         }
+
         return 0;
 }
 
@@ -76,12 +83,14 @@ static int generic_post(const struct chat_account *account, struct chat_session 
                 r = buf_add(&ret->headers, "Content-Type: application/json\r\n");
         if (r < 0)
                 return r;
+
         emit_open(&j, '{');
         emit_put_text(&j, "room", account->room);
         emit_put_text(&j, "text", post->text);
         emit_put_text(&j, "code", post->code);
         emit_key(&j, "buttons");
         emit_open(&j, '[');
+
         for (size_t i = 0; post->code && i < CHAT_BUTTONS; i++) {
                 char value[48];
 
@@ -91,8 +100,10 @@ static int generic_post(const struct chat_account *account, struct chat_session 
                 emit_put_text(&j, "value", value);
                 emit_close(&j);
         }
+
         emit_close(&j);
         emit_close(&j);
+
         return emit_status(&j);
 }
 

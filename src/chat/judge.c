@@ -41,6 +41,7 @@ static const char *find_approver(const struct chat_judge *judge, const struct ch
                     (said->sender_alt.n && str_eq(said->sender_alt, known)))
                         return judge->approvers->p[i].text;
         }
+
         return NULL;
 }
 
@@ -51,9 +52,11 @@ static bool note_id(struct chat_judge *judge, struct str id) {
 
         digest_hmac(str_n(&judge->key, sizeof judge->key), id, digest);
         memcpy(&mark, digest, sizeof mark);
+
         for (size_t i = 0; i < CHAT_SEEN_MAX && i < judge->n_seen; i++)
                 if (judge->seen[i] == mark)
                         return true;
+
         judge->seen[judge->n_seen++ % CHAT_SEEN_MAX] = mark;
         return false;
 }
@@ -66,6 +69,7 @@ static struct chat_sender *find_sender(struct chat_judge *judge, const char *nam
         struct chat_sender *sender = &judge->senders[judge->n_senders++ % CHAT_SENDERS_MAX];
         *sender = (struct chat_sender){ 0 };
         snprintf(sender->name, sizeof sender->name, "%s", name);
+
         return sender;
 }
 
@@ -105,6 +109,7 @@ enum chat_ruling chat_judge_hear(struct chat_judge *judge, const struct chat_sai
                 return CHAT_TOO_OFTEN;
         if (!order->code[0] && said->time_s && said->time_s + CHAT_STALE_S < now_s)
                 return CHAT_STALE;
+
         return CHAT_COUNTS;
 }
 

@@ -18,17 +18,22 @@ static int matrix_check(const struct chat_account *account, struct err *err) {
                 return err_set(err, EINVAL,
                                "approval.chat.room of matrix is the room's id, as in \"!abc:example.com\": "
                                "an alias can be given to another room");
+
         for (size_t i = 0; i < account->approvers->n; i++)
                 if (account->approvers->p[i].text[0] != '@')
                         return err_set(err, EINVAL,
                                        "approval.chat.approvers of matrix are user ids, as in \"@me:example.com\"");
+
         return 0;
 }
 
 static int put_head(const struct chat_account *account, struct chat_call *ret) {
         int r = buf_add(&ret->url, account->url);
 
-        return r < 0 ? r : buf_add(&ret->headers, "Authorization: Bearer {token:0}\r\n");
+        if (r < 0)
+                return r;
+
+        return buf_add(&ret->headers, "Authorization: Bearer {token:0}\r\n");
 }
 
 static int put_filter(const struct chat_account *account, struct buf *line) {
@@ -48,6 +53,7 @@ static int put_filter(const struct chat_account *account, struct buf *line) {
         emit_put_number(&j, "limit", 200);
         emit_close(&j);
         emit_close(&j);
+
         for (size_t i = 0; i < 2; i++) {
                 emit_key(&j, silent[i]);
                 emit_open(&j, '{');
@@ -56,25 +62,33 @@ static int put_filter(const struct chat_account *account, struct buf *line) {
                 emit_close(&j);
                 emit_close(&j);
         }
+
         emit_close(&j);
         int r = emit_status(&j);
-        return r < 0 ? r : chat_escape(line, buf_str(&filter));
+        if (r < 0)
+                return r;
+
+        return chat_escape(line, buf_str(&filter));
 }
 
 static int matrix_listen(const struct chat_account *account, struct chat_session *session, struct chat_call *ret) {
         int r = put_head(account, ret);
 
         ret->limit_ms = 60000;
+
         if (r == 0)
                 r = buf_printf(&ret->line,
                                "GET /_matrix/client/v3/sync?timeout=%d&filter=", session->cursor[0] ? 30000 : 0);
+
         if (r == 0)
                 r = put_filter(account, &ret->line);
+
         if (r == 0 && session->cursor[0]) {
                 r = buf_add(&ret->line, "&since=");
                 if (r == 0)
                         r = chat_escape(&ret->line, str_of(session->cursor));
         }
+
         return r;
 }
 
@@ -103,15 +117,18 @@ static int matrix_hear(const struct chat_account *account, struct chat_session *
 
         if (json_read(bytes, STR("matrix"), &document, NULL) < 0)
                 return -EBADMSG;
+
         root = document_root(document);
         next = chat_text(root, "next_batch");
         if (!next.n || next.n >= sizeof session->cursor)
                 return -EBADMSG;
+
         (void)chat_keep(session->cursor, sizeof session->cursor, next);
         events = chat_list(chat_map(chat_map(chat_map(chat_map(root, "rooms"), "join"), account->room), "timeline"),
                            "events");
         for (const struct node *event = events ? events->first : NULL; event && !first; event = event->next)
                 hear_event(account, event, ears);
+
         return 0;
 }
 
@@ -133,6 +150,7 @@ static int matrix_post(const struct chat_account *account, struct chat_session *
                 r = buf_printf(&ret->line, "/send/m.room.message/%s", transaction);
         if (r < 0)
                 return r;
+
         emit_open(&j, '{');
         emit_put_text(&j, "msgtype", "m.text");
         emit_put_text(&j, "body", post->text);
@@ -140,6 +158,7 @@ static int matrix_post(const struct chat_account *account, struct chat_session *
         emit_open(&j, '{');
         emit_close(&j);
         emit_close(&j);
+
         return emit_status(&j);
 }
 

@@ -26,6 +26,7 @@ static int ntfy_check(const struct chat_account *account, struct err *err) {
         for (size_t i = 0; i < account->approvers->n; i++)
                 good = good && is_topic(account->approvers->p[i].text) &&
                        strlen(account->room) + strlen(account->approvers->p[i].text) < 64;
+
         return good ? 0
                     : err_set(err, EINVAL,
                               "approval.chat.room and approvers of ntfy are letters, digits, - and _: what is said in "
@@ -47,15 +48,19 @@ static int ntfy_listen(const struct chat_account *account, struct chat_session *
         ret->limit_ms = 120000; /* a line keeps it alive every 45 seconds */
         if (r == 0)
                 r = buf_add(&ret->line, "GET /");
+
         for (size_t i = 0; r == 0 && i < account->approvers->n; i++)
                 r = buf_printf(&ret->line, "%s%s-%s", i ? "," : "", account->room, account->approvers->p[i].text);
+
         if (r == 0)
                 r = buf_add(&ret->line, "/json");
+
         if (r == 0 && session->cursor[0]) {
                 r = buf_add(&ret->line, "?since=");
                 if (r == 0)
                         r = chat_escape(&ret->line, str_of(session->cursor));
         }
+
         return r;
 }
 
@@ -76,6 +81,7 @@ static int ntfy_hear(const struct chat_account *account, struct chat_session *se
 
         if (json_read(bytes, STR("ntfy"), &document, NULL) < 0)
                 return -EBADMSG;
+
         root = document_root(document);
         if (str_is(chat_text(root, "event"), "open") && !session->cursor[0])
                 keep_beginning(session, chat_number(root, "time"));
@@ -83,6 +89,7 @@ static int ntfy_hear(const struct chat_account *account, struct chat_session *se
                 return chat_text(root, "event").n ? 0 : -EBADMSG;
         if (!chat_text(root, "id").n || chat_text(root, "id").n >= 64)
                 return -EBADMSG;
+
         (void)chat_keep(session->cursor, sizeof session->cursor, chat_text(root, "id"));
 
         topic = chat_text(root, "topic");
@@ -94,6 +101,7 @@ static int ntfy_hear(const struct chat_account *account, struct chat_session *se
                                         .in_room = answers,
                                         .time_s = chat_number(root, "time") };
         ears->said(ears->arg, &said);
+
         return 0;
 }
 
@@ -103,6 +111,7 @@ static int put_actions(const struct chat_account *account, const char *code, str
 
         emit_key(j, "actions");
         emit_open(j, '[');
+
         for (size_t i = 0; i < 3; i++) { /* as many as ntfy shows: once, sandbox, deny */
                 size_t button = i < 2 ? i : CHAT_BUTTONS - 1;
                 char value[48];
@@ -117,6 +126,7 @@ static int put_actions(const struct chat_account *account, const char *code, str
                 emit_put_bool(j, "clear", true);
                 emit_close(j);
         }
+
         emit_close(j);
         return url ? 0 : -ENOMEM;
 }
@@ -133,14 +143,20 @@ static int ntfy_post(const struct chat_account *account, struct chat_session *se
                 r = buf_add(&ret->headers, "Content-Type: application/json\r\n");
         if (r < 0)
                 return r;
+
         emit_open(&j, '{');
         emit_put_text(&j, "topic", account->room);
         emit_put_text(&j, "title", "bailey");
         emit_put_string(&j, "message", str_first(str_of(post->text), 3900)); /* longer ones become attachments */
+
         if (post->code && account->approvers->n == 1)
                 r = put_actions(account, post->code, &j);
+
         emit_close(&j);
-        return r < 0 ? r : emit_status(&j);
+        if (r < 0)
+                return r;
+
+        return emit_status(&j);
 }
 
 const struct chat_service chat_ntfy = { .name = "ntfy",

@@ -32,14 +32,14 @@ void chat_call_done(struct chat_call *call) {
         buf_done(&call->body);
 }
 
-static const struct node *get(const struct node *map, const char *key, enum node_kind kind) {
+static const struct node *service_get(const struct node *map, const char *key, enum node_kind kind) {
         const struct node *node = map && map->kind == NODE_MAP ? node_get(map, str_of(key)) : NULL;
 
         return node && node->kind == kind ? node : NULL;
 }
 
 struct str chat_text(const struct node *map, const char *key) {
-        const struct node *node = get(map, key, NODE_SCALAR);
+        const struct node *node = service_get(map, key, NODE_SCALAR);
 
         if (node)
                 return node->text;
@@ -47,11 +47,11 @@ struct str chat_text(const struct node *map, const char *key) {
 }
 
 const struct node *chat_map(const struct node *map, const char *key) {
-        return get(map, key, NODE_MAP);
+        return service_get(map, key, NODE_MAP);
 }
 
 const struct node *chat_list(const struct node *map, const char *key) {
-        return get(map, key, NODE_LIST);
+        return service_get(map, key, NODE_LIST);
 }
 
 uint64_t chat_number(const struct node *map, const char *key) {
@@ -79,6 +79,7 @@ int chat_escape(struct buf *out, struct str text) {
                 else
                         r = buf_printf(out, "%%%02X", byte);
         }
+
         return r;
 }
 
@@ -90,6 +91,7 @@ bool chat_keep(char *ret, size_t size, struct str text) {
                 memcpy(ret, text.p, text.n);
         if (fits)
                 ret[text.n] = '\0';
+
         return fits;
 }
 
@@ -115,5 +117,6 @@ uint64_t chat_retry_s(struct str body, uint32_t header_s) {
                 for (size_t i = 0; i < sizeof others / sizeof *others; i++)
                         seconds = others[i] > seconds ? others[i] : seconds;
         }
+
         return seconds < 3600 ? seconds : 3600;
 }

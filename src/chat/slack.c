@@ -24,10 +24,12 @@ static int slack_listen(const struct chat_account *account, struct chat_session 
                              : buf_add(&ret->headers, "Authorization: Bearer {token:1}\r\n"
                                                       "Content-Type: application/x-www-form-urlencoded\r\n");
         }
+
         /* Used once: whatever becomes of it, the next one is asked for. */
         struct str rest = str_of(session->socket), scheme = STR("https");
         if (str_starts(rest, STR("ws://")))
                 scheme = STR("http");
+
         rest = str_skip(rest, scheme.n == 5 ? 6 : 5);
         ptrdiff_t slash = str_find(rest, '/');
         struct str host = slash < 0 ? rest : str_first(rest, (size_t)slash);
@@ -37,6 +39,7 @@ static int slack_listen(const struct chat_account *account, struct chat_session 
         if (r == 0)
                 r = buf_printf(&ret->line, "GET %.*s", slash < 0 ? 1 : (int)(rest.n - (size_t)slash),
                                slash < 0 ? "/" : rest.p + slash);
+
         session->socket[0] = '\0';
         return r;
 }
@@ -50,13 +53,16 @@ static bool socket_is_good(const struct chat_account *account, struct str url) {
         for (size_t i = 0; i < url.n; i++)
                 if ((unsigned char)url.p[i] <= 0x20 || (unsigned char)url.p[i] >= 0x7f || url.p[i] == '{')
                         return false;
+
         if (!tls && !(str_starts(url, STR("ws://")) && str_starts(own, STR("http://"))))
                 return false;
+
         rest = str_skip(url, tls ? 6 : 5);
         str_split(&rest, '/', &host);
         own = str_skip(own, str_starts(own, STR("https://")) ? 8 : 7);
         if (str_eq(host, own))
                 return true;
+
         return tls && host.n > own.n && host.p[host.n - own.n - 1] == '.' && str_ends(host, own);
 }
 
@@ -105,12 +111,14 @@ static int hear_command(const struct chat_account *account, const struct node *r
                 r = buf_append(&text, chat_text(payload, "text"));
         if (r < 0)
                 return -EBADMSG;
+
         const struct chat_said said = { .id = chat_text(root, "envelope_id"),
                                         .sender = chat_text(payload, "user_id"),
                                         .room = chat_text(payload, "channel_id"),
                                         .text = buf_str(&text),
                                         .in_room = str_is(chat_text(payload, "channel_id"), account->room) };
         ears->said(ears->arg, &said);
+
         return 0;
 }
 
@@ -133,6 +141,7 @@ static int slack_hear(const struct chat_account *account, struct chat_session *s
         session->ack[0] = '\0';
         if (json_read(bytes, STR("slack"), &document, NULL) < 0)
                 return -EBADMSG;
+
         root = document_root(document);
         if (chat_text(root, "ok").n) { /* of apps.connections.open */
                 struct str url = chat_text(root, "url");
@@ -140,19 +149,23 @@ static int slack_hear(const struct chat_account *account, struct chat_session *s
                            ? 0
                            : -EBADMSG;
         }
+
         type = chat_text(root, "type");
         envelope = chat_text(root, "envelope_id");
         payload = chat_map(root, "payload");
+
         if (str_is(type, "disconnect"))
                 return -ECONNRESET; /* it wants us to connect anew */
         if (envelope.n && put_ack(session, envelope) < 0)
                 return -EBADMSG;
+
         if (str_is(type, "events_api"))
                 hear_event(account, payload, ears);
         else if (str_is(type, "interactive"))
                 hear_button(account, root, payload, ears);
         else if (str_is(type, "slash_commands"))
                 return hear_command(account, root, payload, ears);
+
         return 0;
 }
 
@@ -170,6 +183,7 @@ static int put_plain(struct buf *out, const char *text) {
                 else
                         r = buf_add_char(out, *text);
         }
+
         return r;
 }
 
@@ -178,6 +192,7 @@ static void put_buttons(struct emit *j, const char *code) {
         emit_put_text(j, "type", "actions");
         emit_key(j, "elements");
         emit_open(j, '[');
+
         for (size_t i = 0; i < CHAT_BUTTONS; i++) {
                 char value[48], action[16];
 
@@ -194,6 +209,7 @@ static void put_buttons(struct emit *j, const char *code) {
                 emit_close(j);
                 emit_close(j);
         }
+
         emit_close(j);
         emit_close(j);
 }
@@ -207,17 +223,21 @@ static int slack_post(const struct chat_account *account, struct chat_session *s
         (void)session;
         if (r == 0)
                 r = buf_add(&ret->line, "POST /api/chat.postMessage");
+
         if (r == 0)
                 r = buf_add(&ret->headers, "Authorization: Bearer {token:0}\r\n"
                                            "Content-Type: application/json; charset=utf-8\r\n");
+
         if (r == 0)
                 r = put_plain(&plain, post->text);
         if (r < 0)
                 return r;
+
         emit_open(&j, '{');
         emit_put_text(&j, "channel", account->room);
         emit_put_string(&j, "text", buf_str(&plain));
         emit_put_bool(&j, "unfurl_links", false);
+
         if (post->code) {
                 emit_key(&j, "blocks");
                 emit_open(&j, '[');
@@ -232,6 +252,7 @@ static int slack_post(const struct chat_account *account, struct chat_session *s
                 put_buttons(&j, post->code);
                 emit_close(&j);
         }
+
         emit_close(&j);
         return emit_status(&j);
 }

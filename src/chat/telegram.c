@@ -19,11 +19,13 @@ static int telegram_check(const struct chat_account *account, struct err *err) {
                 room = str_skip(room, 1);
         if (!str_to_u64(room, UINT64_MAX / 2, &number))
                 return err_set(err, EINVAL, "approval.chat.room of telegram is the chat's number, as in \"-1001234\"");
+
         for (size_t i = 0; i < account->approvers->n; i++)
                 if (!str_to_u64(str_of(account->approvers->p[i].text), UINT64_MAX / 2, &number))
                         return err_set(err, EINVAL,
                                        "approval.chat.approvers of telegram are numbers of users: names can be taken "
                                        "over by others");
+
         return 0;
 }
 
@@ -31,10 +33,15 @@ static int telegram_listen(const struct chat_account *account, struct chat_sessi
         int r = buf_add(&ret->url, account->url);
 
         ret->limit_ms = 75000;
+
         if (r == 0)
                 r = buf_printf(&ret->line, "GET /bot{token:0}/getUpdates?timeout=50&offset=%s&allowed_updates=",
                                session->cursor[0] ? session->cursor : "0");
-        return r < 0 ? r : chat_escape(&ret->line, STR("[\"message\",\"edited_message\",\"callback_query\"]"));
+
+        if (r < 0)
+                return r;
+
+        return chat_escape(&ret->line, STR("[\"message\",\"edited_message\",\"callback_query\"]"));
 }
 
 static void hear_message(const struct chat_account *account, const struct node *update, const struct node *message,
@@ -77,15 +84,20 @@ static int telegram_hear(const struct chat_account *account, struct chat_session
 
         if (json_read(bytes, STR("telegram"), &document, NULL) < 0)
                 return -EBADMSG;
+
         list = chat_list(document_root(document), "result");
         if (!list)
                 return -EBADMSG;
+
         (void)str_to_u64(str_of(session->cursor), UINT64_MAX / 2, &next);
+
         for (const struct node *update = list->first; update; update = update->next) {
                 if (!str_to_u64(chat_text(update, "update_id"), UINT32_MAX, &id))
                         return -EBADMSG;
+
                 next = id + 1 > next ? id + 1 : next; /* out of order, what was seen stays seen */
                 snprintf(session->cursor, sizeof session->cursor, "%ju", (uintmax_t)next);
+
                 if (chat_map(update, "message"))
                         hear_message(account, update, chat_map(update, "message"), false, ears);
                 else if (chat_map(update, "edited_message"))
@@ -93,6 +105,7 @@ static int telegram_hear(const struct chat_account *account, struct chat_session
                 else if (chat_map(update, "callback_query"))
                         hear_button(account, update, chat_map(update, "callback_query"), ears);
         }
+
         return 0;
 }
 
@@ -101,7 +114,10 @@ static int put_head(const struct chat_account *account, const char *method, stru
 
         if (r == 0)
                 r = buf_printf(&ret->line, "POST /bot{token:0}/%s", method);
-        return r < 0 ? r : buf_add(&ret->headers, "Content-Type: application/json\r\n");
+        if (r < 0)
+                return r;
+
+        return buf_add(&ret->headers, "Content-Type: application/json\r\n");
 }
 
 static int telegram_post(const struct chat_account *account, struct chat_session *session, const struct chat_post *post,
@@ -112,14 +128,17 @@ static int telegram_post(const struct chat_account *account, struct chat_session
         (void)session;
         if (r < 0)
                 return r;
+
         emit_open(&j, '{');
         emit_put_text(&j, "chat_id", account->room);
         emit_put_string(&j, "text", str_first(str_of(post->text), 4000)); /* of 4,096 */
+
         if (post->code) {
                 emit_key(&j, "reply_markup");
                 emit_open(&j, '{');
                 emit_key(&j, "inline_keyboard");
                 emit_open(&j, '[');
+
                 for (size_t i = 0; i < CHAT_BUTTONS; i++) {
                         char value[48];
 
@@ -131,9 +150,11 @@ static int telegram_post(const struct chat_account *account, struct chat_session
                         emit_close(&j);
                         emit_close(&j);
                 }
+
                 emit_close(&j);
                 emit_close(&j);
         }
+
         emit_close(&j);
         return emit_status(&j);
 }
@@ -145,10 +166,12 @@ static int telegram_settle(const struct chat_account *account, struct str callba
 
         if (r < 0)
                 return r;
+
         emit_open(&j, '{');
         emit_put_string(&j, "callback_query_id", callback);
         emit_put_string(&j, "text", str_first(str_of(text), 190)); /* of 200 */
         emit_close(&j);
+
         return emit_status(&j);
 }
 

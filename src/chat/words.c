@@ -38,13 +38,17 @@ static size_t split_words(struct str text, struct str ret[static WORDS_MAX]) {
 
                 while (at < text.n && is_blank(text.p[at]))
                         at++;
+
                 begin = at;
                 while (at < text.n && !is_blank(text.p[at]))
                         at++;
+
                 if (at == begin)
                         break;
+
                 ret[n++] = str_n(text.p + begin, at - begin);
         }
+
         return n;
 }
 
@@ -54,18 +58,21 @@ static bool verb_parse(struct str word, enum chat_verb *ret) {
 
         if (word.n && word.p[0] == '/')
                 word = str_skip(word, 1);
+
         at = word.n ? str_find(word, '@') : -1;
         if (at >= 0)
                 word = str_first(word, (size_t)at);
+
         for (size_t i = 0; i < CHAT_VERBS; i++)
                 if (str_eq_nocase(word, str_of(verb_names[i]))) {
                         *ret = (enum chat_verb)i;
                         return true;
                 }
+
         return false;
 }
 
-static void lower(struct str word, char *ret) {
+static void words_lower(struct str word, char *ret) {
         for (size_t i = 0; i < word.n; i++)
                 ret[i] = ascii_lower(word.p[i]);
         ret[word.n] = '\0';
@@ -76,7 +83,7 @@ static bool scope_parse(struct str word, enum control_scope *ret) {
 
         if (word.n >= sizeof small)
                 return false;
-        lower(word, small);
+        words_lower(word, small);
         return control_scope_parse(str_of(small), ret);
 }
 
@@ -89,12 +96,13 @@ static int take_word(struct chat_order *order, struct str word, bool *has_scope,
                 order->scope = scope;
                 *has_scope = true;
         } else if (!order->code[0] && chat_is_code(word) && (order->verb <= CHAT_DENY || order->name[0])) {
-                lower(word, order->code);
+                words_lower(word, order->code);
         } else if (!order->name[0] && word.n < sizeof order->name && !str_has_nul(word)) {
-                lower(word, order->name);
+                words_lower(word, order->name);
         } else {
                 return err_set(err, EINVAL, "%s cannot be understood", show(word).text);
         }
+
         return 0;
 }
 
@@ -116,6 +124,7 @@ static int order_check(const struct chat_order *order, struct err *err) {
         default:
                 if (order->name[0] || order->code[0])
                         return err_set(err, EINVAL, "/%s takes no words", chat_verb_name(order->verb));
+
                 return 0;
         }
 }
@@ -129,12 +138,15 @@ int chat_order_parse(struct str text, struct chat_order *ret, struct err *err) {
 
         if (text.n > ORDER_MAX)
                 return 0;
+
         n = split_words(text, words);
         if (n == 0 || !verb_parse(words[0], &order.verb))
                 return 0;
+
         slash = words[0].p[0] == '/';
         for (size_t i = 1; i < n; i++)
                 has_code = has_code || chat_is_code(words[i]);
+
         if (!slash && !(has_code && n <= 4))
                 return 0;
 
@@ -143,9 +155,11 @@ int chat_order_parse(struct str text, struct chat_order *ret, struct err *err) {
                 if (r < 0)
                         return r;
         }
+
         r = order_check(&order, err);
         if (r < 0)
                 return r;
+
         *ret = order;
         return 1;
 }

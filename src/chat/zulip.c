@@ -32,17 +32,22 @@ static int zulip_check(const struct chat_account *account, struct err *err) {
 
         if (!channel.n || !topic.n)
                 return err_set(err, EINVAL, "approval.chat.room of zulip is CHANNEL/TOPIC, as in \"agents/bailey\"");
+
         if (!strchr(account->account, '@') || strpbrk(account->account, "{}\r\n"))
                 return err_set(err, EINVAL,
                                "approval.chat.account of zulip is the bot's address, as in "
                                "\"bailey-bot@chat.example.com\"");
+
         return 0;
 }
 
 static int put_field(struct buf *out, const char *name, struct str value) {
         int r = buf_printf(out, "%s%s=", out->n ? "&" : "", name);
 
-        return r < 0 ? r : chat_escape(out, value);
+        if (r < 0)
+                return r;
+
+        return chat_escape(out, value);
 }
 
 static int zulip_listen(const struct chat_account *account, struct chat_session *session, struct chat_call *ret) {
@@ -50,19 +55,27 @@ static int zulip_listen(const struct chat_account *account, struct chat_session 
 
         if (r < 0)
                 return r;
+
         if (!session->queue[0]) {
                 r = buf_add(&ret->line, "POST /api/v1/register");
                 if (r == 0)
                         r = buf_add(&ret->headers, "Content-Type: application/x-www-form-urlencoded\r\n");
                 if (r == 0)
                         r = put_field(&ret->body, "event_types", STR("[\"message\",\"update_message\"]"));
-                return r < 0 ? r : put_field(&ret->body, "apply_markdown", STR("false"));
+                if (r < 0)
+                        return r;
+
+                return put_field(&ret->body, "apply_markdown", STR("false"));
         }
+
         ret->limit_ms = 120000;
         r = buf_add(&ret->line, "GET /api/v1/events?queue_id=");
         if (r == 0)
                 r = chat_escape(&ret->line, str_of(session->queue));
-        return r < 0 ? r : buf_printf(&ret->line, "&last_event_id=%s", session->cursor);
+        if (r < 0)
+                return r;
+
+        return buf_printf(&ret->line, "&last_event_id=%s", session->cursor);
 }
 
 static void hear_message(const struct chat_account *account, const struct node *message, const struct chat_ears *ears) {
@@ -100,29 +113,37 @@ static int zulip_hear(const struct chat_account *account, struct chat_session *s
 
         if (json_read(bytes, STR("zulip"), &document, NULL) < 0)
                 return -EBADMSG;
+
         root = document_root(document);
         events = chat_list(root, "events");
+
         if (!session->queue[0]) {
                 struct str cursor = chat_text(root, "last_event_id");
 
                 if (!chat_text(root, "queue_id").n || !cursor.n || cursor.n > 20)
                         return -EBADMSG;
+
                 (void)chat_keep(session->cursor, sizeof session->cursor, cursor);
                 return chat_keep(session->queue, sizeof session->queue, chat_text(root, "queue_id")) ? 0 : -EBADMSG;
         }
+
         if (!events)
                 return -EBADMSG;
+
         for (const struct node *event = events->first; event; event = event->next) {
                 struct str id = chat_text(event, "id");
 
                 if (!id.n || id.n > 20)
                         return -EBADMSG;
+
                 (void)chat_keep(session->cursor, sizeof session->cursor, id);
+
                 if (str_is(chat_text(event, "type"), "message"))
                         hear_message(account, chat_map(event, "message"), ears);
                 else if (str_is(chat_text(event, "type"), "update_message"))
                         hear_edit(event, ears);
         }
+
         return 0;
 }
 
@@ -144,10 +165,14 @@ static int zulip_post(const struct chat_account *account, struct chat_session *s
                 r = put_field(&ret->body, "topic", topic);
         if (r < 0)
                 return r;
+
         /* In a block of code, where nothing is a mention or a link. The text has no backquotes. */
         cleanup(buf_done) struct buf text = BUF(CHAT_TEXT_MAX + 64);
         r = buf_printf(&text, "```text\n%s\n```", post->text);
-        return r < 0 ? r : put_field(&ret->body, "content", buf_str(&text));
+        if (r < 0)
+                return r;
+
+        return put_field(&ret->body, "content", buf_str(&text));
 }
 
 const struct chat_service chat_zulip = { .name = "zulip",

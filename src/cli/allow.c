@@ -77,76 +77,84 @@ static_assert(sizeof rows / sizeof *rows == DECIDE_ROWS, "one row each");
 static const struct option_table table = { "Options", rows, DECIDE_ROWS };
 
 /* What is approved for a guest is approved for the workspace that its home is. */
-static int decide_guest(const char *name, struct guest *ret, struct err *e) {
+static int decide_guest(const char *name, struct guest *ret, struct err *err) {
         cleanup(guests_close) struct guests guests = { 0 };
-        int r = guests_open(&guests, e);
+        int r = guests_open(&guests, err);
 
-        return r < 0 ? r : guest_find(&guests, name, ret, e);
+        if (r < 0)
+                return r;
+
+        return guest_find(&guests, name, ret, err);
 }
 
 /* Not every path can be opened at once: a yes without a word more is remembered for the next start. */
-static enum control_scope decide_scope(const struct option_values *v, const char *guest) {
-        bool kept = option_get_flag(v, &rows[DECIDE_ACCESS]) || option_get(v, &rows[DECIDE_CONTAINER]);
-        bool later = kept && !option_given(v, &rows[DECIDE_SCOPE]);
+static enum control_scope decide_scope(const struct option_values *values, const char *guest) {
+        bool kept = option_get_flag(values, &rows[DECIDE_ACCESS]) || option_get(values, &rows[DECIDE_CONTAINER]);
+        bool later = kept && !option_given(values, &rows[DECIDE_SCOPE]);
 
-        return guest || later ? SCOPE_WORKSPACE : (enum control_scope)option_get_number(v, &rows[DECIDE_SCOPE]);
+        return guest || later ? SCOPE_WORKSPACE : (enum control_scope)option_get_number(values, &rows[DECIDE_SCOPE]);
 }
 
 /* As for a guest, with a directory that stands for it. */
-static int decide_container(const struct option_values *v, const char *name, char **ret_place, char **ret_whom,
-                            struct err *e) {
+static int decide_container(const struct option_values *values, const char *name, char **ret_place, char **ret_whom,
+                            struct err *err) {
         static const int others[] = { DECIDE_SANDBOX, DECIDE_COMMAND,   DECIDE_PUSH, DECIDE_ACCESS,
                                       DECIDE_PATH,    DECIDE_WORKSPACE, DECIDE_GUEST };
 
         for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-                if (option_given(v, &rows[others[i]]))
-                        return err_set(e, EINVAL, "--container does not go with --%s", rows[others[i]].flag);
-        if (decide_scope(v, NULL) == SCOPE_ALWAYS)
-                return err_set(e, EINVAL, "--scope always is for every sandbox; for one container leave --scope out");
-        return egress_container_place(name, ret_place, ret_whom, e);
+                if (option_given(values, &rows[others[i]]))
+                        return err_set(err, EINVAL, "--container does not go with --%s", rows[others[i]].flag);
+
+        if (decide_scope(values, NULL) == SCOPE_ALWAYS)
+                return err_set(err, EINVAL, "--scope always is for every sandbox; for one container leave --scope out");
+
+        return egress_container_place(name, ret_place, ret_whom, err);
 }
 
-static const char *decide_workspace(const struct option_values *v, const char *place) {
-        return place ? place : option_get(v, &rows[DECIDE_WORKSPACE]);
+static const char *decide_workspace(const struct option_values *values, const char *place) {
+        return place ? place : option_get(values, &rows[DECIDE_WORKSPACE]);
 }
 
-static int decide(const struct call *call, bool deny, struct err *e) {
+static int allow_decide(const struct call *call, bool deny, struct err *err) {
         cleanup(guest_done) struct guest guest = GUEST_NONE;
         cleanup(buf_done) struct buf out = BUF(1 << 20);
-        const struct option_values *v = &call->options;
-        const char *named = option_get(v, &rows[DECIDE_GUEST]), *container = option_get(v, &rows[DECIDE_CONTAINER]);
+        const struct option_values *values = &call->options;
+        const char *named = option_get(values, &rows[DECIDE_GUEST]),
+                   *container = option_get(values, &rows[DECIDE_CONTAINER]);
         cleanup(free_ptr) char *place = NULL, *whom = NULL;
 
-        if (container && decide_container(v, container, &place, &whom, e) < 0)
+        if (container && decide_container(values, container, &place, &whom, err) < 0)
                 return EXIT_USAGE;
-        if (named && decide_guest(named, &guest, e) < 0)
-                return exit_of_error(e);
-        const struct decide_request q = {
+        if (named && decide_guest(named, &guest, err) < 0)
+                return exit_of_error(err);
+
+        const struct decide_request request = {
                 .deny = deny,
-                .command = option_get_flag(v, &rows[DECIDE_COMMAND]),
-                .access = option_get_flag(v, &rows[DECIDE_ACCESS]),
-                .push = option_get_flag(v, &rows[DECIDE_PUSH]),
-                .page = option_get_flag(v, &rows[DECIDE_PAGE]),
-                .path = option_get_flag(v, &rows[DECIDE_PATH]),
-                .write = option_get_flag(v, &rows[DECIDE_WRITE]),
-                .forget = option_get_flag(v, &rows[DECIDE_FORGET]),
+                .command = option_get_flag(values, &rows[DECIDE_COMMAND]),
+                .access = option_get_flag(values, &rows[DECIDE_ACCESS]),
+                .push = option_get_flag(values, &rows[DECIDE_PUSH]),
+                .page = option_get_flag(values, &rows[DECIDE_PAGE]),
+                .path = option_get_flag(values, &rows[DECIDE_PATH]),
+                .write = option_get_flag(values, &rows[DECIDE_WRITE]),
+                .forget = option_get_flag(values, &rows[DECIDE_FORGET]),
                 .target = call->argv[0],
-                .sandbox = option_get(v, &rows[DECIDE_SANDBOX]),
-                .scope = decide_scope(v, named),
-                .workspace = decide_workspace(v, named ? guest.home : place),
+                .sandbox = option_get(values, &rows[DECIDE_SANDBOX]),
+                .scope = decide_scope(values, named),
+                .workspace = decide_workspace(values, named ? guest.home : place),
                 .whom = whom,
         };
-        int r = sandboxes_decide(&q, &out, e);
+        int r = sandboxes_decide(&request, &out, err);
         int printed = sandboxes_print(&out); /* some may have been told before one said no */
+
         return r < 0 ? sandboxes_exit_code(r) : printed;
 }
 
-static int run_allow(const struct call *call, struct err *e) {
-        return decide(call, false, e);
+static int run_allow(const struct call *call, struct err *err) {
+        return allow_decide(call, false, err);
 }
 
-static int run_deny(const struct call *call, struct err *e) {
-        return decide(call, true, e);
+static int run_deny(const struct call *call, struct err *err) {
+        return allow_decide(call, true, err);
 }
 
 #define SCOPES                                                                                                         \

@@ -21,27 +21,27 @@ static int status_of(int r, const struct err *err) {
         return r == -ENOMEM ? EXIT_SYSTEM : exit_of_error(err);
 }
 
-static int run_ls(const struct call *call, struct err *e) {
+static int run_ls(const struct call *call, struct err *err) {
         cleanup(buf_done) struct buf out = BUF(OUTPUT_MAX);
-        int r = bridges_list(option_get_flag(&call->options, &json_row[0]), &out, e);
+        int r = bridges_list(option_get_flag(&call->options, &json_row[0]), &out, err);
 
-        return r < 0 ? status_of(r, e) : inspect_write(&out, e);
+        return r < 0 ? status_of(r, err) : inspect_write(&out, err);
 }
 
-static int run_show(const struct call *call, struct err *e) {
+static int run_show(const struct call *call, struct err *err) {
         cleanup(buf_done) struct buf out = BUF(OUTPUT_MAX);
-        int r = bridges_show(&call->options, call->argv[0], &out, e);
+        int r = bridges_show(&call->options, call->argv[0], &out, err);
 
-        return r < 0 ? status_of(r, e) : inspect_write(&out, e);
+        return r < 0 ? status_of(r, err) : inspect_write(&out, err);
 }
 
-static int run_check(const struct call *call, struct err *e) {
+static int run_check(const struct call *call, struct err *err) {
         static const int codes[] = { [BRIDGE_RUNS] = EXIT_OK, [BRIDGE_INSIDE] = EXIT_OK, [BRIDGE_REFUSED] = EXIT_NO };
         cleanup(buf_done) struct buf out = BUF(OUTPUT_MAX);
         enum bridge_outcome outcome = BRIDGE_REFUSED;
         int r = bridges_check(&call->options, call->argv[0], call->argv + 1, (size_t)call->argc - 1,
-                              option_get_flag(&call->options, &json_row[0]), &outcome, &out, e);
-        int status = r < 0 ? status_of(r, e) : inspect_write(&out, e);
+                              option_get_flag(&call->options, &json_row[0]), &outcome, &out, err);
+        int status = r < 0 ? status_of(r, err) : inspect_write(&out, err);
 
         return status == EXIT_OK ? codes[outcome] : status;
 }

@@ -36,15 +36,18 @@ static int chat_verb_run(const struct call *call, struct err *err) {
         r = policy_load(&request, &policy, err);
         if (r < 0)
                 return EXIT_CONFIG;
+
         r = chat_check(policy, err);
         if (r < 0)
                 return EXIT_CONFIG;
         if (option_get_flag(&call->options, &rows[ROW_CHECK]))
                 return EXIT_OK;
+
         const struct chat_settings settings = { .policy = policy,
                                                 .test = option_get_flag(&call->options, &rows[ROW_TEST]),
                                                 .on_ready = on_ready };
         r = chat_run(&settings, err);
+
         return r < 0 ? EXIT_SYSTEM : EXIT_OK;
 }
 

@@ -25,63 +25,71 @@ static void line(const char *label, const char *text) {
                 printf("  %-8s %.*s\n", label, STR_FMT(buf_str(&out)));
 }
 
-static void print_text(const struct check_verdict *v, bool color) {
+static void print_text(const struct check_verdict *verdict, bool color) {
         static const char *const means[] = {
                 [CHECK_ALLOW] = "runs in the sandbox without a question",
                 [CHECK_SANDBOXED] = "runs in the sandbox without a question",
                 [CHECK_ESCALATED] = "needs the approval of a person",
                 [CHECK_FORBIDDEN] = "is never run",
         };
-        const char *paint = !color                           ? ""
-                            : v->decision < CHECK_ESCALATED  ? "\033[32m"
-                            : v->decision == CHECK_ESCALATED ? "\033[33m"
-                                                             : "\033[31m";
-        printf("%s%s%s: it %s\n", paint, v->name, color ? "\033[0m" : "", means[v->decision]);
-        line("segment", v->segment);
-        line("rule", v->rule);
-        line("why", v->reason);
-        line("detail", v->detail);
+        const char *paint = !color                                 ? ""
+                            : verdict->decision < CHECK_ESCALATED  ? "\033[32m"
+                            : verdict->decision == CHECK_ESCALATED ? "\033[33m"
+                                                                   : "\033[31m";
+
+        printf("%s%s%s: it %s\n", paint, verdict->name, color ? "\033[0m" : "", means[verdict->decision]);
+        line("segment", verdict->segment);
+        line("rule", verdict->rule);
+        line("why", verdict->reason);
+        line("detail", verdict->detail);
 }
 
-static int print_json(const struct check_verdict *v, struct err *e) {
+static int print_json(const struct check_verdict *verdict, struct err *err) {
         cleanup(buf_done) struct buf out = BUF(65536);
         struct emit j = emit_to(&out);
+
         emit_open(&j, '{');
-        emit_put_text(&j, "decision", v->name);
-        emit_put_text(&j, "rule", *v->rule ? v->rule : NULL);
-        emit_put_text(&j, "reason", v->reason);
-        emit_put_text(&j, "segment", v->segment);
-        emit_put_text(&j, "detail", v->detail);
+        emit_put_text(&j, "decision", verdict->name);
+        emit_put_text(&j, "rule", *verdict->rule ? verdict->rule : NULL);
+        emit_put_text(&j, "reason", verdict->reason);
+        emit_put_text(&j, "segment", verdict->segment);
+        emit_put_text(&j, "detail", verdict->detail);
         emit_close(&j);
+
         if (emit_status(&j) < 0 || buf_add_char(&out, '\n') < 0) {
-                err_memory(e);
+                err_memory(err);
                 return EXIT_SYSTEM;
         }
-        return inspect_write(&out, e);
+
+        return inspect_write(&out, err);
 }
 
-static int run(const struct call *call, struct err *e) {
+static int check_run(const struct call *call, struct err *err) {
         static const int codes[] = { [CHECK_ALLOW] = EXIT_OK,
                                      [CHECK_SANDBOXED] = EXIT_OK,
                                      [CHECK_ESCALATED] = EXIT_ESCALATED,
                                      [CHECK_FORBIDDEN] = EXIT_FORBIDDEN };
-        cleanup(check_verdict_done) struct check_verdict v = { 0 };
-        struct check_question q = { .words = call->argv,
-                                    .n = (size_t)call->argc,
-                                    .args = option_get_flag(&call->options, &rows[0]) };
-        if (!q.args && q.n > 1) {
-                err_set(e, EINVAL,
+        cleanup(check_verdict_done) struct check_verdict verdict = { 0 };
+        struct check_question question = { .words = call->argv,
+                                           .n = (size_t)call->argc,
+                                           .args = option_get_flag(&call->options, &rows[0]) };
+        if (!question.args && question.n > 1) {
+                err_set(err, EINVAL,
                         "more than one word: quote the command, or give its words with --args -- COMMAND...");
                 return EXIT_USAGE;
         }
-        if (check_command(&call->options, &q, &v, e) < 0)
-                return exit_of_error(e);
+
+        if (check_command(&call->options, &question, &verdict, err) < 0)
+                return exit_of_error(err);
+
         int status = EXIT_OK;
+
         if (option_get_flag(&call->options, &rows[1]))
-                status = print_json(&v, e);
+                status = print_json(&verdict, err);
         else
-                print_text(&v, frame_color(call, STDOUT_FILENO));
-        return status == EXIT_OK ? codes[v.decision] : status;
+                print_text(&verdict, frame_color(call, STDOUT_FILENO));
+
+        return status == EXIT_OK ? codes[verdict.decision] : status;
 }
 
 const struct verb verb_check = {
@@ -100,5 +108,5 @@ const struct verb verb_check = {
         .tables = { &table, &policy_table_general },
         .min_words = 1,
         .max_words = -1,
-        .run = run,
+        .run = check_run,
 };

@@ -32,9 +32,10 @@ static const struct option rows[] = {
 };
 static const struct option_table table = { "Options", rows, DOCTOR_OPTIONS };
 
-static int print_json(const struct doctor_report *report, struct err *e) {
+static int print_json(const struct doctor_report *report, struct err *err) {
         cleanup(buf_done) struct buf out = BUF(JSON_MAX_BYTES);
         struct emit j = emit_to(&out);
+
         emit_open(&j, '{');
         emit_put_text(&j, "version", bailey_version());
         emit_put_text(&j, "mode", doctor_mode_name(report->mode));
@@ -44,8 +45,10 @@ static int print_json(const struct doctor_report *report, struct err *e) {
         emit_put_number(&j, "landlock_abi", report->landlock_abi);
         emit_key(&j, "items");
         emit_open(&j, '[');
+
         for (size_t i = 0; i < report->n; i++) {
                 const struct doctor_row *row = &report->rows[i];
+
                 emit_open(&j, '{');
                 emit_put_text(&j, "name", row->name);
                 emit_put_text(&j, "state", row->state);
@@ -57,33 +60,39 @@ static int print_json(const struct doctor_report *report, struct err *e) {
                 emit_put_text(&j, "fix", row->fix);
                 emit_close(&j);
         }
+
         emit_close(&j);
         emit_close(&j);
         if (emit_status(&j) < 0 || buf_add_char(&out, '\n') < 0)
-                return err_memory(e);
+                return err_memory(err);
+
         fwrite(out.p, 1, out.n, stdout);
         return 0;
 }
 
-static const char *paint(const struct doctor_row *row) {
+static const char *doctor_paint(const struct doctor_row *row) {
         return row->works ? "\033[32m" : row->needed ? "\033[31m" : "\033[33m";
 }
 
 static void print_problem(const struct doctor_row *row) {
         if (row->follows) { /* said once, at user namespaces */
                 int at = COLUMN + printf("%-*s ", TITLE, row->title);
+
                 help_wrap(stdout, row->lost, at, at + 1);
                 return;
         }
+
         printf("%s%s\n", row->title, row->needed ? " (needed for the full sandbox)" : "");
         const char *const labels[] = { "lost:", "why: ", "fix: " };
         const char *const texts[] = { row->lost, row->why, row->fix };
+
         for (size_t i = 0; i < sizeof labels / sizeof labels[0]; i++) {
                 if (!texts[i])
                         continue;
                 printf("%*s%s", COLUMN, "", labels[i]);
                 help_wrap(stdout, texts[i], COLUMN + 5, COLUMN + 6);
         }
+
         if (*row->detail)
                 printf("%*s(%s)\n", COLUMN + 6, "", row->detail);
 }
@@ -95,8 +104,10 @@ static void print_rows(const struct doctor_report *report, bool works, bool colo
                 const struct doctor_row *row = &report->rows[i];
                 if (row->works != works)
                         continue;
-                printf("%s  %s%-8s%s  ", n++ == 0 ? "\n" : "", color ? paint(row) : "", row->state,
+
+                printf("%s  %s%-8s%s  ", n++ == 0 ? "\n" : "", color ? doctor_paint(row) : "", row->state,
                        color ? "\033[0m" : "");
+
                 if (!works)
                         print_problem(row);
                 else if (*row->detail)
@@ -114,58 +125,69 @@ static void print_text(const struct doctor_report *report, bool color) {
         printf("\nMode: %s. %s.\n", doctor_mode_name(report->mode), doctor_mode_text(report->mode));
 }
 
-static int print_proofs_json(const struct proofs *proofs, bool holds, struct err *e) {
+static int print_proofs_json(const struct proofs *proofs, bool holds, struct err *err) {
         cleanup(buf_done) struct buf out = BUF(JSON_MAX_BYTES);
         struct emit j = emit_to(&out);
+
         emit_open(&j, '{');
         emit_put_bool(&j, "proved", holds);
         emit_key(&j, "acts");
         emit_open(&j, '[');
+
         for (size_t i = 0; i < proofs->list.n; i++) {
-                const struct proof *p = &proofs->list.p[i];
+                const struct proof *proof = &proofs->list.p[i];
+
                 emit_open(&j, '{');
-                emit_put_text(&j, "act", p->name);
-                emit_put_bool(&j, "permitted", p->expected);
-                emit_put_bool(&j, "inside", p->inside);
-                emit_put_bool(&j, "outside", p->outside);
-                emit_put_text(&j, "detail", p->detail);
-                emit_put_bool(&j, "holds", proof_holds(p));
+                emit_put_text(&j, "act", proof->name);
+                emit_put_bool(&j, "permitted", proof->expected);
+                emit_put_bool(&j, "inside", proof->inside);
+                emit_put_bool(&j, "outside", proof->outside);
+                emit_put_text(&j, "detail", proof->detail);
+                emit_put_bool(&j, "holds", proof_holds(proof));
                 emit_close(&j);
         }
+
         emit_close(&j);
         emit_close(&j);
         if (emit_status(&j) < 0 || buf_add_char(&out, '\n') < 0)
-                return err_memory(e);
+                return err_memory(err);
+
         fwrite(out.p, 1, out.n, stdout);
         return 0;
 }
 
 static void print_proofs(const struct proofs *proofs, bool color) {
         for (size_t i = 0; i < proofs->list.n; i++) {
-                const struct proof *p = &proofs->list.p[i];
-                bool holds = proof_holds(p);
+                const struct proof *proof = &proofs->list.p[i];
+                bool holds = proof_holds(proof);
+
                 printf("  %s%-7s%s  %-42s inside: %s\n", color ? holds ? "\033[32m" : "\033[31m" : "",
-                       !holds        ? "WRONG"
-                       : p->expected ? "works"
-                                     : "denied",
-                       color ? "\033[0m" : "", p->name, p->detail);
-                if (!p->outside)
+                       !holds            ? "WRONG"
+                       : proof->expected ? "works"
+                                         : "denied",
+                       color ? "\033[0m" : "", proof->name, proof->detail);
+                if (!proof->outside)
                         printf("%*sit did not work outside either, so this shows nothing\n", COLUMN, "");
         }
 }
 
-static int run_prove(const struct call *call, struct err *e) {
+static int run_prove(const struct call *call, struct err *err) {
         cleanup(proofs_done) struct proofs proofs = { 0 };
         bool holds = true;
-        if (prove(&proofs, e) < 0)
+
+        if (prove(&proofs, err) < 0)
                 return EXIT_UNAVAILABLE;
+
         for (size_t i = 0; i < proofs.list.n; i++)
                 holds = holds && proof_holds(&proofs.list.p[i]);
+
         if (option_get_flag(&call->options, &rows[DOCTOR_JSON]))
-                return print_proofs_json(&proofs, holds, e) < 0 ? EXIT_SYSTEM : holds ? EXIT_OK : EXIT_NO;
+                return print_proofs_json(&proofs, holds, err) < 0 ? EXIT_SYSTEM : holds ? EXIT_OK : EXIT_NO;
+
         puts("In a real sandbox just now; each denied act was also done outside, where it works:\n");
         print_proofs(&proofs, frame_color(call, STDOUT_FILENO));
         puts(holds ? "\nProved: what is denied is denied, what is allowed works." : "\nNot proved.");
+
         return holds ? EXIT_OK : EXIT_NO;
 }
 
@@ -181,29 +203,34 @@ static void sweep_left(void) {
 
         if (guards_sweep_left(tell_swept, NULL, &left, &why) < 0)
                 log_error("%s", err_text(&why));
+
         if (left)
                 log_notice(
                     "%zu protected paths of runs that are over are looked at when the sandboxes that write there end",
                     left);
 }
 
-static int print_differences(bool json, struct err *e) {
+static int print_differences(bool json, struct err *err) {
         cleanup(buf_done) struct buf out = BUF(JSON_MAX_BYTES);
         struct emit j = emit_to(&out);
 
         if (!json) {
                 puts("macOS: " MACOS_STATE ". `bailey run` does not work there yet; see docs/macos.md.\n");
                 printf("  %-18s %-48s %s\n", "", "on Linux", "on macOS");
+
                 for (size_t i = 0; i < n_macos_differences; i++)
                         printf("  %-18s %-48s %s\n", macos_differences[i].about, macos_differences[i].on_linux,
                                macos_differences[i].on_macos);
+
                 return 0;
         }
+
         emit_open(&j, '{');
         emit_put_text(&j, "state", MACOS_STATE);
         emit_put_bool(&j, "tried_on_a_mac", false);
         emit_key(&j, "differences");
         emit_open(&j, '[');
+
         for (size_t i = 0; i < n_macos_differences; i++) {
                 emit_open(&j, '{');
                 emit_put_text(&j, "about", macos_differences[i].about);
@@ -211,29 +238,35 @@ static int print_differences(bool json, struct err *e) {
                 emit_put_text(&j, "macos", macos_differences[i].on_macos);
                 emit_close(&j);
         }
+
         emit_close(&j);
         emit_close(&j);
         if (emit_status(&j) < 0 || buf_add_char(&out, '\n') < 0)
-                return err_memory(e);
+                return err_memory(err);
+
         fwrite(out.p, 1, out.n, stdout);
         return 0;
 }
 
-static int run(const struct call *call, struct err *e) {
+static int doctor_run(const struct call *call, struct err *err) {
         const char *wanted = option_get(&call->options, &rows[DOCTOR_FOR]);
 
         if (wanted && strcmp(wanted, "macos") == 0)
-                return print_differences(option_get_flag(&call->options, &rows[DOCTOR_JSON]), e) < 0 ? EXIT_SYSTEM
-                                                                                                     : EXIT_OK;
+                return print_differences(option_get_flag(&call->options, &rows[DOCTOR_JSON]), err) < 0 ? EXIT_SYSTEM
+                                                                                                       : EXIT_OK;
+
         if (option_get_flag(&call->options, &rows[DOCTOR_PROVE]))
-                return run_prove(call, e);
+                return run_prove(call, err);
+
         struct doctor_report report;
         sweep_left();
         doctor_examine(&report);
+
         if (!option_get_flag(&call->options, &rows[DOCTOR_JSON]))
                 print_text(&report, frame_color(call, STDOUT_FILENO));
-        else if (print_json(&report, e) < 0)
+        else if (print_json(&report, err) < 0)
                 return EXIT_SYSTEM;
+
         static const int codes[] = {
                 [DOCTOR_FULL] = EXIT_OK, [DOCTOR_DEGRADED] = EXIT_NO, [DOCTOR_NONE] = EXIT_UNAVAILABLE
         };
@@ -257,11 +290,11 @@ const struct verb verb_doctor = {
             "Exit status: 0 when the full sandbox works, 1 when only less than that does (run then needs "
             "--allow-degraded), 4 when too little works.",
         .tables = { &table },
-        .run = run,
+        .run = doctor_run,
 };
 
-static int run_prove_inside(const struct call *call, struct err *e) {
-        (void)e;
+static int run_prove_inside(const struct call *call, struct err *err) {
+        (void)err;
         return prove_inside(call->argc, call->argv);
 }
 

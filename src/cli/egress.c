@@ -11,13 +11,13 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static void say(void *arg, bool bad, const char *text) {
+static void egress_say(void *arg, bool bad, const char *text) {
         (void)arg;
         fprintf(stderr, bad ? "bailey: egress: warning: %s\n" : "%s\n", text);
 }
 
 /* Yes by default; at the end of input: no. */
-static bool confirm(void *arg, const char *question) {
+static bool egress_confirm(void *arg, const char *question) {
         char line[64];
         (void)arg;
         fprintf(stderr, "%s [Y/n] ", question);
@@ -25,9 +25,9 @@ static bool confirm(void *arg, const char *question) {
         return fgets(line, sizeof line, stdin) && line[0] != 'n' && line[0] != 'N';
 }
 
-static const struct egress_talk quiet_talk = { .say = say };
+static const struct egress_talk quiet_talk = { .say = egress_say };
 
-static int put(const struct buf *out) {
+static int egress_put(const struct buf *out) {
         fwrite(out->p ? out->p : "", 1, out->n, stdout);
         return EXIT_OK;
 }
@@ -58,30 +58,35 @@ static const struct option setup_rows[] = {
 };
 static const struct option_table setup_table = { "Setup", setup_rows, SETUP_ROWS };
 
-static int run_setup(const struct call *call, struct err *e) {
-        const struct option_values *v = &call->options;
-        bool yes = option_get_flag(v, &setup_rows[ROW_YES]);
-        const struct option_value *x;
+static int run_setup(const struct call *call, struct err *err) {
+        const struct option_values *values = &call->options;
+        bool yes = option_get_flag(values, &setup_rows[ROW_YES]);
+        const struct option_value *value;
         size_t n = 0;
-        cleanup(free_ptr) const char **without = calloc(v->values.n + 1, sizeof *without);
+        cleanup(free_ptr) const char **without = calloc(values->values.n + 1, sizeof *without);
         if (!without) {
-                err_memory(e);
+                err_memory(err);
                 return EXIT_SYSTEM;
         }
-        for (size_t i = 0; (x = option_next(v, &setup_rows[ROW_WITHOUT], &i));)
-                without[n++] = x->text;
-        const struct egress_setup q = { .without = without,
-                                        .from_bitwarden = option_get_flag(v, &setup_rows[ROW_FROM_BITWARDEN]),
-                                        .no_bitwarden = option_get_flag(v, &setup_rows[ROW_NO_BITWARDEN]),
-                                        .rotate_tokens = option_get_flag(v, &setup_rows[ROW_ROTATE]),
-                                        .project = option_get(v, &setup_rows[ROW_PROJECT]) };
-        const struct egress_talk talk = { .say = say, .confirm = yes ? NULL : confirm };
+
+        for (size_t i = 0; (value = option_next(values, &setup_rows[ROW_WITHOUT], &i));)
+                without[n++] = value->text;
+
+        const struct egress_setup setup = { .without = without,
+                                            .from_bitwarden = option_get_flag(values, &setup_rows[ROW_FROM_BITWARDEN]),
+                                            .no_bitwarden = option_get_flag(values, &setup_rows[ROW_NO_BITWARDEN]),
+                                            .rotate_tokens = option_get_flag(values, &setup_rows[ROW_ROTATE]),
+                                            .project = option_get(values, &setup_rows[ROW_PROJECT]) };
+        const struct egress_talk talk = { .say = egress_say, .confirm = yes ? NULL : egress_confirm };
+
         if (!yes && !isatty(STDIN_FILENO)) {
-                err_set(e, ENOTTY, "standard input is no terminal, so nothing can be asked; give --yes to agree");
+                err_set(err, ENOTTY, "standard input is no terminal, so nothing can be asked; give --yes to agree");
                 return EXIT_USAGE;
         }
-        if (egress_setup(&q, &talk, e) < 0)
-                return exit_of_error(e);
+
+        if (egress_setup(&setup, &talk, err) < 0)
+                return exit_of_error(err);
+
         return EXIT_OK;
 }
 
@@ -102,50 +107,50 @@ static const struct verb verb_setup = {
 
 /* --- start, stop, restart, reload, disable --- */
 
-static int start(struct err *e) {
-        int r = egress_start(&quiet_talk, e);
+static int start(struct err *err) {
+        int r = egress_start(&quiet_talk, err);
         if (r < 0)
-                return exit_of_error(e);
+                return exit_of_error(err);
         printf(r == 1 ? "it runs already\n" : "started\n");
         return EXIT_OK;
 }
 
-static int stop(struct err *e) {
-        int r = egress_stop(&quiet_talk, e);
+static int stop(struct err *err) {
+        int r = egress_stop(&quiet_talk, err);
         if (r < 0)
-                return exit_of_error(e);
+                return exit_of_error(err);
         printf(r == 1 ? "it does not run\n" : "stopped\n");
         return EXIT_OK;
 }
 
-static int run_start(const struct call *call, struct err *e) {
+static int run_start(const struct call *call, struct err *err) {
         (void)call;
-        return start(e);
+        return start(err);
 }
 
-static int run_stop(const struct call *call, struct err *e) {
+static int run_stop(const struct call *call, struct err *err) {
         (void)call;
-        return stop(e);
+        return stop(err);
 }
 
-static int run_restart(const struct call *call, struct err *e) {
+static int run_restart(const struct call *call, struct err *err) {
         (void)call;
-        int r = stop(e);
-        return r == EXIT_OK ? start(e) : r;
+        int r = stop(err);
+        return r == EXIT_OK ? start(err) : r;
 }
 
-static int run_reload(const struct call *call, struct err *e) {
+static int run_reload(const struct call *call, struct err *err) {
         (void)call;
-        if (egress_reload(&quiet_talk, e) < 0)
-                return exit_of_error(e);
+        if (egress_reload(&quiet_talk, err) < 0)
+                return exit_of_error(err);
         printf("reloaded\n");
         return EXIT_OK;
 }
 
-static int run_disable(const struct call *call, struct err *e) {
+static int run_disable(const struct call *call, struct err *err) {
         (void)call;
-        if (egress_disable(&quiet_talk, e) < 0)
-                return exit_of_error(e);
+        if (egress_disable(&quiet_talk, err) < 0)
+                return exit_of_error(err);
         printf("disabled\n");
         return EXIT_OK;
 }
@@ -204,13 +209,13 @@ static const struct option containers_rows[] = {
 };
 static const struct option_table containers_table = { "Output", containers_rows, 1 };
 
-static int run_status(const struct call *call, struct err *e) {
+static int run_status(const struct call *call, struct err *err) {
         cleanup(buf_done) struct buf out = BUF(8 << 20);
         bool running = false;
         if (egress_status(option_get_flag(&call->options, &status_rows[ROW_JSON]),
-                          option_get_flag(&call->options, &status_rows[ROW_SHOW_TOKENS]), &out, &running, e) < 0)
-                return exit_of_error(e);
-        put(&out);
+                          option_get_flag(&call->options, &status_rows[ROW_SHOW_TOKENS]), &out, &running, err) < 0)
+                return exit_of_error(err);
+        egress_put(&out);
         return running ? EXIT_OK : EXIT_NO;
 }
 
@@ -223,9 +228,9 @@ static const struct verb verb_status = {
         .run = run_status,
 };
 
-static int run_config(const struct call *call, struct err *e) {
+static int run_config(const struct call *call, struct err *err) {
         cleanup(buf_done) struct buf out = BUF(8 << 20);
-        return egress_config(call->argv, &out, e) < 0 ? exit_of_error(e) : put(&out);
+        return egress_config(call->argv, &out, err) < 0 ? exit_of_error(err) : egress_put(&out);
 }
 
 static const struct verb verb_config = {
@@ -250,12 +255,12 @@ static const struct option docker_rows[] = {
 };
 static const struct option_table docker_table = { "Output", docker_rows, DOCKER_ROWS };
 
-static int run_docker_args(const struct call *call, struct err *e) {
+static int run_docker_args(const struct call *call, struct err *err) {
         cleanup(buf_done) struct buf out = BUF(8 << 20);
         if (egress_docker_args(call->argv, option_get_flag(&call->options, &docker_rows[ROW_LINES]), &quiet_talk, &out,
-                               e) < 0)
-                return exit_of_error(e);
-        return put(&out);
+                               err) < 0)
+                return exit_of_error(err);
+        return egress_put(&out);
 }
 
 static const struct verb verb_docker_args = {
@@ -301,7 +306,7 @@ static int run_env(const struct call *call, struct err *err) {
         if (egress_env(&query, &out, err) < 0)
                 return exit_of_error(err);
 
-        return put(&out);
+        return egress_put(&out);
 }
 
 static const struct verb verb_env = {
@@ -316,12 +321,12 @@ static const struct verb verb_env = {
         .run = run_env,
 };
 
-static int run_containers(const struct call *call, struct err *e) {
+static int run_containers(const struct call *call, struct err *err) {
         cleanup(buf_done) struct buf out = BUF(8 << 20);
 
-        if (egress_containers(option_get_flag(&call->options, &containers_rows[0]), &out, e) < 0)
-                return exit_of_error(e);
-        return put(&out);
+        if (egress_containers(option_get_flag(&call->options, &containers_rows[0]), &out, err) < 0)
+                return exit_of_error(err);
+        return egress_put(&out);
 }
 
 static const struct verb verb_containers = {
@@ -337,8 +342,8 @@ static const struct verb verb_containers = {
         .run = run_containers,
 };
 
-static int run_contain(const struct call *call, struct err *e) {
-        return egress_contain(call->argv[0], call->argv[1], call->argv[2], e) < 0 ? EXIT_SYSTEM : EXIT_OK;
+static int run_contain(const struct call *call, struct err *err) {
+        return egress_contain(call->argv[0], call->argv[1], call->argv[2], err) < 0 ? EXIT_SYSTEM : EXIT_OK;
 }
 
 static const struct verb verb_contain = {
@@ -351,8 +356,8 @@ static const struct verb verb_contain = {
         .run = run_contain,
 };
 
-static int run_serve(const struct call *call, struct err *e) {
-        return egress_serve(call->argv[0], e) < 0 ? EXIT_SYSTEM : EXIT_OK;
+static int run_serve(const struct call *call, struct err *err) {
+        return egress_serve(call->argv[0], err) < 0 ? EXIT_SYSTEM : EXIT_OK;
 }
 
 static const struct verb verb_serve = {

@@ -32,18 +32,19 @@ static const struct option rows[] = {
 static_assert(sizeof rows / sizeof *rows == ENV_ROWS, "one row each");
 static const struct option_table table = { "Environment", rows, ENV_ROWS };
 
-static int run(const struct call *call, struct err *e) {
+static int env_run(const struct call *call, struct err *err) {
         cleanup(buf_done) struct buf out = BUF(16 << 20);
-        const struct option_values *v = &call->options;
-        const struct environment_request q = { .options = v,
-                                               .host = environ,
-                                               .http = option_get(v, &rows[ROW_HTTP]),
-                                               .socks = option_get(v, &rows[ROW_SOCKS]),
-                                               .sandbox_id = option_get(v, &rows[ROW_ID]),
-                                               .container = option_get_flag(v, &rows[ROW_CONTAINER]),
-                                               .json = option_get_flag(v, &rows[ROW_JSON]) };
-        if (environment_show(&q, &out, e) < 0)
-                return exit_of_error(e);
+        const struct option_values *values = &call->options;
+        const struct environment_request request = { .options = values,
+                                                     .host = environ,
+                                                     .http = option_get(values, &rows[ROW_HTTP]),
+                                                     .socks = option_get(values, &rows[ROW_SOCKS]),
+                                                     .sandbox_id = option_get(values, &rows[ROW_ID]),
+                                                     .container = option_get_flag(values, &rows[ROW_CONTAINER]),
+                                                     .json = option_get_flag(values, &rows[ROW_JSON]) };
+        if (environment_show(&request, &out, err) < 0)
+                return exit_of_error(err);
+
         fwrite(out.p ? out.p : "", 1, out.n, stdout);
         return EXIT_OK;
 }
@@ -58,5 +59,5 @@ const struct verb verb_env = {
                  "gateway.",
         .tables = { &table, &policy_table_general, &policy_table_process },
         .max_words = 0,
-        .run = run,
+        .run = env_run,
 };

@@ -17,15 +17,16 @@ static int on_line(void *arg, struct str line) {
         return fwrite(line.p, 1, line.n, stdout) == line.n && fflush(stdout) == 0 ? 0 : -EPIPE;
 }
 
-static int run(const struct call *call, struct err *e) {
-        const struct events_request q = {
+static int events_run(const struct call *call, struct err *err) {
+        const struct events_request request = {
                 .prefix = call->argc ? call->argv[0] : NULL,
                 .follow = option_get_flag(&call->options, &rows[EVENTS_FOLLOW]),
                 .json = option_get_flag(&call->options, &rows[EVENTS_JSON]),
                 .on_line = on_line,
         };
-        int r = sandboxes_events(&q, e);
-        return r == 0 || (r == -EPIPE && !e->code) ? EXIT_OK : sandboxes_exit_code(r);
+        int r = sandboxes_events(&request, err);
+
+        return r == 0 || (r == -EPIPE && !err->code) ? EXIT_OK : sandboxes_exit_code(r);
 }
 
 const struct verb verb_events = {
@@ -39,5 +40,5 @@ const struct verb verb_events = {
             "also of sandboxes that are started later. \"bailey log\" shows the records of runs that have ended.",
         .tables = { &table },
         .max_words = 1,
-        .run = run,
+        .run = events_run,
 };

@@ -55,17 +55,20 @@ static const struct option_table table = { "This command", rows, EXEC_ROWS };
 static void emit_violations(struct emit *j, const bailey_result *r) {
         emit_key(j, "violations");
         emit_open(j, '[');
+
         for (size_t i = 0; r && i < bailey_result_violations(r); i++) {
-                const struct bailey_violation *v = bailey_result_violation(r, i);
+                const struct bailey_violation *violation = bailey_result_violation(r, i);
+
                 emit_open(j, '{');
-                emit_put_text(j, "operation", v->operation);
-                emit_put_text(j, "target", v->target);
-                emit_put_text(j, "rule", *v->rule ? v->rule : NULL);
-                emit_put_text(j, "process", *v->process ? v->process : NULL);
-                emit_put_text(j, "detail", v->detail);
-                emit_put_number(j, "count", v->count);
+                emit_put_text(j, "operation", violation->operation);
+                emit_put_text(j, "target", violation->target);
+                emit_put_text(j, "rule", *violation->rule ? violation->rule : NULL);
+                emit_put_text(j, "process", *violation->process ? violation->process : NULL);
+                emit_put_text(j, "detail", violation->detail);
+                emit_put_number(j, "count", violation->count);
                 emit_close(j);
         }
+
         emit_close(j);
 }
 
@@ -73,16 +76,21 @@ static void emit_result(struct emit *j, const bailey_result *r) {
         size_t n_out, n_err;
         const char *out = bailey_result_stdout(r, &n_out), *err = bailey_result_stderr(r, &n_err);
         int code = bailey_result_exit_code(r), signal = bailey_result_signal(r);
+
         emit_key(j, "exit_code");
+
         if (code < 0)
                 emit_null(j);
         else
                 emit_number(j, (uint64_t)code);
+
         emit_key(j, "signal");
+
         if (signal)
                 emit_number(j, (uint64_t)signal);
         else
                 emit_null(j);
+
         emit_put_string(j, "stdout", str_n(out, n_out));
         emit_put_string(j, "stderr", str_n(err, n_err));
         emit_put_bool(j, "truncated", bailey_result_truncated(r));
@@ -91,7 +99,7 @@ static void emit_result(struct emit *j, const bailey_result *r) {
 }
 
 /* A stable word for programs: what became of it. */
-static const char *outcome_name(const struct exec_outcome *o, const struct err *e) {
+static const char *outcome_name(const struct exec_outcome *outcome, const struct err *err) {
         static const char *const ends[] = {
                 [RUN_ENDED] = "ended",
                 [RUN_BAD_POLICY] = "config-invalid",
@@ -101,80 +109,90 @@ static const char *outcome_name(const struct exec_outcome *o, const struct err *
                 [RUN_CANCELLED] = "cancelled",
                 [RUN_FAILED] = "system",
         };
-        switch (o->stage) {
+
+        switch (outcome->stage) {
         case EXEC_NOT_CHECKED:
-                return e->kind == ERR_SYSTEM ? "system" : "config-invalid";
+                return err->kind == ERR_SYSTEM ? "system" : "config-invalid";
         case EXEC_FORBIDDEN:
                 return "forbidden-command";
         case EXEC_NOT_APPROVED:
                 return "escalated-command";
         default:
-                return ends[o->end];
+                return ends[outcome->end];
         }
 }
 
-static int print_json(const struct exec_outcome *o, struct err *e) {
+static int print_json(const struct exec_outcome *outcome, struct err *err) {
         cleanup(buf_done) struct buf out = BUF((size_t)4 << 30);
-        const struct check_verdict *v = &o->verdict;
-        bool ended = o->stage == EXEC_RAN && o->end == RUN_ENDED && e->code == 0;
+        const struct check_verdict *verdict = &outcome->verdict;
+        bool ended = outcome->stage == EXEC_RAN && outcome->end == RUN_ENDED && err->code == 0;
         struct emit j = emit_to(&out);
+
         emit_open(&j, '{');
-        emit_put_text(&j, "outcome", outcome_name(o, e));
-        emit_put_text(&j, "error", ended ? NULL : err_text(e));
-        if (o->stage != EXEC_NOT_CHECKED) {
-                emit_put_text(&j, "decision", v->name);
-                emit_put_text(&j, "rule", *v->rule ? v->rule : NULL);
-                emit_put_text(&j, "reason", v->reason);
-                emit_put_text(&j, "segment", v->segment);
+        emit_put_text(&j, "outcome", outcome_name(outcome, err));
+        emit_put_text(&j, "error", ended ? NULL : err_text(err));
+
+        if (outcome->stage != EXEC_NOT_CHECKED) {
+                emit_put_text(&j, "decision", verdict->name);
+                emit_put_text(&j, "rule", *verdict->rule ? verdict->rule : NULL);
+                emit_put_text(&j, "reason", verdict->reason);
+                emit_put_text(&j, "segment", verdict->segment);
         }
-        if (ended || (o->stage == EXEC_RAN && o->end == RUN_TIMED_OUT && o->result))
-                emit_result(&j, o->result); /* as far as it came */
-        emit_violations(&j, o->result);
+
+        if (ended || (outcome->stage == EXEC_RAN && outcome->end == RUN_TIMED_OUT && outcome->result))
+                emit_result(&j, outcome->result); /* as far as it came */
+
+        emit_violations(&j, outcome->result);
         emit_close(&j);
         struct err why = { 0 };
+
         if (emit_status(&j) < 0 || buf_add_char(&out, '\n') < 0)
-                return err_set(e, ENOMEM, "out of memory for the result");
-        return inspect_write(&out, &why) == EXIT_OK ? 0 : err_set(e, EIO, "%s", err_text(&why));
+                return err_set(err, ENOMEM, "out of memory for the result");
+
+        return inspect_write(&out, &why) == EXIT_OK ? 0 : err_set(err, EIO, "%s", err_text(&why));
 }
 
-static int exit_of(const struct exec_outcome *o, const struct err *e) {
-        switch (o->stage) {
+static int exit_of(const struct exec_outcome *outcome, const struct err *err) {
+        switch (outcome->stage) {
         case EXEC_NOT_CHECKED:
-                return exit_of_error(e);
+                return exit_of_error(err);
         case EXEC_FORBIDDEN:
                 return EXIT_FORBIDDEN;
         case EXEC_NOT_APPROVED:
                 return EXIT_ESCALATED;
         default:
-                return run_exit_code(o->end, o->status);
+                return run_exit_code(outcome->end, outcome->status);
         }
 }
 
-static int run(const struct call *call, struct err *e) {
-        const struct option_values *v = &call->options;
+static int run(const struct call *call, struct err *err) {
+        const struct option_values *values = &call->options;
         cleanup(exec_outcome_done) struct exec_outcome outcome = { 0 };
-        bool json = option_get_flag(v, &rows[ROW_JSON]);
-        const struct exec_request q = {
-                .options = v,
-                .question = { call->argv, (size_t)call->argc, option_get_flag(v, &rows[ROW_ARGS]) },
-                .shell = option_get(v, &rows[ROW_SHELL]),
-                .hosts_file = option_get(v, &rows[ROW_HOSTS]),
-                .approved = option_get_flag(v, &rows[ROW_APPROVED]),
-                .quiet = option_get_flag(v, &rows[ROW_QUIET]),
+        bool json = option_get_flag(values, &rows[ROW_JSON]);
+        const struct exec_request request = {
+                .options = values,
+                .question = { call->argv, (size_t)call->argc, option_get_flag(values, &rows[ROW_ARGS]) },
+                .shell = option_get(values, &rows[ROW_SHELL]),
+                .hosts_file = option_get(values, &rows[ROW_HOSTS]),
+                .approved = option_get_flag(values, &rows[ROW_APPROVED]),
+                .quiet = option_get_flag(values, &rows[ROW_QUIET]),
                 .capture = json,
-                .output_limit = option_get_number(v, &rows[ROW_OUTPUT_LIMIT]),
+                .output_limit = option_get_number(values, &rows[ROW_OUTPUT_LIMIT]),
         };
-        if (!q.question.args && q.question.n > 1) {
-                err_set(e, EINVAL,
+        if (!request.question.args && request.question.n > 1) {
+                err_set(err, EINVAL,
                         "more than one word: quote the command, or give its words with --args -- COMMAND...");
                 return EXIT_USAGE;
         }
-        if (option_get_flag(v, &rows[ROW_DIE]) && frame_die_with_parent(SIGKILL, e) < 0)
+
+        if (option_get_flag(values, &rows[ROW_DIE]) && frame_die_with_parent(SIGKILL, err) < 0)
                 return EXIT_SYSTEM;
-        exec_command(&q, &outcome, e);
-        if (json && print_json(&outcome, e) < 0)
+
+        exec_command(&request, &outcome, err);
+        if (json && print_json(&outcome, err) < 0)
                 return EXIT_SYSTEM;
-        return exit_of(&outcome, e);
+
+        return exit_of(&outcome, err);
 }
 
 const struct verb verb_exec = {

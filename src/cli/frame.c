@@ -56,8 +56,8 @@ static const struct option top_rows[] = {
 };
 static const struct option_table top_options = { "Options", top_rows, 1 };
 
-int frame_die_with_parent(int signal, struct err *e) {
-        return prctl(PR_SET_PDEATHSIG, signal) < 0 ? err_errno(e, "cannot be told of the end of the parent") : 0;
+int frame_die_with_parent(int signal, struct err *err) {
+        return prctl(PR_SET_PDEATHSIG, signal) < 0 ? err_errno(err, "cannot be told of the end of the parent") : 0;
 }
 
 bool frame_color(const struct call *call, int fd) {
@@ -85,14 +85,16 @@ static void apply_log_options(const struct option_values *options) {
         };
         const char *level = option_get(options, global_option(GLOBAL_LOG_LEVEL));
         const char *format = option_get(options, global_option(GLOBAL_LOG_FORMAT));
+
         if (level)
                 (void)log_level_parse(level, &settings.level); /* the table holds the same names */
+
         settings.format = format && strcmp(format, "json") == 0 ? LOG_FORMAT_JSON : LOG_FORMAT_TEXT;
         log_setup(&settings);
 }
 
 /* Says what went wrong, once, and gives the code its band. */
-static int report(const struct call *call, int status, const struct err *e) {
+static int frame_report(const struct call *call, int status, const struct err *e) {
         if (e->code != 0) {
                 const struct verb *verb = call->verb, *parent = call->parent;
                 if (verb)
@@ -100,67 +102,78 @@ static int report(const struct call *call, int status, const struct err *e) {
                 else
                         log_error("%s", err_text(e));
         }
+
         bool passes = call->verb && (call->verb->flags & VERB_PASSES_STATUS);
         if (passes && e->code != 0 && status >= EXIT_USAGE && status <= EXIT_SYSTEM)
                 status += EXIT_PASSING;
+
         return status;
 }
 
-static int unknown_verb(const struct verb *parent, const char *name, struct err *e) {
-        err_set(e, EINVAL, "there is no verb %s%s (\"bailey help%s%s\" lists them)", show(str_of(name)).text,
+static int unknown_verb(const struct verb *parent, const char *name, struct err *err) {
+        err_set(err, EINVAL, "there is no verb %s%s (\"bailey help%s%s\" lists them)", show(str_of(name)).text,
                 verb_suggest(parent, name).text, parent ? " " : "", parent ? parent->name : "");
         return EXIT_USAGE;
 }
 
 /* Moves words to the front of argv[1..] and reads the options between them. */
-static int parse_words(struct call *call, int argc, char **argv, struct err *e) {
+static int parse_words(struct call *call, int argc, char **argv, struct err *err) {
         const struct option_table *tables[VERB_TABLES_MAX + 1];
         size_t n_tables = verb_tables(call->verb, tables);
         char **words = argv + 1;
         int n_words = 0, i = 0; /* argv[i] is the last one read */
+
         for (;;) {
                 int used = 0;
-                if (option_parse_args(tables, n_tables, argc - i, argv + i, &call->options, &used, e) < 0)
+                if (option_parse_args(tables, n_tables, argc - i, argv + i, &call->options, &used, err) < 0)
                         return EXIT_USAGE;
+
                 bool rest = used > 0 && strcmp(argv[i + used], "--") == 0;
                 i += used;
+
                 if (rest || (call->verb->flags & VERB_COMMAND)) {
                         while (i + 1 < argc)
                                 words[n_words++] = argv[++i];
                         break;
                 }
+
                 if (i + 1 >= argc)
                         break;
+
                 words[n_words++] = argv[++i];
         }
+
         words[n_words] = NULL;
         call->argc = n_words;
         call->argv = words;
+
         return EXIT_OK;
 }
 
-static int check_words(const struct call *call, struct err *e) {
+static int check_words(const struct call *call, struct err *err) {
         const struct verb *verb = call->verb;
         if (call->argc < verb->min_words)
-                err_set(e, EINVAL, "something is missing: bailey %s%s%s %s", call->parent ? call->parent->name : "",
+                err_set(err, EINVAL, "something is missing: bailey %s%s%s %s", call->parent ? call->parent->name : "",
                         call->parent ? " " : "", verb->name, verb->synopsis);
         else if (verb->max_words >= 0 && call->argc > verb->max_words)
-                err_set(e, EINVAL, "\"%s\" is one word too many: bailey %s%s%s %s", call->argv[verb->max_words],
+                err_set(err, EINVAL, "\"%s\" is one word too many: bailey %s%s%s %s", call->argv[verb->max_words],
                         call->parent ? call->parent->name : "", call->parent ? " " : "", verb->name, verb->synopsis);
         else
                 return EXIT_OK;
+
         return EXIT_USAGE;
 }
 
 /* argv[0] is the verb. */
-static int run_verb(struct call *call, int argc, char **argv, struct err *e) {
+static int run_verb(struct call *call, int argc, char **argv, struct err *err) {
         const struct verb *verb = verb_find(NULL, argv[0]);
         if (!verb)
-                return unknown_verb(NULL, argv[0], e);
+                return unknown_verb(NULL, argv[0], err);
+
         if (verb->subs && argc > 1 && argv[1][0] != '-') {
                 const struct verb *sub = verb_find(verb->subs, argv[1]);
                 if (!sub && !verb->run)
-                        return unknown_verb(verb, argv[1], e);
+                        return unknown_verb(verb, argv[1], err);
                 if (sub) {
                         call->parent = verb;
                         verb = sub;
@@ -168,52 +181,66 @@ static int run_verb(struct call *call, int argc, char **argv, struct err *e) {
                         argv++;
                 }
         }
+
         call->verb = verb;
-        int status = parse_words(call, argc, argv, e);
+        int status = parse_words(call, argc, argv, err);
         if (status != EXIT_OK)
                 return status;
+
         apply_log_options(&call->options);
         if (option_get_flag(&call->options, global_option(GLOBAL_HELP)))
                 return help_verb(call->parent, verb, stdout);
+
         if (!verb->run) {
-                err_set(e, EINVAL, "say what to do: \"bailey help %s\" lists it", verb->name);
+                err_set(err, EINVAL, "say what to do: \"bailey help %s\" lists it", verb->name);
                 return EXIT_USAGE;
         }
-        status = check_words(call, e);
-        return status == EXIT_OK ? verb->run(call, e) : status;
+
+        status = check_words(call, err);
+        return status == EXIT_OK ? verb->run(call, err) : status;
 }
 
-static int run_top(struct call *call, int argc, char **argv, struct err *e) {
+static int run_top(struct call *call, int argc, char **argv, struct err *err) {
         const struct option_table *globals[] = { &global_options }, *top[] = { &top_options, &global_options };
         int used = 0;
-        if (option_parse_env(globals, 1, &call->options, e) < 0 ||
-            option_parse_args(top, 2, argc, argv, &call->options, &used, e) < 0)
+
+        if (option_parse_env(globals, 1, &call->options, err) < 0 ||
+            option_parse_args(top, 2, argc, argv, &call->options, &used, err) < 0)
                 return EXIT_USAGE;
+
         apply_log_options(&call->options);
+
         if (option_get_flag(&call->options, &top_rows[0])) {
                 printf("bailey %s\n", bailey_version());
                 return EXIT_OK;
         }
+
         if (option_get_flag(&call->options, global_option(GLOBAL_HELP)))
                 return help_overview(stdout);
+
         if (used + 1 >= argc) {
                 help_overview(stderr);
                 return EXIT_USAGE;
         }
-        return run_verb(call, argc - used - 1, argv + used + 1, e);
+
+        return run_verb(call, argc - used - 1, argv + used + 1, err);
 }
 
 int frame_main(int argc, char **argv) {
         if (open_standard_fds() < 0)
                 return EXIT_SYSTEM;
+
         struct call call = { 0 };
-        struct err e = { 0 };
-        int status = argc > 0 ? run_top(&call, argc, argv, &e) : EXIT_USAGE;
-        if (fflush(stdout) != 0 && e.code == 0) {
-                err_errno(&e, "cannot write the output");
+        struct err err = { 0 };
+        int status = argc > 0 ? run_top(&call, argc, argv, &err) : EXIT_USAGE;
+
+        if (fflush(stdout) != 0 && err.code == 0) {
+                err_errno(&err, "cannot write the output");
                 status = EXIT_SYSTEM;
         }
-        status = report(&call, status, &e);
+
+        status = frame_report(&call, status, &err);
         option_values_done(&call.options);
+
         return status;
 }

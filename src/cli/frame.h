@@ -12,7 +12,7 @@ static inline const struct option *global_option(unsigned row) {
 }
 
 /* --die-with-parent: this process gets the signal when the thread that started it ends, however that comes about. */
-int frame_die_with_parent(int signal, struct err *e);
+int frame_die_with_parent(int signal, struct err *err);
 
 /* Whether to colour what goes to this descriptor: --color, else NO_COLOR, TERM and whether it is a terminal. */
 bool frame_color(const struct call *call, int fd);

@@ -53,15 +53,17 @@ static const struct option_table table = { "Gateway", rows, GATEWAY_ROWS };
 
 enum { LIST_MAX = 32 };
 
-static int collect(const struct option_values *v, unsigned row, const char *ret[LIST_MAX + 1], struct err *e) {
+static int gateway_collect(const struct option_values *values, unsigned row, const char *ret[LIST_MAX + 1],
+                           struct err *err) {
         size_t n = 0;
-        for (size_t i = 0; i < v->values.n; i++) {
-                if (v->values.p[i].option != &rows[row])
+        for (size_t i = 0; i < values->values.n; i++) {
+                if (values->values.p[i].option != &rows[row])
                         continue;
                 if (n == LIST_MAX)
-                        return err_set(e, EINVAL, "more than %d times --%s", LIST_MAX, rows[row].flag);
-                ret[n++] = v->values.p[i].text;
+                        return err_set(err, EINVAL, "more than %d times --%s", LIST_MAX, rows[row].flag);
+                ret[n++] = values->values.p[i].text;
         }
+
         ret[n] = NULL;
         return 0;
 }
@@ -90,31 +92,39 @@ static void print_json(const struct service_info *info) {
         static const char *const kinds[] = { "http", "socks", "dns" };
         cleanup(buf_done) struct buf out = BUF(65536);
         struct emit j = emit_to(&out);
+
         emit_open(&j, '{');
         emit_put_text(&j, "event", "ready");
         emit_put_number(&j, "pid", (uint64_t)getpid());
         emit_put_number(&j, "gateway_pid", (uint64_t)info->gateway_pid);
         emit_put_text(&j, "run_id", info->run_id);
+
         for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
                 emit_key(&j, kinds[k]);
                 emit_open(&j, '[');
+
                 for (size_t i = 0; i < info->n_listeners; i++)
                         if (strcmp(info->listeners[i].kind, kinds[k]) == 0)
                                 emit_text(&j, info->listeners[i].address);
+
                 emit_close(&j);
         }
+
         emit_put_text(&j, "audit", info->audit);
         emit_put_text(&j, "ca_bundle", info->ca_bundle);
         emit_key(&j, "env");
         emit_open(&j, '{');
+
         for (const char *const *v = info->stand_ins; v && *v; v++) {
                 cleanup(free_ptr) char *name = str_dup(str_first(str_of(*v), strcspn(*v, "=")));
                 if (name)
                         emit_put_text(&j, name, *v + strlen(name) + 1);
         }
+
         emit_base_urls(&j, info);
         emit_close(&j);
         emit_close(&j);
+
         if (emit_status(&j) == 0)
                 printf("%.*s\n", STR_FMT(buf_str(&out)));
 }
@@ -126,17 +136,22 @@ static void on_ready(void *arg, const struct service_info *info) {
         else {
                 for (size_t i = 0; i < info->n_listeners; i++)
                         printf("%-6s %s\n", info->listeners[i].kind, info->listeners[i].address);
+
                 printf("%-6s %s\n", "audit", info->audit);
                 if (info->ca_bundle)
                         printf("%-6s %s\n", "ca", info->ca_bundle);
+
                 for (const char *const *v = info->stand_ins; v && *v; v++)
                         printf("%-6s %s\n", "env", *v);
+
                 const char *address = http_address(info);
                 for (const char *const *v = address ? info->base_urls : NULL; v && *v; v++)
                         printf("%-6s %.*s=http://%s%s\n", "env", (int)strcspn(*v, "="), *v, address,
                                *v + strcspn(*v, "=") + 1);
+
                 printf("ready\n");
         }
+
         fflush(stdout);
 }
 
@@ -148,33 +163,38 @@ static void on_message(void *arg, bool bad, const char *text) {
                 log_notice("gateway: %s", text);
 }
 
-static int run(const struct call *call, struct err *e) {
+static int gateway_run(const struct call *call, struct err *err) {
         const char *http[LIST_MAX + 1], *socks[LIST_MAX + 1], *dns[LIST_MAX + 1], *from[LIST_MAX + 1];
-        const struct option_values *v = &call->options;
-        if (collect(v, ROW_HTTP, http, e) < 0 || collect(v, ROW_SOCKS, socks, e) < 0 ||
-            collect(v, ROW_DNS, dns, e) < 0 || collect(v, ROW_FROM, from, e) < 0)
+        const struct option_values *values = &call->options;
+        if (gateway_collect(values, ROW_HTTP, http, err) < 0 || gateway_collect(values, ROW_SOCKS, socks, err) < 0 ||
+            gateway_collect(values, ROW_DNS, dns, err) < 0 || gateway_collect(values, ROW_FROM, from, err) < 0)
                 return EXIT_USAGE;
+
         enum log_level level = LOG_NOTICE;
-        const char *name = option_get(v, global_option(GLOBAL_LOG_LEVEL));
+        const char *name = option_get(values, global_option(GLOBAL_LOG_LEVEL));
         if (name)
                 (void)log_level_parse(name, &level);
-        const struct service_settings s = {
-                .options = v,
+
+        const struct service_settings settings = {
+                .options = values,
                 .http = http,
                 .socks = socks,
                 .dns = dns,
                 .from = from,
-                .hosts_file = option_get(v, &rows[ROW_HOSTS]),
-                .ca_bundle = option_get(v, &rows[ROW_CA_BUNDLE]),
-                .workers = option_given(v, &rows[ROW_WORKERS]) ? (unsigned)option_get_number(v, &rows[ROW_WORKERS]) : 0,
+                .hosts_file = option_get(values, &rows[ROW_HOSTS]),
+                .ca_bundle = option_get(values, &rows[ROW_CA_BUNDLE]),
+                .workers = option_given(values, &rows[ROW_WORKERS])
+                               ? (unsigned)option_get_number(values, &rows[ROW_WORKERS])
+                               : 0,
                 .log_level = level,
                 .on_ready = on_ready,
                 .on_message = on_message,
                 .arg = (void *)call,
         };
-        if (option_get_flag(v, &rows[ROW_DIE]) && frame_die_with_parent(SIGTERM, e) < 0)
+        if (option_get_flag(values, &rows[ROW_DIE]) && frame_die_with_parent(SIGTERM, err) < 0)
                 return EXIT_SYSTEM;
-        return gateway_service_run(&s, e) < 0 ? exit_of_error(e) : EXIT_OK;
+
+        return gateway_service_run(&settings, err) < 0 ? exit_of_error(err) : EXIT_OK;
 }
 
 const struct verb verb_gateway = {
@@ -191,5 +211,5 @@ const struct verb verb_gateway = {
             "SIGTERM and SIGINT end it.",
         .tables = { &table, &policy_table_general, &policy_table_network, &policy_table_process, &policy_table_limits },
         .max_words = 0,
-        .run = run,
+        .run = gateway_run,
 };

@@ -28,6 +28,7 @@ int guest_exit_code(int r, const struct err *err) {
                 return EXIT_OK;
         if (err->kind != ERR_SYSTEM)
                 return exit_of_error(err);
+
         switch (r) {
         case -ENOENT:
                 return EXIT_UNAVAILABLE;
@@ -102,6 +103,7 @@ static int wish_settings(const struct call *call, struct guest_wish *wish) {
                     vec_push(&wish->settings, ((struct guest_setting){ flag, value->text })) < 0)
                         return -ENOMEM;
         }
+
         return 0;
 }
 
@@ -114,12 +116,14 @@ static int create_from(struct guests *guests, struct guest *guest, const char *f
                 err_blame(err, ERR_USAGE);
                 return err_set(err, EINVAL, "--from wants GUEST:SNAPSHOT");
         }
+
         *colon = '\0';
         int r = guest_find(guests, name, &source, err);
         if (r == 0)
                 r = guest_hold(guests, guest, HOLD_MS, err);
         if (r == 0)
                 r = guest_restore(guests, guest, &source, colon + 1, err);
+
         guest_let_go(guest);
         return r;
 }
@@ -139,51 +143,57 @@ static int create_clone(struct guests *guests, struct guest *guest, const char *
                 r = guest_exec(guest, &command, NULL, NULL, &status, err);
         if (r < 0)
                 return r;
+
         if (status)
                 return err_set(err, EIO,
                                "the guest is there, but git clone failed inside it (status %d): bailey guest exec %s "
                                "-- git clone %s",
                                status, guest->row.name, url);
+
         return 0;
 }
 
 /* The guest is there, whatever comes of this. */
 static int create_provision(const struct call *call, struct guests *guests, struct guest *guest, struct err *err) {
-        const struct option_value *x;
+        const struct option_value *value;
         char **words = calloc(call->options.values.n + 1, sizeof *words);
         struct provision_request request = { .words = words };
         int r = words ? 0 : err_memory(err);
 
-        for (size_t i = 0; words && (x = option_next(&call->options, &create_rows[CREATE_RECIPE], &i));)
-                words[request.n++] = x->text;
+        for (size_t i = 0; words && (value = option_next(&call->options, &create_rows[CREATE_RECIPE], &i));)
+                words[request.n++] = value->text;
+
         if (r == 0)
                 r = guest_hold(guests, guest, HOLD_MS, err);
         if (r == 0)
                 r = guest_provision_words(guests, guest, &request, err);
+
         guest_let_go(guest);
         free(words);
+
         return r;
 }
 
 /* A recipe that cannot be read is found before anything is made. */
 static int create_check_recipes(const struct call *call, struct err *err) {
         cleanup(recipe_list_done) recipe_list list = { 0 };
-        const struct option_value *x;
+        const struct option_value *value;
         int r = 0;
 
-        for (size_t i = 0; r == 0 && (x = option_next(&call->options, &create_rows[CREATE_RECIPE], &i));)
-                r = recipe_open(x->text, &list, err);
+        for (size_t i = 0; r == 0 && (value = option_next(&call->options, &create_rows[CREATE_RECIPE], &i));)
+                r = recipe_open(value->text, &list, err);
         return r;
 }
 
 static int run_create(const struct call *call, struct err *err) {
         cleanup(guests_close) struct guests guests = { 0 };
         cleanup(guest_done) struct guest guest = GUEST_NONE;
-        const struct option_values *v = &call->options;
+        const struct option_values *values = &call->options;
         struct guest_wish wish = { .name = call->argv[0],
-                                   .account = option_get_flag(v, &create_rows[CREATE_ACCOUNT]),
-                                   .idle_s = option_get_number(v, &create_rows[CREATE_IDLE]) / NS_PER_SECOND };
-        const char *from = option_get(v, &create_rows[CREATE_FROM]), *url = option_get(v, &create_rows[CREATE_CLONE]);
+                                   .account = option_get_flag(values, &create_rows[CREATE_ACCOUNT]),
+                                   .idle_s = option_get_number(values, &create_rows[CREATE_IDLE]) / NS_PER_SECOND };
+        const char *from = option_get(values, &create_rows[CREATE_FROM]),
+                   *url = option_get(values, &create_rows[CREATE_CLONE]);
         char note[ERR_TEXT_MAX] = "";
         int helper = 0;
         int r = wish.account ? guest_account_helper(&helper, err) : 0;
@@ -192,6 +202,7 @@ static int run_create(const struct call *call, struct err *err) {
                 r = create_check_recipes(call, err);
         if (r == 0)
                 r = guests_open(&guests, err);
+
         guests.helper = helper;
         if (r == 0)
                 r = wish_settings(call, &wish) < 0 ? err_memory(err) : 0;
@@ -201,13 +212,15 @@ static int run_create(const struct call *call, struct err *err) {
                 log_warning("%s", note);
         if (r == 0 && from)
                 r = create_from(&guests, &guest, from, err);
-        if (r == 0 && option_given(v, &create_rows[CREATE_RECIPE]))
+        if (r == 0 && option_given(values, &create_rows[CREATE_RECIPE]))
                 r = create_provision(call, &guests, &guest, err);
         if (r == 0 && url)
                 r = create_clone(&guests, &guest, url, err);
+
         vec_done(&wish.settings);
         if (r == 0)
                 printf("%s: %s, %s\n", guest.row.name, guest_kind_name(guest.kind), guest.home);
+
         return guest_exit_code(r, err);
 }
 
@@ -253,12 +266,14 @@ static int run_start(const struct call *call, struct err *err) {
 
         if (code != EXIT_OK)
                 return code;
+
         const struct guest_extra extra = { .options = &call->options,
                                            .hosts_file = option_get(&call->options, &start_rows[START_HOSTS]),
                                            .ca_bundle = option_get(&call->options, &start_rows[START_CA_BUNDLE]) };
         int r = guest_start(&guests, &guest, &extra, err);
         if (r == 0)
                 printf("%s: running\n", guest.row.name);
+
         return guest_exit_code(r, err);
 }
 
@@ -285,10 +300,12 @@ static int run_stop(const struct call *call, struct err *err) {
 
         if (code != EXIT_OK)
                 return code;
+
         bool ran = guest_is_running(&guest);
         int r = guest_stop(&guest, GRACE_S, err);
         if (r == 0)
                 printf("%s: %s\n", guest.row.name, ran ? "stopped" : "did not run");
+
         return guest_exit_code(r, err);
 }
 
@@ -309,9 +326,11 @@ static int command_open(const struct call *call, struct guests *guests, struct g
 
         if (code != EXIT_OK || guest_is_running(guest))
                 return code;
+
         int r = guest_hold(guests, guest, HOLD_MS, err);
         if (r == 0)
                 r = guest_start(guests, guest, NULL, err);
+
         return guest_exit_code(r == -EALREADY ? 0 : r, err);
 }
 
@@ -332,16 +351,18 @@ static_assert(sizeof exec_rows / sizeof *exec_rows == EXEC_ROWS, "one row each")
 static const struct option_table exec_table = { "This command", exec_rows, EXEC_ROWS };
 
 static char **exec_variables(const struct call *call) {
-        const struct option_value *x;
+        const struct option_value *value;
         const char *term = getenv("TERM");
         char **list = calloc(call->options.values.n + 2, sizeof *list);
         size_t n = 0;
 
         if (list && term)
                 list[n++] = str_format("TERM=%s", term);
-        for (size_t i = 0; list && (x = option_next(&call->options, &exec_rows[EXEC_ENV], &i));)
-                if (strchr(x->text, '='))
-                        list[n++] = str_dup(str_of(x->text));
+
+        for (size_t i = 0; list && (value = option_next(&call->options, &exec_rows[EXEC_ENV], &i));)
+                if (strchr(value->text, '='))
+                        list[n++] = str_dup(str_of(value->text));
+
         return list;
 }
 
@@ -359,6 +380,7 @@ static int exec_detached(struct guests *guests, const struct guest *guest, const
 
         if (r < 0 || status)
                 return r < 0 ? guest_exit_code(r, err) : status;
+
         printf("%ju\n", (uintmax_t)number);
         return EXIT_OK;
 }
@@ -372,6 +394,7 @@ static int exec_run(const struct call *call, char **argv, bool login, bool detac
 
         if (code != EXIT_OK)
                 return code;
+
         const struct guest_command command = { .argv = argv,
                                                .directory = option_get(&call->options, &exec_rows[EXEC_DIRECTORY]),
                                                .variables = variables,
@@ -382,10 +405,13 @@ static int exec_run(const struct call *call, char **argv, bool login, bool detac
                                                .errors = STDERR_FILENO };
         struct err ignored = { 0 };
         (void)guests_db_used(guests.db, guest.row.id, &ignored);
+
         if (detach)
                 return exec_detached(&guests, &guest, &command, err);
+
         guests_close(&guests); /* it may take long */
         int r = guest_exec(&guest, &command, NULL, NULL, &status, err);
+
         return r < 0 ? guest_exit_code(r, err) : status;
 }
 
@@ -394,10 +420,12 @@ static int run_exec(const struct call *call, struct err *err) {
 
         if (*argv && strcmp(*argv, "--") == 0)
                 argv++;
+
         if (!*argv) {
                 err_set(err, EINVAL, "what is to be run? bailey guest exec NAME -- COMMAND [ARG...]");
                 return EXIT_USAGE;
         }
+
         return exec_run(call, argv, false, option_get_flag(&call->options, &exec_rows[EXEC_DETACH]), err);
 }
 
@@ -464,9 +492,11 @@ static int run_fix(const struct call *call, struct err *err) {
 
         if (r < 0)
                 return guest_exit_code(r, err);
+
         int code = guest_open_held(call, &guests, &guest, err);
         if (code != EXIT_OK)
                 return code;
+
         guests.helper = helper;
         if (guest.kind == GUEST_ACCOUNT)
                 r = guest_account_protect(&guests, &guest, err);
@@ -474,6 +504,7 @@ static int run_fix(const struct call *call, struct err *err) {
                 r = guest_fix(&guests, &guest, err);
         if (r == 0)
                 printf("%s: %s\n", guest.row.name, guest_state_name(guest.state));
+
         return guest_exit_code(r, err);
 }
 
@@ -509,12 +540,15 @@ static int delete_ask(const struct call *call, const struct guest *guest, struct
 
         if (!guest_is_running(guest) || option_get_flag(&call->options, &delete_rows[DELETE_FORCE]))
                 return 0;
+
         err_blame(err, ERR_REFUSED);
         if (!isatty(STDIN_FILENO))
                 return err_set(err, EBUSY, "the guest %s runs: stop it first, or add --force", guest->row.name);
+
         fprintf(stderr, "The guest %s runs. End it and delete it with its home? (yes/no) ", guest->row.name);
         if (!fgets(line, sizeof line, stdin) || strcmp(line, "yes\n") != 0)
                 return err_set(err, ECANCELED, "nothing was deleted");
+
         return 0;
 }
 
@@ -525,7 +559,10 @@ static int delete_held(struct guests *guests, struct guest *guest, bool keep, st
                 r = guest_hold(guests, guest, HOLD_MS, err);
         if (r == 0 && guest->state == GUEST_RUNNING) /* its supervisor was killed */
                 r = guest_move(guests, guest, STEP_END, "deleted", NULL, NULL, err);
-        return r < 0 ? r : guest_delete(guests, guest, keep, err);
+        if (r < 0)
+                return r;
+
+        return guest_delete(guests, guest, keep, err);
 }
 
 static int run_delete(const struct call *call, struct err *err) {
@@ -537,6 +574,7 @@ static int run_delete(const struct call *call, struct err *err) {
 
         if (r == 0)
                 r = guests_open_as_is(&guests, err);
+
         guests.helper = helper;
         if (r == 0)
                 r = guest_find(&guests, call->argv[0], &guest, err);
@@ -544,10 +582,12 @@ static int run_delete(const struct call *call, struct err *err) {
                 r = delete_ask(call, &guest, err);
         if (r == 0)
                 r = delete_held(&guests, &guest, keep, err);
+
         if (r == 0 && keep)
                 printf("%s: deleted; its home stays in %s\n", guest.row.name, guest.home);
         else if (r == 0)
                 printf("%s: deleted\n", guest.row.name);
+
         return guest_exit_code(r, err);
 }
 

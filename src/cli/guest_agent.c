@@ -5,7 +5,7 @@
 
 #include <errno.h>
 
-static int run(const struct call *call, struct err *err) {
+static int agent_run(const struct call *call, struct err *err) {
         uint64_t idle = 0;
 
         if (!str_to_u64(str_of(call->argv[0]), UINT32_MAX, &idle)) {
@@ -23,5 +23,5 @@ const struct verb verb_guest_agent = {
         .help = "start commands inside a guest",
         .min_words = 1,
         .max_words = 1,
-        .run = run,
+        .run = agent_run,
 };

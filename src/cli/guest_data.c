@@ -51,9 +51,11 @@ static int snapshot_still(struct guests *guests, struct guest *guest, const char
 
         if (r < 0)
                 return err_wrap(err, r, "the guest cannot be brought to a stand");
+
         r = guest_snapshot(guests, guest, label, ret_bytes, err);
         if (running && guest_freeze(guest, false, &thawed) < 0)
                 log_warning("the guest %s may stand still: bailey resume (%s)", guest->row.name, err_text(&thawed));
+
         return r;
 }
 
@@ -66,25 +68,33 @@ static int run_snapshot(const struct call *call, struct err *err) {
 
         if (code != EXIT_OK)
                 return code;
+
         clock_text(clock_wall_us(), now);
+
         for (char *c = now; *c; c++)
                 if (*c == ':')
                         *c = '-';
+
         now[19] = '\0';
         const char *label = call->argc > 1 ? call->argv[1] : now;
+
         if (option_get_flag(&call->options, &snapshot_rows[SNAPSHOT_REMOVE])) {
                 if (call->argc < 2) {
                         err_set(err, EINVAL, "which snapshot? bailey guest snapshot --remove NAME LABEL");
                         return EXIT_USAGE;
                 }
+
                 return guest_exit_code(guest_snapshot_remove(&guests, &guest, label, err), err);
         }
+
         int r = snapshot_still(&guests, &guest, label, &bytes, err);
         if (r < 0)
                 return guest_exit_code(r, err);
+
         printf("%s: snapshot %s, ", guest.row.name, label);
         print_size(bytes);
         printf("\n");
+
         return EXIT_OK;
 }
 
@@ -106,18 +116,22 @@ static int show_snapshot(void *arg, const struct guest_snapshot *snapshot) {
         char at[CLOCK_TEXT_MAX];
 
         clock_text(snapshot->at_us, at);
+
         if (j) {
                 emit_open(j, '{');
                 emit_put_text(j, "label", snapshot->label);
                 emit_put_text(j, "at", at);
                 emit_put_number(j, "bytes", snapshot->bytes);
                 emit_close(j);
+
                 return 0;
         }
+
         at[19] = '\0';
         printf("%-24s %s  ", snapshot->label, at);
         print_size(snapshot->bytes);
         printf("\n");
+
         return 0;
 }
 
@@ -129,8 +143,10 @@ static int show_grant(void *arg, const struct guest_grant *grant) {
                 emit_put_text(j, "path", grant->path);
                 emit_put_text(j, "access", grant->write ? "rw" : "ro");
                 emit_close(j);
+
                 return 0;
         }
+
         printf("%s  %s\n", grant->write ? "rw" : "ro", grant->path);
         return 0;
 }
@@ -147,12 +163,14 @@ static int list_print(const struct call *call, bool grants, struct err *err) {
                 return code;
         if (json)
                 emit_open(&j, '[');
+
         int r = grants ? guests_db_grants(guests.db, guest.row.id, show_grant, json ? &j : NULL, err)
                        : guests_db_snapshots(guests.db, guest.row.id, show_snapshot, json ? &j : NULL, err);
         if (json)
                 emit_close(&j);
         if (r == 0 && json && emit_status(&j) == 0)
                 printf("%.*s\n", STR_FMT(buf_str(&out)));
+
         return guest_exit_code(r, err);
 }
 
@@ -177,9 +195,11 @@ static int run_restore(const struct call *call, struct err *err) {
 
         if (code != EXIT_OK)
                 return code;
+
         int r = guest_restore(&guests, &guest, &guest, call->argv[1], err);
         if (r == 0)
                 printf("%s: its home is that of %s\n", guest.row.name, call->argv[1]);
+
         return guest_exit_code(r, err);
 }
 
@@ -205,12 +225,15 @@ static int run_archive(const struct call *call, struct err *err) {
 
         if (code != EXIT_OK)
                 return code;
+
         int r = guest_archive(&guests, &guest, &bytes, err);
         if (r < 0)
                 return guest_exit_code(r, err);
+
         printf("%s: archived, ", guest.row.name);
         print_size(bytes);
         printf("\n");
+
         return EXIT_OK;
 }
 
@@ -230,9 +253,11 @@ static int run_unarchive(const struct call *call, struct err *err) {
 
         if (code != EXIT_OK)
                 return code;
+
         int r = guest_unarchive(&guests, &guest, err);
         if (r == 0)
                 printf("%s: stopped\n", guest.row.name);
+
         return guest_exit_code(r, err);
 }
 
@@ -269,6 +294,7 @@ static int run_cp(const struct call *call, struct err *err) {
                 err_set(err, EINVAL, "one of the two is in a guest: NAME:PATH");
                 return EXIT_USAGE;
         }
+
         const struct guest_copy copy = { .inside = from ? from_path : to_path,
                                          .outside = from ? call->argv[1] : call->argv[0],
                                          .out = from };
@@ -277,6 +303,7 @@ static int run_cp(const struct call *call, struct err *err) {
                 r = guest_find(&guests, from ? from : to, &guest, err);
         if (r == 0)
                 r = guest_copy(&guest, &copy, err);
+
         return guest_exit_code(r, err);
 }
 
@@ -300,15 +327,18 @@ static int run_grant(const struct call *call, struct err *err) {
 
         if (code != EXIT_OK)
                 return code;
+
         char *colon = strrchr(path, ':');
         if (colon && (strcmp(colon, ":rw") == 0 || strcmp(colon, ":ro") == 0)) {
                 write = colon[2] == 'w';
                 *colon = '\0';
         }
+
         int r = guest_grant(&guests, &guest, path, write, err);
         if (r == 0)
                 printf("%s may %s %s%s\n", guest.row.name, write ? "read and write" : "read", path,
                        guest.state == GUEST_RUNNING ? " from its next start on" : "");
+
         return guest_exit_code(r, err);
 }
 
@@ -370,10 +400,12 @@ static int run_ssh_config(const struct call *call, struct err *err) {
 
         if (code != EXIT_OK)
                 return code;
+
         self[n > 0 ? n : 0] = '\0';
         int r = guest_ssh_config(&guest, self, &out, err);
         if (r == 0)
                 printf("%.*s", STR_FMT(buf_str(&out)));
+
         return guest_exit_code(r, err);
 }
 

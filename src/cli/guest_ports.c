@@ -59,11 +59,15 @@ static int port_publish(struct guests *guests, const struct guest *guest, const 
                                "127.0.0.1 are for --publish of create and start",
                                text);
         }
+
         snprintf(kept, sizeof kept, "%u:%u", outside, inside);
         int r = guest_is_running(guest) ? guest_port_open(guests, guest, outside, inside, err) : 0;
         if (r == 0)
                 r = guests_db_remove_setting(guests->db, guest->row.id, SETTING, kept, err);
-        return r < 0 ? r : guests_db_add_setting(guests->db, guest->row.id, SETTING, kept, err);
+        if (r < 0)
+                return r;
+
+        return guests_db_add_setting(guests->db, guest->row.id, SETTING, kept, err);
 }
 
 struct ports_seen {
@@ -79,9 +83,11 @@ static int port_find(void *arg, const char *flag, const char *text) {
 
         if (strcmp(flag, SETTING) != 0 || !map_parse(text, &outside, &inside) || outside != seen->wanted)
                 return 0;
+
         char *copy = str_dup(str_of(text));
         if (copy && vec_push(seen->found, copy) == 0)
                 return 0;
+
         free(copy);
         return -ENOMEM;
 }
@@ -94,11 +100,14 @@ static int port_close(struct guests *guests, const struct guest *guest, const ch
                 err_blame(err, ERR_USAGE);
                 return err_set(err, EINVAL, "'%s' is not a port", text);
         }
+
         int r = guests_db_settings(guests->db, guest->row.id, port_find, &seen, err);
         for (size_t i = 0; i < found.n && r == 0; i++)
                 r = guests_db_remove_setting(guests->db, guest->row.id, SETTING, found.p[i], err);
+
         if (r < 0)
                 return r;
+
         int closed = guest_port_close(guest, seen.wanted, err);
         if (closed < 0)
                 return closed;
@@ -106,6 +115,7 @@ static int port_close(struct guests *guests, const struct guest *guest, const ch
                 return err_set(err, ENOENT, "%s does not offer port %s", guest->row.name, text);
         if (!closed && guest_is_running(guest))
                 printf("port %s is offered until %s stops\n", text, guest->row.name);
+
         return 0;
 }
 
@@ -115,19 +125,25 @@ static int port_show(void *arg, const char *flag, const char *text) {
 
         if (strcmp(flag, SETTING) != 0)
                 return 0;
+
         bool plain = map_parse(text, &outside, &inside);
+
         if (!seen->j) {
                 printf("%-24s %s\n", text, seen->running ? "open" : "from its next start on");
                 return 0;
         }
+
         emit_open(seen->j, '{');
         emit_put_text(seen->j, "publish", text);
+
         if (plain) {
                 emit_put_number(seen->j, "outside", outside);
                 emit_put_number(seen->j, "inside", inside);
         }
+
         emit_put_text(seen->j, "state", seen->running ? "open" : "closed");
         emit_close(seen->j);
+
         return 0;
 }
 
@@ -138,30 +154,36 @@ static int ports_show(struct guests *guests, const struct guest *guest, bool jso
 
         if (json)
                 emit_open(&j, '[');
+
         int r = guests_db_settings(guests->db, guest->row.id, port_show, &seen, err);
         if (json)
                 emit_close(&j);
         if (r == 0 && json)
                 printf("%.*s\n", STR_FMT(buf_str(&out)));
+
         return r;
 }
 
 static int run_ports(const struct call *call, struct err *err) {
         cleanup(guests_close) struct guests guests = { 0 };
         cleanup(guest_done) struct guest guest = GUEST_NONE;
-        const struct option_value *x;
+        const struct option_value *value;
         int code = guest_open_held(call, &guests, &guest, err), r = 0;
 
         if (code != EXIT_OK)
                 return code;
-        for (size_t i = 0; r == 0 && (x = option_next(&call->options, &ports_rows[PORTS_CLOSE], &i));)
-                r = port_close(&guests, &guest, x->text, err);
-        for (size_t i = 0; r == 0 && (x = option_next(&call->options, &ports_rows[PORTS_PUBLISH], &i));)
-                r = port_publish(&guests, &guest, x->text, err);
+
+        for (size_t i = 0; r == 0 && (value = option_next(&call->options, &ports_rows[PORTS_CLOSE], &i));)
+                r = port_close(&guests, &guest, value->text, err);
+
+        for (size_t i = 0; r == 0 && (value = option_next(&call->options, &ports_rows[PORTS_PUBLISH], &i));)
+                r = port_publish(&guests, &guest, value->text, err);
+
         bool changes = option_given(&call->options, &ports_rows[PORTS_CLOSE]) ||
                        option_given(&call->options, &ports_rows[PORTS_PUBLISH]);
         if (r == 0 && !changes)
                 r = ports_show(&guests, &guest, option_get_flag(&call->options, &ports_rows[PORTS_JSON]), err);
+
         return guest_exit_code(r, err);
 }
 

@@ -36,34 +36,37 @@ static void text_show(FILE *to, struct str text) {
 
 static void progress_begins(void *arg, const struct recipe *recipe, const struct recipe_step *step, size_t number,
                             size_t of) {
-        struct progress *p = arg;
+        struct progress *progress = arg;
 
         fprintf(stderr, "[%zu/%zu] ", number, of);
         text_show(stderr, str_of(recipe->name));
         fputs(": ", stderr);
         text_show(stderr, str_of(step->name));
-        fputs(p->terminal ? "\n" : " ... ", stderr);
-        p->began_ns = clock_ns();
-        p->n_line = 0;
+        fputs(progress->terminal ? "\n" : " ... ", stderr);
+        progress->began_ns = clock_ns();
+        progress->n_line = 0;
 }
 
 static void progress_output(void *arg, struct str bytes) {
-        struct progress *p = arg;
+        struct progress *progress = arg;
 
-        if (!p->terminal)
+        if (!progress->terminal)
                 return;
+
         for (size_t i = 0; i < bytes.n; i++) {
                 if (bytes.p[i] != '\n' && bytes.p[i] != '\r') {
-                        if (p->n_line < LINE_SHOWN)
-                                p->line[p->n_line++] = bytes.p[i];
+                        if (progress->n_line < LINE_SHOWN)
+                                progress->line[progress->n_line++] = bytes.p[i];
                         continue;
                 }
-                if (p->n_line) {
+
+                if (progress->n_line) {
                         fputs("\r\033[K    ", stderr);
-                        text_show(stderr, str_n(p->line, p->n_line));
+                        text_show(stderr, str_n(progress->line, progress->n_line));
                         fflush(stderr);
                 }
-                p->n_line = 0;
+
+                progress->n_line = 0;
         }
 }
 
@@ -73,10 +76,12 @@ static void tail_show(struct str tail) {
         while (from > 0 && lines <= TAIL_LINES)
                 if (tail.p[--from] == '\n' && from + 1 < tail.n && ++lines > TAIL_LINES)
                         from++;
+
         struct str rest = str_skip(tail, lines > TAIL_LINES ? from : 0), line;
         while (str_split(&rest, '\n', &line)) {
                 if (!line.n && !rest.n)
                         break;
+
                 fputs("    ", stderr);
                 text_show(stderr, line);
                 fputc('\n', stderr);
@@ -84,12 +89,13 @@ static void tail_show(struct str tail) {
 }
 
 static void progress_ended(void *arg, const struct recipe_step *step, int result, struct str tail) {
-        struct progress *p = arg;
-        uint64_t took = (clock_ns() - p->began_ns) / (NS_PER_SECOND / 10);
+        struct progress *progress = arg;
+        uint64_t took = (clock_ns() - progress->began_ns) / (NS_PER_SECOND / 10);
 
         (void)step;
-        if (p->terminal)
+        if (progress->terminal)
                 fputs("\r\033[K    ", stderr);
+
         fprintf(stderr, "%s, %ju.%ju s\n", result < 0 ? "failed" : "done", (uintmax_t)(took / 10),
                 (uintmax_t)(took % 10));
         if (result < 0)
@@ -109,13 +115,16 @@ int guest_provision_words(struct guests *guests, struct guest *guest, const stru
 
         for (size_t i = 0; i < request->n && r == 0; i++)
                 r = recipe_open(request->words[i], &recipes, err);
+
         if (r == 0)
                 r = guest_provision(guests, guest, &wish, &result, err);
         if (r < 0)
                 return r;
+
         printf("%s: %zu steps done, %zu were done before\n", guest->row.name, result.done, result.skipped);
         if (result.restart)
                 log_notice("the variables hold from the guest's next start on");
+
         return 0;
 }
 
@@ -149,6 +158,7 @@ static int list_step(void *arg, const struct guest_provision *step) {
         fputs(": ", stdout);
         text_show(stdout, str_of(step->step));
         fputc('\n', stdout);
+
         return 0;
 }
 
@@ -159,9 +169,11 @@ static int word_collect(void *arg, const struct guest_provision *step) {
         for (size_t i = 0; i < words->n; i++)
                 if (strcmp(words->p[i], step->recipe) == 0)
                         return 0;
+
         char *copy = str_dup(str_of(step->recipe));
         if (copy && vec_push(words, copy) == 0)
                 return 0;
+
         free(copy);
         return -ENOMEM;
 }
@@ -170,31 +182,36 @@ static int run_provision(const struct call *call, struct err *err) {
         cleanup(guests_close) struct guests guests = { 0 };
         cleanup(guest_done) struct guest guest = GUEST_NONE;
         cleanup(recipe_texts_done) recipe_texts known = { 0 };
-        const struct option_values *v = &call->options;
-        struct provision_request request = { .words = call->argv + 1,
-                                             .n = (size_t)call->argc - 1,
-                                             .again = option_get_flag(v, &provision_rows[PROVISION_AGAIN]),
-                                             .extra = { .options = v,
-                                                        .hosts_file = option_get(v, &provision_rows[PROVISION_HOSTS]),
-                                                        .ca_bundle =
-                                                            option_get(v, &provision_rows[PROVISION_CA_BUNDLE]) } };
+        const struct option_values *values = &call->options;
+        struct provision_request request = {
+                .words = call->argv + 1,
+                .n = (size_t)call->argc - 1,
+                .again = option_get_flag(values, &provision_rows[PROVISION_AGAIN]),
+                .extra = { .options = values,
+                           .hosts_file = option_get(values, &provision_rows[PROVISION_HOSTS]),
+                           .ca_bundle = option_get(values, &provision_rows[PROVISION_CA_BUNDLE]) }
+        };
         int code = guest_open_held(call, &guests, &guest, err);
 
         if (code != EXIT_OK)
                 return code;
-        if (option_get_flag(v, &provision_rows[PROVISION_LIST]))
+        if (option_get_flag(values, &provision_rows[PROVISION_LIST]))
                 return guest_exit_code(guests_db_provision(guests.db, guest.row.id, list_step, NULL, err), err);
+
         int r = request.n ? 0 : guests_db_provision(guests.db, guest.row.id, word_collect, &known, err);
         if (r == 0 && request.n == 0) {
                 request.words = known.p;
                 request.n = known.n;
         }
+
         if (r == 0 && request.n == 0) {
                 err_set(err, EINVAL, "which recipe? `bailey guest recipes` lists them");
                 return EXIT_USAGE;
         }
+
         if (r == 0)
                 r = guest_provision_words(&guests, &guest, &request, err);
+
         return guest_exit_code(r, err);
 }
 
@@ -244,6 +261,7 @@ static void recipe_row(const char *name, struct emit *j) {
                 fputc('\n', stdout);
                 return;
         }
+
         emit_open(j, '{');
         emit_put_text(j, "name", name);
         emit_put_text(j, "title", title);
@@ -258,17 +276,21 @@ static int run_recipes(const struct call *call, struct err *err) {
 
         if (call->argc > 0)
                 return recipe_print(call->argv[0], err);
+
         int r = recipe_names(&names, err);
         if (r < 0)
                 return guest_exit_code(r, err);
         if (json)
                 emit_open(&j, '[');
+
         for (size_t i = 0; i < names.n; i++)
                 recipe_row(names.p[i], json ? &j : NULL);
+
         if (json) {
                 emit_close(&j);
                 printf("%.*s\n", STR_FMT(buf_str(&out)));
         }
+
         return EXIT_OK;
 }
 

@@ -76,17 +76,20 @@ static int ls_one(const struct guests *guests, struct guest_row *row, struct emi
 
         if (r < 0)
                 return r;
+
         if (j) {
                 emit_open(j, '{');
                 emit_guest(j, &guest);
                 emit_close(j);
                 return 0;
         }
+
         clock_text(guest.row.used_us, day);
         day[16] = '\0';
         day[10] = ' ';
         printf("%-24s %-9s %-9s %s  %s\n", guest.row.name, guest_state_name(guest.state), guest_kind_name(guest.kind),
                day, guest.state == GUEST_BROKEN ? guest.row.reason : "");
+
         return 0;
 }
 
@@ -102,16 +105,21 @@ static int run_ls(const struct call *call, struct err *err) {
                 r = guests_db_list(guests.db, false, &rows, err);
         if (json)
                 emit_open(&j, '[');
+
         for (size_t i = 0; i < rows.n && r == 0; i++)
                 r = ls_one(&guests, &rows.p[i], json ? &j : NULL, err);
+
         if (r < 0)
                 return guest_exit_code(r, err);
+
         if (json) {
                 emit_close(&j);
                 return json_print(&j, &out, err);
         }
+
         if (rows.n == 0)
                 printf("There are no guests; `bailey guest create NAME` makes one.\n");
+
         return EXIT_OK;
 }
 
@@ -131,66 +139,76 @@ struct shown_steps {
 };
 
 static int show_step(void *arg, const struct guest_step *step) {
-        struct shown_steps *s = arg;
+        struct shown_steps *steps = arg;
         char at[CLOCK_TEXT_MAX];
 
-        if (s->j) {
-                emit_open(s->j, '{');
-                emit_time(s->j, "at", step->at_us);
-                emit_put_text(s->j, "step", step->step);
-                emit_put_text(s->j, "state", step->state[0] ? step->state : NULL);
-                emit_put_text(s->j, "note", step->note[0] ? step->note : NULL);
-                emit_close(s->j);
+        if (steps->j) {
+                emit_open(steps->j, '{');
+                emit_time(steps->j, "at", step->at_us);
+                emit_put_text(steps->j, "step", step->step);
+                emit_put_text(steps->j, "state", step->state[0] ? step->state : NULL);
+                emit_put_text(steps->j, "note", step->note[0] ? step->note : NULL);
+                emit_close(steps->j);
+
                 return 0;
         }
+
         clock_text(step->at_us, at);
         at[19] = '\0';
         printf("  %s  %-10s %-9s ", at, step->step, step->state);
         text_print(step->note);
         printf("\n");
+
         return 0;
 }
 
 static int show_setting(void *arg, const char *flag, const char *text) {
-        struct shown_steps *s = arg;
+        struct shown_steps *steps = arg;
 
-        if (s->j) {
-                emit_open(s->j, '{');
-                emit_put_text(s->j, "option", flag);
-                emit_put_text(s->j, "value", text);
-                emit_close(s->j);
+        if (steps->j) {
+                emit_open(steps->j, '{');
+                emit_put_text(steps->j, "option", flag);
+                emit_put_text(steps->j, "value", text);
+                emit_close(steps->j);
+
                 return 0;
         }
+
         printf("  --%s ", flag);
         text_print(text);
         printf("\n");
+
         return 0;
 }
 
 static int show_json(struct guests *guests, const struct guest *guest, struct err *err) {
         cleanup(buf_done) struct buf out = BUF(JSON_MAX);
         struct emit j = emit_to(&out);
-        struct shown_steps s = { &j };
+        struct shown_steps steps = { &j };
 
         emit_open(&j, '{');
         emit_guest(&j, guest);
         emit_key(&j, "options");
         emit_open(&j, '[');
-        int r = guests_db_settings(guests->db, guest->row.id, show_setting, &s, err);
+
+        int r = guests_db_settings(guests->db, guest->row.id, show_setting, &steps, err);
         emit_close(&j);
         emit_key(&j, "steps");
         emit_open(&j, '[');
+
         if (r == 0)
-                r = guests_db_steps(guests->db, guest->row.id, STEPS_SHOWN, show_step, &s, err);
+                r = guests_db_steps(guests->db, guest->row.id, STEPS_SHOWN, show_step, &steps, err);
+
         emit_close(&j);
         emit_close(&j);
+
         return r < 0 ? guest_exit_code(r, err) : json_print(&j, &out, err);
 }
 
 static int run_show(const struct call *call, struct err *err) {
         cleanup(guests_close) struct guests guests = { 0 };
         cleanup(guest_done) struct guest guest = GUEST_NONE;
-        struct shown_steps s = { 0 };
+        struct shown_steps steps = { 0 };
         char run[32];
         int code = guest_open(call, &guests, &guest, err);
 
@@ -198,15 +216,18 @@ static int run_show(const struct call *call, struct err *err) {
                 return code;
         if (is_json(call))
                 return show_json(&guests, &guest, err);
+
         guest_run_id(&guest, run);
         printf("%s (%s)\n  state: %s%s%s\n  kind: %s, uid %u, gid %u\n  home: %s\n", guest.row.name, guest.row.id,
                guest_state_name(guest.state), guest.row.reason[0] ? ": " : "", guest.row.reason,
                guest_kind_name(guest.kind), guest.row.uid, guest.row.gid, guest.home);
         if (guest.state == GUEST_RUNNING)
                 printf("  sandbox: %s\n", run);
-        int r = guests_db_settings(guests.db, guest.row.id, show_setting, &s, err);
+
+        int r = guests_db_settings(guests.db, guest.row.id, show_setting, &steps, err);
         if (r == 0)
-                r = guests_db_steps(guests.db, guest.row.id, STEPS_SHOWN, show_step, &s, err);
+                r = guests_db_steps(guests.db, guest.row.id, STEPS_SHOWN, show_step, &steps, err);
+
         return guest_exit_code(r, err);
 }
 
@@ -232,21 +253,26 @@ static int show_job(void *arg, const struct guest_job *job) {
                 emit_put_number(j, "number", job->number);
                 emit_put_text(j, "state", job->state);
                 emit_key(j, "status");
+
                 if (strcmp(job->state, "running") == 0)
                         emit_null(j);
                 else
                         emit_number(j, (uint64_t)job->status);
+
                 emit_put_text(j, "command", job->command);
                 emit_time(j, "started", job->started_us);
                 emit_time(j, "ended", job->ended_us);
                 emit_close(j);
+
                 return 0;
         }
+
         clock_text(job->started_us, at);
         at[19] = '\0';
         printf("%4ju  %-7s %3d  %s  ", (uintmax_t)job->number, job->state, job->status, at);
         text_print(job->command);
         printf("\n");
+
         return 0;
 }
 
@@ -259,12 +285,15 @@ static int run_jobs(const struct call *call, struct err *err) {
 
         if (code != EXIT_OK)
                 return code;
+
         bool json = is_json(call);
         if (json)
                 emit_open(&j, '[');
+
         int r = guests_db_jobs(guests.db, guest.row.id, show_job, json ? &j : NULL, err);
         if (r < 0 || !json)
                 return guest_exit_code(r, err);
+
         emit_close(&j);
         return json_print(&j, &out, err);
 }
@@ -297,16 +326,20 @@ static int logs_write(struct str piece, bool raw) {
 
         if (raw)
                 return fd_write_all(STDOUT_FILENO, piece.p, piece.n);
+
         while (rest.n) {
                 size_t n = 0;
                 while (n < rest.n && rest.p[n] != '\n' && rest.p[n] != '\t')
                         n++;
+
                 if (escape_text(&shown, str_first(rest, n), n) < 0)
                         return -ENOMEM;
                 if (n < rest.n && buf_add_char(&shown, rest.p[n++]) < 0)
                         return -ENOMEM;
+
                 rest = str_skip(rest, n);
         }
+
         return fd_write_all(STDOUT_FILENO, shown.p, shown.n);
 }
 
@@ -317,32 +350,35 @@ struct job_wanted {
 };
 
 static int job_find(void *arg, const struct guest_job *job) {
-        struct job_wanted *w = arg;
+        struct job_wanted *wanted = arg;
 
-        if (w->number && job->number != w->number)
+        if (wanted->number && job->number != wanted->number)
                 return 0;
-        w->found = job->number;
-        w->running = strcmp(job->state, "running") == 0;
+        wanted->found = job->number;
+        wanted->running = strcmp(job->state, "running") == 0;
         return 0;
 }
 
-static int logs_copy(struct guests *guests, const struct guest *guest, struct job_wanted *w, int fd, bool follow,
+static int logs_copy(struct guests *guests, const struct guest *guest, struct job_wanted *wanted, int fd, bool follow,
                      bool raw, struct err *err) {
         const struct timespec pause = { .tv_nsec = 100 * 1000 * 1000 };
         static char piece[32 << 10];
         ssize_t n;
 
         for (;;) {
-                bool running = w->running;
+                bool running = wanted->running;
+
                 while ((n = read(fd, piece, sizeof piece)) > 0)
                         if (logs_write(str_n(piece, (size_t)n), raw) < 0)
                                 return 0; /* nobody reads any more */
+
                 if (n < 0)
                         return err_errno(err, "cannot read the log");
                 if (!follow || !running)
                         return 0;
+
                 nanosleep(&pause, NULL);
-                int r = guests_db_jobs(guests->db, guest->row.id, job_find, w, err);
+                int r = guests_db_jobs(guests->db, guest->row.id, job_find, wanted, err);
                 if (r < 0)
                         return r;
         }
@@ -352,26 +388,31 @@ static int run_logs(const struct call *call, struct err *err) {
         cleanup(guests_close) struct guests guests = { 0 };
         cleanup(guest_done) struct guest guest = GUEST_NONE;
         cleanup(close_fd) int fd = -1;
-        struct job_wanted w = { 0 };
+        struct job_wanted wanted = { 0 };
         int code = guest_open(call, &guests, &guest, err);
 
         if (code != EXIT_OK)
                 return code;
-        if (call->argc > 1 && (!str_to_u64(str_of(call->argv[1]), UINT32_MAX, &w.number) || w.number == 0)) {
+
+        if (call->argc > 1 && (!str_to_u64(str_of(call->argv[1]), UINT32_MAX, &wanted.number) || wanted.number == 0)) {
                 err_set(err, EINVAL, "'%s' is not the number of a job", call->argv[1]);
                 return EXIT_USAGE;
         }
-        int r = guests_db_jobs(guests.db, guest.row.id, job_find, &w, err);
-        if (r == 0 && !w.found)
+
+        int r = guests_db_jobs(guests.db, guest.row.id, job_find, &wanted, err);
+        if (r == 0 && !wanted.found)
                 r = err_set(err, ENOENT, "%s has no such job; see `bailey guest jobs %s`", guest.row.name,
                             guest.row.name);
+
         if (r == 0)
-                r = guest_job_log(&guest, w.found, &fd, err);
+                r = guest_job_log(&guest, wanted.found, &fd, err);
+
         if (r == 0) {
-                w.number = w.found;
-                r = logs_copy(&guests, &guest, &w, fd, option_get_flag(&call->options, &logs_rows[LOGS_FOLLOW]),
+                wanted.number = wanted.found;
+                r = logs_copy(&guests, &guest, &wanted, fd, option_get_flag(&call->options, &logs_rows[LOGS_FOLLOW]),
                               option_get_flag(&call->options, &logs_rows[LOGS_RAW]), err);
         }
+
         return guest_exit_code(r, err);
 }
 

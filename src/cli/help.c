@@ -8,15 +8,18 @@ enum { WIDTH = 80, VERB_COLUMN = 12, LINE_MAX_BYTES = 4096, HELP_MAX_BYTES = 655
 void help_wrap(FILE *out, const char *text, int at, int column) {
         struct str rest = str_of(text), word;
         bool first = true;
+
         while (str_split(&rest, ' ', &word)) {
                 if (word.n == 0)
                         continue;
+
                 /* A name that ends where the text begins has no room for a space: it stands alone too. */
                 bool full = first ? at > 0 && at >= column : at > column && at + 1 + (int)word.n > WIDTH;
                 if (full) {
                         fputc('\n', out);
                         at = 0;
                 }
+
                 if (at < column) {
                         fprintf(out, "%*s", column - at, "");
                         at = column;
@@ -24,10 +27,12 @@ void help_wrap(FILE *out, const char *text, int at, int column) {
                         fputc(' ', out);
                         at++;
                 }
+
                 fprintf(out, "%.*s", STR_FMT(word));
                 at += (int)word.n;
                 first = false;
         }
+
         fputc('\n', out);
 }
 
@@ -35,6 +40,7 @@ void help_wrap(FILE *out, const char *text, int at, int column) {
 static void put_paragraphs(FILE *out, struct str text) {
         struct str rest = text, line;
         cleanup(buf_done) struct buf paragraph = BUF(LINE_MAX_BYTES);
+
         for (;;) {
                 bool more = str_split(&rest, '\n', &line);
                 bool kept = more && line.n > 0 && line.p[0] == ' ';
@@ -42,8 +48,10 @@ static void put_paragraphs(FILE *out, struct str text) {
                         help_wrap(out, buf_text(&paragraph), 0, 0);
                         buf_clear(&paragraph);
                 }
+
                 if (!more)
                         break;
+
                 if (kept)
                         fprintf(out, "%.*s\n", STR_FMT(line));
                 else if (line.n == 0)
@@ -57,15 +65,17 @@ static void put_paragraphs(FILE *out, struct str text) {
 
 static void put_verbs(FILE *out, const struct verb *const *list, enum verb_group group, const char *title) {
         bool any = false;
+
         for (; *list; list++) {
-                const struct verb *v = *list;
-                if ((v->flags & VERB_HIDDEN) || (title && v->group != group))
+                const struct verb *verb = *list;
+                if ((verb->flags & VERB_HIDDEN) || (title && verb->group != group))
                         continue;
                 if (title && !any)
                         fprintf(out, "\n%s\n", title);
+
                 any = true;
-                int at = fprintf(out, "  %s", v->name);
-                help_wrap(out, v->help, at, VERB_COLUMN);
+                int at = fprintf(out, "  %s", verb->name);
+                help_wrap(out, verb->help, at, VERB_COLUMN);
         }
 }
 
@@ -76,6 +86,7 @@ int help_overview(FILE *out) {
               out);
         for (unsigned g = 0; g < VERB_GROUPS; g++)
                 put_verbs(out, verbs, (enum verb_group)g, verb_group_titles[g]);
+
         fputs("\n\"bailey help VERB\" says more about one. Manual: man bailey.\n", out);
         return EXIT_OK;
 }
@@ -86,16 +97,20 @@ int help_verb(const struct verb *parent, const struct verb *verb, FILE *out) {
         cleanup(buf_done) struct buf about = BUF(HELP_MAX_BYTES);
         if (verb_about(verb, &about) < 0)
                 return EXIT_SYSTEM;
+
         put_paragraphs(out, buf_str(&about));
+
         if (verb->subs) {
                 fputc('\n', out);
                 put_verbs(out, verb->subs, verb->group, NULL);
         }
+
         const struct option_table *tables[VERB_TABLES_MAX + 1];
         size_t n = verb_tables(verb, tables);
         cleanup(buf_done) struct buf options = BUF(HELP_MAX_BYTES);
         if (option_help(&options, tables, n, WIDTH) < 0)
                 return EXIT_SYSTEM;
+
         fprintf(out, "\n%.*s", STR_FMT(buf_str(&options)));
         return EXIT_OK;
 }
@@ -108,19 +123,23 @@ static int help_exit_codes(FILE *out) {
         return EXIT_OK;
 }
 
-static int run(const struct call *call, struct err *e) {
+static int help_run(const struct call *call, struct err *err) {
         if (call->argc == 0)
                 return help_overview(stdout);
         if (strcmp(call->argv[0], "exit-codes") == 0)
                 return help_exit_codes(stdout);
+
         const struct verb *parent = NULL, *verb = verb_find(NULL, call->argv[0]);
+
         if (verb && call->argc > 1) {
                 parent = verb;
                 verb = parent->subs ? verb_find(parent->subs, call->argv[1]) : NULL;
         }
+
         if (verb)
                 return help_verb(parent, verb, stdout);
-        err_set(e, EINVAL, "there is no verb %s%s", show(str_of(call->argv[parent != NULL])).text,
+
+        err_set(err, EINVAL, "there is no verb %s%s", show(str_of(call->argv[parent != NULL])).text,
                 verb_suggest(parent, call->argv[parent != NULL]).text);
         return EXIT_USAGE;
 }
@@ -132,5 +151,5 @@ const struct verb verb_help = {
         .synopsis = "[VERB [SUBVERB] | exit-codes]",
         .help = "explain a verb, or list the exit codes",
         .max_words = 2,
-        .run = run,
+        .run = help_run,
 };

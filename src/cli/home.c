@@ -66,15 +66,15 @@ static int print_json(struct emit *json, struct buf *out, struct err *err) {
         return EXIT_OK;
 }
 
-static void emit_home(struct emit *json, const struct home_kept *h) {
+static void emit_home(struct emit *json, const struct home_kept *kept) {
         char when[CLOCK_TEXT_MAX];
 
-        emit_put_text(json, "id", h->id);
-        emit_put_text(json, "workspace", h->workspace);
-        emit_put_text(json, "path", h->files);
-        clock_text(h->used_us, when);
+        emit_put_text(json, "id", kept->id);
+        emit_put_text(json, "workspace", kept->workspace);
+        emit_put_text(json, "path", kept->files);
+        clock_text(kept->used_us, when);
         emit_put_text(json, "used", when);
-        emit_put_bool(json, "in_use", h->in_use);
+        emit_put_bool(json, "in_use", kept->in_use);
 }
 
 /* --- ls --- */
@@ -86,22 +86,27 @@ static int run_ls(const struct call *call, struct err *err) {
 
         if (homes_list(&all, err) < 0)
                 return EXIT_SYSTEM;
+
         if (!option_get_flag(&call->options, &json_rows[JSON_FLAG])) {
                 for (size_t i = 0; i < all.n; i++) {
                         char when[CLOCK_TEXT_MAX];
+
                         clock_text(all.p[i].used_us, when);
                         printf("%-36s  %.19s  %s", all.p[i].id, when, all.p[i].in_use ? "in use  " : "");
                         put_escaped(all.p[i].workspace, "\n");
                 }
+
                 return EXIT_OK;
         }
 
         emit_open(&json, '[');
+
         for (size_t i = 0; i < all.n; i++) {
                 emit_open(&json, '{');
                 emit_home(&json, &all.p[i]);
                 emit_close(&json);
         }
+
         emit_close(&json);
         return print_json(&json, &out, err);
 }
@@ -125,44 +130,48 @@ static int emit_laid(const char *path, bool changed, void *context) {
         return 0;
 }
 
-static int show_json(const struct home_kept *h, size_t n_changes, struct err *err) {
+static int show_json(const struct home_kept *kept, size_t n_changes, struct err *err) {
         cleanup(buf_done) struct buf out = BUF(64 << 20);
         struct emit json = emit_to(&out);
 
         emit_open(&json, '{');
-        emit_home(&json, h);
+        emit_home(&json, kept);
         emit_put_number(&json, "changes", n_changes);
         emit_key(&json, "laid");
         emit_open(&json, '[');
-        if (homes_laid(h, emit_laid, &json, err) < 0)
+
+        if (homes_laid(kept, emit_laid, &json, err) < 0)
                 return EXIT_SYSTEM;
+
         emit_close(&json);
         emit_close(&json);
+
         return print_json(&json, &out, err);
 }
 
 static int run_show(const struct call *call, struct err *err) {
-        cleanup(home_kept_done) struct home_kept h = { 0 };
+        cleanup(home_kept_done) struct home_kept kept = { 0 };
         cleanup(changes_done) struct changes changes = { 0 };
         char when[CLOCK_TEXT_MAX];
         int r;
 
-        r = find_home(call->argc > 0 ? call->argv[0] : NULL, &h, err);
+        r = find_home(call->argc > 0 ? call->argv[0] : NULL, &kept, err);
         if (r == 0)
-                r = homes_changes(&h, &changes, err);
+                r = homes_changes(&kept, &changes, err);
         if (r < 0)
                 return status_of(r);
         if (option_get_flag(&call->options, &json_rows[JSON_FLAG]))
-                return show_json(&h, changes.list.n, err);
+                return show_json(&kept, changes.list.n, err);
 
-        clock_text(h.used_us, when);
-        printf("home       %s%s\nworkspace  ", h.id, h.in_use ? "   (in use)" : "");
-        put_escaped(h.workspace, "\npath       ");
-        put_escaped(h.files, "\n");
+        clock_text(kept.used_us, when);
+        printf("home       %s%s\nworkspace  ", kept.id, kept.in_use ? "   (in use)" : "");
+        put_escaped(kept.workspace, "\npath       ");
+        put_escaped(kept.files, "\n");
         printf("used       %.19s\nmade       %zu files and directories that the real home has not, or has otherwise "
                "(bailey home diff)\n",
                when, changes.list.n);
-        return homes_laid(&h, print_laid, NULL, err) < 0 ? EXIT_SYSTEM : EXIT_OK;
+
+        return homes_laid(&kept, print_laid, NULL, err) < 0 ? EXIT_SYSTEM : EXIT_OK;
 }
 
 /* --- diff --- */
@@ -173,81 +182,93 @@ static void print_change(const struct change *change) {
 
         printf("%c  ", letters[change->kind]);
         put_escaped(change->path, directory ? "/" : "");
+
         if (change->link_target) {
                 printf(" -> ");
                 put_escaped(change->link_target, "");
         }
+
         for (size_t i = 0; i < N_MARKS; i++)
                 if (change->flags & marks[i].flag)
                         printf("   ! %s", marks[i].text);
+
         printf("\n");
 }
 
-static int diff_json(const struct home_kept *h, const struct changes *changes, struct err *err) {
+static int diff_json(const struct home_kept *kept, const struct changes *changes, struct err *err) {
         cleanup(buf_done) struct buf out = BUF(256 << 20);
         struct emit json = emit_to(&out);
 
         emit_open(&json, '{');
-        emit_home(&json, h);
+        emit_home(&json, kept);
         emit_key(&json, "changes");
         emit_open(&json, '[');
+
         for (size_t i = 0; i < changes->list.n; i++) {
                 const struct change *change = &changes->list.p[i];
+
                 emit_open(&json, '{');
                 emit_put_text(&json, "path", change->path);
                 emit_put_text(&json, "kind", change_kind_name(change->kind));
                 emit_put_number(&json, "size", change->size);
                 emit_key(&json, "marks");
                 emit_open(&json, '[');
+
                 for (size_t m = 0; m < N_MARKS; m++)
                         if (change->flags & marks[m].flag)
                                 emit_text(&json, marks[m].name);
+
                 emit_close(&json);
                 emit_close(&json);
         }
+
         emit_close(&json);
         emit_close(&json);
+
         return print_json(&json, &out, err);
 }
 
 static int run_diff(const struct call *call, struct err *err) {
-        cleanup(home_kept_done) struct home_kept h = { 0 };
+        cleanup(home_kept_done) struct home_kept kept = { 0 };
         cleanup(changes_done) struct changes changes = { 0 };
         int r;
 
-        r = find_home(call->argc > 0 ? call->argv[0] : NULL, &h, err);
+        r = find_home(call->argc > 0 ? call->argv[0] : NULL, &kept, err);
         if (r == 0)
-                r = homes_changes(&h, &changes, err);
+                r = homes_changes(&kept, &changes, err);
         if (r < 0)
                 return status_of(r);
         if (option_get_flag(&call->options, &json_rows[JSON_FLAG]))
-                return diff_json(&h, &changes, err);
+                return diff_json(&kept, &changes, err);
+
         for (size_t i = 0; i < changes.list.n; i++)
                 print_change(&changes.list.p[i]);
+
         return EXIT_OK;
 }
 
 /* --- path, reset --- */
 
 static int run_path(const struct call *call, struct err *err) {
-        cleanup(home_kept_done) struct home_kept h = { 0 };
-        int r = find_home(call->argc > 0 ? call->argv[0] : NULL, &h, err);
+        cleanup(home_kept_done) struct home_kept kept = { 0 };
+        int r = find_home(call->argc > 0 ? call->argv[0] : NULL, &kept, err);
 
         if (r < 0)
                 return status_of(r);
-        puts(h.files);
+        puts(kept.files);
         return EXIT_OK;
 }
 
 static int run_reset(const struct call *call, struct err *err) {
-        cleanup(home_kept_done) struct home_kept h = { 0 };
-        int r = find_home(call->argc > 0 ? call->argv[0] : NULL, &h, err);
+        cleanup(home_kept_done) struct home_kept kept = { 0 };
+        int r = find_home(call->argc > 0 ? call->argv[0] : NULL, &kept, err);
 
         if (r == 0)
-                r = homes_remove(&h, err);
+                r = homes_remove(&kept, err);
         if (r < 0)
                 return status_of(r);
-        printf("The home %s is gone; the next run makes a new one.\n", h.id);
+
+        printf("The home %s is gone; the next run makes a new one.\n", kept.id);
         return EXIT_OK;
 }
 
@@ -273,6 +294,7 @@ static int name_in_home(const char *word, char **ret, struct err *err) {
         if (!home || path_expand_home(str_of(word), home, &expanded) < 0 ||
             path_normalise(str_of(expanded), home, &path) < 0 || strcmp(path, home) == 0 || !path_is_within(path, home))
                 return err_set(err, EINVAL, "%s is no path below the home", word);
+
         *ret = str_dup(str_of(path + strlen(home) + 1));
         return *ret ? 0 : err_memory(err);
 }
@@ -281,7 +303,7 @@ static bool is_above(const struct change *change, const char *name) {
         return change->kind == CHANGE_ADDED && S_ISDIR(change->mode) && path_is_within(name, change->path);
 }
 
-static int export_name(const struct home_kept *h, const struct changes *changes, const char *name, bool take_all,
+static int export_name(const struct home_kept *kept, const struct changes *changes, const char *name, bool take_all,
                        size_t *done, size_t *left, struct err *err) {
         const unsigned risky = CHANGE_LINK_LEAVES | CHANGE_CONFLICT | CHANGE_PROTECTED;
         bool found = false;
@@ -291,7 +313,9 @@ static int export_name(const struct home_kept *h, const struct changes *changes,
                 bool wanted = path_is_within(change->path, name);
                 if (!wanted && !is_above(change, name))
                         continue;
+
                 found |= wanted;
+
                 if ((change->flags & CHANGE_SPECIAL) || ((change->flags & risky) && !take_all)) {
                         print_change(change);
                         ++*left;
@@ -299,40 +323,48 @@ static int export_name(const struct home_kept *h, const struct changes *changes,
                                 return 0; /* nothing below it can be exported either */
                         continue;
                 }
-                int r = homes_export(h, change, err);
+
+                int r = homes_export(kept, change, err);
                 if (r < 0)
                         return r;
+
                 *done += wanted;
         }
+
         return found ? 0
-                     : err_set(err, ENOENT, "%s: the home %s has nothing there that the real one has not", name, h->id);
+                     : err_set(err, ENOENT, "%s: the home %s has nothing there that the real one has not", name,
+                               kept->id);
 }
 
 static int run_export(const struct call *call, struct err *err) {
-        cleanup(home_kept_done) struct home_kept h = { 0 };
+        cleanup(home_kept_done) struct home_kept kept = { 0 };
         cleanup(changes_done) struct changes changes = { 0 };
         cleanup(close_fd) int lock = -1;
         bool take_all = option_get_flag(&call->options, &export_rows[EXPORT_RISKY]);
         size_t done = 0, left = 0;
         int r;
 
-        r = find_home(option_get(&call->options, &export_rows[EXPORT_HOME]), &h, err);
+        r = find_home(option_get(&call->options, &export_rows[EXPORT_HOME]), &kept, err);
         if (r == 0)
-                r = homes_hold(&h, &lock, err);
+                r = homes_hold(&kept, &lock, err);
         if (r == 0)
-                r = homes_changes(&h, &changes, err);
+                r = homes_changes(&kept, &changes, err);
+
         for (int i = 0; i < call->argc && r == 0; i++) {
                 cleanup(free_ptr) char *name = NULL;
+
                 r = name_in_home(call->argv[i], &name, err);
                 if (r == 0)
-                        r = export_name(&h, &changes, name, take_all, &done, &left, err);
+                        r = export_name(&kept, &changes, name, take_all, &done, &left, err);
         }
+
         if (r < 0)
                 return status_of(r);
 
         printf("%zu exported to the real home", done);
         if (left == 0)
                 return puts(""), EXIT_OK;
+
         printf("; %zu left (above): look at them, then add --risky\n", left);
         return EXIT_NO;
 }

@@ -40,7 +40,7 @@ static struct str read_input(struct buf *input) {
         return r < 0 ? STR("") : buf_str(input);
 }
 
-static int answer(const struct call *call, enum hook_agent agent, struct err *e) {
+static int answer(const struct call *call, enum hook_agent agent, struct err *err) {
         cleanup(buf_done) struct buf input = BUF(INPUT_MAX);
         struct hook_answer said = { .status = EXIT_OK };
         const struct hook_request request = {
@@ -48,58 +48,65 @@ static int answer(const struct call *call, enum hook_agent agent, struct err *e)
         };
         int status;
 
-        if (hook_answer(&request, &said, e) < 0) {
+        if (hook_answer(&request, &said, err) < 0) {
                 buf_done(&said.output);
                 return EXIT_USAGE; /* every agent takes a 2 for no */
         }
+
         if (said.bad)
-                fprintf(stderr, "bailey: hook: %s; the answer is the safe one\n", err_text(e));
-        status = inspect_write(&said.output, e);
+                fprintf(stderr, "bailey: hook: %s; the answer is the safe one\n", err_text(err));
+
+        status = inspect_write(&said.output, err);
         buf_done(&said.output);
+
         return status == EXIT_OK ? said.status : EXIT_USAGE;
 }
 
-static int run_claude(const struct call *call, struct err *e) {
-        return answer(call, HOOK_CLAUDE, e);
+static int run_claude(const struct call *call, struct err *err) {
+        return answer(call, HOOK_CLAUDE, err);
 }
 
-static int run_codex(const struct call *call, struct err *e) {
-        return answer(call, HOOK_CODEX, e);
+static int run_codex(const struct call *call, struct err *err) {
+        return answer(call, HOOK_CODEX, err);
 }
 
-static int run_gemini(const struct call *call, struct err *e) {
-        return answer(call, HOOK_GEMINI, e);
+static int run_gemini(const struct call *call, struct err *err) {
+        return answer(call, HOOK_GEMINI, err);
 }
 
-static int print_settings(const struct call *call, bool install, struct err *e) {
+static int print_settings(const struct call *call, bool install, struct err *err) {
         cleanup(buf_done) struct buf settings = BUF(65536);
         char self[4096];
         enum hook_agent agent;
         ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
 
         if (!hook_agent_from(call->argv[0], &agent)) {
-                err_set(e, EINVAL, "there is no hook for '%s': claude, codex or gemini", call->argv[0]);
+                err_set(err, EINVAL, "there is no hook for '%s': claude, codex or gemini", call->argv[0]);
                 return EXIT_USAGE;
         }
+
         if (n < 0 || hook_settings(agent, (self[n] = '\0', self), &settings) < 0) {
-                err_set(e, ENOMEM, "the settings cannot be written");
+                err_set(err, ENOMEM, "the settings cannot be written");
                 return EXIT_SYSTEM;
         }
+
         fprintf(stderr,
                 install ? "Put this into %s (nothing was written):\n" : "Take this out of %s (nothing was written):\n",
                 hook_settings_file(agent));
+
         if (install && agent == HOOK_CODEX)
                 fprintf(stderr, "Codex has to be told to use hooks, in ~/.codex/config.toml: [features] hooks = true "
                                 "(codex_hooks in older versions), and to trust this one: /hooks\n");
-        return inspect_write(&settings, e);
+
+        return inspect_write(&settings, err);
 }
 
-static int run_install(const struct call *call, struct err *e) {
-        return print_settings(call, true, e);
+static int run_install(const struct call *call, struct err *err) {
+        return print_settings(call, true, err);
 }
 
-static int run_uninstall(const struct call *call, struct err *e) {
-        return print_settings(call, false, e);
+static int run_uninstall(const struct call *call, struct err *err) {
+        return print_settings(call, false, err);
 }
 
 #define ABOUT_ANSWER                                                                                                   \

@@ -52,6 +52,7 @@ static void say_notes(const struct import_result *result) {
                         "bailey: %zu %s of the source could not be said, or differently; the end of the policy lists "
                         "them.\n",
                         result->n_notes, result->n_notes == 1 ? "entry" : "entries");
+
         if (result->dropped)
                 fprintf(stderr,
                         "bailey: some are restrictions, which are missing in the policy (marked with \"!\").\n");
@@ -64,10 +65,12 @@ static int write_new(const char *path, struct str text, struct err *err) {
 
         if (fd < 0)
                 return err_errno(err, "cannot write %s", show(str_of(path)).text);
+
         close_fd(&fd);
         r = path_replace_file(path, text, 0644, err); /* whole or not at all */
         if (r < 0)
                 (void)unlink(path);
+
         return r;
 }
 
@@ -82,16 +85,19 @@ static int write_policy(const struct call *call, const char *path, const struct 
                         show(str_of(path)).text);
                 return EXIT_NO;
         }
+
         r = force ? path_replace_file(path, buf_str(&result->text), 0644, err)
                   : write_new(path, buf_str(&result->text), err);
         if (r < 0)
                 return EXIT_SYSTEM;
+
         if (option_get(&call->options, &rows[IMPORT_OUTPUT]))
                 fprintf(stderr, "bailey: written to %s. Read it, and use it: bailey run --policy FILE -- COMMAND\n",
                         show(str_of(path)).text);
         else
                 fprintf(stderr, "bailey: written to %s. Read it; it counts when you have said: bailey trust\n",
                         show(str_of(path)).text);
+
         return result->dropped ? EXIT_CONFIG : EXIT_OK;
 }
 
@@ -100,13 +106,16 @@ static int check_policy(const char *path, const struct import_result *result, st
 
         if (path_read_file(path, POLICY_BYTES_MAX, &present, err) < 0)
                 return EXIT_NO;
+
         if (import_compare(buf_str(&present), buf_str(&result->text), &difference) < 0) {
                 err_memory(err);
                 return EXIT_SYSTEM;
         }
+
         fwrite(difference.p, 1, difference.n, stdout);
         if (difference.n > 0)
                 return EXIT_NO;
+
         return result->dropped ? EXIT_CONFIG : EXIT_OK;
 }
 
@@ -122,6 +131,7 @@ static int run(const struct call *call, struct err *err) {
                 err_set(err, EINVAL, "--write and --check exclude each other");
                 return EXIT_USAGE;
         }
+
         const struct import_request request = {
                 .tool = call->verb->name, .files = call->argv, .n_files = (size_t)call->argc, .workspace = workspace
         };
@@ -136,6 +146,7 @@ static int run(const struct call *call, struct err *err) {
                 return check_policy(output, &result, err);
         if (write)
                 return write_policy(call, output, &result, err);
+
         fwrite(result.text.p, 1, result.text.n, stdout);
         return result.dropped ? EXIT_CONFIG : EXIT_OK;
 }

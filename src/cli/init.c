@@ -26,18 +26,20 @@ static bool person_agrees(const char *path) {
         return fgets(line, sizeof line, stdin) && (strcmp(line, "y\n") == 0 || strcmp(line, "yes\n") == 0);
 }
 
-static int run(const struct call *call, struct err *err) {
+static int init_run(const struct call *call, struct err *err) {
         cleanup(starter_done) struct starter starter = { 0 };
         bool print_only = option_get_flag(&call->options, &rows[INIT_PRINT]);
         bool yes = option_get_flag(&call->options, &rows[INIT_YES]);
 
         if (starter_propose(call->argc > 0 ? call->argv[0] : NULL, &starter, err) < 0)
                 return EXIT_CONFIG;
+
         if (starter.exists && !print_only && !option_get_flag(&call->options, &rows[INIT_FORCE])) {
                 err_set(err, EEXIST, "there is a %s already; --force replaces it, --print shows what would be in it",
                         starter.path);
                 return EXIT_CONFIG;
         }
+
         if (!yes && !print_only && !isatty(STDIN_FILENO)) {
                 err_set(err, EINVAL, "nobody can be asked here; --yes writes the policy, --print only shows it");
                 return EXIT_USAGE;
@@ -46,12 +48,15 @@ static int run(const struct call *call, struct err *err) {
         fwrite(starter.text.p, 1, starter.text.n, stdout);
         if (print_only)
                 return EXIT_OK;
+
         if (!yes && !person_agrees(starter.path)) {
                 puts("Nothing was written.");
                 return EXIT_NO;
         }
+
         if (starter_write(&starter, err) < 0)
                 return EXIT_SYSTEM;
+
         printf("%sWritten to %s. Try: bailey run -- COMMAND\n", yes ? "\n" : "", starter.path);
         return EXIT_OK;
 }
@@ -73,5 +78,5 @@ const struct verb verb_init = {
                  "understood, or there is a policy already.",
         .tables = { &table },
         .max_words = 1,
-        .run = run,
+        .run = init_run,
 };

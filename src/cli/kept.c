@@ -23,6 +23,7 @@ static void print_entry(const struct kept_entry *entry) {
         printf("%s  %.3s  ", entry->id, entry->name);
         print_text(entry->path);
         printf("\n");
+
         if (place) {
                 printf("    ");
                 print_text(place);
@@ -41,8 +42,10 @@ static int print_json(const kept_entries *list, struct err *err) {
         struct emit j = emit_to(&out);
 
         emit_open(&j, '[');
+
         for (size_t i = 0; i < list->n; i++) {
                 cleanup(free_ptr) char *place = kept_place(&list->p[i]);
+
                 emit_open(&j, '{');
                 emit_put_text(&j, "id", list->p[i].id);
                 emit_put_text(&j, "name", list->p[i].name);
@@ -50,11 +53,14 @@ static int print_json(const kept_entries *list, struct err *err) {
                 emit_put_text(&j, "kept", place ? place : "");
                 emit_close(&j);
         }
+
         emit_close(&j);
+
         if (emit_status(&j) < 0) {
                 err_set(err, EMSGSIZE, "too much to show");
                 return EXIT_SYSTEM;
         }
+
         printf("%.*s\n", STR_FMT(buf_str(&out)));
         return EXIT_OK;
 }
@@ -66,10 +72,13 @@ static int run_ls(const struct call *call, struct err *err) {
                 return EXIT_SYSTEM;
         if (option_get_flag(&call->options, &ls_rows[LS_JSON]))
                 return print_json(&list, err);
+
         for (size_t i = 0; i < list.n; i++)
                 print_entry(&list.p[i]);
+
         if (list.n == 0)
                 printf("Nothing is kept.\n");
+
         return EXIT_OK;
 }
 
@@ -86,24 +95,30 @@ static int run_restore(const struct call *call, struct err *err) {
 
         if (kept_list(call->argv[0], &list, err) < 0)
                 return EXIT_SYSTEM;
+
         for (size_t i = 0; i < list.n; i++) {
                 struct err why = { 0 };
+
                 if (wanted && !is_named(&list.p[i], wanted))
                         continue;
+
                 if (kept_restore(&list.p[i], &why) < 0) {
                         fprintf(stderr, "bailey: %s\n", err_text(&why));
                         failed++;
                         continue;
                 }
+
                 printf("restored ");
                 print_text(list.p[i].path);
                 printf("\n");
                 done++;
         }
+
         if (done + failed == 0) {
                 err_set(err, ENOENT, "nothing of that name is kept; see `bailey kept ls`");
                 return EXIT_UNAVAILABLE;
         }
+
         return failed ? EXIT_NO : EXIT_OK;
 }
 
@@ -115,28 +130,35 @@ static int run_rm(const struct call *call, struct err *err) {
 
         if (kept_list(all ? NULL : call->argv[0], &list, err) < 0)
                 return EXIT_SYSTEM;
+
         for (size_t i = 0; i < list.n; i++) {
                 if (strcmp(list.p[i].id, last) == 0)
                         continue;
+
                 last = list.p[i].id;
                 if (kept_remove(last, err) < 0)
                         return EXIT_SYSTEM;
+
                 runs++;
         }
+
         if (runs == 0 && !all) {
                 err_set(err, ENOENT, "nothing is kept of %s; see `bailey kept ls`", call->argv[0]);
                 return EXIT_UNAVAILABLE;
         }
+
         printf("What was kept of %zu %s is gone.\n", runs, runs == 1 ? "run" : "runs");
         return EXIT_OK;
 }
 
 static void print_swept(const char *id, const struct guard_found *found, void *context) {
         (void)id;
+
         if (found->done == GUARD_PRUNED) {
                 printf("removed what was kept of %s: too old, or too much in all\n", found->path);
                 return;
         }
+
         ++*(size_t *)context;
         printf("swept ");
         print_text(found->path);
@@ -149,6 +171,7 @@ static int run_sweep(const struct call *call, struct err *err) {
         (void)call;
         if (guards_sweep_left(print_swept, &swept, &left, err) < 0)
                 return EXIT_SYSTEM;
+
         printf("%zu %s moved away; %zu wait for sandboxes that run.\n", swept, swept == 1 ? "path was" : "paths were",
                left);
         return EXIT_OK;

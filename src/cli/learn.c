@@ -42,19 +42,20 @@ static int command_text(char *const *argv, struct buf *out) {
         return r;
 }
 
-static int save(const struct learn *learned, char *const *argv, const char *path, struct err *e) {
+static int learn_save(const struct learn *learned, char *const *argv, const char *path, struct err *err) {
         cleanup(buf_done) struct buf command = BUF(1 << 20), text = BUF(4 << 20);
         if (command_text(argv, &command) < 0 || learn_write(learned, buf_text(&command), &text) < 0)
-                return err_set(e, ENOMEM, "what was learned does not fit into a file");
-        return path_replace_file(path, buf_str(&text), 0600, e);
+                return err_set(err, ENOMEM, "what was learned does not fit into a file");
+        return path_replace_file(path, buf_str(&text), 0600, err);
 }
 
-static int run(const struct call *call, struct err *e) {
+static int learn_run(const struct call *call, struct err *err) {
         const char *path = option_get(&call->options, &rows[LEARN_OUTPUT]);
         if (access(path, F_OK) == 0 && !option_get_flag(&call->options, &rows[LEARN_REPLACE])) {
-                err_set(e, EEXIST, "%s is there already: use --replace, or --output with another name", path);
+                err_set(err, EEXIST, "%s is there already: use --replace, or --output with another name", path);
                 return EXIT_USAGE;
         }
+
         struct learn learned = { 0 };
         struct run_request request = {
                 .options = &call->options,
@@ -65,14 +66,16 @@ static int run(const struct call *call, struct err *e) {
                 .learn = &learned,
         };
         int status = 0;
-        enum run_end end = run_command(&request, &status, e);
+        enum run_end end = run_command(&request, &status, err);
         int code = run_exit_code(end, status);
+
         if (end == RUN_ENDED || end == RUN_TIMED_OUT) {
-                if (save(&learned, call->argv, path, e) < 0)
+                if (learn_save(&learned, call->argv, path, err) < 0)
                         code = EXIT_SYSTEM;
                 else
                         log_notice("what it needed is in %s: read it, then use it with --policy %s", path, path);
         }
+
         learn_done(&learned);
         return code;
 }
@@ -95,5 +98,5 @@ const struct verb verb_learn = {
                     &policy_table_limits, &table },
         .min_words = 1,
         .max_words = -1,
-        .run = run,
+        .run = learn_run,
 };

@@ -93,53 +93,58 @@ static int code_of(int r) {
 }
 
 /* Options that only a search over all runs understands. */
-static int check_all(const struct call *call, bool all, struct err *e) {
+static int check_all(const struct call *call, bool all, struct err *err) {
         static const unsigned char only[] = { ROW_UNTIL, ROW_HOST, ROW_PATH, ROW_RULE, ROW_CREDENTIAL, ROW_LIMIT };
 
         for (size_t i = 0; i < sizeof only && !all; i++)
                 if (option_get(&call->options, &rows[only[i]]))
-                        return err_set(e, EINVAL, "--%s is for searches over all runs: add --all", rows[only[i]].flag);
+                        return err_set(err, EINVAL, "--%s is for searches over all runs: add --all",
+                                       rows[only[i]].flag);
+
         if (all && option_get_flag(&call->options, &rows[ROW_FOLLOW]))
-                return err_set(e, EINVAL, "--all does not follow; \"bailey events\" shows what all sandboxes do");
+                return err_set(err, EINVAL, "--all does not follow; \"bailey events\" shows what all sandboxes do");
         if (all && call->argc)
-                return err_set(e, EINVAL, "--all is about the logs of all runs, not about one file");
+                return err_set(err, EINVAL, "--all is about the logs of all runs, not about one file");
+
         return 0;
 }
 
-static int run(const struct call *call, struct err *e) {
-        const struct option_values *v = &call->options;
-        bool all = option_get_flag(v, &rows[ROW_ALL]);
-        if (check_all(call, all, e) < 0)
+static int log_run(const struct call *call, struct err *err) {
+        const struct option_values *values = &call->options;
+        bool all = option_get_flag(values, &rows[ROW_ALL]);
+        if (check_all(call, all, err) < 0)
                 return EXIT_USAGE;
-        bool follow = option_get_flag(v, &rows[ROW_FOLLOW]);
-        const struct log_request q = {
+
+        bool follow = option_get_flag(values, &rows[ROW_FOLLOW]);
+        const struct log_request request = {
                 .file = call->argc ? call->argv[0] : NULL,
-                .run = option_get(v, &rows[ROW_RUN]),
-                .since = option_get(v, &rows[ROW_SINCE]),
+                .run = option_get(values, &rows[ROW_RUN]),
+                .since = option_get(values, &rows[ROW_SINCE]),
                 .follow = follow,
-                .denied = option_get_flag(v, &rows[ROW_DENIED]),
-                .json = option_get_flag(v, &rows[ROW_JSON]),
-                .requests = option_get_flag(v, &rows[ROW_REQUESTS]),
+                .denied = option_get_flag(values, &rows[ROW_DENIED]),
+                .json = option_get_flag(values, &rows[ROW_JSON]),
+                .requests = option_get_flag(values, &rows[ROW_REQUESTS]),
                 .all = all,
-                .until = option_get(v, &rows[ROW_UNTIL]),
-                .host = option_get(v, &rows[ROW_HOST]),
-                .path = option_get(v, &rows[ROW_PATH]),
-                .rule = option_get(v, &rows[ROW_RULE]),
-                .credential = option_get(v, &rows[ROW_CREDENTIAL]),
-                .limit = (unsigned)option_get_number(v, &rows[ROW_LIMIT]),
+                .until = option_get(values, &rows[ROW_UNTIL]),
+                .host = option_get(values, &rows[ROW_HOST]),
+                .path = option_get(values, &rows[ROW_PATH]),
+                .rule = option_get(values, &rows[ROW_RULE]),
+                .credential = option_get(values, &rows[ROW_CREDENTIAL]),
+                .limit = (unsigned)option_get_number(values, &rows[ROW_LIMIT]),
                 .color = frame_color(call, STDOUT_FILENO),
                 .on_line = on_line,
                 .arg = &follow,
         };
-        int r = all ? log_search(&q, e) : log_show(&q, e);
-        return r == 0 || (r == -EPIPE && !e->code) ? EXIT_OK : code_of(r);
+        int r = all ? log_search(&request, err) : log_show(&request, err);
+
+        return r == 0 || (r == -EPIPE && !err->code) ? EXIT_OK : code_of(r);
 }
 
-static int run_verify(const struct call *call, struct err *e) {
+static int run_verify(const struct call *call, struct err *err) {
         cleanup(buf_done) struct buf out = BUF(16384);
         const char *run_id = option_get(&call->options, &verify_rows[VERIFY_RUN]);
         bool json = option_get_flag(&call->options, &verify_rows[VERIFY_JSON]);
-        int r = log_verify(call->argc ? call->argv[0] : NULL, run_id, json, &out, e);
+        int r = log_verify(call->argc ? call->argv[0] : NULL, run_id, json, &out, err);
         fwrite(out.p ? out.p : "", 1, out.n, stdout);
         return r == 0 ? EXIT_OK : r == -EBADMSG ? EXIT_NO : code_of(r);
 }
@@ -182,16 +187,18 @@ static const struct option prune_rows[] = {
 };
 static const struct option_table prune_table = { "Options", prune_rows, PRUNE_ROWS };
 
-static int run_prune(const struct call *call, struct err *e) {
+static int run_prune(const struct call *call, struct err *err) {
         cleanup(buf_done) struct buf out = BUF(64 << 20);
-        const struct option_values *v = &call->options;
-        const struct log_keep_request q = { .has_max_age = option_get(v, &prune_rows[PRUNE_AGE]) != NULL,
-                                            .has_max_size = option_get(v, &prune_rows[PRUNE_SIZE]) != NULL,
-                                            .max_age_ns = (uint64_t)option_get_number(v, &prune_rows[PRUNE_AGE]),
-                                            .max_bytes = (uint64_t)option_get_number(v, &prune_rows[PRUNE_SIZE]),
-                                            .dry = option_get_flag(v, &prune_rows[PRUNE_DRY]),
-                                            .json = option_get_flag(v, &prune_rows[PRUNE_JSON]) };
-        int r = log_keep(&q, &out, e);
+        const struct option_values *values = &call->options;
+        const struct log_keep_request request = { .has_max_age = option_get(values, &prune_rows[PRUNE_AGE]) != NULL,
+                                                  .has_max_size = option_get(values, &prune_rows[PRUNE_SIZE]) != NULL,
+                                                  .max_age_ns =
+                                                      (uint64_t)option_get_number(values, &prune_rows[PRUNE_AGE]),
+                                                  .max_bytes =
+                                                      (uint64_t)option_get_number(values, &prune_rows[PRUNE_SIZE]),
+                                                  .dry = option_get_flag(values, &prune_rows[PRUNE_DRY]),
+                                                  .json = option_get_flag(values, &prune_rows[PRUNE_JSON]) };
+        int r = log_keep(&request, &out, err);
 
         fwrite(out.p ? out.p : "", 1, r < 0 ? 0 : out.n, stdout);
         return r == 0 ? EXIT_OK : code_of(r);
@@ -229,5 +236,5 @@ const struct verb verb_log = {
         .tables = { &table },
         .subs = subs,
         .max_words = 1,
-        .run = run,
+        .run = log_run,
 };

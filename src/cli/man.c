@@ -43,11 +43,14 @@ static int put_about(struct buf *out, const struct verb *verb) {
         int r = verb_about(verb, &about);
         struct str rest = buf_str(&about), line;
         bool kept = false;
+
         while (r == 0 && str_split(&rest, '\n', &line)) {
                 bool keep = line.n > 0 && line.p[0] == ' ';
                 if (keep != kept)
                         r = buf_add(out, keep ? ".PP\n.nf\n" : ".fi\n");
+
                 kept = keep;
+
                 if (line.n == 0)
                         r = r < 0 ? r : buf_add(out, ".PP\n");
                 else {
@@ -55,13 +58,23 @@ static int put_about(struct buf *out, const struct verb *verb) {
                         r = r < 0 ? r : buf_add_char(out, '\n');
                 }
         }
-        return r < 0 ? r : buf_add(out, kept ? ".fi\n" : "");
+
+        if (r < 0)
+                return r;
+
+        return buf_add(out, kept ? ".fi\n" : "");
 }
 
 static int put_synopsis(struct buf *out, const struct verb *parent, const struct verb *verb) {
         int r = buf_printf(out, ".B bailey %s%s%s\n", parent ? parent->name : "", parent ? " " : "", verb->name);
-        r = r < 0 ? r : put_c_text(out, verb->synopsis ? verb->synopsis : "");
-        return r < 0 ? r : buf_add_char(out, '\n');
+        if (r < 0)
+                return r;
+
+        r = put_c_text(out, verb->synopsis ? verb->synopsis : "");
+        if (r < 0)
+                return r;
+
+        return buf_add_char(out, '\n');
 }
 
 static int put_own_options(struct buf *out, const struct verb *verb) {
@@ -75,6 +88,7 @@ static int put_subs(struct buf *out, const struct verb *verb) {
         for (const struct verb *const *s = verb->subs; s && *s && r == 0; s++) {
                 if ((*s)->flags & VERB_HIDDEN)
                         continue;
+
                 r = buf_add(out, ".SH ");
                 r = r < 0 ? r : put_upper(out, verb->name);
                 r = r < 0 ? r : buf_add_char(out, ' ');
@@ -85,6 +99,7 @@ static int put_subs(struct buf *out, const struct verb *verb) {
                 r = r < 0 ? r : put_about(out, *s);
                 r = r < 0 ? r : put_own_options(out, *s);
         }
+
         return r;
 }
 
@@ -98,17 +113,35 @@ static int do_title(struct buf *out, const char *page, const struct verb *verb, 
         r = r < 0 ? r
                   : buf_printf(out, " %.*s %s \"Bailey ", section.n ? (int)section.n : 1, section.n ? section.p : "1",
                                page_date);
-        r = r < 0 ? r : put_c_text(out, bailey_version());
-        return r < 0 ? r : buf_add(out, "\" \"Bailey Manual\"\n");
+        if (r < 0)
+                return r;
+
+        r = put_c_text(out, bailey_version());
+        if (r < 0)
+                return r;
+
+        return buf_add(out, "\" \"Bailey Manual\"\n");
 }
 
 static int do_name(struct buf *out, const char *page, const struct verb *verb, struct str argument) {
         (void)argument;
         int r = buf_add(out, ".SH NAME\n");
-        r = r < 0 ? r : put_c_text(out, page);
-        r = r < 0 ? r : buf_add(out, " \\- ");
-        r = r < 0 ? r : put_c_text(out, verb->help);
-        return r < 0 ? r : buf_add_char(out, '\n');
+        if (r < 0)
+                return r;
+
+        r = put_c_text(out, page);
+        if (r < 0)
+                return r;
+
+        r = buf_add(out, " \\- ");
+        if (r < 0)
+                return r;
+
+        r = put_c_text(out, verb->help);
+        if (r < 0)
+                return r;
+
+        return buf_add_char(out, '\n');
 }
 
 static int do_synopsis(struct buf *out, const char *page, const struct verb *verb, struct str argument) {
@@ -116,19 +149,24 @@ static int do_synopsis(struct buf *out, const char *page, const struct verb *ver
         int r = buf_add(out, ".SH SYNOPSIS\n");
         if (r == 0 && (verb->run || !verb->subs))
                 r = put_synopsis(out, NULL, verb);
+
         for (const struct verb *const *s = verb->subs; s && *s && r == 0; s++) {
                 if ((*s)->flags & VERB_HIDDEN)
                         continue;
                 r = s == verb->subs && !verb->run ? 0 : buf_add(out, ".br\n");
                 r = r < 0 ? r : put_synopsis(out, verb, *s);
         }
+
         return r;
 }
 
 static int do_description(struct buf *out, const char *page, const struct verb *verb, struct str argument) {
         (void)page, (void)argument;
         int r = buf_add(out, ".SH DESCRIPTION\n");
-        return r < 0 ? r : put_about(out, verb);
+        if (r < 0)
+                return r;
+
+        return put_about(out, verb);
 }
 
 static int do_options(struct buf *out, const char *page, const struct verb *verb, struct str argument) {
@@ -136,8 +174,12 @@ static int do_options(struct buf *out, const char *page, const struct verb *verb
         int r = put_subs(out, verb);
         if (r < 0 || !verb->tables[0])
                 return r;
+
         r = buf_add(out, ".SH OPTIONS\nThe global options in\n.BR bailey (1)\nare accepted too.\n");
-        return r < 0 ? r : put_own_options(out, verb);
+        if (r < 0)
+                return r;
+
+        return put_own_options(out, verb);
 }
 
 static int do_global_options(struct buf *out, const char *page, const struct verb *verb, struct str argument) {
@@ -154,6 +196,7 @@ static int do_exit_codes(struct buf *out, const char *page, const struct verb *v
                 r = r < 0 ? r : put_c_text(out, exit_rows[i].meaning);
                 r = r < 0 ? r : buf_add_char(out, '\n');
         }
+
         return r;
 }
 
@@ -162,9 +205,11 @@ static int do_verbs(struct buf *out, const char *page, const struct verb *verb, 
         int r = 0;
         for (unsigned g = 0; g < VERB_GROUPS && r == 0; g++) {
                 bool any = false;
+
                 for (const struct verb *const *v = verbs; *v && r == 0; v++) {
                         if ((*v)->group != g || ((*v)->flags & VERB_HIDDEN))
                                 continue;
+
                         r = any ? 0 : buf_printf(out, ".SS %s\n", verb_group_titles[g]);
                         any = true;
                         r = r < 0 ? r : buf_printf(out, ".TP\n.BR bailey\\-%s (1)\n", (*v)->name);
@@ -172,6 +217,7 @@ static int do_verbs(struct buf *out, const char *page, const struct verb *verb, 
                         r = r < 0 ? r : buf_add_char(out, '\n');
                 }
         }
+
         return r;
 }
 
@@ -180,32 +226,39 @@ static int do_keys(struct buf *out, const char *page, const struct verb *verb, s
         (void)page, (void)verb;
         struct str rest = argument, word;
         const struct verb *of = NULL;
+
         while (str_split(&rest, ' ', &word)) {
                 cleanup(free_ptr) char *name = str_dup(word);
+
                 of = name && (!of || of->subs) ? verb_find(of ? of->subs : NULL, name) : NULL;
                 if (!of)
                         return -ENOENT;
         }
+
         const struct option_table *tables[VERB_TABLES_MAX + 1];
         size_t n = verb_tables(of, tables) - 1;
         int r = 0;
+
         for (size_t t = 0; t < n; t++)
                 for (size_t i = 0, any = 0; i < tables[t]->n && r == 0; i++) {
                         struct option row = tables[t]->rows[i];
                         if (!row.key)
                                 continue;
+
                         /* One row under its heading, tagged by the key: option_man() tags by the key where there is no
                          * flag. */
                         row.flag = NULL;
                         const struct option_table one = { tables[t]->title, &row, 1 }, *list[] = { &one };
                         cleanup(buf_done) struct buf section = BUF(PAGE_MAX);
                         r = option_man(&section, list, 1);
+
                         struct str text = buf_str(&section), heading;
                         if (any++ && str_split(&text, '\n', &heading)) /* the heading once */
                                 r = r < 0 ? r : buf_append(out, text);
                         else
                                 r = r < 0 ? r : buf_append(out, buf_str(&section));
                 }
+
         return r;
 }
 
@@ -215,7 +268,11 @@ static int do_see_also(struct buf *out, const char *page, const struct verb *ver
         for (const struct verb *const *v = verbs; verb && *v && r == 0; v++)
                 if ((*v)->group == verb->group && *v != verb && !((*v)->flags & VERB_HIDDEN))
                         r = buf_printf(out, ",\n.BR bailey\\-%s (1)", (*v)->name);
-        return r < 0 ? r : buf_add_char(out, '\n');
+
+        if (r < 0)
+                return r;
+
+        return buf_add_char(out, '\n');
 }
 
 static const struct {
@@ -236,42 +293,52 @@ static const struct {
 };
 
 /* 1 when the line was a directive and was replaced, 0 when it is text. */
-static int replace(struct buf *out, const char *page, const struct verb *verb, struct str line) {
+static int man_replace(struct buf *out, const char *page, const struct verb *verb, struct str line) {
         if (!str_starts(line, STR(".\\\" @")) || !str_ends(line, STR("@")) || line.n < 6)
                 return 0;
+
         struct str rest = str_n(line.p + 5, line.n - 6), name;
         if (!str_split(&rest, ' ', &name))
                 return -EINVAL;
+
         for (size_t i = 0; i < sizeof directives / sizeof directives[0]; i++) {
                 if (!str_is(name, directives[i].name))
                         continue;
                 if (directives[i].of_verb && !verb)
                         return -EINVAL;
+
                 int r = directives[i].put(out, page, verb, rest);
-                return r < 0 ? r : 1;
+                if (r < 0)
+                        return r;
+
+                return 1;
         }
+
         return -EINVAL;
 }
 
-static int run(const struct call *call, struct err *e) {
+static int man_run(const struct call *call, struct err *err) {
         const char *page = call->argv[0];
         struct str verb_name = str_starts(str_of(page), STR("bailey-")) ? str_skip(str_of(page), 7) : (struct str){ 0 };
         const struct verb *verb = verb_name.n ? verb_find(NULL, verb_name.p) : NULL;
         cleanup(buf_done) struct buf source = BUF(SOURCE_MAX), out = BUF(PAGE_MAX);
-        if (path_read_file(call->argv[1], SOURCE_MAX, &source, e) < 0)
+        if (path_read_file(call->argv[1], SOURCE_MAX, &source, err) < 0)
                 return EXIT_SYSTEM;
+
         struct str rest = buf_str(&source), line;
         for (unsigned number = 1; str_split(&rest, '\n', &line); number++) {
-                int r = replace(&out, page, verb, line);
+                int r = man_replace(&out, page, verb, line);
                 if (r == 0 && (rest.n > 0 || line.n > 0)) {
                         r = buf_append(&out, line);
                         r = r < 0 ? r : buf_add_char(&out, '\n');
                 }
+
                 if (r < 0) {
-                        err_set(e, -r, "%s:%u: cannot fill in %s", call->argv[1], number, show(line).text);
+                        err_set(err, -r, "%s:%u: cannot fill in %s", call->argv[1], number, show(line).text);
                         return EXIT_CONFIG;
                 }
         }
+
         fwrite(out.p, 1, out.n, stdout);
         return EXIT_OK;
 }
@@ -284,5 +351,5 @@ const struct verb verb_man_page = {
         .help = "fill in a man page's tables",
         .min_words = 2,
         .max_words = 2,
-        .run = run,
+        .run = man_run,
 };

@@ -40,32 +40,35 @@ static const struct option rows[] = {
 };
 static const struct option_table table = { "Asking by hand", rows, MCP_OPTIONS };
 
-static int ask_once(const struct call *call, const char *host, const char *want, struct err *e) {
+static int ask_once(const struct call *call, const char *host, const char *want, struct err *err) {
         unsigned seconds = (unsigned)option_get_number(&call->options, &rows[MCP_WAIT]);
         const char *reason = option_get(&call->options, &rows[MCP_REASON]);
         struct mcp_answered said;
         char target[300];
 
         if (host && !mcp_target(str_of(host), target, sizeof target)) {
-                err_set(e, EINVAL, "'%s' is not HOST or HOST:PORT", host);
+                err_set(err, EINVAL, "'%s' is not HOST or HOST:PORT", host);
                 return EXIT_USAGE;
         }
+
         if (want && mcp_agreed(want)) {
                 printf("a person has agreed to it before\n");
                 return (int)MCP_ALLOWED;
         }
+
         const struct mcp_question question = { .target = host ? target : NULL,
                                                .wants = host ? NULL : want,
                                                .reason = reason && *reason ? reason : NULL,
                                                .timeout_seconds = seconds ? seconds : 50 };
-        if (mcp_ask(&question, &said, e) < 0)
+        if (mcp_ask(&question, &said, err) < 0)
                 return EXIT_UNAVAILABLE;
+
         printf("%s\n", said.text);
         return (int)said.what;
 }
 
 /* Lines are answered one after the other; one that is too long is skipped and said so. */
-static int serve(struct mcp *m, struct err *e) {
+static int mcp_serve(struct mcp *mcp, struct err *err) {
         cleanup(buf_done) struct buf line = BUF(MCP_LINE_MAX + 1);
         bool skipping = false;
         char bytes[65536];
@@ -75,47 +78,55 @@ static int serve(struct mcp *m, struct err *e) {
                 if (n < 0 && errno == EINTR)
                         continue;
                 if (n < 0)
-                        return err_errno(e, "standard input");
+                        return err_errno(err, "standard input");
+
                 struct str rest = str_n(bytes, (size_t)n);
                 while (rest.n) {
                         cleanup(buf_done) struct buf out = BUF(2 * MCP_REPLY_MAX);
                         ptrdiff_t end = str_find(rest, '\n');
                         struct str piece = end < 0 ? rest : str_first(rest, (size_t)end);
+
                         rest = str_skip(rest, piece.n + (end >= 0));
                         if (!skipping && (line.n + piece.n > MCP_LINE_MAX || buf_append(&line, piece) < 0))
                                 skipping = true;
                         if (end < 0)
                                 continue;
-                        int r = skipping ? mcp_answer_too_long(&out) : mcp_answer(m, buf_str(&line), &out);
+
+                        int r = skipping ? mcp_answer_too_long(&out) : mcp_answer(mcp, buf_str(&line), &out);
                         buf_clear(&line);
                         skipping = false;
+
                         if (r < 0)
-                                return err_memory(e);
+                                return err_memory(err);
                         if (fd_write_all(STDOUT_FILENO, out.p, out.n) < 0)
                                 return 0; /* nobody reads any more */
                 }
         }
+
         return 0;
 }
 
-static int run(const struct call *call, struct err *e) {
+static int mcp_run(const struct call *call, struct err *err) {
         const char *host = option_get(&call->options, &rows[MCP_ASK]),
                    *want = option_get(&call->options, &rows[MCP_WANT]);
         char self[4096];
         ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
 
         if (host || want)
-                return ask_once(call, host, want, e);
+                return ask_once(call, host, want, err);
+
         if (n < 0) {
-                err_errno(e, "this program cannot find itself");
+                err_errno(err, "this program cannot find itself");
                 return EXIT_SYSTEM;
         }
+
         self[n] = '\0';
         cleanup(mcp_toolbox_done) struct mcp_toolbox box = { .options = &call->options,
                                                              .program = self,
                                                              .inside = getenv("SANDBOX_RUNTIME") != NULL };
-        struct mcp m = { .tools = mcp_tools(&box), .version = bailey_version() };
-        return serve(&m, e) < 0 ? EXIT_SYSTEM : EXIT_OK;
+        struct mcp mcp = { .tools = mcp_tools(&box), .version = bailey_version() };
+
+        return mcp_serve(&mcp, err) < 0 ? EXIT_SYSTEM : EXIT_OK;
 }
 
 const struct verb verb_mcp = {
@@ -132,5 +143,5 @@ const struct verb verb_mcp = {
             "It ends when its input ends.",
         .tables = { &table, &policy_table_general },
         .max_words = 0,
-        .run = run,
+        .run = mcp_run,
 };

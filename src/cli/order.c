@@ -29,29 +29,29 @@ int sandboxes_print(const struct buf *out) {
         return EXIT_OK;
 }
 
-static int order(const struct call *call, enum control_do what, const char *done, struct err *e) {
+static int order(const struct call *call, enum control_do what, const char *done, struct err *err) {
         char id[CONTROL_ID_MAX];
-        int r = sandboxes_order(call->argv[0], what, id, e);
+        int r = sandboxes_order(call->argv[0], what, id, err);
         if (r < 0)
                 return sandboxes_exit_code(r);
         printf("%s: %s\n", id, done);
         return EXIT_OK;
 }
 
-static int run_kill(const struct call *call, struct err *e) {
-        return order(call, CONTROL_KILL, "killed", e);
+static int run_kill(const struct call *call, struct err *err) {
+        return order(call, CONTROL_KILL, "killed", err);
 }
 
-static int run_pause(const struct call *call, struct err *e) {
-        return order(call, CONTROL_PAUSE, "paused", e);
+static int run_pause(const struct call *call, struct err *err) {
+        return order(call, CONTROL_PAUSE, "paused", err);
 }
 
-static int run_resume(const struct call *call, struct err *e) {
-        return order(call, CONTROL_RESUME, "running", e);
+static int run_resume(const struct call *call, struct err *err) {
+        return order(call, CONTROL_RESUME, "running", err);
 }
 
-static int run_reload(const struct call *call, struct err *e) {
-        return order(call, CONTROL_RELOAD, "has read its policy again", e);
+static int run_reload(const struct call *call, struct err *err) {
+        return order(call, CONTROL_RELOAD, "has read its policy again", err);
 }
 
 const struct verb verb_kill = {

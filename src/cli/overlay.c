@@ -30,11 +30,11 @@ static int not_found(int r) {
 }
 
 /* The run that was named, or the newest of the directory we are in. */
-static int open_run(const struct call *call, struct overlay_run *ret, struct err *e) {
+static int open_run(const struct call *call, struct overlay_run *ret, struct err *err) {
         cleanup(free_ptr) char *here = realpath(".", NULL);
         if (!here)
-                return err_errno(e, "cannot tell the current directory");
-        return overlays_find(call->argc > 0 ? call->argv[0] : NULL, here, ret, e);
+                return err_errno(err, "cannot tell the current directory");
+        return overlays_find(call->argc > 0 ? call->argv[0] : NULL, here, ret, err);
 }
 
 static void print_change(const struct change *c) {
@@ -45,62 +45,76 @@ static void print_change(const struct change *c) {
                 r = escape_text(&line, str_of(c->path), 4096);
         if (r == 0 && c->kind != CHANGE_DELETED && S_ISDIR(c->mode))
                 r = buf_add(&line, "/");
+
         if (r == 0 && c->link_target) {
                 r = buf_add(&line, " -> ");
                 if (r == 0)
                         r = escape_text(&line, str_of(c->link_target), 4096);
         }
+
         for (size_t i = 0; i < N_MARKS && r == 0; i++)
                 if (c->flags & marks[i].flag)
                         r = buf_printf(&line, "   ! %s", marks[i].text);
+
         if (r == 0)
                 printf("%.*s\n", STR_FMT(buf_str(&line)));
 }
 
-static int print_json(const struct overlay_run *run, const struct changes *c, struct err *e) {
+static int print_json(const struct overlay_run *run, const struct changes *changes, struct err *err) {
         cleanup(buf_done) struct buf out = BUF(256 << 20);
         struct emit j = emit_to(&out);
+
         emit_open(&j, '{');
         emit_put_text(&j, "id", run->id);
         emit_put_text(&j, "workspace", run->workspace);
         emit_put_text(&j, "upper", run->upper);
         emit_key(&j, "changes");
         emit_open(&j, '[');
-        for (size_t i = 0; i < c->list.n; i++) {
-                const struct change *x = &c->list.p[i];
+
+        for (size_t i = 0; i < changes->list.n; i++) {
+                const struct change *change = &changes->list.p[i];
+
                 emit_open(&j, '{');
-                emit_put_text(&j, "path", x->path);
-                emit_put_text(&j, "kind", change_kind_name(x->kind));
-                emit_put_number(&j, "size", x->size);
+                emit_put_text(&j, "path", change->path);
+                emit_put_text(&j, "kind", change_kind_name(change->kind));
+                emit_put_number(&j, "size", change->size);
                 emit_key(&j, "marks");
                 emit_open(&j, '[');
+
                 for (size_t m = 0; m < N_MARKS; m++)
-                        if (x->flags & marks[m].flag)
+                        if (change->flags & marks[m].flag)
                                 emit_text(&j, marks[m].name);
+
                 emit_close(&j);
                 emit_close(&j);
         }
+
         emit_close(&j);
         emit_close(&j);
+
         if (emit_status(&j) < 0) {
-                err_set(e, EMSGSIZE, "too many changes to show");
+                err_set(err, EMSGSIZE, "too many changes to show");
                 return EXIT_SYSTEM;
         }
+
         printf("%.*s\n", STR_FMT(buf_str(&out)));
         return EXIT_OK;
 }
 
-static int print_list(struct err *e) {
+static int print_list(struct err *err) {
         cleanup(overlay_runs_done) overlay_runs all = { 0 };
-        if (overlays_list(&all, e) < 0)
+        if (overlays_list(&all, err) < 0)
                 return EXIT_SYSTEM;
+
         for (size_t i = 0; i < all.n; i++) {
                 char when[CLOCK_TEXT_MAX];
+
                 clock_text(all.p[i].began_us, when);
                 cleanup(buf_done) struct buf place = BUF(65536);
                 if (escape_text(&place, str_of(all.p[i].workspace), 4096) == 0)
                         printf("%s  %.19s  %.*s\n", all.p[i].id, when, STR_FMT(buf_str(&place)));
         }
+
         return EXIT_OK;
 }
 
@@ -111,22 +125,26 @@ static const struct option diff_rows[] = {
 };
 static const struct option_table diff_table = { "Options", diff_rows, DIFF_OPTIONS };
 
-static int run_diff(const struct call *call, struct err *e) {
+static int run_diff(const struct call *call, struct err *err) {
         cleanup(overlay_run_done) struct overlay_run run = { .lock = -1 };
-        cleanup(changes_done) struct changes c = { 0 };
+        cleanup(changes_done) struct changes changes = { 0 };
+
         if (option_get_flag(&call->options, &diff_rows[DIFF_LIST]))
-                return print_list(e);
-        int r = open_run(call, &run, e);
+                return print_list(err);
+
+        int r = open_run(call, &run, err);
         if (r == 0)
-                r = overlays_changes(&run, &c, e);
+                r = overlays_changes(&run, &changes, err);
         if (r < 0)
                 return not_found(r);
         if (option_get_flag(&call->options, &diff_rows[DIFF_JSON]))
-                return print_json(&run, &c, e);
-        for (size_t i = 0; i < c.list.n; i++)
-                print_change(&c.list.p[i]);
-        printf("%zu %s by %s. The new contents are in %s\n", c.list.n, c.list.n == 1 ? "change" : "changes", run.id,
-               run.upper);
+                return print_json(&run, &changes, err);
+
+        for (size_t i = 0; i < changes.list.n; i++)
+                print_change(&changes.list.p[i]);
+
+        printf("%zu %s by %s. The new contents are in %s\n", changes.list.n, changes.list.n == 1 ? "change" : "changes",
+               run.id, run.upper);
         return EXIT_OK;
 }
 
@@ -138,42 +156,49 @@ static const struct option apply_rows[] = {
 };
 static const struct option_table apply_table = { "Options", apply_rows, APPLY_OPTIONS };
 
-static int run_apply(const struct call *call, struct err *e) {
+static int run_apply(const struct call *call, struct err *err) {
         cleanup(overlay_run_done) struct overlay_run run = { .lock = -1 };
-        cleanup(changes_done) struct changes c = { 0 };
+        cleanup(changes_done) struct changes changes = { 0 };
         const unsigned risky = CHANGE_LINK_LEAVES | CHANGE_CONFLICT | CHANGE_PROTECTED;
         bool take_all = option_get_flag(&call->options, &apply_rows[APPLY_RISKY]);
         size_t left = 0, done = 0;
-        int r = open_run(call, &run, e);
+        int r = open_run(call, &run, err);
         if (r == 0)
-                r = overlays_changes(&run, &c, e);
+                r = overlays_changes(&run, &changes, err);
         if (r < 0)
                 return not_found(r);
-        for (size_t i = 0; i < c.list.n; i++) {
-                const struct change *x = &c.list.p[i];
-                if ((x->flags & CHANGE_SPECIAL) || ((x->flags & risky) && !take_all)) {
-                        print_change(x);
+
+        for (size_t i = 0; i < changes.list.n; i++) {
+                const struct change *change = &changes.list.p[i];
+                if ((change->flags & CHANGE_SPECIAL) || ((change->flags & risky) && !take_all)) {
+                        print_change(change);
                         left++;
                         continue;
                 }
-                if (overlays_apply(&run, x, e) < 0)
+
+                if (overlays_apply(&run, change, err) < 0)
                         return EXIT_SYSTEM; /* what was applied stays; the rest is still in the overlay */
+
                 done++;
         }
+
         printf("%zu %s applied to %s", done, done == 1 ? "change" : "changes", run.workspace);
         if (left == 0)
-                return overlays_remove(&run, e) < 0 ? EXIT_SYSTEM : (puts("; nothing is left of the overlay"), EXIT_OK);
+                return overlays_remove(&run, err) < 0 ? EXIT_SYSTEM
+                                                      : (puts("; nothing is left of the overlay"), EXIT_OK);
+
         printf("; %zu left (above): look at them, then bailey apply --risky or bailey discard\n", left);
         return EXIT_NO;
 }
 
-static int run_discard(const struct call *call, struct err *e) {
+static int run_discard(const struct call *call, struct err *err) {
         cleanup(overlay_run_done) struct overlay_run run = { .lock = -1 };
-        int r = open_run(call, &run, e);
+        int r = open_run(call, &run, err);
         if (r == 0)
-                r = overlays_remove(&run, e);
+                r = overlays_remove(&run, err);
         if (r < 0)
                 return not_found(r);
+
         printf("What was left of the changes of %s is gone.\n", run.id);
         return EXIT_OK;
 }

@@ -22,13 +22,13 @@ static const struct option_table table = { "Output", rows, PLAN_OPTIONS };
 
 enum { OUTPUT_MAX = 16 << 20 };
 
-static int run_macos(const struct call *call, struct err *e) {
+static int run_macos(const struct call *call, struct err *err) {
         cleanup(buf_done) struct buf out = BUF(OUTPUT_MAX);
         const struct macos_plan_request request = { .options = &call->options,
                                                     .argv = call->argv,
                                                     .json = option_get_flag(&call->options, &rows[PLAN_JSON]) };
 
-        switch (macos_plan_show(&request, &out, e)) {
+        switch (macos_plan_show(&request, &out, err)) {
         case MACOS_PLAN_SHOWN:
                 fwrite(out.p, 1, out.n, stdout);
                 return EXIT_OK;
@@ -41,14 +41,15 @@ static int run_macos(const struct call *call, struct err *e) {
         }
 }
 
-static int run(const struct call *call, struct err *e) {
+static int plan_run(const struct call *call, struct err *err) {
         cleanup(buf_done) struct buf out = BUF(OUTPUT_MAX);
         const char *wanted = option_get(&call->options, &rows[PLAN_FOR]);
 
         if (wanted && strcmp(wanted, "macos") == 0)
-                return run_macos(call, e);
+                return run_macos(call, err);
+
         struct run_request request = { .options = &call->options, .argv = call->argv };
-        switch (run_show_plan(&request, option_get_flag(&call->options, &rows[PLAN_JSON]), &out, e)) {
+        switch (run_show_plan(&request, option_get_flag(&call->options, &rows[PLAN_JSON]), &out, err)) {
         case RUN_ENDED:
                 fwrite(out.p, 1, out.n, stdout);
                 return EXIT_OK;
@@ -75,5 +76,5 @@ const struct verb verb_plan = {
                     &policy_table_limits, &table },
         .min_words = 1,
         .max_words = -1,
-        .run = run,
+        .run = plan_run,
 };

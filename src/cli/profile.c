@@ -25,24 +25,24 @@ static int status_of(int r) {
         return r == -ENOMEM || r == -EMSGSIZE ? EXIT_SYSTEM : EXIT_CONFIG;
 }
 
-static int run_ls(const struct call *call, struct err *e) {
+static int run_ls(const struct call *call, struct err *err) {
         cleanup(buf_done) struct buf out = BUF(OUTPUT_MAX);
-        int r = profiles_list(wants_json(call), &out, e);
+        int r = profiles_list(wants_json(call), &out, err);
 
-        return r < 0 ? status_of(r) : inspect_write(&out, e);
+        return r < 0 ? status_of(r) : inspect_write(&out, err);
 }
 
-static int run_show(const struct call *call, struct err *e) {
+static int run_show(const struct call *call, struct err *err) {
         cleanup(buf_done) struct buf out = BUF(OUTPUT_MAX);
-        int r = profiles_show(call->argv[0], wants_json(call), &out, e);
+        int r = profiles_show(call->argv[0], wants_json(call), &out, err);
 
-        return r < 0 ? status_of(r) : inspect_write(&out, e);
+        return r < 0 ? status_of(r) : inspect_write(&out, err);
 }
 
-static int run_check(const struct call *call, struct err *e) {
+static int run_check(const struct call *call, struct err *err) {
         cleanup(buf_done) struct buf out = BUF(OUTPUT_MAX);
-        int r = profiles_check(call->argv[0], wants_json(call), &out, e);
-        int written = out.n ? inspect_write(&out, e) : EXIT_OK;
+        int r = profiles_check(call->argv[0], wants_json(call), &out, err);
+        int written = out.n ? inspect_write(&out, err) : EXIT_OK;
 
         if (r < 0)
                 return status_of(r);

@@ -10,9 +10,9 @@ static const struct option rows[] = {
 };
 static const struct option_table table = { "Options", rows, 1 };
 
-static int run(const struct call *call, struct err *e) {
+static int ps_run(const struct call *call, struct err *err) {
         cleanup(buf_done) struct buf out = BUF(16 << 20);
-        int r = sandboxes_ps(option_get_flag(&call->options, &rows[0]), &out, e);
+        int r = sandboxes_ps(option_get_flag(&call->options, &rows[0]), &out, err);
         return r < 0 ? sandboxes_exit_code(r) : sandboxes_print(&out);
 }
 
@@ -24,13 +24,13 @@ const struct verb verb_ps = {
         .about = "One line for each sandbox of this user. WAITING counts questions that wait for an answer: \"bailey "
                  "pending\" shows them. A sandbox whose supervisor does not reply is shown as silent.",
         .tables = { &table },
-        .run = run,
+        .run = ps_run,
 };
 
-static int run_pending(const struct call *call, struct err *e) {
+static int run_pending(const struct call *call, struct err *err) {
         cleanup(buf_done) struct buf out = BUF(16 << 20);
         int r =
-            sandboxes_pending(call->argc ? call->argv[0] : NULL, option_get_flag(&call->options, &rows[0]), &out, e);
+            sandboxes_pending(call->argc ? call->argv[0] : NULL, option_get_flag(&call->options, &rows[0]), &out, err);
         return r < 0 ? sandboxes_exit_code(r) : sandboxes_print(&out);
 }
 

@@ -16,19 +16,20 @@ static const struct option rows[] = {
 };
 static const struct option_table table = { "Options", rows, RELAY_ROWS };
 
-static const char *proxy(const struct call *call) {
+static const char *relay_proxy(const struct call *call) {
         const char *via = option_get(&call->options, &rows[ROW_VIA]);
         via = via ? via : getenv("ALL_PROXY");
         return via && *via ? via : getenv("all_proxy");
 }
 
-static int run(const struct call *call, struct err *e) {
-        const struct relay_settings s = { proxy(call), call->argv[0], call->argv[1], STDIN_FILENO, STDOUT_FILENO };
-        if (!s.via || !*s.via) {
-                err_set(e, EINVAL, "no gateway: give --via ADDR:PORT, or set ALL_PROXY");
+static int run(const struct call *call, struct err *err) {
+        const struct relay_settings settings = { relay_proxy(call), call->argv[0], call->argv[1], STDIN_FILENO,
+                                                 STDOUT_FILENO };
+        if (!settings.via || !*settings.via) {
+                err_set(err, EINVAL, "no gateway: give --via ADDR:PORT, or set ALL_PROXY");
                 return EXIT_USAGE;
         }
-        return relay_run(&s, e) < 0 ? exit_of_error(e) : EXIT_OK;
+        return relay_run(&settings, err) < 0 ? exit_of_error(err) : EXIT_OK;
 }
 
 const struct verb verb_relay = {

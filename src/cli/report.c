@@ -45,30 +45,34 @@ static int report_run(const struct call *call, struct err *err) {
         const struct option_values *options = &call->options;
         const char *output = option_get(options, &rows[ROW_OUTPUT]);
         bool json = option_get_flag(options, &rows[ROW_JSON]), markdown = option_get_flag(options, &rows[ROW_MARKDOWN]);
-        struct report_request q = { .run = call->argc ? call->argv[0] : NULL,
-                                    .file = option_get(options, &rows[ROW_FILE]) };
+        struct report_request request = { .run = call->argc ? call->argv[0] : NULL,
+                                          .file = option_get(options, &rows[ROW_FILE]) };
         int r;
 
         if (json && markdown) {
                 err_set(err, EINVAL, "--json and --md are two forms: choose one");
                 return EXIT_USAGE;
         }
+
         if (json)
-                q.form = REPORT_JSON;
+                request.form = REPORT_JSON;
         else if (markdown)
-                q.form = REPORT_MARKDOWN;
-        if (q.form == REPORT_HTML && !output && isatty(STDOUT_FILENO)) {
+                request.form = REPORT_MARKDOWN;
+
+        if (request.form == REPORT_HTML && !output && isatty(STDOUT_FILENO)) {
                 err_set(err, EINVAL, "the report is an HTML page: name a file with -o FILE, or read it here with --md");
                 return EXIT_USAGE;
         }
 
-        r = report_write(&q, &out, err);
+        r = report_write(&request, &out, err);
         if (r < 0)
                 return report_code(r);
+
         if (output) {
                 r = path_replace_file(output, buf_str(&out), 0600, err);
                 return r < 0 ? EXIT_SYSTEM : EXIT_OK;
         }
+
         fwrite(out.p, 1, out.n, stdout);
         return EXIT_OK;
 }

@@ -60,23 +60,26 @@ int run_exit_code(enum run_end end, int status) {
 }
 
 static int run_container(const struct call *call, const struct run_request *request, const char *engine,
-                         struct err *e) {
-        const struct option_value *x;
+                         struct err *err) {
+        const struct option_value *value;
         size_t n = 0;
         cleanup(free_ptr) char **arguments = calloc(call->options.values.n + 1, sizeof *arguments);
         if (!arguments) {
-                err_memory(e);
+                err_memory(err);
                 return EXIT_SYSTEM;
         }
-        for (size_t i = 0; (x = option_next(&call->options, &rows[RUN_CONTAINER_ARG], &i));)
-                arguments[n++] = x->text;
-        const struct container_request q = { .run = request, .engine = engine, .arguments = arguments };
+
+        for (size_t i = 0; (value = option_next(&call->options, &rows[RUN_CONTAINER_ARG], &i));)
+                arguments[n++] = value->text;
+
+        const struct container_request container_request = { .run = request, .engine = engine, .arguments = arguments };
         int status = 0;
-        enum run_end end = container_run(&q, &status, e);
+        enum run_end end = container_run(&container_request, &status, err);
+
         return run_exit_code(end, status);
 }
 
-static int run(const struct call *call, struct err *e) {
+static int run(const struct call *call, struct err *err) {
         struct run_request request = {
                 .options = &call->options,
                 .argv = call->argv,
@@ -87,11 +90,12 @@ static int run(const struct call *call, struct err *e) {
         int status = 0;
         const char *engine = option_get(&call->options, &rows[RUN_CONTAINER]);
         int last = engine ? SIGTERM : SIGKILL; /* a container is the engine's, and has to be ended */
-        if (option_get_flag(&call->options, &rows[RUN_DIE]) && frame_die_with_parent(last, e) < 0)
+        if (option_get_flag(&call->options, &rows[RUN_DIE]) && frame_die_with_parent(last, err) < 0)
                 return EXIT_SYSTEM;
         if (engine)
-                return run_container(call, &request, engine, e);
-        enum run_end end = run_command(&request, &status, e);
+                return run_container(call, &request, engine, err);
+
+        enum run_end end = run_command(&request, &status, err);
         return run_exit_code(end, status);
 }
 

@@ -15,48 +15,56 @@ static const struct option rows[] = {
 };
 static const struct option_table table = { "Output", rows, SECRETS_OPTIONS };
 
-static int run_list(const struct call *call, struct err *e) {
+static int run_list(const struct call *call, struct err *err) {
         cleanup(buf_done) struct buf out = BUF(1 << 20);
         bool json = option_get_flag(&call->options, &rows[SECRETS_JSON]);
-        if (secrets_list(&call->options, json, &out, e) < 0)
-                return exit_of_error(e);
+        if (secrets_list(&call->options, json, &out, err) < 0)
+                return exit_of_error(err);
         printf("%.*s", STR_FMT(buf_str(&out)));
         return EXIT_OK;
 }
 
-static int print_json(const char *name, const struct secrets_proof *p) {
+static int print_json(const char *name, const struct secrets_proof *proof) {
         cleanup(buf_done) struct buf out = BUF(65536);
         struct emit j = emit_to(&out);
+
         emit_open(&j, '{');
         emit_put_text(&j, "name", name);
-        emit_put_text(&j, "target", p->target);
-        emit_put_text(&j, "slot", p->slot);
+        emit_put_text(&j, "target", proof->target);
+        emit_put_text(&j, "slot", proof->slot);
         emit_key(&j, "swapped");
-        emit_bool(&j, p->swapped);
+        emit_bool(&j, proof->swapped);
         emit_key(&j, "hidden");
-        emit_bool(&j, p->hidden);
-        emit_put_text(&j, "why", p->why);
+        emit_bool(&j, proof->hidden);
+        emit_put_text(&j, "why", proof->why);
         emit_close(&j);
+
         if (emit_status(&j) == 0)
                 printf("%.*s\n", STR_FMT(buf_str(&out)));
-        return p->swapped && p->hidden ? EXIT_OK : EXIT_NO;
+
+        return proof->swapped && proof->hidden ? EXIT_OK : EXIT_NO;
 }
 
-static int run_test(const struct call *call, struct err *e) {
+static int run_test(const struct call *call, struct err *err) {
         struct secrets_proof proof;
-        if (secrets_test(&call->options, call->argv[0], &proof, e) < 0)
-                return exit_of_error(e);
+
+        if (secrets_test(&call->options, call->argv[0], &proof, err) < 0)
+                return exit_of_error(err);
         if (option_get_flag(&call->options, &rows[SECRETS_JSON]))
                 return print_json(call->argv[0], &proof);
+
         bool good = proof.swapped && proof.hidden;
         printf("%s: %s\n", call->argv[0], good ? "works" : "does not work");
         printf("  as %s to %s, played by an origin on loopback\n", proof.slot, proof.target);
         printf("  the origin got the value, not the stand-in: %s\n", proof.swapped ? "yes" : "no");
+
         if (proof.swapped)
                 printf("  what the origin repeated of it was hidden from the client: %s\n",
                        proof.hidden ? "yes" : "no");
+
         if (proof.why[0])
                 printf("  %s\n", proof.why);
+
         return good ? EXIT_OK : EXIT_NO;
 }
 
@@ -89,11 +97,11 @@ static const struct verb verb_test = {
         .run = run_test,
 };
 
-static int run_rotate(const struct call *call, struct err *e) {
+static int run_rotate(const struct call *call, struct err *err) {
         const char *name = call->argc > 0 ? call->argv[0] : NULL;
 
-        if (secrets_rotate(&call->options, name, e) < 0)
-                return exit_of_error(e);
+        if (secrets_rotate(&call->options, name, err) < 0)
+                return exit_of_error(err);
 
         printf("%s%s: the next run gets other stand-ins; what runs now keeps its own until it ends\n",
                name ? "rotated " : "rotated all", name ? name : "");

@@ -5,15 +5,17 @@
 #include "cli/run.h"
 #include "cli/verb.h"
 
-static int run(const struct call *call, struct err *e) {
+static int supervise_run(const struct call *call, struct err *err) {
         int status = 0;
+
         (void)call;
-        enum run_end end = supervise_job(&status, e);
+        enum run_end end = supervise_job(&status, err);
         if (end ==
             RUN_TIMED_OUT) { /* the caller set the limit, and the status tells it; standard error is the command's */
-                err_clear(e);
+                err_clear(err);
                 return EXIT_PASSING + EXIT_TIMEOUT;
         }
+
         return run_exit_code(end, status);
 }
 
@@ -24,5 +26,5 @@ const struct verb verb_supervise = {
         .synopsis = "",
         .help = "do one job for libbailey",
         .max_words = 0,
-        .run = run,
+        .run = supervise_run,
 };

@@ -24,52 +24,63 @@ static void print_escaped(const char *text, const char *after) {
                 printf("%.*s%s", STR_FMT(buf_str(&out)), after);
 }
 
-static int list_all(struct err *e) {
+static int list_all(struct err *err) {
         cleanup(trust_list_done) struct trust_list list = { 0 };
-        if (trust_load(&list, e) < 0)
+        if (trust_load(&list, err) < 0)
                 return EXIT_CONFIG;
+
         for (size_t i = 0; i < list.entries.n; i++) {
                 printf("%.12s  ", list.entries.p[i].digest);
                 print_escaped(list.entries.p[i].path, "\n");
         }
+
         return EXIT_OK;
 }
 
 static void print_wishes(const struct trust_report *report) {
         print_escaped(report->path, report->trusted ? ": trusted\n" : ":\n");
+
         for (size_t i = 0; i < report->wishes.n; i++) {
-                const struct trust_wish *w = &report->wishes.p[i];
+                const struct trust_wish *wish = &report->wishes.p[i];
+
                 printf("  ");
-                print_escaped(w->place, "  ");
-                print_escaped(w->key, ": ");
-                print_escaped(w->text, "\n");
+                print_escaped(wish->place, "  ");
+                print_escaped(wish->key, ": ");
+                print_escaped(wish->text, "\n");
         }
+
         if (report->wishes.n == 0)
                 puts("  asks for nothing that needs trust");
 }
 
-static int run(const struct call *call, struct err *e) {
+static int trust_run(const struct call *call, struct err *err) {
         cleanup(trust_report_done) struct trust_report report = { 0 };
+
         if (option_get_flag(&call->options, &rows[TRUST_LIST]))
-                return list_all(e);
-        if (trust_examine(call->argc > 0 ? call->argv[0] : NULL, &report, e) < 0)
+                return list_all(err);
+        if (trust_examine(call->argc > 0 ? call->argv[0] : NULL, &report, err) < 0)
                 return EXIT_CONFIG;
+
         if (!report.path) {
-                err_set(e, ENOENT, "the workspace has no .bailey.yaml: there is nothing to trust");
+                err_set(err, ENOENT, "the workspace has no .bailey.yaml: there is nothing to trust");
                 return EXIT_UNAVAILABLE;
         }
+
         if (option_get_flag(&call->options, &rows[TRUST_REMOVE])) {
-                int r = trust_remove(report.path, e);
+                int r = trust_remove(report.path, err);
                 return r == -ENOENT ? EXIT_UNAVAILABLE : r < 0 ? EXIT_SYSTEM : EXIT_OK;
         }
+
         print_wishes(&report);
         if (option_get_flag(&call->options, &rows[TRUST_SHOW]))
                 return report.trusted || report.wishes.n == 0 ? EXIT_OK : EXIT_NO;
+
         if (report.wishes.n > 0 && !report.trusted) {
-                if (trust_add(report.path, report.digest, e) < 0)
+                if (trust_add(report.path, report.digest, err) < 0)
                         return EXIT_SYSTEM;
                 puts("Trusted, as it is now. When the file changes you will be asked again.");
         }
+
         return EXIT_OK;
 }
 
@@ -87,5 +98,5 @@ const struct verb verb_trust = {
             "Exit code 0: done; 1: --show, and the file needs trust; 3: the file is not valid; 4: there is no file.",
         .tables = { &table },
         .max_words = 1,
-        .run = run,
+        .run = trust_run,
 };

@@ -56,6 +56,7 @@ static void open_browser(const char *link) {
 
         if (!getenv("DISPLAY") && !getenv("WAYLAND_DISPLAY"))
                 return;
+
         posix_spawn_file_actions_init(&actions);
         posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
         posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
@@ -73,6 +74,7 @@ static void on_ready(void *arg, const char *link) {
         fprintf(stderr,
                 "bailey: the link is for one browser and for one minute; \"bailey ui\" in another terminal gives "
                 "a new one\n");
+
         if (open_it)
                 open_browser(link);
 }
@@ -98,25 +100,32 @@ static void print_fingerprint(const char *link) {
 
         if (!digest || strlen(digest + 1) != sizeof padded - 2)
                 return;
+
         for (size_t i = 0; i + 2 < sizeof padded; i++) {
                 char c = digest[i + 1];
+
                 padded[i] = c;
+
                 if (c == '-')
                         padded[i] = '+';
                 else if (c == '_')
                         padded[i] = '/';
         }
+
         padded[sizeof padded - 2] = '=';
         if (!base64_decode(str_n(padded, sizeof padded - 1), bytes, &n))
                 return;
+
         fprintf(stderr, "bailey: SHA-256 of the certificate, which the browser's warning shows:\nbailey:  ");
         for (size_t i = 0; i < n; i++)
                 fprintf(stderr, "%s%02X", i ? ":" : " ", (unsigned char)bytes[i]);
+
         fprintf(stderr, "\n");
 }
 
 static void on_pair_event(void *arg, enum pair_event event, const char *text) {
         (void)arg;
+
         if (event == PAIR_LINK) {
                 print_code(text);
                 fprintf(stderr,
@@ -136,11 +145,13 @@ static int ui_verb_pair(const struct ui_settings *settings, struct err *err) {
         r = ui_check_pair(settings->pair, err);
         if (r < 0)
                 return EXIT_USAGE;
+
         r = ui_ask_pair(settings->pair, err);
         if (r == -ENOENT) {
                 err_clear(err);
                 r = ui_run(settings, err);
         }
+
         return r < 0 ? EXIT_SYSTEM : EXIT_OK;
 }
 
@@ -160,13 +171,16 @@ static int ui_verb_run(const struct call *call, struct err *err) {
 
         if (pair_it)
                 return ui_verb_pair(&settings, err);
+
         r = ui_ask_link(&link, err);
         if (r == 0) {
                 on_ready(&open_it, link);
                 return EXIT_OK;
         }
+
         err_clear(err);
         r = ui_run(&settings, err);
+
         return r < 0 ? EXIT_SYSTEM : EXIT_OK;
 }
 

@@ -30,7 +30,11 @@ size_t verb_tables(const struct verb *verb, const struct option_table *ret[stati
 int verb_about(const struct verb *verb, struct buf *ret) {
         if (verb->about)
                 return buf_add(ret, verb->about);
+
         char first = verb->help[0];
         int r = buf_add_char(ret, first >= 'a' && first <= 'z' ? (char)(first - 'a' + 'A') : first);
-        return r < 0 ? r : buf_printf(ret, "%s.", verb->help + 1);
+        if (r < 0)
+                return r;
+
+        return buf_printf(ret, "%s.", verb->help + 1);
 }

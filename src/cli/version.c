@@ -13,17 +13,19 @@ static const struct option rows[] = {
 };
 static const struct option_table table = { "Options", rows, 1 };
 
-static int run(const struct call *call, struct err *e) {
+static int version_run(const struct call *call, struct err *err) {
         if (!option_get_flag(&call->options, &rows[0])) {
                 printf("bailey %s\n", bailey_version());
                 return EXIT_OK;
         }
+
         cleanup(buf_done) struct buf out = BUF(1024);
         if (buf_add(&out, "{\"name\":\"bailey\",\"version\":") < 0 || escape_json(&out, str_of(bailey_version())) < 0 ||
             buf_add(&out, "}") < 0) {
-                err_memory(e);
+                err_memory(err);
                 return EXIT_SYSTEM;
         }
+
         printf("%s\n", buf_text(&out));
         return EXIT_OK;
 }
@@ -34,5 +36,5 @@ const struct verb verb_version = {
         .synopsis = "[--json]",
         .help = "show the version",
         .tables = { &table },
-        .run = run,
+        .run = version_run,
 };

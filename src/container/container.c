@@ -84,32 +84,36 @@ struct container {
 /*
  * What the container is made from.
  */
-static int add_variables(struct container *c, struct err *e) {
+static int add_variables(struct container *container, struct err *err) {
         char *const nothing[] = { NULL };
         cleanup(env_done) struct env env = { 0 };
         struct env_input in = { .host = nothing,
-                                .sandbox_id = c->session.id,
+                                .sandbox_id = container->session.id,
                                 .http_port = PLAN_PORT_HTTP,
                                 .socks_port = PLAN_PORT_SOCKS5,
                                 .transparent = true,
                                 .inside = true,
                                 .container = true };
-        cleanup(free_ptr) const char **set = calloc(c->session.policy->process.env_set.n + 1, sizeof *set);
+        cleanup(free_ptr) const char **set = calloc(container->session.policy->process.env_set.n + 1, sizeof *set);
         if (!set)
-                return err_memory(e);
-        for (size_t i = 0; i < c->session.policy->process.env_set.n; i++)
-                set[i] = c->session.policy->process.env_set.p[i].text;
+                return err_memory(err);
+
+        for (size_t i = 0; i < container->session.policy->process.env_set.n; i++)
+                set[i] = container->session.policy->process.env_set.p[i].text;
+
         in.set = set;
-        vault_session_env(c->session.vault, &in);
-        in.ca_bundle = c->session.vault->bundle ? BUNDLE ".pem" : NULL;
-        in.java_trust_store = c->session.vault->java ? BUNDLE ".jks" : NULL;
-        int r = env_build(&in, &env, e);
+        vault_session_env(container->session.vault, &in);
+        in.ca_bundle = container->session.vault->bundle ? BUNDLE ".pem" : NULL;
+        in.java_trust_store = container->session.vault->java ? BUNDLE ".jks" : NULL;
+
+        int r = env_build(&in, &env, err);
         for (size_t i = 0; r == 0 && i < env.entries.n; i++) {
-                const struct env_entry *x = &env.entries.p[i];
-                if ((x->action == ENV_SET || x->action == ENV_CHANGED) &&
-                    words_add(&c->create, "--env=%s=%s", x->name, x->value) < 0)
-                        r = err_memory(e);
+                const struct env_entry *entry = &env.entries.p[i];
+                if ((entry->action == ENV_SET || entry->action == ENV_CHANGED) &&
+                    words_add(&container->create, "--env=%s=%s", entry->name, entry->value) < 0)
+                        r = err_memory(err);
         }
+
         return r;
 }
 
@@ -122,179 +126,236 @@ static bool owns_variable(void *arg, struct str name) {
         return false;
 }
 
-static int check_arguments(const struct container_request *q, struct err *e) {
+static int check_arguments(const struct container_request *request, struct err *err) {
         const struct container_args args = { .use = CONTAINER_RUN, .owns = owns_variable, .kept = BUNDLE };
-        int r = container_args_check(&args, q->arguments, e);
+        int r = container_args_check(&args, request->arguments, err);
 
-        return r < 0 ? err_wrap(e, r, "--container-arg") : 0;
+        return r < 0 ? err_wrap(err, r, "--container-arg") : 0;
 }
 
 /* Limits that somebody has set; the engine's own hold otherwise. */
-static int add_limits(const struct policy *p, text_list *l) {
-        const struct policy_limits *x = &p->process.limits;
+static int add_limits(const struct policy *policy, text_list *l) {
+        const struct policy_limits *limits = &policy->process.limits;
         int r = 0;
-        if (p->origins[ROW_PROCESSES] && x->processes)
-                r |= words_add(l, "--pids-limit=%ju", (uintmax_t)x->processes);
-        if (p->origins[ROW_MEMORY] && x->memory)
-                r |= words_add(l, "--memory=%ju", (uintmax_t)x->memory);
-        if (p->origins[ROW_FILES] && x->files)
-                r |= words_add(l, "--ulimit=nofile=%ju:%ju", (uintmax_t)x->files, (uintmax_t)x->files);
-        if (p->origins[ROW_CPU] && x->cpu_seconds)
-                r |= words_add(l, "--ulimit=cpu=%ju:%ju", (uintmax_t)x->cpu_seconds, (uintmax_t)x->cpu_seconds);
-        if (p->origins[ROW_CPU_PERCENT] && x->cpu_percent)
-                r |= words_add(l, "--cpus=%ju.%02ju", (uintmax_t)x->cpu_percent / 100, (uintmax_t)x->cpu_percent % 100);
+
+        if (policy->origins[ROW_PROCESSES] && limits->processes)
+                r |= words_add(l, "--pids-limit=%ju", (uintmax_t)limits->processes);
+        if (policy->origins[ROW_MEMORY] && limits->memory)
+                r |= words_add(l, "--memory=%ju", (uintmax_t)limits->memory);
+        if (policy->origins[ROW_FILES] && limits->files)
+                r |= words_add(l, "--ulimit=nofile=%ju:%ju", (uintmax_t)limits->files, (uintmax_t)limits->files);
+        if (policy->origins[ROW_CPU] && limits->cpu_seconds)
+                r |= words_add(l, "--ulimit=cpu=%ju:%ju", (uintmax_t)limits->cpu_seconds,
+                               (uintmax_t)limits->cpu_seconds);
+        if (policy->origins[ROW_CPU_PERCENT] && limits->cpu_percent)
+                r |= words_add(l, "--cpus=%ju.%02ju", (uintmax_t)limits->cpu_percent / 100,
+                               (uintmax_t)limits->cpu_percent % 100);
+
         return r;
 }
 
-static int add_options(struct container *c, struct err *e) {
-        const struct container_files files = { .policy = c->session.policy,
-                                               .rules = c->rules,
-                                               .host = &c->host,
-                                               .empty_directory = c->place.empty_directory,
-                                               .empty_file = c->place.empty_file };
-        text_list *l = &c->create;
+static int add_options(struct container *container, struct err *err) {
+        const struct container_files files = { .policy = container->session.policy,
+                                               .rules = container->rules,
+                                               .host = &container->host,
+                                               .empty_directory = container->place.empty_directory,
+                                               .empty_file = container->place.empty_file };
+        text_list *l = &container->create;
         bool terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
-        int r = words_add(l, "%s", c->q->engine) | words_add(l, "create") | words_add(l, "--name=%s", c->place.name) |
-                words_add(l, "--rm") | words_add(l, "--interactive") | words_add(l, "--network=none") |
-                words_add(l, "--cap-drop=NET_ADMIN") | words_add(l, "--cap-drop=NET_RAW") |
-                words_add(l, "--security-opt=no-new-privileges") | words_add(l, "--entrypoint=" GATE) |
-                words_add(l, "--volume=%s:" GATE ":ro", c->gate) |
-                words_add(l, "--volume=%s:" GO ":ro", c->place.socket) |
-                words_add(l, "--volume=%s:/etc/resolv.conf:ro", c->place.resolv) | add_limits(c->session.policy, l);
+        int r = words_add(l, "%s", container->q->engine) | words_add(l, "create") |
+                words_add(l, "--name=%s", container->place.name) | words_add(l, "--rm") |
+                words_add(l, "--interactive") | words_add(l, "--network=none") | words_add(l, "--cap-drop=NET_ADMIN") |
+                words_add(l, "--cap-drop=NET_RAW") | words_add(l, "--security-opt=no-new-privileges") |
+                words_add(l, "--entrypoint=" GATE) | words_add(l, "--volume=%s:" GATE ":ro", container->gate) |
+                words_add(l, "--volume=%s:" GO ":ro", container->place.socket) |
+                words_add(l, "--volume=%s:/etc/resolv.conf:ro", container->place.resolv) |
+                add_limits(container->session.policy, l);
+
         if (terminal)
                 r |= words_add(l, "--tty");
-        r |= container_home_options(&c->home, l);
-        if (c->session.vault->bundle)
-                r |= words_add(l, "--volume=%s:" BUNDLE ".pem:ro", c->session.vault->bundle) |
-                     words_add(l, "--volume=%s:" BUNDLE ".jks:ro", c->session.vault->java);
-        r = r < 0 ? err_memory(e) : container_files(&files, c->plan, l, e);
-        for (char *const *a = c->q->arguments; r == 0 && a && *a; a++)
-                r = words_add(l, "%s", *a) < 0 ? err_memory(e) : 0;
-        return r < 0 ? r : add_variables(c, e);
+
+        r |= container_home_options(&container->home, l);
+
+        if (container->session.vault->bundle)
+                r |= words_add(l, "--volume=%s:" BUNDLE ".pem:ro", container->session.vault->bundle) |
+                     words_add(l, "--volume=%s:" BUNDLE ".jks:ro", container->session.vault->java);
+
+        r = r < 0 ? err_memory(err) : container_files(&files, container->plan, l, err);
+        for (char *const *a = container->q->arguments; r == 0 && a && *a; a++)
+                r = words_add(l, "%s", *a) < 0 ? err_memory(err) : 0;
+
+        if (r < 0)
+                return r;
+
+        return add_variables(container, err);
 }
 
-static int describe(struct container *c, struct err *e) {
+static int container_describe(struct container *container, struct err *err) {
         cleanup(text_list_done) text_list entrypoint = { 0 }, command = { 0 };
-        char *const *given = c->q->run->argv;
+        char *const *given = container->q->run->argv;
         const char *image = *given++;
+
         if (*given && strcmp(*given, "--") == 0)
                 given++;
-        int r = helper_program("bailey-gate", "sandbox", &c->gate, e);
-        r = r < 0 ? r : engine_image(c->q->engine, image, &entrypoint, &command, e);
-        r = r < 0 ? r : add_options(c, e);
+
+        int r = helper_program("bailey-gate", "sandbox", &container->gate, err);
+        if (r < 0)
+                return r;
+
+        r = engine_image(container->q->engine, image, &entrypoint, &command, err);
+        if (r < 0)
+                return r;
+
+        r = add_options(container, err);
         if (r < 0)
                 return r;
         if (entrypoint.n == 0 && command.n == 0 && !*given)
-                return err_set(e, EINVAL, "the image %s has no command of its own; give one", image);
-        text_list *l = &c->create;
+                return err_set(err, EINVAL, "the image %s has no command of its own; give one", image);
+
+        text_list *l = &container->create;
         r = words_add(l, "%s", image) | words_add(l, GO);
         for (size_t i = 0; i < entrypoint.n; i++)
                 r |= words_add(l, "%s", entrypoint.p[i]);
+
         for (size_t i = 0; !*given && i < command.n; i++)
                 r |= words_add(l, "%s", command.p[i]);
+
         for (; *given; given++)
                 r |= words_add(l, "%s", *given);
-        return r < 0 ? err_memory(e) : 0;
+
+        return r < 0 ? err_memory(err) : 0;
 }
 
 /*
  * Starting.
  */
-static int start_container(struct container *c, struct err *e) {
+static int start_container(struct container *container, struct err *err) {
         cleanup(buf_done) struct buf out = BUF(0);
         cleanup(text_list_done) text_list start = { 0 };
-        c->created = true; /* perhaps: removing one that is not there is no error */
-        int r = engine_call(&c->create, false, &out, e);
+
+        container->created = true; /* perhaps: removing one that is not there is no error */
+        int r = engine_call(&container->create, false, &out, err);
         if (r != 0)
                 return r < 0 ? r
-                             : err_set(e, EIO, "%s could not make the container; what it says is above", c->q->engine);
-        if (words_add(&start, "%s", c->q->engine) < 0 || words_add(&start, "start") < 0 ||
+                             : err_set(err, EIO, "%s could not make the container; what it says is above",
+                                       container->q->engine);
+
+        if (words_add(&start, "%s", container->q->engine) < 0 || words_add(&start, "start") < 0 ||
             words_add(&start, "--attach") < 0 || words_add(&start, "--interactive") < 0 ||
-            words_add(&start, "%s", c->place.name) < 0)
-                return err_memory(e);
-        r = engine_start(&start, &c->child, e);
+            words_add(&start, "%s", container->place.name) < 0)
+                return err_memory(err);
+
+        r = engine_start(&start, &container->child, err);
         if (r < 0)
                 return r;
-        c->pidfd = (int)syscall(SYS_pidfd_open, c->child, 0);
-        return c->pidfd < 0 ? err_errno(e, "cannot watch %s", c->q->engine) : 0;
+
+        container->pidfd = (int)syscall(SYS_pidfd_open, container->child, 0);
+        return container->pidfd < 0 ? err_errno(err, "cannot watch %s", container->q->engine) : 0;
 }
 
 /* Who called is the gate, and is still there: then the number that the kernel gave for it is its own. */
-static int join(struct container *c, struct err *e) {
+static int container_join(struct container *container, struct err *e) {
         struct ucred gate = { 0 };
         cleanup(close_fd) int proc = -1;
-        int r = container_place_accept(&c->place, c->pidfd, &c->gate_socket, &gate, e);
+        int r = container_place_accept(&container->place, container->pidfd, &container->gate_socket, &gate, e);
         if (r < 0)
                 return r;
-        c->init = (int)syscall(SYS_pidfd_open, gate.pid, 0);
-        c->first = gate.pid;
-        if (c->init < 0)
+
+        container->init = (int)syscall(SYS_pidfd_open, gate.pid, 0);
+        container->first = gate.pid;
+        if (container->init < 0)
                 return err_errno(e, "cannot watch the container's first process");
-        r = join_find(gate.pid, c->gate, &proc, e);
-        r = r < 0 ? r : container_home_check(&c->home, gate.uid, e);
-        struct pollfd gone = { .fd = c->gate_socket, .events = POLLIN };
+
+        r = join_find(gate.pid, container->gate, &proc, e);
+        r = r < 0 ? r : container_home_check(&container->home, gate.uid, e);
+        struct pollfd gone = { .fd = container->gate_socket, .events = POLLIN };
         if (r == 0 && poll(&gone, 1, 0) != 0)
                 r = err_set(e, ECHILD, "the container ended before its command was started");
         if (r < 0)
                 return r;
-        r = join_network(proc, c->plan, c->listeners, &c->n_listeners, e);
-        if (r < 0 && plan_network(c->session.policy) == NETWORK_NONE) {
+
+        r = join_network(proc, container->plan, container->listeners, &container->n_listeners, e);
+        if (r < 0 && plan_network(container->session.policy) == NETWORK_NONE) {
                 log_notice("attempts to reach the network are refused, but leave no record: %s", err_text(e));
                 *e = (struct err){ 0 };
                 return 0; /* the engine made it without a network */
         }
+
         return r < 0 ? err_wrap(e, r, "the container's network cannot be confined") : 0;
 }
 
 static void container_on_event(void *owner, const struct event *event, const struct snapshot_rule *rule) {
-        struct container *c = owner;
+        struct container *container = owner;
 
-        c->report.quiet = &c->session.policy->network.quiet;
-        (void)run_report_event(&c->report, event, rule);
+        container->report.quiet = &container->session.policy->network.quiet;
+        (void)run_report_event(&container->report, event, rule);
 }
 
-static int make_gateway(struct container *c, struct err *e) {
-        struct gateway_settings settings = { .listeners = c->listeners, .n_listeners = c->n_listeners };
+static int make_gateway(struct container *container, struct err *err) {
+        struct gateway_settings settings = { .listeners = container->listeners, .n_listeners = container->n_listeners };
         int r;
 
-        if (c->n_listeners == 0)
+        if (container->n_listeners == 0)
                 return 0;
-        r = run_gateway_start(c->session.policy, c->plan, c->session.id, c->q->run, &settings.start, e);
+
+        r = run_gateway_start(container->session.policy, container->plan, container->session.id, container->q->run,
+                              &settings.start, err);
         if (r < 0)
                 return r;
-        return session_make_gateway(&c->session, &settings, e);
+
+        return session_make_gateway(&container->session, &settings, err);
 }
 
-static int open_audit(struct container *c, struct err *e) {
-        int r = session_open_audit(&c->session, c->session.audit_path, c->session.id, e);
+static int open_audit(struct container *container, struct err *err) {
+        int r = session_open_audit(&container->session, container->session.audit_path, container->session.id, err);
         if (r < 0)
-                return err_wrap(e, r, "the audit cannot be written");
-        (void)audit_note(c->session.audit, "start: container of %s, image %s, workspace %s", c->q->engine,
-                         c->q->run->argv[0], c->session.policy->workspace);
-        audit_note_command(c->session.audit, c->q->run->argv);
-        return audit_flush(c->session.audit, e);
+                return err_wrap(err, r, "the audit cannot be written");
+        (void)audit_note(container->session.audit, "start: container of %s, image %s, workspace %s",
+                         container->q->engine, container->q->run->argv[0], container->session.policy->workspace);
+        audit_note_command(container->session.audit, container->q->run->argv);
+        return audit_flush(container->session.audit, err);
 }
 
-static int open_network(struct container *c, struct err *e) {
-        c->plan = plan_new();
-        if (!c->plan || plan_capture(c->plan, c->session.policy, true) < 0)
-                return err_memory(e);
-        const struct vault_session_request q = {
-                .policy = c->session.policy, .id = c->session.id, .roots = c->q->run->ca_bundle, .environment = environ
-        };
-        return vault_session_open(c->session.vault, &q, e);
+static int open_network(struct container *container, struct err *err) {
+        container->plan = plan_new();
+        if (!container->plan || plan_capture(container->plan, container->session.policy, true) < 0)
+                return err_memory(err);
+        const struct vault_session_request request = { .policy = container->session.policy,
+                                                       .id = container->session.id,
+                                                       .roots = container->q->run->ca_bundle,
+                                                       .environment = environ };
+        return vault_session_open(container->session.vault, &request, err);
 }
 
 /* The same facts as for a sandbox of our own, with what is Bailey's hidden. */
-static int look_at_files(struct container *c, struct err *e) {
+static int look_at_files(struct container *container, struct err *err) {
         cleanup(free_ptr) char *controls = NULL;
-        int r = path_rules_compile(c->session.policy, &c->rules, e);
-        r = r < 0 ? r : live_place(false, &controls, e);
-        r = r < 0 ? r : guards_begin(&c->guards, c->rules, e);
-        r = r < 0 ? r : survey_host(c->session.policy, c->rules, controls, &c->host, e);
-        r = r < 0 ? r : guards_share(&c->guards, &c->host, e);
-        r = r < 0 ? r : own_records(c->session.policy, c->rules, c->session.id, &c->host, &c->session.audit_path, e);
-        return r < 0 ? r : live_hide(&c->host, controls, e);
+        int r = path_rules_compile(container->session.policy, &container->rules, err);
+        if (r < 0)
+                return r;
+
+        r = live_place(false, &controls, err);
+        if (r < 0)
+                return r;
+
+        r = guards_begin(&container->guards, container->rules, err);
+        if (r < 0)
+                return r;
+
+        r = survey_host(container->session.policy, container->rules, controls, &container->host, err);
+        if (r < 0)
+                return r;
+
+        r = guards_share(&container->guards, &container->host, err);
+        if (r < 0)
+                return r;
+
+        r = own_records(container->session.policy, container->rules, container->session.id, &container->host,
+                        &container->session.audit_path, err);
+        if (r < 0)
+                return r;
+
+        return live_hide(&container->host, controls, err);
 }
 
 /*
@@ -302,11 +363,11 @@ static int look_at_files(struct container *c, struct err *e) {
  */
 /* The engine hands them on to the container. What a terminal sends reaches the engine without us. */
 static void container_on_signal(void *owner, const struct signalfd_siginfo *info) {
-        const struct container *c = owner;
+        const struct container *container = owner;
         bool from_kernel = info->ssi_code == SI_KERNEL;
 
-        if (!live_signal(c->session.control, (int)info->ssi_signo, from_kernel) && !from_kernel)
-                (void)syscall(SYS_pidfd_send_signal, c->pidfd, (int)info->ssi_signo, NULL, 0);
+        if (!live_signal(container->session.control, (int)info->ssi_signo, from_kernel) && !from_kernel)
+                (void)syscall(SYS_pidfd_send_signal, container->pidfd, (int)info->ssi_signo, NULL, 0);
 }
 
 static int container_on_deadline(void *owner, struct err *err) {
@@ -320,27 +381,27 @@ static const struct session_calls container_calls = {
         .on_event = container_on_event,
 };
 
-static int order(const struct container *c, const char *verb) {
+static int container_order(const struct container *container, const char *verb) {
         cleanup(buf_done) struct buf out = BUF(0);
         cleanup(text_list_done) text_list argv = { 0 };
-        if (words_add(&argv, "%s", c->q->engine) < 0 || words_add(&argv, "%s", verb) < 0 ||
-            words_add(&argv, "%s", c->place.name) < 0)
+        if (words_add(&argv, "%s", container->q->engine) < 0 || words_add(&argv, "%s", verb) < 0 ||
+            words_add(&argv, "%s", container->place.name) < 0)
                 return -ENOMEM;
         return engine_call(&argv, true, &out, NULL);
 }
 
 /* Told when the loop comes around: whoever asked for it is not waiting yet. */
-static int freeze(void *run) {
-        struct container *c = run;
-        c->stand_error = order(c, "pause") == 0 ? 0 : EOPNOTSUPP;
-        c->stand = STOPS;
+static int container_freeze(void *run) {
+        struct container *container = run;
+        container->stand_error = container_order(container, "pause") == 0 ? 0 : EOPNOTSUPP;
+        container->stand = STOPS;
         return 0;
 }
 
-static int thaw(void *run) {
-        struct container *c = run;
-        c->stand = RUNS;
-        return order(c, "unpause") == 0 ? 0 : -EIO;
+static int container_thaw(void *run) {
+        struct container *container = run;
+        container->stand = RUNS;
+        return container_order(container, "unpause") == 0 ? 0 : -EIO;
 }
 
 static void stand_watch(void *arg, struct poller *poller) {
@@ -349,14 +410,17 @@ static void stand_watch(void *arg, struct poller *poller) {
 }
 
 static int stand_step(void *arg, struct poller *poller, struct err *err) {
-        struct container *c = arg;
+        struct container *container = arg;
+
         (void)poller;
         (void)err;
 
-        if (c->stand != STOPS)
+        if (container->stand != STOPS)
                 return 0;
-        c->stand = c->stand_error ? RUNS : STANDS;
-        live_frozen(c->session.control, c->stand_error);
+
+        container->stand = container->stand_error ? RUNS : STANDS;
+        live_frozen(container->session.control, container->stand_error);
+
         return 0;
 }
 
@@ -365,31 +429,33 @@ static void describe_live(void *run, struct live_facts *ret) {
 }
 
 static void end_by_order(void *run, int status) {
-        struct container *c = run;
-        c->session.ended = true;
-        c->status = status;
+        struct container *container = run;
+        container->session.ended = true;
+        container->status = status;
 }
 
-static int open_control(struct container *c, struct err *e) {
-        const struct live_parts parts = { .argv = c->q->run->argv,
-                                          .options = c->q->run->options,
-                                          .freeze = freeze,
-                                          .thaw = thaw,
+static int open_control(struct container *container, struct err *err) {
+        const struct live_parts parts = { .argv = container->q->run->argv,
+                                          .options = container->q->run->options,
+                                          .freeze = container_freeze,
+                                          .thaw = container_thaw,
                                           .end = end_by_order,
                                           .describe = describe_live,
-                                          .run = c };
-        if (c->session.policy->network.ask == ASK_TTY)
+                                          .run = container };
+
+        if (container->session.policy->network.ask == ASK_TTY)
                 log_notice(
                     "a container's terminal is not used for questions: see `bailey pending`, answer with `bailey "
                     "allow`, from another one");
-        return session_open_control(&c->session, &parts, e);
+
+        return session_open_control(&container->session, &parts, err);
 }
 
-static int reap(struct container *c) {
+static int container_reap(struct container *container) {
         int status = 0;
-        while (waitpid(c->child, &status, 0) < 0 && errno == EINTR)
+        while (waitpid(container->child, &status, 0) < 0 && errno == EINTR)
                 ;
-        c->child = 0;
+        container->child = 0;
         return WIFEXITED(status) ? WEXITSTATUS(status) : SIGNALLED + WTERMSIG(status);
 }
 
@@ -398,117 +464,140 @@ static void engine_watch(void *arg, struct poller *poller) {
 }
 
 static int engine_step(void *arg, struct poller *poller, struct err *err) {
-        struct container *c = arg;
+        struct container *container = arg;
         (void)err;
 
-        if (poller_ready(poller, c->pidfd))
-                end_by_order(c, reap(c));
+        if (poller_ready(poller, container->pidfd))
+                end_by_order(container, container_reap(container));
         return 0;
 }
 
 /* In the order in which they step: an end counts before the end of the time. */
-static int supervise(struct container *c, struct err *e) {
-        struct session *session = &c->session;
+static int container_supervise(struct container *container, struct err *err) {
+        struct session *session = &container->session;
 
         session_add(session, SESSION_VAULT);
         session_add(session, SESSION_GATEWAY);
-        poller_add(&session->poller, &(struct poller_part){ stand_watch, stand_step, c });
+        poller_add(&session->poller, &(struct poller_part){ stand_watch, stand_step, container });
         session_add(session, SESSION_CONTROL);
         session_add(session, SESSION_SIGNALS);
-        poller_add(&session->poller, &(struct poller_part){ engine_watch, engine_step, c });
+        poller_add(&session->poller, &(struct poller_part){ engine_watch, engine_step, container });
         session_add(session, SESSION_DEADLINE);
-        return session_loop(session, e);
+
+        return session_loop(session, err);
 }
 
 /*
  * The end.
  */
 static void on_guard(const char *id, const struct guard_found *found, void *arg) {
-        struct container *c = arg;
+        struct container *container = arg;
 
-        run_report_guard(&c->report, found, strcmp(id, c->session.id) == 0);
-        if (c->session.audit)
-                guards_note(c->session.audit, id, found);
+        run_report_guard(&container->report, found, strcmp(id, container->session.id) == 0);
+        if (container->session.audit)
+                guards_note(container->session.audit, id, found);
 }
 
 /* The container first: nothing of it may outlive its network. */
-static void end_container(struct container *c) {
+static void end_container(struct container *container) {
         struct err e = { 0 };
-        if (c->init >= 0 && c->child > 0) /* at once; one that stands still dies when it is let go */
-                (void)syscall(SYS_pidfd_send_signal, c->init, SIGKILL, NULL, 0);
-        close_fd(&c->gate_socket);
-        if (c->stand != RUNS)
-                (void)thaw(c);
-        if (c->created && container_remove(c->q->engine, c->place.name, &e) < 0)
+
+        if (container->init >= 0 && container->child > 0) /* at once; one that stands still dies when it is let go */
+                (void)syscall(SYS_pidfd_send_signal, container->init, SIGKILL, NULL, 0);
+
+        close_fd(&container->gate_socket);
+        if (container->stand != RUNS)
+                (void)container_thaw(container);
+        if (container->created && container_remove(container->q->engine, container->place.name, &e) < 0)
                 log_error("%s", err_text(&e));
-        c->created = false;
-        if (c->child > 0)
-                (void)reap(c);
+
+        container->created = false;
+        if (container->child > 0)
+                (void)container_reap(container);
 }
 
-static void tear_down(struct container *c) {
+static void tear_down(struct container *container) {
         struct err e = { 0 };
-        end_container(c);
-        session_close_control(&c->session, c->status);
-        session_close_gateway(&c->session);
-        session_close_vaults(&c->session);
-        if (!c->began)
-                guards_drop(&c->guards);
-        if (c->began && c->rules && guards_end_repositories(&c->guards, c->session.policy, c->rules, &c->host, &e) < 0)
+
+        end_container(container);
+        session_close_control(&container->session, container->status);
+        session_close_gateway(&container->session);
+        session_close_vaults(&container->session);
+
+        if (!container->began)
+                guards_drop(&container->guards);
+        if (container->began && container->rules &&
+            guards_end_repositories(&container->guards, container->session.policy, container->rules, &container->host,
+                                    &e) < 0)
                 log_error("%s", err_text(&e));
-        if (c->began && guards_end(&c->guards, c->plan, &e) < 0)
+        if (container->began && guards_end(&container->guards, container->plan, &e) < 0)
                 log_error("%s", err_text(&e));
-        session_close_audit(&c->session, c->status);
+
+        session_close_audit(&container->session, container->status);
 }
 
-static void container_done(struct container *c) {
-        tear_down(c);
-        for (size_t i = 0; i < c->n_listeners; i++)
-                close(c->listeners[i]);
-        container_place_done(&c->place);
-        close_fd(&c->pidfd);
-        close_fd(&c->init);
-        home_close(&c->home);
-        run_report_done(&c->report);
-        text_list_done(&c->create);
-        plan_free(c->plan);
-        guards_done(&c->guards);
-        survey_done(&c->host);
-        path_rules_free(c->rules);
-        free(c->gate);
-        session_done(&c->session);
+static void container_done(struct container *container) {
+        tear_down(container);
+        for (size_t i = 0; i < container->n_listeners; i++)
+                close(container->listeners[i]);
+
+        container_place_done(&container->place);
+        close_fd(&container->pidfd);
+        close_fd(&container->init);
+        home_close(&container->home);
+        run_report_done(&container->report);
+        text_list_done(&container->create);
+        plan_free(container->plan);
+        guards_done(&container->guards);
+        survey_done(&container->host);
+        path_rules_free(container->rules);
+        free(container->gate);
+        session_done(&container->session);
 }
 
-static int prepare(struct container *c, struct err *e) {
+static int container_prepare(struct container *c, struct err *err) {
         static const int numbers[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
-        int r = session_catch(&c->session, numbers, sizeof numbers / sizeof *numbers, e);
-        r = r < 0 ? r : container_place_make(&c->place, c->q->engine, c->session.id, e);
-        r = r < 0 ? r : open_network(c, e);
-        r = r < 0 ? r : container_home_open(c->session.policy, c->session.id, c->session.vault, &c->home, e);
-        r = r < 0 ? r : look_at_files(c, e);
-        r = r < 0 ? r : open_audit(c, e);
-        r = r < 0 ? r : describe(c, e);
-        r = r < 0 ? r : guards_record(&c->guards, c->plan, e);
+        int r = session_catch(&c->session, numbers, sizeof numbers / sizeof *numbers, err);
+
+        r = r < 0 ? r : container_place_make(&c->place, c->q->engine, c->session.id, err);
+        r = r < 0 ? r : open_network(c, err);
+        r = r < 0 ? r : container_home_open(c->session.policy, c->session.id, c->session.vault, &c->home, err);
+        r = r < 0 ? r : look_at_files(c, err);
+        r = r < 0 ? r : open_audit(c, err);
+        r = r < 0 ? r : container_describe(c, err);
+        r = r < 0 ? r : guards_record(&c->guards, c->plan, err);
         for (size_t i = 0; r == 0 && i < c->plan->notes.n; i++)
                 log_notice("%s", c->plan->notes.p[i]);
-        return r < 0 ? r : open_control(c, e);
+
+        if (r < 0)
+                return r;
+
+        return open_control(c, err);
 }
 
 /* The word is given only when nothing leads past the gateway. */
-static int let_go(struct container *c, struct err *e) {
-        int r = start_container(c, e);
-        r = r < 0 ? r : join(c, e);
-        r = r < 0 ? r : make_gateway(c, e);
+static int let_go(struct container *container, struct err *err) {
+        int r = start_container(container, err);
         if (r < 0)
                 return r;
-        c->began = true;
-        r = fd_write_all(c->gate_socket, "g", 1);
-        return r < 0 ? err_set(e, -r, "the container ended before its command was started") : 0;
+
+        r = container_join(container, err);
+        if (r < 0)
+                return r;
+
+        r = make_gateway(container, err);
+        if (r < 0)
+                return r;
+
+        container->began = true;
+        r = fd_write_all(container->gate_socket, "g", 1);
+
+        return r < 0 ? err_set(err, -r, "the container ended before its command was started") : 0;
 }
 
-static void report(struct container *c) {
+static void container_report(struct container *container) {
         cleanup(buf_done) struct buf text = BUF(1 << 16);
-        if (!c->q->run->quiet && run_report_text(&c->report, &text) == 0 && text.n > 0)
+        if (!container->q->run->quiet && run_report_text(&container->report, &text) == 0 && text.n > 0)
                 fprintf(stderr, "%.*s", STR_FMT(buf_str(&text)));
 }
 
@@ -525,46 +614,48 @@ static enum run_end end_of(int error) {
         }
 }
 
-enum run_end container_run(const struct container_request *q, int *ret_status, struct err *e) {
-        cleanup(container_done) struct container c = { .q = q,
-                                                       .session = SESSION_NONE,
-                                                       .place = CONTAINER_PLACE,
-                                                       .guards = GUARDS_NONE,
-                                                       .home = HOME_NONE,
-                                                       .pidfd = -1,
-                                                       .gate_socket = -1,
-                                                       .init = -1 };
-        const struct policy_request request = { .command_line = q->run->options };
+enum run_end container_run(const struct container_request *container_request, int *ret_status, struct err *err) {
+        cleanup(container_done) struct container container = { .q = container_request,
+                                                               .session = SESSION_NONE,
+                                                               .place = CONTAINER_PLACE,
+                                                               .guards = GUARDS_NONE,
+                                                               .home = HOME_NONE,
+                                                               .pidfd = -1,
+                                                               .gate_socket = -1,
+                                                               .init = -1 };
+        const struct policy_request request = { .command_line = container_request->run->options };
 
-        session_init(&c.session, &container_calls, &c);
-        random_id(c.session.id, sizeof c.session.id);
-        c.guards.id = c.session.id;
-        c.guards.report = on_guard;
-        c.guards.context = &c;
+        session_init(&container.session, &container_calls, &container);
+        random_id(container.session.id, sizeof container.session.id);
+        container.guards.id = container.session.id;
+        container.guards.report = on_guard;
+        container.guards.context = &container;
 
-        int r = policy_load(&request, &c.session.policy, e);
-        r = r < 0 ? r : own_commands_check(c.session.policy, environ, e);
-        r = r < 0 ? r : policy_check_served(c.session.policy, PLACE_CONTAINER, e);
+        int r = policy_load(&request, &container.session.policy, err);
+        r = r < 0 ? r : own_commands_check(container.session.policy, environ, err);
+        r = r < 0 ? r : policy_check_served(container.session.policy, PLACE_CONTAINER, err);
         if (r < 0)
                 return r == -EPERM ? RUN_REFUSED : RUN_BAD_POLICY;
-        if (check_arguments(q, e) < 0)
+        if (check_arguments(container_request, err) < 0)
                 return RUN_REFUSED;
 
-        r = prepare(&c, e);
-        r = r < 0 ? r : let_go(&c, e);
+        r = container_prepare(&container, err);
+        r = r < 0 ? r : let_go(&container, err);
         if (r < 0)
                 return end_of(r);
 
-        if (c.session.policy->process.timeout_ns)
-                c.session.deadline_ns = clock_ns() + c.session.policy->process.timeout_ns;
-        r = supervise(&c, e);
-        tear_down(&c);
-        report(&c);
+        if (container.session.policy->process.timeout_ns)
+                container.session.deadline_ns = clock_ns() + container.session.policy->process.timeout_ns;
+
+        r = container_supervise(&container, err);
+        tear_down(&container);
+        container_report(&container);
 
         if (r == -ETIMEDOUT)
                 return RUN_TIMED_OUT;
         if (r < 0)
                 return RUN_FAILED;
-        *ret_status = c.status;
+
+        *ret_status = container.status;
         return RUN_ENDED;
 }

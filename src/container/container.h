@@ -12,4 +12,4 @@ struct container_request {
         char *const *arguments;        /* for `create`, NULL-terminated */
 };
 
-enum run_end container_run(const struct container_request *q, int *ret_status, struct err *e);
+enum run_end container_run(const struct container_request *container_request, int *ret_status, struct err *err);

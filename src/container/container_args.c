@@ -91,19 +91,21 @@ static const char *const proxies[] = {
 /* Bailey appends to these (plan/env.c). */
 static const char *const appended[] = { "NODE_OPTIONS", "JAVA_TOOL_OPTIONS" };
 
-static int object(const struct container_args *a, struct err *e, const char *format, ...)
+static int args_object(const struct container_args *container_args, struct err *err, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-static int object(const struct container_args *a, struct err *e, const char *format, ...) {
+static int args_object(const struct container_args *container_args, struct err *err, const char *format, ...) {
         cleanup(buf_done) struct buf text = BUF(4096);
         va_list args;
 
         va_start(args, format);
         (void)buf_vprintf(&text, format, args);
         va_end(args);
+
         const char *reason = buf_text(&text);
-        if (a->object)
-                return a->object(a->arg, e, reason ? reason : "");
-        return err_set(e, EPERM, "%s", reason ? reason : "");
+        if (container_args->object)
+                return container_args->object(container_args->arg, err, reason ? reason : "");
+
+        return err_set(err, EPERM, "%s", reason ? reason : "");
 }
 
 static bool is_named(struct str name, const char *const *list, size_t n) {
@@ -114,32 +116,35 @@ static bool is_named(struct str name, const char *const *list, size_t n) {
 }
 
 /* "K=V", or "K" for the value of the caller's environment. */
-static int judge_variable(const struct container_args *a, struct str setting, struct err *e) {
+static int judge_variable(const struct container_args *args, struct str setting, struct err *err) {
         ptrdiff_t equals = str_find(setting, '=');
         struct str name = equals < 0 ? setting : str_first(setting, (size_t)equals);
 
         /* podman takes every variable of this host that begins so */
         if (equals < 0 && str_ends(name, STR("*")))
-                return object(a, e, "your own %.*s hands the container this host's variables; take it out",
-                              STR_FMT(name));
+                return args_object(args, err, "your own %.*s hands the container this host's variables; take it out",
+                                   STR_FMT(name));
+
         if (equals > 0 && is_named(name, appended, sizeof appended / sizeof *appended))
                 return 0;
-        if (!is_named(name, proxies, sizeof proxies / sizeof *proxies) && !(a->owns && a->owns(a->arg, name)))
+        if (!is_named(name, proxies, sizeof proxies / sizeof *proxies) && !(args->owns && args->owns(args->arg, name)))
                 return 0;
-        return object(a, e, "your own %.*s would undo what the gateway sets; take it out", STR_FMT(name));
+
+        return args_object(args, err, "your own %.*s would undo what the gateway sets; take it out", STR_FMT(name));
 }
 
-static int judge_env_file(const struct container_args *a, struct str path, struct err *e) {
+static int judge_env_file(const struct container_args *args, struct str path, struct err *err) {
         cleanup(free_ptr) char *name = str_dup(path);
         cleanup(buf_done) struct buf text = BUF(0);
-        int r = name ? path_read_file(name, ENV_FILE_MAX, &text, e) : err_memory(e);
+        int r = name ? path_read_file(name, ENV_FILE_MAX, &text, err) : err_memory(err);
         struct str rest = buf_str(&text), line;
 
         while (r == 0 && str_split(&rest, '\n', &line)) {
                 line = str_trim(line);
                 if (line.n > 0 && line.p[0] != '#')
-                        r = judge_variable(a, line, e);
+                        r = judge_variable(args, line, err);
         }
+
         return r;
 }
 
@@ -152,6 +157,7 @@ static bool is_private(struct str value) {
         for (size_t i = 0; i < sizeof own / sizeof *own; i++)
                 if (str_is(kind, own[i]))
                         return true;
+
         return value.n == 0;
 }
 
@@ -169,20 +175,21 @@ static bool is_off(struct str value) {
         return str_eq_nocase(value, STR("false")) || str_is(value, "0") || str_eq_nocase(value, STR("f"));
 }
 
-static int judge_mount(const struct container_args *a, struct str value, bool is_long, struct err *e) {
+static int judge_mount(const struct container_args *args, struct str value, bool is_long, struct err *err) {
         cleanup(buf_done) struct buf why = BUF(4096);
-        int r = container_mount_judge(value, is_long, a->kept, &why);
+        int r = container_mount_judge(value, is_long, args->kept, &why);
 
         if (r < 0)
-                return err_set(e, -r, "out of memory");
+                return err_set(err, -r, "out of memory");
         if (r == 0)
                 return 0;
+
         const char *text = buf_text(&why);
-        return object(a, e, "your own mount \"%.*s\" %s; take it out", STR_FMT(str_first(value, 1024)),
-                      text ? text : "");
+        return args_object(args, err, "your own mount \"%.*s\" %s; take it out", STR_FMT(str_first(value, 1024)),
+                           text ? text : "");
 }
 
-static int judge_row(const struct container_args *a, const struct row *row, struct str value, struct err *e) {
+static int judge_row(const struct container_args *args, const struct row *row, struct str value, struct err *err) {
         bool refused = false;
 
         switch ((enum judge)row->judge) {
@@ -199,22 +206,24 @@ static int judge_row(const struct container_args *a, const struct row *row, stru
                 refused = !only_confines(value);
                 break;
         case JUDGE_VARIABLE:
-                return judge_variable(a, value, e);
+                return judge_variable(args, value, err);
         case JUDGE_ENV_FILE:
-                return judge_env_file(a, value, e);
+                return judge_env_file(args, value, err);
         case JUDGE_VOLUME:
         case JUDGE_MOUNT:
-                return judge_mount(a, value, row->judge == JUDGE_MOUNT, e);
+                return judge_mount(args, value, row->judge == JUDGE_MOUNT, err);
         }
+
         if (!refused)
                 return 0;
-        return object(a, e, "your own %s%s%.*s %s; take it out", row->flag, value.n > 0 ? " " : "", STR_FMT(value),
-                      row->why);
+
+        return args_object(args, err, "your own %s%s%.*s %s; take it out", row->flag, value.n > 0 ? " " : "",
+                           STR_FMT(value), row->why);
 }
 
-static const struct row *find_row(const struct container_args *a, struct str flag) {
+static const struct row *find_row(const struct container_args *args, struct str flag) {
         for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-                if (str_is(flag, rows[i].flag) && (rows[i].uses & a->use))
+                if (str_is(flag, rows[i].flag) && (rows[i].uses & args->use))
                         return &rows[i];
         return NULL;
 }
@@ -229,17 +238,17 @@ static bool takes_value(const struct row *row) {
         return row && row->judge != JUDGE_TRUE;
 }
 
-static struct flag read_long(const struct container_args *a, struct str word, struct str next) {
+static struct flag read_long(const struct container_args *args, struct str word, struct str next) {
         ptrdiff_t equals = str_find(word, '=');
 
         if (equals > 0)
                 return (struct flag){ .flag = str_first(word, (size_t)equals),
                                       .value = str_skip(word, (size_t)equals + 1) };
-        return (struct flag){ .flag = word, .value = takes_value(find_row(a, word)) ? next : STR("") };
+        return (struct flag){ .flag = word, .value = takes_value(find_row(args, word)) ? next : STR("") };
 }
 
 /* Each letter of a cluster; the first that takes a value ends it. */
-static int check_short(const struct container_args *a, struct str word, struct str next, struct err *e) {
+static int check_short(const struct container_args *args, struct str word, struct str next, struct err *err) {
         int r = 0;
 
         for (size_t i = 1; r == 0 && i < word.n; i++) {
@@ -249,31 +258,34 @@ static int check_short(const struct container_args *a, struct str word, struct s
                 if (valued && rest.n > 0 && rest.p[0] == '=')
                         rest = str_skip(rest, 1);
 
-                const struct row *row = find_row(a, str_of(name));
+                const struct row *row = find_row(args, str_of(name));
                 if (row)
-                        r = judge_row(a, row, valued ? (rest.n > 0 ? rest : next) : STR(""), e);
+                        r = judge_row(args, row, valued ? (rest.n > 0 ? rest : next) : STR(""), err);
                 if (valued)
                         break;
         }
+
         return r;
 }
 
 /* Which other flags take a value need not be known: the word after one is looked at like any other, so nothing is
  * passed over. */
-int container_args_check(const struct container_args *a, char *const *given, struct err *e) {
+int container_args_check(const struct container_args *args, char *const *given, struct err *err) {
         int r = 0;
 
         for (char *const *g = given; g && *g && r == 0; g++) {
                 struct str word = str_of(*g), next = str_of(g[1] ? g[1] : "");
 
                 if (str_starts(word, STR("--")) && word.n > 2) {
-                        struct flag f = read_long(a, word, next);
-                        const struct row *row = find_row(a, f.flag);
-                        r = row ? judge_row(a, row, f.value, e) : 0;
+                        struct flag flag = read_long(args, word, next);
+                        const struct row *row = find_row(args, flag.flag);
+
+                        r = row ? judge_row(args, row, flag.value, err) : 0;
                 } else if (word.n > 1 && word.p[0] == '-') {
-                        r = check_short(a, word, next, e);
+                        r = check_short(args, word, next, err);
                 }
         }
+
         return r;
 }
 
@@ -291,8 +303,10 @@ char *container_args_variable(char *const *given, const char *name) {
                         word += word[2] == '=' ? 3 : 2;
                 else
                         continue;
+
                 if (strncmp(word, name, n) == 0 && word[n] == '=')
                         found = word + n + 1;
         }
+
         return found ? str_dup(str_of(found)) : NULL;
 }

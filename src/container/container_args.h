@@ -26,6 +26,6 @@ struct container_args {
         void *arg;
 };
 
-int container_args_check(const struct container_args *a, char *const *given, struct err *e);
+int container_args_check(const struct container_args *args, char *const *given, struct err *err);
 /* The value that -e or --env gives this variable, the last one; NULL: none does. */
 char *container_args_variable(char *const *given, const char *name);

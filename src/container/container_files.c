@@ -36,18 +36,20 @@ static void mounts_done(mounts *m) {
         vec_done(m);
 }
 
-static int put(mounts *m, struct str path, enum view view, bool tree, struct err *e) {
+static int files_put(mounts *m, struct str path, enum view view, bool tree, struct err *err) {
         for (size_t i = 0; i < m->n; i++)
                 if (str_is(path, m->p[i].path)) {
                         m->p[i].view = view > m->p[i].view ? view : m->p[i].view;
                         m->p[i].tree |= tree;
                         return 0;
                 }
+
         struct mount one = { str_dup(path), view, tree };
         if (one.path && vec_push(m, one) == 0)
                 return 0;
+
         free(one.path);
-        return err_memory(e);
+        return err_memory(err);
 }
 
 /* The outermost tree that shows this path; NULL: the container does not see it. */
@@ -60,10 +62,10 @@ static const struct mount *tree_of(const mounts *m, const char *path) {
         return found;
 }
 
-static int pin_above(mounts *m, const char *path, struct err *e) {
+static int pin_above(mounts *m, const char *path, struct err *err) {
         cleanup(free_ptr) char *tree = str_dup(str_of(tree_of(m, path)->path)); /* the list moves when it grows */
         if (!tree)
-                return err_memory(e);
+                return err_memory(err);
 
         size_t top = strlen(tree);
         int r = 0;
@@ -71,80 +73,94 @@ static int pin_above(mounts *m, const char *path, struct err *e) {
                 if (path[n] == '/') {
                         cleanup(free_ptr) char *above = str_dup(str_n(path, n));
                         if (!above)
-                                return err_memory(e);
+                                return err_memory(err);
                         if (path_is_within(above, tree) && strcmp(above, tree) != 0 && access(above, F_OK) == 0)
-                                r = put(m, str_of(above), VIEW_PIN, false, e);
+                                r = files_put(m, str_of(above), VIEW_PIN, false, err);
                 }
+
         return r;
 }
 
 /*
  * What is shown.
  */
-static bool is_granted_tree(const struct plan_path *p) {
-        if (!p->grants || p->type == PLAN_PATH_MISSING || p->access == PATH_DENIED || strcmp(p->path, "/") == 0)
+static bool is_granted_tree(const struct plan_path *path) {
+        if (!path->grants || path->type == PLAN_PATH_MISSING || path->access == PATH_DENIED ||
+            strcmp(path->path, "/") == 0)
                 return false;
         /* What is built in so that programs of this host work: the image has its own. */
-        return p->access == PATH_WRITE || !str_starts(str_of(p->origin), STR("built in: "));
+        return path->access == PATH_WRITE || !str_starts(str_of(path->origin), STR("built in: "));
 }
 
-static int add_trees(const struct container_files *f, mounts *m, struct err *e) {
+static int add_trees(const struct container_files *files, mounts *m, struct err *err) {
         int r = 0;
-        for (size_t i = 0; r == 0 && i < f->host->paths.n; i++) {
-                const struct plan_path *p = &f->host->paths.p[i];
-                if (is_granted_tree(p))
-                        r = put(m, str_of(p->path), p->access == PATH_WRITE ? VIEW_WRITE : VIEW_READ, true, e);
+        for (size_t i = 0; r == 0 && i < files->host->paths.n; i++) {
+                const struct plan_path *path = &files->host->paths.p[i];
+                if (is_granted_tree(path))
+                        r = files_put(m, str_of(path->path), path->access == PATH_WRITE ? VIEW_WRITE : VIEW_READ, true,
+                                      err);
         }
-        enum path_access workspace = path_rules_host_access(f->rules, f->policy->workspace, NULL);
+
+        enum path_access workspace = path_rules_host_access(files->rules, files->policy->workspace, NULL);
         if (r == 0 && workspace == PATH_READ)
-                r = put(m, str_of(f->policy->workspace), VIEW_READ, true, e);
+                r = files_put(m, str_of(files->policy->workspace), VIEW_READ, true, err);
+
         return r;
 }
 
 /*
  * What is closed in it.
  */
-static int close_one(const struct plan_path *p, mounts *m, struct err *e) {
-        if (!tree_of(m, p->path))
+static int close_one(const struct plan_path *path, mounts *m, struct err *err) {
+        if (!tree_of(m, path->path))
                 return 0;
-        if (p->type == PLAN_PATH_LINK)
-                return pin_above(m, p->path, e); /* an engine cannot mount over a link: it is put back at the end */
-        if (p->type == PLAN_PATH_MISSING)
-                return p->protected ? pin_above(m, p->path, e) : 0;
-        if (p->access == PATH_WRITE)
+        if (path->type == PLAN_PATH_LINK)
+                return pin_above(m, path->path,
+                                 err); /* an engine cannot mount over a link: it is put back at the end */
+        if (path->type == PLAN_PATH_MISSING)
+                return path->protected ? pin_above(m, path->path, err) : 0;
+        if (path->access == PATH_WRITE)
                 return 0;
-        enum view view = p->access == PATH_READ     ? VIEW_READ
-                         : p->type == PLAN_PATH_DIR ? VIEW_EMPTY_DIRECTORY
-                                                    : VIEW_EMPTY_FILE;
-        int r = put(m, str_of(p->path), view, false, e);
-        return r < 0 ? r : pin_above(m, p->path, e);
+
+        enum view view = path->access == PATH_READ     ? VIEW_READ
+                         : path->type == PLAN_PATH_DIR ? VIEW_EMPTY_DIRECTORY
+                                                       : VIEW_EMPTY_FILE;
+        int r = files_put(m, str_of(path->path), view, false, err);
+        if (r < 0)
+                return r;
+
+        return pin_above(m, path->path, err);
 }
 
-static int add_closed(const struct container_files *f, struct plan *plan, mounts *m, struct err *e) {
+static int add_closed(const struct container_files *files, struct plan *plan, mounts *m, struct err *err) {
         int r = 0;
-        for (size_t i = 0; r == 0 && i < f->host->paths.n; i++)
-                r = close_one(&f->host->paths.p[i], m, e);
-        for (size_t i = 0; r == 0 && i < f->host->sockets.n; i++) {
-                const struct plan_path socket = { .path = f->host->sockets.p[i], .type = PLAN_PATH_FILE };
-                r = close_one(&socket, m, e);
+        for (size_t i = 0; r == 0 && i < files->host->paths.n; i++)
+                r = close_one(&files->host->paths.p[i], m, err);
+
+        for (size_t i = 0; r == 0 && i < files->host->sockets.n; i++) {
+                const struct plan_path socket = { .path = files->host->sockets.p[i], .type = PLAN_PATH_FILE };
+                r = close_one(&socket, m, err);
         }
-        if (r == 0 && plan_guards(plan, f->host, f->policy->workspace) < 0)
-                r = err_memory(e);
+
+        if (r == 0 && plan_guards(plan, files->host, files->policy->workspace) < 0)
+                r = err_memory(err);
+
         return r;
 }
 
 /*
  * What mounts cannot hold.
  */
-static int object(const struct container_files *f, struct plan *plan, struct err *e, const char *origin,
-                  const char *pattern, const char *why) {
-        if (!f->policy->process.allow_degraded)
-                return err_set(e, EOPNOTSUPP,
+static int files_object(const struct container_files *files, struct plan *plan, struct err *err, const char *origin,
+                        const char *pattern, const char *why) {
+        if (!files->policy->process.allow_degraded)
+                return err_set(err, EOPNOTSUPP,
                                "%s (%s) cannot be held in a container: %s; with --allow-degraded the "
                                "command runs without it",
                                pattern, origin, why);
+
         char *note = plan_format(plan, "lost: %s (%s): %s", pattern, origin, why);
-        return note && vec_push(&plan->notes, note) == 0 ? 0 : err_memory(e);
+        return note && vec_push(&plan->notes, note) == 0 ? 0 : err_memory(err);
 }
 
 /* The directory that everything a glob can match is in. */
@@ -156,7 +172,7 @@ static char *fixed_part(const char *glob) {
         return str_dup(end ? str_n(glob, end) : STR("/"));
 }
 
-static bool concerns(const mounts *m, const char *directory) {
+static bool files_concerns(const mounts *m, const char *directory) {
         for (size_t i = 0; i < m->n; i++)
                 if (m->p[i].tree &&
                     (path_is_within(directory, m->p[i].path) || path_is_within(m->p[i].path, directory)))
@@ -164,91 +180,112 @@ static bool concerns(const mounts *m, const char *directory) {
         return false;
 }
 
-static int check_globs(const struct container_files *f, struct plan *plan, const mounts *m, struct err *e) {
+static int check_globs(const struct container_files *files, struct plan *plan, const mounts *m, struct err *err) {
         int r = 0;
-        for (size_t i = 0; r == 0 && i < path_rules_count(f->rules); i++) {
-                const struct path_rule *rule = path_rules_at(f->rules, i);
+        for (size_t i = 0; r == 0 && i < path_rules_count(files->rules); i++) {
+                const struct path_rule *rule = path_rules_at(files->rules, i);
                 if (!rule->is_glob || rule->built_in || rule->grants)
                         continue;
+
                 cleanup(free_ptr) char *directory = fixed_part(rule->pattern);
                 if (!directory)
-                        return err_memory(e);
+                        return err_memory(err);
+
                 bool source = str_starts(str_of(rule->origin), STR("source of credential "));
-                if (source ? tree_of(m, directory) != NULL : concerns(m, directory))
-                        r = object(f, plan, e, rule->origin, rule->pattern,
-                                   source ? "the file lies in a tree that the container sees, and one that replaces it "
-                                            "would be seen; keep it elsewhere"
-                                          : "a glob holds for files that come later, mounts do not; name the paths");
+                if (source ? tree_of(m, directory) != NULL : files_concerns(m, directory))
+                        r = files_object(
+                            files, plan, err, rule->origin, rule->pattern,
+                            source ? "the file lies in a tree that the container sees, and one that replaces it "
+                                     "would be seen; keep it elsewhere"
+                                   : "a glob holds for files that come later, mounts do not; name the paths");
         }
+
         return r;
 }
 
-static int check_rest(const struct container_files *f, struct plan *plan, struct err *e) {
-        const struct policy *p = f->policy;
-        if (p->filesystem.overlay)
-                return err_set(e, EOPNOTSUPP, "--overlay is for sandboxes, not for containers");
+static int check_rest(const struct container_files *files, struct plan *plan, struct err *err) {
+        const struct policy *policy = files->policy;
+        if (policy->filesystem.overlay)
+                return err_set(err, EOPNOTSUPP, "--overlay is for sandboxes, not for containers");
+
         int r = 0;
-        if (p->process.trace_denials)
-                r = object(f, plan, e, "policy", "--trace-denials", "the engine does not report refused files");
-        if (r == 0 && p->origins[ROW_TEMPORARY])
-                r = object(f, plan, e, p->origins[ROW_TEMPORARY], "limits.temporary", "the engine has no such limit");
-        for (size_t i = 0; r == 0 && i < p->process.env_pass.n; i++)
-                if (strcmp(p->process.env_pass.p[i].origin, "default") != 0)
-                        r = object(f, plan, e, p->process.env_pass.p[i].origin, p->process.env_pass.p[i].text,
-                                   "variables of yours are not passed into a container; set them with --env");
-        if (r == 0 && p->network.publish.n)
-                r = object(f, plan, e, p->network.publish.p[0].origin, "--publish",
-                           "ports of a container are not published");
+        if (policy->process.trace_denials)
+                r = files_object(files, plan, err, "policy", "--trace-denials",
+                                 "the engine does not report refused files");
+        if (r == 0 && policy->origins[ROW_TEMPORARY])
+                r = files_object(files, plan, err, policy->origins[ROW_TEMPORARY], "limits.temporary",
+                                 "the engine has no such limit");
+
+        for (size_t i = 0; r == 0 && i < policy->process.env_pass.n; i++)
+                if (strcmp(policy->process.env_pass.p[i].origin, "default") != 0)
+                        r = files_object(files, plan, err, policy->process.env_pass.p[i].origin,
+                                         policy->process.env_pass.p[i].text,
+                                         "variables of yours are not passed into a container; set them with --env");
+
+        if (r == 0 && policy->network.publish.n)
+                r = files_object(files, plan, err, policy->network.publish.p[0].origin, "--publish",
+                                 "ports of a container are not published");
+
         return r;
 }
 
 /*
  * For the engine.
  */
-static int add_argument(const struct container_files *f, const struct mount *m, text_list *args, struct err *e) {
-        const char *source = m->view == VIEW_EMPTY_DIRECTORY ? f->empty_directory
-                             : m->view == VIEW_EMPTY_FILE    ? f->empty_file
-                                                             : m->path;
-        if (strpbrk(m->path, ",\"\n"))
-                return err_set(e, EINVAL,
+static int add_argument(const struct container_files *files, const struct mount *mount, text_list *args,
+                        struct err *err) {
+        const char *source = mount->view == VIEW_EMPTY_DIRECTORY ? files->empty_directory
+                             : mount->view == VIEW_EMPTY_FILE    ? files->empty_file
+                                                                 : mount->path;
+
+        if (strpbrk(mount->path, ",\"\n"))
+                return err_set(err, EINVAL,
                                "\"%s\" cannot be mounted into a container: a comma, quote or line break in its name",
-                               m->path);
+                               mount->path);
+
         /* Read-only mounts are without what is mounted below them: engines leave that writable. */
-        int r = words_add(args, "--mount=type=bind,source=%s,destination=%s%s", source, m->path,
-                          m->view >= VIEW_READ ? ",readonly,bind-nonrecursive=true" : "");
-        return r < 0 ? err_memory(e) : 0;
+        int r = words_add(args, "--mount=type=bind,source=%s,destination=%s%s", source, mount->path,
+                          mount->view >= VIEW_READ ? ",readonly,bind-nonrecursive=true" : "");
+        return r < 0 ? err_memory(err) : 0;
 }
 
-static int add_notes(const struct container_files *f, struct plan *plan, struct err *e) {
-        for (size_t i = 0; i < f->host->paths.n; i++) {
-                const struct plan_path *p = &f->host->paths.p[i];
-                if (p->type != PLAN_PATH_MISSING || !p->grants || p->protected)
+static int add_notes(const struct container_files *files, struct plan *plan, struct err *err) {
+        for (size_t i = 0; i < files->host->paths.n; i++) {
+                const struct plan_path *path = &files->host->paths.p[i];
+                if (path->type != PLAN_PATH_MISSING || !path->grants || path->protected)
                         continue;
-                const char *note = plan_missing_note(plan, p);
+
+                const char *note = plan_missing_note(plan, path);
                 if (!note || vec_push(&plan->notes, note) < 0)
-                        return err_memory(e);
+                        return err_memory(err);
         }
+
         return 0;
 }
 
 /* Without it the command would start where the image says. */
-static int add_start(const struct container_files *f, const mounts *m, text_list *args, struct err *e) {
-        const char *start = plan_start_wanted(f->policy, f->host);
+static int add_start(const struct container_files *files, const mounts *m, text_list *args, struct err *err) {
+        const char *start = plan_start_wanted(files->policy, files->host);
 
-        if (!start || !tree_of(m, start) || path_rules_host_access(f->rules, start, NULL) == PATH_DENIED)
-                return plan_start_refused(f->policy, f->host, e);
+        if (!start || !tree_of(m, start) || path_rules_host_access(files->rules, start, NULL) == PATH_DENIED)
+                return plan_start_refused(files->policy, files->host, err);
 
-        return words_add(args, "--workdir=%s", start) < 0 ? err_memory(e) : 0;
+        return words_add(args, "--workdir=%s", start) < 0 ? err_memory(err) : 0;
 }
 
-int container_files(const struct container_files *f, struct plan *plan, text_list *args, struct err *e) {
+int container_files(const struct container_files *files, struct plan *plan, text_list *args, struct err *err) {
         cleanup(mounts_done) mounts m = { 0 };
-        int r = check_rest(f, plan, e);
-        r = r < 0 ? r : add_trees(f, &m, e);
-        r = r < 0 ? r : check_globs(f, plan, &m, e);
-        r = r < 0 ? r : add_closed(f, plan, &m, e);
-        r = r < 0 ? r : add_notes(f, plan, e);
+        int r = check_rest(files, plan, err);
+
+        r = r < 0 ? r : add_trees(files, &m, err);
+        r = r < 0 ? r : check_globs(files, plan, &m, err);
+        r = r < 0 ? r : add_closed(files, plan, &m, err);
+        r = r < 0 ? r : add_notes(files, plan, err);
         for (size_t i = 0; r == 0 && i < m.n; i++)
-                r = add_argument(f, &m.p[i], args, e);
-        return r < 0 ? r : add_start(f, &m, args, e);
+                r = add_argument(files, &m.p[i], args, err);
+
+        if (r < 0)
+                return r;
+
+        return add_start(files, &m, args, err);
 }

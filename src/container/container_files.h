@@ -13,4 +13,4 @@ struct container_files {
 
 /* Refuses what mounts cannot hold; where the policy accepts less (--allow-degraded), it is a note of the plan. Guards
  * of the plan are to be swept when nothing of the container lives. Arguments for `create` are added. */
-int container_files(const struct container_files *f, struct plan *plan, text_list *args, struct err *e);
+int container_files(const struct container_files *files, struct plan *plan, text_list *args, struct err *err);

@@ -16,13 +16,16 @@ int container_home_open(const struct policy *policy, const char *id, const struc
 
         if (!policy->origins[ROW_HOME] || !home_is_own(policy))
                 return 0;
+
         r = home_open(policy, id, ret, err);
         if (r < 0)
                 return r;
+
         if (ret->files && strpbrk(ret->files, ":,\"\n"))
                 return err_set(err, EINVAL,
                                "%s cannot be mounted into a container: a colon, comma, quote or line break in its name",
                                ret->files);
+
         return run_home_lay(ret, policy, vault, err);
 }
 

@@ -30,10 +30,13 @@ static const char *const closed[] = {
 static const char *const open_devices[] = { "/dev/null",   "/dev/zero",    "/dev/full",
                                             "/dev/random", "/dev/urandom", "/dev/shm" };
 
-static int refuse(struct buf *why, const char *text) {
+static int mounts_refuse(struct buf *why, const char *text) {
         int r = buf_add(why, text);
 
-        return r < 0 ? r : REFUSED;
+        if (r < 0)
+                return r;
+
+        return REFUSED;
 }
 
 /* Where it leads. Of a path that is not there (engines make it) its nearest directory is followed; ".." in what is
@@ -46,24 +49,29 @@ static char *real_path(struct str text) {
         while (rest && !(found = realpath(path, NULL))) {
                 char *slash = strrchr(path, '/');
                 char *longer = str_format("/%s%s", slash ? slash + 1 : path, rest);
+
                 free(rest);
                 rest = longer;
                 if (slash == path)
                         slash++;
+
                 if (!slash || strcmp(path, "/") == 0) { /* relative, and nothing of it is there */
                         found = realpath(".", NULL);
                         break;
                 }
+
                 *slash = '\0';
         }
+
         if (!found || !rest || !rest[0] || strstr(rest, "/.."))
                 return found;
+
         cleanup(free_ptr) char *directory = found;
         return str_format("%s%s", strcmp(directory, "/") == 0 ? "" : directory, rest);
 }
 
 /* Inside of it, or around it. */
-static bool touches(const char *path, const char *other) {
+static bool mounts_touches(const char *path, const char *other) {
         return path_is_within(path, other) || path_is_within(other, path);
 }
 
@@ -71,11 +79,13 @@ static int judge_fixed(const char *path, struct buf *why) {
         for (size_t i = 0; i < sizeof open_devices / sizeof *open_devices; i++)
                 if (strcmp(path, open_devices[i]) == 0)
                         return 0;
+
         for (size_t i = 0; i < sizeof closed / sizeof *closed; i++) {
                 cleanup(free_ptr) char *real = realpath(closed[i], NULL);
-                if (touches(path, closed[i]) || (real && touches(path, real)))
-                        return refuse(why, "has the system's own files, devices or sockets in it");
+                if (mounts_touches(path, closed[i]) || (real && mounts_touches(path, real)))
+                        return mounts_refuse(why, "has the system's own files, devices or sockets in it");
         }
+
         return 0;
 }
 
@@ -85,9 +95,11 @@ static int judge_own(const char *path, int (*find)(char **ret), struct buf *why)
 
         if (find(&directory) < 0)
                 return 0; /* no home, so there is none */
+
         cleanup(free_ptr) char *real = realpath(directory, NULL);
-        if (touches(path, directory) || (real && touches(path, real)))
-                return refuse(why, "has Bailey's own files in it");
+        if (mounts_touches(path, directory) || (real && mounts_touches(path, real)))
+                return mounts_refuse(why, "has Bailey's own files in it");
+
         return 0;
 }
 
@@ -95,7 +107,7 @@ static int judge_home(const char *path, const char *home, struct buf *why) {
         cleanup(free_ptr) char *real = home ? realpath(home, NULL) : NULL;
 
         if (real && strcmp(real, "/") != 0 && path_is_within(real, path))
-                return refuse(
+                return mounts_refuse(
                     why, "is the home directory, with its keys, or has it in it; mount the directory that is needed");
         return 0;
 }
@@ -107,7 +119,7 @@ static int judge_source(struct str text, struct buf *why) {
                 return -ENOMEM;
 
         if (stat(path, &st) == 0 && S_ISSOCK(st.st_mode))
-                return refuse(why, "is a socket: who listens there is outside of the container's confinement");
+                return mounts_refuse(why, "is a socket: who listens there is outside of the container's confinement");
 
         int r = judge_fixed(path, why);
         if (r == 0)
@@ -120,18 +132,19 @@ static int judge_source(struct str text, struct buf *why) {
         struct account account;
         if (r == 0 && account_by_uid(geteuid(), &account))
                 r = judge_home(path, account.home, why);
+
         return r;
 }
 
 static int judge_destination(struct str text, const char *kept, struct buf *why) {
         if (kept && str_starts(text, str_of(kept)))
-                return refuse(why, "would replace what Bailey mounts there");
+                return mounts_refuse(why, "would replace what Bailey mounts there");
         return 0;
 }
 
 static int judge_option(struct str option, struct buf *why) {
         if (str_is(option, "shared") || str_is(option, "rshared"))
-                return refuse(why, "would spread to this host");
+                return mounts_refuse(why, "would spread to this host");
         return 0;
 }
 
@@ -152,8 +165,10 @@ static int judge_volume(struct str value, const char *kept, struct buf *why) {
                 r = judge_destination(destination, kept, why);
         if (value.p)
                 options = value;
+
         while (r == 0 && str_split(&options, ',', &option))
                 r = judge_option(option, why);
+
         return r;
 }
 
@@ -161,43 +176,50 @@ struct mount_text {
         struct str type, source, destination;
 };
 
-static int read_field(struct str field, struct mount_text *m, struct buf *why) {
+static int read_field(struct str field, struct mount_text *mount_text, struct buf *why) {
         ptrdiff_t equals = str_find(field, '=');
         struct str key = equals < 0 ? field : str_first(field, (size_t)equals);
         struct str value = equals < 0 ? STR("") : str_skip(field, (size_t)equals + 1);
 
         if (str_eq_nocase(key, STR("type")))
-                m->type = value;
+                mount_text->type = value;
         else if (str_eq_nocase(key, STR("source")) || str_eq_nocase(key, STR("src")))
-                m->source = value;
+                mount_text->source = value;
         else if (str_eq_nocase(key, STR("destination")) || str_eq_nocase(key, STR("dst")) ||
                  str_eq_nocase(key, STR("target")))
-                m->destination = value;
+                mount_text->destination = value;
         else if (str_eq_nocase(key, STR("bind-propagation")))
                 return judge_option(value, why);
         else if (str_eq_nocase(key, STR("volume-opt")) || str_eq_nocase(key, STR("volume-driver")))
-                return refuse(why, "makes a volume that cannot be looked at");
+                return mounts_refuse(why, "makes a volume that cannot be looked at");
+
         return 0;
 }
 
 static int judge_long(struct str value, const char *kept, struct buf *why) {
-        struct mount_text m = { .type = STR("volume") };
+        struct mount_text mount_text = { .type = STR("volume") };
         struct str field;
         int r = 0;
 
         /* The engines read the list as CSV: a quote can hide a comma. */
         if (str_find(value, '"') >= 0)
-                return refuse(why, "has a quote in it");
+                return mounts_refuse(why, "has a quote in it");
+
         while (r == 0 && str_split(&value, ',', &field))
-                r = read_field(field, &m, why);
+                r = read_field(field, &mount_text, why);
+
         if (r != 0)
                 return r;
-        if (!str_is(m.type, "bind") && !str_is(m.type, "volume") && !str_is(m.type, "tmpfs") &&
-            !str_is(m.type, "image"))
-                return refuse(why, "is of a kind that cannot be looked at");
-        if (str_is(m.type, "bind") || (m.source.p && is_path(m.source) && str_is(m.type, "volume")))
-                r = judge_source(m.source, why);
-        return r == 0 ? judge_destination(m.destination, kept, why) : r;
+
+        if (!str_is(mount_text.type, "bind") && !str_is(mount_text.type, "volume") &&
+            !str_is(mount_text.type, "tmpfs") && !str_is(mount_text.type, "image"))
+                return mounts_refuse(why, "is of a kind that cannot be looked at");
+
+        if (str_is(mount_text.type, "bind") ||
+            (mount_text.source.p && is_path(mount_text.source) && str_is(mount_text.type, "volume")))
+                r = judge_source(mount_text.source, why);
+
+        return r == 0 ? judge_destination(mount_text.destination, kept, why) : r;
 }
 
 int container_mount_judge(struct str value, bool is_long, const char *kept, struct buf *why) {

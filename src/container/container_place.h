@@ -16,13 +16,13 @@ struct container_place {
 };
 #define CONTAINER_PLACE ((struct container_place){ .lock = -1, .listener = -1 })
 
-int container_place_make(struct container_place *p, const char *engine, const char *id, struct err *e);
+int container_place_make(struct container_place *container_place, const char *engine, const char *id, struct err *err);
 void container_place_done(struct container_place *p);
 
 /* Until the gate calls, or the engine's process (a pidfd) ends. One caller is taken, and nobody after it. *ret: who it
  * is, as this host sees it. */
-int container_place_accept(struct container_place *p, int engine_pidfd, int *ret_gate, struct ucred *ret,
-                           struct err *e);
+int container_place_accept(struct container_place *place, int engine_pidfd, int *ret_gate, struct ucred *ret,
+                           struct err *err);
 
 /* Returns when the engine has no such container any more. */
-int container_remove(const char *engine, const char *name, struct err *e);
+int container_remove(const char *engine, const char *name, struct err *err);

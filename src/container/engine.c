@@ -20,16 +20,20 @@ enum { ANSWER_MAX = 1 << 20 };
 int words_add(text_list *l, const char *format, ...) {
         cleanup(buf_done) struct buf text = BUF(ANSWER_MAX);
         va_list args;
+
         va_start(args, format);
         int r = buf_vprintf(&text, format, args);
         va_end(args);
+
         char *word = r < 0 ? NULL : str_dup(buf_str(&text));
         if (!word || vec_reserve(l, 2) < 0) {
                 free(word);
                 return -ENOMEM;
         }
+
         l->p[l->n++] = word;
         l->p[l->n] = NULL;
+
         return 0;
 }
 
@@ -59,6 +63,7 @@ static int engine_listen(int from, unsigned ms, struct buf *out) {
 
         if (ms == 0)
                 return fd_read_all(from, out);
+
         for (;;) {
                 uint64_t now = clock_ns();
                 struct pollfd ready = { .fd = from, .events = POLLIN };
@@ -68,9 +73,11 @@ static int engine_listen(int from, unsigned ms, struct buf *out) {
                         continue;
                 if (r <= 0)
                         return r < 0 ? -errno : -ETIMEDOUT;
+
                 ssize_t n = read(from, bytes, sizeof bytes);
                 if (n <= 0)
                         return n < 0 ? -errno : 0;
+
                 r = buf_append(out, str_n(bytes, (size_t)n));
                 if (r < 0)
                         return r;
@@ -83,6 +90,7 @@ static int engine_ask(const text_list *argv, bool quiet, unsigned ms, struct buf
 
         if (pipe2(ends, O_CLOEXEC) < 0)
                 return err_errno(err, "cannot make a pipe");
+
         cleanup(close_fd) int from = ends[0], to = ends[1];
 
         int r = engine_spawn(argv, SPAWN_NULL, to, quiet, &pid, err);
@@ -93,12 +101,14 @@ static int engine_ask(const text_list *argv, bool quiet, unsigned ms, struct buf
         *out = BUF(ANSWER_MAX);
         r = engine_listen(from, ms, out);
         close_fd(&from);
+
         if (r == -ETIMEDOUT)
                 kill(pid, SIGKILL); /* our own child, not reaped: nobody else has its number */
 
         int status = spawn_wait(pid);
         if (r < 0)
                 return err_set(err, -r, "cannot read what %s prints: %s", argv->p[0], strerror(-r));
+
         return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
@@ -110,48 +120,55 @@ int engine_call_within(const text_list *argv, unsigned ms, struct buf *out, stru
         return engine_ask(argv, true, ms, out, err);
 }
 
-static int take_list(const struct node *n, text_list *ret) {
+static int take_list(const struct node *node, text_list *ret) {
         int r = 0;
-        for (const struct node *c = n && n->kind == NODE_LIST ? n->first : NULL; c && r == 0; c = c->next)
+        for (const struct node *c = node && node->kind == NODE_LIST ? node->first : NULL; c && r == 0; c = c->next)
                 r = c->kind == NODE_SCALAR ? words_add(ret, "%.*s", STR_FMT(c->text)) : 0;
         return r;
 }
 
-static int inspect(const char *engine, const char *image, struct buf *out, struct err *e) {
+static int engine_inspect(const char *engine, const char *image, struct buf *out, struct err *err) {
         cleanup(text_list_done) text_list argv = { 0 };
         static const char *const words[] = { "image", "inspect", "--format",
                                              "[{{json .Config.Entrypoint}},{{json .Config.Cmd}}]" };
         int r = words_add(&argv, "%s", engine);
         for (size_t i = 0; r == 0 && i < sizeof words / sizeof *words; i++)
                 r = words_add(&argv, "%s", words[i]);
+
         r = r < 0 ? r : words_add(&argv, "%s", image);
-        return r < 0 ? err_memory(e) : engine_call(&argv, true, out, e);
+        return r < 0 ? err_memory(err) : engine_call(&argv, true, out, err);
 }
 
 int engine_image(const char *engine, const char *image, text_list *ret_entrypoint, text_list *ret_command,
-                 struct err *e) {
+                 struct err *err) {
         cleanup(buf_done) struct buf text = BUF(0), pulled = BUF(0);
         cleanup(text_list_done) text_list pull = { 0 };
-        cleanup(document_freep) struct document *d = NULL;
+        cleanup(document_freep) struct document *document = NULL;
+
         if (image[0] == '-')
-                return err_set(e, EINVAL, "\"%s\" is not the name of an image", image);
-        int r = inspect(engine, image, &text, e);
+                return err_set(err, EINVAL, "\"%s\" is not the name of an image", image);
+
+        int r = engine_inspect(engine, image, &text, err);
         if (r > 0) {
                 if (words_add(&pull, "%s", engine) < 0 || words_add(&pull, "pull") < 0 ||
                     words_add(&pull, "%s", image) < 0)
-                        return err_memory(e);
-                r = engine_call(&pull, false, &pulled, e);
+                        return err_memory(err);
+
+                r = engine_call(&pull, false, &pulled, err);
                 buf_done(&text);
                 text = BUF(0);
-                r = r == 0 ? inspect(engine, image, &text, e) : r;
+                r = r == 0 ? engine_inspect(engine, image, &text, err) : r;
         }
+
         if (r != 0)
-                return r < 0 ? r : err_set(e, ENOENT, "%s has no image %s", engine, image);
-        r = json_read(buf_str(&text), str_of(engine), &d, e);
-        const struct node *root = r == 0 ? document_root(d) : NULL;
+                return r < 0 ? r : err_set(err, ENOENT, "%s has no image %s", engine, image);
+
+        r = json_read(buf_str(&text), str_of(engine), &document, err);
+        const struct node *root = r == 0 ? document_root(document) : NULL;
         if (!root || root->kind != NODE_LIST || root->n != 2)
-                return err_set(e, EBADMSG, "what %s says about %s is not understood", engine, image);
+                return err_set(err, EBADMSG, "what %s says about %s is not understood", engine, image);
         if (take_list(root->first, ret_entrypoint) < 0 || take_list(root->last, ret_command) < 0)
-                return err_memory(e);
+                return err_memory(err);
+
         return 0;
 }

@@ -20,9 +20,11 @@ bool engine_name_valid(const char *name) {
 
         if (n == 0 || n >= ENGINE_NAME_MAX || (!ascii_is_alnum(name[0])))
                 return false;
+
         for (size_t i = 1; i < n; i++)
                 if (!ascii_is_alnum(name[i]) && !strchr("_.-", name[i]))
                         return false;
+
         return true;
 }
 
@@ -48,6 +50,7 @@ static bool container_has(const struct node *place, const struct addr *addr) {
                 if (addr_parse(container_text(place, keys[i]), &own) && addr_equal(&own, addr))
                         return true;
         }
+
         return false;
 }
 
@@ -60,8 +63,10 @@ static bool container_understand(const struct node *line, const char *network, c
         if (!container_has(container_field(networks, network), addr) ||
             !str_is(container_text(state, "Running"), "true"))
                 return false;
+
         if (!str_to_u64(container_text(state, "Pid"), INT32_MAX, &pid) || pid == 0)
                 return false;
+
         struct str started = container_text(state, "StartedAt");
         if (name->kind != NODE_SCALAR || started.n == 0 || started.n >= ENGINE_STARTED_MAX)
                 return false;
@@ -75,6 +80,7 @@ static bool container_understand(const struct node *line, const char *network, c
         *ret = (struct engine_container){ .pid = (pid_t)pid };
         memcpy(ret->started, started.p, started.n);
         memcpy(ret->name, shown.p, shown.n);
+
         return engine_name_valid(ret->name);
 }
 
@@ -94,6 +100,7 @@ static int containers_of(const char *engine, const char *network, text_list *ret
             words_add(&argv, "-q") < 0 || words_add(&argv, "--filter") < 0 ||
             words_add(&argv, "network=%s", network) < 0)
                 return err_memory(err);
+
         r = container_call(&argv, &out, err);
         if (r < 0)
                 return r;
@@ -102,6 +109,7 @@ static int containers_of(const char *engine, const char *network, text_list *ret
         while (str_split(&rest, '\n', &line))
                 if (line.n > 0 && words_add(ret, "%.*s", STR_FMT(line)) < 0)
                         return err_memory(err);
+
         return 0;
 }
 
@@ -112,9 +120,11 @@ static int containers_inspect(const char *engine, const text_list *ids, struct b
             words_add(&argv, "inspect") < 0 || words_add(&argv, "--format") < 0 ||
             words_add(&argv, "[{{json .Name}},{{json .State}},{{json .NetworkSettings.Networks}}]") < 0)
                 return err_memory(err);
+
         for (size_t i = 0; i < ids->n; i++)
                 if (words_add(&argv, "%s", ids->p[i]) < 0)
                         return err_memory(err);
+
         return container_call(&argv, out, err);
 }
 
@@ -130,6 +140,7 @@ int engine_container_at(const char *engine, const char *network, const struct ad
         r = containers_of(engine, network, &ids, err);
         if (r < 0 || ids.n == 0)
                 return r;
+
         r = containers_inspect(engine, &ids, &out, err);
         if (r < 0)
                 return r;
@@ -140,17 +151,21 @@ int engine_container_at(const char *engine, const char *network, const struct ad
 
                 if (line.n == 0)
                         continue;
+
                 r = json_read(line, str_of(engine), &document, err);
                 if (r < 0)
                         return r;
+
                 const struct node *root = document_root(document);
                 if (!root || root->kind != NODE_LIST || root->n != 3)
                         return err_set(err, EBADMSG, "what %s says about its containers is not understood", engine);
                 if (!container_understand(root, network, addr, &one))
                         continue;
+
                 *ret = one;
                 found++;
         }
+
         return found == 1;
 }
 
@@ -175,11 +190,13 @@ int engine_container_hold(const char *engine, const char *network, const struct 
         r = engine_container_at(engine, network, addr, &again, err);
         if (r <= 0)
                 return r;
+
         struct pollfd ended = { .fd = pidfd, .events = POLLIN };
         if (!engine_container_same(&first, &again) || poll(&ended, 1, 0) != 0)
                 return 0;
 
         *ret = again;
         *ret_pidfd = take_fd(&pidfd);
+
         return 1;
 }

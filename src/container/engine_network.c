@@ -13,16 +13,16 @@
 #include <unistd.h>
 
 /* docker writes "Internal", podman "internal". */
-static const struct node *field(const struct node *n, const char *upper, const char *lower) {
-        const struct node *found = n && n->kind == NODE_MAP ? node_get(n, str_of(upper)) : NULL;
+static const struct node *network_field(const struct node *node, const char *upper, const char *lower) {
+        const struct node *found = node && node->kind == NODE_MAP ? node_get(node, str_of(upper)) : NULL;
 
-        if (!found && n && n->kind == NODE_MAP)
-                found = node_get(n, str_of(lower));
+        if (!found && node && node->kind == NODE_MAP)
+                found = node_get(node, str_of(lower));
         return found;
 }
 
-static struct str text_of(const struct node *n) {
-        return n && n->kind == NODE_SCALAR ? n->text : STR("");
+static struct str text_of(const struct node *node) {
+        return node && node->kind == NODE_SCALAR ? node->text : STR("");
 }
 
 static void copy_name(char ret[static 16], struct str text) {
@@ -36,11 +36,13 @@ static void take_interface(const struct node *network, struct engine_network *re
 
         if (name.n == 0 && options && options->kind == NODE_MAP)
                 name = text_of(node_get(options, STR("com.docker.network.bridge.name")));
+
         if (name.n > 0) {
                 copy_name(ret->interface, name);
                 return;
         }
-        struct str number = text_of(field(network, "Id", "id"));
+
+        struct str number = text_of(network_field(network, "Id", "id"));
         snprintf(ret->interface, sizeof ret->interface, "br-%.*s", (int)(number.n < 12 ? number.n : 12),
                  number.p ? number.p : "");
 }
@@ -48,66 +50,77 @@ static void take_interface(const struct node *network, struct engine_network *re
 /* The first subnet of version 4. */
 static bool take_subnet(const struct node *entry, struct engine_network *ret) {
         struct cidr net;
-        struct str subnet = text_of(field(entry, "Subnet", "subnet"));
-        struct str gateway = text_of(field(entry, "Gateway", "gateway"));
+        struct str subnet = text_of(network_field(entry, "Subnet", "subnet"));
+        struct str gateway = text_of(network_field(entry, "Gateway", "gateway"));
 
         if (!cidr_parse(subnet, &net) || net.addr.family != ADDR_V4 || net.bits > 30)
                 return false;
+
         ptrdiff_t slash = str_find(gateway, '/');
         if (slash > 0)
                 gateway = str_first(gateway, (size_t)slash);
+
         ret->prefix = net.bits;
         if (gateway.n > 0 && addr_parse(gateway, &ret->gateway))
                 return ret->gateway.family == ADDR_V4;
+
         ret->gateway = net.addr;
         ret->gateway.bytes[3] |= 1;
+
         return true;
 }
 
-static int understand(const struct node *network, struct engine_network *ret, struct err *e) {
+static int network_understand(const struct node *network, struct engine_network *ret, struct err *err) {
         const struct node *subnets = node_get(network, STR("subnets"));
         const struct node *ipam = node_get(network, STR("IPAM"));
 
         if (!subnets && ipam && ipam->kind == NODE_MAP)
                 subnets = node_get(ipam, STR("Config"));
-        ret->internal = str_is(text_of(field(network, "Internal", "internal")), "true");
-        ret->bridge = str_is(text_of(field(network, "Driver", "driver")), "bridge");
+
+        ret->internal = str_is(text_of(network_field(network, "Internal", "internal")), "true");
+        ret->bridge = str_is(text_of(network_field(network, "Driver", "driver")), "bridge");
         take_interface(network, ret);
-        for (const struct node *n = subnets && subnets->kind == NODE_LIST ? subnets->first : NULL; n; n = n->next)
-                if (n->kind == NODE_MAP && take_subnet(n, ret))
+
+        for (const struct node *node = subnets && subnets->kind == NODE_LIST ? subnets->first : NULL; node;
+             node = node->next)
+                if (node->kind == NODE_MAP && take_subnet(node, ret))
                         return 1;
-        return err_set(e, EBADMSG, "%s: the network has no subnet of IPv4", ret->engine);
+
+        return err_set(err, EBADMSG, "%s: the network has no subnet of IPv4", ret->engine);
 }
 
-static int ask_engine(const char *engine, const char *name, struct engine_network *ret, struct err *e) {
+static int ask_engine(const char *engine, const char *name, struct engine_network *ret, struct err *err) {
         cleanup(text_list_done) text_list argv = { 0 };
         cleanup(buf_done) struct buf out = BUF(0);
-        cleanup(document_freep) struct document *d = NULL;
+        cleanup(document_freep) struct document *document = NULL;
 
         if (words_add(&argv, "%s", engine) < 0 || words_add(&argv, "network") < 0 || words_add(&argv, "inspect") < 0 ||
             words_add(&argv, "%s", name) < 0)
-                return err_memory(e);
+                return err_memory(err);
+
         struct err ignored = { 0 };
         if (engine_call(&argv, true, &out, &ignored) != 0)
                 return 0; /* not installed, not running, or it has no such network */
-        int r = json_read(buf_str(&out), str_of(engine), &d, e);
+
+        int r = json_read(buf_str(&out), str_of(engine), &document, err);
         if (r < 0)
                 return r;
 
-        const struct node *root = document_root(d);
+        const struct node *root = document_root(document);
         const struct node *network = root && root->kind == NODE_LIST ? root->first : root;
         if (!network || network->kind != NODE_MAP)
-                return err_set(e, EBADMSG, "what %s says about the network %s is not understood", engine, name);
+                return err_set(err, EBADMSG, "what %s says about the network %s is not understood", engine, name);
+
         *ret = (struct engine_network){ .engine = engine };
-        return understand(network, ret, e);
+        return network_understand(network, ret, err);
 }
 
-int engine_network_find(const char *name, struct engine_network *ret, struct err *e) {
+int engine_network_find(const char *name, struct engine_network *ret, struct err *err) {
         static const char *const engines[] = { "docker", "podman" };
         int r = 0;
 
         for (size_t i = 0; r == 0 && i < sizeof engines / sizeof *engines; i++)
-                r = ask_engine(engines[i], name, ret, e);
+                r = ask_engine(engines[i], name, ret, err);
         return r;
 }
 
@@ -116,18 +129,21 @@ static void free_interfaces(struct ifaddrs **list) {
                 freeifaddrs(*list);
 }
 
-bool engine_network_is_up(const struct engine_network *n) {
+bool engine_network_is_up(const struct engine_network *network) {
         cleanup(free_interfaces) struct ifaddrs *list = NULL;
 
         if (getifaddrs(&list) < 0)
                 return false;
-        for (const struct ifaddrs *i = list; i; i = i->ifa_next) {
+
+        for (const struct ifaddrs *ifaddrs = list; ifaddrs; ifaddrs = ifaddrs->ifa_next) {
                 struct addr own;
                 uint16_t port;
-                if (i->ifa_addr && strcmp(i->ifa_name, n->interface) == 0 &&
-                    addr_from_sockaddr(i->ifa_addr, &own, &port) && addr_equal(&own, &n->gateway))
+
+                if (ifaddrs->ifa_addr && strcmp(ifaddrs->ifa_name, network->interface) == 0 &&
+                    addr_from_sockaddr(ifaddrs->ifa_addr, &own, &port) && addr_equal(&own, &network->gateway))
                         return true;
         }
+
         return false;
 }
 
@@ -141,7 +157,7 @@ static const char *ip_program(void) {
         return NULL;
 }
 
-static int run_ip(const char *program, const char *words, struct err *e) {
+static int run_ip(const char *program, const char *words, struct err *err) {
         cleanup(text_list_done) text_list argv = { 0 };
         cleanup(buf_done) struct buf out = BUF(0);
         struct str rest = str_of(words), word;
@@ -149,36 +165,45 @@ static int run_ip(const char *program, const char *words, struct err *e) {
 
         while (r == 0 && str_split(&rest, ' ', &word))
                 r = words_add(&argv, "%.*s", STR_FMT(word));
+
         if (r < 0)
-                return err_memory(e);
-        r = engine_call(&argv, true, &out, e);
-        return r <= 0 ? r : err_set(e, EIO, "\"ip %s\" failed (status %d)", words, r);
+                return err_memory(err);
+
+        r = engine_call(&argv, true, &out, err);
+        return r <= 0 ? r : err_set(err, EIO, "\"ip %s\" failed (status %d)", words, r);
 }
 
-int engine_network_up(const struct engine_network *n, struct err *e) {
+int engine_network_up(const struct engine_network *network, struct err *err) {
         const char *program = ip_program();
         char address[ADDR_TEXT_MAX];
 
-        if (engine_network_is_up(n))
+        if (engine_network_is_up(network))
                 return 0;
+
         if (geteuid() != 0)
-                return err_set(e, EPERM,
+                return err_set(err, EPERM,
                                "%s has not made the bridge of the network " ENGINE_NETWORK
                                ", and only root can make it. Start the gateway as root, or use \"bailey run "
                                "--container %s\", which needs "
                                "no network",
-                               n->engine, n->engine);
-        if (!program)
-                return err_set(e, ENOENT, "ip (iproute2) is not installed");
+                               network->engine, network->engine);
 
-        addr_text(&n->gateway, address);
-        cleanup(free_ptr) char *make = str_format("link add name %s type bridge", n->interface);
-        cleanup(free_ptr) char *give = str_format("address add %s/%u dev %s", address, n->prefix, n->interface);
-        cleanup(free_ptr) char *up = str_format("link set dev %s up", n->interface);
+        if (!program)
+                return err_set(err, ENOENT, "ip (iproute2) is not installed");
+
+        addr_text(&network->gateway, address);
+        cleanup(free_ptr) char *make = str_format("link add name %s type bridge", network->interface);
+        cleanup(free_ptr) char *give =
+            str_format("address add %s/%u dev %s", address, network->prefix, network->interface);
+        cleanup(free_ptr) char *up = str_format("link set dev %s up", network->interface);
         if (!make || !give || !up)
-                return err_memory(e);
-        int r = if_nametoindex(n->interface) ? 0 : run_ip(program, make, e);
+                return err_memory(err);
+
+        int r = if_nametoindex(network->interface) ? 0 : run_ip(program, make, err);
         if (r == 0)
-                r = run_ip(program, give, e);
-        return r < 0 ? r : run_ip(program, up, e);
+                r = run_ip(program, give, err);
+        if (r < 0)
+                return r;
+
+        return run_ip(program, up, err);
 }

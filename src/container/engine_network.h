@@ -20,9 +20,9 @@ struct engine_network {
 
 /* The first engine that has a network of this name: docker, then podman. 1, 0 (none has), or negative: an engine's
  * answer is not understood. */
-int engine_network_find(const char *name, struct engine_network *ret, struct err *e);
+int engine_network_find(const char *name, struct engine_network *ret, struct err *err);
 /* Whether this host has that address on that bridge now. */
-bool engine_network_is_up(const struct engine_network *n);
+bool engine_network_is_up(const struct engine_network *network);
 /* Podman makes a bridge with its first container, and some versions give this host no address in an internal network:
  * both are done here, as root. Nothing to do when it is up. */
-int engine_network_up(const struct engine_network *n, struct err *e);
+int engine_network_up(const struct engine_network *network, struct err *err);

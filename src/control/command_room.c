@@ -33,15 +33,15 @@ struct room {
         struct path_rules *rules;
 };
 
-void room_outcome_done(struct room_outcome *o) {
-        free(o->audit_path);
-        o->audit_path = NULL;
+void room_outcome_done(struct room_outcome *outcome) {
+        free(outcome->audit_path);
+        outcome->audit_path = NULL;
 }
 
-static void settle(struct room *r, enum room_word word, const char *by) {
-        r->session.ended = true;
-        r->out->word = word;
-        snprintf(r->out->by, sizeof r->out->by, "%s", by);
+static void room_settle(struct room *room, enum room_word word, const char *by) {
+        room->session.ended = true;
+        room->out->word = word;
+        snprintf(room->out->by, sizeof room->out->by, "%s", by);
 }
 
 /*
@@ -53,111 +53,121 @@ static void paths_done(struct plan_host *host) {
         vec_done(&host->paths);
 }
 
-static int open_record(struct room *r, struct err *e) {
+static int open_record(struct room *room, struct err *err) {
         cleanup(free_ptr) char *cwd = realpath(".", NULL);
         struct plan_host host = { .cwd = cwd };
+
         if (!cwd)
-                return err_errno(e, "the current directory cannot be used");
-        int s = own_records(r->session.policy, r->rules, r->out->id, &host, &r->out->audit_path, e);
+                return err_errno(err, "the current directory cannot be used");
+
+        int s = own_records(room->session.policy, room->rules, room->out->id, &host, &room->out->audit_path, err);
         paths_done(&host);
-        return s < 0 ? s : session_open_audit(&r->session, r->out->audit_path, r->out->id, e);
+        if (s < 0)
+                return s;
+
+        return session_open_audit(&room->session, room->out->audit_path, room->out->id, err);
 }
 
-static int close_record(struct room *r, struct err *e) {
-        struct judged judged = r->q->judged;
-        judged.by = r->out->by;
-        if (r->out->word != ROOM_APPROVED || r->q->runs)
-                judged_record(r->session.audit, &judged, r->q->runs);
-        int s = audit_close(r->session.audit, e);
-        r->session.audit = NULL;
+static int close_record(struct room *room, struct err *err) {
+        struct judged judged = room->q->judged;
+        judged.by = room->out->by;
+        if (room->out->word != ROOM_APPROVED || room->q->runs)
+                judged_record(room->session.audit, &judged, room->q->runs);
+        int s = audit_close(room->session.audit, err);
+        room->session.audit = NULL;
         return s;
 }
 
 /*
  * What was answered before.
  */
-static void look_up(struct room *r) {
+static void look_up(struct room *room) {
         cleanup(state_closep) struct state *s = NULL;
-        const struct judged *j = &r->q->judged;
+        const struct judged *judged = &room->q->judged;
         enum state_answer answer = STATE_NO_ANSWER;
         struct err e = { 0 };
         int found = state_open(&s, &e);
         if (found == 0)
-                found = state_command(s, r->session.policy->workspace, j->rule, j->command, &answer, &e);
+                found = state_command(s, room->session.policy->workspace, judged->rule, judged->command, &answer, &e);
         if (found < 0 && found != -ENOENT)
                 log_notice("what was approved before is not known: %s", err_text(&e));
+
         if (answer != STATE_NO_ANSWER)
-                settle(r, answer == STATE_ALLOWED ? ROOM_APPROVED : ROOM_REFUSED,
-                       answer == STATE_ALLOWED ? "approved before" : "denied before");
+                room_settle(room, answer == STATE_ALLOWED ? ROOM_APPROVED : ROOM_REFUSED,
+                            answer == STATE_ALLOWED ? "approved before" : "denied before");
 }
 
 /*
  * Asking.
  */
 static void on_decided(void *arg, bool allow, const char *by) {
-        struct room *r = arg;
-        char text[sizeof r->out->by];
+        struct room *room = arg;
+        char text[sizeof room->out->by];
         snprintf(text, sizeof text, "%s by %s", allow ? "approved" : "denied", by);
-        settle(r, allow ? ROOM_APPROVED : ROOM_REFUSED, text);
+        room_settle(room, allow ? ROOM_APPROVED : ROOM_REFUSED, text);
 }
 
 /* `bailey kill`: there is nothing to end but the waiting. */
 static void on_end(void *arg, int status) {
         (void)status;
-        settle(arg, ROOM_LEFT, "the waiting was ended");
+        room_settle(arg, ROOM_LEFT, "the waiting was ended");
 }
 
-static bool somebody_is_there(const struct room *r) {
-        const struct policy *p = r->session.policy;
-        if (p->network.ask == ASK_NEVER)
+static bool somebody_is_there(const struct room *room) {
+        const struct policy *policy = room->session.policy;
+        if (policy->network.ask == ASK_NEVER)
                 return false;
-        return p->network.ask == ASK_CONTROL || p->approval.command || p->approval.webhook ||
-               p->approval.chat.service != CHAT_NONE || (r->session.terminal.fd >= 0 && r->session.terminal.lent);
+        return policy->network.ask == ASK_CONTROL || policy->approval.command || policy->approval.webhook ||
+               policy->approval.chat.service != CHAT_NONE ||
+               (room->session.terminal.fd >= 0 && room->session.terminal.lent);
 }
 
-static int open_control(struct room *r, struct err *e) {
+static int open_control(struct room *room, struct err *err) {
         static const int numbers[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM };
         const struct live_parts parts = {
-                .argv = r->q->argv, .options = r->q->options, .end = on_end, .decided = on_decided, .run = r
+                .argv = room->q->argv, .options = room->q->options, .end = on_end, .decided = on_decided, .run = room
         };
-        const struct judged *j = &r->q->judged;
-        const struct question_command question = { .text = (char *)(uintptr_t)j->command,
-                                                   .segment = (char *)(uintptr_t)j->segment,
-                                                   .rule = (char *)(uintptr_t)j->rule,
-                                                   .reason = (char *)(uintptr_t)j->reason };
+        const struct judged *judged = &room->q->judged;
+        const struct question_command question = { .text = (char *)(uintptr_t)judged->command,
+                                                   .segment = (char *)(uintptr_t)judged->segment,
+                                                   .rule = (char *)(uintptr_t)judged->rule,
+                                                   .reason = (char *)(uintptr_t)judged->reason };
         cleanup(free_ptr) char *directory = NULL;
         int s;
 
-        s = session_catch(&r->session, numbers, sizeof numbers / sizeof *numbers, e);
+        s = session_catch(&room->session, numbers, sizeof numbers / sizeof *numbers, err);
         if (s < 0)
                 return s;
-        s = control_make_directory(&directory, e);
+
+        s = control_make_directory(&directory, err);
         if (s < 0)
                 return s;
-        s = session_open_control(&r->session, &parts, e);
+
+        s = session_open_control(&room->session, &parts, err);
         if (s < 0)
                 return s;
-        return live_ask_command(r->session.control, &question, e);
+
+        return live_ask_command(room->session.control, &question, err);
 }
 
-static void leave(struct room *r, enum room_word word, const char *why) {
-        if (r->session.ended)
+static void room_leave(struct room *room, enum room_word word, const char *why) {
+        if (room->session.ended)
                 return;
-        live_command_gone(r->session.control, word == ROOM_LATE);
-        settle(r, word, why);
+        live_command_gone(room->session.control, word == ROOM_LATE);
+        room_settle(room, word, why);
 }
 
 static void room_on_signal(void *owner, const struct signalfd_siginfo *info) {
-        struct room *r = owner;
+        struct room *room = owner;
 
         if (info->ssi_signo == SIGINT || info->ssi_signo == SIGQUIT)
-                (void)live_signal(r->session.control, (int)info->ssi_signo, true); /* a prompt takes it as a no */
-        leave(r, ROOM_LEFT, "interrupted");
+                (void)live_signal(room->session.control, (int)info->ssi_signo, true); /* a prompt takes it as a no */
+        room_leave(room, ROOM_LEFT, "interrupted");
 }
 
 static int room_on_deadline(void *owner, struct err *err) {
         (void)err;
-        leave(owner, ROOM_LATE, "nobody answered in time");
+        room_leave(owner, ROOM_LATE, "nobody answered in time");
         return 0;
 }
 
@@ -179,72 +189,96 @@ static void asker_watch(void *arg, struct poller *poller) {
 }
 
 static int asker_step(void *arg, struct poller *poller, struct err *err) {
-        struct room *r = arg;
+        struct room *room = arg;
         (void)err;
 
-        if (poller_ready(poller, r->q->link))
-                leave(r, ROOM_LEFT, "the asker went away");
+        if (poller_ready(poller, room->q->link))
+                room_leave(room, ROOM_LEFT, "the asker went away");
         return 0;
 }
 
-static int wait_for_answer(struct room *r, struct err *e) {
-        struct session *session = &r->session;
-        int s = audit_flush(session->audit, e);
+static int wait_for_answer(struct room *room, struct err *err) {
+        struct session *session = &room->session;
+        int s = audit_flush(session->audit, err);
         if (s < 0)
                 return s;
 
         session->deadline_ns = clock_ns() + session->policy->network.ask_timeout_ns;
         session_add(session, SESSION_SIGNALS);
-        poller_add(&session->poller, &(struct poller_part){ asker_watch, asker_step, r });
+        poller_add(&session->poller, &(struct poller_part){ asker_watch, asker_step, room });
         session_add(session, SESSION_CONTROL);
         session_add(session, SESSION_DEADLINE);
-        poller_add(&session->poller, &(struct poller_part){ record_watch, record_step, r });
-        return session_loop(session, e);
+        poller_add(&session->poller, &(struct poller_part){ record_watch, record_step, room });
+
+        return session_loop(session, err);
 }
 
-static int ask(struct room *r, struct err *e) {
-        if (r->session.policy->network.ask == ASK_NEVER && r->q->ask_terminal)
-                r->session.policy->network.ask = ASK_TTY;
-        terminal_open(&r->session.terminal);
-        if (!somebody_is_there(r)) {
-                settle(r, ROOM_NOBODY, "nobody is there to be asked");
+static int room_ask(struct room *room, struct err *err) {
+        if (room->session.policy->network.ask == ASK_NEVER && room->q->ask_terminal)
+                room->session.policy->network.ask = ASK_TTY;
+
+        terminal_open(&room->session.terminal);
+
+        if (!somebody_is_there(room)) {
+                room_settle(room, ROOM_NOBODY, "nobody is there to be asked");
                 return 0;
         }
-        int s = open_control(r, e);
+
+        int s = open_control(room, err);
         if (s == -E2BIG) {
-                settle(r, ROOM_NOBODY, err_text(e));
-                err_clear(e);
+                room_settle(room, ROOM_NOBODY, err_text(err));
+                err_clear(err);
                 return 0;
         }
-        return s < 0 ? s : wait_for_answer(r, e);
-}
 
-static void room_done(struct room *r) {
-        path_rules_free(r->rules);
-        session_done(&r->session);
-}
-
-int room_wait(const struct room_request *q, struct room_outcome *ret, struct err *e) {
-        cleanup(room_done) struct room r = { .q = q, .out = ret, .session = SESSION_NONE };
-        *ret = (struct room_outcome){ .word = ROOM_NOBODY };
-
-        session_init(&r.session, &room_calls, &r);
-        random_id(ret->id, sizeof ret->id);
-        snprintf(r.session.id, sizeof r.session.id, "%s", ret->id);
-
-        int s = policy_load(q->policy, &r.session.policy, e);
-        s = s < 0 ? s : own_commands_check(r.session.policy, environ, e);
-        s = s < 0 ? s : path_rules_compile(r.session.policy, &r.rules, e);
-        s = s < 0 ? s : open_record(&r, e);
         if (s < 0)
                 return s;
-        if (q->judged.by)
-                settle(&r, q->runs ? ROOM_APPROVED : ROOM_REFUSED, q->judged.by);
+
+        return wait_for_answer(room, err);
+}
+
+static void room_done(struct room *room) {
+        path_rules_free(room->rules);
+        session_done(&room->session);
+}
+
+int room_wait(const struct room_request *request, struct room_outcome *ret, struct err *err) {
+        cleanup(room_done) struct room room = { .q = request, .out = ret, .session = SESSION_NONE };
+
+        *ret = (struct room_outcome){ .word = ROOM_NOBODY };
+
+        session_init(&room.session, &room_calls, &room);
+        random_id(ret->id, sizeof ret->id);
+        snprintf(room.session.id, sizeof room.session.id, "%s", ret->id);
+
+        int s = policy_load(request->policy, &room.session.policy, err);
+        if (s < 0)
+                return s;
+
+        s = own_commands_check(room.session.policy, environ, err);
+        if (s < 0)
+                return s;
+
+        s = path_rules_compile(room.session.policy, &room.rules, err);
+        if (s < 0)
+                return s;
+
+        s = open_record(&room, err);
+        if (s < 0)
+                return s;
+
+        if (request->judged.by)
+                room_settle(&room, request->runs ? ROOM_APPROVED : ROOM_REFUSED, request->judged.by);
         else
-                look_up(&r);
-        if (!r.session.ended)
-                s = ask(&r, e);
-        session_close_control(&r.session, 0);
-        int closed = close_record(&r, s < 0 ? NULL : e);
-        return s < 0 ? s : closed;
+                look_up(&room);
+
+        if (!room.session.ended)
+                s = room_ask(&room, err);
+
+        session_close_control(&room.session, 0);
+        int closed = close_record(&room, s < 0 ? NULL : err);
+        if (s < 0)
+                return s;
+
+        return closed;
 }

@@ -33,7 +33,7 @@ struct room_outcome {
         char id[ROOM_ID_MAX];
         char *audit_path;
 };
-void room_outcome_done(struct room_outcome *o);
+void room_outcome_done(struct room_outcome *outcome);
 
 /* An error means that nothing was asked: the policy is wrong, or the record cannot be written. */
-int room_wait(const struct room_request *q, struct room_outcome *ret, struct err *e);
+int room_wait(const struct room_request *request, struct room_outcome *ret, struct err *err);

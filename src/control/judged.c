@@ -3,11 +3,12 @@
 
 #include "base/cleanup.h"
 
-void judged_record(struct audit *a, const struct judged *j, bool runs) {
-        bool forbidden = strcmp(j->decision, "forbidden") == 0;
-        cleanup(free_ptr) char *detail = str_format("%s%s%s; in: %s", j->by ? j->by : "", j->by ? ": " : "", j->reason,
-                                                    j->segment ? j->segment : j->command);
-        const struct snapshot_rule rule = { .text = str_of(j->rule), .list = LIST_DENY };
+void judged_record(struct audit *audit, const struct judged *judged, bool runs) {
+        bool forbidden = strcmp(judged->decision, "forbidden") == 0;
+        cleanup(free_ptr) char *detail =
+            str_format("%s%s%s; in: %s", judged->by ? judged->by : "", judged->by ? ": " : "", judged->reason,
+                       judged->segment ? judged->segment : judged->command);
+        const struct snapshot_rule rule = { .text = str_of(judged->rule), .list = LIST_DENY };
         const struct event ev = { .kind = EVENT_COMMAND,
                                   .wall_us = clock_wall_us(),
                                   .rule = RULE_NONE,
@@ -15,8 +16,9 @@ void judged_record(struct audit *a, const struct judged *j, bool runs) {
                                             : forbidden ? REASON_DENY_RULE
                                                         : REASON_ASK,
                                   .allowed = runs,
-                                  .method = str_of(j->decision),
-                                  .path = str_first(str_of(j->command), EVENT_TEXT_MAX),
-                                  .detail = str_first(str_of(detail ? detail : j->reason), EVENT_TEXT_MAX) };
-        (void)audit_add(a, &ev, *j->rule ? &rule : NULL);
+                                  .method = str_of(judged->decision),
+                                  .path = str_first(str_of(judged->command), EVENT_TEXT_MAX),
+                                  .detail = str_first(str_of(detail ? detail : judged->reason), EVENT_TEXT_MAX) };
+
+        (void)audit_add(audit, &ev, *judged->rule ? &rule : NULL);
 }

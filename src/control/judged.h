@@ -10,4 +10,4 @@ struct judged {
 };
 
 /* One line of the audit. */
-void judged_record(struct audit *a, const struct judged *j, bool runs);
+void judged_record(struct audit *audit, const struct judged *judged, bool runs);

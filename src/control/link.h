@@ -18,8 +18,8 @@ struct link_settings {
         struct option_values config, call;
         struct policy_request policy;
 };
-int link_settings_read(const struct supervise_request *q, struct link_settings *ret, struct err *e);
-void link_settings_done(struct link_settings *s);
+int link_settings_read(const struct supervise_request *request, struct link_settings *ret, struct err *err);
+void link_settings_done(struct link_settings *settings);
 
 enum link_word { LINK_NOTHING, LINK_GONE, LINK_ANSWER, LINK_POLICY };
 struct link_heard {
@@ -30,13 +30,13 @@ struct link_heard {
 };
 /* What the other side said. A message that makes no sense is LINK_GONE; a policy that cannot be loaded is LINK_NOTHING:
  * the old one stays, and the other side is told by the end of `judged`. */
-enum link_word link_hear(const struct link *l, struct link_heard *ret);
+enum link_word link_hear(const struct link *link, struct link_heard *ret);
 
 /* A question; whoever cannot be asked says no. */
-bool link_ask(const struct link *l, uint64_t id, const struct authority *target);
-void link_ask_gone(const struct link *l, uint64_t id);
-void link_ready(const struct link *l, uint16_t http_port, uint16_t socks_port);
-void link_notice(const struct link *l, const char *lost);
+bool link_ask(const struct link *link, uint64_t id, const struct authority *target);
+void link_ask_gone(const struct link *link, uint64_t id);
+void link_ready(const struct link *link, uint16_t http_port, uint16_t socks_port);
+void link_notice(const struct link *link, const char *lost);
 /* Something that was refused; its kind is filled in. */
-void link_violation(const struct link *l, const struct supervise_message *violation);
-void link_end(const struct link *l, enum run_end end, int status, bool signalled, const char *why);
+void link_violation(const struct link *link, const struct supervise_message *violation);
+void link_end(const struct link *link, enum run_end end, int status, bool signalled, const char *why);

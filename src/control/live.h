@@ -65,43 +65,43 @@ struct live_parts {
 
 /* Makes the directory of control sockets; *ret is NULL where that cannot be. For a look at the plan (`preview`) nothing
  * is made. */
-int live_place(bool preview, char **ret, struct err *e);
+int live_place(bool preview, char **ret, struct err *err);
 /* Has the plan hide it. */
-int live_hide(struct plan_host *host, const char *directory, struct err *e);
+int live_hide(struct plan_host *host, const char *directory, struct err *err);
 
 /* Without namespaces the directory cannot be hidden. Whether there is a control all the same: where the kernel says for
  * certain who speaks, so that nobody from inside is heard. Says what is lost. */
-bool live_in_sight(const struct policy *p);
+bool live_in_sight(const struct policy *policy);
 
-int live_new(const struct live_parts *parts, struct live **ret, struct err *e);
+int live_new(const struct live_parts *parts, struct live **ret, struct err *err);
 /* Tells subscribers the end. Everything accepts NULL: not every run without namespaces has a control. */
 void live_free(struct live *c, int status);
 
 /* The rules that were added and are kept nowhere else, laid over a policy that was read again. */
-int live_keep_rules(const struct live *c, struct policy *p, struct err *e);
+int live_keep_rules(const struct live *live, struct policy *policy, struct err *err);
 /* The policy is another: the monitor's rules are its. */
-int live_policy(struct live *c, struct err *e);
+int live_policy(struct live *live, struct err *err);
 
 enum { LIVE_HOOKS_MAX = 8 };
 /* Its side of a poller (base/poller.h). */
-void live_watch(const struct live *c, struct poller *poller);
-void live_step(struct live *c, const struct poller *poller);
+void live_watch(const struct live *live, struct poller *poller);
+void live_step(struct live *live, const struct poller *poller);
 
 /* What happens to the run. */
-void live_event(struct live *c, const struct event *ev, const struct snapshot_rule *rule);
-void live_ask(struct live *c, uint64_t id, const struct authority *target, enum event_via via, const char *push);
+void live_event(struct live *live, const struct event *ev, const struct snapshot_rule *rule);
+void live_ask(struct live *live, uint64_t id, const struct authority *target, enum event_via via, const char *push);
 /* A command that was escalated. Its answer comes by parts.decided, or never: the asker counts the time. */
 struct question_command;
-int live_ask_command(struct live *c, const struct question_command *command, struct err *e);
+int live_ask_command(struct live *live, const struct question_command *command, struct err *err);
 /* A page that is to be opened outside. Its answer comes by parts.page_decided, or never: the asker counts the time. */
-int live_ask_page(struct live *c, uint64_t id, const struct authority *target, const char *text, struct err *e);
-void live_page_gone(struct live *c, uint64_t id, bool expired);
+int live_ask_page(struct live *live, uint64_t id, const struct authority *target, const char *text, struct err *err);
+void live_page_gone(struct live *live, uint64_t id, bool expired);
 /* Nobody waits for the answer any more: the time is over, or the asker goes. */
-void live_command_gone(struct live *c, bool expired);
-void live_ask_gone(struct live *c, uint64_t id, bool expired);
-void live_notice(struct live *c, enum gateway_notice notice, const char *text);
+void live_command_gone(struct live *live, bool expired);
+void live_ask_gone(struct live *live, uint64_t id, bool expired);
+void live_notice(struct live *live, enum gateway_notice notice, const char *text);
 /* A ratchet has closed. */
-void live_ratchet(struct live *c, const struct event *ev, const char *origin);
-void live_frozen(struct live *c, int error); /* SANDBOX_FROZEN */
+void live_ratchet(struct live *live, const struct event *ev, const char *origin);
+void live_frozen(struct live *live, int error); /* SANDBOX_FROZEN */
 /* A signal for the command. True when it was meant for the supervisor: SIGHUP from somebody who wants a reload. */
-bool live_signal(struct live *c, int number, bool from_kernel);
+bool live_signal(struct live *live, int number, bool from_kernel);

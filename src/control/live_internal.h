@@ -68,13 +68,13 @@ struct live {
 };
 
 /* live.c */
-void live_hold(struct live *c, enum hold who);
-void live_release(struct live *c, enum hold who);
-void live_pause(struct live *c, const char *by);
+void live_hold(struct live *live, enum hold who);
+void live_release(struct live *live, enum hold who);
+void live_pause(struct live *live, const char *by);
 /* An event for subscribers, if there are any: open, add members, send. */
 #define LIVE_EVENT_MAX 65536
-void live_publish(struct live *c, struct emit *j);
-void live_publish_text(struct live *c, const char *event, const char *key, const char *text);
+void live_publish(struct live *live, struct emit *j);
+void live_publish_text(struct live *live, const char *event, const char *key, const char *text);
 
 /* live_rules.c */
 struct rule_change {
@@ -84,54 +84,54 @@ struct rule_change {
         const char *by;
 };
 /* What the gateway is to judge by. */
-int live_compile(const struct live *c, const struct policy *p, void **ret, size_t *ret_n, struct err *e);
-int live_rules_add(struct live *c, const struct rule_change *change, struct err *e);
-int live_rules_forget(struct live *c, const char *pattern, struct err *e); /* how many */
-void live_rules_emit(const struct live *c, struct emit *j);
+int live_compile(const struct live *live, const struct policy *policy, void **ret, size_t *ret_n, struct err *err);
+int live_rules_add(struct live *live, const struct rule_change *change, struct err *err);
+int live_rules_forget(struct live *live, const char *pattern, struct err *err); /* how many */
+void live_rules_emit(const struct live *live, struct emit *j);
 /* live_reload.c: ret_later: settings that differ and count only for commands that begin later; "" if there are none. */
 #define LIVE_LATER_MAX 160
-int live_rules_reload(struct live *c, char ret_later[static LIVE_LATER_MAX], struct err *e);
+int live_rules_reload(struct live *live, char ret_later[static LIVE_LATER_MAX], struct err *err);
 void live_rules_done(struct live *c);
 /* Into the state database; where it happened is filled in. */
-void live_rules_decided(struct live *c, const struct state_decision *decision);
+void live_rules_decided(struct live *live, const struct state_decision *decision);
 
 /* live_questions.c */
 /* The gateway died, and with it everybody who waited; the next one counts its questions anew. */
-void live_questions_drop(struct live *c);
-int live_answer(struct live *c, uint64_t number, enum control_answer answer, enum control_scope scope, const char *by,
-                struct err *e);
+void live_questions_drop(struct live *live);
+int live_answer(struct live *live, uint64_t number, enum control_answer answer, enum control_scope scope,
+                const char *by, struct err *err);
 /* Questions that a pattern covers, each answered once. */
-int live_answer_covered(struct live *c, const char *pattern, enum control_answer answer, const char *by,
-                        unsigned *ret_n, struct err *e);
+int live_answer_covered(struct live *live, const char *pattern, enum control_answer answer, const char *by,
+                        unsigned *ret_n, struct err *err);
 
 /* live_access.c */
 /* A question in the form of ASK_WANTS. False: it is none, or there are too many. */
-bool live_access_ask(struct live *c, uint64_t id, const struct authority *target, enum event_via via, const char *text,
-                     struct question **ret);
+bool live_access_ask(struct live *live, uint64_t id, const struct authority *target, enum event_via via,
+                     const char *text, struct question **ret);
 /* Whether what this asks for, in the form of ASK_AGREED, was agreed to: here, or for later runs. */
-bool live_access_agreed(const struct live *c, const char *text);
+bool live_access_agreed(const struct live *live, const char *text);
 /* Keeps the answer about "read /PATH", "write /PATH" or "run COMMAND", as far as its scope reaches. */
 /* Opens a path in the sandbox; nothing to do for a command. */
-int live_access_open(struct live *c, const char *what, enum control_scope scope, struct err *e);
+int live_access_open(struct live *live, const char *what, enum control_scope scope, struct err *err);
 /* Opens a path now, and remembers it where the scope says so. */
-int live_access_grant(struct live *c, const char *what, enum control_scope scope, const char *by, struct err *e);
+int live_access_grant(struct live *live, const char *what, enum control_scope scope, const char *by, struct err *err);
 /* Closes it, and forgets it; how many. */
-int live_access_forget(struct live *c, const char *what, struct err *e);
-int live_access_decided(struct live *c, const char *what, enum control_answer answer, enum control_scope scope,
-                        struct err *e);
+int live_access_forget(struct live *live, const char *what, struct err *err);
+int live_access_decided(struct live *live, const char *what, enum control_answer answer, enum control_scope scope,
+                        struct err *err);
 void live_access_done(struct live *c);
 
 /* live_prompt.c */
-void live_prompt_consider(struct live *c);
-void live_prompt_frozen(struct live *c, int error);
-void live_prompt_gone(struct live *c, uint64_t question);
-void live_prompt_read(struct live *c);
-void live_prompt_interrupted(struct live *c);
-void live_prompt_end(struct live *c);
+void live_prompt_consider(struct live *live);
+void live_prompt_frozen(struct live *live, int error);
+void live_prompt_gone(struct live *live, uint64_t question);
+void live_prompt_read(struct live *live);
+void live_prompt_interrupted(struct live *live);
+void live_prompt_end(struct live *live);
 
 /* live_hooks.c */
-void live_hooks_tell(struct live *c, uint64_t question, struct str json);
-void live_hooks_watch(const struct live *c, struct poller *poller);
-void live_hooks_step(struct live *c, const struct poller *poller);
-void live_hooks_gone(struct live *c, uint64_t question);
-void live_hooks_end(struct live *c);
+void live_hooks_tell(struct live *live, uint64_t question, struct str json);
+void live_hooks_watch(const struct live *live, struct poller *poller);
+void live_hooks_step(struct live *live, const struct poller *poller);
+void live_hooks_gone(struct live *live, uint64_t question);
+void live_hooks_end(struct live *live);

@@ -48,11 +48,13 @@ static void block_stops(sigset_t *before) {
 }
 
 /* False when the terminal did not take all of it: it is gone, or somebody holds it (Ctrl-S) and we do not wait. */
-static bool put(struct live *c, struct str text) {
+static bool prompt_put(struct live *live, struct str text) {
         sigset_t before;
-        int fd = c->parts.terminal->fd;
+        int fd = live->parts.terminal->fd;
         uint64_t end = clock_ns() + WRITE_MS * NS_PER_MS;
+
         block_stops(&before);
+
         while (text.n) {
                 struct pollfd ready = { .fd = fd, .events = POLLOUT };
                 ssize_t n = write(fd, text.p, text.n);
@@ -63,182 +65,202 @@ static bool put(struct live *c, struct str text) {
                 else if (errno == EAGAIN)
                         (void)poll(&ready, 1, 50);
         }
+
         sigprocmask(SIG_SETMASK, &before, NULL);
         return text.n == 0;
 }
 
 /* Lines, with echo: nobody draws on it, and what a person types is seen. */
-static bool is_usable(const struct live *c) {
-        struct termios t;
-        const struct terminal *terminal = c->parts.terminal;
+static bool is_usable(const struct live *live) {
+        struct termios termios;
+        const struct terminal *terminal = live->parts.terminal;
         const tcflag_t needed = ICANON | ECHO | ISIG;
-        return terminal->fd >= 0 && terminal->lent && tcgetattr(terminal->fd, &t) == 0 &&
-               (t.c_lflag & needed) == needed;
+        return terminal->fd >= 0 && terminal->lent && tcgetattr(terminal->fd, &termios) == 0 &&
+               (termios.c_lflag & needed) == needed;
 }
 
-static struct question *next_question(struct live *c) {
-        return c->questions.list.n ? &c->questions.list.p[0] : NULL;
+static struct question *next_question(struct live *live) {
+        return live->questions.list.n ? &live->questions.list.p[0] : NULL;
 }
 
 /* Once for each question. */
-static void ring(struct live *c) {
+static void prompt_ring(struct live *live) {
         bool rang = false;
-        for (size_t i = 0; i < c->questions.list.n; i++) {
-                struct question *q = &c->questions.list.p[i];
-                if (!q->told && !rang)
-                        (void)put(c, STR("\a"));
-                rang = rang || !q->told;
-                q->told = true;
+
+        for (size_t i = 0; i < live->questions.list.n; i++) {
+                struct question *question = &live->questions.list.p[i];
+                if (!question->told && !rang)
+                        (void)prompt_put(live, STR("\a"));
+
+                rang = rang || !question->told;
+                question->told = true;
         }
 }
 
-void live_prompt_consider(struct live *c) {
-        c->prompt_retry_ns = 0;
-        if (c->prompt != PROMPT_OFF || c->parts.cannot_freeze || (*c->parts.policy)->network.ask != ASK_TTY ||
-            c->parts.terminal->fd < 0 || !next_question(c))
+void live_prompt_consider(struct live *live) {
+        live->prompt_retry_ns = 0;
+        if (live->prompt != PROMPT_OFF || live->parts.cannot_freeze || (*live->parts.policy)->network.ask != ASK_TTY ||
+            live->parts.terminal->fd < 0 || !next_question(live))
                 return;
-        if (is_usable(c)) {
-                c->prompt = PROMPT_FREEZING;
-                live_hold(c, HOLD_PROMPT);
-                if (c->freeze == FREEZE_ON || !c->parts.freeze) /* it stood already, or nothing runs yet */
-                        live_prompt_frozen(c, 0);
+
+        if (is_usable(live)) {
+                live->prompt = PROMPT_FREEZING;
+                live_hold(live, HOLD_PROMPT);
+                if (live->freeze == FREEZE_ON || !live->parts.freeze) /* it stood already, or nothing runs yet */
+                        live_prompt_frozen(live, 0);
+
                 return;
         }
-        if (c->parts.terminal->lent)
-                ring(c);
-        c->prompt_retry_ns = clock_ns() + LOOK_AGAIN_MS * NS_PER_MS;
+
+        if (live->parts.terminal->lent)
+                prompt_ring(live);
+
+        live->prompt_retry_ns = clock_ns() + LOOK_AGAIN_MS * NS_PER_MS;
 }
 
 /* A question that a person cannot see whole is not answered here. */
-static void ask(struct live *c) {
+static void prompt_ask(struct live *live) {
         cleanup(buf_done) struct buf out = BUF(65536);
-        const struct question *q = questions_find(&c->questions, c->prompt_question);
-        buf_clear(&c->typed);
-        tcflush(c->parts.terminal->fd, TCIFLUSH);
-        if (q && (buf_add(&out, prompt_uncover(getenv("TERM"))) < 0 || prompt_text(&out, q, c->parts.id) < 0 ||
-                  !put(c, buf_str(&out))))
-                live_prompt_end(c);
+        const struct question *question = questions_find(&live->questions, live->prompt_question);
+        buf_clear(&live->typed);
+        tcflush(live->parts.terminal->fd, TCIFLUSH);
+        if (question && (buf_add(&out, prompt_uncover(getenv("TERM"))) < 0 ||
+                         prompt_text(&out, question, live->parts.id) < 0 || !prompt_put(live, buf_str(&out))))
+                live_prompt_end(live);
 }
 
 /* All that the program could have changed between the keys and the line, but for the speed and the character set. */
-static void make_plain(struct termios *t) {
-        t->c_iflag = (t->c_iflag & IUTF8) | ICRNL;
-        t->c_oflag = OPOST | ONLCR;
-        t->c_lflag = ICANON | ECHO | ECHOE | ECHOK | ISIG;
-        t->c_cc[VINTR] = 'C' & 31;
-        t->c_cc[VQUIT] = '\\' & 31;
-        t->c_cc[VSUSP] = 'Z' & 31;
-        t->c_cc[VEOF] = 'D' & 31;
-        t->c_cc[VKILL] = 'U' & 31;
-        t->c_cc[VERASE] = t->c_cc[VERASE] == '\b' ? '\b' : 0x7f;
-        t->c_cc[VEOL] = t->c_cc[VEOL2] = _POSIX_VDISABLE;
+static void make_plain(struct termios *termios) {
+        termios->c_iflag = (termios->c_iflag & IUTF8) | ICRNL;
+        termios->c_oflag = OPOST | ONLCR;
+        termios->c_lflag = ICANON | ECHO | ECHOE | ECHOK | ISIG;
+        termios->c_cc[VINTR] = 'C' & 31;
+        termios->c_cc[VQUIT] = '\\' & 31;
+        termios->c_cc[VSUSP] = 'Z' & 31;
+        termios->c_cc[VEOF] = 'D' & 31;
+        termios->c_cc[VKILL] = 'U' & 31;
+        termios->c_cc[VERASE] = termios->c_cc[VERASE] == '\b' ? '\b' : 0x7f;
+        termios->c_cc[VEOL] = termios->c_cc[VEOL2] = _POSIX_VDISABLE;
 }
 
-static bool take_terminal(struct live *c) {
-        struct terminal *t = c->parts.terminal;
+static bool take_terminal(struct live *live) {
+        struct terminal *terminal = live->parts.terminal;
         struct termios plain;
-        c->foreground_before = tcgetpgrp(t->fd);
-        terminal_take(t);
-        if (tcgetattr(t->fd, &c->terminal_before) < 0)
+
+        live->foreground_before = tcgetpgrp(terminal->fd);
+        terminal_take(terminal);
+        if (tcgetattr(terminal->fd, &live->terminal_before) < 0)
                 return false;
-        plain = c->terminal_before;
+
+        plain = live->terminal_before;
         make_plain(&plain);
-        return tcsetattr(t->fd, TCSAFLUSH, &plain) == 0 && fd_set_nonblocking(t->fd, true) == 0;
+
+        return tcsetattr(terminal->fd, TCSAFLUSH, &plain) == 0 && fd_set_nonblocking(terminal->fd, true) == 0;
 }
 
-static void give_terminal_back(struct live *c) {
-        struct terminal *t = c->parts.terminal;
+static void give_terminal_back(struct live *live) {
+        struct terminal *terminal = live->parts.terminal;
         sigset_t before;
-        (void)put(c, str_of(prompt_leave(getenv("TERM"))));
+
+        (void)prompt_put(live, str_of(prompt_leave(getenv("TERM"))));
         block_stops(&before);
-        (void)fd_set_nonblocking(t->fd, false);
-        (void)tcsetattr(t->fd, TCSAFLUSH, &c->terminal_before); /* with all that was typed after the answer */
-        if (c->foreground_before > 0 && tcsetpgrp(t->fd, c->foreground_before) == 0)
-                t->lent = true;
+        (void)fd_set_nonblocking(terminal->fd, false);
+        (void)tcsetattr(terminal->fd, TCSAFLUSH, &live->terminal_before); /* with all that was typed after the answer */
+
+        if (live->foreground_before > 0 && tcsetpgrp(terminal->fd, live->foreground_before) == 0)
+                terminal->lent = true;
+
         sigprocmask(SIG_SETMASK, &before, NULL);
 }
 
 /* The sandbox stands, or does not. The terminal may have changed until then. */
-void live_prompt_frozen(struct live *c, int error) {
-        if (c->prompt != PROMPT_FREEZING)
+void live_prompt_frozen(struct live *live, int error) {
+        if (live->prompt != PROMPT_FREEZING)
                 return;
-        const struct question *q = next_question(c);
-        if (error || !q || !is_usable(c)) {
-                c->prompt = PROMPT_OFF;
-                live_release(c, HOLD_PROMPT);
-                if (q) {
-                        ring(c);
-                        c->prompt_retry_ns = clock_ns() + LOOK_AGAIN_MS * NS_PER_MS;
+
+        const struct question *question = next_question(live);
+        if (error || !question || !is_usable(live)) {
+                live->prompt = PROMPT_OFF;
+                live_release(live, HOLD_PROMPT);
+
+                if (question) {
+                        prompt_ring(live);
+                        live->prompt_retry_ns = clock_ns() + LOOK_AGAIN_MS * NS_PER_MS;
                 }
+
                 return;
         }
-        c->prompt = PROMPT_SHOWN;
-        c->prompt_question = q->number;
-        if (take_terminal(c))
-                ask(c);
+
+        live->prompt = PROMPT_SHOWN;
+        live->prompt_question = question->number;
+        if (take_terminal(live))
+                prompt_ask(live);
         else
-                live_prompt_end(c);
+                live_prompt_end(live);
 }
 
-void live_prompt_end(struct live *c) {
-        if (c->prompt == PROMPT_SHOWN)
-                give_terminal_back(c);
-        if (c->prompt != PROMPT_OFF) {
-                c->prompt = PROMPT_OFF;
-                live_release(c, HOLD_PROMPT);
+void live_prompt_end(struct live *live) {
+        if (live->prompt == PROMPT_SHOWN)
+                give_terminal_back(live);
+        if (live->prompt != PROMPT_OFF) {
+                live->prompt = PROMPT_OFF;
+                live_release(live, HOLD_PROMPT);
         }
-        c->prompt_retry_ns = 0;
+        live->prompt_retry_ns = 0;
 }
 
-static void end_and_go_on(struct live *c) {
-        live_prompt_end(c);
-        if (next_question(c))
-                c->prompt_retry_ns = clock_ns() + 1;
+static void end_and_go_on(struct live *live) {
+        live_prompt_end(live);
+        if (next_question(live))
+                live->prompt_retry_ns = clock_ns() + 1;
 }
 
 /* Answered elsewhere, or nobody waits any more. */
-void live_prompt_gone(struct live *c, uint64_t question) {
-        if (c->prompt != PROMPT_SHOWN || c->prompt_question != question)
+void live_prompt_gone(struct live *live, uint64_t question) {
+        if (live->prompt != PROMPT_SHOWN || live->prompt_question != question)
                 return;
-        (void)put(c, STR("\r\nbailey: settled meanwhile\r\n"));
-        end_and_go_on(c);
+        (void)prompt_put(live, STR("\r\nbailey: settled meanwhile\r\n"));
+        end_and_go_on(live);
 }
 
-static void answer(struct live *c, enum control_answer a, enum control_scope scope) {
+static void prompt_answer(struct live *live, enum control_answer a, enum control_scope scope) {
         cleanup(buf_done) struct buf out = BUF(ERR_TEXT_MAX + 64);
-        struct err e = { 0 };
-        uint64_t question = c->prompt_question;
-        c->prompt_question = 0; /* its end is our doing */
-        if (live_answer(c, question, a, scope, "terminal", &e) < 0 && buf_printf(&out, "bailey: %s\r\n", e.text) == 0)
-                (void)put(c, buf_str(&out));
-        end_and_go_on(c);
+        struct err err = { 0 };
+        uint64_t question = live->prompt_question;
+        live->prompt_question = 0; /* its end is our doing */
+        if (live_answer(live, question, a, scope, "terminal", &err) < 0 &&
+            buf_printf(&out, "bailey: %s\r\n", err.text) == 0)
+                (void)prompt_put(live, buf_str(&out));
+        end_and_go_on(live);
 }
 
-void live_prompt_interrupted(struct live *c) {
-        if (c->prompt == PROMPT_SHOWN)
-                answer(c, ANSWER_DENY, SCOPE_ONCE);
+void live_prompt_interrupted(struct live *live) {
+        if (live->prompt == PROMPT_SHOWN)
+                prompt_answer(live, ANSWER_DENY, SCOPE_ONCE);
 }
 
-static void read_line(struct live *c, struct str line) {
+static void read_line(struct live *live, struct str line) {
         enum control_answer a;
         enum control_scope scope;
         if (prompt_read(line, &a, &scope) == PROMPT_ANSWER)
-                answer(c, a, scope);
+                prompt_answer(live, a, scope);
         else
-                ask(c);
+                prompt_ask(live);
 }
 
-void live_prompt_read(struct live *c) {
+void live_prompt_read(struct live *live) {
         char bytes[LINE_MAX_BYTES];
-        ssize_t n = read(c->parts.terminal->fd, bytes, sizeof bytes);
+        ssize_t n = read(live->parts.terminal->fd, bytes, sizeof bytes);
         if (n < 0 && (errno == EINTR || errno == EAGAIN))
                 return;
+
         if (n <= 0) { /* the end of the input, or of the terminal */
-                answer(c, ANSWER_DENY, SCOPE_ONCE);
+                prompt_answer(live, ANSWER_DENY, SCOPE_ONCE);
                 return;
         }
+
         /* One read is one line here; a longer one is no answer, and its rest is thrown away. */
         struct str line = str_n(bytes, (size_t)n);
         bool whole = bytes[n - 1] == '\n';
-        read_line(c, whole ? str_first(line, line.n - 1) : STR("?"));
+        read_line(live, whole ? str_first(line, line.n - 1) : STR("?"));
 }

@@ -12,236 +12,272 @@
 
 enum { SUBJECT_MAX = 65536 };
 
-static void deny_now(struct live *c, uint64_t waiting_id) {
-        if (*c->parts.gateway)
-                gateway_process_answer(*c->parts.gateway, waiting_id, DECISION_DENY);
+static void deny_now(struct live *live, uint64_t waiting_id) {
+        if (*live->parts.gateway)
+                gateway_process_answer(*live->parts.gateway, waiting_id, DECISION_DENY);
 }
 
 /* What the question is about, for the record and for people: escaped. Heap text. */
-static char *subject(const struct question *q) {
+static char *questions_subject(const struct question *question) {
         cleanup(buf_done) struct buf out = BUF(SUBJECT_MAX);
         char target[AUTHORITY_TEXT_MAX];
-        if (q->push)
-                return escape_text(&out, str_of(q->push), QUESTION_SHOWN) < 0 ? NULL : str_dup(buf_str(&out));
-        if (!q->command.text) {
-                authority_text(&q->target, target);
+
+        if (question->push)
+                return escape_text(&out, str_of(question->push), QUESTION_SHOWN) < 0 ? NULL : str_dup(buf_str(&out));
+
+        if (!question->command.text) {
+                authority_text(&question->target, target);
                 return str_dup(str_of(target));
         }
-        return escape_text(&out, str_of(q->command.text), QUESTION_SHOWN) < 0 ? NULL : str_dup(buf_str(&out));
+
+        return escape_text(&out, str_of(question->command.text), QUESTION_SHOWN) < 0 ? NULL : str_dup(buf_str(&out));
 }
 
-static char *hook_text(const struct question *q, const char *id, const char *about) {
-        if (q->access)
+static char *hook_text(const struct question *question, const char *id, const char *about) {
+        if (question->access)
                 return str_format("bailey: sandbox %s asks for access: %s. Allow it with: bailey allow --access %s", id,
                                   about, id);
-        if (q->page)
+
+        if (question->page)
                 return str_format("bailey: sandbox %s wants a page opened in your browser: %s. Allow it with: bailey "
                                   "allow --page %s",
                                   id, about, id);
-        if (q->push)
+
+        if (question->push)
                 return str_format("bailey: sandbox %s waits with a %s. Allow it with: bailey allow --push %s", id,
                                   about, id);
-        if (q->command.text)
+
+        if (question->command.text)
                 return str_format(
                     "bailey: %s wants to run a command that needs approval (%s): %s. Allow it with: bailey "
                     "allow --command %s",
-                    id, q->command.reason, about, id);
-        if (q->container)
+                    id, question->command.reason, about, id);
+
+        if (question->container)
                 return str_format(
                     "bailey: container %s wants to connect to %s. Allow it with: bailey allow %s --container %s",
-                    q->container, about, about, q->container);
+                    question->container, about, about, question->container);
+
         return str_format("bailey: sandbox %s wants to connect to %s. Allow it with: bailey allow %s --sandbox %s", id,
                           about, about, id);
 }
 
 /* For hooks: what a chat shows as text, and what a program reads beside it. */
-static void tell_hooks(struct live *c, const struct question *q, const char *about) {
+static void tell_hooks(struct live *live, const struct question *question, const char *about) {
         cleanup(buf_done) struct buf out = BUF(LIVE_EVENT_MAX);
-        cleanup(free_ptr) char *text = hook_text(q, c->parts.id, about);
+        cleanup(free_ptr) char *text = hook_text(question, live->parts.id, about);
         struct emit j = control_event_open(&out, "ask");
+
         emit_put_text(&j, "text", text);
-        emit_put_text(&j, "sandbox", c->parts.id);
-        emit_put_text(&j, "workspace", (*c->parts.policy)->workspace);
+        emit_put_text(&j, "sandbox", live->parts.id);
+        emit_put_text(&j, "workspace", (*live->parts.policy)->workspace);
         emit_key(&j, "question");
-        question_emit(&j, q);
+        question_emit(&j, question);
+
         if (control_close(&j) == 0)
-                live_hooks_tell(c, q->number, buf_str(&out));
+                live_hooks_tell(live, question->number, buf_str(&out));
 }
 
 /* On every way that the policy opens. */
-static void tell_all(struct live *c, const struct question *q) {
+static void tell_all(struct live *live, const struct question *question) {
         cleanup(buf_done) struct buf out = BUF(LIVE_EVENT_MAX);
-        cleanup(free_ptr) char *about = subject(q);
-        (void)audit_note(*c->parts.audit, "asked: %s", about ? about : "?");
-        if (control_server_watched(c->server)) {
+        cleanup(free_ptr) char *about = questions_subject(question);
+
+        (void)audit_note(*live->parts.audit, "asked: %s", about ? about : "?");
+
+        if (control_server_watched(live->server)) {
                 struct emit j = control_event_open(&out, "ask");
+
                 emit_key(&j, "question");
-                question_emit(&j, q);
-                live_publish(c, &j);
+                question_emit(&j, question);
+                live_publish(live, &j);
         }
+
         if (about)
-                tell_hooks(c, q, about);
-        live_prompt_consider(c);
+                tell_hooks(live, question, about);
+
+        live_prompt_consider(live);
 }
 
-static void ask_access(struct live *c, uint64_t id, const struct authority *target, enum event_via via,
+static void ask_access(struct live *live, uint64_t id, const struct authority *target, enum event_via via,
                        const char *text) {
-        bool agreed = live_access_agreed(c, text);
-        struct question *q;
+        bool agreed = live_access_agreed(live, text);
+        struct question *question;
 
-        if (agreed && *c->parts.gateway)
-                gateway_process_answer(*c->parts.gateway, id, DECISION_ALLOW);
-        else if (!agreed && str_starts(str_of(text), STR(ASK_WANTS)) && live_access_ask(c, id, target, via, text, &q))
-                tell_all(c, q);
+        if (agreed && *live->parts.gateway)
+                gateway_process_answer(*live->parts.gateway, id, DECISION_ALLOW);
+        else if (!agreed && str_starts(str_of(text), STR(ASK_WANTS)) &&
+                 live_access_ask(live, id, target, via, text, &question))
+                tell_all(live, question);
         else
-                deny_now(c, id);
+                deny_now(live, id);
 }
 
-void live_ask(struct live *c, uint64_t id, const struct authority *target, enum event_via via, const char *push) {
+void live_ask(struct live *live, uint64_t id, const struct authority *target, enum event_via via, const char *push) {
         struct str words =
             str_starts(str_of(push), STR(ASK_BECAUSE)) ? str_skip(str_of(push), strlen(ASK_BECAUSE)) : STR("");
+
         if (str_starts(str_of(push), STR(ASK_AGREED)) || str_starts(str_of(push), STR(ASK_WANTS))) {
-                ask_access(c, id, target, via, push);
+                ask_access(live, id, target, via, push);
                 return;
         }
+
         bool fresh = push[0] != '\0' && !words.n;
-        uint64_t timeout_ns = (*c->parts.policy)->network.ask_timeout_ns;
-        struct question *q = fresh ? questions_ask_push(&c->questions, id, target, via, push, timeout_ns)
-                                   : questions_ask(&c->questions, id, target, via, timeout_ns, &fresh);
-        if (!q) {
-                deny_now(c, id);
+        uint64_t timeout_ns = (*live->parts.policy)->network.ask_timeout_ns;
+        struct question *question = fresh ? questions_ask_push(&live->questions, id, target, via, push, timeout_ns)
+                                          : questions_ask(&live->questions, id, target, via, timeout_ns, &fresh);
+        if (!question) {
+                deny_now(live, id);
                 return;
         }
-        q->container = c->parts.container;
-        question_explain(q, words);
+
+        question->container = live->parts.container;
+        question_explain(question, words);
         if (fresh)
-                tell_all(c, q);
+                tell_all(live, question);
 }
 
-int live_ask_command(struct live *c, const struct question_command *command, struct err *e) {
-        uint64_t timeout_ns = (*c->parts.policy)->network.ask_timeout_ns;
+int live_ask_command(struct live *live, const struct question_command *command, struct err *err) {
+        uint64_t timeout_ns = (*live->parts.policy)->network.ask_timeout_ns;
+
         if (strlen(command->text) > QUESTION_SHOWN)
-                return err_set(e, E2BIG, "the command is too long to be shown: nobody is asked about it");
-        const struct question *q = questions_ask_command(&c->questions, command, timeout_ns);
-        if (!q)
-                return err_memory(e);
-        tell_all(c, q);
+                return err_set(err, E2BIG, "the command is too long to be shown: nobody is asked about it");
+
+        const struct question *question = questions_ask_command(&live->questions, command, timeout_ns);
+        if (!question)
+                return err_memory(err);
+
+        tell_all(live, question);
         return 0;
 }
 
-int live_ask_page(struct live *c, uint64_t id, const struct authority *target, const char *text, struct err *e) {
-        uint64_t timeout_ns = (*c->parts.policy)->network.ask_timeout_ns;
-        struct question *q;
+int live_ask_page(struct live *live, uint64_t id, const struct authority *target, const char *text, struct err *err) {
+        uint64_t timeout_ns = (*live->parts.policy)->network.ask_timeout_ns;
+        struct question *question;
 
         if (strlen(text) > QUESTION_SHOWN)
-                return err_set(e, E2BIG, "the address is too long to be shown: nobody is asked about it");
-        q = questions_ask_push(&c->questions, id, target, VIA_NONE, text, timeout_ns);
-        if (!q)
-                return err_memory(e);
-        q->page = true;
-        tell_all(c, q);
+                return err_set(err, E2BIG, "the address is too long to be shown: nobody is asked about it");
+
+        question = questions_ask_push(&live->questions, id, target, VIA_NONE, text, timeout_ns);
+        if (!question)
+                return err_memory(err);
+
+        question->page = true;
+        tell_all(live, question);
+
         return 0;
 }
 
-static void publish_answer(struct live *c, uint64_t number, enum control_answer answer, enum control_scope scope,
+static void publish_answer(struct live *live, uint64_t number, enum control_answer answer, enum control_scope scope,
                            const char *by) {
         cleanup(buf_done) struct buf out = BUF(LIVE_EVENT_MAX);
-        if (!control_server_watched(c->server))
+
+        if (!control_server_watched(live->server))
                 return;
+
         struct emit j = control_event_open(&out, "answered");
         emit_put_number(&j, "question", number);
         emit_put_text(&j, "answer", control_answer_name(answer));
         emit_put_text(&j, "scope", control_scope_name(scope));
         emit_put_text(&j, "by", by);
-        live_publish(c, &j);
+        live_publish(live, &j);
 }
 
 /* Pages have numbers of their own beside the gateway's. */
-static const struct question *waiting_under(const struct live *c, uint64_t id, bool page) {
-        for (size_t i = 0; i < c->questions.list.n; i++)
-                for (size_t k = 0; k < c->questions.list.p[i].waiting.n; k++)
-                        if (c->questions.list.p[i].waiting.p[k] == id && c->questions.list.p[i].page == page)
-                                return &c->questions.list.p[i];
+static const struct question *waiting_under(const struct live *live, uint64_t id, bool page) {
+        for (size_t i = 0; i < live->questions.list.n; i++)
+                for (size_t k = 0; k < live->questions.list.p[i].waiting.n; k++)
+                        if (live->questions.list.p[i].waiting.p[k] == id && live->questions.list.p[i].page == page)
+                                return &live->questions.list.p[i];
         return NULL;
 }
 
 /* The question is no longer there. */
-static void tell_gone(struct live *c, uint64_t number, const char *target, bool expired) {
+static void tell_gone(struct live *live, uint64_t number, const char *target, bool expired) {
         cleanup(buf_done) struct buf out = BUF(LIVE_EVENT_MAX);
-        live_prompt_gone(c, number);
-        live_hooks_gone(c, number);
+
+        live_prompt_gone(live, number);
+        live_hooks_gone(live, number);
+
         if (expired) {
-                (void)audit_note(*c->parts.audit, "answered: %s, deny, by timeout", target);
-                publish_answer(c, number, ANSWER_DENY, SCOPE_ONCE, "timeout");
+                (void)audit_note(*live->parts.audit, "answered: %s, deny, by timeout", target);
+                publish_answer(live, number, ANSWER_DENY, SCOPE_ONCE, "timeout");
                 return;
         }
-        (void)audit_note(*c->parts.audit, "no longer asked: %s", target);
+
+        (void)audit_note(*live->parts.audit, "no longer asked: %s", target);
         struct emit j = control_event_open(&out, "gone");
         emit_put_number(&j, "question", number);
-        live_publish(c, &j);
+        live_publish(live, &j);
 }
 
-static void drop_waiting(struct live *c, uint64_t id, bool page, bool expired) {
-        const struct question *q = waiting_under(c, id, page);
-        if (!q)
+static void drop_waiting(struct live *live, uint64_t id, bool page, bool expired) {
+        const struct question *question = waiting_under(live, id, page);
+        if (!question)
                 return;
-        cleanup(free_ptr) char *about = subject(q);
-        uint64_t number = questions_gone(&c->questions, id, page);
+        cleanup(free_ptr) char *about = questions_subject(question);
+        uint64_t number = questions_gone(&live->questions, id, page);
         if (number)
-                tell_gone(c, number, about ? about : "?", expired);
+                tell_gone(live, number, about ? about : "?", expired);
 }
 
-void live_ask_gone(struct live *c, uint64_t id, bool expired) {
-        drop_waiting(c, id, false, expired);
+void live_ask_gone(struct live *live, uint64_t id, bool expired) {
+        drop_waiting(live, id, false, expired);
 }
 
-void live_page_gone(struct live *c, uint64_t id, bool expired) {
-        if (c)
-                drop_waiting(c, id, true, expired);
+void live_page_gone(struct live *live, uint64_t id, bool expired) {
+        if (live)
+                drop_waiting(live, id, true, expired);
 }
 
-void live_command_gone(struct live *c, bool expired) {
-        const struct question *q = c && c->questions.list.n ? &c->questions.list.p[0] : NULL;
-        cleanup(free_ptr) char *about = q && q->command.text ? subject(q) : NULL;
+void live_command_gone(struct live *live, bool expired) {
+        const struct question *question = live && live->questions.list.n ? &live->questions.list.p[0] : NULL;
+        cleanup(free_ptr) char *about = question && question->command.text ? questions_subject(question) : NULL;
         if (!about)
                 return;
-        uint64_t number = q->number;
-        questions_remove(&c->questions, number);
-        tell_gone(c, number, about, expired);
+        uint64_t number = question->number;
+        questions_remove(&live->questions, number);
+        tell_gone(live, number, about, expired);
 }
 
-void live_questions_drop(struct live *c) {
-        for (size_t i = 0; i < c->questions.list.n;) {
-                const struct question *q = &c->questions.list.p[i];
+void live_questions_drop(struct live *live) {
+        for (size_t i = 0; i < live->questions.list.n;) {
+                const struct question *question = &live->questions.list.p[i];
 
-                if (q->page) /* the gateway has no part in these */
+                if (question->page) /* the gateway has no part in these */
                         i++;
                 else
-                        live_ask_gone(c, q->waiting.p[0], false);
+                        live_ask_gone(live, question->waiting.p[0], false);
         }
 }
 
 /* The gateway first, the papers after. */
-static void settle(struct live *c, struct question *q, enum control_answer answer, enum control_scope scope,
-                   const char *by) {
+static void questions_settle(struct live *live, struct question *question, enum control_answer answer,
+                             enum control_scope scope, const char *by) {
         enum decision d = answer == ANSWER_ALLOW ? DECISION_ALLOW : DECISION_DENY;
-        struct authority target = q->target;
-        uint64_t number = q->number;
-        bool about_command = q->command.text, about_push = q->push;
-        const char *kind = question_kind(q);
-        cleanup(free_ptr) char *text = subject(q), *command = str_dup(str_of(about_command ? q->command.text : ""));
-        for (size_t i = 0; i < q->waiting.n && q->page; i++)
-                c->parts.page_decided(c->parts.run, q->waiting.p[i], answer == ANSWER_ALLOW, by);
-        for (size_t i = 0; i < q->waiting.n && !q->page && *c->parts.gateway; i++)
-                gateway_process_answer(*c->parts.gateway, q->waiting.p[i], d);
+        struct authority target = question->target;
+        uint64_t number = question->number;
+        bool about_command = question->command.text, about_push = question->push;
+        const char *kind = question_kind(question);
+        cleanup(free_ptr) char *text = questions_subject(question),
+                               *command = str_dup(str_of(about_command ? question->command.text : ""));
+
+        for (size_t i = 0; i < question->waiting.n && question->page; i++)
+                live->parts.page_decided(live->parts.run, question->waiting.p[i], answer == ANSWER_ALLOW, by);
+
+        for (size_t i = 0; i < question->waiting.n && !question->page && *live->parts.gateway; i++)
+                gateway_process_answer(*live->parts.gateway, question->waiting.p[i], d);
+
         if (about_command)
-                c->parts.decided(c->parts.run, answer == ANSWER_ALLOW, by);
-        questions_remove(&c->questions, number);
-        live_prompt_gone(c, number);
-        live_hooks_gone(c, number);
-        (void)audit_note(*c->parts.audit, "answered: %s, %s, scope %s, by %s", text ? text : "?",
+                live->parts.decided(live->parts.run, answer == ANSWER_ALLOW, by);
+
+        questions_remove(&live->questions, number);
+        live_prompt_gone(live, number);
+        live_hooks_gone(live, number);
+        (void)audit_note(*live->parts.audit, "answered: %s, %s, scope %s, by %s", text ? text : "?",
                          control_answer_name(answer), control_scope_name(scope), by);
-        publish_answer(c, number, answer, scope, by);
+        publish_answer(live, number, answer, scope, by);
+
         const char *shown = about_push && text ? text : target.host.name;
         const struct state_decision decision = { .kind = kind,
                                                  .host = about_command && command ? command : shown,
@@ -249,72 +285,88 @@ static void settle(struct live *c, struct question *q, enum control_answer answe
                                                  .answer = control_answer_name(answer),
                                                  .scope = control_scope_name(scope),
                                                  .by = by };
-        live_rules_decided(c, &decision);
+        live_rules_decided(live, &decision);
 }
 
 /* A person's word about a command counts for the commands of later runs too, where its scope reaches there. */
-static int remember_command(struct live *c, const struct question *q, enum control_answer answer,
-                            enum control_scope scope, struct err *e) {
+static int remember_command(struct live *live, const struct question *question, enum control_answer answer,
+                            enum control_scope scope, struct err *err) {
         cleanup(state_closep) struct state *s = NULL;
-        const char *workspace = scope == SCOPE_WORKSPACE ? (*c->parts.policy)->workspace : NULL;
+        const char *workspace = scope == SCOPE_WORKSPACE ? (*live->parts.policy)->workspace : NULL;
+
         if (scope < SCOPE_WORKSPACE)
                 return 0;
-        int r = state_open(&s, e);
+
+        int r = state_open(&s, err);
         if (r == 0)
-                r = state_add_command(s, answer == ANSWER_DENY, workspace, q->command.rule, q->command.text, e);
-        return r < 0 ? err_wrap(e, r, "the answer counts for this run, but is not remembered") : 0;
+                r = state_add_command(s, answer == ANSWER_DENY, workspace, question->command.rule,
+                                      question->command.text, err);
+
+        return r < 0 ? err_wrap(err, r, "the answer counts for this run, but is not remembered") : 0;
 }
 
-int live_answer(struct live *c, uint64_t number, enum control_answer answer, enum control_scope scope, const char *by,
-                struct err *e) {
-        struct question *q = questions_find(&c->questions, number);
+int live_answer(struct live *live, uint64_t number, enum control_answer answer, enum control_scope scope,
+                const char *by, struct err *err) {
+        struct question *question = questions_find(&live->questions, number);
         char pattern[AUTHORITY_TEXT_MAX];
-        if (!q)
-                return err_set(e, ENOENT,
+
+        if (!question)
+                return err_set(err, ENOENT,
                                "there is no question %ju; it may have been answered, or nobody waits any more",
                                (uintmax_t)number);
-        if (q->command.text) {
-                int r = remember_command(c, q, answer, scope, e);
-                settle(c, q, answer, scope, by);
+
+        if (question->command.text) {
+                int r = remember_command(live, question, answer, scope, err);
+
+                questions_settle(live, question, answer, scope, by);
                 return r;
         }
-        if (q->access) {
-                int r = answer == ANSWER_ALLOW ? live_access_open(c, q->push, scope, e) : 0;
+
+        if (question->access) {
+                int r = answer == ANSWER_ALLOW ? live_access_open(live, question->push, scope, err) : 0;
                 if (r < 0) { /* nobody is told yes about what stays closed */
-                        settle(c, q, ANSWER_DENY, SCOPE_ONCE, by);
+                        questions_settle(live, question, ANSWER_DENY, SCOPE_ONCE, by);
                         return r;
                 }
-                r = live_access_decided(c, q->push, answer, scope, e);
-                settle(c, q, answer, scope, by);
+
+                r = live_access_decided(live, question->push, answer, scope, err);
+                questions_settle(live, question, answer, scope, by);
                 return r;
         }
-        if (q->push) { /* one push: whoever says always has said yes to this one */
-                settle(c, q, answer, SCOPE_ONCE, by);
+
+        if (question->push) { /* one push: whoever says always has said yes to this one */
+                questions_settle(live, question, answer, SCOPE_ONCE, by);
                 return 0;
         }
-        authority_text(&q->target, pattern);
-        settle(c, q, answer, scope, by);
+
+        authority_text(&question->target, pattern);
+        questions_settle(live, question, answer, scope, by);
         if (scope == SCOPE_ONCE)
                 return 0;
+
         const struct rule_change change = {
                 .deny = answer == ANSWER_DENY, .pattern = pattern, .scope = scope, .by = by
         };
-        return live_rules_add(c, &change, e);
+        return live_rules_add(live, &change, err);
 }
 
-int live_answer_covered(struct live *c, const char *text, enum control_answer answer, const char *by, unsigned *ret_n,
-                        struct err *e) {
-        struct pattern p;
-        struct question *q;
+int live_answer_covered(struct live *live, const char *text, enum control_answer answer, const char *by,
+                        unsigned *ret_n, struct err *err) {
+        struct pattern pattern;
+        struct question *question;
+
         *ret_n = 0;
         if (text[0] == '@')
                 return 0; /* a group: the gateway judges what waits anew by itself */
-        int r = pattern_parse_user(str_of(text), &p, e);
+
+        int r = pattern_parse_user(str_of(text), &pattern, err);
         if (r < 0)
                 return -EINVAL;
-        while ((q = questions_covered(&c->questions, &p))) {
-                settle(c, q, answer, SCOPE_ONCE, by);
+
+        while ((question = questions_covered(&live->questions, &pattern))) {
+                questions_settle(live, question, answer, SCOPE_ONCE, by);
                 ++*ret_n;
         }
+
         return 0;
 }

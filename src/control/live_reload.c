@@ -17,42 +17,54 @@
 #include <stdio.h>
 #include <unistd.h>
 
-int live_keep_rules(const struct live *c, struct policy *p, struct err *e) {
+int live_keep_rules(const struct live *live, struct policy *policy, struct err *err) {
         int r = 0;
 
-        for (size_t i = 0; c && r == 0 && i < c->live.n; i++) {
-                const struct live_rule *rule = &c->live.p[i];
+        for (size_t i = 0; live && r == 0 && i < live->live.n; i++) {
+                const struct live_rule *rule = &live->live.p[i];
                 if (!rule->remembered)
-                        r = policy_apply(p, rule->deny ? ROW_DENY : ROW_ALLOW, str_of(rule->pattern), rule->origin, "/",
-                                         e);
+                        r = policy_apply(policy, rule->deny ? ROW_DENY : ROW_ALLOW, str_of(rule->pattern), rule->origin,
+                                         "/", err);
         }
+
         return r;
 }
 
-int live_policy(struct live *c, struct err *e) {
+int live_policy(struct live *live, struct err *err) {
         cleanup(monitor_done) struct monitor fresh = { 0 };
-        int r = c ? monitor_init(&fresh, *c->parts.policy, e) : 0;
+        int r = live ? monitor_init(&fresh, *live->parts.policy, err) : 0;
 
-        if (r < 0 || !c)
+        if (r < 0 || !live)
                 return r;
-        struct monitor old = c->monitor;
-        c->monitor = fresh;
+
+        struct monitor old = live->monitor;
+        live->monitor = fresh;
         fresh = old;
+
         return 0;
 }
 
-static int load(struct live *c, struct policy **ret, struct err *e) {
-        struct policy_request request = { .command_line = c->parts.options,
-                                          .workspace = c->parts.guest ? (*c->parts.policy)->workspace : NULL,
-                                          .guest = c->parts.guest };
+static int reload_load(struct live *live, struct policy **ret, struct err *err) {
+        struct policy_request request = { .command_line = live->parts.options,
+                                          .workspace = live->parts.guest ? (*live->parts.policy)->workspace : NULL,
+                                          .guest = live->parts.guest };
         cleanup(policy_freep) struct policy *p = NULL;
-        if (c->parts.brings_policies)
-                return err_set(e, EOPNOTSUPP, "the program that started this sandbox brings its policies itself");
-        int r = policy_load(&request, &p, e);
-        r = r < 0 ? r : own_commands_check(p, environ, e);
-        r = r < 0 ? r : live_keep_rules(c, p, e);
+
+        if (live->parts.brings_policies)
+                return err_set(err, EOPNOTSUPP, "the program that started this sandbox brings its policies itself");
+
+        int r = policy_load(&request, &p, err);
         if (r < 0)
                 return r;
+
+        r = own_commands_check(p, environ, err);
+        if (r < 0)
+                return r;
+
+        r = live_keep_rules(live, p, err);
+        if (r < 0)
+                return r;
+
         *ret = take_ptr(&p);
         return 0;
 }
@@ -93,8 +105,10 @@ static bool same_ports(const struct policy *a, const struct policy *b) {
         bool same = a->network.publish.n == b->network.publish.n && a->network.host_ports.n == b->network.host_ports.n;
         for (size_t i = 0; same && i < a->network.publish.n; i++)
                 same = pa[i].outside == pb[i].outside && pa[i].inside == pb[i].inside;
+
         for (size_t i = 0; same && i < a->network.host_ports.n; i++)
                 same = ha[i].outside == hb[i].outside;
+
         return same;
 }
 
@@ -109,13 +123,13 @@ static bool same_limits(const struct policy_limits *a, const struct policy_limit
 }
 
 /* The settings that differ and count only for commands that begin later, separated by commas. */
-static void note_later(const struct live *c, const struct policy *fresh, char ret[static LIVE_LATER_MAX]) {
-        const struct policy *now = *c->parts.policy;
+static void note_later(const struct live *live, const struct policy *fresh, char ret[static LIVE_LATER_MAX]) {
+        const struct policy *now = *live->parts.policy;
         const struct {
                 const char *key;
                 bool same;
         } settled[] = {
-                { "mode", c->launched == fresh->mode }, /* its rules for hosts count, its files do not */
+                { "mode", live->launched == fresh->mode }, /* its rules for hosts count, its files do not */
                 { "filesystem", same_files(now, fresh) },
                 { "process.limits", same_limits(&now->process.limits, &fresh->process.limits) },
                 { "process.timeout", now->process.timeout_ns == fresh->process.timeout_ns },
@@ -125,7 +139,9 @@ static void note_later(const struct live *c, const struct policy *fresh, char re
                 { "network.upstream_proxy", gateway_config_equal(now, fresh) },
                 { "credentials", same_credentials(now, fresh) },
         };
+
         ret[0] = '\0';
+
         for (size_t i = 0; i < sizeof settled / sizeof *settled; i++)
                 if (!settled[i].same) {
                         size_t n = strlen(ret);
@@ -134,7 +150,7 @@ static void note_later(const struct live *c, const struct policy *fresh, char re
 }
 
 /* Other parts of the run hold on to the files part of the policy: that one stays where it is. */
-static void exchange(struct live *c, struct policy *fresh, struct monitor *monitor) {
+static void reload_exchange(struct live *c, struct policy *fresh, struct monitor *monitor) {
         struct policy *p = *c->parts.policy;
         SWAP(p->network, fresh->network);
         SWAP(p->approval, fresh->approval);
@@ -144,33 +160,38 @@ static void exchange(struct live *c, struct policy *fresh, struct monitor *monit
         SWAP(c->monitor, *monitor);
 }
 
-int live_rules_reload(struct live *c, char ret_later[static LIVE_LATER_MAX], struct err *e) {
+int live_rules_reload(struct live *live, char ret_later[static LIVE_LATER_MAX], struct err *err) {
         cleanup(policy_freep) struct policy *fresh = NULL;
         cleanup(monitor_done) struct monitor monitor = { 0 };
         cleanup(free_ptr) void *snapshot = NULL;
         cleanup(buf_done) struct buf out = BUF(LIVE_EVENT_MAX);
         size_t n = 0;
         struct err local = { 0 };
-        e = e ? e : &local;
-        int r = load(c, &fresh, e);
+
+        err = err ? err : &local;
+        int r = reload_load(live, &fresh, err);
         if (r == 0)
-                r = monitor_init(&monitor, fresh, e);
+                r = monitor_init(&monitor, fresh, err);
         if (r == 0)
-                r = live_compile(c, fresh, &snapshot, &n, e);
-        if (r == 0 && *c->parts.gateway) /* one that starts later takes the policy then */
-                r = gateway_process_reload(*c->parts.gateway, fresh, snapshot, n, e);
+                r = live_compile(live, fresh, &snapshot, &n, err);
+        if (r == 0 && *live->parts.gateway) /* one that starts later takes the policy then */
+                r = gateway_process_reload(*live->parts.gateway, fresh, snapshot, n, err);
+
         ret_later[0] = '\0';
+
         if (r == 0) {
-                note_later(c, fresh, ret_later);
-                exchange(c, fresh, &monitor);
-                (void)audit_note(*c->parts.audit, "the policy was read again%s%s",
+                note_later(live, fresh, ret_later);
+                reload_exchange(live, fresh, &monitor);
+                (void)audit_note(*live->parts.audit, "the policy was read again%s%s",
                                  ret_later[0] ? "; for new commands only: " : "", ret_later);
         } else
-                (void)audit_note(*c->parts.audit, "the policy stays as it was: %s", err_text(e));
+                (void)audit_note(*live->parts.audit, "the policy stays as it was: %s", err_text(err));
+
         struct emit j = control_event_open(&out, "reload");
         emit_put_bool(&j, "ok", r == 0);
-        emit_put_text(&j, "text", r == 0 ? "" : err_text(e));
+        emit_put_text(&j, "text", r == 0 ? "" : err_text(err));
         emit_put_text(&j, "later", r == 0 ? ret_later : "");
-        live_publish(c, &j);
-        return r < 0 ? err_set(e, e->code ? e->code : -r, "%s; the policy stays as it was", err_text(e)) : 0;
+        live_publish(live, &j);
+
+        return r < 0 ? err_set(err, err->code ? err->code : -r, "%s; the policy stays as it was", err_text(err)) : 0;
 }

@@ -29,85 +29,96 @@ void live_rules_done(struct live *c) {
 }
 
 /* What judges connections now. */
-static struct policy *judging(const struct live *c) {
-        return *c->parts.network ? *c->parts.network : *c->parts.policy;
+static struct policy *rules_judging(const struct live *live) {
+        return *live->parts.network ? *live->parts.network : *live->parts.policy;
 }
 
-static origin_texts *list_of(struct policy *p, bool deny) {
-        return deny ? &p->network.deny : &p->network.allow;
+static origin_texts *list_of(struct policy *policy, bool deny) {
+        return deny ? &policy->network.deny : &policy->network.allow;
 }
 
 /* The last entry of the list with this text and origin. */
 static bool remove_entry(origin_texts *list, const char *text, const char *origin) {
         for (size_t i = list->n; i-- > 0;) {
-                struct origin_text *t = &list->p[i];
-                if (strcmp(t->text, text) != 0 || (origin && strcmp(t->origin, origin) != 0))
+                struct origin_text *origin_text = &list->p[i];
+                if (strcmp(origin_text->text, text) != 0 || (origin && strcmp(origin_text->origin, origin) != 0))
                         continue;
-                free(t->text);
-                free(t->origin);
-                free(t->reason);
-                memmove(t, t + 1, (list->n - i - 1) * sizeof *t);
+
+                free(origin_text->text);
+                free(origin_text->origin);
+                free(origin_text->reason);
+                memmove(origin_text, origin_text + 1, (list->n - i - 1) * sizeof *origin_text);
                 list->n--;
+
                 return true;
         }
+
         return false;
 }
 
-static int hand_over(struct live *c, const void *snapshot, size_t n, struct err *e) {
-        struct gateway_process *g = *c->parts.gateway;
-        return g ? gateway_process_reload(g, NULL, snapshot, n, e)
-                 : 0; /* one that starts later takes the policy then */
+static int hand_over(struct live *live, const void *snapshot, size_t n, struct err *err) {
+        struct gateway_process *process = *live->parts.gateway;
+        return process ? gateway_process_reload(process, NULL, snapshot, n, err)
+                       : 0; /* one that starts later takes the policy then */
 }
 
 /* An allow that cannot help is an error: whoever asked would wonder why nothing changes. */
-static int check_effect(const void *bytes, size_t n, const char *text, struct err *e) {
-        cleanup(snapshot_closep) struct snapshot *s = NULL;
-        struct pattern p;
+static int check_effect(const void *bytes, size_t n, const char *text, struct err *err) {
+        cleanup(snapshot_closep) struct snapshot *snapshot = NULL;
+        struct pattern pattern;
         struct snapshot_rule rule;
-        if (pattern_parse_user(str_of(text), &p, NULL) < 0 || p.kind != PATTERN_NAME)
+
+        if (pattern_parse_user(str_of(text), &pattern, NULL) < 0 || pattern.kind != PATTERN_NAME)
                 return 0; /* groups, wildcards and networks: some of it may be refused still */
-        int r = snapshot_open(bytes, n, &s, e);
+
+        int r = snapshot_open(bytes, n, &snapshot, err);
         if (r < 0)
                 return r;
-        struct verdict v = verdict_target(s, &p.host, p.port_first == p.port_last ? p.port_first : 443);
-        if (v.decision == DECISION_DENY && v.reason == REASON_NO_NETWORK)
-                return err_set(e, EINVAL, "this sandbox has no network: it runs in a mode without");
-        if (v.decision == DECISION_DENY && v.reason == REASON_DENY_RULE && snapshot_rule(s, v.rule, &rule))
-                return err_set(e, EINVAL, "%s stays refused by the rule %.*s (%.*s)", text, STR_FMT(rule.text),
+
+        struct verdict verdict =
+            verdict_target(snapshot, &pattern.host, pattern.port_first == pattern.port_last ? pattern.port_first : 443);
+        if (verdict.decision == DECISION_DENY && verdict.reason == REASON_NO_NETWORK)
+                return err_set(err, EINVAL, "this sandbox has no network: it runs in a mode without");
+
+        if (verdict.decision == DECISION_DENY && verdict.reason == REASON_DENY_RULE &&
+            snapshot_rule(snapshot, verdict.rule, &rule))
+                return err_set(err, EINVAL, "%s stays refused by the rule %.*s (%.*s)", text, STR_FMT(rule.text),
                                STR_FMT(rule.origin));
+
         return 0;
 }
 
 /*
  * Remembering.
  */
-static char *command_text(const struct live *c) {
+static char *command_text(const struct live *live) {
         cleanup(buf_done) struct buf out = BUF(4096);
-        for (char *const *word = c->parts.argv; *word; word++)
+        for (char *const *word = live->parts.argv; *word; word++)
                 if (buf_printf(&out, "%s%s", out.n ? " " : "", *word) < 0)
                         break;
         return str_dup(buf_str(&out));
 }
 
-void live_rules_decided(struct live *c, const struct state_decision *decision) {
+void live_rules_decided(struct live *live, const struct state_decision *decision) {
         cleanup(state_closep) struct state *s = NULL;
-        cleanup(free_ptr) char *command = command_text(c);
+        cleanup(free_ptr) char *command = command_text(live);
         struct err e = { 0 };
-        struct state_decision d = *decision;
-        d.sandbox = c->parts.id;
-        d.workspace = (*c->parts.policy)->workspace;
-        d.command = command;
-        if (state_open(&s, &e) < 0 || state_add_decision(s, &d, &e) < 0)
+        struct state_decision state_decision = *decision;
+
+        state_decision.sandbox = live->parts.id;
+        state_decision.workspace = (*live->parts.policy)->workspace;
+        state_decision.command = command;
+        if (state_open(&s, &e) < 0 || state_add_decision(s, &state_decision, &e) < 0)
                 log_notice("the decision is not remembered: %s", err_text(&e));
 }
 
-static int remember(struct live *c, const struct rule_change *change, struct err *e) {
+static int rules_remember(struct live *live, const struct rule_change *change, struct err *err) {
         cleanup(state_closep) struct state *s = NULL;
-        const char *workspace = change->scope == SCOPE_WORKSPACE ? (*c->parts.policy)->workspace : NULL;
-        int r = state_open(&s, e);
+        const char *workspace = change->scope == SCOPE_WORKSPACE ? (*live->parts.policy)->workspace : NULL;
+        int r = state_open(&s, err);
         if (r == 0)
-                r = state_add_rule(s, change->deny, workspace, change->pattern, e);
-        return r < 0 ? err_wrap(e, r, "the rule holds for this sandbox, but is not remembered") : 0;
+                r = state_add_rule(s, change->deny, workspace, change->pattern, err);
+        return r < 0 ? err_wrap(err, r, "the rule holds for this sandbox, but is not remembered") : 0;
 }
 
 /*
@@ -120,70 +131,82 @@ static int keep_live(struct live *c, const struct rule_change *change, const cha
                                   .origin = str_dup(str_of(origin)) };
         if (rule.pattern && rule.origin && vec_push(&c->live, rule) == 0)
                 return 0;
+
         free(rule.pattern);
         free(rule.origin);
+
         return -ENOMEM;
 }
 
-static void tell(struct live *c, const struct rule_change *change) {
+static void rules_tell(struct live *live, const struct rule_change *change) {
         cleanup(buf_done) struct buf out = BUF(LIVE_EVENT_MAX);
         const char *list = change->deny ? "deny" : "allow";
-        (void)audit_note(*c->parts.audit, "rule: %s %s, scope %s, by %s", list, change->pattern,
+
+        (void)audit_note(*live->parts.audit, "rule: %s %s, scope %s, by %s", list, change->pattern,
                          control_scope_name(change->scope), change->by);
-        if (!control_server_watched(c->server))
+        if (!control_server_watched(live->server))
                 return;
+
         struct emit j = control_event_open(&out, "rules");
         emit_put_text(&j, "list", list);
         emit_put_text(&j, "pattern", change->pattern);
         emit_put_text(&j, "scope", control_scope_name(change->scope));
-        live_publish(c, &j);
+        live_publish(live, &j);
 }
 
-int live_compile(const struct live *c, const struct policy *p, void **ret, size_t *ret_n, struct err *e) {
-        if (c->parts.compile)
-                return c->parts.compile(c->parts.run, p, ret, ret_n, e);
-        return host_addresses_compile(p, ret, ret_n, e);
+int live_compile(const struct live *live, const struct policy *policy, void **ret, size_t *ret_n, struct err *err) {
+        if (live->parts.compile)
+                return live->parts.compile(live->parts.run, policy, ret, ret_n, err);
+        return host_addresses_compile(policy, ret, ret_n, err);
 }
 
-int live_rules_add(struct live *c, const struct rule_change *change, struct err *e) {
-        struct policy *p = judging(c);
+int live_rules_add(struct live *live, const struct rule_change *change, struct err *err) {
+        struct policy *policy = rules_judging(live);
         cleanup(free_ptr) void *snapshot = NULL;
         size_t n = 0;
         char day[CLOCK_TEXT_MAX], origin[48];
-        if (c->live.n >= LIVE_MAX)
-                return err_set(e, E2BIG, "this sandbox has %d rules that were added to it already", LIVE_MAX);
+
+        if (live->live.n >= LIVE_MAX)
+                return err_set(err, E2BIG, "this sandbox has %d rules that were added to it already", LIVE_MAX);
+
         clock_text(clock_wall_us(), day);
         day[10] = '\0';
         snprintf(origin, sizeof origin, "%s %s", change->deny ? "denied" : "approved", day);
-        int r = policy_apply(p, change->deny ? ROW_DENY : ROW_ALLOW, str_of(change->pattern), origin, "/", e);
+
+        int r = policy_apply(policy, change->deny ? ROW_DENY : ROW_ALLOW, str_of(change->pattern), origin, "/", err);
         if (r < 0)
                 return r == -ENOMEM ? r : -EINVAL;
-        r = live_compile(c, p, &snapshot, &n, e);
+
+        r = live_compile(live, policy, &snapshot, &n, err);
         if (r == 0 && !change->deny)
-                r = check_effect(snapshot, n, change->pattern, e);
+                r = check_effect(snapshot, n, change->pattern, err);
         if (r == 0)
-                r = keep_live(c, change, origin) < 0 ? err_memory(e) : 0;
+                r = keep_live(live, change, origin) < 0 ? err_memory(err) : 0;
         if (r == 0)
-                r = hand_over(c, snapshot, n, e);
+                r = hand_over(live, snapshot, n, err);
+
         if (r < 0) {
-                remove_entry(list_of(p, change->deny), change->pattern, origin);
+                remove_entry(list_of(policy, change->deny), change->pattern, origin);
                 return r;
         }
-        tell(c, change);
+
+        rules_tell(live, change);
         if (change->scope > SCOPE_SANDBOX)
-                r = remember(c, change, e);
+                r = rules_remember(live, change, err);
+
         return r;
 }
 
-static int forget_remembered(struct live *c, const char *pattern, struct err *e) {
+static int forget_remembered(struct live *live, const char *pattern, struct err *err) {
         cleanup(state_closep) struct state *s = NULL;
-        const char *workspace = (*c->parts.policy)->workspace;
-        int r = state_open(&s, e);
+        const char *workspace = (*live->parts.policy)->workspace;
+        int r = state_open(&s, err);
         if (r < 0)
                 return r;
+
         /* What is taken back for one container stays for all others. */
-        return c->parts.container ? state_forget_own_rule(s, workspace, pattern, e)
-                                  : state_forget_rule(s, workspace, pattern, e);
+        return live->parts.container ? state_forget_own_rule(s, workspace, pattern, err)
+                                     : state_forget_rule(s, workspace, pattern, err);
 }
 
 /* From an answer of a person's, not from a file. */
@@ -192,91 +215,101 @@ static bool was_answered(const char *origin) {
 }
 
 /* Live rules with this pattern; how many. */
-static size_t forget_live(struct live *c, struct policy *p, const char *pattern) {
+static size_t forget_live(struct live *live, struct policy *policy, const char *pattern) {
         size_t removed = 0;
 
-        for (size_t i = c->live.n; i-- > 0;) {
-                struct live_rule *rule = &c->live.p[i];
+        for (size_t i = live->live.n; i-- > 0;) {
+                struct live_rule *rule = &live->live.p[i];
                 if (strcmp(rule->pattern, pattern) != 0)
                         continue;
-                remove_entry(list_of(p, rule->deny), rule->pattern, rule->origin);
+
+                remove_entry(list_of(policy, rule->deny), rule->pattern, rule->origin);
                 free(rule->pattern);
                 free(rule->origin);
-                memmove(rule, rule + 1, (c->live.n - i - 1) * sizeof *rule);
-                c->live.n--;
+                memmove(rule, rule + 1, (live->live.n - i - 1) * sizeof *rule);
+                live->live.n--;
                 removed++;
         }
+
         return removed;
 }
 
 /* What the launch had read of those that were remembered; how many. Whoever takes back a rule may have taken it out of
  * the database before. */
-static size_t forget_read(struct policy *p, const char *pattern) {
+static size_t forget_read(struct policy *policy, const char *pattern) {
         size_t removed = 0;
 
         for (int list = 0; list < 2; list++) {
-                origin_texts *texts = list_of(p, list);
+                origin_texts *texts = list_of(policy, list);
                 for (size_t i = texts->n; i-- > 0;)
                         if (strcmp(texts->p[i].text, pattern) == 0 && was_answered(texts->p[i].origin))
                                 removed += remove_entry(texts, pattern, texts->p[i].origin);
         }
+
         return removed;
 }
 
 /* A service reads its files again: what is remembered for all may still be in them. */
-static int forget_hand_over(struct live *c, struct policy *p, struct err *e) {
+static int forget_hand_over(struct live *live, struct policy *policy, struct err *err) {
         cleanup(free_ptr) void *snapshot = NULL;
         size_t n = 0;
         int r;
 
-        if (c->parts.reload)
-                return c->parts.reload(c->parts.run, e);
-        r = live_compile(c, p, &snapshot, &n, e);
+        if (live->parts.reload)
+                return live->parts.reload(live->parts.run, err);
+
+        r = live_compile(live, policy, &snapshot, &n, err);
         if (r < 0)
                 return r;
-        return hand_over(c, snapshot, n, e);
+
+        return hand_over(live, snapshot, n, err);
 }
 
-int live_rules_forget(struct live *c, const char *pattern, struct err *e) {
-        struct policy *p = judging(c);
-        size_t removed = forget_live(c, p, pattern);
-        int remembered = forget_remembered(c, pattern, e);
+int live_rules_forget(struct live *live, const char *pattern, struct err *err) {
+        struct policy *policy = rules_judging(live);
+        size_t removed = forget_live(live, policy, pattern);
+        int remembered = forget_remembered(live, pattern, err);
 
         if (remembered < 0)
                 return remembered;
-        size_t read = forget_read(p, pattern);
-        if (removed == 0 && remembered == 0 && read == 0)
-                return err_set(e, ENOENT, "%s is no rule that was added", pattern);
 
-        int r = forget_hand_over(c, p, e);
+        size_t read = forget_read(policy, pattern);
+        if (removed == 0 && remembered == 0 && read == 0)
+                return err_set(err, ENOENT, "%s is no rule that was added", pattern);
+
+        int r = forget_hand_over(live, policy, err);
         if (r < 0)
                 return r;
-        (void)audit_note(*c->parts.audit, "rule taken back: %s", pattern);
+
+        (void)audit_note(*live->parts.audit, "rule taken back: %s", pattern);
         removed = removed > read ? removed : read;
+
         return (int)removed > remembered ? (int)removed : remembered;
 }
 
-static bool is_live(const struct live *c, const struct origin_text *t, bool deny) {
-        for (size_t i = 0; i < c->live.n; i++)
-                if (c->live.p[i].deny == deny && strcmp(c->live.p[i].pattern, t->text) == 0 &&
-                    strcmp(c->live.p[i].origin, t->origin) == 0)
+static bool is_live(const struct live *live, const struct origin_text *origin_text, bool deny) {
+        for (size_t i = 0; i < live->live.n; i++)
+                if (live->live.p[i].deny == deny && strcmp(live->live.p[i].pattern, origin_text->text) == 0 &&
+                    strcmp(live->live.p[i].origin, origin_text->origin) == 0)
                         return true;
         return false;
 }
 
-void live_rules_emit(const struct live *c, struct emit *j) {
+void live_rules_emit(const struct live *live, struct emit *j) {
         emit_key(j, "rules");
         emit_open(j, '[');
+
         for (int deny = 0; deny < 2; deny++) {
-                const origin_texts *texts = list_of(judging(c), deny);
+                const origin_texts *texts = list_of(rules_judging(live), deny);
                 for (size_t i = 0; i < texts->n; i++) {
                         emit_open(j, '{');
                         emit_put_text(j, "list", deny ? "deny" : "allow");
                         emit_put_text(j, "pattern", texts->p[i].text);
                         emit_put_text(j, "origin", texts->p[i].origin);
-                        emit_put_bool(j, "live", is_live(c, &texts->p[i], deny));
+                        emit_put_bool(j, "live", is_live(live, &texts->p[i], deny));
                         emit_close(j);
                 }
         }
+
         emit_close(j);
 }

@@ -33,10 +33,10 @@ struct monitor {
  */
 #define MONITOR_DEFAULT_VIOLATIONS 20
 #define MONITOR_DEFAULT_WITHIN_NS (60 * 1000000000ULL)
-int monitor_init(struct monitor *m, const struct policy *p, struct err *e);
+int monitor_init(struct monitor *monitor, const struct policy *policy, struct err *err);
 void monitor_done(struct monitor *m);
 
 /* Is this event something that policy refused? What failed for other reasons is no violation. */
 bool monitor_is_violation(const struct event *ev);
 /* One more. The strongest action whose rule is reached now, and that rule. */
-enum monitor_action monitor_count(struct monitor *m, uint64_t now_ns, const struct monitor_counter **ret_rule);
+enum monitor_action monitor_count(struct monitor *monitor, uint64_t now_ns, const struct monitor_counter **ret_rule);

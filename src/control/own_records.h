@@ -6,4 +6,4 @@
 /* Where the audit of this run goes, as an absolute path; NULL when `id` is, which asks only for a look at the plan.
  * Refuses a file that the sandbox could write to. What is to be hidden is added to the host's paths. */
 int own_records(const struct policy *policy, const struct path_rules *rules, const char *id, struct plan_host *host,
-                char **ret_path, struct err *e);
+                char **ret_path, struct err *err);

@@ -5,51 +5,86 @@
 
 enum { SEGMENT_SHOWN = 300 };
 
-static int command_text(struct buf *out, const struct question_command *c) {
+static int command_text(struct buf *out, const struct question_command *command) {
         int r = buf_add(out, "\r\nbailey: this command needs your approval: ");
-        r = r < 0 ? r : escape_text(out, str_of(c->reason), QUESTION_SHOWN);
-        r = r < 0 ? r : buf_printf(out, " (rule %s)\r\n    ", *c->rule ? c->rule : "none");
-        r = r < 0 ? r : escape_text(out, str_of(c->text), QUESTION_SHOWN);
-        if (r == 0 && strcmp(c->segment, c->text) != 0) {
+
+        r = r < 0 ? r : escape_text(out, str_of(command->reason), QUESTION_SHOWN);
+        r = r < 0 ? r : buf_printf(out, " (rule %s)\r\n    ", *command->rule ? command->rule : "none");
+        r = r < 0 ? r : escape_text(out, str_of(command->text), QUESTION_SHOWN);
+        if (r == 0 && strcmp(command->segment, command->text) != 0) {
                 r = buf_add(out, "\r\n  because of\r\n    ");
-                r = r < 0 ? r : escape_text(out, str_of(c->segment), SEGMENT_SHOWN);
+                r = r < 0 ? r : escape_text(out, str_of(command->segment), SEGMENT_SHOWN);
         }
-        return r < 0 ? r : buf_add(out, "\r\nbailey: run it in the sandbox? once, workspace, always or no: ");
+
+        if (r < 0)
+                return r;
+
+        return buf_add(out, "\r\nbailey: run it in the sandbox? once, workspace, always or no: ");
 }
 
 /* In quotes: these are the agent's words, not Bailey's. */
-static int put_reason(struct buf *out, const struct question *q) {
-        if (!q->reason)
+static int put_reason(struct buf *out, const struct question *question) {
+        if (!question->reason)
                 return 0;
+
         int r = buf_add(out, "\r\n  its reason: \"");
-        r = r < 0 ? r : escape_text(out, str_of(q->reason), SEGMENT_SHOWN);
-        return r < 0 ? r : buf_add(out, "\"");
+        if (r < 0)
+                return r;
+
+        r = escape_text(out, str_of(question->reason), SEGMENT_SHOWN);
+        if (r < 0)
+                return r;
+
+        return buf_add(out, "\"");
 }
 
-int prompt_text(struct buf *out, const struct question *q, const char *sandbox_id) {
+int prompt_text(struct buf *out, const struct question *question, const char *sandbox_id) {
         char target[AUTHORITY_TEXT_MAX];
-        if (q->command.text)
-                return command_text(out, &q->command);
-        if (q->access) {
+
+        if (question->command.text)
+                return command_text(out, &question->command);
+
+        if (question->access) {
                 int r = buf_printf(out, "\r\nbailey: the agent in %s asks for: ", sandbox_id);
-                r = r < 0 ? r : escape_text(out, str_of(q->push), QUESTION_SHOWN);
-                r = r < 0 ? r : put_reason(out, q);
-                return r < 0 ? r : buf_add(out, "\r\nbailey: agree? once, workspace, always or no: ");
+
+                r = r < 0 ? r : escape_text(out, str_of(question->push), QUESTION_SHOWN);
+                r = r < 0 ? r : put_reason(out, question);
+                if (r < 0)
+                        return r;
+
+                return buf_add(out, "\r\nbailey: agree? once, workspace, always or no: ");
         }
-        if (q->page) {
+
+        if (question->page) {
                 int r = buf_printf(out, "\r\nbailey: %s wants this page opened in your browser:\r\n    ", sandbox_id);
-                r = r < 0 ? r : escape_text(out, str_of(q->push), QUESTION_SHOWN);
-                return r < 0 ? r : buf_add(out, "\r\nbailey: open it? once or no: ");
+
+                r = r < 0 ? r : escape_text(out, str_of(question->push), QUESTION_SHOWN);
+                if (r < 0)
+                        return r;
+
+                return buf_add(out, "\r\nbailey: open it? once or no: ");
         }
-        if (q->push) {
+
+        if (question->push) {
                 int r = buf_printf(out, "\r\nbailey: %s waits with a ", sandbox_id);
-                r = r < 0 ? r : escape_text(out, str_of(q->push), QUESTION_SHOWN);
-                return r < 0 ? r : buf_add(out, "\r\nbailey: let it through? once or no: ");
+
+                r = r < 0 ? r : escape_text(out, str_of(question->push), QUESTION_SHOWN);
+                if (r < 0)
+                        return r;
+
+                return buf_add(out, "\r\nbailey: let it through? once or no: ");
         }
-        authority_text(&q->target, target);
+
+        authority_text(&question->target, target);
         int r = buf_printf(out, "\r\nbailey: %s wants to connect to %s, which no rule allows", sandbox_id, target);
-        r = r < 0 ? r : put_reason(out, q);
-        return r < 0 ? r : buf_add(out, "\r\nbailey: allow it? once, sandbox, workspace, always or no: ");
+        if (r < 0)
+                return r;
+
+        r = put_reason(out, question);
+        if (r < 0)
+                return r;
+
+        return buf_add(out, "\r\nbailey: allow it? once, sandbox, workspace, always or no: ");
 }
 
 static bool understands_sequences(const char *terminal_type) {
@@ -83,11 +118,13 @@ enum prompt_reading prompt_read(struct str line, enum control_answer *ret_answer
                 { "deny", ANSWER_DENY, SCOPE_SANDBOX },
         };
         struct str word = str_trim(line);
+
         for (size_t i = 0; i < sizeof words / sizeof *words; i++)
                 if (str_is(word, words[i].word)) {
                         *ret_answer = words[i].answer;
                         *ret_scope = words[i].scope;
                         return PROMPT_ANSWER;
                 }
+
         return PROMPT_AGAIN;
 }

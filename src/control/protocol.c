@@ -77,173 +77,204 @@ bool control_scope_parse(struct str text, enum control_scope *ret) {
 /*
  * Requests.
  */
-static bool is_number(const struct node *n) {
-        return n->kind == NODE_SCALAR && !n->quoted;
+static bool is_number(const struct node *node) {
+        return node->kind == NODE_SCALAR && !node->quoted;
 }
-static bool is_text(const struct node *n) {
-        return n->kind == NODE_SCALAR && n->quoted;
+static bool is_text(const struct node *node) {
+        return node->kind == NODE_SCALAR && node->quoted;
 }
 
-static int read_number(const struct node *n, uint64_t max, uint64_t *ret, struct err *e) {
+static int read_number(const struct node *n, uint64_t max, uint64_t *ret, struct err *err) {
         if (!is_number(n) || !str_to_u64(n->text, max, ret))
-                return err_set(e, EINVAL, "\"%.*s\" must be a whole number of at most %ju", STR_FMT(n->key),
+                return err_set(err, EINVAL, "\"%.*s\" must be a whole number of at most %ju", STR_FMT(n->key),
                                (uintmax_t)max);
         return 0;
 }
 
 /* Printable ASCII or UTF-8 without control bytes; terminated in ret. */
-static int read_text(const struct node *n, char *ret, size_t size, struct err *e) {
+static int read_text(const struct node *n, char *ret, size_t size, struct err *err) {
         if (!is_text(n) || n->text.n >= size)
-                return err_set(e, EINVAL, "\"%.*s\" must be a text of at most %zu bytes", STR_FMT(n->key), size - 1);
+                return err_set(err, EINVAL, "\"%.*s\" must be a text of at most %zu bytes", STR_FMT(n->key), size - 1);
+
         for (size_t i = 0; i < n->text.n; i++)
                 if ((unsigned char)n->text.p[i] < 0x20 || n->text.p[i] == 0x7f)
-                        return err_set(e, EINVAL, "\"%.*s\" has control characters", STR_FMT(n->key));
+                        return err_set(err, EINVAL, "\"%.*s\" has control characters", STR_FMT(n->key));
+
         memcpy(ret, n->text.p, n->text.n);
         ret[n->text.n] = '\0';
+
         return 0;
 }
 
-static int read_choice(const struct node *n, const char *const *names, unsigned count, unsigned *ret, struct err *e) {
-        struct suggestion s = suggest_for(n->text);
+static int read_choice(const struct node *n, const char *const *names, unsigned count, unsigned *ret, struct err *err) {
+        struct suggestion suggestion = suggest_for(n->text);
+
         for (unsigned i = 0; is_text(n) && i < count; i++) {
                 if (str_is(n->text, names[i])) {
                         *ret = i;
                         return 0;
                 }
-                suggest_offer(&s, names[i]);
+
+                suggest_offer(&suggestion, names[i]);
         }
-        return err_set(e, EINVAL, "\"%.*s\": %s is not known%s", STR_FMT(n->key), show(n->text).text,
-                       suggest_text(&s, "").text);
+
+        return err_set(err, EINVAL, "\"%.*s\": %s is not known%s", STR_FMT(n->key), show(n->text).text,
+                       suggest_text(&suggestion, "").text);
 }
 
-static int read_field(const struct node *n, enum field f, struct control_request *q, struct err *e) {
+static int read_field(const struct node *node, enum field f, struct control_request *request, struct err *err) {
         uint64_t number = 0;
         unsigned place = 0;
         int r = 0;
+
         switch (f) {
         case FIELD_ID:
         case FIELD_QUESTION:
-                return read_number(n, INT64_MAX, f == FIELD_ID ? &q->id : &q->question, e);
+                return read_number(node, INT64_MAX, f == FIELD_ID ? &request->id : &request->question, err);
         case FIELD_VERSION:
-                r = read_number(n, UINT32_MAX, &number, e);
-                q->version = (uint32_t)number;
+                r = read_number(node, UINT32_MAX, &number, err);
+                request->version = (uint32_t)number;
                 return r;
         case FIELD_CLIENT:
-                return read_text(n, q->client, sizeof q->client, e);
+                return read_text(node, request->client, sizeof request->client, err);
         case FIELD_PATTERN:
-                return read_text(n, q->pattern, sizeof q->pattern, e);
+                return read_text(node, request->pattern, sizeof request->pattern, err);
         case FIELD_ANSWER:
-                r = read_choice(n, answers, CONTROL_ANSWERS, &place, e);
-                q->answer = (enum control_answer)place;
+                r = read_choice(node, answers, CONTROL_ANSWERS, &place, err);
+                request->answer = (enum control_answer)place;
+
                 return r;
         case FIELD_SCOPE:
-                r = read_choice(n, scopes, CONTROL_SCOPES, &place, e);
-                q->scope = (enum control_scope)place;
+                r = read_choice(node, scopes, CONTROL_SCOPES, &place, err);
+                request->scope = (enum control_scope)place;
                 return r;
         default:
                 return 0;
         }
 }
 
-static int find_field(struct str key, enum field *ret, struct err *e) {
-        struct suggestion s = suggest_for(key);
+static int find_field(struct str key, enum field *ret, struct err *err) {
+        struct suggestion suggestion = suggest_for(key);
+
         for (unsigned i = 0; i < FIELDS; i++) {
                 if (str_is(key, field_names[i])) {
                         *ret = (enum field)i;
                         return 0;
                 }
-                suggest_offer(&s, field_names[i]);
+
+                suggest_offer(&suggestion, field_names[i]);
         }
-        return err_set(e, EINVAL, "unknown field %s%s", show(key).text, suggest_text(&s, "").text);
+
+        return err_set(err, EINVAL, "unknown field %s%s", show(key).text, suggest_text(&suggestion, "").text);
 }
 
-static int find_do(const struct node *root, enum control_do *ret, struct err *e) {
-        const struct node *n = node_get(root, STR("do"));
-        if (!n || !is_text(n))
-                return err_set(e, EINVAL, "\"do\" must say what is wanted");
-        struct suggestion s = suggest_for(n->text);
+static int find_do(const struct node *root, enum control_do *ret, struct err *err) {
+        const struct node *node = node_get(root, STR("do"));
+        if (!node || !is_text(node))
+                return err_set(err, EINVAL, "\"do\" must say what is wanted");
+
+        struct suggestion suggestion = suggest_for(node->text);
+
         for (unsigned i = 0; i < CONTROL_DOS; i++) {
-                if (str_is(n->text, requests[i].name)) {
+                if (str_is(node->text, requests[i].name)) {
                         *ret = (enum control_do)i;
                         return 0;
                 }
-                suggest_offer(&s, requests[i].name);
+
+                suggest_offer(&suggestion, requests[i].name);
         }
-        return err_set(e, EINVAL, "unknown request %s%s", show(n->text).text, suggest_text(&s, "").text);
+
+        return err_set(err, EINVAL, "unknown request %s%s", show(node->text).text, suggest_text(&suggestion, "").text);
 }
 
-static int read_fields(const struct node *root, struct control_request *q, struct err *e) {
-        unsigned seen = 0, takes = requests[q->what].needs | requests[q->what].takes | HAS(FIELD_ID) | HAS(FIELD_DO);
-        for (const struct node *n = root->first; n; n = n->next) {
+static int read_fields(const struct node *root, struct control_request *request, struct err *err) {
+        unsigned seen = 0,
+                 takes = requests[request->what].needs | requests[request->what].takes | HAS(FIELD_ID) | HAS(FIELD_DO);
+
+        for (const struct node *node = root->first; node; node = node->next) {
                 enum field f = FIELDS;
-                int r = find_field(n->key, &f, e);
+                int r = find_field(node->key, &f, err);
                 if (r == 0 && !(takes & HAS(f)))
-                        r = err_set(e, EINVAL, "%s takes no \"%s\"", requests[q->what].name, field_names[f]);
+                        r = err_set(err, EINVAL, "%s takes no \"%s\"", requests[request->what].name, field_names[f]);
                 if (r == 0)
-                        r = read_field(n, f, q, e);
+                        r = read_field(node, f, request, err);
                 if (r < 0)
                         return r;
+
                 seen |= HAS(f);
         }
+
         for (unsigned f = 0; f < FIELDS; f++)
-                if ((requests[q->what].needs & HAS(f)) && !(seen & HAS(f)))
-                        return err_set(e, EINVAL, "%s needs \"%s\"", requests[q->what].name, field_names[f]);
+                if ((requests[request->what].needs & HAS(f)) && !(seen & HAS(f)))
+                        return err_set(err, EINVAL, "%s needs \"%s\"", requests[request->what].name, field_names[f]);
+
         return 0;
 }
 
-int control_request_parse(struct str line, struct control_request *ret, struct err *e) {
-        cleanup(document_freep) struct document *d = NULL;
+int control_request_parse(struct str line, struct control_request *ret, struct err *err) {
+        cleanup(document_freep) struct document *document = NULL;
+
         *ret = (struct control_request){ 0 };
         if (line.n > CONTROL_LINE_MAX)
-                return err_set(e, EINVAL, "a request has at most %d bytes", CONTROL_LINE_MAX);
-        int r = json_read(line, STR("request"), &d, e);
+                return err_set(err, EINVAL, "a request has at most %d bytes", CONTROL_LINE_MAX);
+
+        int r = json_read(line, STR("request"), &document, err);
         if (r < 0)
                 return r == -ENOMEM ? r : -EINVAL;
-        const struct node *root = document_root(d);
+
+        const struct node *root = document_root(document);
         if (!root || root->kind != NODE_MAP)
-                return err_set(e, EINVAL, "a request is a JSON object");
-        struct control_request q = { .scope = SCOPE_SANDBOX };
+                return err_set(err, EINVAL, "a request is a JSON object");
+
+        struct control_request request = { .scope = SCOPE_SANDBOX };
         const struct node *id = node_get(root, STR("id"));
         if (!id)
-                return err_set(e, EINVAL, "a request needs an \"id\"");
-        r = read_number(id, INT64_MAX, &q.id, e);
+                return err_set(err, EINVAL, "a request needs an \"id\"");
+
+        r = read_number(id, INT64_MAX, &request.id, err);
         if (r < 0)
                 return r;
-        ret->id = q.id;
-        r = find_do(root, &q.what, e);
-        if (r == 0 && q.what == CONTROL_ANSWER)
-                q.scope = SCOPE_ONCE;
+
+        ret->id = request.id;
+        r = find_do(root, &request.what, err);
+        if (r == 0 && request.what == CONTROL_ANSWER)
+                request.scope = SCOPE_ONCE;
         if (r == 0)
-                r = read_fields(root, &q, e);
+                r = read_fields(root, &request, err);
         if (r == 0)
-                *ret = q;
+                *ret = request;
+
         return r;
 }
 
-int control_request_write(struct buf *out, const struct control_request *q) {
-        if ((unsigned)q->what >= CONTROL_DOS)
+int control_request_write(struct buf *out, const struct control_request *request) {
+        if ((unsigned)request->what >= CONTROL_DOS)
                 return -EINVAL;
+
         size_t before = out->n;
-        unsigned has = requests[q->what].needs | requests[q->what].takes;
+        unsigned has = requests[request->what].needs | requests[request->what].takes;
         struct emit j = emit_to(out);
         emit_open(&j, '{');
-        emit_put_number(&j, "id", q->id);
-        emit_put_text(&j, "do", requests[q->what].name);
+        emit_put_number(&j, "id", request->id);
+        emit_put_text(&j, "do", requests[request->what].name);
+
         if (has & HAS(FIELD_VERSION))
-                emit_put_number(&j, "version", q->version);
+                emit_put_number(&j, "version", request->version);
         if (has & HAS(FIELD_CLIENT))
-                emit_put_text(&j, "client", q->client);
+                emit_put_text(&j, "client", request->client);
         if (has & HAS(FIELD_QUESTION))
-                emit_put_number(&j, "question", q->question);
+                emit_put_number(&j, "question", request->question);
         if (has & HAS(FIELD_ANSWER))
-                emit_put_text(&j, "answer", control_answer_name(q->answer));
+                emit_put_text(&j, "answer", control_answer_name(request->answer));
         if (has & HAS(FIELD_PATTERN))
-                emit_put_text(&j, "pattern", q->pattern);
+                emit_put_text(&j, "pattern", request->pattern);
         if (has & HAS(FIELD_SCOPE))
-                emit_put_text(&j, "scope", control_scope_name(q->scope));
+                emit_put_text(&j, "scope", control_scope_name(request->scope));
+
         int r = control_close(&j);
         if (r < 0)
                 out->n = before;
+
         return r;
 }
 
@@ -251,64 +282,72 @@ int control_request_write(struct buf *out, const struct control_request *q) {
  * Messages of the server.
  */
 const char *control_text(const struct node *map, const char *key) {
-        const struct node *n = map ? node_get(map, str_of(key)) : NULL;
-        return n && is_text(n) && !str_has_nul(n->text) ? n->text.p : NULL;
+        const struct node *node = map ? node_get(map, str_of(key)) : NULL;
+        return node && is_text(node) && !str_has_nul(node->text) ? node->text.p : NULL;
 }
 
 uint64_t control_number(const struct node *map, const char *key) {
-        const struct node *n = map ? node_get(map, str_of(key)) : NULL;
+        const struct node *node = map ? node_get(map, str_of(key)) : NULL;
         uint64_t number = 0;
-        return n && is_number(n) && str_to_u64(n->text, UINT64_MAX, &number) ? number : 0;
+        return node && is_number(node) && str_to_u64(node->text, UINT64_MAX, &number) ? number : 0;
 }
 
 bool control_bool(const struct node *map, const char *key) {
-        const struct node *n = map ? node_get(map, str_of(key)) : NULL;
-        return n && is_number(n) && str_is(n->text, "true");
+        const struct node *node = map ? node_get(map, str_of(key)) : NULL;
+        return node && is_number(node) && str_is(node->text, "true");
 }
 
-void control_message_done(struct control_message *m) {
-        document_free(m->document);
-        *m = (struct control_message){ 0 };
+void control_message_done(struct control_message *message) {
+        document_free(message->document);
+        *message = (struct control_message){ 0 };
 }
 
-static int read_reply(struct control_message *m, struct err *e) {
-        const struct node *id = node_get(m->root, STR("id")), *ok = node_get(m->root, STR("ok"));
-        if (!id || !is_number(id) || !str_to_u64(id->text, INT64_MAX, &m->id) || !ok || !is_number(ok))
-                return err_set(e, EBADMSG, "a message has either \"event\", or \"id\" and \"ok\"");
-        m->ok = control_bool(m->root, "ok");
-        if (m->ok)
+static int read_reply(struct control_message *message, struct err *err) {
+        const struct node *id = node_get(message->root, STR("id")), *ok = node_get(message->root, STR("ok"));
+        if (!id || !is_number(id) || !str_to_u64(id->text, INT64_MAX, &message->id) || !ok || !is_number(ok))
+                return err_set(err, EBADMSG, "a message has either \"event\", or \"id\" and \"ok\"");
+
+        message->ok = control_bool(message->root, "ok");
+        if (message->ok)
                 return 0;
-        const struct node *fault = node_get(m->root, STR("error"));
+
+        const struct node *fault = node_get(message->root, STR("error"));
         const struct node *code = fault ? node_get(fault, STR("code")) : NULL;
         const struct node *text = fault ? node_get(fault, STR("text")) : NULL;
         if (!code || !text || !is_text(code) || !is_text(text))
-                return err_set(e, EBADMSG, "a reply that is not ok has an \"error\" with \"code\" and \"text\"");
-        m->fault = code->text;
-        m->text = text->text;
+                return err_set(err, EBADMSG, "a reply that is not ok has an \"error\" with \"code\" and \"text\"");
+
+        message->fault = code->text;
+        message->text = text->text;
+
         return 0;
 }
 
-int control_message_parse(struct str line, struct control_message *ret, struct err *e) {
-        struct control_message m = { 0 };
-        int r = json_read(line, STR("reply"), &m.document, e);
+int control_message_parse(struct str line, struct control_message *ret, struct err *err) {
+        struct control_message message = { 0 };
+        int r = json_read(line, STR("reply"), &message.document, err);
         if (r < 0)
                 return r;
-        m.root = document_root(m.document);
-        if (!m.root || m.root->kind != NODE_MAP) {
-                r = err_set(e, EBADMSG, "a message is a JSON object");
+
+        message.root = document_root(message.document);
+        if (!message.root || message.root->kind != NODE_MAP) {
+                r = err_set(err, EBADMSG, "a message is a JSON object");
         } else {
-                const struct node *event = node_get(m.root, STR("event"));
-                m.is_event = event && is_text(event);
-                if (m.is_event)
-                        m.event = event->text;
+                const struct node *event = node_get(message.root, STR("event"));
+
+                message.is_event = event && is_text(event);
+                if (message.is_event)
+                        message.event = event->text;
                 else
-                        r = read_reply(&m, e);
+                        r = read_reply(&message, err);
         }
+
         if (r < 0) {
-                control_message_done(&m);
+                control_message_done(&message);
                 return r;
         }
-        *ret = m;
+
+        *ret = message;
         return 0;
 }
 
@@ -330,11 +369,15 @@ struct emit control_event_open(struct buf *out, const char *event) {
 int control_close(struct emit *j) {
         emit_close(j);
         int r = emit_status(j);
-        return r < 0 ? r : buf_add_char(j->out, '\n');
+        if (r < 0)
+                return r;
+
+        return buf_add_char(j->out, '\n');
 }
 
 int control_reply_fault(struct buf *out, uint64_t id, enum control_fault f, const char *text) {
         struct emit j = emit_to(out);
+
         emit_open(&j, '{');
         emit_put_number(&j, "id", id);
         emit_put_bool(&j, "ok", false);
@@ -343,5 +386,6 @@ int control_reply_fault(struct buf *out, uint64_t id, enum control_fault f, cons
         emit_put_text(&j, "code", control_fault_code(f));
         emit_put_text(&j, "text", text);
         emit_close(&j);
+
         return control_close(&j);
 }

@@ -75,9 +75,9 @@ struct control_request {
 };
 
 /* One line without its line break. -EINVAL says what is wrong; ret->id is set whenever it could be read. */
-int control_request_parse(struct str line, struct control_request *ret, struct err *e);
+int control_request_parse(struct str line, struct control_request *ret, struct err *err);
 /* The same request as a line with its line break. */
-int control_request_write(struct buf *out, const struct control_request *q);
+int control_request_write(struct buf *out, const struct control_request *request);
 
 /* A message of the server, as a client reads it. Owns the document; nodes live as long as it does. */
 struct control_message {
@@ -89,8 +89,8 @@ struct control_message {
         bool ok;
         struct str fault, text; /* of a reply that is not ok */
 };
-int control_message_parse(struct str line, struct control_message *ret, struct err *e);
-void control_message_done(struct control_message *m);
+int control_message_parse(struct str line, struct control_message *ret, struct err *err);
+void control_message_done(struct control_message *message);
 /* Members of an object as values; NULL, 0 and false when they are missing or of another type. */
 const char *control_text(const struct node *map, const char *key);
 uint64_t control_number(const struct node *map, const char *key);

@@ -47,7 +47,7 @@ struct question *questions_ask(struct questions *qs, uint64_t waiting_id, const 
 struct question *questions_ask_command(struct questions *qs, const struct question_command *command,
                                        uint64_t timeout_ns);
 /* The asker's own words, unless there are some: the first ones are what a person has read. */
-void question_explain(struct question *q, struct str words);
+void question_explain(struct question *question, struct str words);
 /* The question about one push: never shared with another. Copies the text. */
 struct question *questions_ask_push(struct questions *qs, uint64_t waiting_id, const struct authority *target,
                                     enum event_via via, const char *push, uint64_t timeout_ns);
@@ -56,11 +56,11 @@ struct question *questions_ask_push(struct questions *qs, uint64_t waiting_id, c
 uint64_t questions_gone(struct questions *qs, uint64_t waiting_id, bool page);
 struct question *questions_find(struct questions *qs, uint64_t number);
 /* The first one that the pattern covers, or NULL. */
-struct question *questions_covered(struct questions *qs, const struct pattern *p);
+struct question *questions_covered(struct questions *qs, const struct pattern *pattern);
 void questions_remove(struct questions *qs, uint64_t number);
 void questions_done(struct questions *qs);
 
 /* "host", "command", "push", "page" or "access". */
-const char *question_kind(const struct question *q);
+const char *question_kind(const struct question *question);
 /* As an object of the protocol. */
-void question_emit(struct emit *j, const struct question *q);
+void question_emit(struct emit *j, const struct question *question);

@@ -44,177 +44,198 @@ struct control_server {
         struct client clients[CONTROL_CLIENTS_MAX];
 };
 
-static void note(const struct control_server *s, const char *text) {
-        if (s->handler.note)
-                s->handler.note(s->handler.arg, text);
+static void server_note(const struct control_server *server, const char *text) {
+        if (server->handler.note)
+                server->handler.note(server->handler.arg, text);
 }
 
-static void drop(struct control_server *s, struct client *c) {
-        if (c->subscribed)
-                s->subscribers--;
-        close_fd(&c->fd);
-        buf_done(&c->in);
-        buf_done(&c->out);
-        *c = (struct client){ .fd = -1 };
+static void server_drop(struct control_server *server, struct client *client) {
+        if (client->subscribed)
+                server->subscribers--;
+        close_fd(&client->fd);
+        buf_done(&client->in);
+        buf_done(&client->out);
+        *client = (struct client){ .fd = -1 };
 }
 
-static void begin_close(struct control_server *s, struct client *c) {
-        if (c->subscribed)
-                s->subscribers--;
-        c->subscribed = false;
-        c->state = CLIENT_CLOSING;
-        c->close_ns = clock_ns() + CLOSE_MS * NS_PER_MS;
+static void begin_close(struct control_server *server, struct client *client) {
+        if (client->subscribed)
+                server->subscribers--;
+        client->subscribed = false;
+        client->state = CLIENT_CLOSING;
+        client->close_ns = clock_ns() + CLOSE_MS * NS_PER_MS;
 }
 
 /* Writes what the socket takes now. */
-static void flush(struct control_server *s, struct client *c) {
-        while (c->state != CLIENT_FREE && c->out.n) {
-                ssize_t n = send(c->fd, c->out.p, c->out.n, MSG_NOSIGNAL | MSG_DONTWAIT);
+static void server_flush(struct control_server *server, struct client *client) {
+        while (client->state != CLIENT_FREE && client->out.n) {
+                ssize_t n = send(client->fd, client->out.p, client->out.n, MSG_NOSIGNAL | MSG_DONTWAIT);
                 if (n < 0 && errno == EINTR)
                         continue;
                 if (n < 0 && errno == EAGAIN)
                         return;
+
                 if (n <= 0) {
-                        drop(s, c);
+                        server_drop(server, client);
                         return;
                 }
-                buf_consume(&c->out, (size_t)n);
+
+                buf_consume(&client->out, (size_t)n);
         }
-        if (c->state == CLIENT_CLOSING && c->out.n == 0)
-                drop(s, c);
+
+        if (client->state == CLIENT_CLOSING && client->out.n == 0)
+                server_drop(server, client);
 }
 
 /* The buffer has room beyond the limit for the last words. */
-static void put(struct control_server *s, struct client *c, struct str line) {
-        if (c->state == CLIENT_CLOSING || c->state == CLIENT_FREE)
+static void server_put(struct control_server *server, struct client *client, struct str line) {
+        if (client->state == CLIENT_CLOSING || client->state == CLIENT_FREE)
                 return;
-        if (c->out.n + line.n <= CONTROL_OUT_MAX && buf_append(&c->out, line) == 0)
+        if (client->out.n + line.n <= CONTROL_OUT_MAX && buf_append(&client->out, line) == 0)
                 return;
-        struct emit j = control_event_open(&c->out, "dropped");
+
+        struct emit j = control_event_open(&client->out, "dropped");
         emit_put_text(&j, "text", "events came faster than they were read");
         bool told = control_close(&j) == 0;
-        note(s, "control: a client that does not read was dropped");
+        server_note(server, "control: a client that does not read was dropped");
+
         if (told)
-                begin_close(s, c);
+                begin_close(server, client);
         else
-                drop(s, c);
+                server_drop(server, client);
 }
 
-bool control_server_watched(const struct control_server *s) {
-        return s && s->subscribers > 0;
+bool control_server_watched(const struct control_server *server) {
+        return server && server->subscribers > 0;
 }
 
-void control_server_publish(struct control_server *s, struct str line) {
-        if (!control_server_watched(s))
+void control_server_publish(struct control_server *server, struct str line) {
+        if (!control_server_watched(server))
                 return;
         for (size_t i = 0; i < CONTROL_CLIENTS_MAX; i++)
-                if (s->clients[i].subscribed) {
-                        put(s, &s->clients[i], line);
-                        flush(s, &s->clients[i]);
+                if (server->clients[i].subscribed) {
+                        server_put(server, &server->clients[i], line);
+                        server_flush(server, &server->clients[i]);
                 }
 }
 
 /*
  * Requests.
  */
-static void fault(struct control_server *s, struct client *c, uint64_t id, enum control_fault f, const char *text) {
+static void server_fault(struct control_server *server, struct client *client, uint64_t id, enum control_fault f,
+                         const char *text) {
         cleanup(buf_done) struct buf out = BUF(CONTROL_MESSAGE_MAX);
         if (control_reply_fault(&out, id, f, text) == 0)
-                put(s, c, buf_str(&out));
+                server_put(server, client, buf_str(&out));
 }
 
-static void hello(struct control_server *s, struct client *c, const struct control_request *q) {
+static void server_hello(struct control_server *server, struct client *client, const struct control_request *request) {
         cleanup(buf_done) struct buf out = BUF(4096);
         char text[64];
-        if (q->version != CONTROL_VERSION) {
+
+        if (request->version != CONTROL_VERSION) {
                 snprintf(text, sizeof text, "this sandbox speaks version %d", CONTROL_VERSION);
-                fault(s, c, q->id, FAULT_VERSION, text);
+                server_fault(server, client, request->id, FAULT_VERSION, text);
                 return;
         }
-        snprintf(c->by, sizeof c->by, q->client[0] ? "control (%s)" : "control", q->client);
-        struct emit j = control_reply_open(&out, q->id);
+
+        snprintf(client->by, sizeof client->by, request->client[0] ? "control (%s)" : "control", request->client);
+        struct emit j = control_reply_open(&out, request->id);
         emit_put_number(&j, "version", CONTROL_VERSION);
-        emit_put_text(&j, "sandbox", s->id);
-        emit_put_text(&j, "bailey", s->version);
+        emit_put_text(&j, "sandbox", server->id);
+        emit_put_text(&j, "bailey", server->version);
+
         if (control_close(&j) == 0)
-                put(s, c, buf_str(&out));
-        if (c->state == CLIENT_NEW)
-                c->state = CLIENT_OPEN;
+                server_put(server, client, buf_str(&out));
+        if (client->state == CLIENT_NEW)
+                client->state = CLIENT_OPEN;
 }
 
-static void serve(struct control_server *s, struct client *c, const struct control_request *q) {
+static void server_serve(struct control_server *server, struct client *client, const struct control_request *request) {
         cleanup(buf_done) struct buf out = BUF(CONTROL_MESSAGE_MAX);
-        if (q->what == CONTROL_HELLO) {
-                hello(s, c, q);
-        } else if (c->state == CLIENT_NEW) {
-                fault(s, c, q->id, FAULT_HELLO_FIRST, "the first request is hello");
-        } else if (q->what == CONTROL_SUBSCRIBE) {
-                struct emit j = control_reply_open(&out, q->id);
+
+        if (request->what == CONTROL_HELLO) {
+                server_hello(server, client, request);
+        } else if (client->state == CLIENT_NEW) {
+                server_fault(server, client, request->id, FAULT_HELLO_FIRST, "the first request is hello");
+        } else if (request->what == CONTROL_SUBSCRIBE) {
+                struct emit j = control_reply_open(&out, request->id);
                 if (control_close(&j) == 0)
-                        put(s, c, buf_str(&out));
-                s->subscribers += !c->subscribed;
-                c->subscribed = true;
+                        server_put(server, client, buf_str(&out));
+
+                server->subscribers += !client->subscribed;
+                client->subscribed = true;
         } else {
-                c->state = CLIENT_WAITING;
-                enum control_done done = s->handler.handle(s->handler.arg, q, c->ticket, c->by, &out);
+                client->state = CLIENT_WAITING;
+                enum control_done done =
+                    server->handler.handle(server->handler.arg, request, client->ticket, client->by, &out);
                 if (done == CONTROL_REPLIED) {
-                        c->state = CLIENT_OPEN;
+                        client->state = CLIENT_OPEN;
+
                         if (out.n)
-                                put(s, c, buf_str(&out));
+                                server_put(server, client, buf_str(&out));
                         else
-                                fault(s, c, q->id, FAULT_FAILED, "the reply could not be written");
+                                server_fault(server, client, request->id, FAULT_FAILED,
+                                             "the reply could not be written");
                 }
         }
 }
 
 /* Whole lines, as long as nothing is being waited for. */
-static void take_lines(struct control_server *s, struct client *c) {
-        while (c->state == CLIENT_NEW || c->state == CLIENT_OPEN) {
-                ptrdiff_t end = c->in.n ? str_find(buf_str(&c->in), '\n') : -1;
-                struct err e = { 0 };
-                struct control_request q = { 0 };
-                if (end < 0 && c->in.n < CONTROL_LINE_MAX)
+static void take_lines(struct control_server *server, struct client *client) {
+        while (client->state == CLIENT_NEW || client->state == CLIENT_OPEN) {
+                ptrdiff_t end = client->in.n ? str_find(buf_str(&client->in), '\n') : -1;
+                struct err err = { 0 };
+                struct control_request request = { 0 };
+
+                if (end < 0 && client->in.n < CONTROL_LINE_MAX)
                         return;
-                struct str line = end < 0 ? buf_str(&c->in) : str_first(buf_str(&c->in), (size_t)end);
-                int r = end < 0 ? err_set(&e, EINVAL, "a request has at most %d bytes", CONTROL_LINE_MAX)
-                                : control_request_parse(line, &q, &e);
+
+                struct str line = end < 0 ? buf_str(&client->in) : str_first(buf_str(&client->in), (size_t)end);
+                int r = end < 0 ? err_set(&err, EINVAL, "a request has at most %d bytes", CONTROL_LINE_MAX)
+                                : control_request_parse(line, &request, &err);
                 if (r < 0) {
-                        fault(s, c, q.id, FAULT_BAD_REQUEST, err_text(&e));
-                        if (c->state != CLIENT_FREE)
-                                begin_close(s, c);
+                        server_fault(server, client, request.id, FAULT_BAD_REQUEST, err_text(&err));
+                        if (client->state != CLIENT_FREE)
+                                begin_close(server, client);
                         return;
                 }
-                buf_consume(&c->in, (size_t)end + 1);
-                serve(s, c, &q);
+
+                buf_consume(&client->in, (size_t)end + 1);
+                server_serve(server, client, &request);
         }
 }
 
-void control_server_reply(struct control_server *s, uint64_t ticket, struct str line) {
-        for (size_t i = 0; s && i < CONTROL_CLIENTS_MAX; i++) {
-                struct client *c = &s->clients[i];
-                if (c->state != CLIENT_WAITING || c->ticket != ticket)
+void control_server_reply(struct control_server *server, uint64_t ticket, struct str line) {
+        for (size_t i = 0; server && i < CONTROL_CLIENTS_MAX; i++) {
+                struct client *client = &server->clients[i];
+                if (client->state != CLIENT_WAITING || client->ticket != ticket)
                         continue;
-                c->state = CLIENT_OPEN;
-                put(s, c, line);
-                take_lines(s, c);
-                flush(s, c);
+
+                client->state = CLIENT_OPEN;
+                server_put(server, client, line);
+                take_lines(server, client);
+                server_flush(server, client);
         }
 }
 
-static void read_client(struct control_server *s, struct client *c) {
-        if (buf_reserve(&c->in, CONTROL_LINE_MAX + 1 - c->in.n) < 0) {
-                drop(s, c);
+static void read_client(struct control_server *server, struct client *client) {
+        if (buf_reserve(&client->in, CONTROL_LINE_MAX + 1 - client->in.n) < 0) {
+                server_drop(server, client);
                 return;
         }
-        ssize_t n = recv(c->fd, c->in.p + c->in.n, CONTROL_LINE_MAX + 1 - c->in.n, MSG_DONTWAIT);
+
+        ssize_t n = recv(client->fd, client->in.p + client->in.n, CONTROL_LINE_MAX + 1 - client->in.n, MSG_DONTWAIT);
         if (n < 0 && (errno == EINTR || errno == EAGAIN))
                 return;
+
         if (n <= 0) {
-                drop(s, c);
+                server_drop(server, client);
                 return;
         }
-        c->in.n += (size_t)n;
-        take_lines(s, c);
+
+        client->in.n += (size_t)n;
+        take_lines(server, client);
 }
 
 /*
@@ -226,109 +247,122 @@ static void turn_away(int fd, enum control_fault f, const char *text) {
                 (void)send(fd, out.p, out.n, MSG_NOSIGNAL | MSG_DONTWAIT); /* it is told if it can be */
 }
 
-static void accept_one(struct control_server *s, int taken) {
+static void accept_one(struct control_server *server, int taken) {
         cleanup(close_fd) int fd = taken;
-        struct err e = { 0 };
+        struct err err = { 0 };
         struct client *place = NULL;
         for (size_t i = 0; i < CONTROL_CLIENTS_MAX && !place; i++)
-                if (s->clients[i].state == CLIENT_FREE)
-                        place = &s->clients[i];
-        if (control_check_peer(fd, &e) < 0) {
+                if (server->clients[i].state == CLIENT_FREE)
+                        place = &server->clients[i];
+
+        if (control_check_peer(fd, &err) < 0) {
                 char text[ERR_TEXT_MAX + 32];
-                snprintf(text, sizeof text, "control: turned away: %s", err_text(&e));
-                note(s, text);
-                turn_away(fd, FAULT_FAILED, err_text(&e));
+
+                snprintf(text, sizeof text, "control: turned away: %s", err_text(&err));
+                server_note(server, text);
+                turn_away(fd, FAULT_FAILED, err_text(&err));
                 return;
         }
+
         if (!place) {
                 turn_away(fd, FAULT_TOO_MANY, "too many clients");
                 return;
         }
+
         *place = (struct client){ .state = CLIENT_NEW,
                                   .fd = take_fd(&fd),
-                                  .ticket = ++s->last_ticket,
+                                  .ticket = ++server->last_ticket,
                                   .by = "control",
                                   .in = BUF(CONTROL_LINE_MAX + 1),
                                   .out = BUF(CONTROL_OUT_MAX + LAST_WORDS) };
 }
 
-void control_server_watch(const struct control_server *s, struct poller *poller) {
-        if (!s)
+void control_server_watch(const struct control_server *server, struct poller *poller) {
+        if (!server)
                 return;
 
-        poller_watch(poller, s->listener, POLLIN);
+        poller_watch(poller, server->listener, POLLIN);
+
         for (size_t i = 0; i < CONTROL_CLIENTS_MAX; i++) {
-                const struct client *c = &s->clients[i];
-                if (c->state == CLIENT_FREE)
+                const struct client *client = &server->clients[i];
+                if (client->state == CLIENT_FREE)
                         continue;
-                bool reads = c->state == CLIENT_NEW || c->state == CLIENT_OPEN;
-                poller_watch(poller, c->fd, (short)((reads ? POLLIN : 0) | (c->out.n ? POLLOUT : 0)));
-                if (c->state == CLIENT_CLOSING)
-                        poller_until(poller, c->close_ns);
+
+                bool reads = client->state == CLIENT_NEW || client->state == CLIENT_OPEN;
+                poller_watch(poller, client->fd, (short)((reads ? POLLIN : 0) | (client->out.n ? POLLOUT : 0)));
+                if (client->state == CLIENT_CLOSING)
+                        poller_until(poller, client->close_ns);
         }
 }
 
-static void step_client(struct control_server *s, struct client *c, short got) {
+static void step_client(struct control_server *server, struct client *client, short got) {
         if ((got & (POLLERR | POLLHUP)) && !(got & POLLIN)) {
-                drop(s, c);
+                server_drop(server, client);
                 return;
         }
+
         if (got & POLLOUT)
-                flush(s, c);
-        if ((got & POLLIN) && (c->state == CLIENT_NEW || c->state == CLIENT_OPEN))
-                read_client(s, c);
-        if (c->state != CLIENT_FREE)
-                flush(s, c);
-        if (c->state == CLIENT_CLOSING && clock_ns() >= c->close_ns)
-                drop(s, c);
+                server_flush(server, client);
+        if ((got & POLLIN) && (client->state == CLIENT_NEW || client->state == CLIENT_OPEN))
+                read_client(server, client);
+        if (client->state != CLIENT_FREE)
+                server_flush(server, client);
+        if (client->state == CLIENT_CLOSING && clock_ns() >= client->close_ns)
+                server_drop(server, client);
 }
 
-void control_server_step(struct control_server *s, const struct poller *poller) {
-        if (!s)
+void control_server_step(struct control_server *server, const struct poller *poller) {
+        if (!server)
                 return;
 
         for (size_t i = 0; i < CONTROL_CLIENTS_MAX; i++)
-                if (s->clients[i].state != CLIENT_FREE)
-                        step_client(s, &s->clients[i], poller_ready(poller, s->clients[i].fd));
+                if (server->clients[i].state != CLIENT_FREE)
+                        step_client(server, &server->clients[i], poller_ready(poller, server->clients[i].fd));
 
-        for (int i = 0; poller_ready(poller, s->listener) && i < ACCEPTS; i++) {
-                int fd = accept4(s->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        for (int i = 0; poller_ready(poller, server->listener) && i < ACCEPTS; i++) {
+                int fd = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
                 if (fd < 0)
                         return;
-                accept_one(s, fd);
+                accept_one(server, fd);
         }
 }
 
-int control_server_new(const char *id, const char *version_text, const struct control_handler *h,
-                       struct control_server **ret, struct err *e) {
+int control_server_new(const char *id, const char *version_text, const struct control_handler *handler,
+                       struct control_server **ret, struct err *err) {
         cleanup(free_ptr) char *directory = NULL;
         cleanup(free_ptr) struct control_server *s = calloc(1, sizeof *s);
         if (!s)
-                return err_memory(e);
-        s->handler = *h;
+                return err_memory(err);
+
+        s->handler = *handler;
         snprintf(s->id, sizeof s->id, "%s", id);
         snprintf(s->version, sizeof s->version, "%s", version_text);
+
         for (size_t i = 0; i < CONTROL_CLIENTS_MAX; i++)
                 s->clients[i].fd = -1;
-        int r = control_directory(&directory, e);
+
+        int r = control_directory(&directory, err);
         if (r == 0)
-                r = control_listen(directory, id, &s->listener, &s->path, e);
+                r = control_listen(directory, id, &s->listener, &s->path, err);
         if (r < 0)
                 return r;
+
         *ret = take_ptr(&s);
         return 0;
 }
 
-void control_server_free(struct control_server *s) {
-        if (!s)
+void control_server_free(struct control_server *server) {
+        if (!server)
                 return;
+
         for (size_t i = 0; i < CONTROL_CLIENTS_MAX; i++)
-                if (s->clients[i].state != CLIENT_FREE) {
-                        flush(s, &s->clients[i]);
-                        if (s->clients[i].state != CLIENT_FREE)
-                                drop(s, &s->clients[i]);
+                if (server->clients[i].state != CLIENT_FREE) {
+                        server_flush(server, &server->clients[i]);
+                        if (server->clients[i].state != CLIENT_FREE)
+                                server_drop(server, &server->clients[i]);
                 }
-        control_unlisten(s->path);
-        close_fd(&s->listener);
-        free(s);
+
+        control_unlisten(server->path);
+        close_fd(&server->listener);
+        free(server);
 }

@@ -28,18 +28,18 @@ struct control_handler {
 };
 
 /* In the directory that control_make_directory() made. */
-int control_server_new(const char *id, const char *version_text, const struct control_handler *h,
-                       struct control_server **ret, struct err *e);
+int control_server_new(const char *id, const char *version_text, const struct control_handler *handler,
+                       struct control_server **ret, struct err *err);
 /* Says its last words (what is written goes out as far as it can without waiting) and removes the socket. */
-void control_server_free(struct control_server *s);
+void control_server_free(struct control_server *server);
 
 /* Its side of a poller (base/poller.h); both accept NULL. */
-void control_server_watch(const struct control_server *s, struct poller *poller);
-void control_server_step(struct control_server *s, const struct poller *poller);
+void control_server_watch(const struct control_server *server, struct poller *poller);
+void control_server_step(struct control_server *server, const struct poller *poller);
 
 /* Is anybody listening to events? If not there is no need to write any. */
-bool control_server_watched(const struct control_server *s);
+bool control_server_watched(const struct control_server *server);
 /* One whole line to every subscriber. One that does not keep up is told so and dropped. */
-void control_server_publish(struct control_server *s, struct str line);
+void control_server_publish(struct control_server *server, struct str line);
 /* The reply to a request that was CONTROL_LATER; a ticket whose client is gone is no error. */
-void control_server_reply(struct control_server *s, uint64_t ticket, struct str line);
+void control_server_reply(struct control_server *server, uint64_t ticket, struct str line);

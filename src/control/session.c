@@ -40,6 +40,7 @@ void session_close_audit(struct session *session, int status) {
         (void)audit_note(session->audit, "end: status %d", status);
         if (audit_close(session->audit, &err) < 0)
                 log_error("the audit is not whole: %s", err_text(&err));
+
         session->audit = NULL;
 }
 
@@ -56,6 +57,7 @@ int session_open_control(struct session *session, const struct live_parts *parts
         all.gateway = &session->gateway;
         all.terminal = &session->terminal;
         all.audit = &session->audit;
+
         return live_new(&all, &session->control, err);
 }
 
@@ -73,8 +75,10 @@ static void session_on_ask(void *arg, uint64_t id, const struct authority *targe
                         session->calls->on_ratchet(session->owner, id, target);
                 else
                         gateway_process_answer(session->gateway, id, DECISION_DENY);
+
                 return;
         }
+
         if (session->link_asks) {
                 if (push[0] || !link_ask(session->link, id, target)) /* it is asked about hosts alone */
                         gateway_process_answer(session->gateway, id, DECISION_DENY);
@@ -139,6 +143,7 @@ int session_open_gateway(struct session *session, struct gateway_settings *setti
         settings->addresses = *addresses > 0 ? take_fd(addresses) : 0;
         settings->compile = session_compile_again;
         settings->arg = session;
+
         if (session->calls) {
                 settings->on_event = session_on_event;
                 settings->on_notice = session_on_notice;
@@ -146,11 +151,13 @@ int session_open_gateway(struct session *session, struct gateway_settings *setti
                 settings->on_ask_gone = session_on_ask_gone;
                 settings->on_program = session->calls->on_program ? session_on_program : NULL;
         }
+
         settings->start.can_ask = session->calls != NULL; /* session_on_ask() denies when there is nobody to ask */
         vault_session_gateway(session->vault, settings);
 
         int r = gateway_process_new(settings, snapshot, n, &session->gateway, err);
         secret_wipe(settings->start.upstream_password, sizeof settings->start.upstream_password);
+
         return r;
 }
 
@@ -163,6 +170,7 @@ int session_make_gateway(struct session *session, struct gateway_settings *setti
         r = host_addresses_watch(&addresses, err); /* first: an address that comes meanwhile is compiled in again */
         if (r < 0)
                 return r;
+
         r = session_compile(session, &snapshot, &n, err);
         if (r < 0)
                 return r;
@@ -189,11 +197,13 @@ int session_catch(struct session *session, const int *numbers, size_t n, struct 
         sigemptyset(&set);
         for (size_t i = 0; i < n; i++)
                 sigaddset(&set, numbers[i]);
+
         if (sigprocmask(SIG_BLOCK, &set, &session->mask_before) < 0)
                 return err_errno(err, "cannot block signals");
 
         session->masked = true;
         session->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+
         return session->signals < 0 ? err_errno(err, "cannot watch signals") : 0;
 }
 
@@ -221,12 +231,15 @@ static void watch_signals(void *arg, struct poller *poller) {
 static int step_signals(void *arg, struct poller *poller, struct err *err) {
         struct session *session = arg;
         struct signalfd_siginfo info;
+
         (void)err;
 
         if (!poller_ready(poller, session->signals))
                 return 0;
+
         while (!session->ended && read(session->signals, &info, sizeof info) == (ssize_t)sizeof info)
                 session->calls->on_signal(session->owner, &info);
+
         return 0;
 }
 
@@ -334,8 +347,10 @@ void session_done(struct session *session) {
         audit_free(session->audit);
         terminal_close(&session->terminal);
         close_fd(&session->signals);
+
         if (session->masked)
                 sigprocmask(SIG_SETMASK, &session->mask_before, NULL);
+
         policy_free(session->policy);
         policy_free(session->network);
         free(session->audit_path);

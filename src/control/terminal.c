@@ -9,9 +9,9 @@
 #include <termios.h>
 #include <unistd.h>
 
-void terminal_open(struct terminal *t) {
-        *t = (struct terminal){ .fd = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY), .group = getpgrp() };
-        t->lent = t->fd >= 0 && tcgetpgrp(t->fd) == t->group;
+void terminal_open(struct terminal *terminal) {
+        *terminal = (struct terminal){ .fd = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY), .group = getpgrp() };
+        terminal->lent = terminal->fd >= 0 && tcgetpgrp(terminal->fd) == terminal->group;
 }
 
 /* Whoever is in the background and moves the terminal is stopped for it, unless the signal is blocked. */
@@ -24,14 +24,14 @@ static void set_foreground(int fd, pid_t group) {
         sigprocmask(SIG_SETMASK, &before, NULL);
 }
 
-void terminal_take(struct terminal *t) {
-        if (t->fd >= 0 && t->lent)
-                set_foreground(t->fd, t->group);
-        t->lent = false;
+void terminal_take(struct terminal *terminal) {
+        if (terminal->fd >= 0 && terminal->lent)
+                set_foreground(terminal->fd, terminal->group);
+        terminal->lent = false;
 }
 
-bool terminal_ours(const struct terminal *t) {
-        return t->fd >= 0 && tcgetpgrp(t->fd) == t->group;
+bool terminal_ours(const struct terminal *terminal) {
+        return terminal->fd >= 0 && tcgetpgrp(terminal->fd) == terminal->group;
 }
 
 bool terminal_can_write(int fd) {
@@ -50,15 +50,15 @@ void terminal_write(int fd, struct str line) {
         sigprocmask(SIG_SETMASK, &before, NULL);
 }
 
-bool terminal_is_drawn_on(const struct terminal *t) {
+bool terminal_is_drawn_on(const struct terminal *terminal) {
         struct termios now;
 
-        if (t->fd < 0 || !isatty(STDERR_FILENO))
+        if (terminal->fd < 0 || !isatty(STDERR_FILENO))
                 return false;
-        return tcgetattr(t->fd, &now) < 0 || !(now.c_lflag & ICANON) || !(now.c_lflag & ECHO);
+        return tcgetattr(terminal->fd, &now) < 0 || !(now.c_lflag & ICANON) || !(now.c_lflag & ECHO);
 }
 
-void terminal_close(struct terminal *t) {
-        terminal_take(t);
-        close_fd(&t->fd);
+void terminal_close(struct terminal *terminal) {
+        terminal_take(terminal);
+        close_fd(&terminal->fd);
 }

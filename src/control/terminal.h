@@ -16,14 +16,14 @@ struct terminal {
 };
 
 /* Finds the controlling terminal. `lent` says whether it is ours to lend: we were started in the foreground. */
-void terminal_open(struct terminal *t);
+void terminal_open(struct terminal *terminal);
 /* Takes it back if it is lent. */
-void terminal_take(struct terminal *t);
+void terminal_take(struct terminal *terminal);
 /* After we were continued: true when the shell put us into the foreground, so that it can be lent again. */
-bool terminal_ours(const struct terminal *t);
+bool terminal_ours(const struct terminal *terminal);
 /* Standard error is the terminal, and a program reads keys instead of lines there: text would land in its picture. */
-bool terminal_is_drawn_on(const struct terminal *t);
+bool terminal_is_drawn_on(const struct terminal *terminal);
 /* A line that must not hold anybody up: whether there is room for it now; and its writing, from the background too. */
 bool terminal_can_write(int fd);
 void terminal_write(int fd, struct str line);
-void terminal_close(struct terminal *t);
+void terminal_close(struct terminal *terminal);

@@ -65,89 +65,102 @@ static void run_set_state(struct run *run, enum run_state state) {
         run->state = state;
 }
 
-static int open_audit(struct run *r, struct err *e) {
-        const char *path = r->q->audit_path ? r->q->audit_path : r->session.audit_path;
-        int s = session_open_audit(&r->session, path, r->session.id, e);
+static int open_audit(struct run *run, struct err *err) {
+        const char *path = run->q->audit_path ? run->q->audit_path : run->session.audit_path;
+        int s = session_open_audit(&run->session, path, run->session.id, err);
         if (s < 0)
-                return err_wrap(e, s, "the audit cannot be written");
-        (void)audit_note(r->session.audit, "start: mode %s, workspace %s", policy_mode_name(r->session.policy->mode),
-                         r->session.policy->workspace);
-        audit_note_command(r->session.audit, r->q->argv);
-        for (size_t i = 0; i < r->plan->notes.n; i++)
-                if (str_starts(str_of(r->plan->notes.p[i]), STR("lost: ")))
-                        (void)audit_note(r->session.audit, "%s", r->plan->notes.p[i]);
-        if (r->q->learn)
-                (void)audit_note(r->session.audit, "learns: every host that is not private is let through");
-        if (r->plan->git_incomplete)
-                (void)audit_note(r->session.audit,
+                return err_wrap(err, s, "the audit cannot be written");
+
+        (void)audit_note(run->session.audit, "start: mode %s, workspace %s",
+                         policy_mode_name(run->session.policy->mode), run->session.policy->workspace);
+        audit_note_command(run->session.audit, run->q->argv);
+
+        for (size_t i = 0; i < run->plan->notes.n; i++)
+                if (str_starts(str_of(run->plan->notes.p[i]), STR("lost: ")))
+                        (void)audit_note(run->session.audit, "%s", run->plan->notes.p[i]);
+
+        if (run->q->learn)
+                (void)audit_note(run->session.audit, "learns: every host that is not private is let through");
+
+        if (run->plan->git_incomplete)
+                (void)audit_note(run->session.audit,
                                  "not all directories were searched for repositories: those further down are "
                                  "not protected");
-        if (r->q->judged)
-                judged_record(r->session.audit, r->q->judged, true);
-        s = audit_flush(r->session.audit, e);
-        return s < 0 ? err_wrap(e, s, "the audit cannot be written") : 0;
+
+        if (run->q->judged)
+                judged_record(run->session.audit, run->q->judged, true);
+
+        s = audit_flush(run->session.audit, err);
+        return s < 0 ? err_wrap(err, s, "the audit cannot be written") : 0;
 }
 
-static void finish(struct run *r, enum run_end end, int status) {
-        if (r->session.ended)
+static void run_finish(struct run *run, enum run_end end, int status) {
+        if (run->session.ended)
                 return;
-        r->session.ended = true;
-        r->end = end;
-        r->status = status;
+        run->session.ended = true;
+        run->end = end;
+        run->status = status;
 }
 
 /* The status alone could be a command's own. */
 static void finish_by_signal(struct run *run, int number) {
         if (run->q->ret_signalled && !run->session.ended)
                 *run->q->ret_signalled = true;
-        finish(run, RUN_ENDED, SIGNALLED + number);
+        run_finish(run, RUN_ENDED, SIGNALLED + number);
 }
 
 /* The command stopped: so do we, with our whole group, as it would have been without us. */
-static void follow_stop(struct run *r, int signal_number) {
+static void follow_stop(struct run *run, int signal_number) {
         if (signal_number == SIGSTOP)
                 return; /* somebody inside did this on purpose */
-        terminal_take(&r->session.terminal);
+
+        terminal_take(&run->session.terminal);
         kill(0, SIGTSTP);
+
         /* Continued. */
-        if (terminal_ours(&r->session.terminal)) {
-                r->session.terminal.lent = true;
-                (void)sandbox_foreground(&r->sandbox);
+        if (terminal_ours(&run->session.terminal)) {
+                run->session.terminal.lent = true;
+                (void)sandbox_foreground(&run->sandbox);
         }
-        (void)sandbox_signal(&r->sandbox, SIGCONT);
+
+        (void)sandbox_signal(&run->sandbox, SIGCONT);
 }
 
-static int handle_event(struct run *r, const struct sandbox_event *ev, struct err *e) {
+static int handle_event(struct run *run, const struct sandbox_event *ev, struct err *err) {
         switch (ev->kind) {
         case SANDBOX_MOUNTED:
                 if (ev->text[0])
                         log_notice("%s", ev->text);
-                run_bridge_listen(r);
-                denials_begin(&r->denials);
+                run_bridge_listen(run);
+                denials_begin(&run->denials);
                 return 0;
         case SANDBOX_STOPPED:
-                follow_stop(r, ev->value);
+                follow_stop(run, ev->value);
+
                 return 0;
         case SANDBOX_EXITED:
-                r->emptied = !r->degraded;
+                run->emptied = !run->degraded;
+
                 if (WIFSIGNALED(ev->value))
-                        finish_by_signal(r, WTERMSIG(ev->value));
+                        finish_by_signal(run, WTERMSIG(ev->value));
                 else
-                        finish(r, RUN_ENDED, WEXITSTATUS(ev->value));
+                        run_finish(run, RUN_ENDED, WEXITSTATUS(ev->value));
+
                 return 0;
         case SANDBOX_FROZEN:
-                live_frozen(r->session.control, ev->value);
+                live_frozen(run->session.control, ev->value);
                 return 0;
         case SANDBOX_NOT_RUN:
                 log_error("%s", ev->text);
-                run_home_hint(r);
-                finish(r, RUN_ENDED, ev->value == ENOENT || ev->value == ENOTDIR ? NOT_FOUND : CANNOT_EXECUTE);
+                run_home_hint(run);
+                run_finish(run, RUN_ENDED, ev->value == ENOENT || ev->value == ENOTDIR ? NOT_FOUND : CANNOT_EXECUTE);
+
                 return 0;
         case SANDBOX_FAILED:
-                return err_set(e, ev->value > 0 ? ev->value : EIO, "cannot set up the sandbox: %s", ev->text);
+                return err_set(err, ev->value > 0 ? ev->value : EIO, "cannot set up the sandbox: %s", ev->text);
         case SANDBOX_ENDED:
-                if (!r->session.ended)
-                        return err_set(e, ECHILD, "the sandbox ended unexpectedly");
+                if (!run->session.ended)
+                        return err_set(err, ECHILD, "the sandbox ended unexpectedly");
                 return 0;
         default:
                 return 0;
@@ -168,12 +181,12 @@ static void run_on_signal(void *owner, const struct signalfd_siginfo *info) {
 }
 
 static int run_on_deadline(void *owner, struct err *err) {
-        finish(owner, RUN_TIMED_OUT, 0);
+        run_finish(owner, RUN_TIMED_OUT, 0);
         return err_set(err, ETIMEDOUT, "the command ran longer than its time limit and was ended");
 }
 
 static int run_on_link_gone(void *owner, struct err *err) {
-        finish(owner, RUN_CANCELLED, 0);
+        run_finish(owner, RUN_CANCELLED, 0);
         return err_set(err, ECANCELED, "the command was cancelled and ended");
 }
 
@@ -188,20 +201,21 @@ static const struct session_calls run_calls = {
         .on_ratchet = run_ratchet_reach,
 };
 
-static struct run_files files_of(struct run *r) {
-        return (struct run_files){ r->rules,           r->session.audit, &r->report,       r->q->learn,
-                                   r->session.control, &r->files,        run_ratchet_read, r };
+static struct run_files files_of(struct run *run) {
+        return (struct run_files){ run->rules,           run->session.audit, &run->report,     run->q->learn,
+                                   run->session.control, &run->files,        run_ratchet_read, run };
 }
 
-static void read_files(struct run *r) {
-        const struct run_files f = files_of(r);
+static void read_files(struct run *run) {
+        const struct run_files files = files_of(run);
 
-        if (r->state == RUN_ENDING && r->session.audit && r->q->guest)
-                run_files_end(&f, r->q->guest->firewall);
-        if (r->state == RUN_ENDING && r->session.audit)
-                run_files_end(&f, r->sandbox.events);
-        else if (r->sandbox.events >= 0 && r->session.audit && !run_files_read(&f, r->sandbox.events))
-                close_fd(&r->sandbox.events);
+        if (run->state == RUN_ENDING && run->session.audit && run->q->guest)
+                run_files_end(&files, run->q->guest->firewall);
+
+        if (run->state == RUN_ENDING && run->session.audit)
+                run_files_end(&files, run->sandbox.events);
+        else if (run->sandbox.events >= 0 && run->session.audit && !run_files_read(&files, run->sandbox.events))
+                close_fd(&run->sandbox.events);
 }
 
 /*
@@ -213,6 +227,7 @@ static void term_watch(void *arg, struct poller *poller) {
 
 static int term_step(void *arg, struct poller *poller, struct err *err) {
         struct run *run = arg;
+
         (void)poller;
         (void)err;
 
@@ -234,11 +249,13 @@ static void denied_watch(void *arg, struct poller *poller) {
 static int denied_step(void *arg, struct poller *poller, struct err *err) {
         struct run *run = arg;
         int masked = denials_step(&run->denials, err);
+
         (void)poller;
 
         if (masked > 0 && run->session.audit)
                 (void)audit_note(run->session.audit, "closed %d denied paths that appeared or were replaced outside",
                                  masked);
+
         return masked < 0 ? masked : 0;
 }
 
@@ -252,13 +269,16 @@ static void guest_watch(void *arg, struct poller *poller) {
 /* Whoever may connect may use the guest. The agent takes the connection, and is gone when it cannot. */
 static int guest_step_connection(void *arg, struct poller *poller, struct err *err) {
         const struct run_guest *guest = ((const struct run *)arg)->q->guest;
+
         (void)err;
 
         if (!guest || !poller_ready(poller, guest->listener))
                 return 0;
+
         cleanup(close_fd) int connection = accept4(guest->listener, NULL, NULL, SOCK_CLOEXEC);
         if (connection >= 0)
                 (void)fd_send(guest->agent, STR("c"), &connection, 1);
+
         return 0;
 }
 
@@ -280,6 +300,7 @@ static int firewall_step(void *arg, struct poller *poller, struct err *err) {
         const struct run_files files = files_of(run);
         if (run->session.audit && run_files_read(&files, fd))
                 return 0;
+
         return err_set(err, EPIPE,
                        "the reader of its firewall's log ended, and so does the guest; sudo bailey guest fix %s starts "
                        "it again",
@@ -322,13 +343,17 @@ static int init_step(void *arg, struct poller *poller, struct err *err) {
 
         if (!poller_ready(poller, run->sandbox.control))
                 return 0;
+
         int r = sandbox_receive(&run->sandbox, &event, err);
-        return r < 0 ? r : handle_event(run, &event, err);
+        if (r < 0)
+                return r;
+
+        return handle_event(run, &event, err);
 }
 
 /* The order is the one in which they step: the end of the time first, what init says last, so that what it did until
  * then is known. */
-static int supervise(struct run *run, struct err *err) {
+static int run_supervise(struct run *run, struct err *err) {
         struct session *session = &run->session;
 
         session_add(session, SESSION_DEADLINE);
@@ -348,100 +373,114 @@ static int supervise(struct run *run, struct err *err) {
         poller_add(&session->poller, &(struct poller_part){ run_ratchet_watch, run_ratchet_step, run });
         session_add(session, SESSION_CONTROL);
         poller_add(&session->poller, &(struct poller_part){ init_watch, init_step, run });
+
         return session_loop(session, err);
 }
 
 static void on_guard(const char *id, const struct guard_found *found, void *arg) {
-        struct run *r = arg;
+        struct run *run = arg;
 
-        run_report_guard(&r->report, found, strcmp(id, r->session.id) == 0);
-        if (r->session.audit)
-                guards_note(r->session.audit, id, found);
+        run_report_guard(&run->report, found, strcmp(id, run->session.id) == 0);
+        if (run->session.audit)
+                guards_note(run->session.audit, id, found);
 }
 
 /* In this order: the sandbox dies, the gateway's last word is recorded, and when nothing is left that could still write
  * (without namespaces descendants outlive init) what the sandbox made is looked at. After an ordinary end init is all
  * that is left of the sandbox, and the kernel takes its time to undo its namespaces: that is waited for last. */
-static void tear_down(struct run *r) {
+static void tear_down(struct run *run) {
         struct err e = { 0 };
-        if (r->state == RUN_ENDING)
+
+        if (run->state == RUN_ENDING)
                 return;
-        const bool began = r->state == RUN_RUNNING; /* what never ran made nothing */
-        run_set_state(r, RUN_ENDING);
-        r->met = sandbox_limits_met(&r->sandbox);
-        if (!r->emptied) {
-                int events = take_fd(&r->sandbox.events);
-                sandbox_finish(&r->sandbox);
-                r->sandbox.events = events;
+
+        const bool began = run->state == RUN_RUNNING; /* what never ran made nothing */
+        run_set_state(run, RUN_ENDING);
+        run->met = sandbox_limits_met(&run->sandbox);
+        if (!run->emptied) {
+                int events = take_fd(&run->sandbox.events);
+
+                sandbox_finish(&run->sandbox);
+                run->sandbox.events = events;
         }
-        run_bridge_end(r);
-        run_browser_end(r);
-        denials_done(&r->denials); /* it holds the sandbox's mounts: whoever lets go of them last has to wait */
-        read_files(r);             /* what was refused last */
-        session_close_control(&r->session, r->status);
-        terminal_take(&r->session.terminal);
-        if (r->terminal_saved)
-                terminal_state_restore(&r->terminal_before,
-                                       terminal_ours(&r->session.terminal) ? r->session.terminal.fd : -1);
-        terminal_close(&r->session.terminal);
-        run_network_end(r);
-        host_programs_done(&r->programs);
-        session_close_vaults(&r->session);
-        if (r->degraded)
+
+        run_bridge_end(run);
+        run_browser_end(run);
+        denials_done(&run->denials); /* it holds the sandbox's mounts: whoever lets go of them last has to wait */
+        read_files(run);             /* what was refused last */
+        session_close_control(&run->session, run->status);
+        terminal_take(&run->session.terminal);
+
+        if (run->terminal_saved)
+                terminal_state_restore(&run->terminal_before,
+                                       terminal_ours(&run->session.terminal) ? run->session.terminal.fd : -1);
+
+        terminal_close(&run->session.terminal);
+        run_network_end(run);
+        host_programs_done(&run->programs);
+        session_close_vaults(&run->session);
+
+        if (run->degraded)
                 sandbox_end_descendants();
-        run_git_end(r);
+
+        run_git_end(run);
         if (!began)
-                guards_drop(&r->guards);
-        if (began && r->plan && guards_end_repositories(&r->guards, r->session.policy, r->rules, &r->host, &e) < 0)
+                guards_drop(&run->guards);
+        if (began && run->plan &&
+            guards_end_repositories(&run->guards, run->session.policy, run->rules, &run->host, &e) < 0)
                 log_error("%s", err_text(&e));
-        if (began && !r->preview && guards_end(&r->guards, r->plan, &e) < 0)
+        if (began && !run->preview && guards_end(&run->guards, run->plan, &e) < 0)
                 log_error("%s", err_text(&e));
-        run_tmpdir_remove(&r->tmpdir);
-        run_grants_done(r);
-        session_close_audit(&r->session, r->status);
-        if (r->session.policy && !r->session.policy->audit_path && !r->preview)
+
+        run_tmpdir_remove(&run->tmpdir);
+        run_grants_done(run);
+        session_close_audit(&run->session, run->status);
+
+        if (run->session.policy && !run->session.policy->audit_path && !run->preview)
                 audit_keep_sometimes(
-                    &(struct audit_limits){ r->session.policy->log.max_age_ns, r->session.policy->log.max_bytes });
-        sandbox_finish(&r->sandbox);
+                    &(struct audit_limits){ run->session.policy->log.max_age_ns, run->session.policy->log.max_bytes });
+
+        sandbox_finish(&run->sandbox);
 }
 
-static void run_done(struct run *r) {
-        tear_down(r);
-        run_report_done(&r->report);
-        guards_done(&r->guards);
-        git_copies_done(&r->git);
-        plan_free(r->plan);
-        run_env_done(&r->env);
-        survey_done(&r->host);
-        path_rules_free(r->rules);
-        run_ratchet_done(&r->ratchet);
-        home_layers_remove(&r->home, r->session.id);
-        home_close(&r->home);
-        run_bridge_done(&r->bridge);
-        session_done(&r->session);
+static void run_done(struct run *run) {
+        tear_down(run);
+        run_report_done(&run->report);
+        guards_done(&run->guards);
+        git_copies_done(&run->git);
+        plan_free(run->plan);
+        run_env_done(&run->env);
+        survey_done(&run->host);
+        path_rules_free(run->rules);
+        run_ratchet_done(&run->ratchet);
+        home_layers_remove(&run->home, run->session.id);
+        home_close(&run->home);
+        run_bridge_done(&run->bridge);
+        session_done(&run->session);
 }
 
 /* The home stays: what will run in it the next time is worth a line. */
-static void print_home_news(const struct run *r) {
+static void print_home_news(const struct run *run) {
         cleanup(buf_done) struct buf names = BUF(4096);
 
-        if (!r->home.files || !r->home_filled_us || r->home.forgotten)
+        if (!run->home.files || !run->home_filled_us || run->home.forgotten)
                 return;
-        if (run_home_news(r->home.files, r->home_filled_us, &names) == 0 && names.n)
+        if (run_home_news(run->home.files, run->home_filled_us, &names) == 0 && names.n)
                 log_notice("new in the sandbox's own home, and run there from now on: %.*s; see `bailey home diff`",
                            STR_FMT(buf_str(&names)));
 }
 
-static void print_report(struct run *r) {
+static void print_report(struct run *run) {
         cleanup(buf_done) struct buf out = BUF(65536);
-        const struct run_limits limits = { r->session.policy, r->plan, r->met, r->status };
-        if (r->q->quiet)
+        const struct run_limits limits = { run->session.policy, run->plan, run->met, run->status };
+
+        if (run->q->quiet)
                 return;
-        if (r->plan && r->end == RUN_ENDED)
-                print_home_news(r);
-        if (r->plan && r->end == RUN_ENDED)
+        if (run->plan && run->end == RUN_ENDED)
+                print_home_news(run);
+        if (run->plan && run->end == RUN_ENDED)
                 (void)run_limits_text(&limits, &out);
-        if (run_report_text(&r->report, &out) == 0 && out.n)
+        if (run_report_text(&run->report, &out) == 0 && out.n)
                 (void)fd_write_all(STDERR_FILENO, out.p, out.n);
 }
 
@@ -468,14 +507,17 @@ static void print_idle(void *arg, const char *text) {
 static void print_notes(const struct run *r) {
         if (!r->q->quiet && !r->q->link && !r->q->learn)
                 run_introduce(r->session.policy);
+
         print_profile(r);
         print_held_back(r);
         policy_idle_grants(r->session.policy, print_idle, NULL);
+
         for (size_t i = 0; i < r->plan->notes.n; i++) {
                 log_notice("%s", r->plan->notes.p[i]);
                 if (r->q->link && str_starts(str_of(r->plan->notes.p[i]), STR("lost:")))
                         link_notice(r->q->link, r->plan->notes.p[i]);
         }
+
         if (r->sandbox.unlimited.code)
                 log_notice("not all limits hold for the sandbox as a whole, only for each process: %s",
                            err_text(&r->sandbox.unlimited));
@@ -486,11 +528,11 @@ static void end_by_order(void *run, int status) {
         finish_by_signal(run, status - SIGNALLED);
 }
 
-static int freeze(void *run) {
+static int run_freeze(void *run) {
         return sandbox_freeze(&((struct run *)run)->sandbox);
 }
 
-static int thaw(void *run) {
+static int run_thaw(void *run) {
         return sandbox_thaw(&((struct run *)run)->sandbox);
 }
 
@@ -504,26 +546,28 @@ static void describe(void *run, struct live_facts *ret) {
                                     .pid = r->sandbox.pid };
 }
 
-static int open_control(struct run *r, struct err *e) {
-        if (r->degraded && !live_in_sight(r->session.policy))
+static int open_control(struct run *run, struct err *err) {
+        if (run->degraded && !live_in_sight(run->session.policy))
                 return 0;
-        if (r->q->guest) {
-                r->shown[0] = (char *)"guest";
-                r->shown[1] = (char *)r->q->guest->name;
+
+        if (run->q->guest) {
+                run->shown[0] = (char *)"guest";
+                run->shown[1] = (char *)run->q->guest->name;
         }
-        const struct live_parts parts = { .argv = r->q->guest ? r->shown : r->q->argv,
-                                          .options = r->q->options,
-                                          .guest = r->q->guest ? r->q->guest->name : NULL,
-                                          .freeze = freeze,
-                                          .thaw = thaw,
-                                          .cannot_freeze = r->degraded,
+
+        const struct live_parts parts = { .argv = run->q->guest ? run->shown : run->q->argv,
+                                          .options = run->q->options,
+                                          .guest = run->q->guest ? run->q->guest->name : NULL,
+                                          .freeze = run_freeze,
+                                          .thaw = run_thaw,
+                                          .cannot_freeze = run->degraded,
                                           .end = end_by_order,
                                           .grant = run_grant_path,
                                           .revoke = run_revoke_path,
                                           .page_decided = run_browser_decided,
                                           .describe = describe,
-                                          .run = r };
-        return session_open_control(&r->session, &parts, e);
+                                          .run = run };
+        return session_open_control(&run->session, &parts, err);
 }
 
 /* A sandbox around this one may let namespaces be made (--nesting) and no rules for the network in them. */
@@ -536,53 +580,63 @@ static int check_rules_can_be_made(struct err *err) {
 }
 
 /* Everything up to the point where the command runs. */
-static int launch(struct run *r, struct err *e) {
-        struct sandbox_options options = { .terminal = r->session.terminal.fd,
-                                           .foreground = r->session.terminal.lent,
-                                           .mask = &r->session.mask_before,
-                                           .ids = r->q->guest ? r->q->guest->ids : NULL };
-        r->degraded = check_rules_can_be_made(&r->no_namespaces) < 0 ||
-                      sandbox_prepare(&options, &r->sandbox, &r->no_namespaces) < 0;
-        if (r->degraded && r->q->guest) {
-                r->end = RUN_UNAVAILABLE;
-                return err_wrap(e, err_set(e, r->no_namespaces.code, "%s", err_text(&r->no_namespaces)),
+static int run_launch(struct run *run, struct err *err) {
+        struct sandbox_options options = { .terminal = run->session.terminal.fd,
+                                           .foreground = run->session.terminal.lent,
+                                           .mask = &run->session.mask_before,
+                                           .ids = run->q->guest ? run->q->guest->ids : NULL };
+
+        run->degraded = check_rules_can_be_made(&run->no_namespaces) < 0 ||
+                        sandbox_prepare(&options, &run->sandbox, &run->no_namespaces) < 0;
+        if (run->degraded && run->q->guest) {
+                run->end = RUN_UNAVAILABLE;
+                return err_wrap(err, err_set(err, run->no_namespaces.code, "%s", err_text(&run->no_namespaces)),
                                 "a guest needs namespaces (see `bailey doctor`)");
         }
-        int s = run_plan_make(r, e);
+
+        int s = run_plan_make(run, err);
         if (s < 0)
                 return s;
-        r->end = RUN_FAILED;
-        if (r->degraded) {
+
+        run->end = RUN_FAILED;
+        if (run->degraded) {
                 struct sandbox made = { 0 };
+
                 options.degraded = true;
-                s = sandbox_prepare(&options, &made, e);
-                memcpy(made.listeners, r->sandbox.listeners, sizeof made.listeners);
-                made.n_listeners = r->sandbox.n_listeners;
-                r->sandbox = made;
+                s = sandbox_prepare(&options, &made, err);
+                memcpy(made.listeners, run->sandbox.listeners, sizeof made.listeners);
+                made.n_listeners = run->sandbox.n_listeners;
+                run->sandbox = made;
         }
+
         if (s == 0)
-                s = run_listen_published(r->plan, r->published, e);
+                s = run_listen_published(run->plan, run->published, err);
+
         struct err unwatched = { 0 };
-        if (s == 0 && !r->degraded && denials_open(&r->denials, r->sandbox.pid, r->rules, &r->host, &unwatched) < 0)
+        if (s == 0 && !run->degraded &&
+            denials_open(&run->denials, run->sandbox.pid, run->rules, &run->host, &unwatched) < 0)
                 log_warning("denied paths that are replaced outside meanwhile stay open: %s", err_text(&unwatched));
-        run_set_state(r, RUN_SETTING_UP);
+
+        run_set_state(run, RUN_SETTING_UP);
         if (s == 0)
-                s = sandbox_plan(&r->sandbox, r->plan, r->published, e);
-        run_listen_close(r->published);
+                s = sandbox_plan(&run->sandbox, run->plan, run->published, err);
+
+        run_listen_close(run->published);
         if (s == 0)
-                s = open_audit(r, e);
+                s = open_audit(run, err);
         if (s == 0)
-                s = open_control(r, e);
+                s = open_control(run, err);
         if (s == 0)
-                s = run_ratchet_launch(r, e);
-        if (s == 0 && r->session.policy->process.timeout_ns)
-                r->session.deadline_ns = clock_ns() + r->session.policy->process.timeout_ns;
+                s = run_ratchet_launch(run, err);
+        if (s == 0 && run->session.policy->process.timeout_ns)
+                run->session.deadline_ns = clock_ns() + run->session.policy->process.timeout_ns;
         if (s == 0)
-                print_notes(r);
+                print_notes(run);
         if (s < 0)
                 return s;
-        run_set_state(r, RUN_RUNNING);
-        return sandbox_go(&r->sandbox, r->guards.slot, e);
+
+        run_set_state(run, RUN_RUNNING);
+        return sandbox_go(&run->sandbox, run->guards.slot, err);
 }
 
 #define RUN_NONE(request)                                                                                              \
@@ -616,53 +670,57 @@ static int run_live(struct run *run, struct err *err) {
         terminal_open(&run->session.terminal);
         terminal_state_save(&run->terminal_before, run->session.terminal.fd);
         run->terminal_saved = true;
-        r = launch(run, err);
+        r = run_launch(run, err);
         if (r < 0)
                 return r;
 
-        return supervise(run, err);
+        return run_supervise(run, err);
 }
 
-enum run_end run_command(const struct run_request *q, int *ret_status, struct err *e) {
-        struct run r = RUN_NONE(q);
+enum run_end run_command(const struct run_request *q, int *ret_status, struct err *err) {
+        struct run run = RUN_NONE(q);
 
-        run_init(&r);
+        run_init(&run);
+
         if (q->id)
-                snprintf(r.session.id, sizeof r.session.id, "%s", q->id);
+                snprintf(run.session.id, sizeof run.session.id, "%s", q->id);
         else
-                random_id(r.session.id, sizeof r.session.id);
+                random_id(run.session.id, sizeof run.session.id);
 
-        (void)run_live(&r, e);
-        enum run_end end = r.end;
+        (void)run_live(&run, err);
+        enum run_end end = run.end;
 
-        tear_down(&r);
-        print_report(&r);
+        tear_down(&run);
+        print_report(&run);
         if (q->link)
-                run_report_send(&r.report, q->link);
-        overlays_finish(&r.overlay);
-        home_layers_remove(&r.home, r.session.id);
-        home_close(&r.home);
-        *ret_status = r.status;
-        run_done(&r);
+                run_report_send(&run.report, q->link);
+
+        overlays_finish(&run.overlay);
+        home_layers_remove(&run.home, run.session.id);
+        home_close(&run.home);
+        *ret_status = run.status;
+        run_done(&run);
+
         return end;
 }
 
-enum run_end run_show_plan(const struct run_request *q, bool json, struct buf *out, struct err *e) {
-        struct run r = RUN_NONE(q);
+enum run_end run_show_plan(const struct run_request *q, bool json, struct buf *out, struct err *err) {
+        struct run run = RUN_NONE(q);
 
-        run_init(&r);
-        memcpy(r.session.id, "preview", 8);
-        r.preview = true;
-        terminal_open(&r.session.terminal);
-        r.session.terminal.lent = false;
+        run_init(&run);
+        memcpy(run.session.id, "preview", 8);
+        run.preview = true;
+        terminal_open(&run.session.terminal);
+        run.session.terminal.lent = false;
 
-        int s = run_plan_make(&r, e);
+        int s = run_plan_make(&run, err);
         if (s == 0)
-                s = json ? plan_dump_json(r.plan, out) : plan_dump_text(r.plan, out);
+                s = json ? plan_dump_json(run.plan, out) : plan_dump_text(run.plan, out);
 
-        enum run_end end = s == 0 ? RUN_ENDED : r.end;
-        plan_free(r.plan);
-        r.plan = NULL; /* nothing ran: nothing to sweep */
-        run_done(&r);
+        enum run_end end = s == 0 ? RUN_ENDED : run.end;
+        plan_free(run.plan);
+        run.plan = NULL; /* nothing ran: nothing to sweep */
+        run_done(&run);
+
         return end;
 }

@@ -33,6 +33,7 @@ char *bridge_find_program(const char *name) {
                 if (path && access(path, X_OK) == 0)
                         return take_ptr(&path);
         }
+
         return NULL;
 }
 
@@ -43,10 +44,12 @@ char *bridge_program(const struct bridge_tool *tool, const struct policy *policy
                 path = bridge_find_program(tool->name);
         else if (path_expand_home(str_of(tool->program), policy->home, &path) < 0 || access(path, X_OK) < 0)
                 path = (free(path), NULL);
+
         if (!path)
                 err_set(err, ENOENT, "there is no program %s on this host%s",
                         tool->program ? tool->program : tool->name,
                         tool->program ? "" : ", where the system has programs; name it by `program`");
+
         return take_ptr(&path);
 }
 
@@ -57,6 +60,7 @@ int bridge_check_closed(const struct run *run, const char *path, const char *wha
         if (path_rules_host_access(run->rules, path, NULL) != PATH_WRITE &&
             (!real || path_rules_host_access(run->rules, real, NULL) != PATH_WRITE))
                 return 0;
+
         return err_set(err, EPERM,
                        "%s (%s) lies where the sandbox may write: what it calls could be changed from inside", what,
                        path);
@@ -74,12 +78,14 @@ static int check_tools(const struct run *run, struct err *err) {
                         return no_memory(err);
                 if (program)
                         r = bridge_check_closed(run, program, what, err);
+
                 for (size_t k = 0; r == 0 && k < tool->files.n; k++) {
                         cleanup(free_ptr) char *path = NULL;
                         if (path_expand_home(str_of(tool->files.p[k].text), run->session.policy->home, &path) == 0)
                                 r = bridge_check_closed(run, path, tool->files.p[k].origin, err);
                 }
         }
+
         return r;
 }
 
@@ -92,6 +98,7 @@ static int find_directory(char **ret, struct err *err) {
                 *ret = str_format("%s/.cache/bailey/bridge", home);
         else
                 return err_set(err, ENOENT, "there is no home directory, where bridged tools would have a place");
+
         return *ret ? 0 : no_memory(err);
 }
 
@@ -101,6 +108,7 @@ int run_bridge_prepare(struct run *run, struct err *err) {
 
         if (run->session.policy->bridge.n == 0 && !policy_has_browser(run->session.policy))
                 return 0;
+
         r = helper_program("bailey-shim", "shim", &bridge->shim, err);
         if (r == 0)
                 r = check_tools(run, err);
@@ -112,13 +120,16 @@ int run_bridge_prepare(struct run *run, struct err *err) {
                 r = bridge_check_closed(run, bridge->directory, "the directory of bridged tools", err);
         if (r < 0)
                 return r;
+
         run->host.shim = bridge->shim;
         if (run->preview)
                 return 0;
+
         bridge->packet = malloc(SHIM_BYTES_MAX);
         cleanup(free_ptr) char *empty = path_join(bridge->directory, "empty");
         if (!bridge->packet || !empty)
                 return no_memory(err);
+
         return path_make_private_dir(empty, err);
 }
 
@@ -132,15 +143,19 @@ static int read_head(const char *git, struct buf *ret, struct err *err) {
 
         if (r < 0)
                 return r;
+
         struct str text = buf_str(&content);
         while (text.n && text.p[text.n - 1] == '\n')
                 text.n--;
+
         bool branch = str_starts(text, STR("ref: ")) && git_ref_is_valid(str_skip(text, 5));
         bool id = text.n == 40;
         for (size_t i = 0; i < text.n && id; i++)
                 id = ascii_hex(text.p[i]) >= 0;
+
         if (!branch && !id)
                 return err_set(err, EINVAL, "the HEAD of %s is neither a branch nor an id", git);
+
         return buf_append(ret, text) < 0 || buf_add(ret, "\n") < 0 ? no_memory(err) : 0;
 }
 
@@ -175,7 +190,10 @@ static int make_shadow(const char *directory, const char *git, struct err *err) 
                 r = make_link(directory, git, "objects", err);
         if (r == 0)
                 r = make_link(directory, git, "refs", err);
-        return r < 0 ? r : make_link(directory, git, "packed-refs", err);
+        if (r < 0)
+                return r;
+
+        return make_link(directory, git, "packed-refs", err);
 }
 
 /* A repository that is a plain directory of the workspace; a file or a link could lead anywhere. */
@@ -185,9 +203,11 @@ static int find_repository(const struct run *run, char **ret, struct err *err) {
 
         if (!git)
                 return no_memory(err);
+
         if (lstat(git, &st) < 0 || !S_ISDIR(st.st_mode))
                 return err_set(err, ENOENT, "the workspace %s is not the top of a repository with a .git directory",
                                run->session.policy->workspace);
+
         *ret = take_ptr(&git);
         return 0;
 }
@@ -203,18 +223,23 @@ int bridge_home(const struct run *run, const struct bridge_tool *tool, char **re
                 *ret_directory = path_join(run->bridge.directory, "empty");
                 return *ret_directory ? 0 : no_memory(err);
         }
+
         r = find_repository(run, &git, err);
         if (r < 0)
                 return r;
+
         digest_sha256(str_of(git), digest);
         digest_hex(digest, hex);
         directory = str_format("%s/git-%.24s", run->bridge.directory, hex);
         if (!directory)
                 return no_memory(err);
+
         r = make_shadow(directory, git, err);
         if (r < 0)
                 return r;
+
         *ret_directory = take_ptr(&directory);
         *ret_git = take_ptr(&git);
+
         return 0;
 }

@@ -34,20 +34,25 @@ static int choose_start(const struct run *run, const struct bridge_start *start,
 
         if (!wanted)
                 return no_memory(err);
+
         if (!tool_is(start->tool->workspace, "read", false)) {
                 *ret = str_dup(str_of(directory));
                 return *ret ? 0 : no_memory(err);
         }
+
         if (!path_is_within(wanted, workspace))
                 return err_set(err, EPERM, "it can be called from inside the workspace (%s) alone", workspace);
+
         top = open(workspace, O_PATH | O_DIRECTORY | O_CLOEXEC);
         const char *below = wanted + strlen(workspace);
         while (*below == '/')
                 below++;
+
         cleanup(close_fd) int at =
             path_open_at(top, *below ? below : ".", O_PATH | O_DIRECTORY, 0, PATH_BENEATH | PATH_NO_SYMLINKS);
         if (at < 0)
                 return err_set(err, -at, "the current directory is not to be found in the workspace outside");
+
         *ret = take_ptr(&wanted);
         return 0;
 }
@@ -63,9 +68,11 @@ static int encode_block(const struct run *run, const struct bridge_start *start,
                 r = choose_start(run, start, directory, &cwd, err);
         if (r < 0)
                 return r;
+
         const struct tool_place_facts facts = { .directory = directory, .program = program, .git = git };
         if (tool_policy_write(run->session.policy, start->tool, &facts, &policy) < 0 || !buf_text(&policy))
                 return no_memory(err);
+
         request.policy = policy.p;
         request.base = directory;
         request.cwd = cwd;
@@ -74,9 +81,11 @@ static int encode_block(const struct run *run, const struct bridge_start *start,
         r = supervise_texts_add(&request.argv, str_of(program));
         for (size_t i = 1; r == 0 && i < start->call->argv.n; i++)
                 r = supervise_texts_add(&request.argv, str_of(start->call->argv.p[i]));
+
         r = r < 0 ? no_memory(err) : supervise_encode(&request, ret, err);
         for (size_t i = 0; i < request.argv.n; i++)
                 free(request.argv.p[i]);
+
         vec_done(&request.argv);
         return r;
 }
@@ -108,6 +117,7 @@ static void pass_credential(char **environment, size_t *n, struct str word) {
 
         if (name)
                 pass_variable(environment, n, name);
+
         for (size_t i = 0; provider && equals < 0 && provider->env[i]; i++)
                 pass_variable(environment, n, provider->env[i]);
 }
@@ -130,10 +140,13 @@ static void fill_environment(const struct bridge_tool *tool, char **environment)
         environment[n++] = language;
         for (size_t i = 0; i < sizeof own / sizeof *own; i++)
                 pass_variable(environment, &n, own[i]);
+
         for (size_t i = 0; i < tool->credentials.n; i++)
                 pass_credential(environment, &n, str_of(tool->credentials.p[i].text));
+
         for (size_t i = 0; i < tool->env_pass.n; i++)
                 pass_variable(environment, &n, tool->env_pass.p[i].text);
+
         environment[n] = NULL;
 }
 
@@ -150,6 +163,7 @@ int bridge_start(const struct run *run, const struct bridge_start *start, struct
                 return r;
         if (!self || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, link) < 0)
                 return err_errno(err, "cannot start the tool's sandbox");
+
         ours = link[0];
         theirs = link[1];
         r = fd_sealed("bailey-bridge", str_of(block), &request, err);
@@ -170,8 +184,10 @@ int bridge_start(const struct run *run, const struct bridge_start *start, struct
         r = spawn_start(&spawn, &ret->pid, err);
         if (r < 0)
                 return r;
+
         ret->pidfd = (int)syscall(SYS_pidfd_open, ret->pid, 0);
         ret->link = take_fd(&ours);
         (void)fd_set_nonblocking(ret->link, true);
+
         return 0;
 }

@@ -41,9 +41,11 @@ static char *system_file(const char *path) {
 
         if (!real || stat(real, &st) < 0 || !S_ISREG(st.st_mode))
                 return NULL;
+
         for (size_t i = 0; i < sizeof places / sizeof *places; i++)
                 if (path_is_within(real, places[i]))
                         return take_ptr(&real);
+
         return NULL;
 }
 
@@ -60,11 +62,14 @@ static int cover_one(struct plan_host *host, const char *path, const char *sourc
 
         if (!real || is_covered(host, real))
                 return 0;
+
         from = str_dup(str_of(source));
         if (!from || vec_push(&host->covers, ((struct plan_cover){ real, from })) < 0)
                 return err_memory(err);
+
         (void)take_ptr(&real);
         (void)take_ptr(&from);
+
         return 0;
 }
 
@@ -81,10 +86,13 @@ int run_certificates_cover(const struct vault_session *vault, struct plan_host *
 
         if (!vault->bundle)
                 return 0;
+
         for (size_t i = 0; i < sizeof bundles / sizeof *bundles && r == 0; i++)
                 r = cover_one(host, bundles[i], vault->bundle, err);
+
         for (size_t i = 0; i < sizeof stores / sizeof *stores && r == 0; i++)
                 r = cover_one(host, stores[i], vault->java, err);
+
         return r == 0 && store ? cover_one(host, store, vault->java, err) : r;
 }
 
@@ -96,8 +104,10 @@ bool run_certificates_java(const struct vault_session *vault, const struct plan_
                 return false;
         if (store)
                 return real && is_covered(host, real);
+
         for (size_t i = 0; i < host->covers.n; i++)
                 if (strcmp(host->covers.p[i].source, vault->java) == 0)
                         return true;
+
         return false;
 }

@@ -36,6 +36,7 @@ static void set_git(struct git_setting *setting) {
 
         if (!count || !str_to_u64(str_of(count), GIT_SETTINGS_MAX, &n))
                 n = 0;
+
         (void)snprintf(setting->count, sizeof setting->count, "GIT_CONFIG_COUNT=%u", (unsigned)n + 1);
         (void)snprintf(setting->key, sizeof setting->key, "GIT_CONFIG_KEY_%u=gpg.program", (unsigned)n);
         (void)snprintf(setting->value, sizeof setting->value, "GIT_CONFIG_VALUE_%u=%s", (unsigned)n, PLAN_SHIM_GPG);
@@ -47,12 +48,14 @@ static void set_programs(const struct policy *policy, struct git_setting *settin
                 list[n++] = "GIT_SSH_COMMAND=" PLAN_SHIM_SSH;
                 list[n++] = "GIT_SSH_VARIANT=ssh";
         }
+
         if (policy->signing.gpg.n > 0) {
                 set_git(setting);
                 list[n++] = setting->count;
                 list[n++] = setting->key;
                 list[n++] = setting->value;
         }
+
         if (policy_has_browser(policy))
                 list[n++] = "BROWSER=" PLAN_BRIDGE_PROGRAMS "/xdg-open";
         if (policy_has_agent(policy))
@@ -60,17 +63,19 @@ static void set_programs(const struct policy *policy, struct git_setting *settin
 }
 
 int run_env(const struct policy *policy, const struct plan_host *host, const struct vault_session *vault,
-            const char *id, struct run_env *ret, struct err *e) {
+            const char *id, struct run_env *ret, struct err *err) {
         cleanup(free_ptr) const char **pass = pointers_to(&policy->process.env_pass);
         cleanup(free_ptr) const char **set = pointers_to(&policy->process.env_set);
         bool degraded = !host->namespaces;
         bool network = plan_network(policy) != NETWORK_NONE;
         struct git_setting setting;
         struct env env = { 0 };
+
         if (!pass || !set)
-                return err_memory(e);
+                return err_memory(err);
         if (!degraded)
                 set_programs(policy, &setting, set, policy->process.env_set.n);
+
         struct env_input in = {
                 .host = environ,
                 .sandbox_id = id,
@@ -91,14 +96,16 @@ int run_env(const struct policy *policy, const struct plan_host *host, const str
         vault_session_env(vault, &in);
         if (run_certificates_java(vault, host))
                 in.java_trust_store = NULL; /* its own store has them; each JVM would tell of the variable */
+
         cleanup(buf_done) struct buf held_back = BUF(HELD_BACK_MAX);
-        int s = env_build(&in, &env, e);
+        int s = env_build(&in, &env, err);
         if (s == 0)
                 (void)env_held_back(&env, &held_back); /* of very many the first */
         if (s == 0)
-                s = env_block(&env, &ret->block, e);
+                s = env_block(&env, &ret->block, err);
         if (s == 0 && held_back.n)
                 ret->held_back = str_dup(buf_str(&held_back));
+
         env_done(&env);
         return s;
 }

@@ -10,5 +10,5 @@ struct run_env {
 };
 
 int run_env(const struct policy *policy, const struct plan_host *host, const struct vault_session *vault,
-            const char *id, struct run_env *ret, struct err *e);
+            const char *id, struct run_env *ret, struct err *err);
 void run_env_done(struct run_env *env);

@@ -14,12 +14,12 @@
 
 enum { BATCHES_AT_ONCE = 64, BATCHES_AT_THE_END = 4096 /* more than a socket holds */, PER_SECOND = 20, BURST = 2000 };
 
-static struct snapshot_rule shown(const struct path_rule *rule) {
+static struct snapshot_rule files_shown(const struct path_rule *rule) {
         return (
             struct snapshot_rule){ .text = str_of(rule->pattern), .origin = str_of(rule->origin), .list = LIST_DENY };
 }
 
-static void record_counted(const struct run_files *f) {
+static void record_counted(const struct run_files *files) {
         struct event many = { .wall_us = clock_wall_us(),
                               .rule = RULE_NONE,
                               .reason = REASON_NOT_ALLOWED,
@@ -27,10 +27,11 @@ static void record_counted(const struct run_files *f) {
 
         for (unsigned kind = 0; kind < EVENT_KINDS; kind++) {
                 many.kind = (uint16_t)kind;
-                many.count = f->share->counted[kind];
+                many.count = files->share->counted[kind];
                 if (many.count)
-                        (void)audit_add(f->audit, &many, NULL);
-                f->share->counted[kind] = 0;
+                        (void)audit_add(files->audit, &many, NULL);
+
+                files->share->counted[kind] = 0;
         }
 }
 
@@ -44,124 +45,139 @@ static bool take_share(struct run_files_share *share) {
 }
 
 /* On the record first, then to whoever counts and listens. */
-static void refused(const struct run_files *f, const struct event *ev, const struct snapshot_rule *rule) {
-        if (!take_share(f->share)) {
-                f->share->counted[ev->kind] += ev->count ? ev->count : 1;
+static void files_refused(const struct run_files *files, const struct event *ev, const struct snapshot_rule *rule) {
+        if (!take_share(files->share)) {
+                files->share->counted[ev->kind] += ev->count ? ev->count : 1;
         } else {
-                record_counted(f);
-                (void)audit_add(f->audit, ev, rule);
+                record_counted(files);
+                (void)audit_add(files->audit, ev, rule);
         }
-        live_event(f->control, ev, rule);
+        live_event(files->control, ev, rule);
 }
 
 /* A Unix socket that somebody outside listens on: whatever the rules say about the file, it is none of the sandbox's.
  */
-static void socket_refused(const struct run_files *f, struct event *ev, const char *path) {
+static void socket_refused(const struct run_files *files, struct event *ev, const char *path) {
         struct stat st;
 
         /* It is not there inside. Only if it is there outside was anything refused. */
         if (ev->status == ENOENT && (stat(path, &st) < 0 || !S_ISSOCK(st.st_mode)))
                 return;
+
         ev->reason = REASON_NOT_ALLOWED;
         ev->swapped = STR("");
-        refused(f, ev, NULL);
-        run_report_socket(f->report, path, ev->detail);
+        files_refused(files, ev, NULL);
+        run_report_socket(files->report, path, ev->detail);
 }
 
 /* A path may be refused by its own permissions too: only what policy refuses is a violation. */
-static void file_refused(const struct run_files *f, struct event *ev) {
+static void file_refused(const struct run_files *files, struct event *ev) {
         cleanup(free_ptr) char *path = str_dup(ev->path);
         if (!path || path[0] != '/')
                 return;
+
         bool write = !str_is(ev->method, "open");
+
         if (str_is(ev->method, "connect")) {
-                socket_refused(f, ev, path);
+                socket_refused(files, ev, path);
                 return;
         }
+
         const struct path_rule *rule = NULL;
-        enum path_access access = path_rules_access(f->rules, path, &rule);
+        enum path_access access = path_rules_access(files->rules, path, &rule);
         bool judged = ev->reason == REASON_NOT_ALLOWED; /* the watcher's word: it knows what is where */
         if (!judged && (access == PATH_WRITE || (access == PATH_READ && !write)))
                 return;
+
         ev->reason = rule && !rule->grants ? REASON_DENY_RULE : REASON_NOT_ALLOWED;
         ev->swapped = STR("");
         struct snapshot_rule decided;
+
         if (rule)
-                decided = shown(rule);
-        refused(f, ev, rule ? &decided : NULL);
+                decided = files_shown(rule);
+
+        files_refused(files, ev, rule ? &decided : NULL);
         const struct path_rule *refusing = rule && !rule->grants ? rule : NULL;
-        run_report_file(f->report, path, write, refusing, ev->detail);
-        if (f->learn)
-                learn_file(f->learn, path, write, refusing);
+        run_report_file(files->report, path, write, refusing, ev->detail);
+
+        if (files->learn)
+                learn_file(files->learn, path, write, refusing);
 }
 
 static const char *call_name(uint64_t nr) {
-        for (const struct embedded_call *c = embedded_refused_calls; c->name; c++)
-                if ((uint64_t)c->nr == nr)
-                        return c->name;
+        for (const struct embedded_call *call = embedded_refused_calls; call->name; call++)
+                if ((uint64_t)call->nr == nr)
+                        return call->name;
         return NULL;
 }
 
-static void call_refused(const struct run_files *f, const struct event *told) {
+static void call_refused(const struct run_files *files, const struct event *told) {
         struct event ev = *told;
         uint64_t nr;
+
         if (!str_to_u64(ev.path, 65535, &nr))
                 return;
+
         const char *name = call_name(nr);
         char number[32];
         snprintf(number, sizeof number, "number %u", (unsigned)nr);
         ev.path = str_of(name ? name : number);
         ev.reason = REASON_NOT_ALLOWED;
         ev.swapped = STR("");
-        refused(f, &ev, NULL);
-        run_report_call(f->report, name ? name : number, ev.detail);
+        files_refused(files, &ev, NULL);
+        run_report_call(files->report, name ? name : number, ev.detail);
 }
 
 /* Without namespaces: a connection past the gateway, or a server that others could reach. */
-static void address_refused(const struct run_files *f, const struct event *ev) {
-        refused(f, ev, NULL);
-        run_report_event(f->report, ev, NULL);
+static void address_refused(const struct run_files *files, const struct event *ev) {
+        files_refused(files, ev, NULL);
+        run_report_event(files->report, ev, NULL);
 }
 
-static bool read_batch(const struct run_files *f, struct str batch) {
+static bool read_batch(const struct run_files *files, struct str batch) {
         struct event ev;
         int r;
+
         while ((r = event_decode(&batch, &ev)) > 0) {
                 if (ev.kind == EVENT_FILE && !ev.allowed)
-                        file_refused(f, &ev);
+                        file_refused(files, &ev);
                 else if (ev.kind == EVENT_SYSCALL && !ev.allowed)
-                        call_refused(f, &ev);
+                        call_refused(files, &ev);
                 else if (ev.kind == EVENT_RATCHET)
-                        f->on_ratchet(f->run, &ev);
+                        files->on_ratchet(files->run, &ev);
                 else if (ev.kind == EVENT_PACKET && !ev.allowed)
-                        address_refused(f, &ev);
+                        address_refused(files, &ev);
         }
+
         return r == 0;
 }
 
-static bool read_batches(const struct run_files *f, int fd, int max) {
+static bool read_batches(const struct run_files *files, int fd, int max) {
         static char batch[EVENT_BATCH_MAX];
         bool more = true;
         for (int i = 0; i < max && more; i++) {
                 ssize_t n = recv(fd, batch, sizeof batch, MSG_DONTWAIT);
                 if (n < 0 && (errno == EAGAIN || errno == EINTR))
                         break;
-                more = n > 0 && read_batch(f, str_n(batch, (size_t)n));
+
+                more = n > 0 && read_batch(files, str_n(batch, (size_t)n));
                 if (n > 0 && !more)
                         log_error("the sandbox's broker sent something malformed: its reports are no longer read");
         }
+
         struct err e = { 0 };
-        if (audit_flush(f->audit, &e) < 0)
+        if (audit_flush(files->audit, &e) < 0)
                 log_error("%s", err_text(&e));
+
         return more;
 }
 
-bool run_files_read(const struct run_files *f, int fd) {
-        return read_batches(f, fd, BATCHES_AT_ONCE);
+bool run_files_read(const struct run_files *files, int fd) {
+        return read_batches(files, fd, BATCHES_AT_ONCE);
 }
 
-void run_files_end(const struct run_files *f, int fd) {
+void run_files_end(const struct run_files *files, int fd) {
         if (fd >= 0)
-                (void)read_batches(f, fd, BATCHES_AT_THE_END);
-        record_counted(f);
+                (void)read_batches(files, fd, BATCHES_AT_THE_END);
+        record_counted(files);
 }

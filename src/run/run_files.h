@@ -27,6 +27,6 @@ struct run_files {
         void *run;
 };
 /* Reads what is there. False when nothing more will come: it ended, or it sent something malformed. */
-bool run_files_read(const struct run_files *f, int fd);
+bool run_files_read(const struct run_files *files, int fd);
 /* The last of it, when nobody is left who could report: all that is there, and what was only counted so far. */
-void run_files_end(const struct run_files *f, int fd);
+void run_files_end(const struct run_files *files, int fd);

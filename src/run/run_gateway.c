@@ -22,10 +22,10 @@ static const uint16_t kinds[] = {
         [PLAN_LISTENER_AGENT] = LISTENER_AGENT,
 };
 
-static int copy_text(char *to, size_t max, const char *text, const char *what, struct err *e) {
+static int copy_text(char *to, size_t max, const char *text, const char *what, struct err *err) {
         int n = snprintf(to, max, "%s", text ? text : "");
         if (n < 0 || (size_t)n >= max)
-                return err_set(e, E2BIG, "%s is longer than %zu bytes", what, max - 1);
+                return err_set(err, E2BIG, "%s is longer than %zu bytes", what, max - 1);
         return 0;
 }
 
@@ -36,24 +36,31 @@ static uint32_t current_log_level(void) {
         return LOG_ERROR;
 }
 
-int run_gateway_start(const struct policy *p, const struct plan *plan, const char *sandbox_id,
-                      const struct run_request *q, struct gateway_start *ret, struct err *e) {
+int run_gateway_start(const struct policy *policy, const struct plan *plan, const char *sandbox_id,
+                      const struct run_request *request, struct gateway_start *ret, struct err *err) {
         *ret = (struct gateway_start){ .dns_mode = DNS_SYNTHETIC, .log_level = current_log_level() };
+
         for (size_t i = 0; i < plan->listeners.n && i < GATEWAY_LISTENERS_MAX; i++) {
                 const struct plan_listener *listener = &plan->listeners.p[i];
                 bool own = listener->kind == PLAN_LISTENER_BRIDGE || listener->kind == PLAN_LISTENER_CALLBACK;
                 if (!own) /* the supervisor's own are the last */
                         ret->listeners[i] = (struct gateway_listener){ kinds[listener->kind], listener->forward_port };
         }
+
         if (plan->flags & PLAN_DEGRADED) { /* on the host's loopback, in this order: see run.c */
                 ret->listeners[0].kind = LISTENER_HTTP;
                 ret->listeners[1].kind = LISTENER_SOCKS5;
         }
-        ret->ask_signing = p->signing.ask;
-        int r = copy_text(ret->sandbox_id, sizeof ret->sandbox_id, sandbox_id, "the sandbox's name", e);
+
+        ret->ask_signing = policy->signing.ask;
+        int r = copy_text(ret->sandbox_id, sizeof ret->sandbox_id, sandbox_id, "the sandbox's name", err);
         if (r == 0)
-                r = copy_text(ret->hosts_file, sizeof ret->hosts_file, q->hosts_file, "the hosts file's path", e);
+                r = copy_text(ret->hosts_file, sizeof ret->hosts_file, request->hosts_file, "the hosts file's path",
+                              err);
         if (r == 0)
-                r = copy_text(ret->ca_bundle, sizeof ret->ca_bundle, q->ca_bundle, "the path of the roots", e);
-        return r < 0 ? r : gateway_config_apply(ret, p, e);
+                r = copy_text(ret->ca_bundle, sizeof ret->ca_bundle, request->ca_bundle, "the path of the roots", err);
+        if (r < 0)
+                return r;
+
+        return gateway_config_apply(ret, policy, err);
 }

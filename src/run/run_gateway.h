@@ -6,5 +6,5 @@
 #include "policy/policy.h"
 #include "run/run.h"
 
-int run_gateway_start(const struct policy *p, const struct plan *plan, const char *sandbox_id,
-                      const struct run_request *q, struct gateway_start *ret, struct err *e);
+int run_gateway_start(const struct policy *policy, const struct plan *plan, const char *sandbox_id,
+                      const struct run_request *request, struct gateway_start *ret, struct err *err);

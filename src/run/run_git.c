@@ -23,6 +23,7 @@ static void run_git_report(const struct git_copies_found *found, void *context) 
         struct run *run = end->run;
 
         run_report_git(&run->report, found);
+
         if (run->session.audit)
                 (void)audit_note(run->session.audit,
                                  "%s: not all that the sandbox changed in its copy came back%s%s%s%s", found->path,
@@ -40,8 +41,10 @@ static bool run_git_may_reach(struct str name, uint16_t port, void *context) {
         if (!end->snapshot && (policy_compile_network(policy, NULL, 0, &end->bytes, &n, NULL) < 0 ||
                                snapshot_open(end->bytes, n, &end->snapshot, NULL) < 0))
                 return false;
+
         if (host_parse(name, &host, NULL) < 0)
                 return false;
+
         return verdict_target(end->snapshot, &host, port).decision == DECISION_ALLOW ||
                (port == 22 && verdict_target(end->snapshot, &host, 443).decision == DECISION_ALLOW);
 }

@@ -34,11 +34,12 @@ static int look_at(const char *path, struct grant *ret, struct err *err) {
                 return err_errno(err, "%s", path);
         if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
                 return err_set(err, EINVAL, "%s is neither a file nor a directory", path);
+
         *ret = (struct grant){ .path = path, .dev = st.st_dev, .ino = st.st_ino, .directory = S_ISDIR(st.st_mode) };
         return 0;
 }
 
-static int refuse(struct err *err, const char *path, const struct path_rule *rule) {
+static int grants_refuse(struct err *err, const char *path, const struct path_rule *rule) {
         return err_set(err, EACCES,
                        "%s stays closed by the rule %s (%s): a person's yes does not open what is denied or "
                        "protected",
@@ -59,6 +60,7 @@ static const struct path_rule *refused_below(const struct path_rules *rules, con
                     path_is_within(rule->pattern, directory) && access(rule->pattern, F_OK) == 0)
                         return rule;
         }
+
         return NULL;
 }
 
@@ -81,9 +83,10 @@ static int judge_denied(const struct run *run, const struct grant *grant, struct
         if (r < 0)
                 return r;
         if (path_rules_host_access(rules, grant->path, &rule) == PATH_DENIED && rule)
-                return refuse(err, grant->path, rule);
+                return grants_refuse(err, grant->path, rule);
+
         rule = grant->directory ? refused_below(rules, grant->path) : NULL;
-        return rule ? refuse(err, grant->path, rule) : 0;
+        return rule ? grants_refuse(err, grant->path, rule) : 0;
 }
 
 static int judge_read(const struct run *run, const struct grant *grant, struct err *err) {
@@ -92,7 +95,7 @@ static int judge_read(const struct run *run, const struct grant *grant, struct e
 
         if (access != PATH_DENIED)
                 return err_set(err, EEXIST, "%s can be read already", grant->path);
-        return only_covered(rule) ? judge_denied(run, grant, err) : refuse(err, grant->path, rule);
+        return only_covered(rule) ? judge_denied(run, grant, err) : grants_refuse(err, grant->path, rule);
 }
 
 /* As if this one directory could be written: which names would be protected then? */
@@ -105,14 +108,17 @@ static int judge_root(const struct run *run, const char *root, const char *path,
 
         if (origin_texts_add(&only, str_of(root), "a grant while it runs") < 0)
                 return err_memory(err);
+
         run->session.policy->filesystem.write = only;
         r = compile_real(run, &rules, err);
         run->session.policy->filesystem.write = before;
+
         if (r < 0)
                 return r;
         if (path_rules_access(rules, path, &rule) == PATH_WRITE)
                 return 0;
-        return rule ? refuse(err, path, rule) : err_set(err, EACCES, "%s is protected", path);
+
+        return rule ? grants_refuse(err, path, rule) : err_set(err, EACCES, "%s is protected", path);
 }
 
 /* A name may be protected in any of the directories above. */
@@ -122,10 +128,12 @@ static int judge_protected(const struct run *run, const char *path, struct err *
 
         if (snprintf(root, sizeof root, "%s", path) >= (int)sizeof root)
                 return err_set(err, ENAMETOOLONG, "%s", path);
+
         for (char *slash; r == 0 && (slash = strrchr(root, '/')) && slash != root;) {
                 *slash = '\0';
                 r = judge_root(run, root, path, err);
         }
+
         return r;
 }
 
@@ -136,14 +144,19 @@ static int judge_write(const struct run *run, const struct grant *grant, struct 
         if (access == PATH_WRITE)
                 return err_set(err, EEXIST, "%s can be written already", grant->path);
         if (rule && !rule->grants && !rule->own)
-                return refuse(err, grant->path, rule);
+                return grants_refuse(err, grant->path, rule);
+
         if (grant->directory)
                 return err_set(err, EOPNOTSUPP,
                                "%s is a directory: names in it that must be protected are looked for when a sandbox "
                                "starts; with --scope workspace it is open from the next start on",
                                grant->path);
+
         int r = judge_denied(run, grant, err);
-        return r < 0 ? r : judge_protected(run, grant->path, err);
+        if (r < 0)
+                return r;
+
+        return judge_protected(run, grant->path, err);
 }
 
 /* Rules of Landlock add up, from the path to the root. */
@@ -153,9 +166,11 @@ static bool landlock_leaves(const struct plan *plan, const struct grant *grant) 
 
         if (!plan->landlock.abi || !plan->landlock.handled_fs)
                 return true;
+
         for (size_t i = 0; i < plan->landlock.rules.n; i++)
                 if (path_is_within(grant->path, plan->landlock.rules.p[i].path))
                         has |= plan->landlock.rules.p[i].access;
+
         return (wanted & plan->landlock.handled_fs & ~has) == 0;
 }
 
@@ -165,17 +180,19 @@ static bool in_own_home(const struct run *run, const char *path) {
         return run->home.directory && home && path_is_within(path, home) && strcmp(path, home) != 0;
 }
 
-static int judge(const struct run *run, struct grant *grant, struct err *err) {
+static int grants_judge(const struct run *run, struct grant *grant, struct err *err) {
         int r = grant->write ? judge_write(run, grant, err) : judge_read(run, grant, err);
 
         if (r < 0)
                 return r;
+
         if (!landlock_leaves(run->plan, grant))
                 return err_set(
                     err, EOPNOTSUPP,
                     "%s cannot be opened for %s while the sandbox runs: what Landlock holds was fixed at launch; "
                     "with --scope workspace it is open from the next start on",
                     grant->path, grant->write ? "writing" : "reading");
+
         grant->make = in_own_home(run, grant->path);
         return 0;
 }
@@ -212,8 +229,9 @@ int run_grant_path(void *arg, const char *what, struct err *err) {
                 r = look_at(path, &grant, err);
         if (r < 0)
                 return r;
+
         grant.write = write;
-        r = judge(run, &grant, err);
+        r = grants_judge(run, &grant, err);
         if (r < 0)
                 return r;
 
@@ -224,14 +242,17 @@ int run_grant_path(void *arg, const char *what, struct err *err) {
                 free(kept.path);
                 return err_memory(err);
         }
+
         r = grant_mount(run->denials.mounts, &grant, err);
         if (r < 0) {
                 free(kept.path);
                 run->grants.list.n--;
                 return r;
         }
+
         if (run->session.audit)
                 (void)audit_note(run->session.audit, "path opened while it runs: %s", what);
+
         return 0;
 }
 
@@ -251,8 +272,10 @@ int run_revoke_path(void *arg, const char *what, struct err *err) {
                 return r;
         if (run->session.audit)
                 (void)audit_note(run->session.audit, "path closed again: %s", what);
+
         free(grant->path);
         *grant = run->grants.list.p[--run->grants.list.n];
+
         return 0;
 }
 
@@ -265,11 +288,13 @@ static void remove_place(const struct run *run, const struct run_grant *grant) {
 
         if (!dir)
                 return;
+
         cleanup(close_fd) int fd =
             path_open_at(run->home.files_fd, dir, O_PATH | O_DIRECTORY, 0, PATH_BENEATH | PATH_NO_SYMLINKS);
         name = name ? name + 1 : below;
         if (fd < 0 || fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
                 return;
+
         if (grant->directory)
                 (void)unlinkat(fd, name, AT_REMOVEDIR);
         else if (S_ISREG(st.st_mode) && st.st_size == 0)

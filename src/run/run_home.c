@@ -44,12 +44,14 @@ int run_home_lay(struct home *home, const struct policy *policy, const struct va
                 home_settings_seed(home, policy);
                 home_seed(home, policy);
         }
+
         r = run_sign_ins_lay(home, policy, vault, err);
         if (r < 0)
                 return r;
 
         if (home_save(home, &unsaved) < 0)
                 log_warning("%s", err_text(&unsaved));
+
         return 0;
 }
 
@@ -72,6 +74,7 @@ int run_home_open(struct run *run, struct err *err) {
         r = home_open(run->session.policy, run->session.id, &run->home, err);
         if (r < 0)
                 return r;
+
         return run_home_lay(&run->home, run->session.policy, run->session.vault, err);
 }
 
@@ -89,14 +92,16 @@ static bool run_home_covered(const struct run *run, const struct plan_path *path
         const char *home = run->session.policy->home_inside;
 
         for (size_t i = 0; i < run->host.paths.n; i++) {
-                const struct plan_path *p = &run->host.paths.p[i];
-                if (p->grants && p->type != PLAN_PATH_MISSING && strcmp(p->path, home) != 0 &&
-                    path_is_within(p->path, home) && path_is_within(path->path, p->path))
+                const struct plan_path *plan_path = &run->host.paths.p[i];
+                if (plan_path->grants && plan_path->type != PLAN_PATH_MISSING && strcmp(plan_path->path, home) != 0 &&
+                    path_is_within(plan_path->path, home) && path_is_within(path->path, plan_path->path))
                         return true;
         }
+
         for (size_t i = 0; i < run->host.home.laid.n; i++)
                 if (path_is_within(path->path, run->host.home.laid.p[i].path))
                         return true;
+
         return false;
 }
 
@@ -115,6 +120,7 @@ static void run_home_forget(struct run *run) {
                         run->host.paths.p[kept++] = path;
                 }
         }
+
         run->host.paths.n = kept;
 }
 
@@ -134,7 +140,10 @@ static int run_home_degraded(struct run *run, struct err *err) {
 
         if (strcmp(real, HOME_PLACE) != 0)
                 r = survey_add(&run->host, closed, err);
-        return r < 0 ? r : survey_add(&run->host, open, err);
+        if (r < 0)
+                return r;
+
+        return survey_add(&run->host, open, err);
 }
 
 /* Its home, and the program that starts what is asked for. */
@@ -143,15 +152,18 @@ static int run_home_show_guest(struct run *run, struct err *err) {
         struct plan_cover program = { .path = strdup(RUN_GUEST_PROGRAM), .source = strdup(guest->program) };
 
         run->host.home.files = guest->home;
+
         if (guest->ids) {
                 run->host.uid = guest->ids->inner_uid;
                 run->host.gid = guest->ids->inner_gid;
         }
+
         if (program.path && program.source && vec_push(&run->host.covers, program) == 0)
                 return 0;
 
         free((char *)program.path);
         free((char *)program.source);
+
         return err_memory(err);
 }
 
@@ -166,19 +178,24 @@ int run_home_show(struct run *run, struct err *err) {
 
         if (!run->home.directory && !run->q->guest)
                 return 0;
+
         run->host.home = (struct plan_home){ .path = run->session.policy->home_inside, .files = run->home.files };
         if (run->q->guest)
                 r = run_home_show_guest(run, err);
         else if (!run->session.policy->filesystem.reads_denied &&
                  strcmp(run->session.policy->home_inside, HOME_PLACE) != 0)
                 r = home_rows_show(&run->home, &rows, &run->host, err);
+
         if (r < 0)
                 return r;
+
         run_home_forget(run);
         if (run->degraded)
                 return run_home_degraded(run, err);
+
         for (size_t i = 0; i < run->host.paths.n && r == 0 && !run->preview; i++)
                 r = run_home_point(run, &run->host.paths.p[i], err);
+
         return r;
 }
 
@@ -188,11 +205,13 @@ static char *find_outside(const char *name) {
 
         if (strchr(name, '/'))
                 return realpath(name, NULL);
+
         while (str_split(&rest, ':', &part)) {
                 cleanup(free_ptr) char *path = str_format("%.*s/%s", STR_FMT(part), name);
                 if (path && part.n && access(path, X_OK) == 0)
                         return realpath(path, NULL);
         }
+
         return NULL;
 }
 
@@ -202,6 +221,7 @@ void run_home_hint(const struct run *run) {
 
         if (!real || !path_is_within(real, home))
                 return;
+
         char *slash = strrchr(real, '/');
         *slash = '\0';
         if (strcmp(real, home) != 0)

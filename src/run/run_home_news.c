@@ -59,9 +59,11 @@ static bool has_word(int dir, const char *path, const char *const *words) {
                 return false;
         if (fd_read_all(fd, &text) < 0)
                 return true; /* too much to look through: then it is said */
+
         for (size_t i = 0; i < 4 && words[i]; i++)
                 if (text_has(buf_str(&text), words[i]))
                         return true;
+
         return false;
 }
 
@@ -73,6 +75,7 @@ static bool is_news(int dir, size_t row, uint64_t since_us) {
                 return false;
         if ((uint64_t)st.st_mtim.tv_sec * 1000000 + (uint64_t)st.st_mtim.tv_nsec / 1000 < since_us)
                 return false;
+
         return !later[row].words[0] || has_word(dir, later[row].path, later[row].words);
 }
 
@@ -87,5 +90,6 @@ int run_home_news(const char *files, uint64_t since_us, struct buf *ret) {
                 if (n++ < NEWS_NAMES_MAX)
                         r = buf_printf(ret, "%s~/%s", n > 1 ? ", " : "", later[i].path);
         }
+
         return r == 0 && n > NEWS_NAMES_MAX ? buf_printf(ret, " and %zu more", n - NEWS_NAMES_MAX) : r;
 }

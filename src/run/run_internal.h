@@ -77,11 +77,11 @@ int run_plan_make(struct run *run, struct err *err);
 
 /* A part of the session's poller: the listeners, while there is no gateway. The first connection makes one. */
 void run_network_watch(void *run, struct poller *poller);
-int run_network_step(void *run, struct poller *poller, struct err *e);
+int run_network_step(void *run, struct poller *poller, struct err *err);
 /* What the gateway reports. */
 void run_network_event(void *run, const struct event *ev, const struct snapshot_rule *rule);
 /* The gateway's last word, and its end. */
-void run_network_end(struct run *r);
+void run_network_end(struct run *run);
 /* Connections are judged by this policy from now on, which it takes; what the sandbox sees of files was settled when it
  * began. heard->judged, which it takes as well: see gateway_process_when_judged(). */
-int run_network_use(void *run, const struct link_heard *heard, struct err *e);
+int run_network_use(void *run, const struct link_heard *heard, struct err *err);

@@ -19,14 +19,16 @@ static bool has_policy(const struct policy *policy) {
 }
 
 /* True once. Whoever has nowhere to remember it is not told at each run. */
-static bool remember(void) {
+static bool introduce_remember(void) {
         cleanup(free_ptr) char *state = NULL;
         struct err ignored = { 0 };
 
         if (dirs_state(&state) < 0 || path_make_private_dir(state, &ignored) < 0)
                 return false;
+
         cleanup(free_ptr) char *path = path_join(state, "introduced");
         cleanup(close_fd) int fd = path ? open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600) : -1;
+
         return fd >= 0;
 }
 
@@ -38,7 +40,7 @@ static const char *describe_network(const struct policy *policy) {
         return policy->network.allow.n ? "it reaches only the hosts that you allowed" : "it reaches no host";
 }
 
-static void say(const struct policy *policy) {
+static void introduce_say(const struct policy *policy) {
         bool read_only = policy->mode == MODE_READ_ONLY;
         const char *home =
             home_is_own(policy) ? "has a home of its own instead of yours" : "finds your keys and passwords hidden";
@@ -53,6 +55,7 @@ static void say(const struct policy *policy) {
                     "there is no policy yet, so this holds: the command writes only in %s and a /tmp of its own, %s, "
                     "and %s",
                     policy->workspace, home, network);
+
         log_notice(
             "to change that: --allow HOST for one run (--allow @dev is what most projects want), --write PATH, or "
             "`bailey init`, which writes a policy for this project");
@@ -64,6 +67,6 @@ static void say(const struct policy *policy) {
 void run_introduce(const struct policy *policy) {
         if (!isatty(STDERR_FILENO) || getenv("BAILEY_SANDBOX") || has_policy(policy))
                 return;
-        if (remember())
-                say(policy);
+        if (introduce_remember())
+                introduce_say(policy);
 }

@@ -15,6 +15,7 @@ static int size_text(struct buf *out, uint64_t bytes) {
                 bytes /= 1024;
                 unit++;
         }
+
         return buf_printf(out, "%" PRIu64 " %s", bytes, units[unit]);
 }
 
@@ -29,7 +30,10 @@ static int memory_text(const struct run_limits *limits, struct buf *out) {
                        n == 1 ? " was" : "es were");
         if (r == 0)
                 r = size_text(out, limits->plan->group.memory);
-        return r < 0 ? r : buf_add(out, "; to raise it: --limit-memory SIZE\n");
+        if (r < 0)
+                return r;
+
+        return buf_add(out, "; to raise it: --limit-memory SIZE\n");
 }
 
 static int processes_text(const struct run_limits *limits, struct buf *out) {
@@ -46,6 +50,7 @@ static int time_text(const struct run_limits *limits, struct buf *out) {
 
         if (!seconds || limits->status != SIGNALLED + SIGXCPU)
                 return 0;
+
         return buf_printf(out,
                           "bailey: the command ended at its limit of processor time, %" PRIu64
                           " s; to raise it: --limit-cpu DURATION\n",
@@ -58,9 +63,11 @@ static bool may_be_out_of_data(const struct run_limits *limits) {
 
         if (limits->plan->group.memory || !limits->policy->process.limits.memory)
                 return false;
+
         for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
                 if (limits->status == SIGNALLED + signals[i])
                         return true;
+
         return false;
 }
 
@@ -73,6 +80,7 @@ static int data_text(const struct run_limits *limits, struct buf *out) {
         r = buf_add(out, "bailey: the command may have ended at its limit of memory, ");
         if (r == 0)
                 r = size_text(out, limits->policy->process.limits.memory);
+
         return r < 0 ? r
                      : buf_add(out, " for each process, which counts what a program reserves too; to raise it: "
                                     "--limit-memory SIZE\n");
@@ -85,5 +93,8 @@ int run_limits_text(const struct run_limits *limits, struct buf *out) {
                 r = processes_text(limits, out);
         if (r == 0)
                 r = time_text(limits, out);
-        return r < 0 ? r : data_text(limits, out);
+        if (r < 0)
+                return r;
+
+        return data_text(limits, out);
 }

@@ -5,8 +5,8 @@
 #include "plan/plan.h"
 
 /* On a free port of 127.0.0.1: for a sandbox without a network namespace. */
-int run_listen_loopback(uint16_t *ret_port, int *ret_fd, struct err *e);
+int run_listen_loopback(uint16_t *ret_port, int *ret_fd, struct err *err);
 /* For --publish, one for each entry of plan->publish, bound before anything runs: a port that is taken is told at once.
  * What was opened before a failure is in fds too. */
-int run_listen_published(const struct plan *plan, int fds[static PLAN_LISTENERS_MAX], struct err *e);
+int run_listen_published(const struct plan *plan, int fds[static PLAN_LISTENERS_MAX], struct err *err);
 void run_listen_close(int fds[static PLAN_LISTENERS_MAX]);

@@ -17,34 +17,36 @@
 
 /* A refusal is told when it happens: a program that tries for ten minutes should not keep it from anybody. Where a
  * program draws on the screen it waits for the end. */
-static void tell_refusal(struct run *r) {
+static void tell_refusal(struct run *run) {
         cleanup(buf_done) struct buf line = BUF(8192);
 
-        if (r->q->quiet || r->q->link || terminal_is_drawn_on(&r->session.terminal))
+        if (run->q->quiet || run->q->link || terminal_is_drawn_on(&run->session.terminal))
                 return;
-        if (terminal_can_write(STDERR_FILENO) && run_report_news(&r->report, &line) == 0)
+        if (terminal_can_write(STDERR_FILENO) && run_report_news(&run->report, &line) == 0)
                 terminal_write(STDERR_FILENO, buf_str(&line));
 }
 
 void run_network_event(void *arg, const struct event *ev, const struct snapshot_rule *rule) {
-        struct run *r = arg;
-        r->report.quiet = &r->session.policy->network.quiet; /* a policy that is read again is another one */
-        if (run_report_event(&r->report, ev, rule))
-                tell_refusal(r);
-        if (r->q->learn)
-                learn_connection(r->q->learn, ev);
+        struct run *run = arg;
+        run->report.quiet = &run->session.policy->network.quiet; /* a policy that is read again is another one */
+        if (run_report_event(&run->report, ev, rule))
+                tell_refusal(run);
+        if (run->q->learn)
+                learn_connection(run->q->learn, ev);
 }
 
 /* At the first connection: most commands make none, and then none of this is paid for. */
-static int make_gateway(struct run *r, struct err *e) {
-        const struct policy *policy = r->session.network ? r->session.network : r->session.policy;
-        struct gateway_settings settings = { .listeners = r->sandbox.listeners, .n_listeners = r->sandbox.n_listeners };
+static int make_gateway(struct run *run, struct err *err) {
+        const struct policy *policy = run->session.network ? run->session.network : run->session.policy;
+        struct gateway_settings settings = { .listeners = run->sandbox.listeners,
+                                             .n_listeners = run->sandbox.n_listeners };
         int s;
 
-        s = run_gateway_start(policy, r->plan, r->session.id, r->q, &settings.start, e);
+        s = run_gateway_start(policy, run->plan, run->session.id, run->q, &settings.start, err);
         if (s < 0)
                 return s;
-        return session_make_gateway(&r->session, &settings, e);
+
+        return session_make_gateway(&run->session, &settings, err);
 }
 
 void run_network_watch(void *run, struct poller *poller) {
@@ -54,16 +56,16 @@ void run_network_watch(void *run, struct poller *poller) {
                 poller_watch(poller, r->sandbox.listeners[i], POLLIN);
 }
 
-int run_network_step(void *run, struct poller *poller, struct err *e) {
+int run_network_step(void *run, struct poller *poller, struct err *err) {
         struct run *r = run;
 
         for (size_t i = 0; !r->session.gateway && i < r->sandbox.n_listeners; i++)
                 if (poller_ready(poller, r->sandbox.listeners[i]))
-                        return make_gateway(r, e);
+                        return make_gateway(r, err);
         return 0;
 }
 
-int run_network_use(void *run, const struct link_heard *heard, struct err *e) {
+int run_network_use(void *run, const struct link_heard *heard, struct err *err) {
         struct run *r = run;
         cleanup(close_fd) int told = heard->judged;
         cleanup(free_ptr) void *snapshot = NULL;
@@ -73,17 +75,18 @@ int run_network_use(void *run, const struct link_heard *heard, struct err *e) {
         policy_free(r->session.network);
         r->session.network = heard->policy;
         if (ratchet_copy(r->session.network, r->session.policy) < 0) /* what has closed stays closed */
-                return err_memory(e);
+                return err_memory(err);
+
         if (!r->session.gateway) { /* one that starts later takes it then */
                 (void)!send(told, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
                 return 0;
         }
 
-        s = session_compile(&r->session, &snapshot, &n, e);
+        s = session_compile(&r->session, &snapshot, &n, err);
         if (s < 0)
                 return s;
 
-        s = gateway_process_reload(r->session.gateway, heard->policy, snapshot, n, e);
+        s = gateway_process_reload(r->session.gateway, heard->policy, snapshot, n, err);
         if (s < 0)
                 return s;
 
@@ -92,26 +95,27 @@ int run_network_use(void *run, const struct link_heard *heard, struct err *e) {
 }
 
 /* Attempts that nobody has looked at yet: the command ended right after them. */
-static bool attempts_wait(const struct run *r) {
+static bool attempts_wait(const struct run *run) {
         struct pollfd fds[PLAN_LISTENERS_MAX];
-        size_t n = r->sandbox.n_listeners;
+        size_t n = run->sandbox.n_listeners;
 
         for (size_t i = 0; i < n; i++)
-                fds[i] = (struct pollfd){ .fd = r->sandbox.listeners[i], .events = POLLIN };
+                fds[i] = (struct pollfd){ .fd = run->sandbox.listeners[i], .events = POLLIN };
         return n > 0 && poll(fds, n, 0) > 0;
 }
 
-void run_network_end(struct run *r) {
+void run_network_end(struct run *run) {
         struct err e = { 0 };
         int s = 0;
 
-        if (r->session.audit && attempts_wait(r)) {
-                if (!r->session.gateway)
-                        s = make_gateway(r, &e);
+        if (run->session.audit && attempts_wait(run)) {
+                if (!run->session.gateway)
+                        s = make_gateway(run, &e);
                 if (s == 0)
-                        s = gateway_process_start(r->session.gateway, &e);
+                        s = gateway_process_start(run->session.gateway, &e);
                 if (s < 0)
                         log_warning("the last attempts of the command are not on record: %s", err_text(&e));
         }
-        session_close_gateway(&r->session);
+
+        session_close_gateway(&run->session);
 }

@@ -7,5 +7,5 @@
 /* Adds to the host's paths whatever of it lies where the sandbox may write: it is closed for writing there, and what is
  * not there yet cannot stay. Without namespaces nothing can be closed inside a writable directory: then Bailey's own
  * programs must not be in one (-EPERM). */
-int run_own(const struct policy *policy, const struct run_request *q, const struct path_rules *rules, bool degraded,
-            struct plan_host *host, struct err *e);
+int run_own(const struct policy *policy, const struct run_request *request, const struct path_rules *rules,
+            bool degraded, struct plan_host *host, struct err *err);

@@ -27,87 +27,98 @@
 #include <unistd.h>
 
 /* Without namespaces: a directory instead of the private /tmp, and two listeners on the host's own loopback. */
-static int make_degraded_places(struct run *r, struct err *e) {
-        int s = survey_neighbours(&r->host, e);
+static int make_degraded_places(struct run *run, struct err *err) {
+        int s = survey_neighbours(&run->host, err);
         if (s < 0)
                 return s;
-        s = run_tmpdir_make(&r->tmpdir, r->session.id, e);
+
+        s = run_tmpdir_make(&run->tmpdir, run->session.id, err);
         if (s < 0)
                 return s;
-        r->host.tmpdir = r->tmpdir.path;
-        if (plan_network(r->session.policy) == NETWORK_NONE)
+
+        run->host.tmpdir = run->tmpdir.path;
+        if (plan_network(run->session.policy) == NETWORK_NONE)
                 return 0;
-        s = run_listen_loopback(&r->host.http_port, &r->sandbox.listeners[0], e);
-        r->sandbox.n_listeners = s == 0 ? 1 : 0;
+
+        s = run_listen_loopback(&run->host.http_port, &run->sandbox.listeners[0], err);
+        run->sandbox.n_listeners = s == 0 ? 1 : 0;
         if (s == 0)
-                s = run_listen_loopback(&r->host.socks_port, &r->sandbox.listeners[1], e);
-        r->sandbox.n_listeners += s == 0 ? 1 : 0;
+                s = run_listen_loopback(&run->host.socks_port, &run->sandbox.listeners[1], err);
+
+        run->sandbox.n_listeners += s == 0 ? 1 : 0;
         return s;
 }
 
 /* Where the workspace's changes go, with --overlay. For a look at the plan nothing is made. */
-static int make_overlay(struct run *r, bool degraded, struct err *e) {
-        if (!r->session.policy->filesystem.overlay)
+static int make_overlay(struct run *run, bool degraded, struct err *err) {
+        if (!run->session.policy->filesystem.overlay)
                 return 0;
+
         if (degraded)
-                return err_set(e, EOPNOTSUPP,
+                return err_set(err, EOPNOTSUPP,
                                "--overlay needs namespaces, which this machine does not give; see `bailey doctor`");
-        int s = r->preview ? 0 : overlays_new(r->session.id, r->session.policy->workspace, &r->overlay, e);
-        r->host.overlay_upper = r->preview ? "UPPER" : r->overlay.upper;
-        r->host.overlay_work = r->preview ? "WORK" : r->overlay.work;
+
+        int s = run->preview ? 0 : overlays_new(run->session.id, run->session.policy->workspace, &run->overlay, err);
+        run->host.overlay_upper = run->preview ? "UPPER" : run->overlay.upper;
+        run->host.overlay_work = run->preview ? "WORK" : run->overlay.work;
+
         return s;
 }
 
 /* For learning: the network open, so that one run shows all that is reached; files as they are, with refusals told. */
-static void observe(struct policy *p) {
-        if (p->mode != MODE_READ_ONLY)
-                p->mode = MODE_FULL_NETWORK;
-        p->process.trace_denials = true;
+static void plan_observe(struct policy *policy) {
+        if (policy->mode != MODE_READ_ONLY)
+                policy->mode = MODE_FULL_NETWORK;
+        policy->process.trace_denials = true;
 }
 
 /* Before the plan: what the sandbox is given instead of secrets is part of it. */
-static int open_vault(struct run *r, struct err *e) {
-        const struct vault_session_request q = { .policy = r->session.policy,
-                                                 .id = r->session.id,
-                                                 .roots = r->q->ca_bundle,
-                                                 .environment = environ,
-                                                 .preview = r->preview };
-        return vault_session_open(r->session.vault, &q, e);
+static int open_vault(struct run *run, struct err *err) {
+        const struct vault_session_request request = { .policy = run->session.policy,
+                                                       .id = run->session.id,
+                                                       .roots = run->q->ca_bundle,
+                                                       .environment = environ,
+                                                       .preview = run->preview };
+        return vault_session_open(run->session.vault, &request, err);
 }
 
-static int run_plan_build(struct run *r, struct err *e) {
+static int run_plan_build(struct run *run, struct err *err) {
         const struct plan_request request = {
-                .policy = r->session.policy,
-                .rules = r->rules,
-                .host = &r->host,
-                .id = r->session.id,
-                .argv = (const char *const *)r->q->argv,
-                .env = (const char *const *)r->env.block,
+                .policy = run->session.policy,
+                .rules = run->rules,
+                .host = &run->host,
+                .id = run->session.id,
+                .argv = (const char *const *)run->q->argv,
+                .env = (const char *const *)run->env.block,
         };
-        int s = plan_build(&request, &r->plan, e);
+        int s = plan_build(&request, &run->plan, err);
 
         if (s == -EACCES) /* it cannot start where it was asked to */
-                r->end = RUN_REFUSED;
+                run->end = RUN_REFUSED;
+
         return s;
 }
 
 /* Whether a command may start without namespaces. */
-static int check_degraded(struct run *r, struct err *e) {
+static int check_degraded(struct run *run, struct err *err) {
         const char *outer = getenv("BAILEY_SANDBOX");
 
-        if (r->session.policy->process.allow_degraded)
+        if (run->session.policy->process.allow_degraded)
                 return 0;
-        r->end = RUN_UNAVAILABLE;
+
+        run->end = RUN_UNAVAILABLE;
+
         if (!outer)
-                return err_set(e, r->no_namespaces.code,
+                return err_set(err, run->no_namespaces.code,
                                "%s. `bailey doctor` says why and what helps; with --allow-degraded the command runs "
                                "with less protection",
-                               err_text(&r->no_namespaces));
-        return err_set(e, r->no_namespaces.code,
+                               err_text(&run->no_namespaces));
+
+        return err_set(err, run->no_namespaces.code,
                        "this is already inside the sandbox %s, which lets no other one be made: run the command "
                        "without `bailey run`, it is confined here. %s",
                        outer,
-                       r->host.landlock_abi
+                       run->host.landlock_abi
                            ? "With --allow-degraded another one starts, which protects less"
                            : "Sandboxes of other programs need --nesting with the outer one; with that, Bailey starts "
                              "with --allow-degraded");
@@ -121,6 +132,7 @@ static int plan_load_policy(struct run *run, struct err *err) {
 
         if (run->q->policy)
                 request = *run->q->policy;
+
         if (run->q->guest) {
                 request.workspace = run->q->guest->home;
                 request.guest = true;
@@ -129,7 +141,7 @@ static int plan_load_policy(struct run *run, struct err *err) {
 
         r = policy_load(&request, &run->session.policy, err);
         if (r == 0 && run->q->learn)
-                observe(run->session.policy);
+                plan_observe(run->session.policy);
         if (r == 0 && run->sandbox.pid > 0)
                 r = sandbox_network(&run->sandbox, plan_network(run->session.policy) != NETWORK_NONE, err);
 
@@ -145,14 +157,17 @@ static int plan_read_policy(struct run *run, struct err *err) {
         r = own_commands_check(policy, environ, err);
         if (r < 0)
                 return r;
+
         if (run->degraded && policy->process.allow_degraded) {
                 r = policy_check_served(policy, PLACE_DEGRADED, err);
                 if (r < 0)
                         return r;
         }
+
         r = open_vault(run, err);
         if (r < 0)
                 return r;
+
         return path_rules_compile(policy, &run->rules, err);
 }
 
@@ -165,12 +180,15 @@ static int plan_look_around(struct run *run, const char *controls, struct err *e
                 if (r < 0)
                         return r;
         }
+
         r = survey_host(run->session.policy, run->rules, controls, &run->host, err);
         if (r < 0)
                 return r;
+
         r = guards_share(&run->guards, &run->host, err);
         if (r < 0)
                 return r;
+
         return run->degraded ? check_degraded(run, err) : 0; /* before what only matters for a command that starts */
 }
 
@@ -182,19 +200,24 @@ static int plan_add_own(struct run *run, const char *controls, struct err *err) 
         r = run_stdio(run->rules, run->host.landlock_abi > 0, err);
         if (r < 0)
                 return r;
+
         r = run_own(policy, run->q, run->rules, run->degraded, &run->host, err);
         if (r < 0)
                 return r;
+
         r = own_records(policy, run->rules, run->preview ? NULL : run->session.id, &run->host, &run->session.audit_path,
                         err);
         if (r < 0)
                 return r;
+
         r = live_hide(&run->host, controls, err);
         if (r < 0)
                 return r;
+
         r = run_home_show(run, err);
         if (r < 0)
                 return r;
+
         return run_bridge_prepare(run, err);
 }
 
@@ -213,6 +236,7 @@ static int plan_make_places(struct run *run, struct err *err) {
                 r = run_certificates_cover(run->session.vault, &run->host, err);
         if (r == 0)
                 r = run_env(run->session.policy, &run->host, run->session.vault, run->session.id, &run->env, err);
+
         run->home_filled_us = clock_wall_us();
         return r;
 }
@@ -224,6 +248,7 @@ int run_plan_make(struct run *run, struct err *err) {
         r = plan_load_policy(run, err);
         if (r < 0)
                 return r;
+
         r = plan_read_policy(run, err);
         if (r < 0)
                 return r;
@@ -234,9 +259,11 @@ int run_plan_make(struct run *run, struct err *err) {
                 r = live_place(run->preview, &controls, err);
         if (r < 0)
                 return r;
+
         r = plan_look_around(run, controls, err);
         if (r < 0)
                 return r;
+
         r = plan_add_own(run, controls, err);
         if (r < 0)
                 return r;
@@ -247,8 +274,10 @@ int run_plan_make(struct run *run, struct err *err) {
         r = plan_make_places(run, err);
         if (r < 0)
                 return r;
+
         r = run_plan_build(run, err);
         if (r < 0)
                 return r;
+
         return guards_record(&run->guards, run->plan, err);
 }

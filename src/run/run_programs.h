@@ -10,12 +10,12 @@
 struct run;
 
 /* For struct session_calls. */
-void run_programs_asked(void *run, const struct ipc_message *m);
+void run_programs_asked(void *run, const struct ipc_message *message);
 void run_programs_notice(void *run, enum gateway_notice notice, const char *text);
 /* One or more have ended. */
-void run_programs_step(struct run *r);
+void run_programs_step(struct run *run);
 
 /* Before the plan: the programs inside that stand for them. */
 struct plan_host;
 struct policy;
-int run_programs_show(const struct policy *policy, struct plan_host *host, struct err *e);
+int run_programs_show(const struct policy *policy, struct plan_host *host, struct err *err);

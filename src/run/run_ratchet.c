@@ -54,6 +54,7 @@ static void record_closed(struct run *run, const struct ratchet_rule *rule, cons
                                      .detail = buf_str(&say) };
         if (run->session.audit)
                 (void)audit_add(run->session.audit, &event, &shown);
+
         live_ratchet(run->session.control, &event, rule->origin);
         cleanup(free_ptr) char *text = str_dup(buf_str(&say));
         tell_people(run, text ? text : "", what);
@@ -68,11 +69,13 @@ static int hand_over(struct run *run, struct err *err) {
 
         if (!run->session.gateway) /* one that starts later takes the rules of then */
                 return 0;
+
         r = session_compile(&run->session, &snapshot, &n, err);
         if (r < 0)
                 return r;
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) < 0)
                 return err_errno(err, "ratchet: socket");
+
         close_fd(&run->ratchet.judged); /* of rules that are older */
         run->ratchet.judged = ends[0];
         r = gateway_process_reload(run->session.gateway, NULL, snapshot, n, err);
@@ -80,26 +83,31 @@ static int hand_over(struct run *run, struct err *err) {
                 close(ends[1]);
                 return r;
         }
+
         gateway_process_when_judged(run->session.gateway, ends[1]);
         return 0;
 }
 
-static void narrow(struct run *run, uint32_t rules, const char *trigger, struct str what) {
+static void ratchet_narrow(struct run *run, uint32_t rules, const char *trigger, struct str what) {
         struct run_ratchet *ratchet = &run->ratchet;
         uint32_t fresh = ratchet_close(run->session.policy, rules);
         struct err err = { 0 };
 
         if (run->session.network)
                 (void)ratchet_close(run->session.network, rules);
+
         for (size_t i = 0; i < run->session.policy->ratchet.n; i++)
                 if (fresh >> i & 1)
                         record_closed(run, &run->session.policy->ratchet.p[i], trigger, what);
+
         if (fresh == 0)
                 return;
+
         if (run->session.audit && audit_flush(run->session.audit, &err) < 0) {
                 ratchet->failed = err;
                 return;
         }
+
         run_bridge_narrow(run);
         if (hand_over(run, &err) < 0)
                 ratchet->failed = err;
@@ -125,11 +133,14 @@ static void answer_all(struct run *run) {
 
         if (!ratchet->narrowing || !is_narrow(run))
                 return;
+
         ratchet->narrowing = false;
         answer_broker(run);
+
         for (size_t i = 0; i < ratchet->held.n; i++)
                 if (run->session.gateway)
                         gateway_process_answer(run->session.gateway, ratchet->held.p[i], DECISION_ALLOW);
+
         ratchet->held.n = 0;
         run_bridge_released(run);
 }
@@ -143,10 +154,11 @@ void run_ratchet_read(void *arg, const struct event *event) {
 
         for (size_t i = 0; i < run->session.policy->ratchet.n; i++)
                 known |= UINT32_C(1) << i;
+
         run->ratchet.asked = true;
         run->ratchet.number = event->generation;
         run->ratchet.narrowing = true;
-        narrow(run, (uint32_t)event->connection & known, "read", event->path);
+        ratchet_narrow(run, (uint32_t)event->connection & known, "read", event->path);
         answer_all(run);
 }
 
@@ -155,12 +167,14 @@ void run_ratchet_reach(void *arg, uint64_t id, const struct authority *target) {
         char text[AUTHORITY_TEXT_MAX];
 
         authority_text(target, text);
+
         if (vec_push(&run->ratchet.held, id) < 0) {
                 gateway_process_answer(run->session.gateway, id, DECISION_DENY);
                 return;
         }
+
         run->ratchet.narrowing = true;
-        narrow(run, ratchet_of_host(run->session.policy, target), "reach", str_of(text));
+        ratchet_narrow(run, ratchet_of_host(run->session.policy, target), "reach", str_of(text));
         answer_all(run);
 }
 
@@ -168,7 +182,7 @@ bool run_ratchet_tool(struct run *run, uint32_t rules, const char *call) {
         if ((rules & ~ratchet_closed(run->session.policy)) == 0 && is_narrow(run))
                 return false;
         run->ratchet.narrowing = true;
-        narrow(run, rules, "tool", str_of(call));
+        ratchet_narrow(run, rules, "tool", str_of(call));
         return true;
 }
 
@@ -181,15 +195,18 @@ int run_ratchet_launch(struct run *run, struct err *err) {
                 ssize_t n = readlink(link, path, sizeof path - 1);
                 if (n <= 0 || path[0] != '/')
                         continue;
+
                 path[n] = '\0';
                 rules = plan_marks_of(run->plan, path);
                 if (rules)
-                        narrow(run, rules, "launch", str_of(path));
+                        ratchet_narrow(run, rules, "launch", str_of(path));
         }
+
         if (run->ratchet.failed.code) {
                 *err = run->ratchet.failed;
                 return -err->code;
         }
+
         return 0;
 }
 
@@ -212,10 +229,12 @@ int run_ratchet_step(void *arg, struct poller *poller, struct err *err) {
                 if (n >= 0)
                         close_fd(&ratchet->judged);
         }
+
         if (ratchet->failed.code) {
                 *err = ratchet->failed;
                 return err_wrap(err, -err->code, "a ratchet could not close, so the run ends");
         }
+
         answer_all(run);
         return 0;
 }

@@ -16,59 +16,63 @@
 /* Beyond the reasons of the network: what tells entries of the summary apart. */
 enum { GUARDED = REASONS, FILE_READ, FILE_WRITE, SYSTEM_CALL, HOST_SOCKET };
 
-static void refusal_done(struct refusal *x) {
-        free(x->target);
-        free(x->object);
-        free(x->rule);
-        free(x->advice);
-        free(x->why);
-        free(x->process);
+static void refusal_done(struct refusal *refusal) {
+        free(refusal->target);
+        free(refusal->object);
+        free(refusal->rule);
+        free(refusal->advice);
+        free(refusal->why);
+        free(refusal->process);
 }
 
 /* Takes the texts. Without memory the summary is shorter; the audit has every line in any case. */
-static bool add(struct run_report *r, struct refusal x) {
+static bool run_report_add(struct run_report *r, struct refusal x) {
         for (size_t i = 0; x.target && i < r->refusals.n; i++)
                 if (strcmp(r->refusals.p[i].target, x.target) == 0 && r->refusals.p[i].reason == x.reason) {
                         r->refusals.p[i].count += x.count ? x.count : 1;
                         refusal_done(&x);
                         return false;
                 }
+
         x.count = x.count ? x.count : 1;
         if (!x.target || r->refusals.n >= RUN_REPORT_MAX || vec_push(&r->refusals, x) < 0) {
                 r->more += x.count;
                 refusal_done(&x);
                 return false;
         }
+
         return true;
 }
 
 /* Hosts that the program asks for by habit: its profile lists them. */
-static bool is_quiet(const struct run_report *r, struct str domain, uint16_t port) {
+static bool is_quiet(const struct run_report *report, struct str domain, uint16_t port) {
         struct host host;
 
-        if (!r->quiet || r->quiet->n == 0 || host_parse(domain, &host, NULL) < 0)
+        if (!report->quiet || report->quiet->n == 0 || host_parse(domain, &host, NULL) < 0)
                 return false;
-        for (size_t i = 0; i < r->quiet->n; i++) {
+
+        for (size_t i = 0; i < report->quiet->n; i++) {
                 struct pattern pattern;
 
-                if (pattern_parse_user(str_of(r->quiet->p[i].text), &pattern, NULL) == 0 &&
+                if (pattern_parse_user(str_of(report->quiet->p[i].text), &pattern, NULL) == 0 &&
                     pattern_matches(&pattern, &host, port ? port : pattern.port_first))
                         return true;
         }
+
         return false;
 }
 
-static char *escaped(struct str s) {
-        cleanup(buf_done) struct buf b = BUF(8192);
-        return escape_text(&b, s, 512) == 0 ? str_dup(buf_str(&b)) : NULL;
+static char *report_escaped(struct str s) {
+        cleanup(buf_done) struct buf buf = BUF(8192);
+        return escape_text(&buf, s, 512) == 0 ? str_dup(buf_str(&buf)) : NULL;
 }
 
 /* Metadata services and addresses that mean "any" are never opened: no advice leads there. */
 static bool can_be_opened(struct str domain) {
-        struct addr a;
-        if (!addr_parse(domain, &a))
+        struct addr addr;
+        if (!addr_parse(domain, &addr))
                 return true; /* a name: what it leads to may be opened by name */
-        enum addr_class class = addr_classify(&a);
+        enum addr_class class = addr_classify(&addr);
         return class != ADDR_CLASS_METADATA && class != ADDR_CLASS_UNSPECIFIED && class != ADDR_CLASS_MULTICAST;
 }
 
@@ -87,6 +91,7 @@ static bool is_a_secrets_source(const struct path_rule *rule) {
 static char *advice_for(const struct event *ev, const char *target, const struct snapshot_rule *rule) {
         if (ev->kind == EVENT_PACKET && ev->scheme != SCHEME_TCP)
                 return NULL; /* nothing carries it */
+
         switch ((enum reason)ev->reason) {
         case REASON_NOT_ALLOWED:
         case REASON_ASK:
@@ -106,55 +111,65 @@ static char *advice_for(const struct event *ev, const char *target, const struct
 /* "UDP 192.0.2.1:53". Takes the target. */
 static char *with_protocol(const struct event *ev, char *taken) {
         cleanup(free_ptr) char *target = taken;
-        cleanup(free_ptr) char *protocol = escaped(ev->method);
+        cleanup(free_ptr) char *protocol = report_escaped(ev->method);
 
         return target && protocol ? str_format("%s %s", protocol, target) : NULL;
 }
 
 /* git over ssh, the agent, gpg: these say themselves what was wanted, and why not. */
-static bool add_program(struct run_report *r, const struct event *ev) {
-        cleanup(free_ptr) char *what = escaped(ev->detail), *domain = escaped(ev->domain);
+static bool add_program(struct run_report *report, const struct event *ev) {
+        cleanup(free_ptr) char *what = report_escaped(ev->detail), *domain = report_escaped(ev->domain);
         char *target = NULL, *why = NULL;
 
         if (!what || !domain)
                 return false;
+
         if (ev->via == VIA_SSH) {
                 target = str_format("git over ssh%s%s", domain[0] ? " to " : "", domain);
                 why = what[0] ? str_dup(str_of(what)) : NULL;
         } else {
                 target = str_format("a signature%s%s", what[0] ? ": " : "", what);
         }
-        return add(r, (struct refusal){ .target = target, .why = why, .reason = ev->reason, .count = ev->count });
+
+        return run_report_add(
+            report, (struct refusal){ .target = target, .why = why, .reason = ev->reason, .count = ev->count });
 }
 
-bool run_report_event(struct run_report *r, const struct event *ev, const struct snapshot_rule *rule) {
+bool run_report_event(struct run_report *report, const struct event *ev, const struct snapshot_rule *rule) {
         if (ev->allowed || ev->kind == EVENT_NOTE || ev->kind == EVENT_TUNNEL_CLOSE)
                 return false;
+
         if (ev->domain.n == 0 && ev->count) { /* many at once that were not recorded one by one */
-                r->more += ev->count;
+                report->more += ev->count;
                 return false;
         }
+
         if (ev->via == VIA_SSH || ev->via == VIA_AGENT || ev->via == VIA_GPG)
-                return add_program(r, ev);
+                return add_program(report, ev);
         if (str_is(ev->domain, ASK_ACCESS_NAME)) /* a question of the agent, not a host that anybody could allow */
                 return false;
+
         /* A question for a name says no port: the connection that would have followed is what a person allows. */
-        cleanup(free_ptr) char *domain = escaped(ev->domain);
+        cleanup(free_ptr) char *domain = report_escaped(ev->domain);
         if (!domain)
                 return false;
-        bool quiet = is_quiet(r, ev->domain, ev->port);
+
+        bool quiet = is_quiet(report, ev->domain, ev->port);
         bool has_port = ev->port && ev->kind != EVENT_DNS;
         char *target = has_port ? str_format("%s:%u", domain, ev->port) : str_format("%s", domain);
         char *advice = target ? advice_for(ev, target, rule) : NULL;
+
         if (ev->kind == EVENT_PACKET)
                 target = with_protocol(ev, target);
-        return add(r, (struct refusal){ .target = target,
-                                        .rule = rule ? escaped(rule->text) : NULL,
-                                        .advice = advice,
-                                        .why = rule && rule->reason.n ? escaped(rule->reason) : NULL,
-                                        .reason = ev->reason,
-                                        .quiet = quiet,
-                                        .count = ev->count }) &&
+
+        return run_report_add(report,
+                              (struct refusal){ .target = target,
+                                                .rule = rule ? report_escaped(rule->text) : NULL,
+                                                .advice = advice,
+                                                .why = rule && rule->reason.n ? report_escaped(rule->reason) : NULL,
+                                                .reason = ev->reason,
+                                                .quiet = quiet,
+                                                .count = ev->count }) &&
                !quiet;
 }
 
@@ -187,15 +202,15 @@ static char *guard_why(const struct guard_found *found, bool own) {
         }
 }
 
-void run_report_guard(struct run_report *r, const struct guard_found *found, bool own) {
-        char *shown = escaped(str_of(found->path));
+void run_report_guard(struct run_report *report, const struct guard_found *found, bool own) {
+        char *shown = report_escaped(str_of(found->path));
         bool advise = found->done == GUARD_KEPT || found->done == GUARD_BESIDE;
 
-        add(r, (struct refusal){ .target = shown,
-                                 .did = guard_did[found->done],
-                                 .advice = advise ? advice_with("--write", shown) : NULL,
-                                 .why = guard_why(found, own),
-                                 .reason = GUARDED });
+        run_report_add(report, (struct refusal){ .target = shown,
+                                                 .did = guard_did[found->done],
+                                                 .advice = advise ? advice_with("--write", shown) : NULL,
+                                                 .why = guard_why(found, own),
+                                                 .reason = GUARDED });
 }
 
 /* "core.hookspath, alias.x and 3 more" */
@@ -208,6 +223,7 @@ static int put_names(struct buf *out, const git_lefts *left) {
                 if (r == 0)
                         r = escape_text(out, str_of(left->p[i].name), 80);
         }
+
         return r == 0 && left->n > SHOWN ? buf_printf(out, " and %zu more", left->n - SHOWN) : r;
 }
 
@@ -240,72 +256,76 @@ static char *git_advice(const struct git_copies_found *found) {
                 r = buf_add_char(&text, ' ');
         if (r == 0 && first->value)
                 r = escape_shell(&text, str_of(first->value));
+
         return r == 0 ? str_dup(buf_str(&text)) : NULL;
 }
 
-void run_report_git(struct run_report *r, const struct git_copies_found *found) {
+void run_report_git(struct run_report *report, const struct git_copies_found *found) {
         const char *kept = found->kept ? "; the sandbox's copy is kept: see `bailey kept`" : "";
         cleanup(buf_done) struct buf why = BUF(16384);
         bool listed = found->left && put_names(&why, found->left) == 0;
 
-        add(r, (struct refusal){ .target = escaped(str_of(found->path)),
-                                 .did = "left out of",
-                                 .advice = listed ? git_advice(found) : NULL,
-                                 .why = listed ? str_format("%.*s: %s%s", STR_FMT(buf_str(&why)),
-                                                            git_left_text(found->left->p[0].why), kept)
-                                               : str_format("what the command changed in it: %s%s",
-                                                            found->why ? found->why : "", kept),
-                                 .reason = GUARDED });
+        run_report_add(report, (struct refusal){ .target = report_escaped(str_of(found->path)),
+                                                 .did = "left out of",
+                                                 .advice = listed ? git_advice(found) : NULL,
+                                                 .why = listed ? str_format("%.*s: %s%s", STR_FMT(buf_str(&why)),
+                                                                            git_left_text(found->left->p[0].why), kept)
+                                                               : str_format("what the command changed in it: %s%s",
+                                                                            found->why ? found->why : "", kept),
+                                                 .reason = GUARDED });
 }
 
-void run_report_file(struct run_report *r, const char *path, bool write, const struct path_rule *rule,
+void run_report_file(struct run_report *report, const char *path, bool write, const struct path_rule *rule,
                      struct str process) {
-        cleanup(free_ptr) char *shown = escaped(str_of(path));
+        cleanup(free_ptr) char *shown = report_escaped(str_of(path));
         if (!shown)
                 return;
-        char *pattern = rule ? escaped(str_of(rule->pattern)) : NULL;
-        cleanup(free_ptr) char *by = pattern ? escaped(str_of(rule->origin)) : NULL;
+
+        char *pattern = rule ? report_escaped(str_of(rule->pattern)) : NULL;
+        cleanup(free_ptr) char *by = pattern ? report_escaped(str_of(rule->origin)) : NULL;
         char *why = by ? str_format("%s by %s (%s)", write ? "writing is refused" : "reading is refused", pattern, by)
                        : str_format("%s", write ? "no rule lets it be written" : "no rule lets it be read");
         char *target = str_format("%s %s", write ? "writing" : "reading", shown);
         char *advice = is_a_secrets_source(rule) ? NULL : advice_with(write ? "--write" : "--read", shown);
-        add(r, (struct refusal){ .target = target,
-                                 .rule = pattern,
-                                 .advice = advice,
-                                 .why = why,
-                                 .object = take_ptr(&shown),
-                                 .process = process.n ? escaped(process) : NULL,
-                                 .reason = write ? FILE_WRITE : FILE_READ });
+        run_report_add(report, (struct refusal){ .target = target,
+                                                 .rule = pattern,
+                                                 .advice = advice,
+                                                 .why = why,
+                                                 .object = take_ptr(&shown),
+                                                 .process = process.n ? report_escaped(process) : NULL,
+                                                 .reason = write ? FILE_WRITE : FILE_READ });
 }
 
-void run_report_socket(struct run_report *r, const char *path, struct str process) {
-        cleanup(free_ptr) char *shown = escaped(str_of(path));
+void run_report_socket(struct run_report *report, const char *path, struct str process) {
+        cleanup(free_ptr) char *shown = report_escaped(str_of(path));
         if (!shown)
                 return;
+
         bool engine = engine_socket(shown);
         char *target = str_format("connecting to %s", shown);
         char *advice = engine ? NULL : advice_with("--read", shown);
-        add(r,
+        run_report_add(
+            report,
             (struct refusal){ .target = target,
                               .advice = advice,
                               .why = str_format("%s", engine ? "it is a container engine's, and whoever reaches it has "
                                                                "this host; see bailey run --container"
                                                              : "a program outside listens there"),
                               .object = take_ptr(&shown),
-                              .process = process.n ? escaped(process) : NULL,
+                              .process = process.n ? report_escaped(process) : NULL,
                               .reason = HOST_SOCKET });
 }
 
-void run_report_call(struct run_report *r, const char *name, struct str process) {
-        add(r, (struct refusal){ .target = str_format("the system call %s", name),
-                                 .object = str_format("%s", name),
-                                 .why = str_format("no sandbox has it"),
-                                 .process = process.n ? escaped(process) : NULL,
-                                 .reason = SYSTEM_CALL });
+void run_report_call(struct run_report *report, const char *name, struct str process) {
+        run_report_add(report, (struct refusal){ .target = str_format("the system call %s", name),
+                                                 .object = str_format("%s", name),
+                                                 .why = str_format("no sandbox has it"),
+                                                 .process = process.n ? report_escaped(process) : NULL,
+                                                 .reason = SYSTEM_CALL });
 }
 
-const char *run_report_operation(const struct refusal *x) {
-        switch (x->reason) {
+const char *run_report_operation(const struct refusal *refusal) {
+        switch (refusal->reason) {
         case GUARDED:
                 return "protected";
         case FILE_READ:
@@ -321,71 +341,77 @@ const char *run_report_operation(const struct refusal *x) {
         }
 }
 
-const char *run_report_why(const struct refusal *x) {
-        if (x->why)
-                return x->why;
-        if (x->reason == GUARDED)
+const char *run_report_why(const struct refusal *refusal) {
+        if (refusal->why)
+                return refusal->why;
+        if (refusal->reason == GUARDED)
                 return "a protected path that the command made";
-        if (x->reason == REASON_ASK)
+        if (refusal->reason == REASON_ASK)
                 return "nobody who was asked has allowed it";
-        return reason_text(x->reason);
+        return reason_text(refusal->reason);
 }
 
-static int put_refusal(const struct refusal *x, struct buf *out) {
-        struct str why = str_of(run_report_why(x));
-        const char *target = x->target[0] ? x->target : "a connection whose target could not be read";
-        int r = buf_printf(out, "bailey: %s %s", x->did ? x->did : "refused", target);
+static int put_refusal(const struct refusal *refusal, struct buf *out) {
+        struct str why = str_of(run_report_why(refusal));
+        const char *target = refusal->target[0] ? refusal->target : "a connection whose target could not be read";
+        int r = buf_printf(out, "bailey: %s %s", refusal->did ? refusal->did : "refused", target);
 
-        if (r == 0 && x->count > 1)
-                r = buf_printf(out, " (%u times)", x->count);
+        if (r == 0 && refusal->count > 1)
+                r = buf_printf(out, " (%u times)", refusal->count);
         if (str_ends(why, STR(".")))
                 why.n--; /* more follows */
         if (r == 0)
                 r = buf_printf(out, ": %.*s", STR_FMT(why));
-        if (r == 0 && x->advice)
-                r = buf_printf(out, "; to allow it: %s", x->advice);
-        return r < 0 ? r : buf_add_char(out, '\n');
+        if (r == 0 && refusal->advice)
+                r = buf_printf(out, "; to allow it: %s", refusal->advice);
+        if (r < 0)
+                return r;
+
+        return buf_add_char(out, '\n');
 }
 
-int run_report_news(struct run_report *r, struct buf *out) {
-        struct refusal *x = r->refusals.n ? &r->refusals.p[r->refusals.n - 1] : NULL;
+int run_report_news(struct run_report *report, struct buf *out) {
+        struct refusal *refusal = report->refusals.n ? &report->refusals.p[report->refusals.n - 1] : NULL;
 
-        if (!x)
+        if (!refusal)
                 return 0;
-        x->told = true;
-        return put_refusal(x, out);
+        refusal->told = true;
+        return put_refusal(refusal, out);
 }
 
-int run_report_text(const struct run_report *r, struct buf *out) {
+int run_report_text(const struct run_report *report, struct buf *out) {
         int e = 0;
 
-        for (size_t i = 0; i < r->refusals.n && e == 0; i++) {
-                const struct refusal *x = &r->refusals.p[i];
+        for (size_t i = 0; i < report->refusals.n && e == 0; i++) {
+                const struct refusal *refusal = &report->refusals.p[i];
 
-                if (!x->quiet && (!x->told || x->count > 1))
-                        e = put_refusal(x, out);
+                if (!refusal->quiet && (!refusal->told || refusal->count > 1))
+                        e = put_refusal(refusal, out);
         }
-        if (r->more && e == 0)
-                e = buf_printf(out, "bailey: and %u more: see `bailey log`\n", r->more);
+
+        if (report->more && e == 0)
+                e = buf_printf(out, "bailey: and %u more: see `bailey log`\n", report->more);
+
         return e;
 }
 
 void run_report_send(const struct run_report *report, const struct link *link) {
         for (size_t i = 0; i < report->refusals.n; i++) {
-                const struct refusal *x = &report->refusals.p[i];
-                struct supervise_message m = { .number = x->count };
-                struct str why = str_of(run_report_why(x));
+                const struct refusal *refusal = &report->refusals.p[i];
+                struct supervise_message message = { .number = refusal->count };
+                struct str why = str_of(run_report_why(refusal));
 
                 if (str_ends(why, STR(".")))
                         why.n--; /* more may follow */
 
-                snprintf(m.host, sizeof m.host, "%s", run_report_operation(x));
-                snprintf(m.target, sizeof m.target, "%s", x->object ? x->object : x->target);
-                snprintf(m.rule, sizeof m.rule, "%s", x->rule ? x->rule : "");
-                snprintf(m.process, sizeof m.process, "%s", x->process ? x->process : "");
-                snprintf(m.detail, sizeof m.detail, "%.*s%s%s", STR_FMT(why), x->advice ? "; to allow it: " : "",
-                         x->advice ? x->advice : "");
-                link_violation(link, &m);
+                snprintf(message.host, sizeof message.host, "%s", run_report_operation(refusal));
+                snprintf(message.target, sizeof message.target, "%s",
+                         refusal->object ? refusal->object : refusal->target);
+                snprintf(message.rule, sizeof message.rule, "%s", refusal->rule ? refusal->rule : "");
+                snprintf(message.process, sizeof message.process, "%s", refusal->process ? refusal->process : "");
+                snprintf(message.detail, sizeof message.detail, "%.*s%s%s", STR_FMT(why),
+                         refusal->advice ? "; to allow it: " : "", refusal->advice ? refusal->advice : "");
+                link_violation(link, &message);
         }
 }
 

@@ -28,28 +28,28 @@ struct run_report {
 #define RUN_REPORT_MAX 32
 
 /* True: something that was not refused before, and that people should hear of; run_report_news() has it. */
-bool run_report_event(struct run_report *r, const struct event *ev, const struct snapshot_rule *rule);
+bool run_report_event(struct run_report *report, const struct event *ev, const struct snapshot_rule *rule);
 /* A protected path that the sandbox (`own`), or one that was killed before, made or changed. */
 struct guard_found;
-void run_report_guard(struct run_report *r, const struct guard_found *found, bool own);
+void run_report_guard(struct run_report *report, const struct guard_found *found, bool own);
 /* Settings of git that the sandbox changed in its copy, and that did not come back. */
 struct git_copies_found;
-void run_report_git(struct run_report *r, const struct git_copies_found *found);
+void run_report_git(struct run_report *report, const struct git_copies_found *found);
 /* A file that the policy keeps from being read or written; rule: what refuses it, NULL when nothing grants it. */
 struct path_rule;
-void run_report_file(struct run_report *r, const char *path, bool write, const struct path_rule *rule,
+void run_report_file(struct run_report *report, const char *path, bool write, const struct path_rule *rule,
                      struct str process);
 /* A Unix socket that a program outside listens on. */
-void run_report_socket(struct run_report *r, const char *path, struct str process);
+void run_report_socket(struct run_report *report, const char *path, struct str process);
 /* A system call that no sandbox has. */
-void run_report_call(struct run_report *r, const char *name, struct str process);
+void run_report_call(struct run_report *report, const char *name, struct str process);
 /* network, read, write, system-call or protected. */
-const char *run_report_operation(const struct refusal *x);
+const char *run_report_operation(const struct refusal *refusal);
 /* One sentence, without the full stop. */
-const char *run_report_why(const struct refusal *x);
+const char *run_report_why(const struct refusal *refusal);
 /* The newest, as a line, while the command runs; at the end it is printed again only if it came again. */
-int run_report_news(struct run_report *r, struct buf *out);
-int run_report_text(const struct run_report *r, struct buf *out);
+int run_report_news(struct run_report *report, struct buf *out);
+int run_report_text(const struct run_report *report, struct buf *out);
 /* Each refusal, to the program that started this job through libbailey. */
 struct link;
 void run_report_send(const struct run_report *report, const struct link *link);

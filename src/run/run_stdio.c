@@ -27,40 +27,47 @@ static bool inside_writable(const struct path_rules *rules, const char *path) {
         return !dir;
 }
 
-int run_stdio(const struct path_rules *rules, bool landlock, struct err *e) {
+int run_stdio(const struct path_rules *rules, bool landlock, struct err *err) {
         static const char *const names[] = { "input", "output", "error" };
+
         for (int fd = 0; fd <= 2; fd++) {
                 char link[32], path[PATH_MAX];
                 struct stat st;
                 int flags = fcntl(fd, F_GETFL);
                 if (flags < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
                         continue;
+
                 snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
                 ssize_t n = readlink(link, path, sizeof path - 1);
                 if (n <= 0 || path[0] != '/')
                         continue; /* without a name it is in nobody's way */
+
                 path[n] = '\0';
+
                 /* What the own home covers is none of the policy's refusals: it was handed over on purpose. */
                 const struct path_rule *rule = NULL;
                 enum path_access access = path_rules_access(rules, path, &rule);
                 bool granted = access == PATH_WRITE && !(rule && rule->own); /* the host's home is not the sandbox's */
                 bool reads = (flags & O_ACCMODE) != O_WRONLY, writes = (flags & O_ACCMODE) != O_RDONLY;
                 if (access == PATH_DENIED && !reads)
-                        return err_set(e, EPERM,
+                        return err_set(err, EPERM,
                                        "standard %s is %s, which the command must not read, and could through the "
                                        "descriptor; put a pipe in between: | cat >> FILE",
                                        names[fd], path);
+
                 /* Mounts do not hold a descriptor that is opened again; input gets a mount of its own. */
                 if (!landlock && writes && !granted && st.st_nlink > 0)
-                        return err_set(e, EPERM,
+                        return err_set(err, EPERM,
                                        "standard %s is %s, which the command could open again for reading or emptying "
                                        "it: this kernel has no Landlock; put a pipe in between: | cat >> FILE",
                                        names[fd], path);
+
                 if (access == PATH_READ && !writes && inside_writable(rules, path))
-                        return err_set(e, EPERM,
+                        return err_set(err, EPERM,
                                        "standard %s is %s, which the command must not change, and could through the "
                                        "descriptor; put a pipe in between: cat FILE | bailey run ...",
                                        names[fd], path);
         }
+
         return 0;
 }

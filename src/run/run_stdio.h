@@ -4,4 +4,4 @@
 
 /* Refuses standard input, output and error that lead to a file which the rules close further than the redirection does.
  */
-int run_stdio(const struct path_rules *rules, bool landlock, struct err *e);
+int run_stdio(const struct path_rules *rules, bool landlock, struct err *err);

@@ -27,11 +27,14 @@ static int lock_directory(int at, const char *name) {
         int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (fd < 0)
                 return -errno;
+
         if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
                 int error = errno;
+
                 close(fd);
                 return -error;
         }
+
         return fd;
 }
 
@@ -56,25 +59,29 @@ static void sweep_all(const char *base) {
                 closedir(dir);
 }
 
-int run_tmpdir_make(struct run_tmpdir *t, const char *id, struct err *err) {
+int run_tmpdir_make(struct run_tmpdir *tmpdir, const char *id, struct err *err) {
         const char *base = tmpdir_base();
         cleanup(free_ptr) char *fresh = str_format("%s/bailey-new-%s", base, id);
         cleanup(free_ptr) char *path = str_format("%s/%.*s%s", base, STR_FMT(prefix), id);
 
         if (!fresh || !path)
                 return err_memory(err);
+
         sweep_all(base);
         if (mkdir(fresh, 0700) < 0)
                 return err_errno(err, "cannot make a directory for temporary files in %s", base);
-        t->lock = lock_directory(AT_FDCWD, fresh);
-        if (t->lock < 0 || rename(fresh, path) < 0) {
-                int error = t->lock < 0 ? -t->lock : errno;
+
+        tmpdir->lock = lock_directory(AT_FDCWD, fresh);
+        if (tmpdir->lock < 0 || rename(fresh, path) < 0) {
+                int error = tmpdir->lock < 0 ? -tmpdir->lock : errno;
+
                 (void)rmdir(fresh);
-                close_fd(&t->lock);
+                close_fd(&tmpdir->lock);
                 return err_set(err, error, "cannot make a directory for temporary files in %s: %s", base,
                                strerror(error));
         }
-        t->path = take_ptr(&path);
+
+        tmpdir->path = take_ptr(&path);
         return 0;
 }
 

@@ -13,5 +13,5 @@ struct run_tmpdir {
 #define RUN_TMPDIR                                                                                                     \
         { NULL, -1 }
 
-int run_tmpdir_make(struct run_tmpdir *t, const char *id, struct err *err);
+int run_tmpdir_make(struct run_tmpdir *tmpdir, const char *id, struct err *err);
 void run_tmpdir_remove(struct run_tmpdir *t);

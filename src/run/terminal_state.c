@@ -9,28 +9,31 @@
 
 static const int kept_flags = O_NONBLOCK | O_APPEND | O_ASYNC | O_DIRECT;
 
-static bool device_find(struct terminal_state *s) {
+static bool device_find(struct terminal_state *terminal_state) {
         struct stat st;
 
         for (int fd = 0; fd < TERMINAL_STATE_FDS; fd++)
                 if (isatty(fd) && fstat(fd, &st) == 0) {
-                        s->device = fd;
-                        s->mode = st.st_mode;
+                        terminal_state->device = fd;
+                        terminal_state->mode = st.st_mode;
                         return true;
                 }
+
         return false;
 }
 
-void terminal_state_save(struct terminal_state *s, int terminal) {
-        *s = (struct terminal_state){ .device = -1 };
+void terminal_state_save(struct terminal_state *terminal_state, int terminal) {
+        *terminal_state = (struct terminal_state){ .device = -1 };
         for (int fd = 0; fd < TERMINAL_STATE_FDS; fd++)
-                s->flags[fd] = fcntl(fd, F_GETFL);
-        s->has_mode = device_find(s);
+                terminal_state->flags[fd] = fcntl(fd, F_GETFL);
+
+        terminal_state->has_mode = device_find(terminal_state);
         if (terminal < 0)
                 return;
-        s->has_lines = tcgetattr(terminal, &s->lines) == 0;
-        if (ioctl(terminal, TIOCGEXCL, &s->exclusive) < 0)
-                s->exclusive = 0;
+
+        terminal_state->has_lines = tcgetattr(terminal, &terminal_state->lines) == 0;
+        if (ioctl(terminal, TIOCGEXCL, &terminal_state->exclusive) < 0)
+                terminal_state->exclusive = 0;
 }
 
 /* Member by member: between them there may be bytes that mean nothing. */
@@ -40,34 +43,36 @@ static bool same_lines(const struct termios *a, const struct termios *b) {
                cfgetispeed(a) == cfgetispeed(b) && cfgetospeed(a) == cfgetospeed(b);
 }
 
-static void lines_restore(const struct terminal_state *s, int terminal) {
+static void lines_restore(const struct terminal_state *terminal_state, int terminal) {
         struct termios now;
         int exclusive = 0;
 
-        if (ioctl(terminal, TIOCGEXCL, &exclusive) == 0 && exclusive != s->exclusive)
-                (void)ioctl(terminal, s->exclusive ? TIOCEXCL : TIOCNXCL);
+        if (ioctl(terminal, TIOCGEXCL, &exclusive) == 0 && exclusive != terminal_state->exclusive)
+                (void)ioctl(terminal, terminal_state->exclusive ? TIOCEXCL : TIOCNXCL);
+
         (void)tcflow(terminal, TCOON); /* nothing, unless somebody stopped it by the same call */
-        if (s->has_lines && tcgetattr(terminal, &now) == 0 && !same_lines(&now, &s->lines))
-                (void)tcsetattr(terminal, TCSANOW, &s->lines);
+        if (terminal_state->has_lines && tcgetattr(terminal, &now) == 0 && !same_lines(&now, &terminal_state->lines))
+                (void)tcsetattr(terminal, TCSANOW, &terminal_state->lines);
 }
 
-void terminal_state_restore(const struct terminal_state *s, int terminal) {
+void terminal_state_restore(const struct terminal_state *terminal_state, int terminal) {
         struct stat st;
         sigset_t stop, before;
 
         for (int fd = 0; fd < TERMINAL_STATE_FDS; fd++) {
                 int flags = fcntl(fd, F_GETFL);
-                if (flags >= 0 && s->flags[fd] >= 0 && ((flags ^ s->flags[fd]) & kept_flags))
-                        (void)fcntl(fd, F_SETFL, s->flags[fd]);
+                if (flags >= 0 && terminal_state->flags[fd] >= 0 && ((flags ^ terminal_state->flags[fd]) & kept_flags))
+                        (void)fcntl(fd, F_SETFL, terminal_state->flags[fd]);
         }
-        if (s->has_mode && fstat(s->device, &st) == 0 && st.st_mode != s->mode)
-                (void)fchmod(s->device, s->mode & 07777);
+
+        if (terminal_state->has_mode && fstat(terminal_state->device, &st) == 0 && st.st_mode != terminal_state->mode)
+                (void)fchmod(terminal_state->device, terminal_state->mode & 07777);
         if (terminal < 0)
                 return;
 
         sigemptyset(&stop);
         sigaddset(&stop, SIGTTOU);
         sigprocmask(SIG_BLOCK, &stop, &before);
-        lines_restore(s, terminal);
+        lines_restore(terminal_state, terminal);
         sigprocmask(SIG_SETMASK, &before, NULL);
 }

@@ -22,6 +22,6 @@ struct terminal_state {
 };
 
 /* `terminal`: the controlling terminal, or -1. */
-void terminal_state_save(struct terminal_state *s, int terminal);
+void terminal_state_save(struct terminal_state *terminal_state, int terminal);
 /* `terminal` -1: it is somebody else's now, and stays as it is. */
-void terminal_state_restore(const struct terminal_state *s, int terminal);
+void terminal_state_restore(const struct terminal_state *terminal_state, int terminal);
