@@ -38,7 +38,8 @@ def summarise_all(samples):
     approval = {name: summarise(each, ("ms",)) for name, each in samples.get("approval").items()}
     growth = {part: {name: {int(count): {key: statistics.median(s[key] for s in each) for key in each[0]} for count, each in counts.items()}
                      for name, counts in samples.get(part).items()} for part in ("connections", "sandboxes")}
-    return {"gateway": gateway, "idle": samples.get("idle"), "micro": samples.get("micro"), "approval": approval, "growth": growth, **commands}
+    guests = {case: {name: summarise(each, ("value",)) for name, each in rows.items()} for case, rows in samples.get("guests").items()}
+    return {"guests": guests, "gateway": gateway, "idle": samples.get("idle"), "micro": samples.get("micro"), "approval": approval, "growth": growth, **commands}
 
 
 def missing_parts(samples):
@@ -125,6 +126,16 @@ def api(key):
     return lambda figures: (figures["micro"].get("api", {}).get(key), 0.0)
 
 
+def guest(case, name, less=None):
+    """A figure of guests, or how much more it is than another one of its case."""
+    def look(figures):
+        rows = figures["guests"].get(case, {})
+        if name not in rows or (less and less not in rows):
+            return None, 0.0
+        return rows[name]["value"] - (rows[less]["value"] if less else 0), rows[name]["value_spread"] / 2
+    return look
+
+
 def idle_kib(figures):
     return figures["idle"].get("bailey", {}).get("kib"), 0.0
 
@@ -154,6 +165,10 @@ TARGETS = [
         ("hit_ns", "name"), ("wildcard_hit_ns", "wildcard"), ("miss_ns", "no rule"), ("net_hit_ns", "network"), ("net_miss_ns", "no network"))),
     Target("us to judge a command of 200 bytes", api("check_200_us"), at_most=50),
     Target("exec, over the same by `bailey run`", api("exec_over_run"), at_most=1.1),
+    Target("ms to make a guest", guest("create", "bailey guest"), at_most=1000),
+    Target("ms of a command in a guest that runs, beyond the command alone", guest("exec", "bailey guest", "the command alone"), at_most=3),
+    Target("MiB of memory for a guest at rest", guest("rest", "1 guest"), at_most=3),
+    Target("MiB of memory for each of 200 guests at rest", guest("rest", "200 guests"), at_most=3),
     Target("ms from an answer by the control socket until the connection goes on", answer_ms("control socket"), at_most=50),
     Target("ms from the start of `bailey allow` until the connection goes on", answer_ms("bailey allow"), at_most=50),
 ]

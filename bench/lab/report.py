@@ -4,6 +4,7 @@ from .figures import AGENT, SPREAD_MAX, TARGETS, best_peer, ratio, slope
 from .files import ALONE, JOBS
 from .gateway import CASES, LONG
 from .growth import AT_REST, FEW
+from .guests import CASES as GUEST_CASES
 from .machine import QUIET
 from .notes import NOTES, SANDBOXES
 
@@ -143,6 +144,16 @@ def idle_text(rows):
         [bold(name), number(row["kib"]), f"{row['open']:,}"] for name, row in sorted(rows.items(), key=lambda each: each[1]["kib"])]))
 
 
+def guests_text(cases):
+    lines = []
+    for case, (title, unit) in GUEST_CASES.items():
+        rows = cases.get(case)
+        if rows:
+            lines += [f"{title}:", "", *table(["", unit, "spread"], [
+                [bold(name), number(row["value"], row["value_spread"]), percent(row["value_spread"])] for name, row in sorted(rows.items(), key=lambda each: each[1]["value"])])]
+    return section("Guests", "A home of 1 GiB in 100,000 files is saved and brought back; a snapshot is tar with zstd, packed as the guest alone.", "", *lines) if lines else []
+
+
 def approval_text(rows):
     if not rows:
         return []
@@ -265,5 +276,5 @@ def markdown(figures, about):
         *commands_text("Launch of /bin/true", figures["launch"], AGENT, "over bwrap's"),
         *commands_text("`bailey run` with one https request inside", figures["end"], "curl alone", "over curl alone"),
         *(line for job, (title, _) in JOBS.items() for line in work_text(title, figures[job])),
-        *cases_text(figures), *idle_text(figures["idle"]), *approval_text(figures["approval"]), *micro_text(figures["micro"]), *record_text(figures),
+        *cases_text(figures), *idle_text(figures["idle"]), *guests_text(figures["guests"]), *approval_text(figures["approval"]), *micro_text(figures["micro"]), *record_text(figures),
         *growth_text(figures, about), *tail_text(about)])

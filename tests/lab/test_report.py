@@ -48,6 +48,8 @@ def whole():
                        "bailey run, a trace": timed(570)})
     kept.add("end", {"curl alone": timed(40), "bailey run, token swapped": timed(60), "bwrap, the host's network": timed(45)})
     kept.add("approval", {"control socket": [{"ms": 0.5}], "bailey allow": [{"ms": 2.0}]})
+    kept.add("guests", {"create": {"bailey guest": [{"value": 20}]}, "exec": {"bailey guest": [{"value": 3}], "the command alone": [{"value": 1}]},
+                        "rest": {"1 guest": [{"value": 2.5}], "200 guests": [{"value": 2.6}]}, "save": {"bailey guest": [{"value": 4}], "tar": [{"value": 2}]}})
     kept.add("idle", {"bailey": {"kib": 1.5, "open": 5000}, "relay": {"kib": 0.5, "open": 5000}, "srt": {"kib": 25, "open": 4875}})
     kept.add("micro", {
         "policy_lookup": {"results": [dict({"entries": n, "build_ms": 10, "open_ms": 1, "bytes_per_rule": 80},
