@@ -7,14 +7,22 @@
 #include <errno.h>
 #include <stdio.h>
 
-enum { ROW_TO, ROW_TOKEN, ROW_ONCE, ROW_FROM_NOW, EXPORT_ROWS };
+enum { ROW_TO, ROW_CA, ROW_SERVER_NAME, ROW_TOKEN, ROW_ONCE, ROW_FROM_NOW, EXPORT_ROWS };
 static const struct option rows[] = {
         [ROW_TO] = { .flag = "to",
                      .type = OPTION_STRING,
                      .metavar = "URL",
-                     .help = "syslog+udp://HOST:PORT, syslog+tcp://HOST:PORT, syslog+unix:///dev/log, "
-                             "otlp+http://HOST:PORT "
+                     .help = "syslog+tls://HOST:PORT, syslog+tcp://HOST:PORT, syslog+udp://HOST:PORT, "
+                             "syslog+unix:///dev/log, otlp+http://HOST:PORT "
                              "or otlp+https://HOST:PORT" },
+        [ROW_CA] = { .flag = "ca",
+                     .type = OPTION_STRING,
+                     .metavar = "FILE",
+                     .help = "syslog+tls and otlp+https: certificates (PEM) to trust beside the system's" },
+        [ROW_SERVER_NAME] = { .flag = "server-name",
+                              .type = OPTION_STRING,
+                              .metavar = "NAME",
+                              .help = "syslog+tls: the name that the server's certificate must have (default HOST)" },
         [ROW_TOKEN] = { .flag = "token",
                         .type = OPTION_STRING,
                         .metavar = "SOURCE",
@@ -29,6 +37,8 @@ static const struct option_table table = { "Options", rows, EXPORT_ROWS };
 
 static int export_verb_run(const struct call *call, struct err *err) {
         const struct export_settings settings = { .to = option_get(&call->options, &rows[ROW_TO]),
+                                                  .ca = option_get(&call->options, &rows[ROW_CA]),
+                                                  .server_name = option_get(&call->options, &rows[ROW_SERVER_NAME]),
                                                   .token = option_get(&call->options, &rows[ROW_TOKEN]),
                                                   .once = option_get_flag(&call->options, &rows[ROW_ONCE]),
                                                   .from_now = option_get_flag(&call->options, &rows[ROW_FROM_NOW]) };

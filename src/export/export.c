@@ -10,11 +10,38 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
 #define LOOK_NS (2 * NS_PER_SECOND)
 enum { BACKOFF_MAX_S = 60 };
+
+static bool by_courier(const struct export *export) {
+        return export->kind == EXPORT_OTLP || export->kind == EXPORT_TLS;
+}
+
+/* What is only for some kinds. */
+static int check_options(struct export *export, struct err *err) {
+        const struct export_settings *settings = export->settings;
+        struct host name;
+
+        if (settings->token && export->kind != EXPORT_OTLP)
+                return err_set(err, EINVAL, "--token is for otlp");
+        if (settings->server_name && export->kind != EXPORT_TLS)
+                return err_set(err, EINVAL, "--server-name is for syslog+tls://");
+        if (settings->server_name && host_parse(str_of(settings->server_name), &name, NULL) < 0)
+                return err_set(err, EINVAL, "--server-name: this is no name of a host");
+        if (!settings->ca)
+                return 0;
+        if (!export->secure)
+                return err_set(err, EINVAL, "--ca is for syslog+tls:// and otlp+https://");
+
+        export->ca = realpath(settings->ca, NULL);
+        if (!export->ca || access(export->ca, R_OK) < 0)
+                return err_set(err, EINVAL, "--ca %s cannot be read: %s", settings->ca, strerror(errno));
+        return 0;
+}
 
 /* Only the courier looks names up. */
 static int read_host(struct export *export, struct str to, uint16_t port, struct err *err) {
@@ -22,9 +49,10 @@ static int read_host(struct export *export, struct str to, uint16_t port, struct
 
         if (r < 0)
                 return r;
-        if (export->kind != EXPORT_OTLP && export->target.host.kind != HOST_ADDR)
+        if (!by_courier(export) && export->target.host.kind != HOST_ADDR)
                 return err_set(err, EINVAL,
-                               "a syslog server is written by its address, as in syslog+tcp://192.0.2.1:601");
+                               "a syslog server is written by its address, as in syslog+tcp://192.0.2.1:601; with "
+                               "syslog+tls:// it may have a name");
         bool loopback = export->target.host.kind == HOST_ADDR
                             ? addr_classify(&export->target.host.addr) == ADDR_CLASS_LOOPBACK
                             : host_is_loopback_name(&export->target.host);
@@ -41,8 +69,8 @@ static int read_target(struct export *export, struct err *err) {
                 uint16_t port;
         } schemes[] = {
                 { STR("syslog+udp://"), EXPORT_UDP, false, 514 },  { STR("syslog+tcp://"), EXPORT_TCP, false, 601 },
-                { STR("syslog+unix://"), EXPORT_UNIX, false, 0 },  { STR("otlp+https://"), EXPORT_OTLP, true, 4318 },
-                { STR("otlp+http://"), EXPORT_OTLP, false, 4318 },
+                { STR("syslog+tls://"), EXPORT_TLS, true, 6514 },  { STR("syslog+unix://"), EXPORT_UNIX, false, 0 },
+                { STR("otlp+https://"), EXPORT_OTLP, true, 4318 }, { STR("otlp+http://"), EXPORT_OTLP, false, 4318 },
         };
         struct str to = str_of(export->settings->to);
 
@@ -59,9 +87,10 @@ static int read_target(struct export *export, struct err *err) {
                 export->path = str_dup(to);
                 return export->path ? 0 : err_set(err, ENOMEM, "out of memory");
         }
-        return err_set(err, EINVAL,
-                       "where to export to is written syslog+udp://HOST:PORT, syslog+tcp://HOST:PORT, "
-                       "syslog+unix:///dev/log, otlp+http://HOST:PORT or otlp+https://HOST:PORT");
+        return err_set(
+            err, EINVAL,
+            "where to export to is written syslog+udp://HOST:PORT, syslog+tcp://HOST:PORT, "
+            "syslog+tls://HOST:PORT, syslog+unix:///dev/log, otlp+http://HOST:PORT or otlp+https://HOST:PORT");
 }
 
 static int catch_signals(struct export *export, struct err *err) {
@@ -125,7 +154,9 @@ static void export_go_on(struct export *export, const struct poller *poller) {
                 return;
         if (!export->batch.there && !files_batch(export))
                 return;
-        if (export->courier)
+        if (export->kind == EXPORT_TLS)
+                syslog_tls_step(export);
+        else if (export->courier)
                 otlp_step(export);
         else
                 syslog_step(export, ready);
@@ -155,6 +186,8 @@ static int export_open(struct export *export, struct err *err) {
         int r;
 
         r = read_target(export, err);
+        if (r == 0)
+                r = check_options(export, err);
         if (r < 0)
                 return r;
         if (gethostname(export->host, sizeof export->host - 1) < 0)
@@ -166,6 +199,8 @@ static int export_open(struct export *export, struct err *err) {
         r = catch_signals(export, err);
         if (r < 0)
                 return r;
+        if (export->kind == EXPORT_TLS)
+                return syslog_tls_open(export, err);
         return export->kind == EXPORT_OTLP ? otlp_open(export, err) : 0;
 }
 
@@ -177,6 +212,7 @@ static void export_close(struct export *export) {
         close_fd(&export->signals);
         buf_done(&export->out);
         free(export->path);
+        free(export->ca);
         free(export);
 }
 

@@ -9,7 +9,8 @@
  * the order of its log. A log is known by its first line, whatever its name is after a rotation. Records have their
  * run and number with them, by which a receiver knows what came twice and what is missing.
  *
- * Delivered means: OTLP, the collector said so; TCP, the other side's system has it (its buffer for us is empty); UDP
+ * Delivered means: OTLP, the collector said so; TLS, the server ended the connection behind the last one, or its system
+ * has them and it said nothing against them; TCP, the other side's system has it (its buffer for us is empty); UDP
  * and Unix sockets, it was handed over, which is all that they can say.
  */
 #include "base/err.h"
@@ -18,10 +19,13 @@
 #include <stdint.h>
 
 struct export_settings {
-        const char *to; /* syslog+udp://HOST[:PORT], syslog+tcp://..., syslog+unix:///PATH, otlp+https://HOST[:PORT] */
-        const char *token; /* source of a token for OTLP; NULL: none */
-        bool once;         /* end when everything is there */
-        bool from_now;     /* at the first start, leave out what is there already */
+        const char *to;          /* syslog+udp://HOST[:PORT], syslog+tcp://..., syslog+tls://..., syslog+unix:///PATH,
+                                    otlp+https://HOST[:PORT] */
+        const char *ca;          /* a file with roots beside the system's, for TLS; NULL: none */
+        const char *server_name; /* that the certificate of a syslog server must have; NULL: the host's */
+        const char *token;       /* source of a token for OTLP; NULL: none */
+        bool once;               /* end when everything is there */
+        bool from_now;           /* at the first start, leave out what is there already */
 };
 
 struct export_result {

@@ -21,7 +21,7 @@ struct export_file {
         uint64_t offset; /* everything before was delivered */
 };
 
-enum export_kind { EXPORT_UDP, EXPORT_TCP, EXPORT_UNIX, EXPORT_OTLP };
+enum export_kind { EXPORT_UDP, EXPORT_TCP, EXPORT_UNIX, EXPORT_TLS, EXPORT_OTLP };
 
 struct export {
         const struct export_settings *settings;
@@ -31,6 +31,7 @@ struct export {
         enum export_kind kind;
         struct authority target;
         char *path; /* of a Unix socket */
+        char *ca;   /* absolute: roots beside the system's; NULL: none */
         bool secure;
 
         VEC(struct export_file) files;
@@ -76,6 +77,11 @@ void files_done(struct export *export);
 /* export_syslog.c, export_otlp.c: called with a batch until it is delivered or failed. */
 void syslog_step(struct export *export, short ready);
 void syslog_watch(struct export *export, struct poller *poller);
+/* The batch's messages, framed, into export->out. */
+int syslog_fill_stream(struct export *export);
+/* export_tls.c */
+int syslog_tls_open(struct export *export, struct err *err);
+void syslog_tls_step(struct export *export);
 int otlp_open(struct export *export, struct err *err);
 void otlp_step(struct export *export);
 

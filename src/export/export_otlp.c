@@ -52,6 +52,7 @@ int otlp_open(struct export *export, struct err *err) {
         const struct courier_settings settings = { .tokens = &token,
                                                    .n_tokens = export->settings->token ? 1 : 0,
                                                    .environment = environ,
+                                                   .ca_bundle = export->ca,
                                                    .on_message = on_message,
                                                    .arg = export };
         return courier_process_start(&settings, &export->courier, err);

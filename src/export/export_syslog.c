@@ -85,7 +85,7 @@ static void send_datagrams(struct export *export) {
 /*
  * TCP.
  */
-static int fill_stream(struct export *export) {
+int syslog_fill_stream(struct export *export) {
         for (size_t i = 0; i < export->batch.lines.n; i++) {
                 cleanup(buf_done) struct buf message = BUF(STREAM_MAX + 4096);
                 int r = form_syslog(&export->form, export->batch.lines.p[i], 0, &message);
@@ -119,7 +119,7 @@ static void send_stream(struct export *export) {
                 syslog_fail(export, "it cannot be reached");
                 return;
         }
-        if (!export->out.n && fill_stream(export) < 0) {
+        if (!export->out.n && syslog_fill_stream(export) < 0) {
                 syslog_fail(export, "out of memory");
                 return;
         }

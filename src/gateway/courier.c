@@ -123,7 +123,7 @@ static void on_socket(struct watch *watch, unsigned ready) {
         }
 }
 
-static int courier_open(struct courier *courier, struct err *err) {
+static int courier_open(struct courier *courier, const char *ca_bundle, struct err *err) {
         int type = 0;
         socklen_t n = sizeof type;
         int r;
@@ -142,7 +142,7 @@ static int courier_open(struct courier *courier, struct err *err) {
         if (r < 0)
                 return r;
 
-        r = tls_context_new("", &courier->context, err);
+        r = tls_context_new(ca_bundle, &courier->context, err);
         if (r < 0)
                 return r;
 
@@ -180,14 +180,14 @@ static void courier_close(struct courier *courier) {
         free(courier->room);
 }
 
-int courier_main(struct err *err) {
+int courier_main(const char *ca_bundle, struct err *err) {
         struct courier courier = { .vault = -1,
                                    .in = BUF(COURIER_MESSAGE_MAX + READ_BYTES),
                                    .out = BUF(2 * COURIER_MESSAGE_MAX) };
         int r;
 
         link_init(&courier.exchanges);
-        r = courier_open(&courier, err);
+        r = courier_open(&courier, ca_bundle, err);
         if (r == 0) {
                 on_socket(&courier.watch, 0); /* what was said before we looked */
                 if (!courier.ended)

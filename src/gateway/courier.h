@@ -7,4 +7,4 @@
  */
 #include "base/err.h"
 
-int courier_main(struct err *err);
+int courier_main(const char *ca_bundle, struct err *err);

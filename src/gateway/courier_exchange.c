@@ -45,13 +45,13 @@ void exchange_end(struct exchange *exchange) {
         loop_defer(exchange->courier->loop, &exchange->freeing);
 }
 
-static void exchange_fail(struct exchange *exchange, const char *why) {
+void exchange_fail(struct exchange *exchange, const char *why) {
         courier_tell(exchange->courier,
                      &(struct courier_message){ .kind = COURIER_FAILED, .id = exchange->id, .parts = { str_of(why) } });
         exchange_end(exchange);
 }
 
-static void exchange_reply(struct exchange *exchange) {
+void exchange_reply(struct exchange *exchange) {
         courier_tell(exchange->courier, &(struct courier_message){ .kind = COURIER_REPLY,
                                                                    .id = exchange->id,
                                                                    .status = exchange->status,
@@ -66,7 +66,12 @@ static void exchange_data(struct exchange *exchange, struct str text) {
 }
 
 static void on_limit(struct timer *timer) {
-        exchange_fail(link_owner(timer, struct exchange, limit), "no answer in time");
+        struct exchange *exchange = link_owner(timer, struct exchange, limit);
+
+        if ((exchange->flags & COURIER_BYTES) && exchange->shaken)
+                bytes_limit(exchange);
+        else
+                exchange_fail(exchange, "no answer in time");
 }
 
 /*
@@ -368,6 +373,10 @@ static void on_ready(struct stream *stream, void *owner) {
 
         if (!write_more(exchange))
                 return;
+        if (exchange->flags & COURIER_BYTES) {
+                bytes_go_on(exchange);
+                return;
+        }
 
         read_more(exchange);
         if (exchange->state != EXCHANGE_OVER) /* what a message called for */
@@ -386,7 +395,7 @@ static void on_dialled(void *owner, int error, struct stream *stream, const stru
         }
 
         if (exchange->secure) {
-                const struct tls_connect how = { .target = &exchange->target };
+                const struct tls_connect how = { .target = &exchange->verified };
 
                 error = tls_connect(exchange->courier->tls, stream, &how, &stream);
                 if (error < 0) {
@@ -419,6 +428,20 @@ static void on_resolved(struct resolve_call *call, const struct resolve_answer *
 /*
  * The request.
  */
+static int write_bytes(struct exchange *exchange, const struct courier_message *message, struct err *err) {
+        int r;
+
+        if (!exchange->secure)
+                return err_set(err, EINVAL, "bytes go over TLS only");
+        if (message->parts[1].n) {
+                r = authority_parse(message->parts[1], exchange->target.port, &exchange->verified, err);
+                if (r < 0)
+                        return r;
+        }
+        r = buf_append(&exchange->out, message->parts[3]);
+        return r < 0 ? err_set(err, -r, "too many bytes") : 0;
+}
+
 static int write_request(struct exchange *exchange, const struct courier_message *message, struct err *err) {
         char host[AUTHORITY_TEXT_MAX], key[WEBSOCKET_KEY_MAX];
         unsigned char random[16];
@@ -504,7 +527,10 @@ void exchange_start(struct courier *courier, const struct courier_message *messa
         courier->n_exchanges++;
 
         r = read_url(exchange, message->parts[0], &err);
-        if (r == 0)
+        exchange->verified = exchange->target;
+        if (r == 0 && (exchange->flags & COURIER_BYTES))
+                r = write_bytes(exchange, message, &err);
+        else if (r == 0)
                 r = write_request(exchange, message, &err);
 
         if (r < 0) {

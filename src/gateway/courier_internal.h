@@ -38,7 +38,9 @@ struct exchange {
         uint64_t limit_ns;
         enum exchange_state state;
         bool secure, shaken;
+        bool ending; /* COURIER_BYTES: all of them are written, and so is the end */
         struct authority target;
+        struct authority verified; /* whose certificate it must be: the target's, unless another name was given */
         struct resolve_call resolving;
         struct dial *dial;
         struct stream *stream;
@@ -61,6 +63,13 @@ void courier_tell(struct courier *courier, const struct courier_message *message
 /* courier_exchange.c */
 void exchange_start(struct courier *courier, const struct courier_message *message);
 void exchange_send(struct exchange *exchange, struct str text);
+void exchange_fail(struct exchange *exchange, const char *why);
+void exchange_reply(struct exchange *exchange);
+
+/* courier_bytes.c: may end it. */
+void bytes_go_on(struct exchange *exchange);
+void bytes_limit(struct exchange *exchange);
+
 /* Nothing more is said about it. */
 void exchange_end(struct exchange *exchange);
 

@@ -207,8 +207,8 @@ int main(int argc, char **argv) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (argc == 2 && strcmp(argv[1], "webhook") == 0)
                 return webhook_main(&e) < 0 ? 1 : 0;
-        if (argc == 2 && strcmp(argv[1], "courier") == 0)
-                return courier_main(&e) < 0 ? 1 : 0;
+        if ((argc == 2 || argc == 3) && strcmp(argv[1], "courier") == 0)
+                return courier_main(argc == 3 ? argv[2] : "", &e) < 0 ? 1 : 0;
         if (argc == 2 && strcmp(argv[1], "door") == 0)
                 return door_main(&e) < 0 ? 1 : 0;
         if (argc == 2 && strcmp(argv[1], "callback") == 0)

@@ -5,6 +5,8 @@
  * HTTP/1.1 and WebSocket, with TLS where the URL says so. The courier has no right but to connect; whoever asks speaks
  * neither HTTP nor TLS and never sees a token.
  *
+ * An argument names a file with roots beside the system's.
+ *
  *   fd 3  a stream socket with the messages below
  *   fd 4  the channel to a vault, as a gateway's worker has it (ipc/vault.h); /dev/null where no token is needed
  *
@@ -32,6 +34,8 @@ enum courier_kind {
 enum courier_flags {
         COURIER_LINES = 1,     /* the body comes line by line as it arrives */
         COURIER_WEBSOCKET = 2, /* the connection becomes a WebSocket */
+        COURIER_BYTES = 4, /* no HTTP: part 3 as it is over TLS, part 1 the name that the certificate must have ("": the
+                              host's). COURIER_REPLY with status 200: it is there */
 };
 
 enum { COURIER_FD = 3, COURIER_FD_VAULT, COURIER_PARTS = 4, COURIER_PART_MAX = 1 << 20 };

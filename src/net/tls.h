@@ -76,6 +76,8 @@ int tls_accept(struct tls *tls, struct stream *below, const struct tls_accept *h
 int tls_handshake(struct stream *stream);
 /* Why it failed: a short sentence without the host, for people. */
 const char *tls_failure(const struct stream *s);
+/* Whether the peer ended the connection without TLS's own word for it: nobody says that it was the peer. */
+bool tls_was_cut(const struct stream *s);
 /* After the handshake: the protocol that was chosen, empty when none was. */
 struct str tls_protocol(const struct stream *s);
 bool tls_is_resumed(const struct stream *s);

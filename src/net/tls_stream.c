@@ -164,6 +164,7 @@ static int stream_result(struct tls_stream *t) {
                 if (t->below_error)
                         return stream_fail(t, t->below_error, "The connection broke.");
 
+                t->cut = true;
                 return stream_fail(t, -ECONNRESET, "The connection was closed.");
         default:
                 if (t->below_error) {
@@ -171,6 +172,7 @@ static int stream_result(struct tls_stream *t) {
                         return stream_fail(t, t->below_error, "The connection broke.");
                 }
                 int error = tls_explain(t, &why);
+                t->cut = error == -ECONNRESET;
                 if (t->session_key && error != -ECONNRESET)
                         tls_sessions_drop(t->tls->sessions, str_n(t->session_key, t->session_key_n));
 
@@ -482,6 +484,10 @@ void tls_free(struct tls *t) {
 }
 
 /* questions */
+
+bool tls_was_cut(const struct stream *s) {
+        return tls_of((struct stream *)s)->cut;
+}
 
 const char *tls_failure(const struct stream *s) {
         const struct tls_stream *tls_stream = link_owner(s, const struct tls_stream, s);

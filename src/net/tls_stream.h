@@ -78,6 +78,7 @@ struct tls_stream {
         char *session_key;               /* a client: where its sessions are kept */
         size_t session_key_n;
         const char *why; /* it failed: for people */
+        bool cut;        /* the peer's end came without TLS's own */
         int error;       /* it failed */
         int below_error; /* of the stream below, for whoever asks OpenSSL next */
         bool ready;      /* the handshake is over */

@@ -58,7 +58,7 @@ static void courier_lost(struct courier_process *courier) {
 static int courier_spawn(struct courier_process *courier, struct err *err) {
         cleanup(free_ptr) char *program = NULL;
         cleanup(close_fd) int ours = -1, theirs = -1, vault = -1;
-        char *const argv[] = { (char *)"bailey-gateway", (char *)"courier", NULL };
+        char *const argv[] = { (char *)"bailey-gateway", (char *)"courier", (char *)courier->settings.ca_bundle, NULL };
         int pair[2], r;
 
         r = gateway_program(&program, err);

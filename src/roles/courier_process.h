@@ -26,6 +26,7 @@ struct courier_settings {
         const struct courier_token *tokens;
         size_t n_tokens;
         char *const *environment; /* of the user */
+        const char *ca_bundle;    /* absolute: roots beside the system's; NULL: none */
         /* COURIER_FAILED with id 0: the courier died, and with it everything that was under way. */
         void (*on_message)(void *arg, const struct courier_message *message);
         void (*on_notice)(void *arg, const char *text);

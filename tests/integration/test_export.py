@@ -3,10 +3,13 @@
 public JSON form (https://opentelemetry.io/docs/specs/otlp/#otlphttp)."""
 import http.server
 import json
+import pathlib
 import re
 import shutil
 import signal
 import socket
+import ssl
+import struct
 import subprocess
 import threading
 import time
@@ -29,16 +32,18 @@ def lines_of(home):
 
 
 class Rsyslog:
-    def __init__(self, directory, port, kind):
+    def __init__(self, directory, port, kind, certificate=None, root=None):
         self.directory, self.port, self.out = directory, port, directory / "out"
         self.socket = directory / "log"
         inputs = {
             "tcp": f'module(load="imtcp" ) input(type="imtcp" address="127.0.0.1" port="{port}" ruleset="r" SupportOctetCountedFraming="on")',
+            "tls": f'module(load="imtcp" StreamDriver.Name="gtls" StreamDriver.Mode="1" StreamDriver.AuthMode="anon") input(type="imtcp" address="127.0.0.1" port="{port}" ruleset="r")',
             "udp": f'module(load="imudp") input(type="imudp" address="127.0.0.1" port="{port}" ruleset="r")',
             "unix": f'module(load="imuxsock" SysSock.Use="off") input(type="imuxsock" Socket="{self.socket}" ruleset="r" UseSpecialParser="off" ParseHostname="on" RateLimit.Interval="0")',
         }[kind]
+        secure = f'defaultNetstreamDriverCAFile="{root}" defaultNetstreamDriverCertFile="{certificate}" defaultNetstreamDriverKeyFile="{certificate}"' if kind == "tls" else ""
         (directory / "conf").write_text(
-            'global(maxMessageSize="256k" parser.escapeControlCharactersOnReceive="off")\n'
+            f'global(maxMessageSize="256k" parser.escapeControlCharactersOnReceive="off" {secure})\n'
             'template(name="t" type="string" string="%pri% %timestamp:::date-rfc3339% %app-name% %msgid% %structured-data% %msg%\\n")\n'
             f'{inputs}\nruleset(name="r") {{ action(type="omfile" file="{self.out}" template="t") }}\n')
         self.process = None
@@ -61,10 +66,10 @@ class Rsyslog:
 
 @pytest.fixture
 def receiver(tmp_path, free_port, closing):
-    def make(kind):
+    def make(kind, *more):
         directory = tmp_path / "rs"
-        directory.mkdir()
-        return closing(Rsyslog(directory, free_port(), kind))
+        directory.mkdir(exist_ok=True)
+        return closing(Rsyslog(directory, free_port(), kind, *more))
     return make
 
 
@@ -113,6 +118,111 @@ def test_syslog_that_comes_and_goes(start, bailey, work, home, receiver):
     assert "another bailey export" in bailey("export", "--to", to, "--once").errors
     server.up()
     wait_for(lambda: lines_of(home) <= {m[m.index(" {") + 1:] for m in server.messages()}, "everything", 90)
+
+
+GTLS = RSYSLOG and list(pathlib.Path("/usr/lib").glob("*/rsyslog/lmnsd_gtls.so"))
+
+
+@pytest.mark.skipif(not GTLS, reason="rsyslog-gnutls is not installed")
+def test_syslog_over_tls(start, bailey, work, home, receiver, authority, tmp_path):
+    """RFC 5425 with rsyslog: a certificate of another root, or for another name, gets nothing; then everything arrives, once."""
+    make_logs(bailey, work)
+    expected = lines_of(home)
+    server = receiver("tls", authority.issue("logs.ok.test"), authority.file)
+    server.up()
+    wait_for(lambda: socket.socket().connect_ex(("127.0.0.1", server.port)) == 0, "rsyslog")
+    to, name = f"syslog+tls://127.0.0.1:{server.port}", ["--server-name", "logs.ok.test"]
+    for words, says in ((name, "trust|known|issue"), (["--ca", str(authority.file)], "certificate is for another address;"),
+                        (["--ca", str(authority.file), "--server-name", "other.ok.test"], "certificate is for another name;")):
+        refused = start(["bailey", "export", "--to", to, *words, "--once"])
+        wait_for(lambda: "waits in the logs" in refused.errors(), "the word that it is refused")
+        assert re.search(says, refused.errors()) and server.messages() == [], refused.errors()
+        refused.signal(signal.SIGTERM)
+        assert "0 records delivered" in refused.wait().errors
+    result = bailey("export", "--to", to, "--ca", str(authority.file), *name, "--once").check()
+    assert f"{len(expected)} records delivered, 0 sent again, 0 not taken" in result.errors
+    messages = wait_for(lambda: server.messages() if len(server.messages()) >= len(expected) else None, "all of them")
+    assert sorted(m[m.index(" {") + 1:] for m in messages) == sorted(expected)
+    assert "0 records delivered" in bailey("export", "--to", to, "--ca", str(authority.file), *name, "--once").check().errors
+
+
+class Framed:
+    """A syslog server over TLS that reads octet-counted frames to the letter. `faults`: what it does to the first connections."""
+
+    def __init__(self, context, faults=()):
+        self.context, self.faults, self.frames = context, list(faults), []
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.port = self.socket.getsockname()[1]
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        while True:
+            try:
+                plain, _ = self.socket.accept()
+            except OSError:
+                return
+            fault = self.faults.pop(0) if self.faults else "notify"
+            try:
+                self.take(plain, fault)
+            except (OSError, ValueError):
+                plain.close()
+
+    def take(self, plain, fault):
+        if fault == "mute":
+            time.sleep(0.2)
+            plain.close()
+            return
+        with self.context.wrap_socket(plain, server_side=True, suppress_ragged_eofs=False) as sock:
+            if fault == "reset":  # closed with bytes that were never read
+                sock.recv(1)
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                return
+            data = b""
+            while True:
+                piece = sock.recv(65536)
+                if not piece:  # close_notify; anything else is an error
+                    break
+                data += piece
+            frames = []
+            while data:
+                length, _, data = data.partition(b" ")
+                assert length.isdigit() and not length.startswith(b"0") and len(data) >= int(length)
+                frames.append(data[:int(length)])
+                data = data[int(length):]
+            self.frames += frames
+            if fault == "notify":
+                sock.unwrap()
+            elif fault == "silent":
+                time.sleep(6)
+
+    def close(self):
+        self.socket.close()
+
+
+def test_tls_that_breaks_loses_nothing(start, bailey, work, home, authority, closing):
+    """Ends without a handshake, resets in the middle, ends without TLS's word, no end at all: framed to the letter, and all there."""
+    make_logs(bailey, work)
+    expected = lines_of(home)
+    server = closing(Framed(authority.context("127.0.0.1"), ["mute", "reset", "cut", "silent"]))
+    to = f"syslog+tls://127.0.0.1:{server.port}"
+    result = bailey("export", "--to", to, "--ca", str(authority.file), "--once", timeout=120).check()
+    got = [frame.decode() for frame in server.frames]
+    assert {frame[frame.index(" {") + 1:] for frame in got} == expected
+    assert all(re.match(r"<1(08|10)>1 \S+ \S+ bailey \d+ \S+ \[bailey@32473 ", frame) for frame in got)
+    assert f"{len(expected)} records delivered" in result.errors and "waits in the logs" in result.errors and "goes on after" in result.errors
+
+
+def test_a_client_certificate_that_is_asked_for(start, bailey, work, home, authority, closing):
+    """TLS 1.3 says no after the client has written: what was written is not taken for delivered."""
+    make_logs(bailey, work, 1)
+    context = authority.context("127.0.0.1")
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.load_verify_locations(authority.file)
+    server = closing(Framed(context))
+    exporting = start(["bailey", "export", "--to", f"syslog+tls://127.0.0.1:{server.port}", "--ca", str(authority.file), "--once"])
+    wait_for(lambda: "waits in the logs" in exporting.errors(), "the refusal")
+    exporting.signal(signal.SIGTERM)
+    assert "0 records delivered" in exporting.wait().errors and server.frames == []
 
 
 class Collector(http.server.ThreadingHTTPServer):
@@ -201,6 +311,11 @@ def test_rotated_logs(bailey, work, home, closing):
     (["--to", "syslog://127.0.0.1"], "syslog+udp://HOST:PORT"),
     (["--to", "syslog+tcp://logs.example.com:601"], "by its address"),
     (["--to", "syslog+unix://relative"], "absolute path"),
+    (["--to", "syslog+tcp://127.0.0.1", "--ca", "/etc/passwd"], "--ca is for"),
+    (["--to", "syslog+tls://127.0.0.1", "--ca", "/nothing/there"], "cannot be read"),
+    (["--to", "otlp+https://127.0.0.1", "--server-name", "x.test"], "--server-name is for"),
+    (["--to", "syslog+tls://127.0.0.1", "--server-name", "a b"], "no name of a host"),
+    (["--to", "syslog+tls://127.0.0.1", "--token", "env:X"], "--token is for otlp"),
     (["--to", "otlp+http://192.0.2.1:4318", "--token", "env:X"], "otlp+https:// only"),
 ])
 def test_configuration(bailey, words, text):
