@@ -35,6 +35,7 @@ struct chat_question {
         char host[HOST_TEXT_MAX + 1];
         uint64_t expires_us;
         bool open, posted;
+        bool partial;      /* longer than what is shown: it can be denied here, and nothing else */
         char outcome[200]; /* of one that is closed */
 };
 

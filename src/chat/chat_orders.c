@@ -101,6 +101,10 @@ static void order_answer(struct chat *chat, const struct chat_said *said, const 
                 refuse(chat, said, who, "the code belongs to a question about another host");
                 return;
         }
+        if (allow && question->partial) {
+                refuse(chat, said, who, "it is longer than what is shown here: allow it where all of it can be read");
+                return;
+        }
         if (!question->host[0] && order->scope > SCOPE_ONCE) {
                 refuse(chat, said, who, "an answer to this question counts once: leave out the scope");
                 return;

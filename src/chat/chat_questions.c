@@ -11,7 +11,7 @@
 
 #include <stdio.h>
 
-enum { ABOUT_MAX = 1024, PAGE_SHOWN = 600 };
+enum { ABOUT_MAX = 8192, ABOUT_SHOWN = 2000, TEXT_SHOWN = 800 };
 
 static void question_done(struct chat_question *question) {
         free(question->about);
@@ -94,25 +94,23 @@ static int put_about(struct buf *about, struct buf *detail, const struct node *q
         if (kind && strcmp(kind, "command") == 0) {
                 r = buf_add(about, "run a command: ");
                 if (r == 0)
-                        r = texts_safe(about, str_of(control_text(question, "command")), 400);
+                        r = texts_safe(about, str_of(control_text(question, "command")), TEXT_SHOWN);
                 if (r == 0)
                         r = put_member(detail, "What decides is: ", question, "segment");
                 return r < 0 ? r : put_member(detail, "Why it is asked: ", question, "reason");
         }
         if (kind && strcmp(kind, "push") == 0) {
-                r = texts_safe(about, str_of(control_text(question, "push")), 400);
+                r = texts_safe(about, str_of(control_text(question, "push")), TEXT_SHOWN);
                 return r < 0 ? r : put_member(detail, "To: ", question, "target");
         }
         if (kind && strcmp(kind, "page") == 0) {
                 r = buf_add(about, "open a page in your browser: ");
                 if (r == 0)
-                        r = texts_safe(about, str_of(control_text(question, "page")), PAGE_SHOWN);
-                if (r == 0 && strlen(control_text(question, "page")) > PAGE_SHOWN)
-                        r = buf_add(detail, "The address is longer than this: `bailey pending` shows it whole.\n");
+                        r = texts_safe(about, str_of(control_text(question, "page")), TEXT_SHOWN);
                 return r;
         }
         if (kind && strcmp(kind, "access") == 0) {
-                r = texts_safe(about, str_of(control_text(question, "access")), 400);
+                r = texts_safe(about, str_of(control_text(question, "access")), TEXT_SHOWN);
                 return r < 0 ? r : put_member(detail, "The agent's reason: ", question, "reason");
         }
         r = buf_add(about, "connect to ");
@@ -129,12 +127,30 @@ static int put_about(struct buf *about, struct buf *detail, const struct node *q
                                   (uintmax_t)control_number(question, "waiting"));
 }
 
+/* What is not seen is not agreed to. Services cut long messages, so what is shown has a limit of its own. */
+static bool is_partial(const struct node *question, const struct buf *about) {
+        static const char *const keys[] = { "command", "push", "page", "access" };
+
+        for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+                const char *text = control_text(question, keys[i]);
+                if (text && strlen(text) > TEXT_SHOWN)
+                        return true;
+        }
+
+        return about->n > ABOUT_SHOWN;
+}
+
 void questions_open(struct chat *chat, const char *sandbox, const struct node *node) {
         cleanup(buf_done) struct buf about = BUF(ABOUT_MAX), detail = BUF(2 * ABOUT_MAX);
         struct chat_question question = { .number = control_number(node, "id"), .open = true };
         const char *host = control_text(node, "host"), *expires = control_text(node, "expires");
 
         if (!node || find_open(chat, sandbox, question.number) || put_about(&about, &detail, node) < 0)
+                return;
+        question.partial = is_partial(node, &about);
+        if (question.partial &&
+            buf_add(&detail, "It is longer than this. It can be denied here; whoever allows it reads it whole, with "
+                             "bailey pending or in the dashboard.\n") < 0)
                 return;
         if (!make_room(chat)) {
                 chat_note(chat, "a question of sandbox %s is not asked here: %d wait already", sandbox,

@@ -8,19 +8,20 @@
 #include "base/escape.h"
 #include "chat/chat_internal.h"
 
-enum { TOGETHER_MAX = 10, SHOWN_MAX = 600 };
+enum { TOGETHER_MAX = 10, SHOWN_MAX = 800 };
 
 const char chat_help_text[] =
     "bailey: /allow CODE [once|sandbox|workspace|always], /deny CODE, /pending, /ps, /pause SANDBOX, /resume SANDBOX, "
     "/kill SANDBOX. The code stands in the question; it is worth one answer.";
 
 int texts_safe(struct buf *out, struct str text, size_t max) {
-        size_t from = out->n;
-        int r = escape_text(out, text, max < SHOWN_MAX ? max : SHOWN_MAX);
+        cleanup(buf_done) struct buf escaped = BUF(out->max);
+        int r = escape_text(&escaped, text, max < SHOWN_MAX ? max : SHOWN_MAX);
 
-        for (size_t i = from; r == 0 && i < out->n; i++)
-                if (out->p[i] == '`' || out->p[i] == '\n')
-                        out->p[i] = '\'';
+        /* A backquote would end the frame that some services get. As a quote it would be another command. */
+        for (size_t i = 0; r == 0 && i < escaped.n; i++)
+                r = escaped.p[i] == '`' ? buf_add(out, "\\x60") : buf_add_char(out, escaped.p[i]);
+
         return r;
 }
 

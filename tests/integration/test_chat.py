@@ -315,6 +315,31 @@ def test_hostile_texts(talk, held, bailey, hosts, work, start, origin, name):
     assert "no" in child.wait().text and not origin.requests()
 
 
+@pytest.mark.parametrize("name", ["generic", "slack", "telegram"])
+def test_what_is_not_shown_is_not_agreed_to(talk, start, work, bailey, name):
+    """A long command shows its beginning. It can be denied there, and allowed where all of it can be read."""
+    chat = talk(name)
+    hidden = "sudo -n true; : " + "x" * 900 + "; touch ran"
+    child = start(["bailey", "exec", "--ask", "control", hidden], cwd=work)
+    code = wait_code(chat)
+    assert "longer than this" in chat.posts[-1] and "touch ran" not in chat.posts[-1]
+    chat.say(chat.alice, f"/allow {code}")
+    wait_for(lambda: any("longer than what is shown" in post for post in chat.posts), "the refusal")
+    assert child.running() and not (work / "ran").exists()
+    chat.say(chat.alice, f"/deny {code}")
+    assert child.wait().status == 10 and not (work / "ran").exists()
+
+
+def test_backquotes_are_no_quotes(talk, start, work):
+    """`x` runs and 'x' does not: who reads the question must see which it is."""
+    chat = talk()
+    child = start(["bailey", "exec", "--ask", "control", "sudo -n echo `touch ran`"], cwd=work)
+    code = wait_code(chat)
+    assert "sudo -n echo \\x60touch ran\\x60" in chat.posts[-1] and "'touch ran'" not in chat.posts[-1]
+    chat.say(chat.alice, f"/deny {code}")
+    assert child.wait().status == 10
+
+
 def test_the_courier_is_confined(talk):
     """It holds no file, cannot execute, and is gone with the chat."""
     chat = talk()
