@@ -306,6 +306,14 @@ static bool lists_names(const struct sh_call *call) {
         return str_is(call->name, "grep") && call_has_any(call, WORDS("-l", "-L", "--files-with-matches"));
 }
 
+static bool prints_environment(const struct sh_call *call) {
+        static const char *const alone[] = { "env", "printenv", "set", "export", "declare", NULL };
+
+        if (!word_in(call->name, alone))
+                return false;
+        return call->n == 1 || (call->n == 2 && call->p[1].text.n > 0 && call->p[1].text.p[0] == '-');
+}
+
 static void note_facts(struct judge *judge, const struct sh_call *call) {
         static const char *const downloads[] = { "curl", "wget", "fetch", "aria2c", "lynx",   "links", "http", "https",
                                                  "xh",   "w3m",  "nc",    "ncat",   "netcat", "socat", "ftp",  NULL };
@@ -315,6 +323,10 @@ static void note_facts(struct judge *judge, const struct sh_call *call) {
                 judge->facts |= FACT_DOWNLOADS;
         if (word_in(call->name, pipes))
                 judge->facts |= FACT_NETWORK_PIPE;
+        if (prints_environment(call))
+                judge->facts |= FACT_ENVIRONMENT;
+        if ((call->pipe_facts & FACT_ENVIRONMENT) && (word_in(call->name, downloads) || word_in(call->name, pipes)))
+                judge_find(judge, FINDING_ENVIRONMENT_LEAVES);
         if (lists_names(call))
                 judge->facts |= FACT_LISTS;
         if (str_is(call->name, "history"))

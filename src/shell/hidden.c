@@ -110,8 +110,47 @@ static bool input_is_forbidden(struct judge *judge, const struct sh_call *call, 
         return false;
 }
 
+/* A script by its name. */
+static bool names_script(struct str path) {
+        static const char *const ends[] = { ".sh", ".bash", ".zsh", ".py", ".pl", ".rb", ".js", ".mjs", ".php" };
+
+        for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
+                if (str_ends(path, str_of(ends[i])))
+                        return true;
+
+        return false;
+}
+
+static bool writes_script(struct judge *judge, const struct sh_call *call) {
+        for (const struct sh_redirect *redirect = call->redirects; redirect; redirect = redirect->next)
+                if ((redirect->kind == SH_WRITE || redirect->kind == SH_APPEND) &&
+                    names_script(sh_word_to_arg(judge, redirect->target).text))
+                        return true;
+        return false;
+}
+
+/* echo 'rm -rf /' > x.sh: what is said becomes a script, whoever runs it. Here-documents are there to be read. */
+static void judge_written(struct judge *judge, const struct sh_call *call) {
+        static const char *const speakers[] = { "echo", "printf", "cat", "tee", NULL };
+        unsigned left = HIDDEN_LOOKS_MAX;
+        bool found = false;
+
+        if (!word_in(call->name, speakers) || !writes_script(judge, call))
+                return;
+
+        for (size_t i = 1; i < call->n && !found; i++)
+                found = text_is_forbidden(judge, call, call->p[i].text, &left);
+        found = found || input_is_forbidden(judge, call, &left);
+
+        if (found)
+                judge_find(judge, FINDING_HIDDEN);
+}
+
 void judge_hidden(struct judge *judge, const struct sh_call *call) {
         unsigned left = HIDDEN_LOOKS_MAX;
+
+        if (!judge->hidden && judge->decision != SH_FORBIDDEN)
+                judge_written(judge, call);
 
         if (judge->hidden || judge->decision == SH_FORBIDDEN || word_in(call->name, text_programs))
                 return;

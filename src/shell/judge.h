@@ -48,6 +48,7 @@ enum sh_fact {
         FACT_NAMES_SECRET = 64, /* its words name files with secrets */
         FACT_LISTS = 128,       /* prints names from a tree, or words that stand in the command */
         FACT_COMMANDS = 256,    /* prints lines that begin with !, which some programs run */
+        FACT_ENVIRONMENT = 512, /* prints every variable */
 };
 
 struct sh_rule {
@@ -89,6 +90,7 @@ enum sh_finding {
         FINDING_CODE_HIDDEN,
         FINDING_CODE_WRITES,
         FINDING_HIDDEN,
+        FINDING_ENVIRONMENT_LEAVES,
         SH_FINDINGS
 };
 

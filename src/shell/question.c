@@ -54,6 +54,12 @@ static bool only_climbs(struct str path) {
 
 bool deletes_unknown(const struct sh_call *call) {
         const struct sh_arg *arg;
+        bool listed = (call->pipe_facts & FACT_NAMES_ROOT) && (call->pipe_facts & FACT_LISTS);
+
+        for (size_t i = 0; listed && (arg = call_operand(call, i)); i++)
+                if (arg->unknown && !arg->fed) /* find / | while read f; do rm "$f"; done */
+                        return true;
+
         if (!is_recursive(call))
                 return false;
         for (size_t i = 0; (arg = call_operand(call, i)); i++)
