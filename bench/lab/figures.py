@@ -3,6 +3,7 @@
 import math
 import statistics
 
+from .bridge import BRIDGED, GATE, INSIDE, OPENED, PACK_GATE, PACK_OPENED
 from .files import ALONE, BAILEY, BWRAP, GLOB, JOBS, TRACE
 from .gateway import CASES
 from .samples import PARTS
@@ -34,12 +35,14 @@ def summarise_all(samples):
     """The figures, without the samples."""
     gateway = {case: {name: dict(summarise(each, ("rate", "cpu_us", "p50_us", "p99_us", "record_us")), errors=sum(s["errors"] for s in each))
                       for name, each in targets.items()} for case, targets in samples.cases().items()}
-    commands = {part: {name: summarise(each, ("ms", "cpu_ms")) for name, each in samples.get(part).items()} for part in ("launch", "end", *JOBS)}
+    commands = {part: {name: summarise(each, ("ms", "cpu_ms")) for name, each in samples.get(part).items()} for part in ("launch", "end", "git", *JOBS)}
     approval = {name: summarise(each, ("ms",)) for name, each in samples.get("approval").items()}
+    calls = {name: summarise(each, ("ms",)) for name, each in samples.get("bridge").items()}
     growth = {part: {name: {int(count): {key: statistics.median(s[key] for s in each) for key in each[0]} for count, each in counts.items()}
                      for name, counts in samples.get(part).items()} for part in ("connections", "sandboxes")}
     guests = {case: {name: summarise(each, ("value",)) for name, each in rows.items()} for case, rows in samples.get("guests").items()}
-    return {"guests": guests, "gateway": gateway, "idle": samples.get("idle"), "micro": samples.get("micro"), "approval": approval, "growth": growth, **commands}
+    return {"guests": guests, "gateway": gateway, "idle": samples.get("idle"), "micro": samples.get("micro"), "approval": approval, "bridge": calls, "growth": growth,
+            **commands}
 
 
 def missing_parts(samples):
@@ -97,7 +100,7 @@ class Target:
 def over(part, ours, theirs, key, case=None):
     """Looks for a ratio. Its noise is as far as both figures vary together."""
     def look(figures):
-        table = figures[part].get(case, {}) if case else figures[part]
+        table = figures[part].get(case, {}) if case else figures.get(part, {})
         value = ratio(table, ours, theirs, key)
         return value, math.hypot(table[ours][key + "_spread"], table[theirs][key + "_spread"]) / 2 if value else 0.0
     return look
@@ -112,6 +115,16 @@ def answer_ms(way):
     def look(figures):
         row = figures["approval"].get(way)
         return (row["ms"], row["ms_spread"] / 2) if row else (None, 0.0)
+    return look
+
+
+def more_ms(part, ours, theirs):
+    """How much longer, in ms."""
+    def look(figures):
+        rows = figures.get(part, {})
+        if ours not in rows or theirs not in rows:
+            return None, 0.0
+        return rows[ours]["ms"] - rows[theirs]["ms"], rows[ours]["ms_spread"] / 2
     return look
 
 
@@ -147,6 +160,9 @@ TARGETS = [
     *(Target(f"{JOBS[job][0]}, over no sandbox", over(job, BAILEY, ALONE, "cpu_ms"), at_most=1.1) for job in ("grep", "ripgrep", "find", "status", "python", "npm", "write", "make", "processes")),
     *(Target(f"{JOBS[job][0]}, with {words}, over no sandbox", over(job, command, ALONE, "cpu_ms"), at_most=1.5)
       for command, words in ((GLOB, "a deny glob"), (TRACE, "a trace")) for job in ("grep", "ripgrep", "find", "status", "npm", "write", "make", "processes")),
+    Target("a bridged git version, ms over the same inside", more_ms("bridge", BRIDGED, INSIDE), at_most=15),
+    Target("processor time of a fetch through the git gate, over TLS opened alone", over("git", GATE, OPENED, "cpu_ms"), at_most=1.03),
+    Target("speed of a large pack through the git gate, over TLS opened alone", over("git", PACK_OPENED, PACK_GATE, "ms"), at_least=0.9),
     Target("processor time of a request, over HAProxy", through("http", "haproxy"), at_most=0.8),
     Target("median time of a request on one connection, over HAProxy", through("http1", "haproxy", "p50_us"), at_most=1.0),
     Target("processor time of a CONNECT tunnel, over the bare relay", through("connect", "relay"), at_most=1.3),

@@ -161,6 +161,13 @@ def approval_text(rows):
         [name, number(row["ms"]), percent(row["ms_spread"])] for name, row in sorted(rows.items(), key=lambda each: each[1]["ms"])]))
 
 
+def bridge_text(rows):
+    if not rows:
+        return []
+    return section("A bridged call", "The same command in the sandbox, and outside in a sandbox of its own.", "", *table(["command", "ms", "spread"], [
+        [name, number(row["ms"]), percent(row["ms_spread"])] for name, row in sorted(rows.items(), key=lambda each: each[1]["ms"])]))
+
+
 def micro_text(micro):
     lines, policy, audit, api, notify = [], micro.get("policy_lookup"), micro.get("audit_line"), micro.get("api"), micro.get("notify")
     if notify:
@@ -275,6 +282,7 @@ def markdown(figures, about):
         *head_text(about), *targets_text(figures), *beside_text(figures),
         *commands_text("Launch of /bin/true", figures["launch"], AGENT, "over bwrap's"),
         *commands_text("`bailey run` with one https request inside", figures["end"], "curl alone", "over curl alone"),
+        *commands_text("git over https, with and without its gate", figures.get("git", {}), "fetch, tunnel", "over the tunnel"), *bridge_text(figures.get("bridge", {})),
         *(line for job, (title, _) in JOBS.items() for line in work_text(title, figures[job])),
         *cases_text(figures), *idle_text(figures["idle"]), *guests_text(figures["guests"]), *approval_text(figures["approval"]), *micro_text(figures["micro"]), *record_text(figures),
         *growth_text(figures, about), *tail_text(about)])

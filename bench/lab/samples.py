@@ -8,7 +8,7 @@ import json
 
 from .files import JOBS
 
-PARTS = ("micro", "launch", "sandboxes", "guests", *JOBS, "end", "approval", "gateway", "idle", "connections")
+PARTS = ("micro", "launch", "sandboxes", "guests", *JOBS, "end", "bridge", "git", "approval", "gateway", "idle", "connections")
 
 
 class Samples:

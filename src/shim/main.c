@@ -84,6 +84,15 @@ static int hand_out(const char *tool, int fd) {
         return theirs;
 }
 
+/* `> file 2>&1`: one pipe for both, so that lines come in the order in which they were written. */
+static int is_one_file(void) {
+        struct stat out, err;
+
+        return fstat(STDOUT_FILENO, &out) == 0 && fstat(STDERR_FILENO, &err) == 0 && S_ISREG(out.st_mode) &&
+               out.st_dev == err.st_dev && out.st_ino == err.st_ino &&
+               lseek(STDOUT_FILENO, 0, SEEK_CUR) == lseek(STDERR_FILENO, 0, SEEK_CUR);
+}
+
 static void copy_end(struct copy *copy, int ours) {
         close(ours);
         copy->from = copy->to = -1;
@@ -114,8 +123,7 @@ static void copy_step(int fd) {
 
 static void call_send(int sock, const char *tool, int argc, char **argv) {
         static char packet[SHIM_BYTES_MAX];
-        const int fds[SHIM_FDS] = { hand_out(tool, STDIN_FILENO), hand_out(tool, STDOUT_FILENO),
-                                    hand_out(tool, STDERR_FILENO) };
+        int fds[SHIM_FDS] = { hand_out(tool, STDIN_FILENO), hand_out(tool, STDOUT_FILENO) };
         union {
                 struct cmsghdr align;
                 char space[CMSG_SPACE(sizeof fds)];
@@ -124,6 +132,12 @@ static void call_send(int sock, const char *tool, int argc, char **argv) {
         struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.space };
         ssize_t sent;
 
+        if (is_one_file()) {
+                fds[STDERR_FILENO] = fds[STDOUT_FILENO];
+                copies[STDERR_FILENO].from = copies[STDERR_FILENO].to = -1;
+        } else {
+                fds[STDERR_FILENO] = hand_out(tool, STDERR_FILENO);
+        }
         message.msg_controllen = sizeof control.space;
         struct cmsghdr *c = CMSG_FIRSTHDR(&message);
         c->cmsg_level = SOL_SOCKET;
@@ -136,7 +150,7 @@ static void call_send(int sock, const char *tool, int argc, char **argv) {
         if (sent < 0)
                 shim_fail(tool, strerror(errno));
         for (int fd = 0; fd < SHIM_FDS; fd++)
-                if (fds[fd] != fd)
+                if (fds[fd] != fd && (fd != STDERR_FILENO || fds[fd] != fds[STDOUT_FILENO]))
                         close(fds[fd]);
 }
 

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tools of the host, called from inside: what the table allows runs outside in a sandbox of its own, and of the rest nothing does."""
+import base64
 import contextlib
+import http.server
 import json
 import os
 import pathlib
 import random
 import signal
+import ssl
 import threading
 import time
 
@@ -75,12 +78,13 @@ def test_a_call_runs_outside_as_if_it_ran_inside(bridged, work):
     done = bridged("""
         echo from a pipe | tool cat; tool cat < data; tool cat < /dev/null
         tool both > out 2> err; cat out err; tool both 2>&1 >/dev/null
+        for i in 1 2 3; do tool both >> all 2>&1; done; tr '\\n' ' ' < all; echo
         tool many | wc -c; tool many > big; wc -c < big
         tool status 0; echo $?; tool status 7; echo $?; tool status 200; echo $?
         tool argv --name 'a b' -- "x y" 'q"$(id)'
         cd /; tool where
         """)
-    assert done.text.splitlines() == ["from a pipe", "from a file", "out", "err", "err", "3000000", "3000000", "0", "7", "200",
+    assert done.text.splitlines() == ["from a pipe", "from a file", "out", "err", "err", "out err out err out err ", "3000000", "3000000", "0", "7", "200",
                                       "[--name=a b]", '[x y]', '[q"$(id)]', done.text.splitlines()[-1]], str(done)
     assert done.text.splitlines()[-1].endswith("/bailey/bridge/empty")
 
@@ -536,3 +540,175 @@ def test_policy_test_and_learn_know_tools(bailey, bridged, home, work, tool):
     bailey("policy", "check", str(work / "learned.yaml"), cwd=work).check()
     planned = bailey("plan", "--policy", str(file), "--", "true", cwd=work).check().text
     assert "at /run/bailey/bin/tool" in planned and "listen for calls of tools" in planned, planned
+
+
+class Cluster(http.server.ThreadingHTTPServer):
+    """As much of a Kubernetes API server as kubectl's reading verbs ask for. Who has no certificate of its own authority gets nothing."""
+    daemon_threads = True
+    pod = {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "web", "namespace": "default", "uid": "1", "creationTimestamp": "2026-01-01T00:00:00Z"},
+           "spec": {"containers": [{"name": "main", "image": "nginx"}]}, "status": {"phase": "Running"}}
+    answers = {
+        "/api": {"kind": "APIVersions", "versions": ["v1"]},
+        "/apis": {"kind": "APIGroupList", "apiVersion": "v1", "groups": []},
+        "/api/v1": {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "v1", "resources": [
+            {"name": name, "singularName": "", "namespaced": True, "kind": kind, "verbs": ["get", "list"]}
+            for name, kind in (("pods", "Pod"), ("pods/log", "Pod"), ("secrets", "Secret"))]},
+        "/api/v1/namespaces/default/pods": {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": [pod]},
+        "/api/v1/namespaces/default/pods/web": pod,
+        "/version": {"major": "1", "minor": "20", "gitVersion": "v1.20.5"},
+    }
+
+    def __init__(self, authority, name):
+        self.seen = []
+        super().__init__(("127.0.0.1", 0), Cluster.Handler)
+        context = authority.context(name)
+        context.load_verify_locations(authority.file)
+        context.verify_mode = ssl.CERT_REQUIRED
+        self.socket = context.wrap_socket(self.socket, server_side=True)
+        self.port = self.server_address[1]
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    def close(self):
+        self.shutdown()
+        self.server_close()
+
+    def handle_error(self, request, client_address):
+        pass  # a handshake without a certificate
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            path = self.path.partition("?")[0]
+            self.server.seen.append((self.command, path))
+            if path.endswith("/log"):
+                body, kind = b"a line of the log\n", "text/plain"
+            else:
+                body, kind = json.dumps(Cluster.answers.get(path, {"kind": "Status", "status": "Failure", "code": 404})).encode(), "application/json"
+            self.send_response(200 if path.endswith("/log") or path in Cluster.answers else 404)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+        do_POST = do_PUT = do_PATCH = do_DELETE = do_GET
+
+        def log_message(self, *words):
+            pass
+
+
+def test_kubectl_with_a_client_certificate(bailey, home, work, authority, closing):
+    """Debian's kubectl by its built-in table: the certificate's key is the tool's alone, and what is refused never reaches the server."""
+    cluster = closing(Cluster(authority, "k8s.test"))
+    pem = pathlib.Path(authority.issue("an-agent", client=True)).read_bytes()
+    data = {name: base64.b64encode(text).decode() for name, text in (("root", authority.file.read_bytes()), ("own", pem))}
+    (home / ".kube").mkdir()
+    (home / ".kube/config").write_text(json.dumps({
+        "apiVersion": "v1", "kind": "Config", "current-context": "lab", "contexts": [{"name": "lab", "context": {"cluster": "lab", "user": "me"}}],
+        "clusters": [{"name": "lab", "cluster": {"server": f"https://k8s.test:{cluster.port}", "certificate-authority-data": data["root"]}}],
+        "users": [{"name": "me", "user": {"client-certificate-data": data["own"], "client-key-data": data["own"]}}]}))
+    (home / "hosts").write_text("127.0.0.1 k8s.test\n")
+    where = f"k8s.test:{cluster.port}"
+    (home / "policy.yaml").write_text(json.dumps({"network": {"allow_private": [where]}, "bridge": {"kubectl": {"hosts": [where]}}}))
+    refused = ["get secrets", "get secret x -o yaml", "delete pod web", "exec web -- id", "get pods --server https://evil.test", "get pods --kubeconfig x",
+               "get --raw /api", "apply -f x", "config view --raw", "proxy", "get pods --token x", "cp web:/x y", "edit pod web", "port-forward web 1:1"]
+    done = bailey("run", "--policy", str(home / "policy.yaml"), "--hosts", str(home / "hosts"), "--audit", str(home / "audit.jsonl"), "--", "bash", "-c",
+                  "kubectl get pods; kubectl get pod web -o json | grep -c nginx; kubectl logs web --tail 1; kubectl get pods -o name; echo asked; "
+                  + "".join(f"kubectl {words} && echo RAN; " for words in refused)
+                  + f"cat ~/.kube/config; curl -sk -m 10 https://{where}/api && echo REACHED; true", cwd=work, timeout=120 * SLOW)
+    lines = done.text.splitlines()
+    assert "web" in lines[1] and lines[2:5] == ["1", "a line of the log", "pod/web"], str(done)
+    assert "RAN" not in done.text and "REACHED" not in done.text and data["own"][:60] not in done.text, str(done)
+    assert {method for method, _ in cluster.seen} == {"GET"} and not [path for _, path in cluster.seen if "secret" in path], cluster.seen
+    records = [json.loads(line) for line in (home / "audit.jsonl").read_text().splitlines()]
+    assert [r["allowed"] for r in records if r.get("kind") == "command"] == [True] * 4 + [False] * len(refused)
+
+
+# --- the lists of what executes, redirects and leaks, an entry each ---
+
+EXECUTING = ["alias.log", "alias.push", "alias.x.command", "browser.x.cmd", "browser.x.path", "core.alternateRefsCommand", "core.askPass", "core.editor", "core.fsmonitor",
+             "core.gitProxy", "core.hooksPath", "core.pager", "core.sshCommand", "credential.helper", "credential.https://forge.test.helper", "diff.external",
+             "diff.x.command", "diff.x.textconv", "difftool.x.cmd", "difftool.x.path", "filter.x.clean", "filter.x.smudge", "filter.x.process", "gc.recentObjectsHook",
+             "gpg.program", "gpg.ssh.program", "gpg.openpgp.program", "gpg.x509.program", "gpg.ssh.defaultKeyCommand", "guitool.x.cmd", "hook.x.command", "imap.tunnel",
+             "instaweb.httpd", "instaweb.browser", "interactive.diffFilter", "man.x.cmd", "man.x.path", "merge.x.driver", "mergetool.x.cmd", "mergetool.x.path", "pager.log",
+             "pager.push", "receive.procReceiveRefs", "remote.origin.uploadpack", "remote.origin.receivepack", "remote.origin.vcs", "remote.origin.proxy", "sendemail.toCmd",
+             "sendemail.ccCmd", "sendemail.headerCmd", "sendemail.smtpServer", "sequence.editor", "submodule.x.update", "tar.x.command", "trailer.x.command", "trailer.x.cmd",
+             "uploadpack.packObjectsHook", "web.browser", "ssh.variant"]
+REDIRECTING = ["url.ext::canary .insteadOf", "url.ext::canary .pushInsteadOf", "remote.origin.url", "remote.origin.pushurl", "http.proxy", "http.https://forge.test.proxy",
+               "http.extraHeader", "http.sslVerify", "http.sslCAInfo", "http.sslCert", "http.sslKey", "http.cookieFile", "http.saveCookies", "http.followRedirects",
+               "credential.useHttpPath", "include.path", "includeIf.gitdir:/.path", "core.worktree", "core.attributesFile", "core.excludesFile", "extensions.worktreeConfig",
+               "extensions.partialClone", "remote.origin.promisor", "transfer.bundleURI", "fetch.recurseSubmodules", "push.recurseSubmodules", "protocol.allow",
+               "protocol.ext.allow", "safe.directory", "safe.bareRepository", "user.signingKey", "trace2.eventTarget", "trace2.normalTarget", "trace2.perfTarget"]
+VARIABLES = ["GIT_SSH", "GIT_SSH_COMMAND", "GIT_PROXY_COMMAND", "GIT_EXTERNAL_DIFF", "GIT_EXEC_PATH", "GIT_TEMPLATE_DIR", "GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT",
+             "GIT_CONFIG_KEY_0", "GIT_CONFIG_VALUE_0", "GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY",
+             "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_NAMESPACE", "GIT_TRACE", "GIT_TRACE_SETUP", "GIT_TRACE2", "GIT_TRACE2_EVENT", "GIT_REDIRECT_STDOUT",
+             "GIT_REDIRECT_STDERR", "GIT_SSL_NO_VERIFY", "GIT_EDITOR", "EDITOR", "VISUAL", "PAGER", "GH_EDITOR", "GH_PAGER", "GH_BROWSER", "GH_HOST",
+             "GH_REPO", "GH_CONFIG_DIR", "GH_PATH", "GH_TOKEN", "LD_PRELOAD", "LD_LIBRARY_PATH", "LD_AUDIT", "BASH_ENV", "ENV", "PERL5LIB", "PYTHONPATH"]
+
+
+def test_each_setting_alone(bridged, home, work, repository):
+    """A repository with one setting of the lists, for each of them: the tool that works on its objects sees the same settings as without."""
+    canary = home / "outside" / "canary"
+    canary.write_text(f"#!/bin/sh\necho CANARY >&2\ntouch {work}/ran\n")
+    canary.chmod(0o755)
+    reader = home / "outside" / "reader"
+    reader.write_text("#!/bin/sh\ngit config --list --show-origin; git --no-pager log -p --show-signature --textconv --ext-diff --all --format=%s; git for-each-ref; "
+                      "git archive HEAD | tar t; git count-objects -v\n")
+    reader.chmod(0o755)
+    tool = {"bridge": {"reader": {"program": str(reader), "verbs": ["all"], "workspace": "objects"}}}
+    config, plain = work / ".git/config", (work / ".git/config").read_text()
+    (work / ".gitattributes").write_text("* filter=x diff=x merge=x\n")
+    expected = bridged("reader all 2>&1", policy=tool).text
+    assert "commit 1" in expected and "hookspath=/dev/null" in expected
+
+    wrong, batch = [], []
+    for key in EXECUTING + REDIRECTING:
+        config.write_text(plain)
+        git("config", key, "!" + str(canary) if key.startswith(("alias", "credential", "submodule")) else str(canary), cwd=work, check=True)
+        batch.append(key)
+        done = bridged("reader all 2>&1", policy=tool, check=False)
+        if done.text != expected or (work / "ran").exists() or "CANARY" in done.errors:
+            wrong.append(key)
+        (work / "ran").unlink(missing_ok=True)
+    config.write_text(plain)
+    assert not wrong and len(batch) == len(EXECUTING) + len(REDIRECTING), wrong
+
+
+def test_each_variable(bridged):
+    """Set outside and inside, each to something that would be seen: none of them reaches the tool."""
+    value = {name: f"leaked-{name}" for name in VARIABLES if not name.startswith("LD_")}
+    inside = " ".join(f"{name}=leaked-{name}" for name in VARIABLES if not name.startswith("LD_"))
+    done = bridged(f"{inside} LD_PRELOAD=/leaked LD_LIBRARY_PATH=/leaked LD_AUDIT=/leaked /run/bailey/bin/tool env", environment=value)
+    assert "HOME=" in done.text and "leaked" not in done.text, [line for line in done.text.splitlines() if "leaked" in line]
+    assert not [name for name in VARIABLES if f"\n{name}=" in "\n" + done.text], done.text
+
+
+def test_files_that_act(bridged, home, work, repository):
+    """Files of a repository that lead elsewhere: borrowed objects, a common directory, .git as a file, grafts, settings of LFS."""
+    reader = home / "outside" / "reader"
+    reader.write_text("#!/bin/sh\ngit cat-file -p $2 || echo not there; git --no-pager log --all --format=%s; git rev-parse --git-common-dir\n")
+    reader.chmod(0o755)
+    tool = {"bridge": {"reader": {"program": str(reader), "verbs": ["object <word>"], "workspace": "objects"}}}
+    secret = home / "private"
+    git("init", "-q", secret, cwd=home, check=True)
+    (secret / "file").write_text("of another repository\n")
+    git("add", "file", cwd=secret, check=True)
+    blob = git("rev-parse", ":file", cwd=secret, check=True).stdout.strip()
+
+    def look():
+        return bridged(f"reader object {blob} 2>&1", policy=tool, check=False).text
+    expected = look()
+    assert "not there" in expected and "commit 1" in expected, expected
+    directory = work / ".git"
+    for name, text in (("objects/info/alternates", f"{secret}/.git/objects\n"), ("info/alternates", f"{secret}/.git/objects\n"), ("commondir", f"{secret}/.git\n"),
+                       ("info/grafts", f"{repository}\n"), ("shallow", f"{repository}\n"), ("info/attributes", "* filter=x\n"), ("config.worktree", "[core]\n  fsmonitor = id\n"),
+                       ("../.lfsconfig", "[lfs]\n  url = https://evil.test\n"), ("../.mailmap", "x <x@x>\n"), ("../.gitmodules", "[submodule \"x\"]\n  url = ext::id\n")):
+        path = directory / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+        shown = look()
+        assert "of another repository" not in shown and "commit 1" in shown, (name, shown)
+        path.unlink()
+    bare = work / "nested"
+    git("init", "-q", "--bare", bare, cwd=work, check=True)
+    assert bridged(f"cd nested; reader object {blob} 2>&1", policy=tool, check=False).text == expected
+    directory.rename(home / "moved")
+    directory.write_text(f"gitdir: {secret}/.git\n")
+    assert "not the top of a repository" in look()

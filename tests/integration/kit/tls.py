@@ -39,8 +39,8 @@ class Authority:
         self.file = directory / f"{name.replace(' ', '-')}.pem"
         self.file.write_bytes(self.certificate.public_bytes(serialization.Encoding.PEM))
 
-    def issue(self, *names, days=10):
-        """Certificate and key for these names in one PEM file; negative days for an expired one."""
+    def issue(self, *names, days=10, client=False):
+        """Certificate and key for these names in one PEM file; negative days for an expired one; client: for who connects."""
         key, now = ec.generate_private_key(ec.SECP256R1()), datetime.datetime.utcnow()
         certificate = (
             x509.CertificateBuilder().subject_name(_name(names[0])).issuer_name(self.certificate.subject)
@@ -48,7 +48,7 @@ class Authority:
             .not_valid_before(now - 20 * _DAY).not_valid_after(now + days * _DAY)
             .add_extension(x509.SubjectAlternativeName([_alternative(name) for name in names]), critical=False)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-            .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+            .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH if client else ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
             .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key()), critical=False)
             .sign(self.key, hashes.SHA256()))
         path = self.directory / f"{names[0].replace('*', 'any').replace(':', '_')}-{certificate.serial_number:x}.pem"

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tools and git of the host: what a bridged call costs over the same command inside, and what the git gate costs a fetch.
+
+The fetch is real git against nginx with git http-backend. TLS is opened in both rows that are compared, so that the difference is the gate's alone; a tunnel that
+nobody opens stands beside them for the whole of it.
+"""
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from .launch import environment, interleaved, try_out
+from .machine import LabError
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests/integration"))
+from kit.forge import Forge  # noqa: E402  the tests' own server: nginx, fcgiwrap, git http-backend
+
+HOST, PORT = "forge.lab.test", 18443
+INSIDE, BRIDGED = "git version, inside", "git version, bridged"
+TUNNEL, OPENED, GATE = "fetch, tunnel", "fetch, TLS opened", "fetch, gate"
+PACK_OPENED, PACK_GATE = "pack, TLS opened", "pack, gate"
+CALLS = """
+import json, random, subprocess, sys, time
+found = {"git": [], "hostgit": []}
+for _ in range(int(sys.argv[1])):
+    for name in random.sample(list(found), 2):
+        began = time.perf_counter()
+        subprocess.run([name, "version"], check=True, stdout=subprocess.DEVNULL)
+        found[name].append((time.perf_counter() - began) * 1e3)
+print(json.dumps(found))
+"""
+
+
+class Started:
+    """A server of the lab's; ends with it."""
+
+    def __init__(self, argv, env=None):
+        self.process = subprocess.Popen([str(word) for word in argv], env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def running(self):
+        return self.process.poll() is None
+
+
+def run_calls(build, run, rounds, say):
+    """{command: [{"ms":}]}: both inside one sandbox, in random order."""
+    del say
+    env = environment(run / "calls-place")
+    (run / "calls").mkdir(parents=True, exist_ok=True)
+    policy = run / "calls.yaml"
+    policy.write_text(json.dumps({"bridge": {"hostgit": {"program": shutil.which("git"), "verbs": ["version"]}}}))
+    argv = [build / "src/cli/bailey", "run", "--quiet", "-w", run / "calls", "--no-workspace-policy", "--policy", policy, "--", "python3", "-c", CALLS, str(rounds)]
+    done = subprocess.run(argv, env={**os.environ, **env}, capture_output=True, text=True, timeout=600, check=False)
+    if done.returncode:
+        raise LabError(f"bridged calls: {done.stderr[-300:]}")
+    found = json.loads(done.stdout)
+    return {INSIDE: [{"ms": ms} for ms in found["git"]], BRIDGED: [{"ms": ms} for ms in found["hostgit"]]}, {}
+
+
+class Issuer:
+    """What the tests' server wants of an authority."""
+
+    def __init__(self, authority):
+        self.authority = authority
+
+    def issue(self, name):
+        self.authority.leaf(name)
+        return self.authority.bundle(name)
+
+
+def fill(forge, place, name, megabytes):
+    """A repository whose pack has this size: random bytes, which nothing makes smaller."""
+    seed, bare = place / f"seed-{name}", forge.repositories / f"{name}.git"
+    quiet = {"check": True, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    git = ["git", "-c", "user.name=lab", "-c", "user.email=lab@lab.test", "-c", "core.compression=0", "-c", "core.bigFileThreshold=1m"]
+    subprocess.run([*git, "init", "-q", "-b", "main", seed], **quiet)
+    for number in range(max(1, megabytes // 64)):
+        with open(seed / f"file{number}", "wb") as out:
+            for _ in range(min(megabytes, 64)):
+                out.write(os.urandom(1 << 20))
+    subprocess.run([*git, "add", "."], cwd=seed, **quiet)
+    subprocess.run([*git, "commit", "-qm", "lab"], cwd=seed, **quiet)
+    bare.parent.mkdir(parents=True, exist_ok=True)
+    subprocess.run([*git, "clone", "-q", "--bare", seed, bare], **quiet)
+    subprocess.run([*git, "repack", "-adq"], cwd=bare, **quiet)
+    shutil.rmtree(seed)
+
+
+def commands(lab, place, hosts):
+    where = f"{HOST}:{PORT}"
+    network = {"allow": [where], "allow_private": [where]}
+    policies = {"tunnel": {"network": network}, "opened": {"network": {**network, "rules": [{"host": where, "methods": ["GET", "POST"]}]}},
+                "gate": {"network": {"allow_private": [where]}, "git": [{"repo": f"{where}/lab/*"}]}}
+    for name, policy in policies.items():
+        (place / f"{name}.yaml").write_text(json.dumps(policy))
+    bailey = [lab.build / "src/cli/bailey", "run", "--quiet", "-w", place / "work", "--no-workspace-policy", "--hosts", hosts, "--ca-bundle", lab.authority.file]
+
+    def clone(policy, repository):
+        trust = f"-c http.sslCAInfo={place / 'work/ca.crt'}" if policy == "tunnel" else ""
+        return [*bailey, "--policy", place / f"{policy}.yaml", "--", "sh", "-c", f"rm -rf got && git {trust} clone -q --bare https://{where}/lab/{repository}.git got && rm -rf got"]
+    return {TUNNEL: clone("tunnel", "small"), OPENED: clone("opened", "small"), GATE: clone("gate", "small"),
+            PACK_OPENED: clone("opened", "large"), PACK_GATE: clone("gate", "large")}
+
+
+def run_git(lab, rounds, megabytes, say):
+    """{command: [{"ms":, "cpu_ms":}]}, and what does not work here."""
+    place = lab.run / "git"
+    (place / "work").mkdir(parents=True)
+    shutil.copy(lab.authority.file, place / "work/ca.crt")
+    hosts = place / "hosts"
+    hosts.write_text(f"127.0.0.1 {HOST}\n")
+    servers = []
+
+    def start(argv, env=None):
+        servers.append(Started(argv, env))
+        return servers[-1]
+    try:
+        forge = Forge(start, Issuer(lab.authority), place / "forge", HOST, PORT)
+        fill(forge, place, "lab/small", 8)
+        fill(forge, place, "lab/large", megabytes)
+        env = environment(place / "place")
+        all_commands = {name: lambda argv=argv: argv for name, argv in commands(lab, place, hosts).items()}
+        failed = try_out(all_commands, env, place / "git.log")
+        results, later = interleaved(all_commands, env, place / "git.log", rounds)
+    finally:
+        for server in reversed(servers):
+            server.process.terminate()
+        time.sleep(0.2)
+        for server in servers:
+            server.process.kill()
+            server.process.wait()
+    failed = {f"git/{name}": why for name, why in (failed | later).items()}
+    for name, why in failed.items():
+        say(f"  {name}: {why}")
+    return results, failed
