@@ -97,7 +97,7 @@ function used(s) {
   const last = samples.get(s.id) || { u, cpu: null };
   if (u.at_us > last.u.at_us) { last.cpu = Math.max(0, (u.cpu_us - last.u.cpu_us) / (u.at_us - last.u.at_us) * 100); last.u = u; }
   samples.set(s.id, last);
-  return [last.cpu === null ? "" : (last.cpu < 10 ? last.cpu.toFixed(1) : Math.round(last.cpu)) + " %", h("br"), h("span", { class: "dim" }, bytes(u.memory))];
+  return (last.cpu === null ? "" : (last.cpu < 10 ? last.cpu.toFixed(1) : Math.round(last.cpu)) + " %, ") + bytes(u.memory);
 }
 
 // Now.

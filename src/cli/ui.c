@@ -4,17 +4,20 @@
 #include "base/base64.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/fd.h"
+#include "base/spawn.h"
 #include "cli/verb.h"
 #include "ui/qr.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <unistd.h>
 
-enum { ROW_PORT, ROW_READ_ONLY, ROW_OPEN, ROW_PAIR, ROW_PAIR_ADDRESS, ROW_PAIR_FOR, UI_ROWS };
+enum { ROW_PORT, ROW_READ_ONLY, ROW_OPEN, ROW_SERVICE, ROW_END, ROW_PAIR, ROW_PAIR_ADDRESS, ROW_PAIR_FOR, UI_ROWS };
 static const struct option rows[] = {
         [ROW_PORT] = { .flag = "port",
                        .type = OPTION_INTEGER,
@@ -29,6 +32,10 @@ static const struct option rows[] = {
                        .type = OPTION_FLAG,
                        .fallback = "true",
                        .help = "do not start a browser; only print the link" },
+        [ROW_SERVICE] = { .flag = "service",
+                          .type = OPTION_FLAG,
+                          .help = "serve in the background: print the link and return; --end ends it" },
+        [ROW_END] = { .flag = "end", .type = OPTION_FLAG, .help = "end the dashboard that is running" },
         [ROW_PAIR] = { .flag = "pair",
                        .type = OPTION_FLAG,
                        .help = "show a QR code that lets one phone on this network read and answer" },
@@ -155,6 +162,77 @@ static int ui_verb_pair(const struct ui_settings *settings, struct err *err) {
         return r < 0 ? EXIT_SYSTEM : EXIT_OK;
 }
 
+/*
+ * In the background.
+ */
+static int service_spawn(const struct ui_settings *settings, int output, struct err *err) {
+        char self[PATH_MAX], port[24];
+        char *argv[6] = { (char *)"bailey", (char *)"ui", (char *)"--no-open" };
+        size_t n_argv = 3;
+        ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+        pid_t pid;
+
+        if (n <= 0)
+                return err_errno(err, "cannot find out where this program is (/proc/self/exe)");
+        self[n] = '\0';
+
+        snprintf(port, sizeof port, "--port=%u", settings->port);
+        if (settings->port)
+                argv[n_argv++] = port;
+        if (settings->read_only)
+                argv[n_argv++] = (char *)"--read-only";
+
+        const struct spawn spawn = { .program = self,
+                                     .argv = argv,
+                                     .environment = environ,
+                                     .input = SPAWN_NULL,
+                                     .output = output,
+                                     .errors = SPAWN_NULL,
+                                     .flags = SPAWN_OWN_SESSION };
+        return spawn_start(&spawn, &pid, err);
+}
+
+/* The link comes when it listens; the end of the pipe instead of it means that it does not. */
+static int service_start(const struct ui_settings *settings, struct err *err) {
+        int ends[2], r;
+        char link[256];
+        size_t n = 0;
+
+        if (pipe2(ends, O_CLOEXEC) < 0)
+                return err_errno(err, "cannot make a pipe");
+        cleanup(close_fd) int from = ends[0], to = ends[1];
+        r = service_spawn(settings, to, err);
+        if (r < 0)
+                return r;
+
+        close_fd(&to);
+        while (n < sizeof link - 1) {
+                ssize_t got = read(from, link + n, sizeof link - 1 - n);
+
+                if (got < 0 && errno == EINTR)
+                        continue;
+                if (got <= 0)
+                        return err_set(err, EPROTO, "the dashboard did not start; without --service it says why");
+                n += (size_t)got;
+                if (link[n - 1] == '\n')
+                        break;
+        }
+        link[n - 1] = '\0';
+        settings->on_ready(settings->arg, link);
+        return 0;
+}
+
+static int ui_verb_end(struct err *err) {
+        int r = ui_ask_end(err);
+
+        if (r == -ENOENT) {
+                err_clear(err);
+                fprintf(stderr, "bailey: no dashboard is running\n");
+                return EXIT_NO;
+        }
+        return r < 0 ? EXIT_SYSTEM : EXIT_OK;
+}
+
 static int ui_verb_run(const struct call *call, struct err *err) {
         bool open_it = option_get_flag(&call->options, &rows[ROW_OPEN]);
         bool pair_it = option_get_flag(&call->options, &rows[ROW_PAIR]);
@@ -169,6 +247,13 @@ static int ui_verb_run(const struct call *call, struct err *err) {
         cleanup(free_ptr) char *link = NULL;
         int r;
 
+        bool service = option_get_flag(&call->options, &rows[ROW_SERVICE]);
+        if (option_get_flag(&call->options, &rows[ROW_END]))
+                return ui_verb_end(err);
+        if (pair_it && service) {
+                err_set(err, EINVAL, "--pair shows a code and stays; --service does not: start it, then run --pair");
+                return EXIT_USAGE;
+        }
         if (pair_it)
                 return ui_verb_pair(&settings, err);
 
@@ -179,7 +264,7 @@ static int ui_verb_run(const struct call *call, struct err *err) {
         }
 
         err_clear(err);
-        r = ui_run(&settings, err);
+        r = service ? service_start(&settings, err) : ui_run(&settings, err);
 
         return r < 0 ? EXIT_SYSTEM : EXIT_OK;
 }
@@ -201,6 +286,7 @@ const struct verb verb_ui = {
             "TLS, until Ctrl-C, the button in the page or the end of --pair-for. It reads and answers questions and "
             "can "
             "do nothing else.\n"
+            "With --service it goes on in the background when the terminal is closed, until --end.\n"
             "From another machine: ssh -L PORT:127.0.0.1:PORT HOST, with the same --port on both sides.",
         .tables = { &table },
         .max_words = 0,

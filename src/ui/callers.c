@@ -4,6 +4,7 @@
  * others and to sandboxes. One line says what is wanted:
  *
  *     link                    a new link, and the end
+ *     end                     the dashboard ends; so does this connection, when it has
  *     pair SECONDS [ADDRESS]  lines about a pairing, whose life is that of this connection
  */
 #include "base/cleanup.h"
@@ -133,12 +134,16 @@ void caller_step(struct ui *ui, struct caller *caller) {
                 return;
         (void)str_split(&rest, '\n', &line);
         (void)str_split(&line, ' ', &word);
-        if (str_is(word, "link"))
+        if (str_is(word, "link")) {
                 caller_answer_link(ui, caller);
-        else if (str_is(word, "pair"))
+        } else if (str_is(word, "pair")) {
                 caller_answer_pair(ui, caller, line);
-        else
+        } else if (str_is(word, "end")) {
+                ui_note(ui, "it was asked to end");
+                ui->ended = true; /* the connection ends with it: then it serves no more */
+        } else {
                 close_fd(&caller->fd);
+        }
 }
 
 void callers_sweep(struct ui *ui) {
@@ -195,6 +200,20 @@ int ui_ask_link(char **ret, struct err *err) {
                 return err_set(err, r < 0 ? -r : EPERM, "the dashboard that is running gives no link");
         *ret = str_dup(buf_str(&text));
         return *ret ? 0 : err_memory(err);
+}
+
+int ui_ask_end(struct err *err) {
+        cleanup(close_fd) int fd = -1;
+        cleanup(buf_done) struct buf text = BUF(4096);
+        const struct timeval limit = { .tv_sec = REPLY_SECONDS };
+        int r;
+
+        r = call_dashboard("end\n", &fd, err);
+        if (r < 0)
+                return r;
+        (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+        r = fd_read_all(fd, &text);
+        return r == -EAGAIN ? err_set(err, ETIMEDOUT, "the dashboard that is running does not end") : 0;
 }
 
 /* 1: it goes on; 0: it has ended. */

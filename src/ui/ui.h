@@ -11,6 +11,9 @@
  * into `bailey`, whose start is measured in microseconds. Some dozens of connections on loopback need no more than
  * poll().
  *
+ * Replies are not compressed: on loopback that costs more than it saves, and towards a phone the length of a compressed
+ * reply would tell something of what is in it.
+ *
  * Who is let in is said in ui/gate.h.
  */
 #include "base/err.h"
@@ -46,6 +49,8 @@ struct ui_settings {
 int ui_run(const struct ui_settings *settings, struct err *err);
 /* A new link of the one that is running; heap text. -ENOENT: none is running. */
 int ui_ask_link(char **ret, struct err *err);
+/* Ends the one that is running, and waits for it. -ENOENT: none is running. */
+int ui_ask_end(struct err *err);
 /* -EINVAL: its address is none that a phone could reach. */
 int ui_check_pair(const struct ui_pair *pair, struct err *err);
 /* Has the one that is running pair a phone, until the pairing ends. -ENOENT: none is running. */

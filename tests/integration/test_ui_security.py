@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import socket
 import subprocess
 import sys
@@ -10,7 +11,10 @@ import sys
 import pytest
 
 from kit.control import wait_for
+from conftest import program
 from kit.dashboard import Dashboard
+from kit.machine import machine
+from test_run_degraded import NO_NAMESPACES
 
 JSON = {"Content-Type": "application/json"}
 
@@ -28,6 +32,32 @@ def recorded(bailey, home):
 
 def test_the_way_in(ui):
     assert ui.get("/api/state")["sandboxes"] == []
+
+
+def test_in_the_background(bailey, home):
+    """One that goes on without its terminal, gives links, is one of a kind, and ends when told."""
+    assert bailey("ui", "--end").status == 1
+    link = bailey("ui", "--service", "--no-open").check().text.strip()
+    try:
+        again = bailey("ui", "--service", "--no-open").check().text.strip()
+        port = [re.search(r"127.0.0.1:(\d+)/#key=[0-9a-f]{64}$", text).group(1) for text in (link, again)]
+        assert port[0] == port[1] and link != again
+        assert bailey("ui", "--service", "--pair").status == 2
+    finally:
+        bailey("ui", "--end").check()
+    assert socket.socket().connect_ex(("127.0.0.1", int(port[0]))) != 0
+    assert "asked to end" in recorded(bailey, home)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        assert "did not start" in bailey("ui", "--service", "--no-open", "--port", str(taken.getsockname()[1])).check(7).errors
+
+
+@pytest.mark.parametrize("degraded", [False, True])
+def test_a_sandbox_does_not_reach_it(ui, run, work, degraded):
+    """Neither by itself nor by its gateway, whatever it is allowed by name; without namespaces, too."""
+    script = f"curl -s -m 5 --noproxy '*' http://127.0.0.1:{ui.port}/ | grep -c Bailey; curl -s -m 5 -x $HTTP_PROXY http://127.0.0.1:{ui.port}/ | grep -c modulepreload; true"
+    argv = [program("bailey"), "run", "--allow", f"localhost:{ui.port}", *(["--allow-degraded"] if degraded else []), "--", "sh", "-c", script]
+    done = run(machine(argv, refuse=NO_NAMESPACES) if degraded else argv, cwd=work).check()
+    assert done.text.split() == ["0", "0"], done
 
 
 def test_only_loopback_listens(ui):
