@@ -42,23 +42,6 @@ static const struct option snapshot_rows[] = {
 static_assert(sizeof snapshot_rows / sizeof *snapshot_rows == SNAPSHOT_ROWS, "one row each");
 static const struct option_table snapshot_table = { "Options", snapshot_rows, SNAPSHOT_ROWS };
 
-/* Nothing changes meanwhile. */
-static int snapshot_still(struct guests *guests, struct guest *guest, const char *label, uint64_t *ret_bytes,
-                          struct err *err) {
-        struct err thawed = { 0 };
-        bool running = guest_is_running(guest);
-        int r = running ? guest_freeze(guest, true, err) : 0;
-
-        if (r < 0)
-                return err_wrap(err, r, "the guest cannot be brought to a stand");
-
-        r = guest_snapshot(guests, guest, label, ret_bytes, err);
-        if (running && guest_freeze(guest, false, &thawed) < 0)
-                log_warning("the guest %s may stand still: bailey resume (%s)", guest->row.name, err_text(&thawed));
-
-        return r;
-}
-
 static int run_snapshot(const struct call *call, struct err *err) {
         cleanup(guests_close) struct guests guests = { 0 };
         cleanup(guest_done) struct guest guest = GUEST_NONE;
@@ -87,7 +70,7 @@ static int run_snapshot(const struct call *call, struct err *err) {
                 return guest_exit_code(guest_snapshot_remove(&guests, &guest, label, err), err);
         }
 
-        int r = snapshot_still(&guests, &guest, label, &bytes, err);
+        int r = guest_snapshot(&guests, &guest, label, &bytes, err);
         if (r < 0)
                 return guest_exit_code(r, err);
 

@@ -15,11 +15,12 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <termios.h>
 #include <unistd.h>
 
-enum { SEND_BUFFER = 512 << 10 };
+enum { SEND_BUFFER = 512 << 10, ANSWER_S = 20 };
 
 static int agent_connect(const struct guest *guest, int *ret, struct err *err) {
         struct sockaddr_un name = { .sun_family = AF_UNIX };
@@ -74,9 +75,12 @@ static int agent_receive(int agent, struct agent_reply *ret, int *ret_fd, struct
 static int agent_ask(const struct guest *guest, enum agent_do what, struct err *err) {
         cleanup(close_fd) int agent = -1, none = -1;
         const struct agent_request request = { .what = what, .directory = "" };
+        const struct timeval limit = { .tv_sec = ANSWER_S };
         struct agent_reply reply;
         int r = agent_connect(guest, &agent, err);
 
+        if (r == 0 && setsockopt(agent, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) < 0)
+                r = err_errno(err, "cannot limit the time of an answer");
         if (r == 0)
                 r = agent_send(agent, &request, NULL, 0, err);
         if (r == 0)

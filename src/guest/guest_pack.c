@@ -3,9 +3,11 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/log.h"
 #include "base/tree.h"
 #include "guest/guest_home.h"
 #include "guest/guest_inside.h"
+#include "guest/guest_start.h"
 #include "guest/pack.h"
 
 #include <errno.h>
@@ -127,6 +129,22 @@ static int snapshot_path(const char *label, char ret[static PATH_MAX], struct er
         return 0;
 }
 
+/* Nothing changes meanwhile. That it stands still is known by the row: whoever finds it so lets it go on. */
+static int pack_still(const struct guest *guest, uint64_t *ret_bytes, struct err *err) {
+        struct err thawed = { 0 };
+        bool running = guest_is_running(guest);
+        int r = running ? guest_freeze(guest, true, err) : 0;
+
+        if (r < 0)
+                return err_wrap(err, r, "the guest cannot be brought to a stand");
+
+        r = pack_part(guest, ret_bytes, err);
+        if (running && guest_freeze(guest, false, &thawed) < 0)
+                log_warning("the guest %s may stand still: bailey resume (%s)", guest->row.name, err_text(&thawed));
+
+        return r;
+}
+
 int guest_snapshot(struct guests *guests, struct guest *guest, const char *label, uint64_t *ret_bytes,
                    struct err *err) {
         char path[PATH_MAX];
@@ -144,7 +162,7 @@ int guest_snapshot(struct guests *guests, struct guest *guest, const char *label
         if (r < 0)
                 return r;
 
-        r = pack_part(guest, ret_bytes, err);
+        r = pack_still(guest, ret_bytes, err);
         if (r == 0 && renameat(guest->fd, part_name, guest->fd, path) < 0)
                 r = err_errno(err, "cannot name the snapshot %s", label);
         if (r == 0)
@@ -162,8 +180,11 @@ int guest_snapshot(struct guests *guests, struct guest *guest, const char *label
 int guest_snapshot_mend(struct guests *guests, struct guest *guest, struct err *err) {
         char path[PATH_MAX];
         struct stat st;
+        struct err ignored = { 0 };
         int r = 0;
 
+        if (guest_is_running(guest))
+                (void)guest_freeze(guest, false, &ignored);
         (void)unlinkat(guest->fd, part_name, 0);
         if (snapshot_path(guest->row.note, path, err) == 0 && fstatat(guest->fd, path, &st, AT_SYMLINK_NOFOLLOW) == 0)
                 r = guests_db_add_snapshot(guests->db, guest->row.id, guest->row.note, (uint64_t)st.st_size, err);

@@ -431,6 +431,7 @@ int guest_stop(const struct guest *guest, unsigned grace_s, struct err *err) {
 
         if (!guest_is_running(guest))
                 return 0;
+        (void)guest_freeze(guest, false, &ignored); /* one that stands still hears nothing */
         if (guest_ask_stop(guest, &ignored) == 0 && wait_for_end(guest, grace_s * 1000))
                 return 0;
 

@@ -7,6 +7,7 @@ import pty
 import re
 import stat
 import subprocess
+import time
 
 import pytest
 
@@ -74,9 +75,23 @@ ls -d /proc/{outside.pid} && echo SEEN
 cat /etc/shadow && echo SHADOW
 crontab -l 2>/dev/null && echo CRON; echo true | at now 2>/dev/null && echo AT
 su -c true && echo SU; sudo -n true && echo SUDO
+echo body | sendmail root 2>/dev/null && echo MAIL
+/usr/bin/python3 - <<'END'
+import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+if libc.ptrace(16, {outside.pid}, 0, 0) == 0:
+    print("TRACED")
+for who in (0, {os.geteuid()} + 1, {rows(guest)["two"]["uid"]}):
+    try:
+        if who != os.getuid():
+            os.setuid(who)
+            print("BECAME", who)
+    except OSError:
+        pass
+END
 true"""
     text = inside(guest, "one", script).check().text
-    for word in ("READ", "LISTED", "SIGNALLED", "SEEN", "SHADOW", "AT\n", "SU\n", "SUDO"):
+    for word in ("READ", "LISTED", "SIGNALLED", "SEEN", "SHADOW", "AT\n", "SU\n", "SUDO", "MAIL", "TRACED", "BECAME"):
         assert word not in text, text
     assert outside.running()
 
@@ -250,3 +265,24 @@ def test_long_work_shows_how_far_it_is(guest, home):
     status, said = on_a_terminal([program("bailey"), "guest", "restore", "one", "big"], env)
     assert status == 0 and re.search(r"one: unpacking, [0-9]+ % of [0-9.]+ MB", said), said
     assert guest("snapshot", "one", "again").check().errors == ""
+
+
+def test_a_snapshot_that_is_killed_lets_the_guest_go_on(guest, environment):
+    """At any moment of it; also one that stands still by `bailey pause` can be stopped."""
+    guest("create", "one").check()
+    inside(guest, "one", "head -c 30000000 /dev/urandom > big").check()
+    for turn in range(6):
+        child = subprocess.Popen([str(program("bailey")), "guest", "snapshot", "one", f"s{turn}"], env=environment, stdin=subprocess.DEVNULL,
+                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+        time.sleep(0.01 + 0.02 * turn)
+        child.kill()
+        child.wait()
+        assert inside(guest, "one", "echo alive", timeout=60).check().text == "alive\n"
+
+
+def test_one_that_stands_still_can_be_stopped(guest, bailey):
+    guest("create", "one").check()
+    guest("start", "one").check()
+    bailey("pause", rows(guest)["one"]["sandbox"]).check()
+    guest("stop", "one", timeout=60).check()
+    assert state(guest, "one") == "stopped"
