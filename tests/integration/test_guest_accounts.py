@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Guests with accounts of their own: made and removed by root, a firewall by uid outside of the sandbox, and the reader of its log. In one
 file, whose tests run one after the other: the accounts of a machine are there for all to see."""
+import contextlib
 import json
 import os
 import pathlib
+import pty
 import pwd
 import shutil
 import signal
+import sqlite3
 import subprocess
 import tempfile
 
@@ -281,7 +284,7 @@ class HostUser:
     """A user of this machine, with a home and, unless said otherwise, subordinate ids."""
 
     def __init__(self, run, place, name, ids=True):
-        self.name, self.home, self.run = name, place / name, run
+        self.name, self.home, self.run, self.where = name, place / name, run, []  # where: words that lead to a network
         more = [] if ids else ["--key", "SUB_UID_COUNT=0", "--key", "SUB_GID_COUNT=0"]
         subprocess.run(["useradd", "--no-create-home", "--home-dir", self.home, "--shell", "/bin/sh", *more, name], check=True)
         self.entry = pwd.getpwnam(name)
@@ -293,7 +296,7 @@ class HostUser:
     def does(self, *words, **more):
         become = ["setpriv", f"--reuid={self.entry.pw_uid}", f"--regid={self.entry.pw_gid}", "--init-groups", "--"]
         env = {"HOME": str(self.home), "USER": self.name, "LOGNAME": self.name, **more.pop("env", {})}
-        return self.run([*become, *words], env=env, cwd=self.home, **more)
+        return self.run([*self.where, *become, *words], env=env, cwd=self.home, **more)
 
     def guest(self, *words, **more):
         return self.does(self.program, "guest", *words, **more)
@@ -369,3 +372,126 @@ def test_a_host_user_without_subordinate_ids(host_users):
     (user.home / "secret").write_text("host")
     os.chown(user.home / "secret", user.entry.pw_uid, user.entry.pw_gid)
     assert user.guest("exec", "same", "--", "cat", user.home / "secret").status != 0, "the sandbox is still there"
+
+
+# A registry with one package and a server of files, by name.
+SERVER = r"""
+import hashlib, http.server, io, json, pathlib, sys, tarfile, urllib.parse
+top = pathlib.Path(sys.argv[1])
+packed = io.BytesIO()
+with tarfile.open(fileobj=packed, mode="w:gz") as tar:
+    described = {"name": "@anthropic-ai/claude-code", "version": "1.0.0", "bin": {"claude": "claude.sh"}}
+    for name, text in (("package.json", json.dumps(described)), ("claude.sh", (top / "claude.sh").read_text())):
+        member = tarfile.TarInfo("package/" + name)
+        member.size, member.mode = len(text.encode()), 0o755
+        tar.addfile(member, io.BytesIO(text.encode()))
+dist = {"tarball": "http://registry.npmjs.org/claude.tgz", "shasum": hashlib.sha1(packed.getvalue()).hexdigest()}
+package = {"name": described["name"], "dist-tags": {"latest": "1.0.0"}, "versions": {"1.0.0": {**described, "dist": dist}}}
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        path = urllib.parse.unquote(self.path.partition("?")[0])
+        file = top / path.lstrip("/")
+        if self.headers["Host"] == "registry.npmjs.org":
+            body = packed.getvalue() if path == "/claude.tgz" else json.dumps(package).encode()
+        else:
+            body = file.read_bytes() if file.is_file() else None
+        self.send_response(404 if body is None else 200)
+        self.send_header("Content-Length", str(len(body or b"")))
+        self.end_headers()
+        self.wfile.write(body or b"")
+    def log_message(self, *_):
+        pass
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 80), Handler)
+print("up", flush=True)
+server.serve_forever()
+"""
+AGENT = """#!/bin/sh
+echo "working on $(cat project/README)"
+echo "answer: $(curl -sS -o /dev/null -w '%{http_code}' http://asked.test/README)"
+exec sleep 600
+"""
+
+
+@pytest.fixture
+def internet(network, closing, tmp_path):
+    """In the network of the test: a registry with the agent's package, a repository, and a host that nobody allowed."""
+    top = tmp_path / "served"
+    top.mkdir()
+    (top / "claude.sh").write_text(AGENT)
+    (top / "README").write_text("of a host that was asked about\n")
+    script = """git init -q app && cd app && echo the project > README && git add . && git -c user.name=a -c user.email=a@b commit -qm first &&
+        git clone -q --bare . ../app.git && git -C ../app.git update-server-info"""
+    subprocess.run(["sh", "-c", script], cwd=top, check=True)
+
+    class Internet:
+        def __init__(self):
+            self.process = subprocess.Popen([*network.words, "/usr/bin/python3", "-c", SERVER, str(top)], stdout=subprocess.PIPE)
+            assert self.process.stdout.readline() == b"up\n"
+
+        def close(self):
+            self.process.kill()
+            self.process.wait()
+            self.process.stdout.close()
+    return closing(Internet())
+
+
+def machine_state():
+    """What an account guest may leave: accounts, groups, subordinate ids, mounts, and processes by their user."""
+    names = ("/etc/passwd", "/etc/group", "/etc/subuid", "/etc/subgid")
+    return [pathlib.Path(name).read_text() for name in names], pathlib.Path("/proc/self/mounts").read_text()
+
+
+def processes_of(*uids):
+    listed = subprocess.run(["ps", "axno", "uid,args"], capture_output=True, text=True, check=True).stdout.splitlines()
+    return [line for line in listed if line.split()[0] in map(str, uids) and "<defunct>" not in line]  # whoever reaps orphans may be slow
+
+
+@pytest.mark.root
+@pytest.mark.skipif(not shutil.which("npm"), reason="npm is not installed")
+def test_the_story_of_an_account(host_users, network, internet, run, tmp_path):
+    """From the first day to the last, with the claude recipe; at the end nothing is left of it on the machine."""
+    ann = host_users("baileystory")
+    ann.where = network.words
+    hosts = ann.home / "hosts"
+    hosts.write_text("127.0.0.1 registry.npmjs.org repo.test asked.test\n")
+    hosts.chmod(0o644)
+    before = machine_state()
+
+    def sudo(*words):
+        return run([*network.words, ann.program, "guest", *words], env={"SUDO_UID": str(ann.entry.pw_uid)})
+    sudo("create", "--account", "--allow", "repo.test:80", "--allow-private", "127.0.0.1:80", "--ask", "control", "--ask-timeout", "60s",
+         "--env", "npm_config_registry=http://registry.npmjs.org/", "same").check()
+    uid = ann.rows()["same"]["uid"]
+    ann.guest("provision", "--hosts", hosts, "same", "claude", timeout=120).check()
+    ann.guest("start", "--hosts", hosts, "same").check()
+    ann.guest("exec", "same", "--", "git", "clone", "-q", "http://repo.test/app.git", "project").check()
+
+    ours, its = pty.openpty()
+    words = [*ann.where, "setpriv", f"--reuid={ann.entry.pw_uid}", f"--regid={ann.entry.pw_gid}", "--init-groups", "--",
+             ann.program, "guest", "exec", "-d", "same", "--", "claude"]
+    env = {"PATH": os.environ["PATH"], "HOME": str(ann.home), "USER": ann.name}
+    assert subprocess.run(words, stdin=its, stdout=its, stderr=its, env=env, cwd=ann.home, start_new_session=True, timeout=60, check=False).returncode == 0
+    os.close(its)
+    os.close(ours)  # the terminal is closed
+
+    wait_until(lambda: "working on the project" in ann.guest("logs", "same").text)
+    wait_until(lambda: "asked.test" in ann.does(ann.program, "pending").text)
+    ann.does(ann.program, "allow", "--scope", "once", "asked.test:80").check()
+    wait_until(lambda: "answer: 200" in ann.guest("logs", "same").text)
+
+    ann.guest("snapshot", "same", "good").check()
+    assert json.loads(ann.guest("jobs", "--json", "same").text)[0]["state"] == "running"
+    ann.guest("exec", "same", "--", "sh", "-c", "rm -rf project .local; ln -s / root; chmod 0 .").check()
+    ann.guest("stop", "same").check()
+    ann.guest("restore", "same", "good").check()
+    ann.guest("archive", "same").check()
+    ann.guest("unarchive", "same").check()
+    assert ann.guest("exec", "same", "--", "sh", "-c", "cat project/README; command -v claude >/dev/null && echo there").check().text == "the project\nthere\n"
+
+    sudo("delete", "--force", "same").check()
+    assert machine_state() == before
+    assert processes_of(uid) == [] and list(ann.top.iterdir()) == []
+    assert "bailey_guests" not in network.run("nft", "list", "ruleset").stdout
+    with contextlib.closing(sqlite3.connect(ann.home / ".local/state/bailey/guests.db")) as database:
+        assert [row[0] for row in database.execute("select state from guests")] == ["deleted"]
+    assert processes_of(ann.entry.pw_uid) == []

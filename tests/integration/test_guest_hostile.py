@@ -55,6 +55,38 @@ def test_packets_reach_nothing_of_the_host(guest):
     assert "raw refused" in said and "packet refused" in said and "tcp refused" in said, said
 
 
+ANYWHERE = """
+import socket
+def send(family, kind, protocol, to, data=b"x"):
+    try:
+        with socket.socket(family, kind, protocol) as s:
+            s.settimeout(5)
+            s.sendto(data, to)
+    except OSError:
+        pass
+send(socket.AF_INET, socket.SOCK_DGRAM, 0, ("192.0.2.1", 9))
+send(socket.AF_INET6, socket.SOCK_DGRAM, 0, ("2001:db8::1", 9))
+send(socket.AF_INET, socket.SOCK_DGRAM, socket.IPPROTO_ICMP, ("192.0.2.2", 0), bytes([8]) + bytes(7))
+send(socket.AF_INET, socket.SOCK_DGRAM, 0, ("192.0.2.3", 53), bytes.fromhex("123401000001000000000000") + b"\\x06secret\\x04test\\0" + bytes.fromhex("00010001"))
+try:
+    socket.create_connection(("192.0.2.4", 22), timeout=5).recv(1)
+except OSError:
+    pass
+"""
+
+
+def test_packets_to_anywhere_are_on_record(guest, bailey):
+    """Each protocol with its address; a question for a name with the name."""
+    guest("create", "one").check()
+    guest("exec", "one", "--", "/usr/bin/python3", "-c", ANYWHERE).check()
+    guest("stop", "one").check()
+    records = [json.loads(line) for line in bailey("log", "--json").check().text.splitlines()]
+    refused = {(record["kind"], record["scheme"], record["domain"]) for record in records if record.get("allowed") is False}
+    assert {("packet", "udp", "192.0.2.1"), ("packet", "udp", "2001:db8::1"), ("packet", "icmp", "192.0.2.2")} <= refused, refused
+    assert any(kind == "dns" and domain == "secret.test" for kind, _, domain in refused), refused
+    assert any(domain == "192.0.2.4" for _, _, domain in refused), refused
+
+
 def test_forks_without_end(guest):
     guest("create", "--limit-processes", "64", "one").check()
     guest("create", "two").check()

@@ -16,7 +16,7 @@ from conftest import program
 from kit.process import wait_until
 from test_guest_life import guest, inside, rows, state, top  # noqa: F401
 
-KILLS = int(os.environ.get("GUEST_KILLS", "16"))
+KILLS = int(os.environ.get("GUEST_KILLS", "21"))
 
 
 def test_databases_that_cannot_be_used(guest, home):
@@ -89,7 +89,8 @@ def test_killed_at_any_moment(guest, home, environment, tmp_path, free_port):
     verbs = [("create", "x"), ("delete", "--force", "x"), ("snapshot", "keep", "s"), ("restore", "keep", "first"), ("archive", "keep"),
              ("unarchive", "keep"), ("start", "keep"), ("stop", "keep"), ("rename", "x", "y"), ("fix", "keep"), ("snapshot", "--remove", "keep", "s"),
              ("provision", "--again", "keep", str(recipe)), ("ports", "--publish", f"{free_port()}:80", "keep"), ("grant", "keep", str(granted)),
-             ("revoke", "keep", str(granted))]
+             ("revoke", "keep", str(granted)), ("exec", "keep", "--", "true"), ("exec", "-d", "keep", "--", "sleep", "5"),
+             ("cp", str(recipe), "keep:copied"), ("logs", "keep"), ("ssh-config", "keep")]
     for turn in range(KILLS):
         words = verbs[turn % len(verbs)] if KILLS < 50 else chance.choice(verbs)
         child = subprocess.Popen([str(program("bailey")), "guest", *words], env=environment, stdin=subprocess.DEVNULL,
