@@ -21,7 +21,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { HOLD_MS = 20000, GRACE_S = 10 };
+enum { GRACE_S = 10 };
 
 int guest_exit_code(int r, const struct err *err) {
         if (r >= 0)

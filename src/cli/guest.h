@@ -5,6 +5,8 @@
 #include "guest/guest_place.h"
 #include "guest/guest_start.h"
 
+enum { HOLD_MS = 20000 }; /* how long a command waits for another one at work on its guest */
+
 extern const struct verb verb_guest_ports, verb_guest_provision, verb_guest_recipes;
 extern const struct verb verb_guest_ls, verb_guest_show, verb_guest_jobs, verb_guest_logs;
 extern const struct verb verb_guest_snapshot, verb_guest_snapshots, verb_guest_restore, verb_guest_archive,

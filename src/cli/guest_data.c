@@ -285,6 +285,8 @@ static int run_cp(const struct call *call, struct err *err) {
         if (r == 0)
                 r = guest_find(&guests, from ? from : to, &guest, err);
         if (r == 0)
+                r = guest_hold(&guests, &guest, HOLD_MS, err);
+        if (r == 0)
                 r = guest_copy(&guest, &copy, err);
 
         return guest_exit_code(r, err);

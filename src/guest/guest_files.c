@@ -127,6 +127,14 @@ static char *inside_path(const char *text) {
         return str_dup(str_of(whole[1] ? whole + 1 : "."));
 }
 
+/* One that is archived has no home: an empty one in its place would be taken for it. */
+static int copy_check_state(const struct guest *guest, struct err *err) {
+        if (guest->state == GUEST_READY || guest->state == GUEST_STOPPED || guest->state == GUEST_RUNNING)
+                return 0;
+        return err_set(err, EINVAL, "the guest %s is %s: there is no home to copy from or to", guest->row.name,
+                       guest_state_name(guest->state));
+}
+
 int guest_copy(const struct guest *guest, const struct guest_copy *copy, struct err *err) {
         cleanup(copy_work_done) struct copy_work work = { .guest = guest, .outside = -1, .out = copy->out };
         cleanup(free_ptr) char *whole = NULL, *cwd = getcwd(NULL, 0);
@@ -150,7 +158,9 @@ int guest_copy(const struct guest *guest, const struct guest_copy *copy, struct 
         if (work.outside < 0)
                 return err_errno(err, "cannot open %s", whole);
 
-        int r = guest_home_make(guest, "home", err);
+        int r = copy_check_state(guest, err);
+        if (r == 0)
+                r = guest_home_make(guest, "home", err);
         if (r < 0)
                 return r;
 

@@ -334,8 +334,13 @@ static int unarchive_end(struct guests *guests, struct guest *guest, struct err 
 
 int guest_unarchive(struct guests *guests, struct guest *guest, struct err *err) {
         cleanup(close_fd) int file = openat(guest->fd, archive_name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-        int r = guest_begin(guests, guest, STEP_UNARCHIVE, "", err);
+        struct stat st;
 
+        /* What is in the way would be taken for the home that was brought back, and the archive removed. */
+        if (guest->state == GUEST_ARCHIVED && fstatat(guest->fd, "home", &st, AT_SYMLINK_NOFOLLOW) == 0)
+                return err_set(err, EEXIST, "there is something at %s already: move it away", guest->home);
+
+        int r = guest_begin(guests, guest, STEP_UNARCHIVE, "", err);
         if (r < 0)
                 return r;
         if (file < 0)

@@ -286,3 +286,22 @@ def test_one_that_stands_still_can_be_stopped(guest, bailey):
     bailey("pause", rows(guest)["one"]["sandbox"]).check()
     guest("stop", "one", timeout=60).check()
     assert state(guest, "one") == "stopped"
+
+
+def test_an_archived_guest_has_no_home_to_copy_to(guest, tmp_path):
+    """And what lies where its home was is never taken for it."""
+    file = tmp_path / "file"
+    file.write_text("from outside\n")
+    guest("create", "one").check()
+    inside(guest, "one", "echo precious > mine").check()
+    guest("stop", "one").check()
+    where = pathlib.Path(rows(guest)["one"]["home"])
+    guest("archive", "one").check()
+    refused = guest("cp", file, "one:copied")
+    assert refused.status != 0 and "archived" in refused.errors and not where.exists(), refused
+    where.mkdir()
+    refused = guest("unarchive", "one")
+    assert refused.status != 0 and str(where) in refused.errors and state(guest, "one") == "archived", refused
+    where.rmdir()
+    guest("unarchive", "one").check()
+    assert inside(guest, "one", "cat mine").check().text == "precious\n"
