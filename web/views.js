@@ -154,9 +154,9 @@ const lineOf = (deny, target, scope, workspace) => scope === "once" ? "no rule i
 
 function answers(q, first) {
   const send = (answer, scope) => act({ sandbox: q.sandbox.id, do: "answer", question: q.id, answer, scope });
-  const choices = [["allow", "once", "Allow once", "allow"], ["allow", "sandbox", "Allow for this sandbox", "allow"], ["allow", "workspace", "Allow in this workspace", "allow"], ["deny", "once", "Deny once", "deny"], ["deny", "sandbox", "Deny for this sandbox", "deny"]];
+  const choices = [["allow", "once", "Allow once", "allow"], ["allow", "sandbox", q.container ? "Allow until it ends" : "Allow for this sandbox", "allow"], ["allow", "workspace", q.container ? "Allow for this container" : "Allow in this workspace", "allow"], ["deny", "once", "Deny once", "deny"], ["deny", "sandbox", "Deny for this sandbox", "deny"]];
   return h("div", { class: "row answers" }, choices.filter(([, scope]) => q.kind === "host" || (scope !== "sandbox" && (q.kind === "command" || scope === "once"))).map(([answer, scope, text, kind], i) =>
-    h("button", { class: kind, disabled: readOnly(), "data-key": `${q.sandbox.id}.${q.id}.${answer}.${scope}`, "data-answer": first ? i + 1 : null, title: q.kind === "host" ? visible(lineOf(answer === "deny", q.host + ":" + q.port, scope, q.sandbox.status?.workspace)) : "", onclick: () => send(answer, scope) }, text, first ? h("kbd", {}, String(i + 1)) : null)));
+    h("button", { class: kind, disabled: readOnly(), "data-key": `${q.sandbox.id}.${q.id}.${answer}.${scope}`, "data-answer": first ? i + 1 : null, title: q.kind === "host" ? visible(lineOf(answer === "deny", q.host + ":" + q.port, scope, q.container ? "container " + q.container : q.sandbox.status?.workspace)) : "", onclick: () => send(answer, scope) }, text, first ? h("kbd", {}, String(i + 1)) : null)));
 }
 
 function marked(command, segment) {
@@ -332,13 +332,32 @@ function shadow(rule, list) {
   return other ? h("div", { class: "dim" }, "shadowed by ", other.list, " ", visible(other.pattern)) : null;
 }
 
+// Given by a person while something ran, not written in a file: now, or remembered from before.
+const added = (rule) => rule.live || /^(approved|denied) \d{4}-\d\d-\d\d$/.test(rule.origin);
+
 const rules = {
   name: "rules", title: "Rules",
   draw(main) {
     const live = h("div", { id: "rules" }), used = h("div", {});
     const pattern = h("input", { type: "text", placeholder: "host, *.host, host:port or @group", "aria-label": "pattern" });
     const sandbox = h("select", { "aria-label": "sandbox", id: "rules-sandbox" }), scope = h("select", { "aria-label": "scope" }, SCOPES.slice(1).map(([s, t]) => h("option", { value: s }, s + ": " + t)));
-    const add = (what) => pattern.value && act({ sandbox: sandbox.value, do: what, pattern: pattern.value, scope: scope.value }).then(() => { pattern.value = ""; });
+    const add = async (what) => {
+      const old = this.editing, order = { sandbox: sandbox.value, do: what, pattern: pattern.value, scope: scope.value };
+      if (!pattern.value) return;
+      // The new one first: while both are there nothing is decided that neither says.
+      try { await call("/api/act", order); } catch (e) { toast(visible(e.message)); return; }
+      pattern.value = "";
+      this.editing = null;
+      if (old && (old.pattern !== order.pattern || old.sandbox.id !== order.sandbox)) await act({ sandbox: old.sandbox.id, do: "forget", pattern: old.pattern });
+      else await refresh();
+    };
+    this.edit = (rule) => {
+      this.editing = rule;
+      pattern.value = rule.pattern;
+      sandbox.value = rule.sandbox.id;
+      pattern.focus();
+      toast("Change it above, then Allow or Deny: the rule as it was is then forgotten.");
+    };
     if (!readOnly()) main.append(h("form", { class: "filters", onsubmit: (e) => { e.preventDefault(); add("allow"); } }, pattern, sandbox, scope, h("button", { class: "allow", type: "submit" }, "Allow"), h("button", { class: "deny", type: "button", onclick: () => add("deny") }, "Deny")));
     main.append(h("h3", {}, "What decides now, by sandbox"), live, h("h3", {}, "Rules that decided, over all runs"), used);
     this.live();
@@ -365,7 +384,7 @@ const rules = {
     if (this.drawn === text && place.children.length) return;
     this.drawn = text;
     place.replaceChildren(list.length ? table([["list"], ["pattern", "t"], ["from", "t"], ["hits", "n"], ["last use", "w"], ["sandbox"], [""]], list.map((r) => [h("span", { class: "pill " + (r.list === "deny" ? "no" : "yes") }, r.list), [visible(r.pattern), shadow(r, list)], visible(r.origin), ...this.use(r), h("code", {}, r.sandbox.id),
-      r.live ? h("button", { class: "small", disabled: readOnly(), onclick: () => act({ sandbox: r.sandbox.id, do: "forget", pattern: r.pattern }) }, "Forget") : ""]))
+      added(r) && !readOnly() ? h("div", { class: "row" }, h("button", { class: "small", onclick: () => this.edit(r) }, "Edit"), h("button", { class: "small", onclick: () => act({ sandbox: r.sandbox.id, do: "forget", pattern: r.pattern }) }, "Forget")) : ""]))
       : empty("No rule decides now", "Rules of running sandboxes are listed here; those of a policy file are edited in the file."));
   },
 };
