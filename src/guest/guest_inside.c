@@ -22,6 +22,7 @@ struct said {
 };
 
 struct inside {
+        pid_t parent;
         const struct guest *guest;
         bool alone;
         guest_work *work;
@@ -36,11 +37,20 @@ static int inside_become(bool alone, struct err *err) {
         return 0;
 }
 
+/* A change of identity takes the wish back, so it is said again. Who was killed meanwhile is not missed. */
+static void inside_end_with(pid_t parent) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != parent)
+                _exit(1);
+}
+
 static _Noreturn void inside_main(const struct inside *in, int parent) {
         struct said said = { 0 };
         char go;
 
-        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        inside_end_with(in->parent);
+        if (in->guest->lock >= 0) /* the command holds it; it must be free when that is killed */
+                (void)close(in->guest->lock);
 
         if (in->guest->kind != GUEST_OWN) {
                 if (unshare(CLONE_NEWUSER) < 0)
@@ -49,6 +59,7 @@ static _Noreturn void inside_main(const struct inside *in, int parent) {
                     fd_read_exact(parent, &go, 1) < 0)
                         _exit(1);
                 said.result = inside_become(in->alone, &said.err);
+                inside_end_with(in->parent);
         }
 
         if (said.result == 0)
@@ -122,13 +133,13 @@ static int inside_run(const struct inside *in, struct err *err) {
 }
 
 int guest_inside(const struct guest *guest, guest_work *work, void *arg, struct err *err) {
-        const struct inside in = { .guest = guest, .work = work, .arg = arg };
+        const struct inside in = { .parent = getpid(), .guest = guest, .work = work, .arg = arg };
 
         return inside_run(&in, err);
 }
 
 int guest_inside_alone(const struct guest *guest, guest_work *work, void *arg, struct err *err) {
-        const struct inside in = { .guest = guest, .alone = true, .work = work, .arg = arg };
+        const struct inside in = { .parent = getpid(), .guest = guest, .alone = true, .work = work, .arg = arg };
 
         return inside_run(&in, err);
 }
