@@ -30,7 +30,7 @@ static void note_refusal(struct chat *chat, const struct chat_said *said, const 
 }
 
 /* Refused for an approver: on record, and they are told. */
-static void refuse(struct chat *chat, const struct chat_said *said, const char *who, const char *why) {
+static void orders_refuse(struct chat *chat, const struct chat_said *said, const char *who, const char *why) {
         cleanup(buf_done) struct buf name = BUF(256);
 
         note_refusal(chat, said, why);
@@ -58,9 +58,11 @@ static int tell_sandbox(const char *sandbox, const char *who, const struct contr
         r = control_client_open(sandbox, name, &client, err);
         if (r < 0)
                 return r;
+
         r = control_client_call(&client, request, &reply, err);
         control_message_done(&reply);
         control_client_done(&client);
+
         return r;
 }
 
@@ -84,29 +86,38 @@ static void order_answer(struct chat *chat, const struct chat_said *said, const 
 
         if (!question) {
                 bool locked = chat_judge_wrong_code(&chat->judge, who, clock_ns());
-                refuse(chat, said, who,
-                       locked ? "no question has this code; after so many wrong ones, nothing of yours counts for ten "
-                                "minutes"
-                              : "no question has this code");
+
+                orders_refuse(
+                    chat, said, who,
+                    locked ? "no question has this code; after so many wrong ones, nothing of yours counts for ten "
+                             "minutes"
+                           : "no question has this code");
                 return;
         }
+
         chat_judge_right_code(&chat->judge, who);
+
         if (!question->open) {
                 char why[280];
+
                 snprintf(why, sizeof why, "the question is closed already: %s", question->outcome);
-                refuse(chat, said, who, why);
+                orders_refuse(chat, said, who, why);
                 return;
         }
+
         if (!host_fits(question, order->name)) {
-                refuse(chat, said, who, "the code belongs to a question about another host");
+                orders_refuse(chat, said, who, "the code belongs to a question about another host");
                 return;
         }
+
         if (allow && question->partial) {
-                refuse(chat, said, who, "it is longer than what is shown here: allow it where all of it can be read");
+                orders_refuse(chat, said, who,
+                              "it is longer than what is shown here: allow it where all of it can be read");
                 return;
         }
+
         if (!question->host[0] && order->scope > SCOPE_ONCE) {
-                refuse(chat, said, who, "an answer to this question counts once: leave out the scope");
+                orders_refuse(chat, said, who, "an answer to this question counts once: leave out the scope");
                 return;
         }
 
@@ -115,12 +126,14 @@ static void order_answer(struct chat *chat, const struct chat_said *said, const 
                                                  .answer = allow ? ANSWER_ALLOW : ANSWER_DENY,
                                                  .scope = order->scope };
         if (tell_sandbox(question->sandbox, who, &request, &err) < 0) {
-                refuse(chat, said, who, err_text(&err));
+                orders_refuse(chat, said, who, err_text(&err));
                 return;
         }
+
         chat_note(chat, "%s: %s, %s, scope %s, by %s", question->sandbox, question->about, allow ? "allow" : "deny",
                   control_scope_name(order->scope), who);
         line_settle(chat, said->callback, allow ? "allowed" : "denied");
+
         /* Worth one answer, whether the sandbox's event has come or not. */
         char outcome[200], name[64];
         client_name(who, name);
@@ -138,6 +151,7 @@ static void confirm_ask(struct chat *chat, const struct chat_order *order, const
         for (size_t i = 1; i < CHAT_CONFIRMS_MAX; i++)
                 if (chat->confirms[i].until_ns < confirm->until_ns)
                         confirm = &chat->confirms[i];
+
         *confirm = (struct chat_confirm){ .verb = order->verb, .until_ns = clock_ns() + CONFIRM_NS };
         snprintf(confirm->sandbox, sizeof confirm->sandbox, "%s", sandbox);
         chat_make_code(confirm->code);
@@ -152,11 +166,13 @@ static bool confirm_take(struct chat *chat, const struct chat_order *order, cons
 
                 if (!confirm->code[0] || !secret_equal(str_of(confirm->code), str_of(order->code)))
                         continue;
+
                 bool good = confirm->verb == order->verb && strcmp(confirm->sandbox, sandbox) == 0 &&
                             clock_ns() < confirm->until_ns;
                 *confirm = (struct chat_confirm){ 0 };
                 return good;
         }
+
         return false;
 }
 
@@ -169,25 +185,31 @@ static void order_sandbox(struct chat *chat, const struct chat_said *said, const
         struct err err = { 0 };
 
         if (control_resolve(order->name, &sandbox, &err) < 0) {
-                refuse(chat, said, who, err_text(&err));
+                orders_refuse(chat, said, who, err_text(&err));
                 return;
         }
+
         if (!order->code[0]) {
                 confirm_ask(chat, order, sandbox);
                 return;
         }
+
         if (!confirm_take(chat, order, sandbox)) {
                 bool locked = chat_judge_wrong_code(&chat->judge, who, clock_ns());
-                refuse(chat, said, who,
-                       locked ? "the code is not for this; after so many wrong ones, nothing of yours counts for ten "
-                                "minutes"
-                              : "the code is not for this, or it is too old");
+
+                orders_refuse(
+                    chat, said, who,
+                    locked ? "the code is not for this; after so many wrong ones, nothing of yours counts for ten "
+                             "minutes"
+                           : "the code is not for this, or it is too old");
                 return;
         }
+
         if (tell_sandbox(sandbox, who, &(struct control_request){ .what = acts[order->verb] }, &err) < 0) {
-                refuse(chat, said, who, err_text(&err));
+                orders_refuse(chat, said, who, err_text(&err));
                 return;
         }
+
         chat_note(chat, "%s: %s, by %s", sandbox, chat_verb_name(order->verb), who);
         line_sayf(chat, "%s: %s, done", sandbox, chat_verb_name(order->verb));
 }
@@ -211,6 +233,7 @@ static void order_obey(struct chat *chat, const struct chat_said *said, const st
                 return;
         case CHAT_PS:
                 say_text(chat, texts_sandboxes);
+
                 return;
         case CHAT_HELP:
                 line_say(chat, chat_help_text);
@@ -229,14 +252,16 @@ void orders_hear(void *arg, const struct chat_said *said) {
 
         if (r == 0)
                 return; /* people talk */
+
         enum chat_ruling ruling =
             chat_judge_hear(&chat->judge, said, &order, clock_ns(), clock_wall_us() / 1000000, &who);
         if (ruling != CHAT_COUNTS) {
                 note_refusal(chat, said, chat_ruling_text(ruling));
                 return;
         }
+
         if (r < 0)
-                refuse(chat, said, who, err_text(&err));
+                orders_refuse(chat, said, who, err_text(&err));
         else
                 order_obey(chat, said, &order, who);
 }

@@ -59,15 +59,18 @@ static struct chat_question *find_open(struct chat *chat, const char *sandbox, u
 static bool make_room(struct chat *chat) {
         if (chat->questions.n < CHAT_QUESTIONS_MAX)
                 return vec_reserve(&chat->questions, 1) == 0;
+
         for (size_t i = 0; i < chat->questions.n; i++) {
                 if (chat->questions.p[i].open)
                         continue;
+
                 question_done(&chat->questions.p[i]);
                 memmove(&chat->questions.p[i], &chat->questions.p[i + 1],
                         (chat->questions.n - i - 1) * sizeof *chat->questions.p);
                 chat->questions.n--;
                 return true;
         }
+
         return false;
 }
 
@@ -80,10 +83,14 @@ static int put_member(struct buf *out, const char *before, const struct node *ma
 
         if (!text || !text[0])
                 return 0;
+
         r = buf_add(out, before);
         if (r == 0)
                 r = texts_safe(out, str_of(text), 400);
-        return r < 0 ? r : buf_add(out, "\n");
+        if (r < 0)
+                return r;
+
+        return buf_add(out, "\n");
 }
 
 static int put_about(struct buf *about, struct buf *detail, const struct node *question) {
@@ -97,22 +104,35 @@ static int put_about(struct buf *about, struct buf *detail, const struct node *q
                         r = texts_safe(about, str_of(control_text(question, "command")), TEXT_SHOWN);
                 if (r == 0)
                         r = put_member(detail, "What decides is: ", question, "segment");
-                return r < 0 ? r : put_member(detail, "Why it is asked: ", question, "reason");
+                if (r < 0)
+                        return r;
+
+                return put_member(detail, "Why it is asked: ", question, "reason");
         }
+
         if (kind && strcmp(kind, "push") == 0) {
                 r = texts_safe(about, str_of(control_text(question, "push")), TEXT_SHOWN);
-                return r < 0 ? r : put_member(detail, "To: ", question, "target");
+                if (r < 0)
+                        return r;
+
+                return put_member(detail, "To: ", question, "target");
         }
+
         if (kind && strcmp(kind, "page") == 0) {
                 r = buf_add(about, "open a page in your browser: ");
                 if (r == 0)
                         r = texts_safe(about, str_of(control_text(question, "page")), TEXT_SHOWN);
                 return r;
         }
+
         if (kind && strcmp(kind, "access") == 0) {
                 r = texts_safe(about, str_of(control_text(question, "access")), TEXT_SHOWN);
-                return r < 0 ? r : put_member(detail, "The agent's reason: ", question, "reason");
+                if (r < 0)
+                        return r;
+
+                return put_member(detail, "The agent's reason: ", question, "reason");
         }
+
         r = buf_add(about, "connect to ");
         if (r == 0)
                 r = texts_safe(about, str_of(host), HOST_TEXT_MAX);
@@ -122,6 +142,7 @@ static int put_about(struct buf *about, struct buf *detail, const struct node *q
                 r = put_member(detail, "By: ", question, "via");
         if (r == 0)
                 r = put_member(detail, "The agent's reason: ", question, "reason");
+
         return r < 0 ? r
                      : buf_printf(detail, "No rule decides about this host. Connections that wait: %ju\n",
                                   (uintmax_t)control_number(question, "waiting"));
@@ -147,29 +168,35 @@ void questions_open(struct chat *chat, const char *sandbox, const struct node *n
 
         if (!node || find_open(chat, sandbox, question.number) || put_about(&about, &detail, node) < 0)
                 return;
+
         question.partial = is_partial(node, &about);
         if (question.partial &&
             buf_add(&detail, "It is longer than this. It can be denied here; whoever allows it reads it whole, with "
                              "bailey pending or in the dashboard.\n") < 0)
                 return;
+
         if (!make_room(chat)) {
                 chat_note(chat, "a question of sandbox %s is not asked here: %d wait already", sandbox,
                           CHAT_QUESTIONS_MAX);
                 return;
         }
+
         snprintf(question.sandbox, sizeof question.sandbox, "%s", sandbox);
         snprintf(question.host, sizeof question.host, "%s", host ? host : "");
         if (expires)
                 (void)clock_parse_text(str_of(expires), &question.expires_us);
+
         do
                 chat_make_code(question.code);
         while (questions_by_code(chat, question.code));
+
         question.about = str_dup(buf_str(&about));
         question.detail = str_dup(detail.n ? buf_str(&detail) : STR(""));
         if (!question.about || !question.detail) {
                 question_done(&question);
                 return;
         }
+
         chat->questions.p[chat->questions.n++] = question;
         line_ask(chat, question.code);
 }

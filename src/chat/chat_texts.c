@@ -52,6 +52,7 @@ int texts_question(struct chat *chat, const struct chat_question *question, stru
                 return r;
         if (!question->host[0])
                 return buf_printf(out, "\nCode %s. Answer:\n/allow %s    this once\n/deny %s\n", code, code, code);
+
         return buf_printf(out,
                           "\nCode %s. Answer:\n"
                           "/allow %s once         what waits now\n"
@@ -75,10 +76,12 @@ int texts_questions(struct chat *chat, struct buf *out) {
 
                 if (!question->open || question->posted)
                         continue;
+
                 r = put_line(out, question);
                 question->posted = true;
                 shown++;
         }
+
         return r;
 }
 
@@ -92,6 +95,7 @@ int texts_pending(struct chat *chat, struct buf *out) {
                 r = put_line(out, &chat->questions.p[i]);
                 shown++;
         }
+
         return r;
 }
 
@@ -104,9 +108,11 @@ int texts_sandboxes(struct chat *chat, struct buf *out) {
 
                 if (peer->gone)
                         continue;
+
                 r = buf_printf(out, "%s  %s  %s\n", peer->client.id, peer->command ? peer->command : "?",
                                peer->workspace ? peer->workspace : "");
                 shown++;
         }
+
         return r < 0 || shown ? r : buf_add(out, "No sandbox runs.\n");
 }

@@ -144,9 +144,11 @@ static int add_limits(const struct policy *policy, text_list *l) {
                 r |= words_add(l, "--memory=%ju", (uintmax_t)limits->memory);
         if (policy->origins[ROW_FILES] && limits->files)
                 r |= words_add(l, "--ulimit=nofile=%ju:%ju", (uintmax_t)limits->files, (uintmax_t)limits->files);
+
         if (policy->origins[ROW_CPU] && limits->cpu_seconds)
                 r |= words_add(l, "--ulimit=cpu=%ju:%ju", (uintmax_t)limits->cpu_seconds,
                                (uintmax_t)limits->cpu_seconds);
+
         if (policy->origins[ROW_CPU_PERCENT] && limits->cpu_percent)
                 r |= words_add(l, "--cpus=%ju.%02ju", (uintmax_t)limits->cpu_percent / 100,
                                (uintmax_t)limits->cpu_percent % 100);
@@ -320,6 +322,7 @@ static int open_network(struct container *container, struct err *err) {
         container->plan = plan_new();
         if (!container->plan || plan_capture(container->plan, container->session.policy, true) < 0)
                 return err_memory(err);
+
         const struct vault_session_request request = { .policy = container->session.policy,
                                                        .id = container->session.id,
                                                        .roots = container->q->run->ca_bundle,
@@ -526,10 +529,12 @@ static void tear_down(struct container *container) {
 
         if (!container->began)
                 guards_drop(&container->guards);
+
         if (container->began && container->rules &&
             guards_end_repositories(&container->guards, container->session.policy, container->rules, &container->host,
                                     &e) < 0)
                 log_error("%s", err_text(&e));
+
         if (container->began && guards_end(&container->guards, container->plan, &e) < 0)
                 log_error("%s", err_text(&e));
 

@@ -114,9 +114,11 @@ static int add_trees(const struct container_files *files, mounts *m, struct err 
 static int close_one(const struct plan_path *path, mounts *m, struct err *err) {
         if (!tree_of(m, path->path))
                 return 0;
+
         if (path->type == PLAN_PATH_LINK)
                 return pin_above(m, path->path,
                                  err); /* an engine cannot mount over a link: it is put back at the end */
+
         if (path->type == PLAN_PATH_MISSING)
                 return path->protected ? pin_above(m, path->path, err) : 0;
         if (path->access == PATH_WRITE)
@@ -209,9 +211,11 @@ static int check_rest(const struct container_files *files, struct plan *plan, st
                 return err_set(err, EOPNOTSUPP, "--overlay is for sandboxes, not for containers");
 
         int r = 0;
+
         if (policy->process.trace_denials)
                 r = files_object(files, plan, err, "policy", "--trace-denials",
                                  "the engine does not report refused files");
+
         if (r == 0 && policy->origins[ROW_TEMPORARY])
                 r = files_object(files, plan, err, policy->origins[ROW_TEMPORARY], "limits.temporary",
                                  "the engine has no such limit");

@@ -63,6 +63,7 @@ static int containing_step(void *arg, struct poller *poller, struct err *err) {
         if (engine_container_at(containing->engine, ENGINE_NETWORK, &containing->addr, &now, &ignored) == 1 &&
             engine_container_same(&now, &containing->found))
                 return 0;
+
         return err_set(err, ECANCELED, "the address is not the container's any more");
 }
 
@@ -105,6 +106,7 @@ static int container_serve(struct containing *containing, const char *at, struct
                 r = egress_container_directory(containing->engine, containing->found.name, true, &workspace, err);
         if (r < 0)
                 return r;
+
         policy = path_join(directory, EGRESS_POLICY);
         name = str_format("%s/%s", containing->engine, containing->found.name);
         if (!policy || !name)
@@ -149,8 +151,10 @@ static int container_find(struct containing *containing, int *ret_first, struct 
                                           ret_first, err);
                 if (r != 0 || poll(&service, 1, 0) != 0)
                         break;
+
                 nanosleep(&moment, NULL);
         }
+
         return r;
 }
 
@@ -167,6 +171,7 @@ int egress_contain(const char *engine, const char *address, const char *at, stru
         (void)fcntl(CONTAINER_FD_CONTROL, F_SETFD, FD_CLOEXEC);
         (void)fcntl(CONTAINER_FD_DOOR, F_SETFD, FD_CLOEXEC);
         umask(077);
+
         if (setrlimit(RLIMIT_CORE, &no_core) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
                 return err_errno(err, "cannot close this process to others");
 
@@ -179,5 +184,6 @@ int egress_contain(const char *engine, const char *address, const char *at, stru
         r = fd_send(CONTAINER_FD_CONTROL, STR("h"), &first, 1);
         if (r < 0)
                 return err_set(err, -r, "the service does not listen");
+
         return container_serve(&containing, at, err);
 }

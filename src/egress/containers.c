@@ -139,16 +139,19 @@ static int place_spawn(const struct containers *containers, struct place *place,
 
         if (n <= 0)
                 return err_errno(err, "cannot find out where this program is (/proc/self/exe)");
+
         self[n] = '\0';
         addr_text(&place->addr, address);
         listen_text(&containers->settings.at, at);
 
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, control) < 0)
                 return err_errno(err, "cannot make a socket");
+
         place->control = control[0];
         cleanup(close_fd) int control_there = control[1];
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, door) < 0)
                 return err_errno(err, "cannot make a socket");
+
         place->door = door[0];
         cleanup(close_fd) int door_there = door[1];
 
@@ -165,6 +168,7 @@ static int place_spawn(const struct containers *containers, struct place *place,
         int r = spawn_start(&spawn, &place->pid, err);
         if (r < 0)
                 return r;
+
         place->process = (int)syscall(SYS_pidfd_open, place->pid, 0); /* below 0: looked after by time */
         return 0;
 }
@@ -175,6 +179,7 @@ static struct place *containers_begin(struct containers *containers, const struc
 
         if (containers->places.n >= ADDRESSES_MAX || containers_running(containers) >= CONTAINERS_MAX)
                 return NULL;
+
         struct place *place = calloc(1, sizeof *place);
         if (!place)
                 return NULL;
@@ -189,14 +194,17 @@ static struct place *containers_begin(struct containers *containers, const struc
         int r = place_spawn(containers, place, &err);
         if (r < 0)
                 containers_say(containers, true, place, err_text(&err));
+
         if (r < 0 || vec_push(&containers->places, place) < 0) {
                 if (place->pid) {
                         kill(place->pid, SIGKILL); /* our own child, not reaped */
                         (void)spawn_wait(place->pid);
                 }
+
                 place_free(place);
                 return NULL;
         }
+
         return place;
 }
 
@@ -214,6 +222,7 @@ static void containers_dispatch(struct containers *containers, const struct addr
                 place_end(place);
                 place = NULL;
         }
+
         if (!place)
                 place = containers_begin(containers, from);
 
@@ -238,14 +247,17 @@ static void containers_accept(struct containers *containers) {
 
                 if (fd < 0 && (errno == EINTR || errno == ECONNABORTED))
                         continue;
+
                 if (fd < 0) {
                         if (errno != EAGAIN) /* no descriptors, no memory: what is open goes on */
                                 containers->paused_until_ns = clock_ns() + PAUSE_NS;
                         return;
                 }
+
                 setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
                 if (addr_from_sockaddr((const struct sockaddr *)&from, &addr, &port))
                         containers_dispatch(containers, &addr, &fd);
+
                 close_fd(&fd);
         }
 }
@@ -269,6 +281,7 @@ static void place_hear(struct containers *containers, struct place *place) {
 
         if (got == -EAGAIN)
                 return;
+
         if (got == 1 && byte == CONTAINER_HELD && n == 1 && place->state == PLACE_FINDING) {
                 place->first = first;
                 place->state = PLACE_HELD;
@@ -277,10 +290,12 @@ static void place_hear(struct containers *containers, struct place *place) {
         }
 
         close_fd(&first);
+
         if (got == 1 && byte == CONTAINER_FAILED)
                 containers_say(containers, true, place,
                                "the engine does not say whose address this is; the service's "
                                "own list counts for it");
+
         if (place->state == PLACE_FINDING)
                 place_is_nobody(containers, place);
         else
@@ -293,10 +308,12 @@ static bool place_reap(struct place *place, uint64_t now) {
                 place->pid = 0;
                 close_fd(&place->process);
         }
+
         if (place->pid && now >= place->until_ns) {
                 kill(place->pid, SIGKILL); /* our own child, not reaped */
                 place->until_ns = now + END_NS;
         }
+
         return place->pid == 0;
 }
 
@@ -305,6 +322,7 @@ static void place_step(struct containers *containers, struct place *place, struc
                 place_hear(containers, place);
         if (place->state == PLACE_HELD && !place_holds(place))
                 place_end(place);
+
         if (place->state == PLACE_FINDING && now >= place->until_ns) {
                 containers_say(containers, true, place, "the engine takes too long to say whose address this is");
                 place_is_nobody(containers, place);
@@ -316,6 +334,7 @@ static void containers_watch(void *arg, struct poller *poller) {
 
         poller_watch(poller, clock_ns() < containers->paused_until_ns ? -1 : containers->listener, POLLIN);
         poller_until(poller, containers->paused_until_ns ? containers->paused_until_ns : CLOCK_NEVER);
+
         for (size_t i = 0; i < containers->places.n; i++) {
                 const struct place *place = containers->places.p[i];
 
@@ -335,18 +354,22 @@ static int containers_step(void *arg, struct poller *poller, struct err *err) {
         (void)err;
         if (containers->paused_until_ns && now >= containers->paused_until_ns)
                 containers->paused_until_ns = 0;
+
         for (size_t i = containers->places.n; i-- > 0;) {
                 struct place *place = containers->places.p[i];
 
                 place_step(containers, place, poller, now);
                 if (place->state == PLACE_FINDING || place->state == PLACE_HELD)
                         continue;
+
                 bool over = place->state == PLACE_ENDING || now >= place->until_ns;
                 if (place_reap(place, now) && over)
                         containers_remove(containers, i);
         }
+
         if (poller_ready(poller, containers->listener))
                 containers_accept(containers);
+
         return 0;
 }
 
@@ -377,15 +400,18 @@ int containers_open(const struct containers_settings *settings, struct container
 
         if (!containers)
                 return err_memory(err);
+
         *containers = (struct containers){ .settings = *settings, .listener = -1, .own = { -1, -1 } };
 
         r = listen_tcp(&containers->settings.at, &containers->listener, err);
         if (r == 0 && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, containers->own) < 0)
                 r = err_errno(err, "cannot make a socket");
+
         if (r < 0) {
                 containers_close(containers);
                 return r;
         }
+
         *ret = containers;
         return 0;
 }
@@ -397,6 +423,7 @@ void containers_close(struct containers *containers) {
         close_fd(&containers->listener);
         for (size_t i = 0; i < containers->places.n; i++)
                 place_end(containers->places.p[i]);
+
         for (size_t i = 0; i < containers->places.n; i++) {
                 struct place *place = containers->places.p[i];
                 uint64_t now = clock_ns();
@@ -404,13 +431,16 @@ void containers_close(struct containers *containers) {
 
                 if (place->pid && place->process >= 0 && now < place->until_ns)
                         (void)poll(&ended, 1, (int)((place->until_ns - now) / NS_PER_MS + 1));
+
                 if (place->pid && !place_reap(place, clock_ns())) {
                         kill(place->pid, SIGKILL); /* our own child, not reaped */
                         (void)spawn_wait(place->pid);
                 }
         }
+
         while (containers->places.n)
                 containers_remove(containers, containers->places.n - 1);
+
         vec_done(&containers->places);
         close_fd(&containers->own[0]);
         close_fd(&containers->own[1]);

@@ -22,21 +22,27 @@ static bool der_take(struct str *from, unsigned kind, struct str *ret) {
 
         if (from->n < 2 || p[0] != kind)
                 return false;
+
         n = p[1];
         if (n >= 0x80) {
                 size_t bytes = n & 0x7f;
 
                 if (bytes < 1 || bytes > 3 || from->n < 2 + bytes)
                         return false;
+
                 n = 0;
                 for (size_t i = 0; i < bytes; i++)
                         n = n << 8 | p[2 + i];
+
                 head += bytes;
         }
+
         if (from->n - head < n)
                 return false;
+
         *ret = str_n(from->p + head, n);
         *from = str_skip(*from, head + n);
+
         return true;
 }
 
@@ -54,6 +60,7 @@ static bool der_take_time(struct str *from, char ret[static 24]) {
         int n = snprintf(digits, sizeof digits, "%s%.*s", century, (int)(time.n < 20 ? time.n : 20), time.p);
         if (n != 15 || strspn(digits, "0123456789") != 14 || digits[14] != 'Z')
                 return false;
+
         snprintf(ret, 24, "%.4s-%.2s-%.2sT%.2s:%.2s:%.2sZ", digits, digits + 4, digits + 6, digits + 8, digits + 10,
                  digits + 12);
         return true;
@@ -65,6 +72,7 @@ static bool ca_expires(struct str der, char ret[static 24]) {
 
         if (!der_take(&der, DER_SEQUENCE, &certificate) || !der_take(&certificate, DER_SEQUENCE, &tbs))
                 return false;
+
         (void)der_take(&tbs, DER_VERSION, &part);
         return der_take(&tbs, DER_INTEGER, &part) && der_take(&tbs, DER_SEQUENCE, &part) &&
                der_take(&tbs, DER_SEQUENCE, &part) && der_take(&tbs, DER_SEQUENCE, &validity) &&
@@ -83,13 +91,16 @@ static int ca_decode(struct str pem, struct buf *der) {
 
                         if (buf_reserve(der, text.n) < 0 || !base64_decode(buf_str(&text), der->p, &n))
                                 return -EBADMSG;
+
                         der->n = n;
                         return 0;
                 }
+
                 if (inside && buf_append(&text, line) < 0)
                         return -ENOMEM;
                 inside = inside || str_starts(line, STR("-----BEGIN CERTIFICATE"));
         }
+
         return -EBADMSG;
 }
 
@@ -108,5 +119,6 @@ int egress_ca(const char *directory, struct egress_ca *ret, struct err *err) {
         digest_sha256(buf_str(&der), digest);
         for (size_t i = 0; i < DIGEST_BYTES; i++)
                 snprintf(ret->sha256 + 3 * i, 4, "%02X%s", digest[i], i + 1 < DIGEST_BYTES ? ":" : "");
+
         return 0;
 }

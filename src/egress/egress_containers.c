@@ -33,10 +33,12 @@ static int container_split(const char *text, char engine[static 8], char name[st
                 return err_set(err, EINVAL, "the engine before the container's name is docker or podman");
         if (slash)
                 snprintf(engine, 8, "%.6s", text);
+
         if (!engine_name_valid(rest))
                 return err_set(err, EINVAL,
                                "this is no container's name: letters, digits, '_', '.' and '-', at most %d of them",
                                ENGINE_NAME_MAX - 1);
+
         snprintf(name, ENGINE_NAME_MAX, "%s", rest);
         return 0;
 }
@@ -48,11 +50,13 @@ int egress_container_directory(const char *engine, const char *name, bool make, 
         r = egress_directory(make, &directory, err);
         if (r < 0)
                 return r;
+
         cleanup(free_ptr) char *all = path_join(directory, CONTAINERS_PLACE);
         cleanup(free_ptr) char *of_engine = all ? path_join(all, engine) : NULL;
         cleanup(free_ptr) char *own = of_engine ? path_join(of_engine, name) : NULL;
         if (!own)
                 return err_memory(err);
+
         if (make) {
                 r = path_make_private_dir(all, err);
                 if (r == 0)
@@ -62,6 +66,7 @@ int egress_container_directory(const char *engine, const char *name, bool make, 
                 if (r < 0)
                         return r;
         }
+
         *ret = take_ptr(&own);
         return 0;
 }
@@ -79,10 +84,12 @@ static int container_engine(const char *name, char engine[static 8], struct err 
                     ++n)
                         snprintf(engine, 8, "%s", engines[i]);
         }
+
         if (n > 1)
                 return err_set(err, EINVAL,
                                "docker and podman both have had a container %s: say docker/%s or podman/%s", name, name,
                                name);
+
         if (n == 0) {
                 if (engine_network_find(ENGINE_NETWORK, &network, err) <= 0)
                         return err_set(
@@ -90,8 +97,10 @@ static int container_engine(const char *name, char engine[static 8], struct err 
                             "no container %s was seen behind \"bailey egress\", and no engine has the network "
                             "%s: say docker/%s or podman/%s",
                             name, ENGINE_NETWORK, name, name);
+
                 snprintf(engine, 8, "%s", network.engine);
         }
+
         return 0;
 }
 
@@ -104,9 +113,11 @@ int egress_container_place(const char *text, char **ret_place, char **ret_name, 
                 r = container_engine(name, engine, err);
         if (r < 0)
                 return r;
+
         r = egress_container_directory(engine, name, true, ret_place, err);
         if (r < 0)
                 return r;
+
         *ret_name = str_format("%s/%s", engine, name);
         return *ret_name ? 0 : err_memory(err);
 }
@@ -140,6 +151,7 @@ static void list_remembered(struct listing *listing, const char *place) {
 
                 if (!rule->workspace || strcmp(rule->workspace, place) != 0)
                         continue;
+
                 snprintf(origin, sizeof origin, "%s %s", rule->deny ? "denied" : "approved", rule->day);
                 list_rule(listing, rule->deny ? "deny" : "allow", rule->pattern, origin);
         }
@@ -156,10 +168,12 @@ static int list_live(struct listing *listing, const char *id) {
                 return -ENOENT;
         if (control_client_call(&client, &request, &rules, &err) < 0)
                 return -ENOENT;
+
         const struct node *list = node_get(rules.root, STR("rules"));
         for (const struct node *rule = list ? list->first : NULL; rule; rule = rule->next)
                 list_rule(listing, control_text(rule, "list"), control_text(rule, "pattern"),
                           control_text(rule, "origin"));
+
         return 0;
 }
 
@@ -169,6 +183,7 @@ static char *list_find(const char *name) {
 
         if (control_list(&ids, NULL) < 0)
                 return NULL;
+
         for (size_t i = 0; i < ids.n; i++) {
                 cleanup(control_client_done) struct control_client client = { .fd = -1 };
                 cleanup(control_message_done) struct control_message status = { 0 };
@@ -178,10 +193,12 @@ static char *list_find(const char *name) {
                 if (control_client_open(ids.p[i], "bailey egress", &client, &err) < 0 ||
                     control_client_call(&client, &request, &status, &err) < 0)
                         continue;
+
                 const char *container = control_text(status.root, "container");
                 if (container && strcmp(container, name) == 0)
                         return str_dup(str_of(ids.p[i]));
         }
+
         return NULL;
 }
 
@@ -197,8 +214,10 @@ static void list_one(struct listing *listing, const char *name, const char *plac
         } else {
                 (void)buf_printf(listing->out, "%s  %s\n", name, sandbox ? sandbox : "not connected");
         }
+
         if (!sandbox || list_live(listing, sandbox) < 0)
                 list_remembered(listing, place);
+
         if (listing->json) {
                 emit_close(&listing->j);
                 emit_close(&listing->j);
@@ -213,6 +232,7 @@ static int names_of(const char *engine, text_list *ret, struct err *err) {
         r = egress_container_directory(engine, ".", false, &place, err);
         if (r < 0)
                 return r;
+
         n = scandir(place, &entries, NULL, alphasort);
         for (int i = 0; i < n; i++) {
                 char *name =
@@ -222,8 +242,10 @@ static int names_of(const char *engine, text_list *ret, struct err *err) {
                         free(name);
                         r = err_memory(err);
                 }
+
                 free(entries[i]);
         }
+
         free(entries);
         return r;
 }
@@ -235,9 +257,11 @@ int egress_containers(bool json, struct buf *out, struct err *err) {
 
         if (approved_path(&path) < 0)
                 return err_memory(err);
+
         r = approved_read(path, &listing.approved, err);
         if (json)
                 emit_open(&listing.j, '[');
+
         for (size_t e = 0; r == 0 && e < sizeof engines / sizeof *engines; e++) {
                 cleanup(text_list_done) text_list names = { 0 };
 
@@ -251,12 +275,15 @@ int egress_containers(bool json, struct buf *out, struct err *err) {
                                 list_one(&listing, shown, place);
                 }
         }
+
         if (json) {
                 emit_close(&listing.j);
                 (void)buf_add_char(out, '\n');
         }
+
         approved_done(&listing.approved);
         if (r == 0 && out->n == 0)
                 return buf_add(out, "no container has been seen, and none has a list\n");
+
         return r;
 }

@@ -31,9 +31,11 @@ const char *egress_provider_variable(const struct provider *provider, char *cons
                 return value_of(environment, provider->env[0]) && value_of(environment, provider->env[1])
                            ? provider->env[0]
                            : NULL;
+
         for (const char *const *name = provider->env; *name; name++)
                 if (value_of(environment, *name))
                         return *name;
+
         return NULL;
 }
 

@@ -563,11 +563,13 @@ static int open_containers(struct serving *serving, char address[static LISTEN_T
 
         if (!serving->network.engine || !address[0])
                 return 0;
+
         r = listen_parse(str_of(address), &settings.at, err);
         if (r == 0)
                 r = containers_open(&settings, &serving->containers, err);
         if (r < 0)
                 return r;
+
         listen_text(containers_at(serving->containers), address);
         return 0;
 }
@@ -606,6 +608,7 @@ static int service_serve(struct serving *serving, const struct egress_settings *
 
         r = gateway_service_run(&service_settings, err);
         containers_close(serving->containers);
+
         return r;
 }
 

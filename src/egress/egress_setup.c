@@ -217,8 +217,10 @@ bool egress_credential_works(const char *directory, const struct egress_settings
 
 static void warn_uncovered(const struct egress_settings *settings, const struct egress_talk *talk) {
         const struct egress_uncovered *uncovered;
+
         for (size_t at = 0; (uncovered = egress_uncovered_next(settings, environ, &at));)
                 setup_say(talk, true, "%s is set and is not covered: %s", uncovered->variable, uncovered->why);
+
         if (settings->credentials.n == 0)
                 setup_say(
                     talk, true,

@@ -33,6 +33,7 @@ static void emit_credentials(struct emit *j, const struct egress_view *view, boo
                 emit_open(j, '[');
 
                 size_t part = 0; /* what follows them is of before rotations */
+
                 for (const struct node *node = egress_view_members(view->tokens, name_of(credential));
                      node && part < PARTS; node = node->next, part++) {
                         cleanup(buf_done) struct buf text = BUF(65536);
@@ -56,10 +57,12 @@ static void emit_ca(struct emit *j, const struct egress_view *view) {
         struct err none = { 0 };
 
         emit_key(j, "ca");
+
         if (egress_ca(view->directory, &ca, &none) < 0) {
                 emit_null(j);
                 return;
         }
+
         emit_open(j, '{');
         emit_put_text(j, "sha256", ca.sha256);
         emit_put_text(j, "expires", ca.expires);

@@ -105,9 +105,11 @@ static int open_handed(struct service *service, const struct service_handed *han
         int fd = fcntl(handed->fd, F_DUPFD_CLOEXEC, 3);
         if (fd < 0)
                 return err_errno(err, "cannot take the connections that are handed over");
+
         r = add_listener(service, LISTENER_HANDED, fd, &at, err);
         if (r == 0)
                 show_listener(service, "http", &at);
+
         return r;
 }
 
@@ -123,6 +125,7 @@ static int open_listeners(struct service *service, struct err *err) {
         for (size_t k = 0; k < 3; k++)
                 for (const char *const *t = all[k].texts; t && *t && r == 0; t++)
                         r = open_one(service, all[k].kind, *t, err);
+
         if (r == 0 && service->settings->handed)
                 r = open_handed(service, service->settings->handed, err);
 
@@ -383,6 +386,7 @@ static int open_audit(struct service *service, const struct policy *policy, stru
                                service->settings->from[0], service->session.id);
         else if (r == 0)
                 r = audit_note(service->session.audit, "gateway of its own, run %s", service->session.id);
+
         if (r == 0)
                 r = audit_flush(service->session.audit, err);
         if (r == 0 && path)
@@ -527,6 +531,7 @@ static void service_loop(struct service *service) {
         session_add(&service->session, SESSION_CONTROL);
         session_add(&service->session, SESSION_SIGNALS);
         session_add(&service->session, SESSION_LINK);
+
         if (service->settings->part)
                 poller_add(&service->session.poller, service->settings->part);
 

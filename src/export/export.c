@@ -40,6 +40,7 @@ static int check_options(struct export *export, struct err *err) {
         export->ca = realpath(settings->ca, NULL);
         if (!export->ca || access(export->ca, R_OK) < 0)
                 return err_set(err, EINVAL, "--ca %s cannot be read: %s", settings->ca, strerror(errno));
+
         return 0;
 }
 
@@ -49,15 +50,18 @@ static int read_host(struct export *export, struct str to, uint16_t port, struct
 
         if (r < 0)
                 return r;
+
         if (!by_courier(export) && export->target.host.kind != HOST_ADDR)
                 return err_set(err, EINVAL,
                                "a syslog server is written by its address, as in syslog+tcp://192.0.2.1:601; with "
                                "syslog+tls:// it may have a name");
+
         bool loopback = export->target.host.kind == HOST_ADDR
                             ? addr_classify(&export->target.host.addr) == ADDR_CLASS_LOOPBACK
                             : host_is_loopback_name(&export->target.host);
         if (export->settings->token && !export->secure && !loopback)
                 return err_set(err, EINVAL, "a token goes by otlp+https:// only");
+
         return 0;
 }
 
@@ -77,6 +81,7 @@ static int read_target(struct export *export, struct err *err) {
         for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
                 if (!str_starts(to, schemes[i].scheme))
                         continue;
+
                 to = str_skip(to, schemes[i].scheme.n);
                 export->kind = schemes[i].kind;
                 export->secure = schemes[i].secure;
@@ -84,9 +89,11 @@ static int read_target(struct export *export, struct err *err) {
                         return read_host(export, to, schemes[i].port, err);
                 if (to.n < 2 || to.p[0] != '/' || to.n > 107)
                         return err_set(err, EINVAL, "a Unix socket is an absolute path of at most 107 bytes");
+
                 export->path = str_dup(to);
                 return export->path ? 0 : err_set(err, ENOMEM, "out of memory");
         }
+
         return err_set(
             err, EINVAL,
             "where to export to is written syslog+udp://HOST:PORT, syslog+tcp://HOST:PORT, "
@@ -100,8 +107,10 @@ static int catch_signals(struct export *export, struct err *err) {
         sigaddset(&set, SIGTERM);
         sigaddset(&set, SIGINT);
         sigaddset(&set, SIGHUP);
+
         if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
                 return err_errno(err, "cannot block signals");
+
         export->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
         return export->signals < 0 ? err_errno(err, "cannot watch signals") : 0;
 }
@@ -123,6 +132,7 @@ void export_failed(struct export *export, const char *why, uint64_t retry_s) {
                 fprintf(stderr, "bailey: export: %s: %s; what is not delivered waits in the logs\n",
                         export->settings->to, why);
         }
+
         export->failures++;
         export->result->repeated += export->batch.lines.n;
         export->batch.again = true;
@@ -141,6 +151,7 @@ static void export_watch(void *arg, struct poller *poller) {
         poller_until(poller, export->look_ns);
         if (export->batch.there && waits)
                 poller_until(poller, export->retry_ns);
+
         if (export->courier)
                 courier_process_watch(export->courier, poller);
         else if (!waits)
@@ -154,12 +165,14 @@ static void export_go_on(struct export *export, const struct poller *poller) {
                 return;
         if (!export->batch.there && !files_batch(export))
                 return;
+
         if (export->kind == EXPORT_TLS)
                 syslog_tls_step(export);
         else if (export->courier)
                 otlp_step(export);
         else
                 syslog_step(export, ready);
+
         if (!export->batch.there) /* perhaps there is more */
                 export->look_ns = export->look_ns ? clock_ns() : 0;
 }
@@ -171,14 +184,17 @@ static int export_step(void *arg, struct poller *poller, struct err *err) {
         export->ended = export->ended || poller_ready(poller, export->signals);
         if (export->courier)
                 courier_process_step(export->courier, poller);
+
         if (clock_ns() >= export->look_ns) {
                 export->look_ns = clock_ns() + LOOK_NS;
                 files_look(export);
         }
+
         export_go_on(export, poller);
         files_save(export, false);
         if (export->settings->once && !export->batch.there && !files_batch(export))
                 export->ended = true;
+
         return 0;
 }
 
@@ -192,15 +208,18 @@ static int export_open(struct export *export, struct err *err) {
                 return r;
         if (gethostname(export->host, sizeof export->host - 1) < 0)
                 export->host[0] = '\0';
+
         export->form = (struct export_form){ .host = export->host, .pid = (unsigned)getpid() };
         r = files_open(export, err);
         if (r < 0)
                 return r;
+
         r = catch_signals(export, err);
         if (r < 0)
                 return r;
         if (export->kind == EXPORT_TLS)
                 return syslog_tls_open(export, err);
+
         return export->kind == EXPORT_OTLP ? otlp_open(export, err) : 0;
 }
 
@@ -208,6 +227,7 @@ static void export_close(struct export *export) {
         courier_process_free(export->courier);
         if (export->place)
                 files_done(export);
+
         close_fd(&export->socket);
         close_fd(&export->signals);
         buf_done(&export->out);
@@ -228,6 +248,7 @@ int export_run(const struct export_settings *settings, struct export_result *ret
 
         if (!export)
                 return err_set(err, ENOMEM, "out of memory");
+
         *ret = (struct export_result){ 0 };
         export->settings = settings;
         export->result = ret;
@@ -237,11 +258,14 @@ int export_run(const struct export_settings *settings, struct export_result *ret
         r = export_open(export, err);
         if (r < 0)
                 return r;
+
         poller_add(&poller, &(struct poller_part){ export_watch, export_step, export });
+
         while (!export->ended) {
                 r = poller_round(&poller, err);
                 if (r < 0)
                         return r;
         }
+
         return 0;
 }

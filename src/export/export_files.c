@@ -30,6 +30,7 @@ static int places_read(struct export *export, struct err *err) {
                 return errno == ENOENT ? 0 : err_errno(err, "cannot read %s", export->place);
         if (fd_read_all(fd, &text) < 0)
                 return err_set(err, EIO, "cannot read %s", export->place);
+
         rest = buf_str(&text);
         while (rest.n && str_split(&rest, '\n', &line)) {
                 struct export_file file = { 0 };
@@ -39,10 +40,12 @@ static int places_read(struct export *export, struct err *err) {
                         return err_set(err, EBADMSG,
                                        "%s is damaged; without it everything is exported again: remove it",
                                        export->place);
+
                 memcpy(file.identity, identity.p, 32);
                 if (vec_push(&export->files, file) < 0)
                         return err_set(err, ENOMEM, "out of memory");
         }
+
         return 1;
 }
 
@@ -54,13 +57,16 @@ void files_save(struct export *export, bool now) {
 
         if (!export->unsaved || !fresh || (!now && clock_ns() < export->save_ns))
                 return;
+
         for (size_t i = 0; r == 0 && i < export->files.n; i++)
                 r = buf_printf(&text, "%s %ju\n", export->files.p[i].identity, (uintmax_t) export->files.p[i].offset);
+
         fd = open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
         if (r < 0 || fd < 0 || fd_write_all(fd, text.p, text.n) < 0 || fsync(fd) < 0 ||
             rename(fresh, export->place) < 0)
                 fprintf(stderr,
                         "bailey: export: the place cannot be kept; some records may come twice after a restart\n");
+
         export->unsaved = false;
         export->save_ns = clock_ns() + SAVE_NS;
 }
@@ -74,20 +80,24 @@ static int places_open(struct export *export, struct err *err) {
         r = dirs_state(&directory);
         if (r < 0)
                 return err_set(err, -r, "there is no state directory");
+
         r = path_make_private_dir(directory, err);
         if (r < 0)
                 return r;
+
         digest_sha256(str_of(export->settings->to), digest);
         digest_hex(digest, hex);
         export->place = str_format("%s/export-%.16s", directory, hex);
         lock = str_format("%s/export-%.16s.lock", directory, hex);
         if (!export->place || !lock)
                 return err_set(err, ENOMEM, "out of memory");
+
         export->lock = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
         if (export->lock < 0)
                 return err_errno(err, "cannot make %s", lock);
         if (flock(export->lock, LOCK_EX | LOCK_NB) < 0)
                 return err_set(err, EBUSY, "another bailey export writes to the same place");
+
         return places_read(export, err);
 }
 
@@ -95,7 +105,7 @@ static int places_open(struct export *export, struct err *err) {
  * Logs.
  */
 /* Of the first line; false while it is not whole. */
-static bool identify(int fd, char ret[static 33]) {
+static bool files_identify(int fd, char ret[static 33]) {
         unsigned char digest[DIGEST_BYTES];
         char hex[DIGEST_HEX_MAX], *bytes = malloc(EXPORT_LINE_MAX);
         ssize_t n = bytes ? pread(fd, bytes, EXPORT_LINE_MAX, 0) : -1;
@@ -107,6 +117,7 @@ static bool identify(int fd, char ret[static 33]) {
                 memcpy(ret, hex, 32);
                 ret[32] = '\0';
         }
+
         free(bytes);
         return end;
 }
@@ -134,9 +145,11 @@ static void look_at(struct export *export, const char *path) {
 
         if (stat(path, &at) < 0 || find_inode(export, at.st_ino, path))
                 return;
+
         fd = open(path, O_RDONLY | O_CLOEXEC);
-        if (fd < 0 || fstat(fd, &at) < 0 || !identify(fd, fresh.identity))
+        if (fd < 0 || fstat(fd, &at) < 0 || !files_identify(fd, fresh.identity))
                 return;
+
         file = find_identity(export, fresh.identity);
         if (!file) {
                 if (export->files.n >= KEPT_MAX || vec_push(&export->files, fresh) < 0)
@@ -144,6 +157,7 @@ static void look_at(struct export *export, const char *path) {
                 file = &export->files.p[export->files.n - 1];
                 export->unsaved = true;
         }
+
         free(file->path);
         file->path = str_dup(str_of(path));
         file->inode = at.st_ino;
@@ -154,6 +168,7 @@ void files_look(struct export *export) {
 
         if (audit_runs(&runs, NULL) < 0)
                 return;
+
         for (size_t i = 0; i < runs.n; i++) {
                 cleanup(audit_names_done) audit_names parts = { 0 };
 
@@ -169,12 +184,15 @@ int files_open(struct export *export, struct err *err) {
 
         if (r < 0)
                 return r;
+
         files_look(export);
+
         for (size_t i = 0; r == 0 && export->settings->from_now && i < export->files.n; i++) {
                 struct stat at;
                 if (export->files.p[i].path && stat(export->files.p[i].path, &at) == 0)
                         export->files.p[i].offset = (uint64_t)at.st_size;
         }
+
         return 0;
 }
 
@@ -188,9 +206,11 @@ static void split_lines(struct export *export) {
 
                 if (end < 0 || vec_push(&export->batch.lines, str_first(rest, (size_t)end)) < 0)
                         break;
+
                 used += (size_t)end + 1;
                 rest = str_skip(rest, (size_t)end + 1);
         }
+
         export->batch.end = used;
 }
 
@@ -203,27 +223,33 @@ static bool batch_of(struct export *export, size_t index) {
 
         if (fd < 0 || fstat(fd, &at) < 0 || (uint64_t)at.st_size <= file->offset)
                 return false;
+
         /* Rotated meanwhile: the next look finds it under its new name. */
-        if (at.st_ino != file->inode || !identify(fd, identity) || strcmp(identity, file->identity) != 0) {
+        if (at.st_ino != file->inode || !files_identify(fd, identity) || strcmp(identity, file->identity) != 0) {
                 free(file->path);
                 file->path = NULL;
                 export->look_ns = 0;
                 return false;
         }
+
         buf_clear(&export->batch.bytes);
         if (buf_reserve(&export->batch.bytes, EXPORT_BATCH_BYTES) < 0)
                 return false;
+
         n = pread(fd, export->batch.bytes.p, EXPORT_BATCH_BYTES, (off_t)file->offset);
         if (n <= 0)
                 return false;
+
         export->batch.bytes.n = (size_t)n;
         split_lines(export);
         if (!export->batch.lines.n)
                 return false;
+
         export->batch.there = true;
         export->batch.again = false;
         export->batch.file = index;
         export->batch.end += file->offset;
+
         return true;
 }
 
@@ -236,6 +262,7 @@ bool files_batch(struct export *export) {
                         return true;
                 }
         }
+
         return false;
 }
 
@@ -251,6 +278,7 @@ void files_done(struct export *export) {
         files_save(export, true);
         for (size_t i = 0; i < export->files.n; i++)
                 free(export->files.p[i].path);
+
         vec_done(&export->files);
         vec_done(&export->batch.lines);
         buf_done(&export->batch.bytes);

@@ -17,10 +17,12 @@ static uint64_t rejected_of(struct str body) {
 
         if (!body.n || json_read(body, STR("reply"), &document, NULL) < 0)
                 return 0;
+
         const struct node *root = document_root(document);
         const struct node *partial = root && root->kind == NODE_MAP ? node_get(root, STR("partialSuccess")) : NULL;
         const struct node *count =
             partial && partial->kind == NODE_MAP ? node_get(partial, STR("rejectedLogRecords")) : NULL;
+
         return count && count->kind == NODE_SCALAR && str_to_u64(count->text, UINT32_MAX, &n) ? n : 0;
 }
 
@@ -30,17 +32,21 @@ static void on_message(void *arg, const struct courier_message *message) {
 
         if (!export->request || (message->id && message->id != export->request))
                 return;
+
         export->request = 0;
+
         if (message->kind == COURIER_REPLY && message->status / 100 == 2) {
                 export->result->rejected += rejected_of(message->parts[0]);
                 export_delivered(export);
                 return;
         }
+
         if (message->kind == COURIER_REPLY)
                 snprintf(why, sizeof why, "it answers with status %u", message->status);
         else
                 snprintf(why, sizeof why, "%.*s", (int)(message->parts[0].n < 60 ? message->parts[0].n : 60),
                          message->parts[0].p ? message->parts[0].p : "");
+
         export_failed(export, why, message->retry_s);
 }
 
@@ -55,6 +61,7 @@ int otlp_open(struct export *export, struct err *err) {
                                                    .ca_bundle = export->ca,
                                                    .on_message = on_message,
                                                    .arg = export };
+
         return courier_process_start(&settings, &export->courier, err);
 }
 
@@ -64,15 +71,19 @@ void otlp_step(struct export *export) {
 
         if (export->request)
                 return;
+
         buf_clear(&export->out);
         authority_text(&export->target, host);
         snprintf(url, sizeof url, "%s://%s", export->secure ? "https" : "http", host);
+
         if (form_otlp(&export->form, export->batch.lines.p, export->batch.lines.n, &export->out, &bad) < 0) {
                 export_failed(export, "out of memory", 0);
                 return;
         }
+
         if (!export->batch.again)
                 export->result->rejected += bad;
+
         const struct courier_message message = {
                 .kind = COURIER_REQUEST,
                 .id = ++export->last_request,

@@ -44,6 +44,7 @@ static int connect_net(struct export *export) {
         export->socket = socket(to.ss_family, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         if (export->socket < 0 || (connect(export->socket, (struct sockaddr *)&to, size) < 0 && errno != EINPROGRESS))
                 return -errno;
+
         return 0;
 }
 
@@ -54,8 +55,10 @@ static bool syslog_connect(struct export *export) {
                 syslog_fail(export, "it cannot be reached");
                 return false;
         }
+
         export->connected = export->kind != EXPORT_TCP;
         export->deadline_ns = clock_ns() + BATCH_NS;
+
         return true;
 }
 
@@ -71,6 +74,7 @@ static void send_datagrams(struct export *export) {
                         export->result->rejected++;
                         continue;
                 }
+
                 if (r < 0 || send(export->socket, message.p, message.n, MSG_NOSIGNAL) < 0) {
                         if (r == 0 && (errno == EAGAIN || errno == ENOBUFS))
                                 return; /* the receiver's queue is full: again in a moment */
@@ -78,6 +82,7 @@ static void send_datagrams(struct export *export) {
                         return;
                 }
         }
+
         export->line = 0;
         export_delivered(export);
 }
@@ -94,6 +99,7 @@ int syslog_fill_stream(struct export *export) {
                         export->result->rejected++;
                         continue;
                 }
+
                 if (r == 0)
                         r = buf_printf(&export->out, "%zu ", message.n);
                 if (r == 0)
@@ -101,6 +107,7 @@ int syslog_fill_stream(struct export *export) {
                 if (r < 0)
                         return r;
         }
+
         return 0;
 }
 
@@ -119,10 +126,12 @@ static void send_stream(struct export *export) {
                 syslog_fail(export, "it cannot be reached");
                 return;
         }
+
         if (!export->out.n && syslog_fill_stream(export) < 0) {
                 syslog_fail(export, "out of memory");
                 return;
         }
+
         while (export->sent < export->out.n) {
                 ssize_t wrote =
                     send(export->socket, export->out.p + export->sent, export->out.n - export->sent, MSG_NOSIGNAL);
@@ -131,16 +140,20 @@ static void send_stream(struct export *export) {
                         continue;
                 if (wrote < 0 && errno == EAGAIN)
                         break;
+
                 if (wrote < 0) {
                         syslog_fail(export, "the connection broke");
                         return;
                 }
+
                 export->sent += (size_t)wrote;
         }
+
         if (peer_is_gone(export->socket)) {
                 syslog_fail(export, "it closed the connection");
                 return;
         }
+
         if (export->sent == export->out.n && ioctl(export->socket, SIOCOUTQ, &unsent) == 0 && unsent == 0) {
                 buf_clear(&export->out);
                 export->sent = 0;
@@ -163,6 +176,7 @@ void syslog_watch(struct export *export, struct poller *poller) {
 void syslog_step(struct export *export, short ready) {
         if (export->socket < 0 && !syslog_connect(export))
                 return;
+
         if (export->kind == EXPORT_TCP && !export->connected) {
                 if (!ready && clock_ns() >= export->deadline_ns)
                         syslog_fail(export, "it cannot be reached");
@@ -170,6 +184,7 @@ void syslog_step(struct export *export, short ready) {
                         return;
                 export->connected = true;
         }
+
         if (export->kind == EXPORT_TCP)
                 send_stream(export);
         else

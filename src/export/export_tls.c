@@ -17,7 +17,9 @@ static void tls_on_message(void *arg, const struct courier_message *message) {
 
         if (!export->request || (message->id && message->id != export->request))
                 return;
+
         export->request = 0;
+
         if (message->kind == COURIER_REPLY) {
                 export_delivered(export);
                 return;
@@ -26,6 +28,7 @@ static void tls_on_message(void *arg, const struct courier_message *message) {
         struct str text = str_first(message->parts[0], sizeof why - 1);
         if (text.n && text.p[text.n - 1] == '.') /* a sentence of its own, which becomes part of another */
                 text.n--;
+
         snprintf(why, sizeof why, "%.*s", STR_FMT(text));
         export_failed(export, why, 0);
 }
@@ -44,13 +47,17 @@ void syslog_tls_step(struct export *export) {
 
         if (export->request)
                 return;
+
         buf_clear(&export->out);
+
         if (syslog_fill_stream(export) < 0) {
                 export_failed(export, "out of memory", 0);
                 return;
         }
+
         if (export->batch.again)
                 export->result->rejected = rejected; /* they were counted the first time */
+
         if (!export->out.n) {
                 export_delivered(export);
                 return;

@@ -33,7 +33,11 @@ static int put_param(struct buf *out, const char *name, struct str value) {
                 if (r == 0)
                         r = buf_add_char(out, value.p[i]);
         }
-        return r < 0 ? r : buf_add_char(out, '"');
+
+        if (r < 0)
+                return r;
+
+        return buf_add_char(out, '"');
 }
 
 /* Header fields are printable ASCII without blanks, and bounded; "-" where there is nothing. */
@@ -44,9 +48,13 @@ static int put_field(struct buf *out, struct str text, size_t max) {
         for (size_t i = 0; r == 0 && i < text.n && i < max; i++)
                 if (text.p[i] > 0x20 && text.p[i] < 0x7f)
                         r = buf_add_char(out, text.p[i]);
+
         if (r == 0 && out->n == from)
                 r = buf_add_char(out, '-');
-        return r < 0 ? r : buf_add_char(out, ' ');
+        if (r < 0)
+                return r;
+
+        return buf_add_char(out, ' ');
 }
 
 int form_syslog(const struct export_form *form, struct str line, size_t max, struct buf *out) {
@@ -58,6 +66,7 @@ int form_syslog(const struct export_form *form, struct str line, size_t max, str
         r = record_read(line, &record, &at_us);
         if (r < 0)
                 return r;
+
         int severity = was_refused(&record) ? SEVERITY_WARNING : SEVERITY_INFO;
         r = buf_printf(out, "<%d>1 %.*s ", FACILITY_AUDIT * 8 + severity, STR_FMT(record.ts));
         if (r == 0)
@@ -76,14 +85,19 @@ int form_syslog(const struct export_form *form, struct str line, size_t max, str
                 r = buf_printf(out, " seq=\"%ju\"", (uintmax_t)record.seq);
         if (r < 0)
                 return r;
+
         size_t left = max > out->n - from + 20 ? max - (out->n - from) - 20 : 0;
         if (max && line.n > left) {
                 line = str_first(line, left);
                 r = buf_add(out, " cut=\"1\"");
         }
+
         if (r == 0)
                 r = buf_add(out, "] ");
-        return r < 0 ? r : buf_append(out, line);
+        if (r < 0)
+                return r;
+
+        return buf_append(out, line);
 }
 
 /*
@@ -148,6 +162,7 @@ int form_otlp(const struct export_form *form, const struct str *lines, size_t n,
         emit_close(&j);
         emit_key(&j, "logRecords");
         emit_open(&j, '[');
+
         for (size_t i = 0; i < n; i++) {
                 struct audit_record record = { 0 };
                 uint64_t at_us;
@@ -157,7 +172,9 @@ int form_otlp(const struct export_form *form, const struct str *lines, size_t n,
                 else
                         put_record(&j, &record, lines[i], at_us);
         }
+
         for (size_t i = 0; i < 6; i++)
                 emit_close(&j);
+
         return emit_status(&j);
 }

@@ -128,86 +128,98 @@ static const struct slot slots[POLICY_ROWS] = {
 typedef VEC(struct port_map) port_maps;
 typedef VEC(struct pattern_file) pattern_files;
 
-static void *field(const struct policy *p, enum policy_row row) {
-        return (char *)p + slots[row].offset;
+static void *apply_field(const struct policy *policy, enum policy_row row) {
+        return (char *)policy + slots[row].offset;
 }
 
 /* A path of a list: absolute and normalised; what starts with a double star holds anywhere and stays as it is. */
-static int absolute_path(const struct policy *p, struct str text, const char *base, char **ret, struct err *e) {
+static int absolute_path(const struct policy *policy, struct str text, const char *base, char **ret, struct err *err) {
         cleanup(free_ptr) char *expanded = NULL;
+
         if (str_starts(text, STR("**/"))) {
                 *ret = str_dup(text);
-                return *ret ? 0 : err_memory(e);
+                return *ret ? 0 : err_memory(err);
         }
-        int r = path_expand_home(text, p->home, &expanded);
+
+        int r = path_expand_home(text, policy->home, &expanded);
         if (r == -ENOENT)
-                return err_set(e, ENOENT, "'~' stands for the home directory, and there is none");
+                return err_set(err, ENOENT, "'~' stands for the home directory, and there is none");
         if (r == -EINVAL)
-                return err_set(e, EINVAL, "'~name' is not known here; write the path out");
+                return err_set(err, EINVAL, "'~name' is not known here; write the path out");
+
         r = r < 0 ? r : path_normalise(str_of(expanded), base, ret);
-        return r < 0 ? err_set(e, -r, "the path cannot be made absolute") : 0;
+        return r < 0 ? err_set(err, -r, "the path cannot be made absolute") : 0;
 }
 
-static int set_text(char **place, struct str text, struct err *e) {
+static int set_text(char **place, struct str text, struct err *err) {
         char *copy = str_dup(text);
         if (!copy)
-                return err_memory(e);
+                return err_memory(err);
         free(*place);
         *place = copy;
         return 0;
 }
 
-static int add_ports(port_maps *list, struct str text, const char *origin, struct err *e) {
+static int add_ports(port_maps *list, struct str text, const char *origin, struct err *err) {
         struct port_map map = { 0 };
-        int r = check_parse_ports(text, &map, e);
+        int r = check_parse_ports(text, &map, err);
         if (r < 0)
                 return r;
+
         map.origin = str_dup(str_of(origin));
         if (!map.origin || vec_push(list, map) < 0) {
                 free(map.addr);
                 free(map.origin);
-                return err_memory(e);
+                return err_memory(err);
         }
+
         return 0;
 }
 
-static int add_file(pattern_files *list, const char *path, const char *origin, struct err *e) {
+static int add_file(pattern_files *list, const char *path, const char *origin, struct err *err) {
         enum { PATTERN_FILE_MAX = 64 << 20 };
         cleanup(buf_done) struct buf content = BUF(PATTERN_FILE_MAX);
-        int r = path_read_file(path, PATTERN_FILE_MAX, &content, e);
+        int r = path_read_file(path, PATTERN_FILE_MAX, &content, err);
         if (r < 0)
                 return r;
+
         struct pattern_file file = { .path = str_dup(str_of(path)), .origin = str_dup(str_of(origin)) };
         if (!file.path || !file.origin || vec_push(list, file) < 0) {
                 free(file.path);
                 free(file.origin);
-                return err_memory(e);
+                return err_memory(err);
         }
+
         struct pattern_file *kept = &list->p[list->n - 1];
         kept->content = content.p;
         kept->n = content.n;
         content = BUF(0);
+
         return 0;
 }
 
-static int add_to_list(struct policy *p, enum policy_row row, struct str text, const char *origin, struct err *e) {
+static int add_to_list(struct policy *policy, enum policy_row row, struct str text, const char *origin,
+                       struct err *err) {
         const char *shown = origin ? origin : "default";
+
         if (slots[row].kind == SLOT_PORTS)
-                return add_ports(field(p, row), text, shown, e);
+                return add_ports(apply_field(policy, row), text, shown, err);
         if (slots[row].kind == SLOT_CREDENTIALS)
-                return credential_add(p, text, shown, e);
+                return credential_add(policy, text, shown, err);
         if (slots[row].kind == SLOT_BRIDGE)
-                return tool_add_word(p, text, shown, e);
+                return tool_add_word(policy, text, shown, err);
         if (slots[row].kind == SLOT_GIT)
-                return git_rule_add_word(p, text, shown, e);
+                return git_rule_add_word(policy, text, shown, err);
         if (slots[row].replaces)
-                p->network.deny_cidrs_set = true;
-        return origin_texts_add(field(p, row), text, shown) < 0 ? err_memory(e) : 0;
+                policy->network.deny_cidrs_set = true;
+
+        return origin_texts_add(apply_field(policy, row), text, shown) < 0 ? err_memory(err) : 0;
 }
 
 /* True when the row's value is a number of some kind and was stored. */
-static bool set_number(struct policy *p, enum policy_row row, uint64_t number) {
-        void *place = field(p, row);
+static bool set_number(struct policy *policy, enum policy_row row, uint64_t number) {
+        void *place = apply_field(policy, row);
+
         switch (slots[row].kind) {
         case SLOT_CHOICE:
                 *(int *)place = (int)number;
@@ -217,12 +229,14 @@ static bool set_number(struct policy *p, enum policy_row row, uint64_t number) {
                 return true;
         case SLOT_BOOL:
                 *(bool *)place = number != 0;
+
                 return true;
         case SLOT_U64:
                 *(uint64_t *)place = number;
                 return true;
         case SLOT_U32:
                 *(uint32_t *)place = (uint32_t)number;
+
                 return true;
         case SLOT_SECONDS: /* never less than was asked for: a part of a second must not become "unlimited" */
                 *(uint64_t *)place = number / NS_PER_SECOND + (number % NS_PER_SECOND != 0);
@@ -232,65 +246,73 @@ static bool set_number(struct policy *p, enum policy_row row, uint64_t number) {
         }
 }
 
-static int apply_path(struct policy *p, enum policy_row row, struct str text, const char *origin, const char *base,
-                      struct err *e) {
+static int apply_path(struct policy *policy, enum policy_row row, struct str text, const char *origin, const char *base,
+                      struct err *err) {
         cleanup(free_ptr) char *path = NULL;
-        int r = absolute_path(p, text, base, &path, e);
+        int r = absolute_path(policy, text, base, &path, err);
         if (r < 0)
                 return r;
         if (slots[row].kind == SLOT_FILES)
-                return add_file(field(p, row), path, origin ? origin : "default", e);
+                return add_file(apply_field(policy, row), path, origin ? origin : "default", err);
         if (slots[row].kind == SLOT_TEXTS)
-                return add_to_list(p, row, str_of(path), origin, e);
-        return set_text(field(p, row), str_of(path), e);
+                return add_to_list(policy, row, str_of(path), origin, err);
+
+        return set_text(apply_field(policy, row), str_of(path), err);
 }
 
-int policy_check_value(enum policy_row row, struct str text, struct err *e) {
-        return slots[row].check ? slots[row].check(text, e) : 0;
+int policy_check_value(enum policy_row row, struct str text, struct err *err) {
+        return slots[row].check ? slots[row].check(text, err) : 0;
 }
 
-int policy_apply(struct policy *p, enum policy_row row, struct str text, const char *origin, const char *base,
-                 struct err *e) {
+int policy_apply(struct policy *policy, enum policy_row row, struct str text, const char *origin, const char *base,
+                 struct err *err) {
         const struct option *o = &policy_rows[row];
-        int r = slots[row].check ? slots[row].check(text, e) : 0;
+        int r = slots[row].check ? slots[row].check(text, err) : 0;
         if (r < 0 || slots[row].kind == SLOT_NONE)
                 return r;
+
         if (o->type == OPTION_PATH || o->type == OPTION_PATHS)
-                r = apply_path(p, row, text, origin, base, e);
+                r = apply_path(policy, row, text, origin, base, err);
         else if (option_repeats(o))
-                r = add_to_list(p, row, text, origin, e);
-        else if (!set_number(p, row, option_number(o, text)))
-                r = set_text(field(p, row), text, e);
+                r = add_to_list(policy, row, text, origin, err);
+        else if (!set_number(policy, row, option_number(o, text)))
+                r = set_text(apply_field(policy, row), text, err);
+
         if (r < 0 || option_repeats(o) || !origin)
                 return r;
-        return set_text(&p->origins[row], str_of(origin), e);
+
+        return set_text(&policy->origins[row], str_of(origin), err);
 }
 
-int policy_set_reason(struct policy *p, struct str reason, struct err *e) {
-        struct origin_text *last = &p->network.deny.p[p->network.deny.n - 1];
-        int r = check_reason(reason, e);
+int policy_set_reason(struct policy *policy, struct str reason, struct err *err) {
+        struct origin_text *last = &policy->network.deny.p[policy->network.deny.n - 1];
+        int r = check_reason(reason, err);
 
-        return r < 0 ? r : set_text(&last->reason, reason, e);
+        if (r < 0)
+                return r;
+
+        return set_text(&last->reason, reason, err);
 }
 
 bool policy_row_replaces(enum policy_row row) {
         return slots[row].replaces;
 }
 
-void policy_apply_start(struct policy *p, enum policy_row row) {
+void policy_apply_start(struct policy *policy, enum policy_row row) {
         if (slots[row].replaces) {
-                origin_texts_done(field(p, row));
-                p->network.deny_cidrs_set = true;
+                origin_texts_done(apply_field(policy, row));
+                policy->network.deny_cidrs_set = true;
         }
 }
 
-void policy_apply_null(struct policy *p, enum policy_row row) {
-        policy_apply_start(p, row);
-        p->network.deny_cidrs_set = false;
+void policy_apply_null(struct policy *policy, enum policy_row row) {
+        policy_apply_start(policy, row);
+        policy->network.deny_cidrs_set = false;
 }
 
-static uint64_t current_number(const struct policy *p, enum policy_row row) {
-        const void *place = field(p, row);
+static uint64_t current_number(const struct policy *policy, enum policy_row row) {
+        const void *place = apply_field(policy, row);
+
         switch (slots[row].kind) {
         case SLOT_CHOICE:
                 return (uint64_t) * (const int *)place;
@@ -311,33 +333,36 @@ static uint64_t current_number(const struct policy *p, enum policy_row row) {
 
 /* Where nobody said anything, plans have limits of their own for the whole sandbox (group_memory() in plan/build.c): a
  * file that is not trusted cannot lift them by naming a higher one. */
-static uint64_t limit_unsaid(const struct policy *p, enum policy_row row) {
-        if (p->origins[row])
+static uint64_t limit_unsaid(const struct policy *policy, enum policy_row row) {
+        if (policy->origins[row])
                 return UINT64_MAX;
         if (row == ROW_MEMORY)
                 return POLICY_GROUP_MEMORY;
         return row == ROW_PROCESSES ? POLICY_GROUP_PROCESSES : UINT64_MAX;
 }
 
-bool policy_widens(const struct policy *p, enum policy_row row, struct str text) {
+bool policy_widens(const struct policy *policy, enum policy_row row, struct str text) {
         const struct option *o = &policy_rows[row];
         uint64_t now, then;
+
         switch (o->trust) {
         case TRUST_NARROWS:
                 return false;
         case TRUST_LESS_NARROWS:
         case TRUST_MORE_NARROWS:
-                now = current_number(p, row);
+                now = current_number(policy, row);
                 then = option_number(o, text);
                 break;
         default:
                 return true;
         }
+
         bool limit = o->type == OPTION_INTEGER || o->type == OPTION_SIZE || o->type == OPTION_DURATION;
         if (limit) { /* no limit is the highest one */
-                now = now ? now : limit_unsaid(p, row);
+                now = now ? now : limit_unsaid(policy, row);
                 then = then ? then : UINT64_MAX;
         }
+
         return o->trust == TRUST_LESS_NARROWS ? then > now : then < now;
 }
 
@@ -351,20 +376,25 @@ static char *size_text(uint64_t n) {
         return str_format("%" PRIu64 "%s", n, units[unit]);
 }
 
-int policy_row_text(const struct policy *p, enum policy_row row, char **ret) {
+int policy_row_text(const struct policy *policy, enum policy_row row, char **ret) {
         const struct option *o = &policy_rows[row];
         char duration[24];
         char *text = NULL;
+
         if (slots[row].kind == SLOT_NONE || option_repeats(o)) {
                 *ret = NULL;
                 return 0;
         }
+
         if (slots[row].kind == SLOT_TEXT) {
-                const char *value = *(char **)field(p, row);
+                const char *value = *(char **)apply_field(policy, row);
+
                 *ret = value ? str_dup(str_of(value)) : NULL;
                 return value && !*ret ? -ENOMEM : 0;
         }
-        uint64_t number = current_number(p, row);
+
+        uint64_t number = current_number(policy, row);
+
         if (o->type == OPTION_CHOICE)
                 text = str_dup(str_of(o->choices[number]));
         else if (o->type == OPTION_FLAG)
@@ -374,12 +404,13 @@ int policy_row_text(const struct policy *p, enum policy_row row, char **ret) {
                 text = str_dup(str_of(duration));
         } else
                 text = o->type == OPTION_SIZE ? size_text(number) : str_format("%" PRIu64, number);
+
         *ret = text;
         return text ? 0 : -ENOMEM;
 }
 
-const origin_texts *policy_row_list(const struct policy *p, enum policy_row row) {
-        return slots[row].kind == SLOT_TEXTS ? field(p, row) : NULL;
+const origin_texts *policy_row_list(const struct policy *policy, enum policy_row row) {
+        return slots[row].kind == SLOT_TEXTS ? apply_field(policy, row) : NULL;
 }
 
 static void ports_done(port_maps *list) {
@@ -399,10 +430,11 @@ static void files_done(pattern_files *list) {
         vec_done(list);
 }
 
-void policy_rows_done(struct policy *p) {
+void policy_rows_done(struct policy *policy) {
         for (unsigned row = 0; row < POLICY_ROWS; row++) {
-                free(p->origins[row]);
-                void *place = field(p, row);
+                free(policy->origins[row]);
+                void *place = apply_field(policy, row);
+
                 switch (slots[row].kind) {
                 case SLOT_TEXT:
                         free(*(char **)place);

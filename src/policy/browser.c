@@ -31,9 +31,11 @@ bool browser_allows(const struct policy *policy, const struct authority *target,
                 if (!any && (pattern_parse_user(str_of(entry->text), &pattern, NULL) < 0 ||
                              !pattern_matches(&pattern, &target->host, target->port)))
                         continue;
+
                 *ret_rule = entry;
                 return true;
         }
+
         return false;
 }
 
@@ -73,5 +75,6 @@ int browser_settle(const struct policy *policy, struct err *err) {
                             "%s: %s opens pages (see `browser`), so that no tool of this name can be bridged",
                             tool->origin, tool->name);
         }
+
         return 0;
 }

@@ -79,6 +79,7 @@ static int add_private_mirrors(const struct policy *policy, struct snapshot_buil
                 if (r == 0 && !loopback)
                         r = snapshot_add(builder, LIST_ALLOW_PRIVATE, str_of(mirror->pattern), str_of(mirror->origin),
                                          err);
+
                 if (r < 0)
                         return r;
         }

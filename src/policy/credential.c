@@ -197,6 +197,7 @@ int sign_in_add(struct policy *policy, const struct sign_in *sign_in, const char
                 secret_wipe(text.p, text.cap);
 
         buf_done(&text);
+
         if (r < 0)
                 return err_wrap(err, r, "the sign-in %s cannot be read from %s", sign_in->name,
                                 path ? path : sign_in->file);

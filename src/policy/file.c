@@ -41,6 +41,7 @@ static int check_kind(int fd, const char *shown, struct err *err) {
                 return err_errno(err, "cannot examine %s", shown);
         if (!S_ISREG(st.st_mode))
                 return err_set(err, EINVAL, "%s is not a regular file", shown);
+
         if (st.st_mode & S_IWOTH)
                 return err_set(err, EPERM, "%s can be written by everybody, so nobody can rely on it (chmod o-w)",
                                shown);
@@ -142,6 +143,7 @@ static int apply_text(struct walk *walk, enum policy_row row, const struct node 
         int r = option_check(o, text, &inner);
         if (r == 0 && walk->file->untrusted && o->trust == TRUST_NEVER)
                 r = err_set(&inner, EPERM, "this belongs into your own configuration, not into a workspace's");
+
         if (r == 0 && walk->file->untrusted &&
             (policy_widens(walk->policy, row, text) || reads_elsewhere(walk, row, text)))
                 r = note_widening(walk, node, o->key, text, &inner);

@@ -124,6 +124,7 @@ int check_forge(struct str text, struct err *err) {
                 return err_set(err, EINVAL, "%s is no group for a forge", show(text).text);
         if (!forge->repository && repository.n > 0)
                 return err_set(err, EINVAL, "@%s is for all repositories and takes none", forge->name);
+
         if (forge->repository &&
             (!git_path_parse(repository_path(forge, repository), &plain) || str_find(plain, '/') < 0))
                 return err_set(err, EINVAL, "@%s needs a repository behind it, as \"@%s acme/app\"", forge->name,

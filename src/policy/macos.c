@@ -40,8 +40,10 @@ int macos_word_check(struct str word, struct err *err) {
 
         if (macos_word(word))
                 return 0;
+
         for (unsigned i = 0; i < MACOS_WORDS; i++)
                 suggest_offer(&suggestion, words[i].name);
+
         return err_set(err, EINVAL, "macos.allow has no word %s%s", show(word).text,
                        suggest_text(&suggestion, "").text);
 }

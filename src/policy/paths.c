@@ -381,9 +381,11 @@ static int add_builtin(struct path_rules *rules, const struct policy *policy, st
         int status = add_denied(rules, home_is_own(policy) ? NULL : home, err);
         if (status == 0)
                 status = add_moved(rules, policy, err);
+
         if (status == 0)
                 status = home_is_own(policy) ? add_hidden_homes(rules, policy, err)
                                              : add_denied_elsewhere(rules, policy, err);
+
         if (status == 0 && home_is_own(policy) && policy->home_inside)
                 status = add_denied_in_grants(rules, policy->home_inside, err);
         if (status == 0 && workspace && !policy->guest)
@@ -463,9 +465,11 @@ int path_rules_compile(const struct policy *policy, struct path_rules **ret, str
 
         if (status == 0)
                 status = add_writes(r, policy, err);
+
         if (status == 0)
                 status = add_texts(r, policy, (struct path_rule){ .decides_read = true }, &policy->filesystem.deny_read,
                                    err);
+
         if (status == 0)
                 status = add_texts(r, policy, (struct path_rule){ 0 }, &policy->filesystem.deny_write, err);
         if (status == 0)

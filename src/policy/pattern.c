@@ -124,6 +124,7 @@ static int parse_name(struct str text, struct pattern *pattern, host_parser *par
         int r = parse(text, &pattern->host, err);
         if (r < 0)
                 return r;
+
         if (pattern->host.kind == HOST_ADDR) /* plain addresses were taken as networks before */
                 return err_set(err, EINVAL,
                                "a wildcard cannot stand before an address; write a network, as 10.0.0.0/8");

@@ -232,11 +232,11 @@ void policy_freep(struct policy **p);
 
 /* The network part, compiled (policy/compile.c): groups and mirrors expanded, list files read through. self: addresses
  * of this host (port 0) and Bailey's listeners, which stay out of reach. Heap bytes in *ret. */
-int policy_compile_network(const struct policy *p, const struct endpoint *self, size_t n_self, void **ret,
-                           size_t *ret_n, struct err *e);
+int policy_compile_network(const struct policy *policy, const struct endpoint *self, size_t n_self, void **ret,
+                           size_t *ret_n, struct err *err);
 
 /* -EINVAL: a host of network.no_intercept has a credential or a rule about requests, which need its TLS opened. */
-int policy_check_no_intercept(const struct policy *p, struct err *err);
+int policy_check_no_intercept(const struct policy *policy, struct err *err);
 
 /* For loaders and tests: an entry at the end of a list; both texts are copied. */
 int origin_texts_add(origin_texts *list, struct str text, const char *origin);

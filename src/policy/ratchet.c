@@ -55,12 +55,15 @@ int check_ratchet(const void *record, struct err *err) {
                 return err_set(err, EINVAL,
                                "a ratchet needs 'when' with a trigger: read, tool, reach or credential, as when: { "
                                "read: [~/customers/**] }");
+
         if (rule->allow.n == 0 && !rule->git && !rule->creds && !rule->ask)
                 return err_set(err, EINVAL,
                                "a ratchet needs 'then' with an effect: allow, git, credentials or ask, as then: { "
                                "allow: [api.anthropic.com] }; allow: none leaves no host");
+
         if (ratchet_leaves_no_host(rule) && rule->allow.n > 1)
                 return err_set(err, EINVAL, "'none' in then.allow stands alone: it means no host at all");
+
         return 0;
 }
 
@@ -73,11 +76,13 @@ static int settle_tools(const struct policy *policy, const struct ratchet_rule *
                 struct str rest = str_of(text->text), name = { 0 };
 
                 (void)str_split(&rest, ' ', &name);
+
                 if (!tool_find(policy, name) && !(policy_has_browser(policy) && str_is(name, BROWSER_TOOL)))
                         return err_set(err, EINVAL,
                                        "%s: no tool %s is bridged (see `bridge`), so that this is never so",
                                        text->origin, show(name).text);
         }
+
         return 0;
 }
 
@@ -96,6 +101,7 @@ static int settle_credentials(const struct policy *policy, const struct ratchet_
                 if (!mapping_named(&list, rule->credentials.p[i].text))
                         r = err_set(err, EINVAL, "%s: no credential has the name %s, so that this is never so",
                                     rule->credentials.p[i].origin, rule->credentials.p[i].text);
+
         return r;
 }
 
@@ -106,12 +112,14 @@ static int settle_ports(const struct policy *policy, struct err *err) {
 
                 if (!port->addr)
                         continue;
+
                 if (!addr_parse(str_of(port->addr), &address) || addr_classify(&address) != ADDR_CLASS_LOOPBACK)
                         return err_set(err, EINVAL,
                                        "%s: a port is published to other machines, and a ratchet (%s) could not close "
                                        "it; publish it on the loopback address, or leave one of the two out",
                                        port->origin, policy->ratchet.p[0].origin);
         }
+
         return 0;
 }
 
@@ -120,21 +128,28 @@ int ratchet_settle(const struct policy *policy, struct err *err) {
 
         if (policy->ratchet.n == 0)
                 return 0;
+
         if (policy->ratchet.n > RATCHETS_MAX)
                 return err_set(err, E2BIG, "%s: there are more than %d ratchets",
                                policy->ratchet.p[RATCHETS_MAX].origin, RATCHETS_MAX);
+
         for (size_t i = 0; r == 0 && i < policy->ratchet.n; i++) {
                 const struct ratchet_rule *rule = &policy->ratchet.p[i];
 
                 r = settle_tools(policy, rule, err);
                 if (r == 0)
                         r = settle_credentials(policy, rule, err);
+
                 if (r == 0 && rule->ask && policy->network.ask == ASK_NEVER)
                         r = err_set(err, EINVAL,
                                     "%s: then.ask needs somebody who can be asked: set network.ask, or leave it out",
                                     rule->origin);
         }
-        return r < 0 ? r : settle_ports(policy, err);
+
+        if (r < 0)
+                return r;
+
+        return settle_ports(policy, err);
 }
 
 /* --- triggers --- */
@@ -149,6 +164,7 @@ char *ratchet_pattern(const struct policy *policy, const char *text) {
                 r = path_expand_home(s, policy->home ? policy->home : "/", &expanded);
                 return r == 0 && path_normalise(str_of(expanded), NULL, &pattern) == 0 ? pattern : NULL;
         }
+
         const char *base = str_is(s, "**") || str_starts(s, STR("**/")) ? "/" : policy->workspace;
         return path_normalise(s, base ? base : "/", &pattern) == 0 ? pattern : NULL;
 }
@@ -176,6 +192,7 @@ uint32_t ratchet_of_path(const struct policy *policy, const char *path) {
                         if (!pattern || pattern_covers(pattern, path))
                                 found |= UINT32_C(1) << i;
                 }
+
         return found;
 }
 
@@ -187,11 +204,13 @@ struct reaching {
 static int match_target(void *context, struct str text, struct str origin, struct err *err) {
         struct reaching *reaching = context;
         struct pattern pattern;
+
         (void)origin;
 
         if (pattern_parse_user(text, &pattern, err) < 0 ||
             pattern_matches(&pattern, &reaching->target->host, reaching->target->port))
                 reaching->found = true; /* what cannot be read counts as well */
+
         return 0;
 }
 
@@ -202,6 +221,7 @@ int ratchet_each_host(const struct policy *policy, const struct ratchet_rule *ru
 
         for (size_t i = 0; r == 0 && i < rule->reaches.n; i++)
                 r = expand_entry(policy, &rule->reaches.p[i], false, each, context, err);
+
         for (size_t i = 0; r == 0 && i < rule->credentials.n; i++) {
                 const struct mapping *mapping = mapping_named(&list, rule->credentials.p[i].text);
 
@@ -210,6 +230,7 @@ int ratchet_each_host(const struct policy *policy, const struct ratchet_rule *ru
                         r = expand_entry(policy, &host, false, each, context, err);
                 }
         }
+
         return r;
 }
 
@@ -223,6 +244,7 @@ uint32_t ratchet_of_host(const struct policy *policy, const struct authority *ta
                 if (r < 0 || reaching.found)
                         found |= UINT32_C(1) << i;
         }
+
         return found;
 }
 
@@ -257,6 +279,7 @@ static bool word_matches(struct str pattern, struct str word) {
 
         if (text_matches(pattern, word))
                 return true;
+
         while (str_split(&rest, ',', &part))
                 if (text_matches(pattern, part))
                         return true;
@@ -267,11 +290,14 @@ static bool word_matches(struct str pattern, struct str word) {
 static bool words_match(const struct str *pattern, size_t n_pattern, const struct str *words, size_t n) {
         if (n_pattern == 0)
                 return n == 0;
+
         if (str_is(pattern[0], "**"))
                 return words_match(pattern + 1, n_pattern - 1, words, n) ||
                        (n > 0 && words_match(pattern, n_pattern, words + 1, n - 1));
+
         if (n == 0 || !word_matches(pattern[0], words[0]))
                 return false;
+
         return words_match(pattern + 1, n_pattern - 1, words + 1, n - 1);
 }
 
@@ -283,13 +309,16 @@ static bool call_matches(const char *text, const char *const *argv, size_t n) {
         while (n_pattern < WORDS_MAX && str_split(&rest, ' ', &word))
                 if (word.n)
                         pattern[n_pattern++] = word;
+
         if (n > WORDS_MAX || n_pattern == WORDS_MAX)
                 return n_pattern > 0 && n > 0 && str_is(pattern[0], argv[0]);
+
         for (size_t i = 0; i < n; i++) {
                 all[i] = str_of(argv[i]);
                 if (argv[i][0] != '-')
                         plain[n_plain++] = all[i];
         }
+
         return words_match(pattern, n_pattern, all, n) || words_match(pattern, n_pattern, plain, n_plain);
 }
 
@@ -304,8 +333,10 @@ uint32_t ratchet_of_tool(const struct policy *policy, const struct bridge_tool *
 
                 for (size_t k = 0; k < rule->tools.n; k++)
                         closes |= call_matches(rule->tools.p[k].text, argv, n);
+
                 found |= closes ? UINT32_C(1) << i : 0;
         }
+
         return found;
 }
 
@@ -342,6 +373,7 @@ void ratchet_say(const struct ratchet_rule *rule, struct buf *ret) {
                 (void)buf_add(ret, rule->say);
                 return;
         }
+
         say_list(ret, "read", &rule->reads, &first);
         say_list(ret, "called", &rule->tools, &first);
         say_list(ret, "reached", &rule->reaches, &first);
@@ -355,11 +387,14 @@ bool ratchet_keeps_tool(const struct policy *policy, const char *tool, const str
 
                 for (size_t k = 0; k < rule->keep_tools.n && !kept; k++)
                         kept = strcmp(rule->keep_tools.p[k].text, tool) == 0;
+
                 if (kept)
                         continue;
+
                 *ret_rule = rule;
                 return false;
         }
+
         return true;
 }
 
@@ -395,6 +430,7 @@ static void rule_done(struct ratchet_rule *rule) {
 
         for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
                 origin_texts_done(lists[i]);
+
         free(rule->origin);
         free(rule->git);
         free(rule->creds);
@@ -412,13 +448,16 @@ static int rule_copy(struct ratchet_rule *to, const struct ratchet_rule *from) {
             texts_copy(&to->reaches, &from->reaches) < 0 || texts_copy(&to->credentials, &from->credentials) < 0 ||
             texts_copy(&to->allow, &from->allow) < 0 || texts_copy(&to->keep_tools, &from->keep_tools) < 0)
                 return -ENOMEM;
+
         return 0;
 }
 
 int ratchet_copy(struct policy *to, const struct policy *from) {
         for (size_t i = 0; i < to->ratchet.n; i++)
                 rule_done(&to->ratchet.p[i]);
+
         to->ratchet.n = 0;
+
         for (size_t i = 0; i < from->ratchet.n; i++) {
                 struct ratchet_rule rule = { 0 };
 
@@ -427,5 +466,6 @@ int ratchet_copy(struct policy *to, const struct policy *from) {
                         return -ENOMEM;
                 }
         }
+
         return 0;
 }

@@ -77,5 +77,6 @@ int policy_check_served(const struct policy *policy, enum policy_place place, st
                         return err_set(err, EOPNOTSUPP, "%s: %s %s; take this out of the policy to go on without",
                                        origin, unserved[i].what, place_text(place));
         }
+
         return 0;
 }

@@ -252,6 +252,7 @@ static int rule_add(struct snapshot_builder *b, enum rule_list list, const struc
                 bool wildcard = pattern->kind == PATTERN_WILDCARD;
                 if (name_intern(b, host_str(&pattern->host), wildcard, text, added.rule.text_at, &added.name) < 0)
                         return no_memory(err);
+
                 if (b->names.p[added.name].entry.n_rules == UINT16_MAX)
                         return err_set(err, E2BIG, "the policy has more than %d rules for %s", UINT16_MAX,
                                        pattern->host.name);
@@ -669,12 +670,15 @@ static void layout_rest(const struct snapshot_builder *builder, struct layout *l
         if (builder->requests.n)
                 memcpy(layout_section(layout, SECTION_REQUESTS), builder->requests.p,
                        builder->requests.n * sizeof *builder->requests.p);
+
         if (builder->gits.n)
                 memcpy(layout_section(layout, SECTION_GITS), builder->gits.p,
                        builder->gits.n * sizeof *builder->gits.p);
+
         if (builder->texts.n)
                 memcpy(layout_section(layout, SECTION_TEXTS), builder->texts.p,
                        builder->texts.n * sizeof *builder->texts.p);
+
         if (builder->pool.n)
                 memcpy(layout_section(layout, SECTION_POOL), builder->pool.p, builder->pool.n);
 

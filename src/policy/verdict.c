@@ -126,6 +126,7 @@ static struct verdict judge_open(const struct snapshot *snapshot, const struct h
                 verdict = judge_address(snapshot, &host->addr, port, RULE_NONE, match);
                 if (verdict.decision == DECISION_DENY)
                         return verdict;
+
                 if (verdict.reason ==
                     REASON_ALLOWED) /* needed no opening: an allow_private rule for it opens nothing more */
                         return judge_lists(snapshot, match);

@@ -315,6 +315,7 @@ static void judge_source(struct judge *judge, const struct sh_call *call, struct
         judge_starts(judge, call, code, language, quiet);
         judge_deletes(judge, code, deletes_tree, true, quiet);
         judge_deletes(judge, code, deletes_file, false, quiet);
+
         if (!quiet)
                 judge_writes(judge, code);
 
@@ -351,10 +352,12 @@ static bool judge_options(struct judge *judge, const struct sh_call *call, const
                     i == 1 && language->words && word_in(arg, language->words) && i + 1 < call->n; /* deno eval CODE */
                 if (!verb && (arg.n == 0 || arg.p[0] != '-'))
                         break;
+
                 if (!verb && (is_valued(language, arg) || !call_option_value(call, i, &option, &code))) {
                         i += takes_next(call, i); /* python -W ignore -c CODE */
                         continue;
                 }
+
                 if (verb)
                         code = call->p[i + 1];
 
@@ -371,6 +374,7 @@ static void judge_here(struct judge *judge, const struct sh_call *call, const st
 
         if (script && !str_is(script->text, "-") && !str_is(script->text, "/dev/stdin"))
                 return;
+
         for (const struct sh_redirect *redirect = call->redirects; redirect; redirect = redirect->next)
                 if (redirect->kind == SH_HERE_DOCUMENT || redirect->kind == SH_HERE_STRING)
                         judge_source(judge, call, sh_word_to_arg(judge, redirect->target).text, language,
@@ -384,6 +388,7 @@ void judge_code(struct judge *judge, const struct sh_call *call) {
 
                 for (const char *const *name = language->names; *name; name++)
                         speaks = speaks || str_starts(call->name, str_of(*name));
+
                 if (speaks && !judge_options(judge, call, language))
                         judge_here(judge, call, language);
         }

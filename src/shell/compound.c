@@ -349,6 +349,7 @@ static int by_keyword(struct parser *parser, struct sh_command *command) {
         if (ahead(parser, 0) == '(')
                 return ahead(parser, 1) == '(' ? double_parenthesis(parser, command)
                                                : compound_subshell(parser, command);
+
         if (take_reserved(parser, "{"))
                 return compound_group(parser, command);
         if (take_reserved(parser, "if"))

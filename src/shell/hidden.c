@@ -48,6 +48,7 @@ static bool is_forbidden(struct judge *judge, const struct sh_call *call, const 
 
         judge->steps = probe.steps;
         arena_done(&probe.arena);
+
         return probe.decision == SH_FORBIDDEN;
 }
 
@@ -140,6 +141,7 @@ static void judge_written(struct judge *judge, const struct sh_call *call) {
 
         for (size_t i = 1; i < call->n && !found; i++)
                 found = text_is_forbidden(judge, call, call->p[i].text, &left);
+
         found = found || input_is_forbidden(judge, call, &left);
 
         if (found)
@@ -157,6 +159,7 @@ void judge_hidden(struct judge *judge, const struct sh_call *call) {
 
         for (size_t i = 1; i < call->n; i++) {
                 bool behind = i + 1 < call->n && is_telling(call->p[i]) && left > 0;
+
                 left -= behind;
 
                 if ((behind && is_forbidden(judge, call, call->p + i, call->n - i)) ||

@@ -256,6 +256,7 @@ static void clone_program(struct judge *judge, const struct sh_call *call) {
 
         if (!str_is(call_subcommand(call), "clone"))
                 return;
+
         for (size_t i = call_subcommand_index(call) + 1; i < call->n; i++)
                 if (call_option_value(call, i, &program, &value))
                         inner_starts(judge, call, value, false);

@@ -362,6 +362,7 @@ static int array_value(struct parser *parser, struct sh_assignment *assignment) 
                 r = parse_word(parser, WORD_NORMAL, &word);
                 if (r < 0)
                         return r;
+
                 if (!word)
                         return parser_fail(parser,
                                            at_end(parser) ? "an array is not closed" : "unexpected text in an array");
@@ -526,6 +527,7 @@ int parse_pipeline_command(struct parser *parser, struct sh_command **ret) {
                 r = command ? simple_command(parser, command) : -ENOMEM;
                 if (r == 0 && starts_function(parser, command))
                         r = function_body(parser, command);
+
                 if (r == 0 && command->kind == SH_SIMPLE && !command->words && !command->assignments &&
                     !command->redirects)
                         command = NULL; /* nothing here */

@@ -521,6 +521,7 @@ static bool is_protected(struct str path) {
 
         if (is_of_mise(path))
                 return true;
+
         for (size_t i = 0; i < path.n;) {
                 struct str rest = str_skip(path, i);
                 bool hidden = rest.p[0] == '.';

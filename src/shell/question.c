@@ -62,9 +62,11 @@ bool deletes_unknown(const struct sh_call *call) {
 
         if (!is_recursive(call))
                 return false;
+
         for (size_t i = 0; (arg = call_operand(call, i)); i++)
                 if (arg->fed ? !(call->pipe_facts & FACT_LISTS) : root_when_empty(*arg) || only_climbs(arg->text))
                         return true;
+
         return false;
 }
 

@@ -53,6 +53,7 @@ static struct sh_arg value_finished(struct building *building) {
 
         if (building->unknown && building->loose_brace)
                 text = str_n("", 1);
+
         if (building->pattern && !memchr(text.p, '*', text.n) && !memchr(text.p, '?', text.n) &&
             !memchr(text.p, ']', text.n))
                 building->pattern = false; /* a [ alone */

@@ -44,21 +44,28 @@ int callers_listen(struct ui *ui, struct err *err) {
         r = control_make_directory(&directory, err);
         if (r < 0)
                 return r;
+
         path = path_join(directory, socket_name);
         if (!path)
                 return err_memory(err);
+
         r = control_address(directory, socket_name, &address, &place, err);
         if (r < 0)
                 return r;
+
         fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         if (fd < 0)
                 return err_errno(err, "cannot make a socket");
+
         unlinkat(place, socket_name, 0); /* whoever had it is gone: the lock on the record says so */
+
         if (bind(fd, (struct sockaddr *)&address, sizeof address) < 0 || fchmodat(place, socket_name, 0600, 0) < 0 ||
             listen(fd, 8) < 0)
                 return err_errno(err, "cannot listen on %s", path);
+
         ui->caller_listener = take_fd(&fd);
         ui->caller_path = take_ptr(&path);
+
         return 0;
 }
 
@@ -68,12 +75,14 @@ void callers_accept(struct ui *ui) {
 
         if (fd < 0)
                 return;
+
         caller = control_check_peer(fd, NULL) == 0 && ui->callers.n < UI_CALLERS_MAX ? calloc(1, sizeof *caller) : NULL;
         if (!caller || vec_push(&ui->callers, caller) < 0) {
                 free(caller);
                 close(fd);
                 return;
         }
+
         *caller = (struct caller){ .fd = fd, .in = BUF(CALL_LINE_MAX), .deadline_ns = clock_ns() + WORD_NS };
 }
 
@@ -109,8 +118,10 @@ static void caller_answer_pair(struct ui *ui, struct caller *caller, struct str 
                 close_fd(&caller->fd);
                 return;
         }
+
         if (rest.n)
                 pair.address = address = str_dup(rest);
+
         caller->deadline_ns = UINT64_MAX;
         if (pair_begin(ui, &pair, caller, &err) < 0) {
                 caller_tell(caller, PAIR_FAILED, err_text(&err));
@@ -125,15 +136,19 @@ void caller_step(struct ui *ui, struct caller *caller) {
 
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
                 return;
+
         if (n <= 0 || buf_append(&caller->in, str_n(bytes, (size_t)n)) < 0) {
                 close_fd(&caller->fd); /* a pairing of it ends in the next turn */
                 return;
         }
+
         rest = buf_str(&caller->in);
         if (str_find(rest, '\n') < 0 || caller->deadline_ns == UINT64_MAX)
                 return;
+
         (void)str_split(&rest, '\n', &line);
         (void)str_split(&line, ' ', &word);
+
         if (str_is(word, "link")) {
                 caller_answer_link(ui, caller);
         } else if (str_is(word, "pair")) {
@@ -153,6 +168,7 @@ void callers_sweep(struct ui *ui) {
                         i++;
                         continue;
                 }
+
                 pair_caller_left(ui, caller);
                 ui->callers.p[i] = ui->callers.p[--ui->callers.n];
                 caller_free(caller);
@@ -171,9 +187,11 @@ static int call_dashboard(const char *words, int *ret_fd, struct err *err) {
         r = control_directory(&directory, err);
         if (r < 0)
                 return r;
+
         r = control_address(directory, socket_name, &address, &place, err);
         if (r < 0)
                 return r;
+
         fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
         if (fd < 0)
                 return err_errno(err, "cannot make a socket");
@@ -181,6 +199,7 @@ static int call_dashboard(const char *words, int *ret_fd, struct err *err) {
                 return err_set(err, ENOENT, "no dashboard is running");
         if (send(fd, words, strlen(words), MSG_NOSIGNAL) < 0)
                 return err_errno(err, "the dashboard that is running does not listen");
+
         *ret_fd = take_fd(&fd);
         return 0;
 }
@@ -194,10 +213,12 @@ int ui_ask_link(char **ret, struct err *err) {
         r = call_dashboard("link\n", &fd, err);
         if (r < 0)
                 return r;
+
         (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit); /* without it the user waits */
         r = fd_read_all(fd, &text);
         if (r < 0 || !text.n)
                 return err_set(err, r < 0 ? -r : EPERM, "the dashboard that is running gives no link");
+
         *ret = str_dup(buf_str(&text));
         return *ret ? 0 : err_memory(err);
 }
@@ -211,8 +232,10 @@ int ui_ask_end(struct err *err) {
         r = call_dashboard("end\n", &fd, err);
         if (r < 0)
                 return r;
+
         (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
         r = fd_read_all(fd, &text);
+
         return r == -EAGAIN ? err_set(err, ETIMEDOUT, "the dashboard that is running does not end") : 0;
 }
 
@@ -227,9 +250,11 @@ static int take_pair_line(const struct ui_pair *pair, struct str line, struct er
                 return err_memory(err);
         if (str_is(word, pair_words[PAIR_FAILED]))
                 return err_set(err, EPERM, "%s", text);
+
         for (int event = PAIR_LINK; event <= PAIR_ENDED; event++)
                 if (str_is(word, pair_words[event]))
                         pair->on_event(pair->arg, (enum pair_event)event, text);
+
         return str_is(word, pair_words[PAIR_ENDED]) ? 0 : 1;
 }
 
@@ -242,9 +267,11 @@ int ui_ask_pair(const struct ui_pair *pair, struct err *err) {
 
         if (!words)
                 return err_memory(err);
+
         r = call_dashboard(words, &fd, err);
         if (r < 0)
                 return r;
+
         for (;;) {
                 char bytes[CALL_LINE_MAX];
                 ssize_t n = read(fd, bytes, sizeof bytes);
@@ -253,7 +280,9 @@ int ui_ask_pair(const struct ui_pair *pair, struct err *err) {
                         continue;
                 if (n <= 0 || buf_append(&in, str_n(bytes, (size_t)n)) < 0)
                         return err_set(err, EPIPE, "the dashboard has ended, and the pairing with it");
+
                 ptrdiff_t end;
+
                 while ((end = str_find(buf_str(&in), '\n')) >= 0) {
                         r = take_pair_line(pair, str_first(buf_str(&in), (size_t)end), err);
                         if (r <= 0)

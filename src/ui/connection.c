@@ -40,6 +40,7 @@ void connection_open(struct ui *ui, int fd, const char *device) {
                 close(fd);
                 return;
         }
+
         *connection = (struct connection){ .fd = fd,
                                            .in = BUF(HTTP1_HEAD_MAX + UI_BODY_MAX),
                                            .out = BUF(UI_REPLY_MAX + 65536),
@@ -134,11 +135,13 @@ static struct str header_of(const struct http1_head *head, const char *name, boo
         for (size_t i = 0; i < head->n_headers; i++) {
                 if (!str_eq_nocase(head->headers[i].name, str_of(name)))
                         continue;
+
                 *twice = *twice || found.p;
                 found = head->headers[i].value;
                 if (!found.p)
                         found = STR("");
         }
+
         return found;
 }
 
@@ -146,7 +149,8 @@ static bool is_public_path(struct str path) {
         return !str_starts(path, STR("/api/")) || str_eq(path, STR("/api/session"));
 }
 
-static void refuse(struct ui *ui, struct connection *connection, enum gate_verdict verdict, struct str detail) {
+static void connection_refuse(struct ui *ui, struct connection *connection, enum gate_verdict verdict,
+                              struct str detail) {
         cleanup(buf_done) struct buf shown = BUF(2048);
 
         if (escape_text(&shown, detail, 200) == 0 && connection->device[0])
@@ -155,6 +159,7 @@ static void refuse(struct ui *ui, struct connection *connection, enum gate_verdi
         else
                 ui_note(ui, "refused a request, %u: %s: %.*s", gate_status(verdict), gate_text(verdict),
                         STR_FMT(buf_str(&shown)));
+
         connection->closing = true;
         connection_fault(connection, gate_status(verdict), gate_text(verdict));
 }
@@ -173,7 +178,8 @@ static struct str refused_detail(enum gate_verdict verdict, const struct gate_re
         }
 }
 
-static void handle(struct ui *ui, struct connection *connection, const struct http1_request *parsed, struct str body) {
+static void connection_handle(struct ui *ui, struct connection *connection, const struct http1_request *parsed,
+                              struct str body) {
         struct str path = http1_path_only(parsed->path);
         bool twice = false;
         bool device = connection->device[0];
@@ -197,17 +203,18 @@ static void handle(struct ui *ui, struct connection *connection, const struct ht
 
         if (twice || verdict != GATE_PASS) {
                 verdict = verdict == GATE_PASS ? GATE_TARGET : verdict;
-                refuse(ui, connection, verdict, refused_detail(verdict, &request, path));
+                connection_refuse(ui, connection, verdict, refused_detail(verdict, &request, path));
                 return;
         }
 
         connection->known = connection->known || !request.is_public;
-        const struct ui_request q = { .path = path,
-                                      .query = str_skip(parsed->path, path.n < parsed->path.n ? path.n + 1 : path.n),
-                                      .body = body,
-                                      .post = str_is(parsed->method, "POST"),
-                                      .connection = connection };
-        routes_dispatch(ui, &q);
+        const struct ui_request ui_request = { .path = path,
+                                               .query = str_skip(parsed->path,
+                                                                 path.n < parsed->path.n ? path.n + 1 : path.n),
+                                               .body = body,
+                                               .post = str_is(parsed->method, "POST"),
+                                               .connection = connection };
+        routes_dispatch(ui, &ui_request);
 }
 
 /* True when a request was taken off the input. */
@@ -219,12 +226,14 @@ static bool take_request(struct ui *ui, struct connection *connection) {
 
         if (result == HTTP1_MORE)
                 return false;
+
         if (result != HTTP1_OK) {
                 connection->closing = true;
                 buf_clear(&connection->in);
                 connection_fault(connection, 400, http1_result_text(result));
                 return false;
         }
+
         if (parsed.head.body == BODY_CHUNKED || parsed.head.length > UI_BODY_MAX || parsed.head.upgrade) {
                 connection->closing = true;
                 buf_clear(&connection->in);
@@ -235,9 +244,11 @@ static bool take_request(struct ui *ui, struct connection *connection) {
         size_t length = parsed.head.body == BODY_LENGTH ? (size_t)parsed.head.length : 0;
         if (in.n < parsed.head.bytes + length)
                 return false;
+
         connection->closing = parsed.head.close;
-        handle(ui, connection, &parsed, str_n(in.p + parsed.head.bytes, length));
+        connection_handle(ui, connection, &parsed, str_n(in.p + parsed.head.bytes, length));
         buf_consume(&connection->in, parsed.head.bytes + length);
+
         return true;
 }
 
@@ -252,11 +263,13 @@ void connection_pump(struct ui *ui, struct connection *connection) {
                         (void)buf_printf(&connection->out, "event: reset\ndata: {}\n\n");
                         continue;
                 }
+
                 if (event.p &&
                     buf_printf(&connection->out, "id: %s-%ju\ndata: ", ui->epoch, (uintmax_t)connection->event) == 0) {
                         (void)buf_append(&connection->out, event); /* its bounds were just looked at */
                         (void)buf_add(&connection->out, "\n\n");
                 }
+
                 connection->event++;
         }
 }
@@ -274,13 +287,16 @@ static void write_some(struct connection *connection) {
                         continue;
                 if (n < 0 && errno == EAGAIN)
                         return;
+
                 if (n <= 0) {
                         close_fd(&connection->fd);
                         return;
                 }
+
                 connection->sent += (size_t)n;
                 connection->deadline_ns = clock_ns() + idle_limit(connection);
         }
+
         buf_done(&connection->out); /* a large reply does not stay in memory */
         connection->out = BUF(UI_REPLY_MAX + 65536);
         connection->sent = 0;
@@ -292,15 +308,18 @@ static void read_some(struct connection *connection) {
         for (;;) {
                 if (buf_reserve(&connection->in, READ_BYTES) < 0)
                         return; /* full: what is there is answered first */
+
                 ssize_t n = recv(connection->fd, connection->in.p + connection->in.n, READ_BYTES, MSG_DONTWAIT);
                 if (n < 0 && errno == EINTR)
                         continue;
                 if (n < 0 && errno == EAGAIN)
                         return;
+
                 if (n <= 0) {
                         close_fd(&connection->fd);
                         return;
                 }
+
                 connection->in.n += (size_t)n;
                 connection->deadline_ns = clock_ns() + idle_limit(connection);
         }
@@ -317,9 +336,11 @@ void connection_step(struct ui *ui, struct connection *connection, short events)
                 write_some(connection);
 
         connection_pump(ui, connection);
+
         if (connection->stream && connection->fd >= 0 && connection->out.n == 0 &&
             connection->deadline_ns < clock_ns() + idle_limit(connection) - HEARTBEAT_NS)
                 (void)buf_add(&connection->out, ": still here\n\n");
+
         if (connection->fd >= 0)
                 write_some(connection);
         if (connection->fd >= 0 && clock_ns() > connection->deadline_ns)

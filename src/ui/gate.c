@@ -37,12 +37,15 @@ static bool is_own_host(const struct gate_rules *rules, struct str host) {
 
         if (rules->device_host)
                 return str_is(host, rules->device_host);
+
         for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
                 char own[32];
+
                 snprintf(own, sizeof own, "%s:%u", names[i], rules->port);
                 if (str_is(host, own))
                         return true;
         }
+
         return false;
 }
 
@@ -62,8 +65,10 @@ static struct str cookie_of(const struct gate_rules *rules, struct str cookies) 
                         continue;
                 if (found.p)
                         return (struct str){ 0 };
+
                 found = str_skip(part, name.n);
         }
+
         return found;
 }
 
@@ -119,5 +124,6 @@ enum gate_verdict gate_judge(const struct gate_rules *rules, const struct gate_r
                 return GATE_PAIRED;
         if (post && rules->read_only && !request->always)
                 return GATE_READ_ONLY;
+
         return GATE_PASS;
 }

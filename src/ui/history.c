@@ -21,13 +21,16 @@ static int on_record(void *arg, const struct audit_hit *hit) {
         emit_open(&answer->j, '{');
         emit_put_text(&answer->j, "run", hit->run_id);
         emit_key(&answer->j, "record");
+
         if (answer->j.status == 0)
                 answer->j.status = buf_append(answer->j.out, hit->line);
+
         emit_close(&answer->j);
         answer->at_us = hit->at_us;
         answer->run = hit->run;
         answer->seq = hit->seq;
         answer->n++;
+
         return answer->j.status;
 }
 
@@ -62,13 +65,16 @@ void history_records(struct ui *ui, const struct ui_request *request) {
 
         for (size_t i = 0; i < PARAMETERS; i++)
                 texts[i] = BUF(4096);
+
         for (size_t i = 0; i < sizeof parameters / sizeof *parameters; i++)
                 *parameters[i].to = query_get(request->query, parameters[i].name, &texts[i]);
+
         const char *verdict = query_get(request->query, "verdict", &texts[7]);
         if (verdict && strcmp(verdict, "refused") == 0)
                 query.verdict = VERDICT_REFUSED;
         else if (verdict && strcmp(verdict, "allowed") == 0)
                 query.verdict = VERDICT_ALLOWED;
+
         query.since_us = number_of(query_get(request->query, "since_us", &texts[8]), 0);
         query.until_us = number_of(query_get(request->query, "until_us", &texts[9]), 0);
         query.limit = (unsigned)number_of(query_get(request->query, "limit", &texts[10]), PAGE);
@@ -78,6 +84,7 @@ void history_records(struct ui *ui, const struct ui_request *request) {
         emit_open(&answer.j, '{');
         emit_key(&answer.j, "records");
         emit_open(&answer.j, '[');
+
         int r = audit_index_search(ui->index, &query, on_record, &answer, &err);
         emit_close(&answer.j);
         char cursor[96];
@@ -85,6 +92,7 @@ void history_records(struct ui *ui, const struct ui_request *request) {
                  (uintmax_t)answer.seq);
         emit_put_text(&answer.j, "cursor", answer.n == query.limit ? cursor : NULL);
         emit_close(&answer.j);
+
         for (size_t i = 0; i < PARAMETERS; i++)
                 buf_done(&texts[i]);
 
@@ -115,6 +123,7 @@ static int on_sum(void *arg, const struct audit_sum *sum) {
         put_time(j, "last", sum->last_us);
         emit_put_text(j, "rule", sum->rule && *sum->rule ? sum->rule : NULL);
         emit_put_text(j, "reason", sum->reason && *sum->reason ? sum->reason : NULL);
+
         if (sum->path) {
                 emit_put_text(j, "path", sum->path);
                 emit_put_text(j, "workspace", sum->workspace);
@@ -125,6 +134,7 @@ static int on_sum(void *arg, const struct audit_sum *sum) {
                 emit_put_number(j, "records", sum->records);
                 emit_put_bool(j, "closed", sum->closed);
         }
+
         emit_close(j);
         return j->status;
 }
@@ -140,6 +150,7 @@ void history_sums(struct ui *ui, const struct ui_request *request, enum audit_su
                                  query_get(request->query, "text", &text), most < SUMS_SHOWN ? most : SUMS_SHOWN,
                                  on_sum, &j, &err);
         emit_close(&j);
+
         if (r < 0 || emit_status(&j) < 0)
                 connection_fault(request->connection, 500, r < 0 ? err_text(&err) : "the answer is too long");
         else

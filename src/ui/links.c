@@ -27,9 +27,11 @@ int links_make(struct ui *ui, char **ret) {
         for (size_t i = 1; i < UI_LINKS_MAX; i++)
                 if (ui->links[i].until_ns < ui->links[oldest].until_ns)
                         oldest = i;
+
         make_key(ui->links[oldest].key);
         ui->links[oldest].until_ns = clock_ns() + LINK_NS;
         *ret = str_format("http://127.0.0.1:%u/#key=%s", ui->port, ui->links[oldest].key);
+
         return *ret ? 0 : -ENOMEM;
 }
 
@@ -45,11 +47,13 @@ struct gate_session *links_exchange(struct ui *ui, struct str key) {
                 if (same || dead)
                         secret_wipe(&ui->links[i], sizeof ui->links[i]);
         }
+
         if (!good)
                 return NULL;
 
         struct gate_session *session = &ui->sessions[ui->next_session++ % UI_SESSIONS_MAX];
         make_key(session->cookie);
         make_key(session->header);
+
         return session;
 }

@@ -19,13 +19,17 @@ void overlay_view_list(struct ui *ui, const struct ui_request *request) {
         struct err err = { 0 };
 
         (void)ui;
+
         if (overlays_list(&all, &err) < 0) {
                 connection_fault(request->connection, 500, err_text(&err));
                 return;
         }
+
         emit_open(&j, '[');
+
         for (size_t i = all.n; i-- > 0;) {
                 char when[CLOCK_TEXT_MAX];
+
                 clock_text(all.p[i].began_us, when);
                 emit_open(&j, '{');
                 emit_put_text(&j, "id", all.p[i].id);
@@ -33,7 +37,9 @@ void overlay_view_list(struct ui *ui, const struct ui_request *request) {
                 emit_put_text(&j, "workspace", all.p[i].workspace);
                 emit_close(&j);
         }
+
         emit_close(&j);
+
         if (emit_status(&j) < 0)
                 connection_fault(request->connection, 500, "too many overlays");
         else
@@ -48,6 +54,7 @@ static void put_file(struct emit *j, const char *key, const char *top, const cha
 
         if (directory >= 0)
                 fd = path_open_at(directory, path, O_RDONLY | O_NONBLOCK, 0, PATH_BENEATH | PATH_NO_SYMLINKS);
+
         if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && fd_read_all(fd, &text) == 0 &&
             !str_has_nul(buf_str(&text)))
                 emit_put_string(j, key, text.n ? buf_str(&text) : STR(""));
@@ -64,18 +71,22 @@ void overlay_view_file(struct ui *ui, const struct ui_request *request) {
         struct err err = { 0 };
 
         (void)ui;
+
         if (!id || !path || !*id) {
                 connection_fault(request->connection, 400, "id and path are needed");
                 return;
         }
+
         if (overlays_find(id, NULL, &run, &err) < 0) {
                 connection_fault(request->connection, 404, err_text(&err));
                 return;
         }
+
         emit_open(&j, '{');
         put_file(&j, "before", run.workspace, path);
         put_file(&j, "after", run.upper, path);
         emit_close(&j);
+
         if (emit_status(&j) < 0)
                 connection_fault(request->connection, 500, "the file cannot be shown");
         else

@@ -48,11 +48,13 @@ static int address_find(union any_address *ret, struct err *err) {
         socklen_t n = sizeof ret->four;
 
         inet_pton(AF_INET, "192.0.2.1", &outside.sin_addr);
+
         if (fd < 0 || connect(fd, (struct sockaddr *)&outside, sizeof outside) < 0 ||
             getsockname(fd, &ret->any, &n) < 0)
                 return err_set(err, EADDRNOTAVAIL,
                                "this computer has no address on a network that is known to lead anywhere: name the "
                                "one that the phone can reach with --pair-address");
+
         ret->four.sin_port = 0;
         return 0;
 }
@@ -61,6 +63,7 @@ static int address_parse(const char *text, union any_address *ret, struct err *e
         *ret = (union any_address){ 0 };
         if (!text || !*text)
                 return address_find(ret, err);
+
         if (inet_pton(AF_INET, text, &ret->four.sin_addr) == 1) {
                 ret->any.sa_family = AF_INET;
                 if (ret->four.sin_addr.s_addr != INADDR_ANY)
@@ -70,6 +73,7 @@ static int address_parse(const char *text, union any_address *ret, struct err *e
                 if (!IN6_IS_ADDR_UNSPECIFIED(&ret->six.sin6_addr) && !IN6_IS_ADDR_LINKLOCAL(&ret->six.sin6_addr))
                         return 0;
         }
+
         return err_set(err, EINVAL, "%s is not one address of this computer that a phone could reach", text);
 }
 
@@ -87,10 +91,13 @@ static int pair_listen(struct ui *ui, union any_address *address, struct err *er
 
         if (fd < 0)
                 return err_errno(err, "cannot make a socket");
+
         (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on); /* only a little slower without */
+
         if (bind(fd, &address->any, n) < 0 || listen(fd, DEVICE_CONNECTIONS_MAX) < 0 ||
             getsockname(fd, &address->any, &n) < 0)
                 return err_errno(err, "cannot listen on %s", address_text(address, text));
+
         ui->pair.listener = take_fd(&fd);
         return 0;
 }
@@ -114,12 +121,15 @@ int pair_begin(struct ui *ui, const struct ui_pair *asked, struct caller *caller
 
         if (ui->pair.pairing.until_ns)
                 return err_set(err, EBUSY, "a pairing is open already: end it first");
+
         r = address_parse(asked->address, &address, err);
         if (r < 0)
                 return r;
+
         r = pair_listen(ui, &address, err);
         if (r < 0)
                 return r;
+
         address_text(&address, bare);
         bool six = address.any.sa_family == AF_INET6;
         snprintf(text, sizeof text, six ? "[%.50s]" : "%.50s", bare);
@@ -137,24 +147,31 @@ int pair_begin(struct ui *ui, const struct ui_pair *asked, struct caller *caller
         ui_note(ui, "a pairing begins on %s, for %ju seconds at most", host, (uintmax_t)asked->seconds);
         link = pairing_link(&ui->pair.pairing);
         pair_tell(ui, PAIR_LINK, link ? link : "");
+
         return 0;
 }
 
 void pair_end(struct ui *ui, const char *why) {
         if (!ui->pair.pairing.until_ns)
                 return;
+
         close_fd(&ui->pair.listener);
         door_process_stop(&ui->pair.door);
+
         for (size_t i = 0; i < ui->connections.n; i++)
                 if (ui->connections.p[i]->device[0])
                         close_fd(&ui->connections.p[i]->fd);
+
         for (size_t i = 0; i < ui->peers.n; i++)
                 ui->peers.p[i]->gone = ui->peers.p[i]->gone || ui->peers.p[i]->kind == PEER_DEVICE;
+
         pairing_wipe(&ui->pair.pairing);
         ui_note(ui, "the pairing ends: %s", why);
         pair_tell(ui, PAIR_ENDED, why);
+
         if (ui->pair.caller)
                 close_fd(&ui->pair.caller->fd);
+
         ui->pair.caller = NULL;
         ui->pair.ending = NULL;
 }
@@ -182,9 +199,11 @@ void pair_note(struct ui *ui, const char *format, ...) {
 
         if (ui->pair.notes > NOTES_MAX)
                 return;
+
         va_start(args, format);
         vsnprintf(text, sizeof text, format, args);
         va_end(args);
+
         if (ui->pair.notes++ < NOTES_MAX)
                 ui_note(ui, "%s", text);
         else
@@ -199,9 +218,11 @@ static bool pair_has_room(const struct ui *ui, const char *device) {
 
         for (size_t i = 0; i < ui->connections.n; i++) {
                 const struct connection *connection = ui->connections.p[i];
+
                 all += connection->device[0] != '\0';
                 same += strcmp(connection->device, device) == 0;
         }
+
         return all < DEVICE_CONNECTIONS_MAX && same < DEVICE_CONNECTIONS_EACH;
 }
 
@@ -210,18 +231,22 @@ static void pair_take(struct ui *ui, int fd, const union any_address *address) {
         int plain;
 
         address_text(address, device);
+
         if (!pairing_takes(&ui->pair.pairing, device)) {
                 pair_note(ui, "refused a connection from %s: another device is paired", device);
                 return;
         }
+
         if (!pair_has_room(ui, device)) {
                 pair_note(ui, "refused a connection from %s: it has too many", device);
                 return;
         }
+
         if (door_process_hand(&ui->pair.door, fd, &plain) < 0) {
                 ui->pair.ending = "the process that speaks TLS with the phone is gone";
                 return;
         }
+
         connection_open(ui, plain, device);
 }
 
@@ -233,6 +258,7 @@ void pair_accept(struct ui *ui) {
 
                 if (fd < 0)
                         return;
+
                 pair_take(ui, fd, &address);
         }
 }
@@ -255,6 +281,7 @@ void pair_open_session(struct ui *ui, const struct ui_request *request, const st
                 connection_fault(request->connection, 403, pairing_text(result));
                 return;
         }
+
         ui_note(ui, "paired with %s", device);
         watch_look(ui);
         emit_open(&j, '{');

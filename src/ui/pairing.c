@@ -77,6 +77,7 @@ enum pairing_result pairing_exchange(struct pairing *pairing, struct str key, st
         make_hex_key(pairing->session.cookie);
         make_hex_key(pairing->session.header);
         snprintf(pairing->device, sizeof pairing->device, "%s", device);
+
         return PAIRING_DONE;
 }
 

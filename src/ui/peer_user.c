@@ -20,6 +20,7 @@ static bool take_number(const char **at, int base, char end, unsigned long *ret)
         *ret = strtoul(*at, &after, base);
         if (errno || after == *at || (end ? *after != end : *after != ' '))
                 return false;
+
         *at = after + 1;
         return true;
 }
@@ -49,9 +50,11 @@ static bool row_is(const char *row, const struct sockaddr_in *theirs, const stru
         unsigned long value[COLUMNS] = { 0 };
 
         static_assert(sizeof columns / sizeof *columns == COLUMNS, "a base for each column");
+
         for (size_t i = 0; i < COLUMNS; i++)
                 if (!take_number(&row, columns[i].base, columns[i].end, &value[i]))
                         return false;
+
         if (value[LOCAL] != theirs->sin_addr.s_addr || value[LOCAL_PORT] != ntohs(theirs->sin_port) ||
             value[REMOTE] != ours->sin_addr.s_addr || value[REMOTE_PORT] != ntohs(ours->sin_port) ||
             value[STATE] != ESTABLISHED)
@@ -72,11 +75,14 @@ bool peer_user_is_ours(int fd) {
                 return false;
         if (theirs.sin_family != AF_INET || ours.sin_family != AF_INET)
                 return false;
+
         FILE *table = fopen("/proc/net/tcp", "re");
         if (!table)
                 return false;
+
         while (!found && fgets(row, sizeof row, table))
                 found = row_is(row, &theirs, &ours, &uid);
+
         fclose(table);
         return found && (uid == geteuid() || uid == 0);
 }

@@ -47,6 +47,7 @@ static void bits_fill(struct bits *bits, struct str text, size_t capacity) {
         bits_add(bits, (unsigned)text.n, 8);
         for (size_t i = 0; i < text.n; i++)
                 bits_add(bits, (unsigned char)text.p[i], 8);
+
         size_t left = capacity * 8 - bits->n;
         bits_add(bits, 0, left < 4 ? (unsigned)left : 4);
         bits->n = (bits->n + 7) / 8 * 8;
@@ -71,12 +72,14 @@ static void correction_divisor(unsigned degree, unsigned char *ret) {
 
         memset(ret, 0, degree);
         ret[degree - 1] = 1;
+
         for (unsigned i = 0; i < degree; i++) {
                 for (unsigned j = 0; j < degree; j++) {
                         ret[j] = (unsigned char)field_multiply(ret[j], root);
                         if (j + 1 < degree)
                                 ret[j] ^= ret[j + 1];
                 }
+
                 root = field_multiply(root, 2);
         }
 }
@@ -86,8 +89,10 @@ static void correction_make(const unsigned char *data, size_t n, unsigned degree
 
         correction_divisor(degree, divisor);
         memset(ret, 0, degree);
+
         for (size_t i = 0; i < n; i++) {
                 unsigned factor = data[i] ^ ret[0];
+
                 memmove(ret, ret + 1, degree - 1);
                 ret[degree - 1] = 0;
                 for (unsigned j = 0; j < degree; j++)
@@ -103,15 +108,19 @@ static size_t codewords_make(struct str text, unsigned version, unsigned char re
         size_t n = 0;
 
         bits_fill(&bits, text, (size_t)data * blocks);
+
         for (unsigned i = 0; i < data; i++)
                 for (unsigned block = 0; block < blocks; block++)
                         ret[n++] = bits.bytes[block * data + i];
+
         for (unsigned block = 0; block < blocks; block++) {
                 unsigned char made[32];
+
                 correction_make(bits.bytes + (size_t)block * data, data, correction, made);
                 for (unsigned i = 0; i < correction; i++)
                         ret[n + (size_t)i * blocks + block] = made[i];
         }
+
         return n + (size_t)correction * blocks;
 }
 
@@ -140,6 +149,7 @@ static void canvas_draw_alignment(struct canvas *canvas) {
 
         while (n < 3 && at[n])
                 n++;
+
         for (unsigned i = 0; i < n; i++)
                 for (unsigned j = 0; j < n; j++) {
                         bool corner = (i == 0 && j == 0) || (i == 0 && j == n - 1) || (i == n - 1 && j == 0);
@@ -155,10 +165,12 @@ static void canvas_draw_format(struct canvas *canvas, unsigned mask) {
 
         for (int i = 0; i < 10; i++)
                 rest = rest << 1 ^ (rest >> 9) * 0x537;
+
         unsigned bits = (value << 10 | rest) ^ 0x5412;
 
         for (int i = 0; i < 15; i++) {
                 bool dark = bits >> i & 1;
+
                 if (i < 6)
                         canvas_set(canvas, i, 8, dark);
                 else if (i < 8)
@@ -167,11 +179,13 @@ static void canvas_draw_format(struct canvas *canvas, unsigned mask) {
                         canvas_set(canvas, 8, 7, dark);
                 else
                         canvas_set(canvas, 8, 14 - i, dark);
+
                 if (i < 8)
                         canvas_set(canvas, 8, size - 1 - i, dark);
                 else
                         canvas_set(canvas, size - 15 + i, 8, dark);
         }
+
         canvas_set(canvas, size - 8, 8, true);
 }
 
@@ -181,9 +195,12 @@ static void canvas_draw_version(struct canvas *canvas) {
 
         if (canvas->version < 7)
                 return;
+
         for (int i = 0; i < 12; i++)
                 rest = rest << 1 ^ (rest >> 11) * 0x1f25;
+
         unsigned bits = canvas->version << 12 | rest;
+
         for (int i = 0; i < 18; i++) {
                 canvas_set(canvas, i / 3, size - 11 + i % 3, bits >> i & 1);
                 canvas_set(canvas, size - 11 + i % 3, i / 3, bits >> i & 1);
@@ -197,6 +214,7 @@ static void canvas_draw_patterns(struct canvas *canvas) {
                 canvas_set(canvas, 6, i, i % 2 == 0);
                 canvas_set(canvas, i, 6, i % 2 == 0);
         }
+
         canvas_draw_square(canvas, 3, 3, 4, 1u << 2 | 1u << 4);
         canvas_draw_square(canvas, 3, size - 4, 4, 1u << 2 | 1u << 4);
         canvas_draw_square(canvas, size - 4, 3, 4, 1u << 2 | 1u << 4);
@@ -219,6 +237,7 @@ static void canvas_draw_codewords(struct canvas *canvas, const unsigned char *by
                                 int row = up ? size - 1 - step : step, column = right - side;
                                 if (canvas->fixed[row][column] || at >= n * 8)
                                         continue;
+
                                 canvas->qr->dark[row][column] = bytes[at / 8] >> (7 - at % 8) & 1;
                                 at++;
                         }
@@ -264,15 +283,18 @@ static unsigned line_penalty(const struct qr *qr, unsigned line, bool across) {
         for (unsigned i = 0; i < qr->size; i++) {
                 unsigned dark = across ? qr->dark[line][i] : qr->dark[i][line];
                 bool same = i && dark == (seen & 1);
+
                 run = same ? run + 1 : 1;
                 if (run == 5)
                         penalty += 3;
                 else if (run > 5)
                         penalty++;
+
                 seen = (seen << 1 | dark) & 0x7ff;
                 if (i >= 10 && (seen == 0x5d0 || seen == 0x05d))
                         penalty += 40;
         }
+
         return penalty;
 }
 
@@ -281,18 +303,23 @@ static unsigned qr_penalty(const struct qr *qr) {
 
         if (all == 0)
                 return 0;
+
         for (unsigned i = 0; i < qr->size; i++)
                 penalty += line_penalty(qr, i, true) + line_penalty(qr, i, false);
+
         for (unsigned row = 0; row < qr->size; row++)
                 for (unsigned column = 0; column < qr->size; column++) {
                         unsigned char here = qr->dark[row][column];
+
                         dark += here;
                         if (row && column && qr->dark[row - 1][column] == here && qr->dark[row][column - 1] == here &&
                             qr->dark[row - 1][column - 1] == here)
                                 penalty += 3;
                 }
+
         unsigned half = all * 10, weight = dark * 20;
         unsigned off = weight > half ? weight - half : half - weight;
+
         return penalty + off / all * 10;
 }
 
@@ -304,24 +331,29 @@ int qr_make(struct str text, struct qr *ret) {
         while (canvas.version <= VERSIONS &&
                text.n + 2 > (size_t)versions[canvas.version].data * versions[canvas.version].blocks)
                 canvas.version++;
+
         if (canvas.version > VERSIONS)
                 return -EMSGSIZE;
 
         *ret = (struct qr){ .size = canvas.version * 4 + 17 };
         canvas_draw_patterns(&canvas);
         canvas_draw_codewords(&canvas, bytes, codewords_make(text, canvas.version, bytes));
+
         for (unsigned mask = 0; mask < MASKS; mask++) {
                 canvas_draw_format(&canvas, mask);
                 canvas_mask(&canvas, mask);
                 unsigned penalty = qr_penalty(ret);
                 canvas_mask(&canvas, mask);
+
                 if (penalty < least) {
                         least = penalty;
                         best = mask;
                 }
         }
+
         canvas_draw_format(&canvas, best);
         canvas_mask(&canvas, best);
+
         return 0;
 }
 
@@ -343,8 +375,10 @@ int qr_draw(const struct qr *qr, bool colours, struct buf *out) {
                         unsigned upper = qr_is_dark(qr, row, column), lower = qr_is_dark(qr, row + 1, column);
                         r = buf_add(out, blocks[upper * 2 + lower]);
                 }
+
                 if (r == 0)
                         r = buf_add(out, colours ? "\033[0m\n" : "\n");
         }
+
         return r;
 }

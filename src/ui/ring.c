@@ -30,8 +30,10 @@ void ring_add(struct ring *ring, struct str text) {
         char *copy = malloc(text.n ? text.n : 1);
         ring->slots[slot].text = copy;
         ring->slots[slot].n = copy ? text.n : 0;
+
         if (!copy)
                 return;
+
         memcpy(copy, text.p, text.n);
         ring->bytes += text.n;
 }

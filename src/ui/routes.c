@@ -20,13 +20,16 @@ static int add_decoded(struct buf *into, struct str text) {
                         int low = i + 2 < text.n + 1 && high >= 0 ? ascii_hex(text.p[i + 2]) : -1;
                         if (high < 0 || low < 0 || (high == 0 && low == 0))
                                 return -EINVAL;
+
                         c = (char)(high << 4 | low);
                         i += 2;
                 }
+
                 int r = buf_add_char(into, c);
                 if (r < 0)
                         return r;
         }
+
         return 0;
 }
 
@@ -37,11 +40,14 @@ const char *query_get(struct str query, const char *name, struct buf *into) {
                 ptrdiff_t equals = str_find(part, '=');
                 if (equals < 0 || !str_is(str_first(part, (size_t)equals), name))
                         continue;
+
                 buf_clear(into);
                 if (add_decoded(into, str_skip(part, (size_t)equals + 1)) < 0)
                         return NULL;
+
                 return into->n ? buf_text(into) : NULL;
         }
+
         return NULL;
 }
 
@@ -78,6 +84,7 @@ static void show_state(struct ui *ui, const struct ui_request *request) {
         pair_emit(ui, request->connection->device[0], &j);
         watch_emit_state(ui, !request->connection->device[0], &j);
         emit_close(&j);
+
         if (emit_status(&j) < 0)
                 connection_fault(request->connection, 500, "the state is too long");
         else
@@ -93,23 +100,28 @@ static void show_events(struct ui *ui, const struct ui_request *request) {
 
         connection->closing = true;
         connection_reply(connection, 200, "text/event-stream; charset=utf-8", STR(""), NULL);
+
         /* A stream has no length and ends with the connection. */
         static const char length[] = "Content-Length: 0\r\n";
         char *at = memmem(connection->out.p, connection->out.n, length, sizeof length - 1);
         if (at) {
                 size_t rest = connection->out.n - (size_t)(at - connection->out.p) - (sizeof length - 1);
+
                 memmove(at, at + sizeof length - 1, rest);
                 connection->out.n -= sizeof length - 1;
         }
+
         connection->stream = true;
         connection->event = ui->ring.next;
         if (!last)
                 return;
+
         if (strncmp(last, ui->epoch, epoch) == 0 && last[epoch] == '-' &&
             str_to_u64(str_of(last + epoch + 1), UINT64_MAX / 2, &number) && number < ui->ring.next) {
                 connection->event = number + 1;
                 return;
         }
+
         (void)buf_add(&connection->out, "event: reset\ndata: {}\n\n"); /* of another server: it begins anew */
 }
 
@@ -134,6 +146,7 @@ static void open_session(struct ui *ui, const struct ui_request *request, const 
                                  "this link was used before or is older than a minute: run `bailey ui` again");
                 return;
         }
+
         ui_note(ui, "a session began");
         emit_open(&j, '{');
         emit_put_text(&j, "page", session->header);
@@ -153,10 +166,11 @@ static bool order_of(const char *text, enum control_do *ret) {
                         return true;
                 }
         }
+
         return false;
 }
 
-static void act(struct ui *ui, const struct ui_request *request, const struct node *body) {
+static void routes_act(struct ui *ui, const struct ui_request *request, const struct node *body) {
         struct control_request order = { .scope = SCOPE_SANDBOX };
         const char *sandbox = control_text(body, "sandbox"), *scope = control_text(body, "scope"),
                    *answer = control_text(body, "answer"), *pattern = control_text(body, "pattern");
@@ -169,22 +183,27 @@ static void act(struct ui *ui, const struct ui_request *request, const struct no
                 connection_fault(request->connection, 400, "this is no order that a sandbox understands");
                 return;
         }
+
         if (device && order.what != CONTROL_ANSWER) {
                 pair_note(ui, "refused an order of the paired device: %s", control_do_name(order.what));
                 connection_fault(request->connection, 403, gate_text(GATE_PAIRED));
                 return;
         }
+
         if (device && sandbox && watch_find(ui, sandbox, PEER_PAGE))
                 (void)watch_connect(ui, sandbox, PEER_DEVICE); /* one that has just begun */
+
         struct peer *peer = sandbox ? watch_find(ui, sandbox, kind) : NULL;
         if (!peer) {
                 connection_fault(request->connection, 404, "the sandbox is gone");
                 return;
         }
+
         order.question = control_number(body, "question");
         order.answer = answer && strcmp(answer, "allow") == 0 ? ANSWER_ALLOW : ANSWER_DENY;
         if (pattern)
                 memcpy(order.pattern, pattern, strlen(pattern) + 1);
+
         if (watch_send(peer, &order, ui_ticket(ui, request->connection)) < 0)
                 ui_reply_fault(ui, request->connection->ticket, 409, "the sandbox does not listen");
         else
@@ -210,6 +229,7 @@ static void change_overlay(struct ui *ui, const struct ui_request *request, cons
                 connection_fault(request->connection, 400, "an overlay is applied or discarded, by its id");
                 return;
         }
+
         const char *const words[] = { apply ? "apply" : "discard", id, NULL };
         ui_note(ui, "%s the overlay %s", words[0], id);
         tool_start(ui, request, words, "text/plain; charset=utf-8");
@@ -222,6 +242,7 @@ static void test_credential(struct ui *ui, const struct ui_request *request, con
                 connection_fault(request->connection, 400, "a credential is tested by its name");
                 return;
         }
+
         const char *const words[] = { "secrets", "test", "--json", name, NULL };
         ui_note(ui, "a credential is tested");
         tool_start(ui, request, words, "application/json");
@@ -231,7 +252,7 @@ static const struct {
         const char *path;
         void (*handle)(struct ui *ui, const struct ui_request *request, const struct node *body);
 } posts[] = {
-        { "/api/session", open_session },         { "/api/act", act },
+        { "/api/session", open_session },         { "/api/act", routes_act },
         { "/api/silent", change_silent },         { "/api/overlay", change_overlay },
         { "/api/secrets/test", test_credential }, { "/api/pairing/end", pair_stop },
 };
@@ -248,8 +269,10 @@ static void dispatch_post(struct ui *ui, const struct ui_request *request) {
                         connection_fault(request->connection, 400, err.code ? err_text(&err) : "no JSON object");
                 else
                         posts[i].handle(ui, request, document_root(body));
+
                 return;
         }
+
         connection_fault(request->connection, 404, "there is nothing here");
 }
 
@@ -281,8 +304,10 @@ static bool dispatch_verb(struct ui *ui, const struct ui_request *request) {
 
                 if (!str_is(request->path, verbs_shown[i].path))
                         continue;
+
                 for (; n < 4 && verbs_shown[i].words[n]; n++)
                         words[n] = verbs_shown[i].words[n];
+
                 if (verbs_shown[i].parameter) {
                         words[n] = word_get(request, verbs_shown[i].parameter, &text);
                         if (!words[n]) {
@@ -290,9 +315,11 @@ static bool dispatch_verb(struct ui *ui, const struct ui_request *request) {
                                 return true;
                         }
                 }
+
                 tool_start(ui, request, words, verbs_shown[i].type);
                 return true;
         }
+
         return false;
 }
 
@@ -301,9 +328,11 @@ static bool dispatch_asset(const struct ui_request *request) {
                 const struct ui_asset *asset = &ui_assets[i];
                 if (!str_is(request->path, asset->path))
                         continue;
+
                 connection_reply(request->connection, 200, asset->type, str_n(asset->bytes, asset->n), NULL);
                 return true;
         }
+
         return false;
 }
 
@@ -343,14 +372,17 @@ void routes_dispatch(struct ui *ui, const struct ui_request *request) {
                 dispatch_post(ui, request);
                 return;
         }
+
         if (dispatch_asset(request))
                 return;
+
         for (size_t i = 0; i < sizeof pages / sizeof *pages; i++) {
                 if (str_is(request->path, pages[i].path)) {
                         pages[i].handle(ui, request);
                         return;
                 }
         }
+
         if (!dispatch_verb(ui, request))
                 connection_fault(request->connection, 404, "there is nothing here");
 }

@@ -49,20 +49,23 @@ static void note_host(struct ui *ui, const char *host, uint64_t port) {
                         return;
                 }
         }
+
         if (!name || ui->silent.hosts.n >= HOSTS_MAX || vec_reserve(&ui->silent.hosts, 1) < 0)
                 return;
+
         ui->silent.hosts.p[ui->silent.hosts.n].host = take_ptr(&name);
         ui->silent.hosts.p[ui->silent.hosts.n++].count = 1;
         tell_page(ui);
 }
 
-static void answer(struct ui *ui, struct peer *peer, const struct node *question) {
+static void silent_answer(struct ui *ui, struct peer *peer, const struct node *question) {
         struct control_request request = { .what = CONTROL_ANSWER, .answer = ANSWER_ALLOW, .scope = SCOPE_ONCE };
         const char *kind = question ? control_text(question, "kind") : NULL;
         const char *host = question ? control_text(question, "host") : NULL;
 
         if (!ui->silent.until_us || !kind || !host || strcmp(kind, "host") != 0)
                 return;
+
         request.question = control_number(question, "id");
         if (watch_send(peer, &request, 0) == 0)
                 note_host(ui, host, control_number(question, "port"));
@@ -71,12 +74,13 @@ static void answer(struct ui *ui, struct peer *peer, const struct node *question
 void silent_message(struct ui *ui, struct peer *peer, const struct control_message *message) {
         if (message->is_event) {
                 if (str_is(message->event, "ask"))
-                        answer(ui, peer, node_get(message->root, STR("question")));
+                        silent_answer(ui, peer, node_get(message->root, STR("question")));
                 return;
         }
+
         const struct node *questions = node_get(message->root, STR("questions"));
         for (const struct node *question = questions ? questions->first : NULL; question; question = question->next)
-                answer(ui, peer, question);
+                silent_answer(ui, peer, question);
 }
 
 void silent_emit(const struct ui *ui, struct emit *j) {
@@ -88,12 +92,14 @@ void silent_emit(const struct ui *ui, struct emit *j) {
         emit_put_text(j, "until", ui->silent.until_us ? until : NULL);
         emit_key(j, "hosts");
         emit_open(j, '[');
+
         for (size_t i = 0; i < ui->silent.hosts.n; i++) {
                 emit_open(j, '{');
                 emit_put_text(j, "host", ui->silent.hosts.p[i].host);
                 emit_put_number(j, "count", ui->silent.hosts.p[i].count);
                 emit_close(j);
         }
+
         emit_close(j);
         emit_close(j);
 }

@@ -25,6 +25,7 @@ void tool_free(struct tool *tool) {
                 kill(tool->pid, SIGKILL);
                 waitpid(tool->pid, NULL, 0);
         }
+
         close_fd(&tool->out);
         close_fd(&tool->errors);
         buf_done(&tool->text);
@@ -43,8 +44,10 @@ static int spawn_self(const char *const *words, int out, int errors, int *ret_pi
 
         if (!self)
                 return -errno;
+
         for (; words[n - 1] && n < 15; n++)
                 argv[n] = words[n - 1];
+
         sigemptyset(&none);
         posix_spawn_file_actions_init(&actions);
         posix_spawnattr_init(&attributes);
@@ -56,6 +59,7 @@ static int spawn_self(const char *const *words, int out, int errors, int *ret_pi
         r = posix_spawn(ret_pid, self, &actions, &attributes, (char *const *)argv, environ);
         posix_spawn_file_actions_destroy(&actions);
         posix_spawnattr_destroy(&attributes);
+
         return -r;
 }
 
@@ -68,14 +72,17 @@ void tool_start(struct ui *ui, const struct ui_request *request, const char *con
                 connection_fault(request->connection, 503, "too much is being looked up at once; try again");
                 return;
         }
+
         if (pipe2(out, O_CLOEXEC) == 0) {
                 out_read = out[0];
                 out_write = out[1];
         }
+
         if (pipe2(errors, O_CLOEXEC) == 0) {
                 error_read = errors[0];
                 error_write = errors[1];
         }
+
         tool = calloc(1, sizeof *tool);
         if (out_read < 0 || error_read < 0 || !tool || vec_reserve(&ui->tools, 1) < 0 ||
             fd_set_nonblocking(out_read, true) < 0 || fd_set_nonblocking(error_read, true) < 0 ||
@@ -84,6 +91,7 @@ void tool_start(struct ui *ui, const struct ui_request *request, const char *con
                 connection_fault(request->connection, 500, "the verb could not be started");
                 return;
         }
+
         *tool = (struct tool){ .pid = pid,
                                .out = take_fd(&out_read),
                                .errors = take_fd(&error_read),
@@ -96,7 +104,7 @@ void tool_start(struct ui *ui, const struct ui_request *request, const char *con
 }
 
 /* True at the end of it. */
-static bool drain(int *fd, struct buf *into) {
+static bool tool_drain(int *fd, struct buf *into) {
         for (;;) {
                 char bytes[READ_BYTES];
                 ssize_t n = read(*fd, bytes, sizeof bytes);
@@ -115,6 +123,7 @@ static void tool_end(struct ui *ui, struct tool *tool) {
 
         waitpid(tool->pid, &status, 0);
         tool->pid = 0;
+
         /* 1 is an answer too: "not whole", "denied". */
         bool answered = WIFEXITED(status) && (WEXITSTATUS(status) == 0 || (WEXITSTATUS(status) == 1 && tool->text.n));
         if (answered && tool->text.n)
@@ -128,9 +137,9 @@ static void tool_end(struct ui *ui, struct tool *tool) {
 }
 
 void tool_step(struct ui *ui, struct tool *tool) {
-        if (tool->errors >= 0 && drain(&tool->errors, &tool->error_text))
+        if (tool->errors >= 0 && tool_drain(&tool->errors, &tool->error_text))
                 close_fd(&tool->errors);
-        if (tool->out >= 0 && drain(&tool->out, &tool->text))
+        if (tool->out >= 0 && tool_drain(&tool->out, &tool->text))
                 close_fd(&tool->out);
 
         if (tool->out < 0 && tool->errors < 0) {

@@ -51,16 +51,20 @@ static int ui_open_audit(struct ui *ui, struct err *err) {
         r = audit_directory(&directory, err);
         if (r < 0)
                 return r;
+
         r = path_make_private_dir(directory, err);
         if (r < 0)
                 return r;
+
         path = path_join(directory, "ui.jsonl");
         if (!path)
                 return err_set(err, ENOMEM, "out of memory");
+
         const struct audit_settings settings = { .path = path, .run_id = "ui", .sandbox = "ui" };
         r = audit_open(&settings, &ui->audit, err);
         if (r == -EBUSY)
                 return err_set(err, EBUSY, "a dashboard is running already");
+
         return r;
 }
 
@@ -76,11 +80,14 @@ static int ui_listen(struct ui *ui, struct err *err) {
                 return err_errno(err, "cannot make a socket");
         if (ui->settings->port)
                 (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on); /* else a restart waits a minute */
+
         if (bind(fd, (struct sockaddr *)&address, sizeof address) < 0 || listen(fd, 64) < 0 ||
             getsockname(fd, (struct sockaddr *)&address, &n) < 0)
                 return err_errno(err, "cannot listen on 127.0.0.1:%u", ui->settings->port);
+
         ui->port = ntohs(address.sin_port);
         ui->listener = take_fd(&fd);
+
         return 0;
 }
 
@@ -91,8 +98,10 @@ static int ui_catch_signals(struct ui *ui, struct err *err) {
         sigaddset(&set, SIGTERM);
         sigaddset(&set, SIGINT);
         sigaddset(&set, SIGHUP);
+
         if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
                 return err_errno(err, "cannot block signals");
+
         ui->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
         return ui->signals < 0 ? err_errno(err, "cannot watch signals") : 0;
 }
@@ -121,15 +130,19 @@ static int ui_open(struct ui *ui, struct err *err) {
         r = ui_open_audit(ui, err);
         if (r < 0)
                 return r;
+
         r = audit_index_open(&ui->index, err);
         if (r < 0)
                 return r;
+
         r = ui_catch_signals(ui, err);
         if (r < 0)
                 return r;
+
         r = ui_listen(ui, err);
         if (r < 0)
                 return r;
+
         r = callers_listen(ui, err);
         if (r < 0)
                 return r;
@@ -140,6 +153,7 @@ static int ui_open(struct ui *ui, struct err *err) {
         r = links_make(ui, &link);
         if (r < 0)
                 return err_set(err, -r, "out of memory");
+
         ui->settings->on_ready(ui->settings->arg, link);
         return ui->settings->pair ? pair_begin(ui, ui->settings->pair, NULL, err) : 0;
 }
@@ -147,15 +161,20 @@ static int ui_open(struct ui *ui, struct err *err) {
 static void ui_close(struct ui *ui) {
         if (ui->audit)
                 pair_end(ui, "the dashboard ends");
+
         for (size_t i = 0; i < ui->callers.n; i++)
                 caller_free(ui->callers.p[i]);
+
         vec_done(&ui->callers);
         for (size_t i = 0; i < ui->connections.n; i++)
                 connection_free(ui->connections.p[i]);
+
         for (size_t i = 0; i < ui->peers.n; i++)
                 peer_free(ui->peers.p[i]);
+
         for (size_t i = 0; i < ui->tools.n; i++)
                 tool_free(ui->tools.p[i]);
+
         vec_done(&ui->connections);
         vec_done(&ui->peers);
         vec_done(&ui->tools);
@@ -165,12 +184,15 @@ static void ui_close(struct ui *ui) {
         close_fd(&ui->caller_listener);
         close_fd(&ui->signals);
         close_fd(&ui->places);
+
         if (ui->caller_path)
                 unlink(ui->caller_path);
+
         free(ui->caller_path);
         audit_index_free(ui->index);
         if (ui->audit)
                 (void)audit_close(ui->audit, NULL); /* nothing depends on it any more */
+
         free(ui);
 }
 
@@ -188,15 +210,18 @@ static void ui_accept(struct ui *ui) {
 
                 if (fd < 0)
                         return;
+
                 if (ui->connections.n >= UI_CONNECTIONS_MAX) {
                         close(fd);
                         continue;
                 }
+
                 if (!peer_user_is_ours(fd)) {
                         ui_note(ui, "refused a connection: it comes from another user of this machine");
                         close(fd);
                         continue;
                 }
+
                 connection_open(ui, fd, NULL);
         }
 }
@@ -208,18 +233,22 @@ static void ui_sweep(struct ui *ui) {
                         i++;
                         continue;
                 }
+
                 ui->connections.p[i] = ui->connections.p[--ui->connections.n];
                 connection_free(connection);
         }
+
         for (size_t i = 0; i < ui->tools.n;) {
                 struct tool *tool = ui->tools.p[i];
                 if (tool->out >= 0 || tool->errors >= 0) {
                         i++;
                         continue;
                 }
+
                 ui->tools.p[i] = ui->tools.p[--ui->tools.n];
                 tool_free(tool);
         }
+
         watch_sweep(ui);
         callers_sweep(ui);
 }
@@ -233,6 +262,7 @@ static bool ui_look_at_logs(struct ui *ui) {
         for (size_t i = 0; i < ui->peers.n && n + 1 < UI_POLL_MAX; i++)
                 if (ui->peers.p[i]->audit)
                         more[n++] = ui->peers.p[i]->audit;
+
         return audit_index_look(ui->index, more, &err) == 0;
 }
 
@@ -241,14 +271,17 @@ static void ui_tick(struct ui *ui) {
         struct err err = { 0 };
 
         silent_tick(ui);
+
         if (now >= ui->look_ns) {
                 ui->look_ns = now + LOOK_NS;
                 watch_look(ui);
         }
+
         if (now >= ui->index_look_ns) {
                 ui->index_look_ns = now + INDEX_LOOK_NS;
                 ui->indexing = ui_look_at_logs(ui);
         }
+
         if (ui->indexing)
                 ui->indexing = audit_index_step(ui->index, STEP_LINES, &err) > 0;
 }
@@ -263,19 +296,24 @@ static size_t ui_poll_set(const struct ui *ui, struct pollfd *ret) {
         ret[n++] = (struct pollfd){ .fd = ui->places, .events = POLLIN };
         ret[n++] = (struct pollfd){ .fd = ui->pair.listener, .events = POLLIN };
         ret[n++] = (struct pollfd){ .fd = ui->pair.door.fd }; /* its end */
+
         for (size_t i = 0; i < ui->connections.n; i++) {
                 const struct connection *connection = ui->connections.p[i];
                 ret[n++] = (struct pollfd){ .fd = connection->fd,
                                             .events = (short)(POLLIN | (connection->out.n ? POLLOUT : 0)) };
         }
+
         for (size_t i = 0; i < ui->callers.n; i++)
                 ret[n++] = (struct pollfd){ .fd = ui->callers.p[i]->fd, .events = POLLIN };
+
         for (size_t i = 0; i < ui->peers.n; i++)
                 ret[n++] = (struct pollfd){ .fd = ui->peers.p[i]->client.fd, .events = POLLIN };
+
         for (size_t i = 0; i < ui->tools.n; i++) {
                 ret[n++] = (struct pollfd){ .fd = ui->tools.p[i]->out, .events = POLLIN };
                 ret[n++] = (struct pollfd){ .fd = ui->tools.p[i]->errors, .events = POLLIN };
         }
+
         return n;
 }
 static_assert(FIXED_FDS + UI_CONNECTIONS_MAX + UI_CALLERS_MAX + 256 + 2 * UI_TOOLS_MAX <= UI_POLL_MAX,
@@ -294,14 +332,18 @@ static void ui_turn(struct ui *ui) {
         for (size_t i = 0; i < connections; i++, at++)
                 if (fds[at].revents)
                         connection_step(ui, ui->connections.p[i], fds[at].revents);
+
         for (size_t i = 0; i < callers; i++, at++)
                 if (fds[at].revents)
                         caller_step(ui, ui->callers.p[i]);
+
         for (size_t i = 0; i < peers; i++, at++)
                 if (fds[at].revents)
                         watch_step(ui, ui->peers.p[i]);
+
         for (size_t i = 0; i < tools; i++)
                 tool_step(ui, ui->tools.p[i]);
+
         if (fds[0].revents)
                 ui_accept(ui);
         if (fds[1].revents)
@@ -310,11 +352,14 @@ static void ui_turn(struct ui *ui) {
                 pair_accept(ui);
 
         ui_tick(ui);
+
         for (size_t i = 0; i < ui->connections.n; i++)
                 if (ui->connections.p[i]->fd >= 0)
                         connection_step(ui, ui->connections.p[i], 0);
+
         if (fds[5].revents && fds[5].fd == ui->pair.door.fd)
                 pair_end(ui, "the process that speaks TLS with the phone is gone");
+
         pair_tick(ui);
         ui_sweep(ui);
 }
@@ -325,6 +370,7 @@ int ui_run(const struct ui_settings *settings, struct err *err) {
 
         if (!ui)
                 return err_set(err, ENOMEM, "out of memory");
+
         ui->settings = settings;
         ui->listener = ui->caller_listener = ui->signals = ui->places = ui->pair.listener = -1;
         ui->pair.door = DOOR_NONE;
@@ -332,8 +378,10 @@ int ui_run(const struct ui_settings *settings, struct err *err) {
         r = ui_open(ui, err);
         if (r < 0)
                 return r;
+
         while (!ui->ended)
                 ui_turn(ui);
+
         ui_note(ui, "the dashboard ends");
         return 0;
 }

@@ -51,23 +51,27 @@ int watch_send(struct peer *peer, struct control_request *request, uint64_t tick
         r = control_request_write(&line, request);
         if (r < 0)
                 return r;
+
         if (ticket) {
                 r = vec_reserve(&peer->waiting, 1);
                 if (r < 0)
                         return r;
         }
+
         if (send(peer->client.fd, line.p, line.n, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)line.n) {
                 peer->gone = true; /* half a request may be there: nothing more can be said on it */
                 return -EPIPE;
         }
+
         if (ticket) {
                 peer->waiting.p[peer->waiting.n].id = request->id;
                 peer->waiting.p[peer->waiting.n++].ticket = ticket;
         }
+
         return 0;
 }
 
-static void ask(struct peer *peer, enum control_do what, uint64_t *ret_id) {
+static void watch_ask(struct peer *peer, enum control_do what, uint64_t *ret_id) {
         struct control_request request = { .what = what };
 
         if (watch_send(peer, &request, 0) == 0)
@@ -86,7 +90,7 @@ struct peer *watch_find(struct ui *ui, const char *id, enum peer_kind kind) {
         return NULL;
 }
 
-static void greet(struct peer *peer) {
+static void watch_greet(struct peer *peer) {
         static const char *const names[] = { [PEER_PAGE] = "bailey ui",
                                              [PEER_SILENT] = "bailey ui silent mode",
                                              [PEER_DEVICE] = "bailey ui paired device" };
@@ -96,10 +100,11 @@ static void greet(struct peer *peer) {
         snprintf(hello.client, sizeof hello.client, "%s", names[peer->kind]);
         if (watch_send(peer, &hello, 0) < 0 || peer->kind == PEER_DEVICE)
                 return;
-        ask(peer, CONTROL_SUBSCRIBE, &ignored);
-        ask(peer, CONTROL_STATUS, &peer->status_id);
-        ask(peer, CONTROL_PENDING, &peer->pending_id);
-        ask(peer, CONTROL_RULES, &peer->rules_id);
+
+        watch_ask(peer, CONTROL_SUBSCRIBE, &ignored);
+        watch_ask(peer, CONTROL_STATUS, &peer->status_id);
+        watch_ask(peer, CONTROL_PENDING, &peer->pending_id);
+        watch_ask(peer, CONTROL_RULES, &peer->rules_id);
         peer->status_ns = clock_ns();
 }
 
@@ -112,9 +117,11 @@ int watch_connect(struct ui *ui, const char *id, enum peer_kind kind) {
                 return 0;
         if (ui->peers.n >= PEERS_MAX)
                 return -E2BIG;
+
         r = control_directory(&directory, NULL);
         if (r < 0)
                 return r;
+
         r = control_connect(directory, id, &fd, NULL);
         if (r < 0)
                 return r;
@@ -125,13 +132,15 @@ int watch_connect(struct ui *ui, const char *id, enum peer_kind kind) {
                 free(peer);
                 return -ENOMEM;
         }
+
         *peer = (struct peer){ .client = { .fd = fd, .in = BUF(CONTROL_MESSAGE_MAX + EVENT_MAX) },
                                .kind = kind,
                                .status = BUF(CONTROL_MESSAGE_MAX),
                                .pending = BUF(CONTROL_MESSAGE_MAX),
                                .rules = BUF(CONTROL_MESSAGE_MAX) };
         snprintf(peer->client.id, sizeof peer->client.id, "%s", id);
-        greet(peer);
+        watch_greet(peer);
+
         return 0;
 }
 
@@ -140,6 +149,7 @@ void watch_look(struct ui *ui) {
 
         if (control_list(&ids, NULL) < 0)
                 return;
+
         for (size_t i = 0; i < ids.n; i++) {
                 (void)watch_connect(ui, ids.p[i], PEER_PAGE); /* gone meanwhile, or tried again in a second */
                 if (ui->silent.until_us)
@@ -147,14 +157,15 @@ void watch_look(struct ui *ui) {
                 if (ui->pair.pairing.device[0])
                         (void)watch_connect(ui, ids.p[i], PEER_DEVICE);
         }
+
         for (size_t i = 0; i < ui->peers.n; i++) {
                 struct peer *peer = ui->peers.p[i];
                 if (peer->kind != PEER_PAGE || peer->gone || clock_ns() - peer->status_ns < NS_PER_SECOND)
                         continue;
                 if (!peer->status_id)
-                        ask(peer, CONTROL_STATUS, &peer->status_id);
+                        watch_ask(peer, CONTROL_STATUS, &peer->status_id);
                 if (peer->rules.n < RULES_SMALL) /* rules that are taken back are no event; long lists wait for one */
-                        ask(peer, CONTROL_RULES, &peer->rules_id);
+                        watch_ask(peer, CONTROL_RULES, &peer->rules_id);
         }
 }
 
@@ -167,10 +178,12 @@ static void publish_event(struct ui *ui, const struct peer *peer, const struct n
 
         emit_open(&j, '{');
         emit_put_text(&j, "sandbox", peer->client.id);
+
         for (const struct node *node = root->first; node; node = node->next) {
                 emit_key_str(&j, node->key);
                 sandboxes_emit_node(&j, node);
         }
+
         emit_close(&j);
         if (emit_status(&j) == 0)
                 ui_publish(ui, buf_str(&out));
@@ -186,26 +199,30 @@ static void publish_change(struct ui *ui, const struct peer *peer, const char *w
 static void take_event(struct ui *ui, struct peer *peer, const struct control_message *message) {
         publish_event(ui, peer, message->root);
         if (str_is(message->event, "ask") || str_is(message->event, "answered") || str_is(message->event, "gone"))
-                ask(peer, CONTROL_PENDING, &peer->pending_id);
+                watch_ask(peer, CONTROL_PENDING, &peer->pending_id);
         if (str_is(message->event, "rules") || str_is(message->event, "reload"))
-                ask(peer, CONTROL_RULES, &peer->rules_id);
+                watch_ask(peer, CONTROL_RULES, &peer->rules_id);
         if (str_is(message->event, "paused") || str_is(message->event, "resumed"))
-                ask(peer, CONTROL_STATUS, &peer->status_id);
+                watch_ask(peer, CONTROL_STATUS, &peer->status_id);
 }
 
 static void reply_waiting(struct ui *ui, struct peer *peer, const struct control_message *message) {
         for (size_t i = 0; i < peer->waiting.n; i++) {
                 if (peer->waiting.p[i].id != message->id)
                         continue;
+
                 uint64_t ticket = peer->waiting.p[i].ticket;
                 peer->waiting.p[i] = peer->waiting.p[--peer->waiting.n];
+
                 if (message->ok) {
                         cleanup(buf_done) struct buf out = BUF(CONTROL_MESSAGE_MAX);
+
                         keep_reply(&out, message->root);
                         ui_reply(ui, ticket, 200, "application/json", buf_str(&out));
                 } else {
                         ui_reply_fault(ui, ticket, 409, message->text.n ? message->text.p : "refused");
                 }
+
                 return;
         }
 }
@@ -213,9 +230,11 @@ static void reply_waiting(struct ui *ui, struct peer *peer, const struct control
 static void take_reply(struct ui *ui, struct peer *peer, const struct control_message *message) {
         if (message->id == peer->status_id) {
                 const char *audit = control_text(message->root, "audit");
+
                 keep_reply(&peer->status, message->root);
                 if (audit && !peer->audit)
                         peer->audit = str_dup(str_of(audit));
+
                 peer->status_id = 0;
                 peer->status_ns = clock_ns();
         } else if (message->id == peer->pending_id) {
@@ -235,10 +254,12 @@ void watch_step(struct ui *ui, struct peer *peer) {
 
                 if (r == -EAGAIN || r == -EINTR)
                         return;
+
                 if (r <= 0) {
                         peer->gone = true;
                         return;
                 }
+
                 if (peer->kind == PEER_SILENT)
                         silent_message(ui, peer, &message);
                 else if (peer->kind == PEER_DEVICE)
@@ -257,11 +278,14 @@ void watch_sweep(struct ui *ui) {
                         i++;
                         continue;
                 }
+
                 ui->peers.p[i] = ui->peers.p[--ui->peers.n];
                 for (size_t k = 0; k < peer->waiting.n; k++)
                         ui_reply_fault(ui, peer->waiting.p[k].ticket, 409, "the sandbox is gone");
+
                 if (peer->kind == PEER_PAGE)
                         publish_change(ui, peer, "left");
+
                 peer_free(peer);
         }
 }
@@ -279,18 +303,23 @@ static void emit_raw(struct emit *j, const char *key, const struct buf *json, co
 void watch_emit_state(struct ui *ui, bool with_rules, struct emit *j) {
         emit_key(j, "sandboxes");
         emit_open(j, '[');
+
         for (size_t i = 0; i < ui->peers.n; i++) {
                 const struct peer *peer = ui->peers.p[i];
                 if (peer->kind != PEER_PAGE || peer->gone)
                         continue;
+
                 emit_open(j, '{');
                 emit_put_text(j, "id", peer->client.id);
                 emit_put_number(j, "status_age_ms", (clock_ns() - peer->status_ns) / NS_PER_MS);
                 emit_raw(j, "status", &peer->status, "null");
                 emit_raw(j, "questions", &peer->pending, "[]");
+
                 if (with_rules)
                         emit_raw(j, "rules", &peer->rules, "[]");
+
                 emit_close(j);
         }
+
         emit_close(j);
 }

@@ -133,45 +133,50 @@ const char *doctor_mode_text(enum doctor_mode mode) {
         return mode < DOCTOR_MODES ? modes[mode].text : "?";
 }
 
-static void fill_row(struct doctor_row *row, enum probe_item item, const struct probe_result *r) {
+static void fill_row(struct doctor_row *row, enum probe_item item, const struct probe_result *result) {
         *row = (struct doctor_row){
                 .name = probe_item_name(item),
                 .title = items[item].title,
-                .state = probe_state_name(r->state),
-                .cause = probe_cause_name(r->cause),
-                .works = r->state == PROBE_WORKS,
+                .state = probe_state_name(result->state),
+                .cause = probe_cause_name(result->cause),
+                .works = result->state == PROBE_WORKS,
                 .needed = items[item].needed,
-                .follows = r->cause == CAUSE_NEEDS_USERNS,
+                .follows = result->cause == CAUSE_NEEDS_USERNS,
                 .gives = items[item].gives,
         };
-        (void)snprintf(row->detail, sizeof row->detail, "%s%s%s", r->detail, r->error && *r->detail ? ": " : "",
-                       r->error ? strerror(r->error) : "");
+        (void)snprintf(row->detail, sizeof row->detail, "%s%s%s", result->detail,
+                       result->error && *result->detail ? ": " : "", result->error ? strerror(result->error) : "");
         if (row->works)
                 return;
+
         row->lost = items[item].lost;
-        row->why = causes[r->cause].why;
-        row->fix = causes[r->cause].fix ? causes[r->cause].fix : items[item].since;
+        row->why = causes[result->cause].why;
+        row->fix = causes[result->cause].fix ? causes[result->cause].fix : items[item].since;
 }
 
-static bool all_work(const struct probe *p, const enum probe_item *list, size_t n) {
+static bool all_work(const struct probe *probe, const enum probe_item *list, size_t n) {
         for (size_t i = 0; i < n; i++)
-                if (p->items[list[i]].state != PROBE_WORKS)
+                if (probe->items[list[i]].state != PROBE_WORKS)
                         return false;
         return true;
 }
 
 /* Full: everything needed. Degraded: files and system calls can still be confined, files by Landlock or by mounts. */
-static enum doctor_mode judge(const struct probe *p) {
+static enum doctor_mode doctor_judge(const struct probe *probe) {
         bool full = true;
+
         for (unsigned i = 0; i < PROBE_ITEMS; i++)
-                full = full && (!items[i].needed || p->items[i].state == PROBE_WORKS);
+                full = full && (!items[i].needed || probe->items[i].state == PROBE_WORKS);
+
         if (full)
                 return DOCTOR_FULL;
+
         static const enum probe_item landlock[] = { PROBE_LANDLOCK, PROBE_SECCOMP };
         static const enum probe_item mounts[] = { PROBE_USER_NS, PROBE_UID_MAP, PROBE_MOUNT_NS,
                                                   PROBE_PID_NS,  PROBE_PROC,    PROBE_SECCOMP };
-        return all_work(p, landlock, COUNT(landlock)) || all_work(p, mounts, COUNT(mounts)) ? DOCTOR_DEGRADED
-                                                                                            : DOCTOR_NONE;
+
+        return all_work(probe, landlock, COUNT(landlock)) || all_work(probe, mounts, COUNT(mounts)) ? DOCTOR_DEGRADED
+                                                                                                    : DOCTOR_NONE;
 }
 
 /* Only where accounts of guests are to be protected. */
@@ -190,6 +195,7 @@ static void examine_firewall(struct doctor_report *report) {
                                     .cause = r == 0 ? "none" : "firewall",
                                     .works = r == 0,
                                     .gives = "account guests send nothing outside of their sandbox" };
+
         if (r == 0) {
                 (void)snprintf(row->detail, sizeof row->detail, "%zu %s, %s", state.accounts,
                                state.accounts == 1 ? "account" : "accounts",
@@ -201,12 +207,14 @@ static void examine_firewall(struct doctor_report *report) {
                 row->fix = "sudo bailey guest fix NAME, for each account guest: it loads all rules anew and starts the "
                            "reader of the guest's log";
         }
+
         report->n++;
 }
 
 void doctor_examine(struct doctor_report *ret) {
         struct probe probe = { 0 };
         struct utsname name = { 0 };
+
         probe_all(&probe);
         uname(&name);
         *ret = (struct doctor_report){ .uid = geteuid(),
@@ -214,8 +222,10 @@ void doctor_examine(struct doctor_report *ret) {
                                        .n = PROBE_ITEMS };
         (void)snprintf(ret->kernel, sizeof ret->kernel, "%s", name.release);
         (void)snprintf(ret->machine, sizeof ret->machine, "%s", name.machine);
+
         for (unsigned i = 0; i < PROBE_ITEMS; i++)
                 fill_row(&ret->rows[i], (enum probe_item)i, &probe.items[i]);
-        ret->mode = judge(&probe);
+
+        ret->mode = doctor_judge(&probe);
         examine_firewall(ret);
 }

@@ -42,6 +42,7 @@ static int exec_spell(const struct check_question *question, struct buf *out) {
                     : question->args ? escape_shell(out, str_of(question->words[i]))
                                      : buf_add(out, question->words[i]);
         }
+
         return r;
 }
 

@@ -212,6 +212,7 @@ static int judge_patch(const struct hook_request *request, const struct node *cw
         rest = patch->text;
         while (str_split(&rest, '\n', &line)) {
                 line = line_trim(line);
+
                 for (const char *const *mark = marks; *mark; mark++) {
                         if (!str_starts(line, str_of(*mark)))
                                 continue;
@@ -228,6 +229,7 @@ static int judge_patch(const struct hook_request *request, const struct node *cw
 
         if (left == PATHS_MAX)
                 return err_set(err, EINVAL, "the patch names no file that can be read");
+
         return 0;
 }
 

@@ -392,6 +392,7 @@ int inspect_host(const struct inspector *inspector, const struct inspect_questio
                 if (r == 0 && (!(answer.target = str_dup(str_of(text))) ||
                                inspect_describe(inspector, &verdict, &authority, &answer) < 0))
                         r = err_memory(err);
+
                 if (r == 0 && inspect_ratchets(inspector->policy, &authority, &answer) < 0)
                         r = err_memory(err);
         }

@@ -27,9 +27,11 @@ static int page_allowed(const struct policy *policy, const struct page *page, co
                                            : "It is opened in your browser.";
         answer->rule = str_dup(str_of(entry->text));
         answer->origin = str_dup(str_of(entry->origin));
+
         if (page->callback.wanted)
                 answer->detail = str_format("its callback to http://%s:%u%s is carried inside, once",
                                             page->callback.host, page->callback.port, page->callback.path);
+
         return !answer->rule || !answer->origin || (page->callback.wanted && !answer->detail) ? -ENOMEM : 0;
 }
 
@@ -42,12 +44,14 @@ int inspect_page_judge(const struct policy *policy, const char *text, struct ins
 
         if (!page)
                 return err_memory(err);
+
         if (page_parse(str_of(text), page, &why) < 0) {
                 answer.target = str_dup(str_of(text));
                 r = page_refused(&answer, "bad-page", "It is not opened in your browser.", err_text(&why), NULL);
         } else {
                 answer.target = str_dup(str_of(page->url));
                 answer.port = page->target.port;
+
                 if (browser_allows(policy, &page->target, &entry)) {
                         r = page_allowed(policy, page, entry, &answer);
                 } else {
@@ -58,9 +62,12 @@ int inspect_page_judge(const struct policy *policy, const char *text, struct ins
                                    : -ENOMEM;
                 }
         }
+
         if (r < 0 || !answer.target)
                 return err_memory(err);
+
         *ret = answer;
         answer = (struct inspect_verdict){ 0 };
+
         return 0;
 }

@@ -133,6 +133,7 @@ static int look_up(struct mcp_toolbox *box, const char *target, struct inspect_v
 
         if (r < 0)
                 return r;
+
         return inspect_is_path(target) ? inspect_path(inspector, target, verdict, err)
                                        : inspect_host(inspector, &question, verdict, err);
 }

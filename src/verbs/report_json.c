@@ -60,6 +60,7 @@ static void put_facts(struct emit *j, const struct report *rep) {
         emit_open(j, '[');
         for (size_t i = 0; i < rep->lost.n; i++)
                 emit_string(j, rep->lost.p[i]);
+
         emit_close(j);
 
         emit_key(j, "audit");

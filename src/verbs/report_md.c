@@ -134,6 +134,7 @@ static void put_facts(struct sheet *sheet, const struct report *rep) {
                 put_text(sheet, rep->lost.p[i]);
                 md_put(sheet, "**\n");
         }
+
         if (!rep->whole) {
                 md_put(sheet, "- **the audit log is not whole**: ");
                 put_text(sheet, str_of(err_text(&rep->broken)));

@@ -198,6 +198,7 @@ int sandboxes_order(const char *prefix, enum control_do what, char ret_id[static
         if (r == 0)
                 r = sandboxes_list.clients.n ? sandboxes_call(&sandboxes_list.clients.p[0], what, &message, err)
                                              : err_set(err, ENOENT, "it is gone");
+
         if (r == -ECONNRESET && what == CONTROL_KILL)
                 r = 0; /* its last words were lost; it is dead */
         if (r == 0 && sandboxes_list.clients.n)

@@ -11,15 +11,15 @@ struct sandboxes_list {
 };
 /* Connects to the one named by the beginning of its id, or to all that run for NULL; sockets of dead ones are removed.
  */
-int sandboxes_open(const char *prefix, const char *name, struct sandboxes_list *ret, struct err *e);
+int sandboxes_open(const char *prefix, const char *name, struct sandboxes_list *ret, struct err *err);
 void sandboxes_done(struct sandboxes_list *l);
 
 /* A table for people or a JSON array: what runs, what waits for an answer. */
-int sandboxes_ps(bool json, struct buf *out, struct err *e);
-int sandboxes_pending(const char *prefix, bool json, struct buf *out, struct err *e);
+int sandboxes_ps(bool json, struct buf *out, struct err *err);
+int sandboxes_pending(const char *prefix, bool json, struct buf *out, struct err *err);
 
 /* One request without fields: pause, resume, kill, reload. */
-int sandboxes_order(const char *prefix, enum control_do what, char ret_id[static CONTROL_ID_MAX], struct err *e);
+int sandboxes_order(const char *prefix, enum control_do what, char ret_id[static CONTROL_ID_MAX], struct err *err);
 
 /* Follows events until all named sandboxes have ended (with no name: for ever). A negative return of on_line ends it.
  */
@@ -29,7 +29,7 @@ struct events_request {
         int (*on_line)(void *arg, struct str line);
         void *arg;
 };
-int sandboxes_events(const struct events_request *q, struct err *e);
+int sandboxes_events(const struct events_request *request, struct err *err);
 
 /* `bailey allow` and `bailey deny`. */
 struct decide_request {
@@ -45,4 +45,4 @@ struct decide_request {
         const char *workspace; /* NULL: the current directory */
         const char *whom;      /* not NULL: the workspace stands for this container, and only it is concerned */
 };
-int sandboxes_decide(const struct decide_request *q, struct buf *out, struct err *e);
+int sandboxes_decide(const struct decide_request *request, struct buf *out, struct err *err);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `bailey allow` and `bailey deny`: a rule, or the answer to a question, from outside. Which sandboxes it concerns is
- * decided by its scope and by what waits: see concerned(). What is to be remembered is remembered here too, so that it
- * works while nothing runs.
+ * decided by its scope and by what waits: see decide_concerned(). What is to be remembered is remembered here too, so
+ * that it works while nothing runs.
  */
 #include "base/cleanup.h"
 #include "base/path.h"
@@ -30,333 +30,389 @@ static void deciding_done(struct deciding *d) {
         free(d->workspace);
 }
 
-static int ask(struct control_client *c, enum control_do what, struct control_message *ret) {
-        const struct control_request q = { .what = what };
+static int decide_ask(struct control_client *client, enum control_do what, struct control_message *ret) {
+        const struct control_request request = { .what = what };
         struct err gone = { 0 };
-        return control_client_call(c, &q, ret, &gone);
+        return control_client_call(client, &request, ret, &gone);
 }
 
-static bool has_question(const struct deciding *d, struct control_client *c) {
-        cleanup(control_message_done) struct control_message m = { 0 };
-        if (d->is_group || ask(c, CONTROL_PENDING, &m) < 0)
+static bool has_question(const struct deciding *deciding, struct control_client *client) {
+        cleanup(control_message_done) struct control_message message = { 0 };
+        if (deciding->is_group || decide_ask(client, CONTROL_PENDING, &message) < 0)
                 return false;
-        const struct node *questions = node_get(m.root, STR("questions"));
-        for (const struct node *n = questions ? questions->first : NULL; n; n = n->next) {
-                const char *text = control_text(n, "host");
+
+        const struct node *questions = node_get(message.root, STR("questions"));
+        for (const struct node *node = questions ? questions->first : NULL; node; node = node->next) {
+                const char *text = control_text(node, "host");
                 struct host host;
                 cleanup(free_ptr) char *bracketed = text && strchr(text, ':') ? str_format("[%s]", text) : NULL;
                 if (text && host_parse(str_of(bracketed ? bracketed : text), &host, NULL) == 0 &&
-                    pattern_matches(&d->pattern, &host, (uint16_t)control_number(n, "port")))
+                    pattern_matches(&deciding->pattern, &host, (uint16_t)control_number(node, "port")))
                         return true;
         }
+
         return false;
 }
 
-static char *workspace_of(struct control_client *c) {
-        cleanup(control_message_done) struct control_message m = { 0 };
-        const char *text = ask(c, CONTROL_STATUS, &m) < 0 ? NULL : control_text(m.root, "workspace");
+static char *workspace_of(struct control_client *client) {
+        cleanup(control_message_done) struct control_message message = { 0 };
+        const char *text =
+            decide_ask(client, CONTROL_STATUS, &message) < 0 ? NULL : control_text(message.root, "workspace");
         return text ? str_dup(str_of(text)) : NULL;
 }
 
-static bool is_in_workspace(const struct deciding *d, struct control_client *c) {
-        cleanup(free_ptr) char *workspace = workspace_of(c);
+static bool is_in_workspace(const struct deciding *deciding, struct control_client *client) {
+        cleanup(free_ptr) char *workspace = workspace_of(client);
 
-        return workspace && strcmp(workspace, d->workspace) == 0;
+        return workspace && strcmp(workspace, deciding->workspace) == 0;
 }
 
 /* A remembered rule concerns every sandbox that it would have been read by; another one those that wait for it. */
-static bool concerned(struct deciding *d, struct control_client *c) {
-        if (d->q->whom)
-                return is_in_workspace(d, c);
-        if (d->q->sandbox || d->q->scope == SCOPE_ALWAYS || d->q->forget)
+static bool decide_concerned(struct deciding *deciding, struct control_client *client) {
+        if (deciding->q->whom)
+                return is_in_workspace(deciding, client);
+        if (deciding->q->sandbox || deciding->q->scope == SCOPE_ALWAYS || deciding->q->forget)
                 return true;
-        if (d->q->scope != SCOPE_WORKSPACE)
-                return has_question(d, c);
-        return is_in_workspace(d, c);
+        if (deciding->q->scope != SCOPE_WORKSPACE)
+                return has_question(deciding, client);
+        return is_in_workspace(deciding, client);
 }
 
 /* The workspace of every sandbox that waits for the host. NULL in *ret: none waits. Of different ones a person must say
  * which is meant. */
-static int workspace_that_waits(struct deciding *d, char **ret, struct err *e) {
+static int workspace_that_waits(struct deciding *deciding, char **ret, struct err *err) {
         cleanup(free_ptr) char *found = NULL;
 
-        for (size_t i = 0; i < d->list.clients.n; i++) {
-                struct control_client *c = &d->list.clients.p[i];
-                cleanup(free_ptr) char *workspace = has_question(d, c) ? workspace_of(c) : NULL;
+        for (size_t i = 0; i < deciding->list.clients.n; i++) {
+                struct control_client *client = &deciding->list.clients.p[i];
+                cleanup(free_ptr) char *workspace = has_question(deciding, client) ? workspace_of(client) : NULL;
 
                 if (workspace && found && strcmp(workspace, found) != 0)
-                        return err_set(e, EINVAL,
+                        return err_set(err, EINVAL,
                                        "sandboxes in %s and in %s wait for %s; say with --workspace or --sandbox which "
                                        "one is meant",
-                                       found, workspace, d->q->target);
+                                       found, workspace, deciding->q->target);
+
                 if (workspace && !found)
                         found = take_ptr(&workspace);
         }
+
         *ret = take_ptr(&found);
         return 0;
 }
 
 /* The only sandbox that runs, if its workspace is below this directory: from ~ nobody means all of ~. */
-static char *workspace_below(struct deciding *d) {
+static char *workspace_below(struct deciding *deciding) {
         cleanup(free_ptr) char *here = realpath(".", NULL);
-        cleanup(free_ptr) char *workspace = d->list.clients.n == 1 ? workspace_of(&d->list.clients.p[0]) : NULL;
+        cleanup(free_ptr) char *workspace =
+            deciding->list.clients.n == 1 ? workspace_of(&deciding->list.clients.p[0]) : NULL;
 
         return here && workspace && path_is_within(workspace, here) ? take_ptr(&workspace) : NULL;
 }
 
 /* The directory that a remembered rule is for: what was named; else where somebody waits for an answer, wherever this
  * terminal stands; else the current one. */
-static int find_workspace(struct deciding *d, struct err *e) {
-        const struct decide_request *q = d->q;
+static int find_workspace(struct deciding *deciding, struct err *err) {
+        const struct decide_request *request = deciding->q;
         int r = 0;
 
-        if (q->sandbox)
-                d->workspace = workspace_of(&d->list.clients.p[0]);
-        else if (q->workspace)
-                d->workspace = realpath(q->workspace, NULL);
-        else if (q->scope == SCOPE_WORKSPACE && !q->forget) {
-                r = workspace_that_waits(d, &d->workspace, e);
-                if (r == 0 && !d->workspace)
-                        d->workspace = workspace_below(d);
+        if (request->sandbox)
+                deciding->workspace = workspace_of(&deciding->list.clients.p[0]);
+        else if (request->workspace)
+                deciding->workspace = realpath(request->workspace, NULL);
+        else if (request->scope == SCOPE_WORKSPACE && !request->forget) {
+                r = workspace_that_waits(deciding, &deciding->workspace, err);
+                if (r == 0 && !deciding->workspace)
+                        deciding->workspace = workspace_below(deciding);
         }
+
         if (r < 0)
                 return r;
 
-        if (!d->workspace && !q->workspace && !q->sandbox)
-                d->workspace = realpath(".", NULL);
-        return d->workspace ? 0 : err_set(e, ENOENT, "the workspace cannot be found");
+        if (!deciding->workspace && !request->workspace && !request->sandbox)
+                deciding->workspace = realpath(".", NULL);
+
+        return deciding->workspace ? 0 : err_set(err, ENOENT, "the workspace cannot be found");
 }
 
-static int choose(struct deciding *d, struct err *e) {
+static int decide_choose(struct deciding *d, struct err *err) {
         size_t n = 0;
         for (size_t i = 0; i < d->list.clients.n; i++) {
-                bool yes = concerned(d, &d->list.clients.p[i]);
+                bool yes = decide_concerned(d, &d->list.clients.p[i]);
+
                 n += yes;
                 if (vec_push(&d->chosen, yes) < 0)
-                        return err_memory(e);
+                        return err_memory(err);
         }
+
         if (n || d->q->forget || d->q->scope > SCOPE_SANDBOX)
                 return 0;
+
         if (d->q->whom)
-                return err_set(e, ENOENT,
+                return err_set(err, ENOENT,
                                "the container %s is not connected; without --scope the rule is remembered for it",
                                d->q->whom);
+
         if (d->list.clients.n == 0)
-                return err_set(e, ENOENT,
+                return err_set(err, ENOENT,
                                "no sandbox is running; with --scope workspace or --scope always the rule is "
                                "remembered for later ones");
+
         if (d->q->scope == SCOPE_ONCE)
-                return err_set(e, ENOENT, "no question that waits is about %s; `bailey pending` lists them",
+                return err_set(err, ENOENT, "no question that waits is about %s; `bailey pending` lists them",
                                d->q->target);
+
         if (d->list.clients.n > 1)
-                return err_set(e, EINVAL, "%zu sandboxes are running, and none waits for %s; name one with --sandbox",
+                return err_set(err, EINVAL, "%zu sandboxes are running, and none waits for %s; name one with --sandbox",
                                d->list.clients.n, d->q->target);
+
         d->chosen.p[0] = true;
         return 0;
 }
 
-static int remember(struct deciding *d, struct err *e) {
+static int decide_remember(struct deciding *deciding, struct err *err) {
         cleanup(state_closep) struct state *s = NULL;
-        const struct decide_request *q = d->q;
-        int r = state_open(&s, e), n;
+        const struct decide_request *request = deciding->q;
+        int r = state_open(&s, err), n;
         if (r < 0)
                 return r;
-        if (q->forget) {
-                n = q->whom ? state_forget_own_rule(s, d->workspace, q->target, e)
-                            : state_forget_rule(s, d->workspace, q->target, e);
+
+        if (request->forget) {
+                n = request->whom ? state_forget_own_rule(s, deciding->workspace, request->target, err)
+                                  : state_forget_rule(s, deciding->workspace, request->target, err);
                 if (n > 0)
-                        (void)buf_printf(d->out, "forgotten: %s\n", q->target);
+                        (void)buf_printf(deciding->out, "forgotten: %s\n", request->target);
                 return n < 0 ? n : 0;
         }
-        r = state_add_rule(s, q->deny, q->scope == SCOPE_WORKSPACE ? d->workspace : NULL, q->target, e);
-        const struct state_decision decision = { .host = q->target,
-                                                 .answer = q->deny ? "deny" : "allow",
-                                                 .scope = control_scope_name(q->scope),
+
+        r = state_add_rule(s, request->deny, request->scope == SCOPE_WORKSPACE ? deciding->workspace : NULL,
+                           request->target, err);
+        const struct state_decision decision = { .host = request->target,
+                                                 .answer = request->deny ? "deny" : "allow",
+                                                 .scope = control_scope_name(request->scope),
                                                  .by = "command line" };
         if (r == 0)
-                r = state_add_decision(s, &decision, e);
-        const char *where = q->scope == SCOPE_WORKSPACE ? d->workspace : "in every workspace";
-        if (r == 0 && q->whom)
-                (void)buf_printf(d->out, "remembered: %s %s for the container %s\n", q->deny ? "deny" : "allow",
-                                 q->target, q->whom);
+                r = state_add_decision(s, &decision, err);
+
+        const char *where = request->scope == SCOPE_WORKSPACE ? deciding->workspace : "in every workspace";
+
+        if (r == 0 && request->whom)
+                (void)buf_printf(deciding->out, "remembered: %s %s for the container %s\n",
+                                 request->deny ? "deny" : "allow", request->target, request->whom);
         else if (r == 0)
-                (void)buf_printf(d->out, "remembered: %s %s %s\n", q->deny ? "deny" : "allow", q->target, where);
+                (void)buf_printf(deciding->out, "remembered: %s %s %s\n", request->deny ? "deny" : "allow",
+                                 request->target, where);
+
         return r;
 }
 
 /* One that is gone or says no does not keep the others from being told; the last no is the result. */
-static int tell(struct deciding *d, struct err *e) {
-        const struct decide_request *q = d->q;
-        struct control_request order = { .what = q->forget ? CONTROL_FORGET
-                                                 : q->deny ? CONTROL_DENY
-                                                           : CONTROL_ALLOW,
-                                         .scope = q->scope };
+static int decide_tell(struct deciding *deciding, struct err *err) {
+        const struct decide_request *request = deciding->q;
+        struct control_request order = { .what = request->forget ? CONTROL_FORGET
+                                                 : request->deny ? CONTROL_DENY
+                                                                 : CONTROL_ALLOW,
+                                         .scope = request->scope };
         int result = 0;
-        snprintf(order.pattern, sizeof order.pattern, "%s", q->target);
-        for (size_t i = 0; i < d->list.clients.n; i++) {
-                struct control_client *c = &d->list.clients.p[i];
-                cleanup(control_message_done) struct control_message m = { 0 };
+
+        snprintf(order.pattern, sizeof order.pattern, "%s", request->target);
+
+        for (size_t i = 0; i < deciding->list.clients.n; i++) {
+                struct control_client *client = &deciding->list.clients.p[i];
+                cleanup(control_message_done) struct control_message message = { 0 };
                 struct err why = { 0 };
-                int r = d->chosen.p[i] ? control_client_call(c, &order, &m, &why) : -ECONNRESET;
-                if (r == -ECONNRESET || (r < 0 && q->forget))
+                int r = deciding->chosen.p[i] ? control_client_call(client, &order, &message, &why) : -ECONNRESET;
+                if (r == -ECONNRESET || (r < 0 && request->forget))
                         continue;
+
                 if (r < 0) {
-                        result = err_set(e, why.code, "%s: %s", c->id, err_text(&why));
+                        result = err_set(err, why.code, "%s: %s", client->id, err_text(&why));
                         continue;
                 }
-                uint64_t answered = control_number(m.root, "answered");
-                (void)buf_printf(d->out, "%s: %s %s", c->id,
-                                 q->forget ? "forgotten:"
-                                 : q->deny ? "denied"
-                                           : "allowed",
-                                 q->target);
-                (void)buf_printf(d->out, answered ? ", and it was waiting\n" : "\n");
+
+                uint64_t answered = control_number(message.root, "answered");
+                (void)buf_printf(deciding->out, "%s: %s %s", client->id,
+                                 request->forget ? "forgotten:"
+                                 : request->deny ? "denied"
+                                                 : "allowed",
+                                 request->target);
+                (void)buf_printf(deciding->out, answered ? ", and it was waiting\n" : "\n");
         }
+
         return result;
 }
 
-static int read_target(struct deciding *d, struct err *e) {
-        const struct decide_request *q = d->q;
-        bool deny = q->deny || q->forget;
-        int r = deny ? check_denied_pattern(str_of(q->target), e) : check_host_pattern(str_of(q->target), e);
+static int read_target(struct deciding *deciding, struct err *err) {
+        const struct decide_request *request = deciding->q;
+        bool deny = request->deny || request->forget;
+        int r = deny ? check_denied_pattern(str_of(request->target), err)
+                     : check_host_pattern(str_of(request->target), err);
         if (r < 0)
                 return -EINVAL;
-        if (strlen(q->target) >= sizeof((struct control_request *)0)->pattern)
-                return err_set(e, EINVAL, "the pattern is too long");
-        d->is_group = q->target[0] == '@';
-        r = d->is_group ? 0 : pattern_parse_refusal(str_of(q->target), &d->pattern, e);
+        if (strlen(request->target) >= sizeof((struct control_request *)0)->pattern)
+                return err_set(err, EINVAL, "the pattern is too long");
+
+        deciding->is_group = request->target[0] == '@';
+        r = deciding->is_group ? 0 : pattern_parse_refusal(str_of(request->target), &deciding->pattern, err);
+
         return r < 0 ? -EINVAL : 0;
 }
 
 /*
  * Commands.
  */
-static uint64_t question_of_kind(const struct control_message *m, const char *wanted) {
-        const struct node *questions = node_get(m->root, STR("questions"));
-        for (const struct node *n = questions ? questions->first : NULL; n; n = n->next) {
-                const char *kind = control_text(n, "kind");
+static uint64_t question_of_kind(const struct control_message *message, const char *wanted) {
+        const struct node *questions = node_get(message->root, STR("questions"));
+        for (const struct node *node = questions ? questions->first : NULL; node; node = node->next) {
+                const char *kind = control_text(node, "kind");
                 if (kind && strcmp(kind, wanted) == 0)
-                        return control_number(n, "id");
+                        return control_number(node, "id");
         }
         return 0;
 }
 
 /* A command, or a push: one at a time, the oldest first. */
-static const char *waiting_kind(const struct decide_request *q) {
-        if (q->access)
+static const char *waiting_kind(const struct decide_request *request) {
+        if (request->access)
                 return "access";
-        if (q->page)
+        if (request->page)
                 return "page";
-        return q->push ? "push" : "command";
+        return request->push ? "push" : "command";
 }
 
-static int answer_waiting(const struct decide_request *q, struct buf *out, struct err *e) {
+static int answer_waiting(const struct decide_request *request, struct buf *out, struct err *err) {
         cleanup(sandboxes_done) struct sandboxes_list list = { 0 };
         cleanup(control_message_done) struct control_message pending = { 0 }, done = { 0 };
-        int r = sandboxes_open(q->target, q->deny ? "bailey deny" : "bailey allow", &list, e);
+        int r = sandboxes_open(request->target, request->deny ? "bailey deny" : "bailey allow", &list, err);
         if (r < 0)
                 return r;
-        struct control_client *c = &list.clients.p[0];
+
+        struct control_client *client = &list.clients.p[0];
         const struct control_request ask = { .what = CONTROL_PENDING };
-        r = control_client_call(c, &ask, &pending, e);
+        r = control_client_call(client, &ask, &pending, err);
         if (r < 0)
                 return r;
+
         const struct control_request answer = { .what = CONTROL_ANSWER,
-                                                .question = question_of_kind(&pending, waiting_kind(q)),
-                                                .answer = q->deny ? ANSWER_DENY : ANSWER_ALLOW,
-                                                .scope = q->scope };
+                                                .question = question_of_kind(&pending, waiting_kind(request)),
+                                                .answer = request->deny ? ANSWER_DENY : ANSWER_ALLOW,
+                                                .scope = request->scope };
         if (!answer.question)
-                return err_set(e, ENOENT, "no question about %s %s waits in %s; `bailey pending` lists what does",
-                               q->access ? "" : "a", waiting_kind(q), c->id);
-        r = control_client_call(c, &answer, &done, e);
-        return r < 0 ? r : buf_printf(out, "%s: %s\n", c->id, q->deny ? "denied" : "allowed");
+                return err_set(err, ENOENT, "no question about %s %s waits in %s; `bailey pending` lists what does",
+                               request->access ? "" : "a", waiting_kind(request), client->id);
+
+        r = control_client_call(client, &answer, &done, err);
+        if (r < 0)
+                return r;
+
+        return buf_printf(out, "%s: %s\n", client->id, request->deny ? "denied" : "allowed");
 }
 
-static int forget_command(const struct decide_request *q, struct buf *out, struct err *e) {
+static int forget_command(const struct decide_request *request, struct buf *out, struct err *err) {
         cleanup(state_closep) struct state *s = NULL;
-        cleanup(free_ptr) char *workspace = realpath(q->workspace ? q->workspace : ".", NULL);
-        int r = workspace ? state_open(&s, e) : err_set(e, ENOENT, "the workspace cannot be found");
-        int n = r < 0 ? r : state_forget_command(s, workspace, q->target, e);
+        cleanup(free_ptr) char *workspace = realpath(request->workspace ? request->workspace : ".", NULL);
+        int r = workspace ? state_open(&s, err) : err_set(err, ENOENT, "the workspace cannot be found");
+        int n = r < 0 ? r : state_forget_command(s, workspace, request->target, err);
         if (n == 0)
-                return err_set(e, ENOENT, "nothing is remembered about this command, here or for every workspace");
-        return n < 0 ? n : buf_printf(out, "forgotten: %d\n", n);
+                return err_set(err, ENOENT, "nothing is remembered about this command, here or for every workspace");
+        if (n < 0)
+                return n;
+
+        return buf_printf(out, "forgotten: %d\n", n);
 }
 
-static int forget_access(const struct decide_request *q, struct buf *out, struct err *e) {
+static int forget_access(const struct decide_request *request, struct buf *out, struct err *err) {
         cleanup(state_closep) struct state *s = NULL;
-        cleanup(free_ptr) char *workspace = realpath(q->workspace ? q->workspace : ".", NULL);
+        cleanup(free_ptr) char *workspace = realpath(request->workspace ? request->workspace : ".", NULL);
 
-        if (!approved_is_path(str_of(q->target)))
-                return err_set(e, EINVAL, "--forget --access takes 'read /PATH' or 'write /PATH', as it was asked for");
-        int r = workspace ? state_open(&s, e) : err_set(e, ENOENT, "the workspace cannot be found");
-        int n = r < 0 ? r : state_forget_rule(s, workspace, q->target, e);
+        if (!approved_is_path(str_of(request->target)))
+                return err_set(err, EINVAL,
+                               "--forget --access takes 'read /PATH' or 'write /PATH', as it was asked for");
+
+        int r = workspace ? state_open(&s, err) : err_set(err, ENOENT, "the workspace cannot be found");
+        int n = r < 0 ? r : state_forget_rule(s, workspace, request->target, err);
         if (n == 0)
-                return err_set(e, ENOENT, "nothing is remembered about this path, here or for every workspace");
-        return n < 0 ? n : buf_printf(out, "forgotten: %d\n", n);
+                return err_set(err, ENOENT, "nothing is remembered about this path, here or for every workspace");
+        if (n < 0)
+                return n;
+
+        return buf_printf(out, "forgotten: %d\n", n);
 }
 
 /* As the control protocol has it: "read /PATH" or "write /PATH". */
-static int path_target(const struct decide_request *q, char **ret, struct err *e) {
+static int path_target(const struct decide_request *request, char **ret, struct err *err) {
         cleanup(free_ptr) char *path = NULL, *here = realpath(".", NULL), *expanded = NULL;
-        int r = path_expand_home(str_of(q->target), path_home(), &expanded);
+        int r = path_expand_home(str_of(request->target), path_home(), &expanded);
 
         r = r < 0 ? r : path_normalise(str_of(expanded), here ? here : "/", &path);
         if (r < 0 || !path)
-                return err_set(e, EINVAL, "%s is no path", q->target);
-        r = policy_check_value(ROW_READ, str_of(path), e);
+                return err_set(err, EINVAL, "%s is no path", request->target);
+
+        r = policy_check_value(ROW_READ, str_of(path), err);
         if (r < 0)
                 return r;
-        *ret = str_format("%s %s", q->write ? "write" : "read", path);
-        return *ret ? 0 : err_memory(e);
+
+        *ret = str_format("%s %s", request->write ? "write" : "read", path);
+        return *ret ? 0 : err_memory(err);
 }
 
-static int decide_path(const struct decide_request *asked, struct buf *out, struct err *e) {
+static int decide_path(const struct decide_request *asked, struct buf *out, struct err *err) {
         cleanup(free_ptr) char *target = NULL;
-        struct decide_request q = *asked;
-        int r = q.deny ? err_set(e, EINVAL,
-                                 "what no rule grants is closed; `bailey allow --forget --path` takes back what "
-                                 "was opened")
-                       : path_target(&q, &target, e);
+        struct decide_request request = *asked;
+        int r = request.deny ? err_set(err, EINVAL,
+                                       "what no rule grants is closed; `bailey allow --forget --path` takes back what "
+                                       "was opened")
+                             : path_target(&request, &target, err);
         if (r < 0)
                 return r;
         if (strlen(target) >= sizeof((struct control_request *)0)->pattern)
-                return err_set(e, EINVAL, "the path is too long");
-        q.target = target;
+                return err_set(err, EINVAL, "the path is too long");
 
-        cleanup(deciding_done) struct deciding d = { .q = &q, .out = out, .is_group = true };
-        r = sandboxes_open(q.sandbox, "bailey allow", &d.list, e);
+        request.target = target;
+
+        cleanup(deciding_done) struct deciding deciding = { .q = &request, .out = out, .is_group = true };
+        r = sandboxes_open(request.sandbox, "bailey allow", &deciding.list, err);
         if (r == 0)
-                r = find_workspace(&d, e);
-        if (r == 0 && q.scope == SCOPE_ONCE)
-                q.scope = SCOPE_SANDBOX; /* nobody waits for it: there is no less than the rest of the run */
+                r = find_workspace(&deciding, err);
+        if (r == 0 && request.scope == SCOPE_ONCE)
+                request.scope = SCOPE_SANDBOX; /* nobody waits for it: there is no less than the rest of the run */
         if (r == 0)
-                r = choose(&d, e);
+                r = decide_choose(&deciding, err);
         if (r == 0) /* a sandbox that says no has the last word: what it refuses is not remembered */
-                r = tell(&d, e);
-        return r == 0 && (q.forget || q.scope > SCOPE_SANDBOX) ? remember(&d, e) : r;
+                r = decide_tell(&deciding, err);
+
+        return r == 0 && (request.forget || request.scope > SCOPE_SANDBOX) ? decide_remember(&deciding, err) : r;
 }
 
-int sandboxes_decide(const struct decide_request *q, struct buf *out, struct err *e) {
-        cleanup(deciding_done) struct deciding d = { .q = q, .out = out };
-        if (q->path)
-                return decide_path(q, out, e);
-        if ((q->push || q->page) && q->forget)
-                return err_set(e, EINVAL, "the answer about a %s is for this one and not remembered", waiting_kind(q));
-        if (q->access && q->forget)
-                return forget_access(q, out, e);
-        if (q->push || q->page || q->access)
-                return answer_waiting(q, out, e);
-        if (q->command)
-                return q->forget ? forget_command(q, out, e) : answer_waiting(q, out, e);
-        int r = read_target(&d, e);
+int sandboxes_decide(const struct decide_request *request, struct buf *out, struct err *err) {
+        cleanup(deciding_done) struct deciding deciding = { .q = request, .out = out };
+
+        if (request->path)
+                return decide_path(request, out, err);
+        if ((request->push || request->page) && request->forget)
+                return err_set(err, EINVAL, "the answer about a %s is for this one and not remembered",
+                               waiting_kind(request));
+        if (request->access && request->forget)
+                return forget_access(request, out, err);
+        if (request->push || request->page || request->access)
+                return answer_waiting(request, out, err);
+        if (request->command)
+                return request->forget ? forget_command(request, out, err) : answer_waiting(request, out, err);
+
+        int r = read_target(&deciding, err);
         if (r == 0)
-                r = sandboxes_open(q->sandbox, q->deny ? "bailey deny" : "bailey allow", &d.list, e);
+                r = sandboxes_open(request->sandbox, request->deny ? "bailey deny" : "bailey allow", &deciding.list,
+                                   err);
         if (r < 0)
                 return r;
-        r = find_workspace(&d, e);
+
+        r = find_workspace(&deciding, err);
         if (r == 0)
-                r = choose(&d, e);
-        if (r == 0 && (q->forget || q->scope > SCOPE_SANDBOX))
-                r = remember(&d, e);
-        return r < 0 ? r : tell(&d, e);
+                r = decide_choose(&deciding, err);
+        if (r == 0 && (request->forget || request->scope > SCOPE_SANDBOX))
+                r = decide_remember(&deciding, err);
+        if (r < 0)
+                return r;
+
+        return decide_tell(&deciding, err);
 }

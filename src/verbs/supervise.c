@@ -40,6 +40,7 @@ static int read_descriptor(struct supervise_request *ret, struct err *err) {
         if (getsockopt(SUPERVISE_FD_LINK, SOL_SOCKET, SO_TYPE, &type, &n) < 0 || type != SOCK_SEQPACKET)
                 return err_set(err, EBADF,
                                "this is for libbailey; programs are run with `bailey run` or `bailey exec`");
+
         if (fd_close_from(SUPERVISE_FD_REQUEST + 1) < 0) /* whatever the program left open */
                 return err_errno(err, "cannot close inherited descriptors");
 
