@@ -15,6 +15,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+enum { LATE_BYTES_MAX = 16384 };
+
 static nghttp2_session *ng_of(const struct h2_stream *stream, unsigned side) {
         return stream->session->side[side].ng;
 }
@@ -162,6 +164,8 @@ void h2_stream_expire(struct h2_stream *stream) {
                 h2_refuse_bytes(stream, 408, REASON_TIMEOUT, "The request's body did not arrive in time");
         else if (!answered)
                 h2_stream_fail(stream, REASON_TIMEOUT, -ETIMEDOUT);
+        else if (stream->down.sent)
+                h2_stream_reset_client(stream, NGHTTP2_NO_ERROR); /* it has the answer, and does not end its body */
         else
                 h2_stream_reset_client(stream, NGHTTP2_CANCEL); /* it does not read the answer */
 }
@@ -179,10 +183,26 @@ void h2_stream_spoil(struct h2_stream *stream, unsigned side) {
         h2_stream_reset_client(stream, NGHTTP2_PROTOCOL_ERROR);
 }
 
+/* A client that still sends its body when the answer and a reset arrive together loses the answer: curl 7.88 shows its
+ * user an error of HTTP/2 instead of our refusal. What is left of a small body may come, and ends the stream. */
+static bool may_end_itself(const struct h2_stream *stream) {
+        return stream->state == H2_ANSWERED && stream->late <= LATE_BYTES_MAX;
+}
+
 void h2_stream_settle(struct h2_stream *stream) {
-        if (stream->down.sent && !stream->up.ended && !stream->origin_id && stream->client_id)
+        if (stream->down.sent && !stream->up.ended && !stream->origin_id && stream->client_id &&
+            !may_end_itself(stream))
                 nghttp2_submit_rst_stream(ng_of(stream, H2_CLIENT), NGHTTP2_FLAG_NONE, stream->client_id,
                                           NGHTTP2_NO_ERROR);
+}
+
+/* Bytes of a body that nobody wants any more. */
+static void take_late(struct h2_stream *stream, size_t n) {
+        if (!may_end_itself(stream))
+                return;
+
+        stream->late += (uint32_t)(n < LATE_BYTES_MAX ? n : LATE_BYTES_MAX + 1);
+        h2_stream_settle(stream);
 }
 
 /* towards the origin */
@@ -304,6 +324,8 @@ void h2_stream_take_data(struct h2_flow *flow, const uint8_t *p, size_t n) {
 
         if (flow->dropped || flow->own) {
                 nghttp2_session_consume(from->ng, flow->from == H2_CLIENT ? stream->client_id : stream->origin_id, n);
+                if (flow->from == H2_CLIENT)
+                        take_late(stream, n);
                 return;
         }
 
