@@ -375,10 +375,11 @@ static void judge_named(struct judge *judge, const struct sh_call *call) {
         judge_inner(judge, call);
         judge_script(judge, call);
 
-        if (!unwrap(judge, call))
+        bool unwrapped = unwrap(judge, call);
+        if (!unwrapped)
                 rules_judge(judge, call);
 
-        judge_hidden(judge, call);
+        judge_hidden(judge, call, unwrapped && !is_interpreter(call->name));
         judge->permitted = permitted;
 }
 

@@ -148,8 +148,26 @@ static void judge_written(struct judge *judge, const struct sh_call *call) {
                 judge_find(judge, FINDING_HIDDEN);
 }
 
-void judge_hidden(struct judge *judge, const struct sh_call *call) {
+/* A launcher that was understood (sudo, env, strace): what it runs has been judged. A pipe in a word is one more. */
+static void judge_pipes(struct judge *judge, const struct sh_call *call) {
         unsigned left = HIDDEN_LOOKS_MAX;
+
+        for (size_t i = 1; i < call->n; i++)
+                if (call->p[i].text.n > 1 && strchr("|!", call->p[i].text.p[0]) &&
+                    text_is_forbidden(judge, call, call->p[i].text, &left)) {
+                        judge_find(judge, FINDING_HIDDEN);
+                        return;
+                }
+}
+
+void judge_hidden(struct judge *judge, const struct sh_call *call, bool understood) {
+        unsigned left = HIDDEN_LOOKS_MAX;
+
+        if (understood) {
+                if (!judge->hidden && judge->decision != SH_FORBIDDEN)
+                        judge_pipes(judge, call);
+                return;
+        }
 
         if (!judge->hidden && judge->decision != SH_FORBIDDEN)
                 judge_written(judge, call);

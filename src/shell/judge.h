@@ -231,6 +231,7 @@ struct str sh_args_join(struct judge *judge, const struct sh_arg *args, size_t n
 /* --- unwrap.c: true when the program only starts others, which were judged instead. */
 bool unwrap(struct judge *judge, const struct sh_call *call);
 bool is_shell(struct str name);
+bool is_interpreter(struct str name);
 /* a[$(x)], where a variable's name is expected */
 bool index_runs(struct str text);
 /* A shell's own arguments, behind its name: -c TEXT, a script, or what stands at its input. */
@@ -247,8 +248,9 @@ void judge_output(struct judge *judge, struct sh_arg target);
 void judge_inner(struct judge *judge, const struct sh_call *call);
 
 /* --- hidden.c */
-/* Words of a program that nothing is known of, tried as commands. */
-void judge_hidden(struct judge *judge, const struct sh_call *call);
+/* Words of a program that nothing is known of, tried as commands. Of one that was understood: pipes in its words only.
+ */
+void judge_hidden(struct judge *judge, const struct sh_call *call, bool understood);
 /* --- scripts.c: programs on the command line of sed and awk */
 void judge_script(struct judge *judge, const struct sh_call *call);
 /* --- code.c: programs for interpreters, on the command line or in a here-document */

@@ -16,7 +16,7 @@ bool is_shell(struct str name) {
         return word_in(name, shells);
 }
 
-static bool is_interpreter(struct str name) {
+bool is_interpreter(struct str name) {
         static const char *const interpreters[] = { "perl", "node", "nodejs",  "ruby",  "php", "lua",
                                                     "deno", "bun",  "Rscript", "tclsh", NULL };
         return str_starts(name, STR("python")) || str_starts(name, STR("pypy")) || word_in(name, interpreters);
