@@ -135,9 +135,7 @@ export function refresh() {
   if (refreshing) { again = true; return refreshing; }
   refreshing = call("/api/state").then((state) => {
     store.state = state;
-    drawFrame();
-    const screen = current();
-    if (screen.live) screen.live();
+    redraw("live");
   }).finally(() => {
     refreshing = null;
     if (again) { again = false; refresh().catch(() => {}); }
@@ -224,9 +222,22 @@ function eventsCame() {
   requestAnimationFrame(() => {
     drawing = false;
     document.documentElement.dataset.events = store.counted;
-    const screen = current();
-    if (screen.events) screen.events();
+    redraw("events");
   });
+}
+
+// While a button is held down nothing is drawn again: a press that ends on another node than it began on is no click.
+let held = false;
+const due = new Set();
+export function redraw(what) {
+  if (held) { due.add(what); return; }
+  const screen = current();
+  if (what === "live") drawFrame();
+  if (screen[what]) screen[what]();
+}
+function hold() { held = true; }
+function release() {
+  if (held) setTimeout(() => { held = false; for (const what of due) redraw(what); due.clear(); });
 }
 
 function notify(event) {
@@ -306,4 +317,7 @@ function onKey(event) {
   }
 }
 
+addEventListener("pointerdown", hold, true);
+for (const end of ["pointerup", "pointercancel", "dragend", "blur"]) addEventListener(end, release, true);
+addEventListener("pointermove", (event) => { if (!event.buttons) release(); }, true); // it was let go of outside
 begin();

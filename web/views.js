@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The screens. Each has draw(main); live() is called when the state is new, events() when events came, key(event) for its own keys.
-import { act, age, argument, bytes, call, clock, closeDrawer, day, h, notPaired, openDrawer, questions, refresh, show, store, toast, visible } from "/app.js";
+import { act, age, argument, bytes, call, clock, closeDrawer, current, day, h, notPaired, openDrawer, questions, redraw, refresh, show, store, toast, visible } from "/app.js";
 
 const $ = (id) => document.getElementById(id);
 const verdictPill = (allowed) => h("span", { class: "pill " + (allowed ? "yes" : "no") }, allowed ? "allowed" : "refused");
@@ -172,7 +172,7 @@ function earlier(q) {
     decided.set(q.host, []);
     call("/api/history?limit=200&text=" + encodeURIComponent(q.host)).then((r) => {
       decided.set(q.host, r.records.map(({ run, record }) => ({ run, at: record.ts, text: record.detail ?? "" })).filter((x) => x.text.startsWith("answered: " + q.host + ":")).slice(0, 3));
-      if (decided.get(q.host).length) questionScreen.live();
+      if (decided.get(q.host).length && current() === questionScreen) redraw("live");
     }).catch(() => {});
   }
   const list = decided.get(q.host);
@@ -200,6 +200,7 @@ function bulk(list) {
       onclick: () => Promise.all(same.map((q) => act({ sandbox: q.sandbox.id, do: "answer", question: q.id, answer, scope: "once" }))) }, text)))));
 }
 
+const SETTLE_MS = 600;
 const questionScreen = {
   name: "questions", title: "Questions", device: true,
   draw(main) {
@@ -212,11 +213,34 @@ const questionScreen = {
     if (!place) return;
     const list = questions(), focused = document.activeElement?.dataset?.key;
     place.replaceChildren(...bulk(list), ...(list.length ? list.map((q, i) => card(q, i === 0)) : [empty("Nobody waits for an answer", "A sandbox asks when its policy says so.", "bailey run --ask control -- COMMAND")]));
-    if (focused) place.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
+    this.settle(place);
+    this.refocus(place, focused || this.wanted);
+  },
+  // One that is closed for a moment gets the focus back when it opens.
+  refocus(place, key) {
+    const button = key && place.querySelector(`[data-key="${CSS.escape(key)}"]`);
+    this.wanted = button?.disabled ? key : null;
+    if (button && !button.disabled) button.focus();
+  },
+  // A button that has just come, or moved, is closed for a moment: nobody is to answer one question with a hand that was on its way to another.
+  settle(place) {
+    const now = performance.now(), seen = this.seen || new Map();
+    let left = 0;
+    this.seen = new Map();
+    for (const button of place.querySelectorAll("button[data-key]")) {
+      const { key, answer } = button.dataset, box = button.getBoundingClientRect(), before = seen.get(key);
+      const at = { answer, x: box.left + scrollX, y: box.top + scrollY, since: now };
+      if (before && before.answer === answer && Math.abs(before.x - at.x) < 5 && Math.abs(before.y - at.y) < 5) at.since = before.since;
+      this.seen.set(key, at);
+      const waits = SETTLE_MS - (now - at.since);
+      if (waits > 0) { button.disabled = true; left = Math.max(left, waits); }
+    }
+    clearTimeout(this.timer);
+    if (left) this.timer = setTimeout(() => { if (current() === this) redraw("live"); }, left + 1);
   },
   key(event) {
     if (!/^[1-5]$/.test(event.key)) return false;
-    document.querySelector(`[data-answer="${event.key}"]`)?.click();
+    document.querySelector(`[data-answer="${event.key}"]:enabled`)?.click();
     return true;
   },
 };

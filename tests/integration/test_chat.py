@@ -228,10 +228,12 @@ def test_many_questions_come_together(talk, held, home, hosts):
     names = [f"n{i}.test" for i in range(12)]
     hosts.write_text("".join(f"127.0.0.1 {n}\n" for n in names))
     chat = talk(per_minute=3)
+    begin = time.monotonic()
     child = held(names, together=True, timeout="120s")
     wait_for(lambda: any("Several questions wait" in p for p in chat.posts), "them together", 100)
     time.sleep(1)
-    assert len(chat.posts) <= 3
+    minutes = 1 + int((time.monotonic() - begin) // 60)
+    assert len(chat.posts) <= 3 * minutes
     child.stop()
 
 

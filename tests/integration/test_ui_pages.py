@@ -72,6 +72,7 @@ def test_a_person_answers(page, ui, asking, bailey, origin, browser):
     assert browser("eval", code="document.title").startswith("(1)")
     browser("click", selector="button:has-text('Allow for this sandbox')")
     browser("wait", code="document.querySelector('.question .target')?.textContent.startsWith('other.test')")
+    browser("wait", code="document.querySelector('[data-answer=\"1\"]:enabled')")  # what has just come is not answered yet
     browser("press", key="1")  # allow once
     browser("wait", code="document.querySelector('.question .target')?.textContent.startsWith('refused.test')")
     bailey("deny", "refused.test").check()  # from the terminal
@@ -101,6 +102,33 @@ def test_two_browsers_agree(page, ui, asking, bailey, origin, browser):
     browser("click", "phone", selector="button:has-text('Deny once')")
     for name in ("one", "phone"):
         browser("wait", name, code="!document.querySelector('.question')")
+
+
+def test_a_slow_press_counts_while_events_come(page, start, work, browser):
+    """Every event draws the screen again, but not below a finger."""
+    child = start(["bailey", "run", "--", "sh", "-c", "while :; do curl -s -m 5 http://refused.test/; sleep 0.02; done"], cwd=work)
+    browser("wait", code="Number(document.documentElement.dataset.events) > 5")
+    browser("click", selector="button:has-text('Pause')", held=700)
+    browser("wait", code="document.body.innerText.includes('paused')", seconds=20)
+    child.stop()
+
+
+def test_what_has_just_come_is_not_answered(page, asking, bailey, origin, browser):
+    """The next question takes the place of one that was answered elsewhere. A hand that was on its way does not answer it; a moment later it can be."""
+    child = asking("".join(f"curl -sS -m 60 http://{name}.test:{origin.port}/; " for name in ("origin", "other")) + "true")
+    screen(browser, "questions")
+    browser("wait", code="document.querySelector('.question [data-answer=\"1\"]:enabled')")
+    browser("eval", code="""(() => { const seen = window.justCame = [];
+        new MutationObserver(() => { const name = document.querySelector('.question .target')?.textContent, button = document.querySelector('[data-answer="1"]');
+            if (name?.startsWith('other.test') && seen.length === 0) { seen.push(button.disabled); document.dispatchEvent(new KeyboardEvent('keydown', { key: '1', bubbles: true })); button.click(); } })
+            .observe(document.getElementById('questions'), { childList: true }); })()""")
+    bailey("allow", "origin.test").check()
+    browser("wait", code="window.justCame.length === 1")
+    assert browser("eval", code="window.justCame[0]") is True
+    assert "other.test" in bailey("pending").check().text, "neither the key nor the click has answered it"
+    browser("click", selector="button:has-text('Allow once')")
+    child.wait().check()
+    assert len(origin.requests()) == 2
 
 
 def test_pause_resume_kill(page, start, work, bailey, browser):

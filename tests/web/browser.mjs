@@ -32,7 +32,7 @@ const commands = {
       await new Promise((done) => setTimeout(done, 50));
     }
   },
-  async click({ page, selector }) { await pages.get(page).tab.locator(selector).first().click({ timeout: 30000 }); },
+  async click({ page, selector, held = 0 }) { await pages.get(page).tab.locator(selector).first().click({ timeout: 30000, delay: held }); }, // held: ms
   async type({ page, selector, text }) { await pages.get(page).tab.locator(selector).first().fill(text); },
   async press({ page, key }) { await pages.get(page).tab.keyboard.press(key); },
   async shot({ page, path }) { await pages.get(page).tab.screenshot({ path }); },
