@@ -212,7 +212,7 @@ with bailey.Manager(config("a.test")) as manager, manager.watch(events.append), 
         assert get(proxy, "ba"[turn % 2] + ".test") == 403, turn
         assert get(proxy, "ab"[turn % 2] + ".test") == 200, turn
     proxy.update(config("b.test"))
-    assert manager.exec("curl -s -o /dev/null -w '%{{http_code}}' http://b.test:{origin.port}/; sleep 1").stdout == b"403"
+    assert manager.exec("sleep 2; curl -s -o /dev/null -w '%{{http_code}}' http://b.test:{origin.port}/; sleep 1").stdout == b"403"
     proxy.stop()
     assert not proxy.running and proxy.address == ""
 assert any(e.get("domain") == "b.test" and not e["allowed"] for e in events), events
