@@ -59,7 +59,7 @@ LAYERS = {
     # The dashboard stands on what every verb has, and reads HTTP by the gateway's own pure parser.
     "ui": ["bailey/version.h", "base", "conf", "store", "control", "roles/door_process.h", "kept", "gateway/wire",
            "verbs/sandboxes_text.h"],
-    "cli": ["bailey", "base", "conf", "kept", "run", "container", "guest", "egress", "verbs", "ui", "chat/chat.h", "export/export.h", "policy/load.h",
+    "cli": ["bailey", "base", "conf", "kept", "run", "container", "guest", "egress", "verbs", "ui", "chat/chat.h", "export/export.h", "policy/load.h", "store/progress.h",
             "import/compare.h",
             "import/import.h"],
 }

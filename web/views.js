@@ -100,6 +100,14 @@ function used(s) {
   return (last.cpu === null ? "" : (last.cpu < 10 ? last.cpu.toFixed(1) : Math.round(last.cpu)) + " %, ") + bytes(u.memory);
 }
 
+// Long work of other commands: packing a guest, provisioning, pulling an image, verifying a log.
+function workCard(w) {
+  const share = w.total ? Math.min(100, Math.floor(w.done / w.total * 100)) : null;
+  const far = w.unit === "steps" ? `${w.done} of ${w.total} steps` : share !== null ? `${share} % of ${bytes(w.total)}` : w.done ? bytes(w.done) + " so far" : "";
+  return h("div", { class: "card" }, h("div", { class: "row spread" }, h("span", {}, visible(w.what)), h("span", { class: "dim" }, [far, "for " + age(w.since_us / 1000)].filter(Boolean).join(", "))),
+    share === null ? null : h("div", { class: "progress", role: "progressbar", "aria-label": visible(w.what), "aria-valuenow": share, "aria-valuemin": 0, "aria-valuemax": 100 }, bar(share)));
+}
+
 // Now.
 const now = {
   name: "now", title: "Now", device: true,
@@ -114,6 +122,7 @@ const now = {
       const share = Math.floor(index.read / index.all * 100);
       parts.push(h("div", { class: "card" }, `Reading the audit logs: ${share} %`, h("div", { class: "progress", role: "progressbar", "aria-valuenow": share, "aria-valuemin": 0, "aria-valuemax": 100, "aria-label": "audit logs read" }, bar(share))));
     }
+    parts.push(...(store.state.work || []).map(workCard));
     if (!sandboxes.length) parts.push(empty("Nothing runs", "Sandboxes of bailey run, exec, gateway and egress appear here by themselves. " + (store.state.device ? "" : "Earlier runs are under History."), "bailey run --ask control -- COMMAND"));
     else parts.push(table([["sandbox", "w"], ["command"], ["state"], ["age", "w"], ["waiting", "n"], ["allowed", "n"], ["refused", "n"], ["cpu, memory", "n"], ["last minute"], [""]], sandboxes.map(row)));
     if (sandboxes.length && !readOnly() && !store.state.device && !store.state.silent.until)

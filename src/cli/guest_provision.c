@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "cli/guest.h"
 #include "guest/provision.h"
+#include "store/progress.h"
 #include "verbs/policy_options.h"
 
 #include <assert.h>
@@ -20,7 +21,8 @@ enum { TAIL_LINES = 12, LINE_SHOWN = 72, SHOWN_MOST = 64 << 10 };
 /*
  * Progress: one line for each step; on a terminal the last line of the output stands below it meanwhile.
  */
-struct progress {
+struct steps {
+        struct progress progress; /* for the dashboard */
         bool terminal;
         uint64_t began_ns;
         char line[LINE_SHOWN * 2];
@@ -36,37 +38,40 @@ static void text_show(FILE *to, struct str text) {
 
 static void progress_begins(void *arg, const struct recipe *recipe, const struct recipe_step *step, size_t number,
                             size_t of) {
-        struct progress *progress = arg;
+        struct steps *steps = arg;
 
         fprintf(stderr, "[%zu/%zu] ", number, of);
         text_show(stderr, str_of(recipe->name));
         fputs(": ", stderr);
         text_show(stderr, str_of(step->name));
-        fputs(progress->terminal ? "\n" : " ... ", stderr);
-        progress->began_ns = clock_ns();
-        progress->n_line = 0;
+        fputs(steps->terminal ? "\n" : " ... ", stderr);
+        steps->began_ns = clock_ns();
+        steps->n_line = 0;
+        steps->progress.total = of;
+        steps->progress.done = number - 1;
+        progress_add(&steps->progress, 0);
 }
 
 static void progress_output(void *arg, struct str bytes) {
-        struct progress *progress = arg;
+        struct steps *steps = arg;
 
-        if (!progress->terminal)
+        if (!steps->terminal)
                 return;
 
         for (size_t i = 0; i < bytes.n; i++) {
                 if (bytes.p[i] != '\n' && bytes.p[i] != '\r') {
-                        if (progress->n_line < LINE_SHOWN)
-                                progress->line[progress->n_line++] = bytes.p[i];
+                        if (steps->n_line < LINE_SHOWN)
+                                steps->line[steps->n_line++] = bytes.p[i];
                         continue;
                 }
 
-                if (progress->n_line) {
+                if (steps->n_line) {
                         fputs("\r\033[K    ", stderr);
-                        text_show(stderr, str_n(progress->line, progress->n_line));
+                        text_show(stderr, str_n(steps->line, steps->n_line));
                         fflush(stderr);
                 }
 
-                progress->n_line = 0;
+                steps->n_line = 0;
         }
 }
 
@@ -89,11 +94,11 @@ static void tail_show(struct str tail) {
 }
 
 static void progress_ended(void *arg, const struct recipe_step *step, int result, struct str tail) {
-        struct progress *progress = arg;
-        uint64_t took = (clock_ns() - progress->began_ns) / (NS_PER_SECOND / 10);
+        struct steps *steps = arg;
+        uint64_t took = (clock_ns() - steps->began_ns) / (NS_PER_SECOND / 10);
 
         (void)step;
-        if (progress->terminal)
+        if (steps->terminal)
                 fputs("\r\033[K    ", stderr);
 
         fprintf(stderr, "%s, %ju.%ju s\n", result < 0 ? "failed" : "done", (uintmax_t)(took / 10),
@@ -105,9 +110,11 @@ static void progress_ended(void *arg, const struct recipe_step *step, int result
 int guest_provision_words(struct guests *guests, struct guest *guest, const struct provision_request *request,
                           struct err *err) {
         cleanup(recipe_list_done) recipe_list recipes = { 0 };
-        struct progress progress = { .terminal = isatty(STDERR_FILENO) };
+        cleanup(free_ptr) char *what = str_format("%s: provisioning", guest->row.name);
+        struct steps steps = { .terminal = isatty(STDERR_FILENO),
+                               .progress = { .what = what, .unit = PROGRESS_STEPS, .silent = true, .note = -1 } };
         struct provision_result result = { 0 };
-        const struct provision_watch watch = { &progress, progress_begins, progress_output, progress_ended };
+        const struct provision_watch watch = { &steps, progress_begins, progress_output, progress_ended };
         const struct provision_wish wish = {
                 .recipes = &recipes, .again = request->again, .extra = request->extra, .watch = &watch
         };
@@ -116,8 +123,11 @@ int guest_provision_words(struct guests *guests, struct guest *guest, const stru
         for (size_t i = 0; i < request->n && r == 0; i++)
                 r = recipe_open(request->words[i], &recipes, err);
 
-        if (r == 0)
+        if (r == 0) {
+                progress_open(&steps.progress);
                 r = guest_provision(guests, guest, &wish, &result, err);
+                progress_close(&steps.progress);
+        }
         if (r < 0)
                 return r;
 

@@ -4,8 +4,10 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/log.h"
 #include "base/spawn.h"
 #include "conf/json.h"
+#include "store/progress.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -139,6 +141,19 @@ static int engine_inspect(const char *engine, const char *image, struct buf *out
         return r < 0 ? err_memory(err) : engine_call(&argv, true, out, err);
 }
 
+/* It may take minutes, and says nothing that could be passed on. */
+static int pull_shown(const text_list *argv, const char *image, struct buf *out, struct err *err) {
+        cleanup(free_ptr) char *what = str_format("pulling the image %s", image);
+        struct progress progress = { .what = what, .unit = PROGRESS_TIME, .note = -1 };
+
+        log_notice("pulling the image %s with %s", image, argv->p[0]);
+        progress_open(&progress);
+        int r = engine_call(argv, false, out, err);
+        progress_close(&progress);
+
+        return r;
+}
+
 int engine_image(const char *engine, const char *image, text_list *ret_entrypoint, text_list *ret_command,
                  struct err *err) {
         cleanup(buf_done) struct buf text = BUF(0), pulled = BUF(0);
@@ -154,7 +169,7 @@ int engine_image(const char *engine, const char *image, text_list *ret_entrypoin
                     words_add(&pull, "%s", image) < 0)
                         return err_memory(err);
 
-                r = engine_call(&pull, false, &pulled, err);
+                r = pull_shown(&pull, image, &pulled, err);
                 buf_done(&text);
                 text = BUF(0);
                 r = r == 0 ? engine_inspect(engine, image, &text, err) : r;

@@ -22,20 +22,36 @@ static const char archive_name[] = "archive.tar.zst", part_name[] = "pack.part",
 
 struct pack_work {
         int directory, file;
-        const char *name; /* of the guest */
+        struct progress progress;
         bool unpack;
 };
 
 static int pack_work(void *arg, struct err *err) {
-        const struct pack_work *work = arg;
-        struct pack_progress progress = { .doing = work->unpack ? "unpacking" : "packing", .name = work->name };
+        struct pack_work *work = arg;
+
+        if (work->unpack)
+                return unpack_directory(work->file, work->directory, &work->progress, err);
+        return pack_directory(work->directory, work->file, &work->progress, err);
+}
+
+/* With a note for the dashboard: the worker is somebody else, who could not make one. */
+static int pack_shown(const struct guest *guest, struct pack_work *work, struct err *err) {
+        cleanup(free_ptr) char *what = str_format("%s: %s", guest->row.name, work->unpack ? "unpacking" : "packing");
         struct stat st;
 
-        if (!work->unpack)
-                return pack_directory(work->directory, work->file, &progress, err);
-        if (fstat(work->file, &st) == 0)
-                progress.total = (uint64_t)st.st_size;
-        return unpack_directory(work->file, work->directory, &progress, err);
+        if (!what)
+                return err_memory(err);
+
+        work->progress = PROGRESS_NONE;
+        work->progress.what = what;
+        if (work->unpack && fstat(work->file, &st) == 0)
+                work->progress.total = (uint64_t)st.st_size;
+
+        progress_open(&work->progress);
+        int r = guest_inside_alone(guest, pack_work, work, err);
+        progress_close(&work->progress);
+
+        return r;
 }
 
 /* The host user's way in is put back first: the guest may have closed it. */
@@ -67,8 +83,8 @@ static int pack_part(const struct guest *guest, uint64_t *ret_bytes, struct err 
         if (file < 0)
                 return err_errno(err, "cannot make %s/%s", guest->directory, part_name);
 
-        struct pack_work work = { .directory = home, .file = file, .name = guest->row.name };
-        r = guest_inside_alone(guest, pack_work, &work, err);
+        struct pack_work work = { .directory = home, .file = file };
+        r = pack_shown(guest, &work, err);
         if (r == 0 && (fsync(file) < 0 || fstat(file, &st) < 0))
                 r = err_errno(err, "cannot write %s/%s", guest->directory, part_name);
 
@@ -91,8 +107,8 @@ static int unpack_fresh(const struct guest *guest, int file, struct err *err) {
         if (fresh < 0)
                 return fresh;
 
-        struct pack_work work = { .directory = fresh, .file = file, .name = guest->row.name, .unpack = true };
-        r = guest_inside_alone(guest, pack_work, &work, err);
+        struct pack_work work = { .directory = fresh, .file = file, .unpack = true };
+        r = pack_shown(guest, &work, err);
         if (r == 0)
                 r = guest_home_make(guest, fresh_name, err); /* tar gave it the mode of the old one */
 

@@ -79,7 +79,7 @@ static int compress_piece(ZSTD_CCtx *context, ZSTD_inBuffer *in, ZSTD_EndDirecti
         return 0;
 }
 
-static int compress_stream(int from, int file, struct pack_progress *progress, struct err *err) {
+static int compress_stream(int from, int file, struct progress *progress, struct err *err) {
         cleanup(compressor_free) ZSTD_CCtx *context = ZSTD_createCCtx();
         cleanup(free_ptr) char *in = malloc(PIECE), *out = malloc(PIECE);
         ssize_t n;
@@ -96,7 +96,7 @@ static int compress_stream(int from, int file, struct pack_progress *progress, s
 
                 if (n < 0 && errno == EINTR)
                         continue;
-                pack_progress_add(progress, piece.size);
+                progress_add(progress, piece.size);
                 r = n < 0 ? err_errno(err, "cannot read from tar")
                           : compress_piece(context, &piece, ZSTD_e_continue, file, out, err);
         }
@@ -108,7 +108,7 @@ static int compress_stream(int from, int file, struct pack_progress *progress, s
         return compress_piece(context, &nothing, ZSTD_e_end, file, out, err);
 }
 
-int pack_directory(int directory, int file, struct pack_progress *progress, struct err *err) {
+int pack_directory(int directory, int file, struct progress *progress, struct err *err) {
         char *const argv[] = { (char *)"tar",
                                (char *)"--create",
                                (char *)"--file=-",
@@ -128,7 +128,7 @@ int pack_directory(int directory, int file, struct pack_progress *progress, stru
                 return r;
 
         r = compress_stream(from, file, progress, err);
-        pack_progress_end(progress);
+        progress_clear(progress);
         close_fd(&from);
         int ended = tar_end(pid, &failed);
         if (r == 0 && ended < 0)
@@ -145,7 +145,7 @@ static int pack_damaged(struct err *err) {
         return err_set(err, EBADMSG, "the packed home is damaged or cut short");
 }
 
-static int decompress_stream(int file, int to, struct pack_progress *progress, struct err *err) {
+static int decompress_stream(int file, int to, struct progress *progress, struct err *err) {
         cleanup(decompressor_free) ZSTD_DCtx *context = ZSTD_createDCtx();
         cleanup(free_ptr) char *in = malloc(PIECE), *out = malloc(PIECE);
         size_t wanted = 1;
@@ -161,7 +161,7 @@ static int decompress_stream(int file, int to, struct pack_progress *progress, s
                         continue;
                 if (n < 0)
                         return err_errno(err, "cannot read the packed home");
-                pack_progress_add(progress, piece.size);
+                progress_add(progress, piece.size);
 
                 while (piece.pos < piece.size) {
                         ZSTD_outBuffer plain = { out, PIECE, 0 };
@@ -179,7 +179,7 @@ static int decompress_stream(int file, int to, struct pack_progress *progress, s
         return wanted == 0 ? 0 : pack_damaged(err);
 }
 
-int unpack_directory(int file, int directory, struct pack_progress *progress, struct err *err) {
+int unpack_directory(int file, int directory, struct progress *progress, struct err *err) {
         char *const argv[] = { (char *)"tar",
                                (char *)"--extract",
                                (char *)"--file=-",
@@ -196,7 +196,7 @@ int unpack_directory(int file, int directory, struct pack_progress *progress, st
                 return r;
 
         r = decompress_stream(file, to, progress, err);
-        pack_progress_end(progress);
+        progress_clear(progress);
         close_fd(&to);
         int ended = tar_end(pid, &failed);
         if (r == 0 && ended < 0)

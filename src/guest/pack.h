@@ -5,9 +5,9 @@
  * caller is, with the caller's rights, which should be those of the guest alone.
  */
 #include "base/err.h"
-#include "guest/pack_progress.h"
+#include "store/progress.h"
 
 /* The content of the directory into the file. */
-int pack_directory(int directory, int file, struct pack_progress *progress, struct err *err);
+int pack_directory(int directory, int file, struct progress *progress, struct err *err);
 /* The other way round, into an empty directory. -EBADMSG: the file is damaged or cut short. */
-int unpack_directory(int file, int directory, struct pack_progress *progress, struct err *err);
+int unpack_directory(int file, int directory, struct progress *progress, struct err *err);

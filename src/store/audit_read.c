@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "store/progress.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -117,8 +118,11 @@ int audit_files(const char *path, audit_names *ret, struct err *err) {
 /*
  * The proof. `next` is what the line to come must say.
  */
+#define SHOWN_BYTES_MIN (UINT64_C(8) << 20)
+
 struct chain {
         struct audit_report *report;
+        struct progress progress;
         uint64_t next_seq;
         char next_prev[DIGEST_HEX_MAX];
         char first_prev[DIGEST_HEX_MAX];
@@ -195,6 +199,7 @@ static int check_file(struct chain *chain, const char *path, bool last, struct e
 
         while ((r = audit_reader_next(&reader, &line, err)) > 0) {
                 int bad = check_line(chain, line, err);
+                progress_add(&chain->progress, line.n + 1);
                 if (bad < 0)
                         return err_wrap(err, bad, "%s:%ju", path, (uintmax_t)reader.line);
         }
@@ -230,12 +235,30 @@ static int check_beginning(const struct chain *chain, const char *path, struct e
         return 0;
 }
 
+static uint64_t bytes_of(const audit_names *names) {
+        uint64_t bytes = 0;
+        struct stat st;
+
+        for (size_t i = 0; i < names->n; i++)
+                if (stat(names->p[i], &st) == 0)
+                        bytes += (uint64_t)st.st_size;
+        return bytes;
+}
+
 int audit_verify(const char *path, struct audit_report *ret, struct err *err) {
         cleanup(audit_names_done) audit_names names = { 0 };
         *ret = (struct audit_report){ 0 };
-        struct chain chain = { .report = ret };
+        struct chain chain = { .report = ret, .progress = { .what = "verifying an audit log", .note = -1 } };
         int r = audit_files(path, &names, err);
+        if (r < 0)
+                return r;
+
+        chain.progress.total = bytes_of(&names);
+        if (chain.progress.total >= SHOWN_BYTES_MIN)
+                progress_open(&chain.progress);
         for (size_t i = 0; r == 0 && i < names.n; i++)
                 r = check_file(&chain, names.p[i], i + 1 == names.n, err);
+
+        progress_close(&chain.progress);
         return r == 0 ? check_beginning(&chain, names.p[0], err) : r;
 }

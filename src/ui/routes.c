@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "conf/json.h"
+#include "store/progress.h"
 #include "ui/ui_internal.h"
 
 #include <errno.h>
@@ -79,6 +80,10 @@ static void show_state(struct ui *ui, const struct ui_request *request) {
         emit_open(&j, '{');
         emit_put_number(&j, "read", read);
         emit_put_number(&j, "all", all);
+        emit_close(&j);
+        emit_key(&j, "work");
+        emit_open(&j, '[');
+        progress_list(&j);
         emit_close(&j);
         silent_emit(ui, &j);
         pair_emit(ui, request->connection->device[0], &j);

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import signal
 import socketserver
 import subprocess
 import threading
@@ -129,6 +130,24 @@ def test_what_has_just_come_is_not_answered(page, asking, bailey, origin, browse
     browser("click", selector="button:has-text('Allow once')")
     child.wait().check()
     assert len(origin.requests()) == 2
+
+
+def test_long_work_is_shown(page, start, home, bailey, browser):
+    """How far a command in some terminal is; it goes with the command, also with one that is killed."""
+    place = home / ".local/state/bailey/work"
+    bailey("guest", "create", "one").check()
+    bailey("guest", "exec", "one", "--", "sh", "-c", "head -c 50000000 /dev/urandom > big").check()
+    bailey("guest", "stop", "one").check()
+    for end in (signal.SIGCONT, signal.SIGKILL):
+        child = start(["bailey", "guest", "snapshot", "one", f"by-{end}"])
+        wait_for(lambda: place.exists() and [f for f in place.iterdir() if f.suffix != ".new"], "the note")
+        child.signal(signal.SIGSTOP)
+        browser("wait", code="document.body.innerText.includes('one: packing')")
+        child.signal(end)
+        child.wait()
+        browser("wait", code="!document.body.innerText.includes('one: packing')")
+        assert not any(place.iterdir())
+    bailey("guest", "delete", "--force", "one").check()
 
 
 def test_pause_resume_kill(page, start, work, bailey, browser):
