@@ -10,6 +10,7 @@
 #include "guest/guest_account.h"
 #include "guest/guest_jobs.h"
 #include "guest/guest_life.h"
+#include "guest/guest_mend.h"
 #include "guest/guest_pack.h"
 #include "guest/guest_start.h"
 #include "guest/recipe.h"
@@ -21,7 +22,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { GRACE_S = 10 };
+enum { GRACE_S = 10, STILL_MS = 3600 * 1000 };
 
 int guest_exit_code(int r, const struct err *err) {
         if (r >= 0)
@@ -321,9 +322,23 @@ static const struct verb verb_stop = {
 /*
  * shell, exec
  */
+
+/* A snapshot has brought it to a stand. Whoever takes it lets it go on; of one that was killed, we do. */
+static int command_await(struct guests *guests, struct guest *guest, struct err *err) {
+        int r = guest_hold(guests, guest, STILL_MS, err);
+
+        if (r == 0)
+                r = guest_mend(guests, guest, err);
+        guest_let_go(guest);
+
+        return guest_exit_code(r, err);
+}
+
 static int command_open(const struct call *call, struct guests *guests, struct guest *guest, struct err *err) {
         int code = guest_open(call, guests, guest, err);
 
+        if (code == EXIT_OK && guest->row.doing[0])
+                code = command_await(guests, guest, err);
         if (code != EXIT_OK || guest_is_running(guest))
                 return code;
 
