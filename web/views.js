@@ -293,7 +293,7 @@ const traffic = {
   draw(main) {
     this.filter = this.filter || { text: "", verdict: "", sandbox: "", kind: "" };
     const select = (name, label, choices) => { const box = h("select", { "aria-label": label, onchange: () => { this.filter[name] = box.value; this.events(true); } }, choices.map(([v, t]) => h("option", { value: v, selected: v === this.filter[name] }, t))); return box; };
-    const text = h("input", { type: "search", placeholder: "host, path, rule, reason, credential, way, status", "aria-label": "filter", value: this.filter.text, oninput: () => { this.filter.text = text.value; this.events(true); } });
+    const text = h("input", { type: "search", placeholder: "host, path, rule, reason", title: "host, path, rule, reason, credential, way, status", "aria-label": "filter", value: this.filter.text, oninput: () => { this.filter.text = text.value; this.events(true); } });
     const verdict = select("verdict", "verdict", [["", "all verdicts"], ["no", "refused"], ["yes", "allowed"]]);
     const sandbox = select("sandbox", "sandbox", [["", "all sandboxes"], ...store.state.sandboxes.map((s) => [s.id, s.id + " " + visible(commandOf(s)).slice(0, 24)])]);
     const kind = select("kind", "kind", [["", "all kinds"], ["network", "network"], ["file", "files"], ["ask", "questions"], ["answered", "answers"], ["rules", "rules"], ["note", "notes"]]);
@@ -374,24 +374,35 @@ const rules = {
     const live = h("div", { id: "rules" }), used = h("div", {});
     const pattern = h("input", { type: "text", placeholder: "host, *.host, host:port or @group", "aria-label": "pattern" });
     const sandbox = h("select", { "aria-label": "sandbox", id: "rules-sandbox" }), scope = h("select", { "aria-label": "scope" }, SCOPES.slice(1).map(([s, t]) => h("option", { value: s }, s + ": " + t)));
+    const note = h("p", { class: "row", role: "status" });
+    const editing = (rule) => {
+      this.editing = rule;
+      note.replaceChildren(...(rule ? [h("span", {}, "You edit ", rule.list, " ", h("code", {}, visible(rule.pattern)), " of ", h("code", {}, rule.sandbox.id), ". Allow or Deny puts what stands above in its place."), h("button", { class: "small", type: "button", onclick: () => { pattern.value = ""; editing(null); } }, "Keep it as it is")] : []));
+    };
     const add = async (what) => {
       const old = this.editing, order = { sandbox: sandbox.value, do: what, pattern: pattern.value, scope: scope.value };
       if (!pattern.value) return;
-      // The new one first: while both are there nothing is decided that neither says.
-      try { await call("/api/act", order); } catch (e) { toast(visible(e.message)); return; }
-      pattern.value = "";
-      this.editing = null;
-      if (old && (old.pattern !== order.pattern || old.sandbox.id !== order.sandbox)) await act({ sandbox: old.sandbox.id, do: "forget", pattern: old.pattern });
-      else await refresh();
+      const same = old && old.pattern === order.pattern && old.sandbox.id === order.sandbox, forget = () => call("/api/act", { sandbox: old.sandbox.id, do: "forget", pattern: old.pattern });
+      // The new one comes first, so that nothing is decided meanwhile that neither says. An allow cannot: a denial stands above it, and one of the same
+      // text would be forgotten with the old. Meanwhile the host is refused or asked about. A denial is not taken away to be written again.
+      const first = old && (old.list === "deny" ? what === "allow" : same), last = old && !first && !same;
+      try {
+        if (first) { await forget(); this.editing = null; }
+        await call("/api/act", order);
+        if (last) await forget();
+        pattern.value = "";
+        editing(null);
+      } catch (e) { toast(visible(e.message)); }
+      await refresh();
     };
     this.edit = (rule) => {
-      this.editing = rule;
       pattern.value = rule.pattern;
       sandbox.value = rule.sandbox.id;
+      editing(rule);
       pattern.focus();
-      toast("Change it above, then Allow or Deny: the rule as it was is then forgotten.");
     };
-    if (!readOnly()) main.append(h("form", { class: "filters", onsubmit: (e) => { e.preventDefault(); add("allow"); } }, pattern, sandbox, scope, h("button", { class: "allow", type: "submit" }, "Allow"), h("button", { class: "deny", type: "button", onclick: () => add("deny") }, "Deny")));
+    editing(null); // what was begun before another screen was looked at
+    if (!readOnly()) main.append(h("form", { class: "filters", onsubmit: (e) => { e.preventDefault(); add("allow"); } }, pattern, sandbox, scope, h("button", { class: "allow", type: "submit" }, "Allow"), h("button", { class: "deny", type: "button", onclick: () => add("deny") }, "Deny")), note);
     main.append(h("h3", {}, "What decides now, by sandbox"), live, h("h3", {}, "Rules that decided, over all runs"), used);
     this.live();
     fill(used, "/api/rules?limit=500", (list) => this.take(list) && list.length ? table([["rule", "t"], ["allowed", "n"], ["refused", "n"], ["first", "w"], ["last", "w"], ["unused for"]], list.map((x) => [visible(x.name), String(x.allowed), String(x.refused), day(x.first), day(x.last), age(x.last)]))
@@ -412,7 +423,8 @@ const rules = {
     const place = $("rules"), choice = $("rules-sandbox");
     if (!place) return;
     const list = store.state.sandboxes.flatMap((s) => (s.rules || []).map((r) => ({ ...r, sandbox: s })));
-    if (choice && choice.children.length !== store.state.sandboxes.length) choice.replaceChildren(...store.state.sandboxes.map((s) => h("option", { value: s.id }, s.id + " " + visible(commandOf(s)).slice(0, 40))));
+    if (choice && [...choice.children].map((o) => o.value).join() !== store.state.sandboxes.map((s) => s.id).join())
+      choice.replaceChildren(...store.state.sandboxes.map((s) => h("option", { value: s.id, selected: s.id === choice.value }, s.id + " " + visible(commandOf(s)).slice(0, 40))));
     const text = JSON.stringify(list.map((r) => [r.sandbox.id, r.list, r.pattern, r.live]));
     if (this.drawn === text && place.children.length) return;
     this.drawn = text;
@@ -511,7 +523,7 @@ const history_ = {
   draw(main) {
     this.filter = this.filter || "";
     const found = h("div", { id: "found" }), runs = h("div", {});
-    const text = h("input", { type: "search", value: this.filter, placeholder: "search all runs: host, path, rule, credential, command", "aria-label": "search all runs" });
+    const text = h("input", { type: "search", value: this.filter, placeholder: "host, path, rule, credential, command", "aria-label": "search all runs" });
     const verdict = h("select", { "aria-label": "verdict" }, [["", "all"], ["refused", "refused"], ["allowed", "allowed"]].map(([v, t]) => h("option", { value: v }, t)));
     const days = h("select", { "aria-label": "time" }, [["", "any time"], ["1", "last day"], ["7", "last 7 days"], ["30", "last 30 days"]].map(([v, t]) => h("option", { value: v }, t)));
     const search = () => this.search(found, `/api/history?text=${encodeURIComponent(text.value)}&verdict=${verdict.value}` + (days.value ? "&since_us=" + (Date.now() - days.value * 86400000) * 1000 : ""));

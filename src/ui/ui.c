@@ -162,10 +162,6 @@ static void ui_close(struct ui *ui) {
         if (ui->audit)
                 pair_end(ui, "the dashboard ends");
 
-        for (size_t i = 0; i < ui->callers.n; i++)
-                caller_free(ui->callers.p[i]);
-
-        vec_done(&ui->callers);
         for (size_t i = 0; i < ui->connections.n; i++)
                 connection_free(ui->connections.p[i]);
 
@@ -193,6 +189,11 @@ static void ui_close(struct ui *ui) {
         if (ui->audit)
                 (void)audit_close(ui->audit, NULL); /* nothing depends on it any more */
 
+        /* Whoever waits for the end may start the next one now: the record is free. */
+        for (size_t i = 0; i < ui->callers.n; i++)
+                caller_free(ui->callers.p[i]);
+
+        vec_done(&ui->callers);
         free(ui);
 }
 
