@@ -13,7 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { ANSWER_MS = 10000 };
+enum { ANSWER_MS = 10000, INSPECT_TRIES = 3 };
 
 bool engine_name_valid(const char *name) {
         size_t n = strlen(name);
@@ -35,10 +35,12 @@ static const struct node *container_field(const struct node *map, const char *ke
         return map && map->kind == NODE_MAP ? node_get(map, str_of(key)) : NULL;
 }
 
-static struct str container_text(const struct node *map, const char *key) {
-        const struct node *found = container_field(map, key);
+static struct str container_scalar(const struct node *node) {
+        return node && node->kind == NODE_SCALAR ? node->text : STR("");
+}
 
-        return found && found->kind == NODE_SCALAR ? found->text : STR("");
+static struct str container_text(const struct node *map, const char *key) {
+        return container_scalar(container_field(map, key));
 }
 
 static bool container_has(const struct node *place, const struct addr *addr) {
@@ -54,20 +56,19 @@ static bool container_has(const struct node *place, const struct addr *addr) {
         return false;
 }
 
-/* One line: [name, state, networks]. True: it runs and has the address. */
+/* One line: [name, running, pid, started, networks]. True: it runs and has the address. */
 static bool container_understand(const struct node *line, const char *network, const struct addr *addr,
                                  struct engine_container *ret) {
-        const struct node *name = line->first, *state = name->next, *networks = state->next;
+        const struct node *name = line->first, *running = name->next, *number = running->next, *start = number->next;
         uint64_t pid = 0;
 
-        if (!container_has(container_field(networks, network), addr) ||
-            !str_is(container_text(state, "Running"), "true"))
+        if (!container_has(container_field(start->next, network), addr) || !str_is(container_scalar(running), "true"))
                 return false;
 
-        if (!str_to_u64(container_text(state, "Pid"), INT32_MAX, &pid) || pid == 0)
+        if (!str_to_u64(container_scalar(number), INT32_MAX, &pid) || pid == 0)
                 return false;
 
-        struct str started = container_text(state, "StartedAt");
+        struct str started = container_scalar(start);
         if (name->kind != NODE_SCALAR || started.n == 0 || started.n >= ENGINE_STARTED_MAX)
                 return false;
 
@@ -84,12 +85,6 @@ static bool container_understand(const struct node *line, const char *network, c
         return engine_name_valid(ret->name);
 }
 
-static int container_call(const text_list *argv, struct buf *out, struct err *err) {
-        int r = engine_call_within(argv, ANSWER_MS, out, err);
-
-        return r <= 0 ? r : err_set(err, EIO, "%s %s failed (status %d)", argv->p[0], argv->p[1], r);
-}
-
 static int containers_of(const char *engine, const char *network, text_list *ret, struct err *err) {
         cleanup(text_list_done) text_list argv = { 0 };
         cleanup(buf_done) struct buf out = BUF(0);
@@ -101,9 +96,9 @@ static int containers_of(const char *engine, const char *network, text_list *ret
             words_add(&argv, "network=%s", network) < 0)
                 return err_memory(err);
 
-        r = container_call(&argv, &out, err);
-        if (r < 0)
-                return r;
+        r = engine_call_within(&argv, ANSWER_MS, &out, err);
+        if (r != 0)
+                return r < 0 ? r : err_set(err, EIO, "%s ps failed (status %d)", engine, r);
 
         struct str rest = buf_str(&out);
         while (str_split(&rest, '\n', &line))
@@ -113,35 +108,54 @@ static int containers_of(const char *engine, const char *network, text_list *ret
         return 0;
 }
 
+/* Nothing is asked for that a container writes itself: the state has what its health check printed, and whoever makes
+ * that long would make the answer about all of them too long. Above 0: the engine's status. */
 static int containers_inspect(const char *engine, const text_list *ids, struct buf *out, struct err *err) {
         cleanup(text_list_done) text_list argv = { 0 };
 
         if (words_add(&argv, "%s", engine) < 0 || words_add(&argv, "container") < 0 ||
             words_add(&argv, "inspect") < 0 || words_add(&argv, "--format") < 0 ||
-            words_add(&argv, "[{{json .Name}},{{json .State}},{{json .NetworkSettings.Networks}}]") < 0)
+            words_add(&argv, "[{{json .Name}},{{json .State.Running}},{{json .State.Pid}},{{json .State.StartedAt}},"
+                             "{{json .NetworkSettings.Networks}}]") < 0)
                 return err_memory(err);
 
         for (size_t i = 0; i < ids->n; i++)
                 if (words_add(&argv, "%s", ids->p[i]) < 0)
                         return err_memory(err);
 
-        return container_call(&argv, out, err);
+        return engine_call_within(&argv, ANSWER_MS, out, err);
+}
+
+/* A line for each. One that ends between the two calls fails the second for all of them: then there is a new list. */
+static int containers_describe(const char *engine, const char *network, struct buf *out, struct err *err) {
+        int r = 0;
+
+        for (unsigned i = 0; i < INSPECT_TRIES; i++) {
+                cleanup(text_list_done) text_list ids = { 0 };
+
+                buf_done(out);
+                *out = BUF(0);
+                r = containers_of(engine, network, &ids, err);
+                if (r < 0 || ids.n == 0)
+                        return r;
+
+                r = containers_inspect(engine, &ids, out, err);
+                if (r <= 0)
+                        return r;
+        }
+
+        return err_set(err, EIO, "%s container inspect failed (status %d)", engine, r);
 }
 
 int engine_container_at(const char *engine, const char *network, const struct addr *addr, struct engine_container *ret,
                         struct err *err) {
-        cleanup(text_list_done) text_list ids = { 0 };
         cleanup(buf_done) struct buf out = BUF(0);
         struct engine_container one = { 0 };
         struct str line;
         unsigned found = 0;
         int r;
 
-        r = containers_of(engine, network, &ids, err);
-        if (r < 0 || ids.n == 0)
-                return r;
-
-        r = containers_inspect(engine, &ids, &out, err);
+        r = containers_describe(engine, network, &out, err);
         if (r < 0)
                 return r;
 
@@ -157,7 +171,7 @@ int engine_container_at(const char *engine, const char *network, const struct ad
                         return r;
 
                 const struct node *root = document_root(document);
-                if (!root || root->kind != NODE_LIST || root->n != 3)
+                if (!root || root->kind != NODE_LIST || root->n != 5)
                         return err_set(err, EBADMSG, "what %s says about its containers is not understood", engine);
                 if (!container_understand(root, network, addr, &one))
                         continue;

@@ -31,13 +31,14 @@
 #define AGAIN_NS                                                                                                       \
         (60 * NS_PER_SECOND) /* how often the engine is asked whether the address is still this container's            \
                               */
+#define SILENT_NS (10 * 60 * NS_PER_SECOND) /* an engine that does not answer gives no address away either */
 enum { TRIES = 10, TRY_MS = 200 };
 
 struct containing {
         const char *engine;
         struct addr addr;
         struct engine_container found;
-        uint64_t again_ns;
+        uint64_t again_ns, known_ns;
 };
 
 /*
@@ -59,10 +60,15 @@ static int containing_step(void *arg, struct poller *poller, struct err *err) {
         if (clock_ns() < containing->again_ns)
                 return 0;
 
+        int r = engine_container_at(containing->engine, ENGINE_NETWORK, &containing->addr, &now, &ignored);
         containing->again_ns = clock_ns() + AGAIN_NS;
-        if (engine_container_at(containing->engine, ENGINE_NETWORK, &containing->addr, &now, &ignored) == 1 &&
-            engine_container_same(&now, &containing->found))
+        if (r < 0 && clock_ns() - containing->known_ns < SILENT_NS)
                 return 0;
+
+        if (r == 1 && engine_container_same(&now, &containing->found)) {
+                containing->known_ns = clock_ns();
+                return 0;
+        }
 
         return err_set(err, ECANCELED, "the address is not the container's any more");
 }
@@ -135,7 +141,8 @@ static int container_serve(struct containing *containing, const char *at, struct
                                                   .on_ready = containing_ready,
                                                   .on_message = containing_say };
 
-        containing->again_ns = clock_ns() + AGAIN_NS;
+        containing->known_ns = clock_ns();
+        containing->again_ns = containing->known_ns + AGAIN_NS;
         return gateway_service_run(&service, err);
 }
 

@@ -6,6 +6,7 @@
 #include "base/fd.h"
 #include "base/spawn.h"
 #include "base/vec.h"
+#include "egress/egress.h"
 #include "roles/listen.h"
 
 #include <errno.h>
@@ -43,6 +44,7 @@ struct place {
         int control, door; /* -1: none */
         int first;         /* of the container's first process; -1: not known */
         uint64_t until_ns;
+        bool closed; /* nobody's, and nobody is let through */
         VEC(int) waiting;
 };
 
@@ -226,8 +228,10 @@ static void containers_dispatch(struct containers *containers, const struct addr
         if (!place)
                 place = containers_begin(containers, from);
 
-        if (!place || place->state == PLACE_NOBODY)
-                door_hand(containers->own[0], fd);
+        if (!place)
+                door_hand(egress_containers_deny() ? -1 : containers->own[0], fd);
+        else if (place->state == PLACE_NOBODY)
+                door_hand(place->closed ? -1 : containers->own[0], fd);
         else if (place->state == PLACE_HELD)
                 door_hand(place->door, fd);
         else if (place->waiting.n >= WAITING_MAX || vec_push(&place->waiting, *fd) < 0)
@@ -266,11 +270,23 @@ static void containers_accept(struct containers *containers) {
  * The process of a place.
  */
 static void place_is_nobody(struct containers *containers, struct place *place) {
-        place_hand_all(place, containers->own[0]);
+        place_hand_all(place, place->closed ? -1 : containers->own[0]);
         close_fd(&place->control);
         close_fd(&place->door);
         place->state = PLACE_NOBODY;
         place->until_ns = clock_ns() + NOBODY_NS;
+}
+
+/* It may be a container that is denied what the service's own list allows. */
+static void place_is_unknown(struct containers *containers, struct place *place, const char *why) {
+        char text[256];
+
+        place->closed = egress_containers_deny();
+        snprintf(text, sizeof text, "%s; %s", why,
+                 place->closed ? "connections from it are closed, since something is denied to one container alone"
+                               : "the service's own list counts for it");
+        containers_say(containers, true, place, text);
+        place_is_nobody(containers, place);
 }
 
 static void place_hear(struct containers *containers, struct place *place) {
@@ -291,15 +307,12 @@ static void place_hear(struct containers *containers, struct place *place) {
 
         close_fd(&first);
 
-        if (got == 1 && byte == CONTAINER_FAILED)
-                containers_say(containers, true, place,
-                               "the engine does not say whose address this is; the service's "
-                               "own list counts for it");
-
-        if (place->state == PLACE_FINDING)
+        if (place->state != PLACE_FINDING)
+                place_end(place); /* killed, or it could not start: its log line says why */
+        else if (got == 1 && byte == CONTAINER_NOBODY)
                 place_is_nobody(containers, place);
         else
-                place_end(place); /* killed, or it could not start: its log line says why */
+                place_is_unknown(containers, place, "the engine does not say whose address this is");
 }
 
 /* True: there is nothing left of it. */
@@ -323,10 +336,8 @@ static void place_step(struct containers *containers, struct place *place, struc
         if (place->state == PLACE_HELD && !place_holds(place))
                 place_end(place);
 
-        if (place->state == PLACE_FINDING && now >= place->until_ns) {
-                containers_say(containers, true, place, "the engine takes too long to say whose address this is");
-                place_is_nobody(containers, place);
-        }
+        if (place->state == PLACE_FINDING && now >= place->until_ns)
+                place_is_unknown(containers, place, "the engine takes too long to say whose address this is");
 }
 
 static void containers_watch(void *arg, struct poller *poller) {

@@ -71,6 +71,26 @@ int egress_container_directory(const char *engine, const char *name, bool make, 
         return 0;
 }
 
+bool egress_containers_deny(void) {
+        cleanup(free_ptr) char *path = NULL, *directory = NULL;
+        cleanup(approved_done) struct approved approved = { 0 };
+
+        if (approved_path(&path) < 0 || approved_read(path, &approved, NULL) < 0)
+                return true;
+        if (egress_directory(false, &directory, NULL) < 0)
+                return true;
+
+        cleanup(free_ptr) char *all = path_join(directory, CONTAINERS_PLACE "/");
+        for (size_t i = 0; all && i < approved.rules.n; i++) {
+                const struct approved_rule *rule = &approved.rules.p[i];
+
+                if (rule->deny && rule->workspace && str_starts(str_of(rule->workspace), str_of(all)))
+                        return true;
+        }
+
+        return all == NULL;
+}
+
 /* Without a word about the engine: the one that has had a container of this name, else the one with the network. */
 static int container_engine(const char *name, char engine[static 8], struct err *err) {
         struct engine_network network;
