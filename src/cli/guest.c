@@ -337,7 +337,7 @@ static int command_await(struct guests *guests, struct guest *guest, struct err 
 static int command_open(const struct call *call, struct guests *guests, struct guest *guest, struct err *err) {
         int code = guest_open(call, guests, guest, err);
 
-        if (code == EXIT_OK && guest->row.doing[0])
+        if (code == EXIT_OK && guest->row.doing && guest->row.doing[0])
                 code = command_await(guests, guest, err);
         if (code != EXIT_OK || guest_is_running(guest))
                 return code;

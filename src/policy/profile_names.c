@@ -162,7 +162,8 @@ int profile_list(profile_names *ret, struct err *err) {
         if (r < 0)
                 return r;
 
-        qsort(names.p, names.n, sizeof *names.p, names_compare);
+        if (names.n > 0)
+                qsort(names.p, names.n, sizeof *names.p, names_compare);
         *ret = names;
         names = (profile_names){ 0 };
 
