@@ -6,13 +6,14 @@
 #include "base/str.h"
 #include "base/vec.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 /* Fields of /proc/PID/stat behind the name, which may hold any character: the state is the first. */
-enum { STAT_UTIME = 11, STAT_CSTIME = 14 };
+enum { STAT_UTIME = 11, STAT_CSTIME = 14, THREADS_MAX = 256 };
 
 static struct str usage_read(pid_t pid, const char *name, char *room, size_t room_n) {
         char path[64];
@@ -48,17 +49,39 @@ static bool usage_add(pid_t pid, struct usage *usage) {
 
 typedef VEC(pid_t) pid_list;
 
-static void usage_children(pid_t pid, pid_list *list) {
-        char name[64], room[8192];
+/* The last number of what was read may be the first half of another. */
+static void usage_add_children(struct str text, pid_list *list) {
+        const char *end = text.n ? memrchr(text.p, ' ', text.n) : NULL;
         struct str field;
         uint64_t number;
 
-        snprintf(name, sizeof name, "task/%d/children", (int)pid);
-        struct str text = usage_read(pid, name, room, sizeof room);
+        text.n = end ? (size_t)(end - text.p) : 0;
         while (str_split(&text, ' ', &field))
                 if (str_to_u64(field, INT32_MAX, &number) && number > 0 && list->n < USAGE_PROCESSES_MAX &&
                     vec_push(list, (pid_t)number) < 0)
                         return;
+}
+
+/* A child belongs to the thread that made it. */
+static void usage_children(pid_t pid, pid_list *list) {
+        char name[64], room[8192];
+        const struct dirent *entry;
+        uint64_t thread;
+
+        snprintf(name, sizeof name, "/proc/%d/task", (int)pid);
+        DIR *threads = opendir(name);
+        if (!threads)
+                return;
+
+        for (unsigned i = 0; i < THREADS_MAX && (entry = readdir(threads)); i++) {
+                if (!str_to_u64(str_of(entry->d_name), INT32_MAX, &thread))
+                        continue;
+
+                snprintf(name, sizeof name, "task/%ju/children", (uintmax_t)thread);
+                usage_add_children(usage_read(pid, name, room, sizeof room), list);
+        }
+
+        closedir(threads);
 }
 
 bool usage_of_tree(pid_t root, struct usage *ret) {

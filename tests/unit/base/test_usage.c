@@ -3,6 +3,7 @@
 
 #include "../cmocka_all.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -57,8 +58,41 @@ static void counts_everything_below(void **state) {
         assert_true(now.cpu_us >= before.cpu_us + 50000); /* its time stays with whoever waited for it */
 }
 
+static void *begin_child(void *child) {
+        *(pid_t *)child = fork();
+        if (*(pid_t *)child == 0)
+                for (;;)
+                        pause();
+
+        pause(); /* its children become the process's own when it ends */
+        return NULL;
+}
+
+/* As many programs do: what other threads began is below the process as well. */
+static void counts_children_of_threads(void **state) {
+        struct usage before, now = { 0 };
+        volatile pid_t child = 0;
+        pthread_t thread;
+
+        (void)state;
+        assert_true(usage_of_tree(getpid(), &before));
+        assert_int_equal(pthread_create(&thread, NULL, begin_child, (void *)&child), 0);
+        for (unsigned i = 0; i < 500 && now.processes != before.processes + 1; i++) {
+                usleep(10000);
+                assert_true(usage_of_tree(getpid(), &now));
+        }
+
+        assert_int_equal(now.processes, before.processes + 1);
+        pid_t ended = child;
+        kill(ended, SIGKILL);
+        assert_int_equal(waitpid(ended, NULL, 0), ended);
+        pthread_cancel(thread);
+        pthread_join(thread, NULL);
+}
+
 int main(void) {
-        const struct CMUnitTest tests[] = { cmocka_unit_test(counts_everything_below) };
+        const struct CMUnitTest tests[] = { cmocka_unit_test(counts_everything_below),
+                                            cmocka_unit_test(counts_children_of_threads) };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
 }
