@@ -2,7 +2,7 @@
 /*
  * The gateway of one container behind `bailey egress`: see containers.h. Its rules are the service's settings and those
  * that were given for this container. They are remembered for a directory of its own, as a guest's are for its home:
- * egress/containers/ENGINE/NAME, which holds nothing.
+ * egress/containers/ENGINE/NAME, which holds nothing, and goes with the container where no rule is.
  */
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -102,6 +102,7 @@ static int containing_save_tokens(void *arg, const mappings *m, const struct vau
 static int container_serve(struct containing *containing, const char *at, struct err *err) {
         cleanup(free_ptr) char *directory = NULL, *workspace = NULL, *name = NULL, *policy = NULL;
         cleanup(egress_settings_done) struct egress_settings settings = { 0 };
+        cleanup(close_fd) int held = -1;
         char from[ADDR_TEXT_MAX];
         int r;
 
@@ -109,7 +110,7 @@ static int container_serve(struct containing *containing, const char *at, struct
         if (r == 0)
                 r = egress_settings_load(directory, &settings, err);
         if (r == 0)
-                r = egress_container_directory(containing->engine, containing->found.name, true, &workspace, err);
+                r = egress_container_hold(containing->engine, containing->found.name, &workspace, &held, err);
         if (r < 0)
                 return r;
 
@@ -143,7 +144,10 @@ static int container_serve(struct containing *containing, const char *at, struct
 
         containing->known_ns = clock_ns();
         containing->again_ns = containing->known_ns + AGAIN_NS;
-        return gateway_service_run(&service, err);
+        r = gateway_service_run(&service, err);
+        egress_container_leave(workspace, held);
+
+        return r;
 }
 
 /* One that has just begun may not be listed as running yet. */

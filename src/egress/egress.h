@@ -64,6 +64,9 @@ int egress_contain(const char *engine, const char *address, const char *at, stru
 int egress_container_place(const char *text, char **ret_place, char **ret_name, struct err *err);
 /* The same for a name that is known to be one; made when `make`. */
 int egress_container_directory(const char *engine, const char *name, bool make, char **ret, struct err *err);
+/* The same, for as long as its gateway runs; then nothing is left of it, unless a rule is remembered for it. */
+int egress_container_hold(const char *engine, const char *name, char **ret_place, int *ret_fd, struct err *err);
+void egress_container_leave(const char *place, int fd);
 /* Whether anything is denied to one container alone; true also when that cannot be read. */
 bool egress_containers_deny(void);
 /* Which there are, and what each may reach. */

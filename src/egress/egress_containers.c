@@ -2,6 +2,7 @@
 /* Names of containers, the directories that their rules are remembered for, and the lists, to be shown. */
 #include "base/cleanup.h"
 #include "base/emit.h"
+#include "base/fd.h"
 #include "base/path.h"
 #include "container/engine_container.h"
 #include "container/engine_network.h"
@@ -13,12 +14,16 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define CONTAINERS_PLACE "containers"
+enum { HOLD_TRIES = 5 };
 static const char *const engines[] = { "docker", "podman" };
 
 /*
@@ -71,6 +76,56 @@ int egress_container_directory(const char *engine, const char *name, bool make, 
         return 0;
 }
 
+static bool container_is_at(int fd, const char *place) {
+        struct stat held, there;
+
+        return fstat(fd, &held) == 0 && lstat(place, &there) == 0 && held.st_ino == there.st_ino &&
+               held.st_dev == there.st_dev;
+}
+
+int egress_container_hold(const char *engine, const char *name, char **ret_place, int *ret_fd, struct err *err) {
+        for (unsigned i = 0; i < HOLD_TRIES; i++) {
+                cleanup(free_ptr) char *place = NULL;
+                int r;
+
+                r = egress_container_directory(engine, name, true, &place, err);
+                if (r < 0)
+                        return r;
+
+                cleanup(close_fd) int fd = open(place, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+                if (fd < 0 || flock(fd, LOCK_SH) < 0 || !container_is_at(fd, place))
+                        continue; /* whoever had it before has just left */
+
+                *ret_place = take_ptr(&place);
+                *ret_fd = take_fd(&fd);
+                return 0;
+        }
+
+        return err_set(err, EBUSY, "the directory of the container %s/%s cannot be held", engine, name);
+}
+
+void egress_container_leave(const char *place, int fd) {
+        cleanup(free_ptr) char *path = NULL;
+        cleanup(approved_done) struct approved approved = { 0 };
+
+        if (flock(fd, LOCK_EX | LOCK_NB) < 0) /* the next container of this name is here */
+                return;
+        if (approved_path(&path) < 0 || approved_read(path, &approved, NULL) < 0)
+                return;
+
+        for (size_t i = 0; i < approved.rules.n; i++)
+                if (approved.rules.p[i].workspace && strcmp(approved.rules.p[i].workspace, place) == 0)
+                        return;
+
+        (void)rmdir(place); /* it holds nothing; what stays is only a name in the list */
+}
+
+static bool container_is_below(const char *place, const char *all) {
+        size_t n = strlen(all);
+
+        return strncmp(place, all, n) == 0 && place[n] == '/';
+}
+
 bool egress_containers_deny(void) {
         cleanup(free_ptr) char *path = NULL, *directory = NULL;
         cleanup(approved_done) struct approved approved = { 0 };
@@ -80,11 +135,13 @@ bool egress_containers_deny(void) {
         if (egress_directory(false, &directory, NULL) < 0)
                 return true;
 
-        cleanup(free_ptr) char *all = path_join(directory, CONTAINERS_PLACE "/");
+        cleanup(free_ptr) char *all = path_join(directory, CONTAINERS_PLACE);
+        cleanup(free_ptr) char *real = all ? realpath(all, NULL) : NULL; /* where a link leads there */
         for (size_t i = 0; all && i < approved.rules.n; i++) {
                 const struct approved_rule *rule = &approved.rules.p[i];
 
-                if (rule->deny && rule->workspace && str_starts(str_of(rule->workspace), str_of(all)))
+                if (rule->deny && rule->workspace &&
+                    (container_is_below(rule->workspace, all) || (real && container_is_below(rule->workspace, real))))
                         return true;
         }
 

@@ -192,6 +192,7 @@ def test_an_address_that_another_container_gets_brings_no_list(shared):
     poor = service.engine.start("poor", "10.88.7.11")
     assert service.get(poor) == "403" and set(service.listed()) == {"egress", "docker/poor"}
     service.engine.stop(poor)
+    wait_until(lambda: set(service.lists()) == {"docker/rich"}, 60, "nothing left of one without rules")
     nobody = service.engine.start("rich", "10.88.7.11", listed=False)  # what it calls itself proves nothing
     assert service.get(nobody) == "403"
 
