@@ -12,6 +12,7 @@
 #include <sys/ioctl.h>
 
 #define END_NS (5 * NS_PER_SECOND)
+enum { HEARD_MAX = 65536 };
 
 static bool bytes_are_there(const struct exchange *exchange) {
         int unsent = 0;
@@ -55,8 +56,13 @@ void bytes_go_on(struct exchange *exchange) {
 
                 if (n == -EAGAIN)
                         return;
+                if (n > 0 && (exchange->heard += (size_t)n) > HEARD_MAX) {
+                        exchange_fail(exchange, "it sends, and is no syslog server");
+                        return;
+                }
                 if (n > 0)
                         continue;
+
                 bytes_over(exchange, n == 0 || tls_was_cut(exchange->stream) ? NULL : tls_failure(exchange->stream));
                 return;
         }

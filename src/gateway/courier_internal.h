@@ -38,7 +38,8 @@ struct exchange {
         uint64_t limit_ns;
         enum exchange_state state;
         bool secure, shaken;
-        bool ending; /* COURIER_BYTES: all of them are written, and so is the end */
+        bool ending;  /* COURIER_BYTES: all of them are written, and so is the end */
+        size_t heard; /* COURIER_BYTES: of somebody who should say nothing */
         struct authority target;
         struct authority verified; /* whose certificate it must be: the target's, unless another name was given */
         struct resolve_call resolving;

@@ -173,6 +173,9 @@ class Framed:
             plain.close()
             return
         with self.context.wrap_socket(plain, server_side=True, suppress_ragged_eofs=False) as sock:
+            if fault == "talks":  # and reads nothing
+                while True:
+                    sock.sendall(bytes(65536))
             if fault == "reset":  # closed with bytes that were never read
                 sock.recv(1)
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -200,10 +203,10 @@ class Framed:
 
 
 def test_tls_that_breaks_loses_nothing(start, bailey, work, home, authority, closing):
-    """Ends without a handshake, resets in the middle, ends without TLS's word, no end at all: framed to the letter, and all there."""
+    """Ends without a handshake, one that only talks, resets in the middle, ends without TLS's word, no end at all: framed to the letter, and all there."""
     make_logs(bailey, work)
     expected = lines_of(home)
-    server = closing(Framed(authority.context("127.0.0.1"), ["mute", "reset", "cut", "silent"]))
+    server = closing(Framed(authority.context("127.0.0.1"), ["mute", "talks", "reset", "cut", "silent"]))
     to = f"syslog+tls://127.0.0.1:{server.port}"
     result = bailey("export", "--to", to, "--ca", str(authority.file), "--once", timeout=120).check()
     def arrived():  # a server that says nothing at the end may still be reading
