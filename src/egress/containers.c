@@ -309,8 +309,10 @@ static void place_hear(struct containers *containers, struct place *place) {
 
         if (place->state != PLACE_FINDING)
                 place_end(place); /* killed, or it could not start: its log line says why */
-        else if (got == 1 && byte == CONTAINER_NOBODY)
+        else if (got == 1 && byte == CONTAINER_NOBODY && !egress_containers_deny())
                 place_is_nobody(containers, place);
+        else if (got == 1 && byte == CONTAINER_NOBODY) /* one that starts is listed a moment later */
+                place_is_unknown(containers, place, "no container has this address");
         else
                 place_is_unknown(containers, place, "the engine does not say whose address this is");
 }

@@ -171,6 +171,8 @@ def test_each_container_has_its_own_list(shared):
     service.bailey("deny", "--container", "docker/two", "base.ok.test")  # a list may be narrower, too
     service.becomes(two, "403", "base.ok.test")
     assert service.get(one, "base.ok.test") == "200"
+    newcomer = service.engine.start("later", "10.88.7.14", listed=False)  # it may be one that starts, and is denied something
+    assert service.get(newcomer, "base.ok.test") == "closed"
 
     service.engine.stop(one)
     wait_until(lambda: "docker/one" not in service.listed(), 60, "the end of its gateway")
