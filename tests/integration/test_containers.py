@@ -282,7 +282,8 @@ def test_each_container_behind_egress_has_its_own_list(name, closing, environmen
     finally:
         bailey("egress", "stop")
     assert got == {"poor": ["403", "403"], "rich": ["200"]}
-    assert {entry["container"].partition("/")[2] for entry in lists} == {"poor", "rich"} and len(origin.requests()) == 1
+    names = {entry["container"].partition("/")[2] for entry in lists}
+    assert "rich" in names and names <= {"poor", "rich"} and len(origin.requests()) == 1  # one without rules goes with its container
 
 
 @pytest.mark.root
