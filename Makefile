@@ -43,6 +43,7 @@ test: packages-test
 	@tests/run $(STAGES)
 
 bench: packages-bench
+	@$(MAKE) --no-print-directory install BUILD=build-bench PREFIX=/usr/local DESTDIR=$(CURDIR)/build-bench/installed OPTIONS='$(OPTIONS) -Dbench=true'
 	@scripts/bench $(BENCH_OPTIONS)
 
 test-packages:

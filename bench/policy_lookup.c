@@ -7,7 +7,7 @@
  */
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "policy/snapshot.h"
+#include "policy/judge/snapshot.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -243,7 +243,7 @@ function release() {
 function notify(event) {
   if (!document.hidden || !("Notification" in window) || Notification.permission !== "granted") return;
   const q = event.question;
-  new Notification("Bailey asks", { body: visible(q.command || q.access || q.push || q.page || q.host + ":" + q.port), tag: event.sandbox + q.id });
+  new Notification("Bailey asks", { body: visible(q.command || q.access || q.push || q.page || q.call || q.host + ":" + q.port), tag: event.sandbox + q.id });
 }
 
 export const questions = () => store.state.sandboxes.flatMap((s) => (s.questions || []).map((q) => ({ ...q, sandbox: s })))

@@ -65,6 +65,7 @@ function warnings() {
       t.degraded && { key: "degraded" + s.id, text: `${shown(s)} runs degraded: this machine cannot give it ${t.lost?.length === 1 ? "one protection" : (t.lost?.length || "all") + " protections"} that a sandbox has.`, button: ["What is lost", lost] },
       t.learns && { key: "learns" + s.id, text: `${shown(s)} runs observed (bailey learn): every host that is not private is let through, and noted.` },
       t.audit_failed && { key: "audit" + s.id, text: `${shown(s)}: its audit log cannot be written. Nothing new is let through until it can.` },
+      t.disk && { key: "disk" + s.id, text: `${shown(s)} is frozen: ${visible(t.disk)}. It goes on when files are removed, or with a higher limit (bailey guest set --disk).` },
       t.alarms > 0 && { key: `alarm${s.id}.${t.alarms}`, text: `The monitor raised ${t.alarms === 1 ? "an alarm" : t.alarms + " alarms"} in ${shown(s)}: ${visible(t.alarm)}.`, button: ["I have seen it", see(`alarm${s.id}.${t.alarms}`)] },
     ].filter((part) => part && !seen.has(part.key));
   });
@@ -164,7 +165,7 @@ const lineOf = (deny, target, scope, workspace) => scope === "once" ? "no rule i
 function answers(q, first) {
   const send = (answer, scope) => act({ sandbox: q.sandbox.id, do: "answer", question: q.id, answer, scope });
   const choices = [["allow", "once", "Allow once", "allow"], ["allow", "sandbox", q.container ? "Allow until it ends" : "Allow for this sandbox", "allow"], ["allow", "workspace", q.container ? "Allow for this container" : "Allow in this workspace", "allow"], ["deny", "once", "Deny once", "deny"], ["deny", "sandbox", "Deny for this sandbox", "deny"]];
-  return h("div", { class: "row answers" }, choices.filter(([, scope]) => q.kind === "host" || (scope !== "sandbox" && (q.kind === "command" || scope === "once"))).map(([answer, scope, text, kind], i) =>
+  return h("div", { class: "row answers" }, choices.filter(([, scope]) => q.kind === "host" || (q.kind === "call" && scope === "sandbox") || (scope !== "sandbox" && (q.kind === "command" || scope === "once"))).map(([answer, scope, text, kind], i) =>
     h("button", { class: kind, disabled: readOnly(), "data-key": `${q.sandbox.id}.${q.id}.${answer}.${scope}`, "data-answer": first ? i + 1 : null, title: q.kind === "host" ? visible(lineOf(answer === "deny", q.host + ":" + q.port, scope, q.container ? "container " + q.container : q.sandbox.status?.workspace)) : "", onclick: () => send(answer, scope) }, text, first ? h("kbd", {}, String(i + 1)) : null)));
 }
 
@@ -192,9 +193,9 @@ function card(q, first) {
   const left = Math.max(0, Math.round((new Date(q.expires) - Date.now()) / 1000));
   const same = store.events.filter((e) => e.event === "network" && e.domain === q.host && e.sandbox === q.sandbox.id).slice(-3);
   return h("article", { class: "card question", "aria-label": "question " + q.id },
-    h("div", { class: "row spread" }, h("span", { class: "target" }, q.kind === "command" ? marked(q.command, q.segment) : visible(q.access || q.push || q.page || q.host + ":" + q.port)), h("span", { class: "pill warn" }, left < 120 ? `${left} s left` : `${Math.floor(left / 60)} min left`)),
+    h("div", { class: "row spread" }, h("span", { class: "target" }, q.kind === "command" ? marked(q.command, q.segment) : visible(q.access || q.push || q.page || q.call || q.host + ":" + q.port)), h("span", { class: "pill warn" }, left < 120 ? `${left} s left` : `${Math.floor(left / 60)} min left`)),
     q.kind !== "command" && q.reason ? h("p", {}, "its reason: \u201c", visible(q.reason), "\u201d") : null,
-    h("p", {}, q.kind === "access" ? "asked by the agent; a path needs a new start" : q.kind === "page" ? "a page to be opened in your browser" : q.kind === "push" ? "a push that waits" : q.kind === "command" ? [visible(q.reason), " ", h("span", { class: "dim" }, "rule ", visible(q.rule))] : ["by ", h("code", {}, visible(q.via)), `, ${q.waiting} waiting`], h("br"),
+    h("p", {}, q.held ? "a program waits in the call that opens it" : q.kind === "access" ? "asked by the agent" : q.kind === "call" ? ["a tool to be run on this host, in ", h("code", {}, visible(q.directory))] : q.kind === "page" ? "a page to be opened in your browser" : q.kind === "push" ? "a push that waits" : q.kind === "command" ? [visible(q.reason), " ", h("span", { class: "dim" }, "rule ", visible(q.rule))] : ["by ", h("code", {}, visible(q.via)), `, ${q.waiting} waiting`], h("br"),
       h("span", { class: "dim" }, "sandbox "), h("code", {}, q.sandbox.id), " ", h("code", {}, visible(commandOf(q.sandbox))), h("span", { class: "dim" }, q.container ? " container " + visible(q.container) : " in " + visible(q.sandbox.status?.workspace || ""))),
     earlier(q),
     same.length ? h("p", { class: "dim" }, "a moment ago: ", same.map((e) => `${clock(e.ts)} ${e.allowed ? "allowed" : "refused"} (${e.reason})`).join(", ")) : null,
@@ -257,7 +258,7 @@ const questionScreen = {
 // Traffic: a window over the list, so that 100,000 events cost as much as 30.
 const ROW = 33;
 const eventText = (e) => e.event === "network" ? `${e.method ? e.method + " " : ""}${e.domain ?? ""}${e.port ? ":" + e.port : ""}${e.path ?? ""}` : e.event === "file" ? e.path
-  : e.event === "answered" ? `answered: ${e.answer}, scope ${e.scope}, by ${e.by}` : e.event === "ask" ? `asked: ${e.question.host ? e.question.host + ":" + e.question.port : e.question.command}` : e.event === "rules" ? `rule: ${e.list} ${e.pattern}, scope ${e.scope}`
+  : e.event === "answered" ? `answered: ${e.answer}, scope ${e.scope}, by ${e.by}` : e.event === "ask" ? `asked: ${e.question.host ? e.question.host + ":" + e.question.port : e.question.command ?? e.question.call ?? e.question.push ?? e.question.page ?? e.question.access}` : e.event === "rules" ? `rule: ${e.list} ${e.pattern}, scope ${e.scope}`
   : e.event === "ratchet" ? `ratchet closed by ${e.trigger} ${e.what}: ${e.say}` : e.event === "end" ? `ended with status ${e.status}` : e.text || e.event;
 
 function allowForm(host, port) {
@@ -502,7 +503,7 @@ const guests = {
   draw(main) {
     const list = h("div", {}), egress = h("div", {}), containers = h("div", {});
     main.append(h("h3", {}, "Named sandboxes that last"), list, h("h3", {}, "Egress service"), h("p", { class: "dim" }, "Containers reach the network by the egress service, or by bailey gateway. Both appear under Now while they run."), egress, h("h3", {}, "Containers behind it"), containers);
-    fill(list, "/api/guests", (r) => r.length ? table([["name"], ["state"], ["kind"], ["uid", "n"], ["home", "t"], ["sandbox"]], r.map((g) => [h("code", {}, visible(g.name)), [h("span", { class: "pill " + (g.state === "running" ? "yes" : "") }, g.state), g.reason ? h("div", { class: "dim" }, visible(g.reason)) : null], g.kind, String(g.uid), visible(g.home), g.sandbox ? h("a", { href: "#/run/" + encodeURIComponent(g.sandbox) }, h("code", {}, g.sandbox)) : ""]))
+    fill(list, "/api/guests", (r) => r.length ? table([["name"], ["state"], ["kind"], ["uid", "n"], ["home", "t"], ["sandbox"]], r.map((g) => [h("code", {}, visible(g.name)), [h("span", { class: "pill " + (g.state === "running" ? "yes" : "") }, g.state), g.reason ? h("div", { class: "dim" }, visible(g.reason)) : null, g.disk && g.disk.state !== "well" && g.state === "running" ? h("div", { class: "pill no" }, "disk: " + g.disk.state) : null], g.kind, String(g.uid), visible(g.home), g.sandbox ? h("a", { href: "#/run/" + encodeURIComponent(g.sandbox) }, h("code", {}, g.sandbox)) : ""]))
       : empty("There are no guests", "A guest is a sandbox with a name, an account and a home of its own that stay.", "bailey guest create NAME"));
     fill(egress, "/api/egress", (r) => h("div", { class: "card" }, facts(r)));
     fill(containers, "/api/containers", (list) => list.length ? table([["container", "t"], ["sandbox"], ["its list", "t"]], list.map((c) => [visible(c.container), c.sandbox ? h("a", { href: "#/run/" + c.sandbox }, h("code", {}, c.sandbox)) : h("span", { class: "dim" }, "not connected"), c.rules.map((r) => h("div", {}, r.list, " ", visible(r.pattern), h("span", { class: "dim" }, " (", visible(r.origin), ")")))]))

@@ -8,7 +8,7 @@ import subprocess
 import time
 
 from .launch import environment
-from .machine import LabError
+from .machine import LabError, installed
 from .peers import FRESH_HOSTS, PORT, SECURE_ZONE
 
 PATIENCE = 20
@@ -84,7 +84,7 @@ def run_approval(lab, answers, say):
     env = environment(run)
     (run / "workspace").mkdir(exist_ok=True)
     (run / "policy.yaml").write_text(POLICY.format(**PORT))
-    bailey, results = lab.build / "src/cli/bailey", {}
+    bailey, results = installed(lab.build), {}
     lab.start("origin")
     inside = subprocess.Popen([bailey, "run", "--quiet", "--policy", run / "policy.yaml", "--hosts", lab.run / "hosts", "-w", run / "workspace", "--",
                                "/usr/bin/python3", "-c", INSIDE % (SECURE_ZONE, PORT["origin"]), str(min(answers, FRESH_HOSTS))],

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from .launch import environment, interleaved
-from .machine import LabError, children_ms, reap_orphans
+from .machine import LabError, children_ms, installed, reap_orphans
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests/integration"))
 from kit.forge import Forge  # noqa: E402  the tests' own server: nginx, fcgiwrap, git http-backend
@@ -51,7 +51,7 @@ def run_calls(build, run, rounds, say):
     (run / "calls").mkdir(parents=True, exist_ok=True)
     policy = run / "calls.yaml"
     policy.write_text(json.dumps({"bridge": {"hostgit": {"program": shutil.which("git"), "verbs": ["version"]}}}))
-    argv = [build / "src/cli/bailey", "run", "--quiet", "-w", run / "calls", "--no-workspace-policy", "--policy", policy, "--", "python3", "-c", CALLS, str(rounds)]
+    argv = [installed(build), "run", "--quiet", "-w", run / "calls", "--no-workspace-policy", "--policy", policy, "--", "python3", "-c", CALLS, str(rounds)]
     done = subprocess.run(argv, env={**os.environ, **env}, capture_output=True, text=True, timeout=600, check=False)
     if done.returncode:
         raise LabError(f"bridged calls: {done.stderr[-300:]}")
@@ -95,7 +95,7 @@ def commands(lab, place, hosts):
                 "gate": {"network": {"allow_private": [where]}, "git": [{"repo": f"{where}/lab/*"}]}}
     for name, policy in policies.items():
         (place / f"{name}.yaml").write_text(json.dumps(policy))
-    bailey = [lab.build / "src/cli/bailey", "run", "--quiet", "-w", place / "work", "--no-workspace-policy", "--hosts", hosts, "--ca-bundle", lab.authority.file]
+    bailey = [installed(lab.build), "run", "--quiet", "-w", place / "work", "--no-workspace-policy", "--hosts", hosts, "--ca-bundle", lab.authority.file]
 
     def clone(policy, repository):
         trust = f"-c http.sslCAInfo={place / 'work/ca.crt'}" if policy == "tunnel" else ""

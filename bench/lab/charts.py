@@ -29,7 +29,7 @@ def growth_charts(growth):
     if connections:
         found["connections"] = chart.lines("Connections at once", "connections", "us of processor time for a request", column(connections, "cpu_us", open_ones))
         found["workers"] = chart.lines("Workers", "connections", "requests a second",
-                                       column(connections, "rate", {"bailey": "1 worker", "bailey, 2 workers": "2 workers"}))
+                                       column(connections, "rate", {"bailey": "1 worker", "bailey, default workers": "by default"}))
     if connections.get("bailey"):
         ours = connections["bailey"]
         found["audit"] = chart.lines("The record", "connections", "us of processor time for a request", {

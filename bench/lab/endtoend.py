@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from .launch import AGENT, environment, interleaved, try_out
+from .machine import installed
 from .peers import PORT, SECURE_HOST, TOKEN
 
 URL = f"https://{SECURE_HOST}:{PORT['tls_origin']}/1024"
@@ -18,7 +19,7 @@ def commands(lab):
     (run / "opaque.conf").write_text(OPAQUE.format(host=SECURE_HOST, **PORT))
     curl = ["curl", "-sS", "--fail", "-o", "/dev/null", "--cacert", run / "end/ca.crt", "-H", f"Authorization: Bearer {TOKEN}", URL]
     ask = f'exec curl -sS --fail -o /dev/null -H "Authorization: Bearer $LAB_TOKEN" {URL}'
-    bailey = [lab.build / "src/cli/bailey", "run", "--quiet", "-w", run / "end", "--no-workspace-policy", "--hosts", run / "hosts", "--ca-bundle", lab.authority.file]
+    bailey = [installed(lab.build), "run", "--quiet", "-w", run / "end", "--no-workspace-policy", "--hosts", run / "hosts", "--ca-bundle", lab.authority.file]
     return {
         "curl alone": curl,
         "bwrap, the host's network": [*AGENT, "--share-net", "--ro-bind", run, run, *curl],
@@ -27,14 +28,20 @@ def commands(lab):
     }
 
 
+def make_place(lab):
+    """The workspace, with the roots that curl alone reads."""
+    place = lab.run / "end"
+    place.mkdir(exist_ok=True)
+    system = Path("/etc/ssl/certs/ca-certificates.crt")  # every client reads as many certificates: that is most of curl's time
+    (place / "ca.crt").write_bytes((system.read_bytes() if system.exists() else b"") + lab.authority.file.read_bytes())
+
+
 def run_end_to_end(lab, rounds, say):
     """{command: [{"ms":, "cpu_ms":}]}, and what does not work here."""
     run = lab.run
     lab.start("tls-origin")
     env = environment(run / "end-place", LAB_TOKEN=TOKEN)
-    (run / "end").mkdir(exist_ok=True)
-    system = Path("/etc/ssl/certs/ca-certificates.crt")  # every client reads as many certificates: that is most of curl's time
-    (run / "end/ca.crt").write_bytes((system.read_bytes() if system.exists() else b"") + lab.authority.file.read_bytes())
+    make_place(lab)
     all_commands = {name: lambda argv=argv: argv for name, argv in commands(lab).items()}
     failed = try_out(all_commands, env, run / "end.log")
     results, later = interleaved(all_commands, env, run / "end.log", rounds)

@@ -2,9 +2,18 @@
 """Counter-experiments: what a missed target would cost if Bailey did nothing at all. Each is a command, so that anybody can repeat it.
 
 protection: developers' work on files, with its calls answered at once by somebody who reads, judges and performs nothing (lab-floor). What that takes over
-no sandbox is the kernel's: to hand a call over, to wake the one and then the other. No judge in another process can take less."""
-import statistics
+no sandbox is the kernel's: to hand a call over, to wake the one and then the other. No judge in another process can take less.
 
+launch: /bin/true in `limit`, one static program with the same kinds of namespaces, with mounts and a filter, beside Bailey and bwrap: time, and what does not
+depend on how busy the machine is: system calls, page faults, context switches. Then which calls Bailey makes more than the limit does, and what the kernel took
+for them."""
+import collections
+import os
+import resource
+import statistics
+import subprocess
+
+from . import launch as launches
 from .files import ALONE, BAILEY, FLOOR, FLOOR_OPENS, GLOB, JOBS, run_files
 
 CHANGES, READS = ("checkout", "unpack", "kernel", "npm", "write"), ("grep", "ripgrep", "status")
@@ -26,4 +35,59 @@ def protection(build, run, rounds, say):
                 say(line(results, name, job))
 
 
-EXPERIMENTS = {"protection": protection}
+LIMIT, SANDBOX, PEER = "limit", "bailey run", "bwrap, agent profile"
+USED = {"faults": "ru_minflt", "switches": ("ru_nvcsw", "ru_nivcsw")}
+
+
+def used(before, after):
+    def of(usage, names):
+        return sum(getattr(usage, name) for name in ([names] if isinstance(names, str) else names))
+    return {word: of(after, names) - of(before, names) for word, names in USED.items()}
+
+
+def calls(argv, env, log):
+    """{call: (how often, us of the kernel's time)} of a whole launch, all processes together."""
+    subprocess.run(["strace", "-f", "-qq", "-c", "-U", "name,calls,time-total", "-o", log, *argv], env=env, check=True, timeout=60, stdin=subprocess.DEVNULL,
+                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    found = collections.Counter(), collections.Counter()
+    for line in log.read_text().splitlines():
+        words = line.split()
+        if len(words) == 3 and words[1].isdigit() and words[0] != "total":
+            found[0][words[0]] += int(words[1])
+            found[1][words[0]] += round(float(words[2]) * 1e6)
+    return found
+
+
+def launch(build, run, rounds, say):
+    env = launches.environment(run)
+    (run / "empty").mkdir(exist_ok=True)
+    os.chdir(run / "empty")
+    every, _ = launches.commands(build, run, run / "empty")
+    wanted = {name: [str(word) for word in every[name]()] for name in ("bare", LIMIT, SANDBOX, PEER)}
+    failed = launches.try_out({name: lambda argv=argv: argv for name, argv in wanted.items()}, env, run / "log")
+    wanted = {name: argv for name, argv in wanted.items() if name not in failed}
+    samples = collections.defaultdict(list)
+    for _ in range(10 * rounds):  # one after the other in every round, so that what disturbs disturbs all
+        for name, argv in wanted.items():
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            wall, cpu, status = launches.once(argv, env, run / "log")
+            if status == 0:
+                samples[name].append({"ms": wall, "cpu_ms": cpu, **used(before, resource.getrusage(resource.RUSAGE_CHILDREN))})
+    counted = {name: calls(argv, env, run / "calls") for name, argv in wanted.items()}
+    say(f"/bin/true, medians of {10 * rounds} launches each\n{'':24}{'ms':>8}{'CPU ms':>8}{'calls':>8}{'faults':>8}{'switches':>9}")
+    for name, rows in samples.items():
+        middle = {key: statistics.median(row[key] for row in rows) for key in rows[0]}
+        say(f"{name:24}{middle['ms']:8.2f}{middle['cpu_ms']:8.2f}{sum(counted[name][0].values()):8}{middle['faults']:8.0f}{middle['switches']:9.0f}")
+    if LIMIT not in counted or SANDBOX not in counted:
+        return
+    for other in (LIMIT, PEER):
+        if other in samples:
+            pairs = [a["ms"] / b["ms"] for a, b in zip(samples[SANDBOX], samples[other])]
+            say(f"{SANDBOX} over {other}, median of the pairs: {statistics.median(pairs):.2f} x")
+    (ours, ours_us), (theirs, theirs_us) = counted[SANDBOX], counted[LIMIT]
+    say(f"\nwhat {SANDBOX} asks of the kernel beyond {LIMIT} (system time as strace tells it, in one launch):\n{'call':24}{'more calls':>12}{'more us':>10}")
+    for name, more in sorted(((name, n - theirs[name]) for name, n in ours.items()), key=lambda pair: theirs_us[pair[0]] - ours_us[pair[0]])[:20]:
+        say(f"{name:24}{more:12}{ours_us[name] - theirs_us[name]:10}")
+
+
+EXPERIMENTS = {"protection": protection, "launch": launch}

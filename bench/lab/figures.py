@@ -5,7 +5,7 @@ import statistics
 
 from .bridge import BRIDGED, GATE, INSIDE, OPENED, PACK_GATE, PACK_OPENED
 from .files import ALONE, BAILEY, BWRAP, GLOB, JOBS, TRACE
-from .gateway import CASES
+from .gateway import CASES, DEFAULT
 from .samples import PARTS
 
 SPREAD_MAX = 0.25  # above this a figure is not reported: the machine was doing something else
@@ -167,6 +167,8 @@ TARGETS = [
     Target("median time of a request on one connection, over HAProxy", through("http1", "haproxy", "p50_us"), at_most=1.0),
     Target("processor time of a CONNECT tunnel, over the bare relay", through("connect", "relay"), at_most=1.3),
     Target("processor time of a SOCKS5 tunnel, over the bare relay", through("socks", "relay"), at_most=1.3),
+    *(Target(f"processor time of {what}, workers as by default, over one worker", over("gateway", DEFAULT, "bailey", "cpu_us", case), at_most=1.05)
+      for case, what in (("own_http", "a request"), ("own_connect", "a CONNECT tunnel"), ("own_socks", "a SOCKS5 tunnel"), ("own_tls", "an intercepted request"))),
     Target("bulk through 1 tunnel, over the relay with splice", through("bulk1", "relay, splice", "rate"), at_least=0.85),
     Target("bulk through 16 tunnels, over the relay with splice", through("bulk16", "relay, splice", "rate"), at_least=0.85),
     Target("KiB of memory for an idle tunnel", idle_kib, at_most=3.3),

@@ -11,6 +11,7 @@ import subprocess
 import tarfile
 
 from .launch import AGENT, environment, interleaved, try_out
+from .machine import installed
 
 FILES, DIRECTORIES, PACKAGES, PACKAGE_FILES, SOURCES = 10000, 100, 100, 30, 20
 ALONE, BWRAP, BAILEY, GLOB, TRACE = "no sandbox", "bwrap, the directory writable", "bailey run", "bailey run, a deny glob", "bailey run, a trace"
@@ -68,7 +69,7 @@ def prepare_npm(place):
 
 
 def prepare_make(place):
-    """Each has the system's headers, as sources do: most of what a compiler opens is outside of the workspace."""
+    """Each has the system's headers, as sources do: most of what a compiler opens is outside the workspace."""
     place.mkdir()
     for n in range(SOURCES):
         (place / f"f{n}.c").write_text("#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n#include \"all.h\"\n"
@@ -96,7 +97,7 @@ def prepare(place):
 
 def commands(build, place, job):
     script = ["sh", "-c", f"cd {place} && {JOBS[job][1]}"]
-    bailey = [build / "src/cli/bailey", "run", "--quiet", "-w", place, "--no-workspace-policy", "--env", f"npm_config_cache={place}/npm-cache"]
+    bailey = [installed(build), "run", "--quiet", "-w", place, "--no-workspace-policy", "--env", f"npm_config_cache={place}/npm-cache"]
     return {
         ALONE: script,
         BWRAP: [*AGENT, "--bind", place, place, *script],

@@ -64,10 +64,12 @@ MINTING = [target("bailey", "bailey_tls", "connect", "bailey, intercepting"), ta
 SECURE = [DIRECT_TLS, target("nginx bridge", "nginx_bridge", "direct", "nginx"), target("nginx bridge, resuming", "nginx_reuse", "direct", "nginx"),
           target("haproxy bridge", "haproxy_bridge", "direct", "haproxy"), target("sslsplit", "sslsplit", "direct"), *MINTING]
 FRESH = [("direct", None, PORT["fresh_origin"], "direct"), target("sslsplit", "sslsplit_fresh", "direct", "sslsplit"), *MINTING]
-VARIANTS = [target("bailey", "bailey_http", "http"), target("bailey, 2 workers", "bailey_two", "http")]
+DEFAULT = "bailey, default workers"
+VARIANTS = [target("bailey", "bailey_http", "http"), target(DEFAULT, "bailey_default", "http")]
 TUNNEL_VARIANTS = [(name, daemon, port, "connect") for name, daemon, port, _ in VARIANTS]
+SOCKS_VARIANTS = [target("bailey", "bailey_socks", "socks"), target(DEFAULT, "bailey_default_socks", "socks")]
 SECURE_VARIANTS = [target("bailey", "bailey_tls", "connect", "bailey, intercepting"),
-                   target("bailey, 2 workers", "bailey_two_tls", "connect", "bailey, intercepting, 2 workers")]
+                   target(DEFAULT, "bailey_default_tls", "connect", "bailey, intercepting, default workers")]
 API = f"{SECURE_HOST}:{PORT['tls_origin']}"
 
 CASES = [
@@ -85,9 +87,10 @@ CASES = [
     Case("dns", "DNS answers, 64 questions on their way", "answer", "dns", DNS, 64),
     Case("dns_refused", "DNS refusals from a list of 100,000 names, 64 questions on their way", "answer", "dns", REFUSED, 64, zone=LISTED_ZONE),
     Case("rules", "100,000 refused names: plain HTTP to another one, 8 kept-alive connections", "request", "requests", RULES, 8, ask=NAMED_ORIGIN),
-    Case("own_http", "Bailey with 1 and 2 workers; plain HTTP, 32 kept-alive connections", "request", "requests", VARIANTS, 32),
-    Case("own_connect", "Bailey with 1 and 2 workers; new CONNECT tunnels, 16 at a time", "tunnel", "tunnels", TUNNEL_VARIANTS, 16, size=64),
-    Case("own_tls", "Bailey with 1 and 2 workers; intercepted requests, 16 kept-alive connections", "request", "requests", SECURE_VARIANTS, 16, tls=API),
+    Case("own_http", "Bailey with 1 worker and by default; plain HTTP, 32 kept-alive connections", "request", "requests", VARIANTS, 32),
+    Case("own_connect", "Bailey with 1 worker and by default; new CONNECT tunnels, 16 at a time", "tunnel", "tunnels", TUNNEL_VARIANTS, 16, size=64),
+    Case("own_socks", "Bailey with 1 worker and by default; new SOCKS5 tunnels, 16 at a time", "tunnel", "tunnels", SOCKS_VARIANTS, 16, size=64),
+    Case("own_tls", "Bailey with 1 worker and by default; intercepted requests, 16 kept-alive connections", "request", "requests", SECURE_VARIANTS, 16, tls=API),
 ]
 IDLE = [t for t in CONNECT + SOCKS[2:4] if t[1]]
 

@@ -7,14 +7,14 @@ import subprocess
 import time
 
 from .launch import AGENT, POLICY, environment
-from .machine import FAILURES, LabError, children_ms, cpu_seconds, on_one_processor, own_seconds, reap_orphans, resident_kib, slab_kib
+from .machine import FAILURES, LabError, children_ms, cpu_seconds, installed, on_one_processor, own_seconds, reap_orphans, resident_kib, slab_kib
 from .peers import CONNECTIONS, ORIGIN, PORT
 
 CONNECTION_STEPS = (1, 10, 100, 1000, 4000, CONNECTIONS)
 FEW = 100
 SANDBOX_STEPS = (1, 10, 50, 100, 200)
 # name: the server whose processor time counts, its port, and the way through it
-THROUGH = {"bailey": ("bailey", "bailey_http", "http"), "bailey, 2 workers": ("bailey, 2 workers", "bailey_two", "http"),
+THROUGH = {"bailey": ("bailey", "bailey_http", "http"), "bailey, default workers": ("bailey, default workers", "bailey_default", "http"),
            "haproxy": ("haproxy", "haproxy_http", "http"), "relay": ("relay", "relay", "http"), "no proxy, the origin alone": ("origin", "origin", "direct")}
 AT_REST = ", all but 100 at rest"  # as many are open, and few have requests
 PATIENCE = 120
@@ -122,7 +122,7 @@ def run_sandboxes(build, run, steps, repetitions, say):
     env = environment(run)
     (run / "workspace").mkdir(exist_ok=True)
     (run / "policy.yaml").write_text(POLICY)
-    programs = {"bailey run": [build / "src/cli/bailey", "run", "--quiet", "--policy", run / "policy.yaml", "-w", run / "workspace", "--", "/bin/cat"],
+    programs = {"bailey run": [installed(build), "run", "--quiet", "--policy", run / "policy.yaml", "-w", run / "workspace", "--", "/bin/cat"],
                 "bwrap, agent profile": [*AGENT, "/bin/cat"],
                 "limit": [build / "bench/lab-box", "/bin/cat"]}
     found, failed = {}, {}

@@ -9,7 +9,7 @@ import subprocess
 import time
 
 from .launch import OneHierarchy, environment
-from .machine import FAILURES, LabError, resident_kib
+from .machine import FAILURES, LabError, installed, resident_kib
 
 FILES, BYTES, DIRECTORIES = 100000, 1 << 30, 200
 MANY = 200
@@ -17,14 +17,14 @@ PATIENCE = 600
 BAILEY, BARE, PODMAN = "bailey guest", "the command alone", "podman"
 # name of a case: what its figures are, for the report
 CASES = {"create": ("Making one", "ms"), "exec": ("A command in one that runs", "ms"), "rest": (f"At rest, one and {MANY}", "MiB each"),
-         "start": (f"Starting, one and {MANY}", "ms each"), "save": ("Saving a home", "s"), "bring back": ("Bringing it back", "s")}
+         "start": (f"Starting, one and {MANY}", "ms each"), "list": ("Listing them", "ms"), "save": ("Saving a home", "s"), "bring back": ("Bringing it back", "s")}
 
 
 class Guests:
     """`bailey guest` with a state of its own. Whatever is left is deleted at the end."""
 
     def __init__(self, build, run):
-        self.program, self.env = build / "src/cli/bailey", environment(run)
+        self.program, self.env = installed(build), environment(run)
 
     def call(self, *words):
         done = subprocess.run([self.program, "guest", *words], env=self.env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE, check=False)
@@ -96,13 +96,15 @@ class Table:
 def measure_life(table, guests, rounds):
     guests.call("create", "used")
     table.add("start", "1 guest", timed(guests.call, "start", "used"))
-    time.sleep(0.5)
+    time.sleep(1.5)  # half a second after its last work a process rests
     table.add("rest", "1 guest", resident_kib(guests.supervisor(guests.rows()["used"])) / 1024)
     for number in range(rounds):
         table.add("create", BAILEY, timed(guests.call, "create", f"made{number}"))
         guests.call("delete", f"made{number}")
         for name, words in random.sample([(BARE, None), (BAILEY, ("exec", "used", "--", "/bin/true"))], 2):
             table.add("exec", name, timed(guests.call, *words) if words else timed(lambda: subprocess.run(["/bin/true"], check=True, stdin=subprocess.DEVNULL, capture_output=True)))
+    for _ in range(5):
+        table.add("list", "1 guest", timed(guests.call, "ls"))
     guests.call("delete", "--force", "used")
 
 
@@ -119,13 +121,17 @@ def measure_podman_life(table, podman, rounds):
 
 def measure_many(table, guests, count):
     names = [f"many{number}" for number in range(count)]
-    for name in names:
-        guests.call("create", name)
+    for number, name in enumerate(names):  # whether the last costs more than the first
+        took = timed(guests.call, "create", name)
+        if number < 10 or number >= count - 10:
+            table.add("create", "the first 10 of many" if number < 10 else f"the last 10 of {count}", took)
     began = time.perf_counter()
     for name in names:
         guests.call("start", name)
     table.add("start", f"{count} guests", (time.perf_counter() - began) * 1e3 / count)
-    time.sleep(0.5)
+    for _ in range(5):
+        table.add("list", f"{count} guests", timed(guests.call, "ls"))
+    time.sleep(1.5)  # half a second after its last work a process rests
     rows = guests.rows()
     table.add("rest", f"{count} guests", sum(resident_kib(guests.supervisor(rows[name])) for name in names) / 1024 / count)
     for name in names:

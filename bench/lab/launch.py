@@ -11,7 +11,7 @@ import signal
 import subprocess
 import time
 
-from .machine import FAILURES, LIBC, children_ms, reap_orphans
+from .machine import FAILURES, LIBC, children_ms, installed, reap_orphans
 from .peers import npm_place
 
 FILES = 300000
@@ -80,7 +80,7 @@ def environment(run, **more):
 def commands(build, run, large):
     """Each a function that gives the command's words; and those that cannot be made here."""
     (run / "policy.yaml").write_text(POLICY)
-    bailey = [build / "src/cli/bailey", "run", "--policy", run / "policy.yaml"]
+    bailey = [installed(build), "run", "--policy", run / "policy.yaml"]
     found = {
         "bare": lambda: ["/bin/true"],
         "unshare, all namespaces": lambda: ["unshare", "-Urmuinpf", "--mount-proc", "-C", "/bin/true"],

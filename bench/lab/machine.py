@@ -24,6 +24,11 @@ class LabError(Exception):
 FAILURES = (LabError, OSError, ValueError, KeyError, subprocess.SubprocessError)
 
 
+def installed(build):
+    """The program as `make install` leaves it: stripped, and beside it what it starts. A build that nobody installed is measured as it is."""
+    return next((path for path in (build / "installed/usr/local/bin/bailey",) if path.exists()), build / "src/cli/bailey")
+
+
 def descriptors(wanted=65536):
     """How many a process of the lab may have: as many as the system lets it, up to this."""
     for hard in (wanted, resource.getrlimit(resource.RLIMIT_NOFILE)[1]):

@@ -3,31 +3,31 @@
 target is missed, and only then; its key is the target's words in figures.py. Anything that a run measures is said by report.py with that run's figures."""
 from .files import JOBS
 
-LAUNCH = ("The counter-experiment: a build whose supervisor was handed the finished plan, and that read no policy, looked at no files, wrote no record, opened no control socket and swept "
-          "nothing, took 3.16 ms where the whole took 3.32 (bwrap 4.22, `limit` 1.99, in one run). So all that Bailey itself decides and records costs 0.16 ms of a launch, and without "
-          "any of it the target is missed too (0.75). The rest is the kernel's work for what a plan holds and bwrap's profile has not: rules that capture the network (0.2 ms), listeners, "
-          "a filter of 200 instructions (0.14), Landlock, twice as many mounts as `limit`, and a second process that outlives the first steps. ARCHITECTURE.md has the samples.")
+LAUNCH = ("`bench/run BUILD --experiment launch` sets a launch beside `limit` and bwrap, in time and in what each asks of the kernel. An older counter-experiment is a build whose supervisor gets the finished plan. It reads no policy, looks at no files, writes no record, opens no control socket and sweeps nothing. "
+          "It took 3.16 ms; the full build took 3.32 (bwrap 4.22, `limit` 1.99, in one run). So all that Bailey itself decides and records costs 0.16 ms of a launch, and even without "
+          "it the target is missed (0.75). The rest is the kernel's work for what a plan has and bwrap's profile has not: rules that capture the network (0.2 ms), listeners, "
+          "a filter of 200 instructions (0.14), Landlock, twice as many mounts as `limit`, and a second process that outlives the first steps. The end of this page has the samples.")
 JUDGED = ("The counter-experiment is `bench/run BUILD --experiment protection`: the same work with its calls answered at once, and nothing read, judged or performed. Its rows are in the tables of "
-          "this work (\"handed over, unjudged\"), and `lab-notify` (a table below) says what a call costs at least that is performed by somebody else. The files here are small and in memory, so a "
-          "call takes 1 to 4 us without a sandbox, and the round trip alone is more than the target leaves. On a disk, with larger files or with decompression the same microseconds are a smaller share.")
+          "this work (\"handed over, unjudged\"). `lab-notify` (a table below) shows the least that a call costs if another process performs it. The files here are small and in memory, so a "
+          "call takes 1 to 4 us without a sandbox, and the round trip alone is more than the target allows. On a disk, with larger files or with decompression, the same microseconds are a smaller share.")
 NOTES = {
     **{f"{JOBS[job][0]}, over bwrap": JUDGED for job in ("checkout", "unpack", "npm", "kernel")},
     **{f"{JOBS[job][0]}, with {words}, over no sandbox": JUDGED for words in ("a deny glob", "a trace") for job in ("grep", "ripgrep", "npm", "write")},
     **{f"{JOBS[job][0]}, over no sandbox": JUDGED for job in ("npm", "write")},
     "launch, over bwrap's agent profile": LAUNCH,
     "launch in 300,000 files, over bwrap": "As above: the size of the workspace adds nothing.",
-    "processor time of a request, over HAProxy": "Two thirds of it is the kernel's, for two calls to send and two to receive; a tenth is the record.",
+    "processor time of a request, over HAProxy": "The kernel takes two thirds of it, for two calls to send and two to receive; the record takes a tenth.",
     "median time of a request on one connection, over HAProxy":
-        "All on one processor, since otherwise who shares one with whom decides (spreads of 30 to 60 %).",
+        "All processes run on one processor. Otherwise the result depends on which of them share one (spreads of 30 to 60 %).",
     "processor time of an intercepted request, over the nginx bridge":
-        "The bridge looks at nothing. By profile TLS and the kernel cost Bailey no more than the bridge; what it takes above is parsing, judging, swapping and searching, and the "
-        "record in a process of its own.",
+        "The bridge looks at nothing. A profile shows that TLS and the kernel cost Bailey no more than the bridge. The rest is parsing, judging, swapping and searching, and the "
+        "record in a separate process.",
     "hosts never seen, over Squid":
-        "Client, gateway and origin are one thread each and share the processors: of two hosts on their way, one waits for the other wherever both are (`direct` has no proxy at "
-        "all). What a host costs in the gateway is two full handshakes with a certificate each that was never seen; by a profile a fifth of it is key exchange and signatures, a "
+        "Client, gateway and origin have one thread each and share the processors: if two hosts are in flight, one waits for the other wherever they meet (`direct` has no proxy at "
+        "all). In the gateway a host costs two full handshakes, each with a certificate that was never seen. A profile shows that a fifth of it is key exchange and signatures, a "
         "fifth the kernel, and most of the rest OpenSSL's work around them.",
 }
 # Printed where a sandbox among 200 costs Bailey more than a sandbox among 100.
-SANDBOXES = ("What a launch pays for sandboxes that run already was found by a profile of the whole machine, with and without 200 of them, and is work of the kernel: it writes the "
-             "list of all Unix sockets, which Bailey reads to mask those of the host (0.36 ms of processor time with 200), and, for root alone, it finds `pid_max` among those of all "
+SANDBOXES = ("A profile of the whole machine, with and without 200 running sandboxes, shows what a launch pays for them. It is work of the kernel: it writes the "
+             "list of all Unix sockets, which Bailey reads to mask those of the host (0.36 ms of processor time with 200), and, for root only, it finds `pid_max` among those of all "
              "process namespaces (0.17 ms).")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The peers: how each is started. Access logs and caches are off, limits are out of the way, and as many threads as Bailey has."""
+"""The peers: how each is started. Access logs and caches are off, limits are out of the way, and as many threads as Bailey has.
+Bailey's rows beside them are those of one worker; the same with as many as it makes by itself stand in tables of their own."""
 import json
 import os
 import shutil
@@ -7,12 +8,12 @@ import subprocess
 
 from . import configs
 from .certificates import Authority
-from .machine import Daemon, LabError, descriptors
+from .machine import Daemon, LabError, descriptors, installed
 
 NAMES = ("origin", "relay", "relay_splice", "bailey_http", "bailey_socks", "haproxy_http", "haproxy_tcp", "haproxy_splice", "tinyproxy", "squid",
          "microsocks", "dante", "bailey_dns", "unbound", "dnsmasq", "tls_origin", "fresh_origin", "nginx_tcp", "nginx_bridge", "nginx_reuse",
-         "haproxy_bridge", "sslsplit", "sslsplit_fresh", "squid_bump", "mitmproxy", "mitm_tunnels", "mitm_socks", "privoxy", "bailey_tls", "bailey_two",
-         "bailey_two_tls", "srt", "srt_tls", "bailey_listed", "bailey_listed_dns", "haproxy_few", "haproxy_exact", "haproxy_suffix", "squid_listed",
+         "haproxy_bridge", "sslsplit", "sslsplit_fresh", "squid_bump", "mitmproxy", "mitm_tunnels", "mitm_socks", "privoxy", "bailey_tls", "bailey_default", "bailey_default_socks",
+         "bailey_default_tls", "srt", "srt_tls", "bailey_listed", "bailey_listed_dns", "haproxy_few", "haproxy_exact", "haproxy_suffix", "squid_listed",
          "tinyproxy_listed", "privoxy_listed", "srt_listed", "unbound_listed", "dnsmasq_listed")
 PORT = {name: 8080 + i for i, name in enumerate(NAMES)}
 ORIGIN = f"127.0.0.1:{PORT['origin']}"
@@ -34,11 +35,11 @@ UDP = ("unbound", "dnsmasq", "unbound, listed", "dnsmasq, listed")
 class Lab:
     """Every server of the lab, started when it is first needed."""
 
-    def __init__(self, build, run):
+    def __init__(self, build, run, fresh_hosts=FRESH_HOSTS):
         self.build, self.run, self.daemons, self.broken = build, run, {}, {}
         run.mkdir(parents=True, exist_ok=True)
         self.authority = Authority(run / "tls")
-        self.fresh = [f"h{i}.{SECURE_ZONE}" for i in range(FRESH_HOSTS)]
+        self.fresh = [f"h{i}.{SECURE_ZONE}" for i in range(fresh_hosts)]
         for name in [SECURE_HOST, *self.fresh]:
             self.authority.leaf(name)
         self.authority.bundle(SECURE_HOST)
@@ -92,8 +93,8 @@ class Lab:
         subprocess.run(["mount", "--bind", self.run / "hosts", "/etc/hosts"], check=True)
 
     def _bailey(self, policy, audit, workers, http, *more):
-        return [self.build / "src/cli/bailey", "gateway", "--json", "--no-workspace-policy", "--policy", self.run / policy, "--hosts", self.run / "hosts",
-                "--audit", audit, "--workers", str(workers), "--http", f"127.0.0.1:{PORT[http]}", *more]
+        return [installed(self.build), "gateway", "--json", "--no-workspace-policy", "--policy", self.run / policy, "--hosts", self.run / "hosts",
+                "--audit", audit, *(["--workers", str(workers)] if workers else []), "--http", f"127.0.0.1:{PORT[http]}", *more]
 
     def commands(self):
         tools, run, p = self.build / "bench", self.run, PORT
@@ -109,9 +110,10 @@ class Lab:
             "relay, splice": ([tools / "lab-relay", f"127.0.0.1:{p['relay_splice']}", "splice"], "relay_splice"),
             "bailey": (self._bailey("policy.conf", run / "audit.jsonl", 1, "bailey_http", "--socks", f"127.0.0.1:{p['bailey_socks']}",
                                     "--dns", f"127.0.0.1:{p['bailey_dns']}", *names), "bailey_http"),
-            "bailey, 2 workers": (self._bailey("policy.conf", run / "two.jsonl", 2, "bailey_two", *names), "bailey_two"),
+            "bailey, default workers": (self._bailey("policy.conf", run / "default.jsonl", None, "bailey_default", "--socks", f"127.0.0.1:{p['bailey_default_socks']}", *names),
+                                        "bailey_default"),
             "bailey, intercepting": (self._bailey("secure.conf", run / "secure.jsonl", 1, "bailey_tls", *trust), "bailey_tls"),
-            "bailey, intercepting, 2 workers": (self._bailey("secure.conf", run / "secure2.jsonl", 2, "bailey_two_tls", *trust), "bailey_two_tls"),
+            "bailey, intercepting, default workers": (self._bailey("secure.conf", run / "secure-default.jsonl", None, "bailey_default_tls", *trust), "bailey_default_tls"),
             "bailey, listed": (self._bailey("policy.conf", run / "listed.jsonl", 1, "bailey_listed", "--dns", f"127.0.0.1:{p['bailey_listed_dns']}",
                                             "--deny-file", run / "listed"), "bailey_listed"),
             "haproxy, lists": (["haproxy", "-db", "-f", run / "haproxy-lists.conf"], "haproxy_few"),
@@ -211,7 +213,7 @@ def version(argv):
 
 def versions(build, wanted=()):
     asked = {
-        "bailey": [build / "src/cli/bailey", "version"], "haproxy": ["haproxy", "-v"], "squid": ["squid", "-v"], "tinyproxy": ["tinyproxy", "-v"],
+        "bailey": [installed(build), "version"], "haproxy": ["haproxy", "-v"], "squid": ["squid", "-v"], "tinyproxy": ["tinyproxy", "-v"],
         "privoxy": ["privoxy", "--version"], "nginx": ["nginx", "-v"], "sslsplit": ["sslsplit", "-V"], "mitmproxy": ["mitmdump", "--version"],
         "microsocks": ["dpkg-query", "-W", "microsocks"], "dante": ["danted", "-v"], "unbound": ["unbound", "-V"], "dnsmasq": ["dnsmasq", "-v"],
         "bubblewrap": ["bwrap", "--version"], "crun": ["crun", "--version"], "runc": ["runc", "--version"], "firejail": ["firejail", "--version"],

@@ -125,7 +125,7 @@ def rules_text(case, rows):
             extra = many["cpu_us"] - few["cpu_us"]
             found.append((many["cpu_us"], [bold(name), number(few["cpu_us"]), number(many["cpu_us"]),
                                            f"less than {number(noise)}" if abs(extra) <= noise else number(extra)]))
-    return section(case.title, "CPU us for a request. A difference below the spread of the two is given as that.", "",
+    return section(case.title, "CPU us for a request. If the difference is smaller than the spread of the two, the table gives the spread.", "",
                    *table(["", "without the list", "with it", "the list costs"], [row for _, row in sorted(found)]))
 
 
@@ -151,7 +151,7 @@ def guests_text(cases):
         if rows:
             lines += [f"{title}:", "", *table(["", unit, "spread"], [
                 [bold(name), number(row["value"], row["value_spread"]), percent(row["value_spread"])] for name, row in sorted(rows.items(), key=lambda each: each[1]["value"])])]
-    return section("Guests", "A home of 1 GiB in 100,000 files is saved and brought back; a snapshot is tar with zstd, packed as the guest alone.", "", *lines) if lines else []
+    return section("Guests", "The test saves and restores a home of 1 GiB in 100,000 files; a snapshot is tar with zstd, packed as the guest alone.", "", *lines) if lines else []
 
 
 def approval_text(rows):
@@ -164,15 +164,15 @@ def approval_text(rows):
 def bridge_text(rows):
     if not rows:
         return []
-    return section("A bridged call", "The same command in the sandbox, and outside in a sandbox of its own.", "", *table(["command", "ms", "spread"], [
+    return section("A bridged call", "The same command in the sandbox, and outside in its own sandbox.", "", *table(["command", "ms", "spread"], [
         [name, number(row["ms"]), percent(row["ms_spread"])] for name, row in sorted(rows.items(), key=lambda each: each[1]["ms"])]))
 
 
 def micro_text(micro):
     lines, policy, audit, api, notify = [], micro.get("policy_lookup"), micro.get("audit_line"), micro.get("api"), micro.get("notify")
     if notify:
-        lines += section("An open() that somebody else performs, CPU us of both", "By `lab-notify`: one file, again and again. Nothing is judged. The least is what nobody can do without "
-                         "who performs calls for others: the path is read, the caller's directory asked for, the file looked at and opened, the descriptor handed over.", "",
+        lines += section("An open() that somebody else performs, CPU us of both", "`lab-notify` opens one file again and again. It judges nothing. \"The least\" is the work that no program can avoid which "
+                         "performs calls for others: it reads the path, looks up the caller's directory, examines and opens the file, and hands over the descriptor.", "",
                          *table(["nobody is asked", "the round trip alone", "the least"], [[number(notify[k]) for k in ("alone_us", "round_trip_us", "least_us")]]))
     if policy:
         lines += section("Policy lookups, ns of processor time", "![](benchmarks-rules.svg)", "", *table(
@@ -193,8 +193,8 @@ def record_text(figures):
     if not rows:
         return []
     chart = ["![](benchmarks-audit.svg)", ""] if figures["growth"]["connections"].get("bailey") else []
-    return section("What the record costs", "The audit log cannot be switched off: without it Bailey takes no work. What it costs can be told apart for the most part, since "
-                   "one process does nothing but to write it. What the gateway takes to describe an event to that process is not in the figures of the record.", "",
+    return section("What the record costs", "You cannot switch the audit log off: without it Bailey takes no work. Most of its cost can be measured separately, because "
+                   "one process does nothing but write it. The figures of the record do not include the gateway's time to describe an event to that process.", "",
                    *chart, *table(["", "CPU us, all", "of which its writer"], rows))
 
 
@@ -218,10 +218,10 @@ def rise_text(connections, machine):
             rows.append([bold(name), number(few), number(rest["cpu_us"]), number(each[many]["cpu_us"]), times(rest["cpu_us"] / few), times(each[many]["cpu_us"] / few)])
     if not rows:
         return []
-    lines = [f"Why a request costs more with {many:,} connections than with {FEW}: as many are opened, and all but {FEW} of them rest. CPU us for a request:", ""]
+    lines = [f"Why a request costs more with {many:,} connections than with {FEW}: the test opens {many:,}, and leaves all but {FEW} of them idle. CPU us for a request:", ""]
     lines += table(["", f"{FEW} open", f"{many:,} open, {FEW} in use", f"{many:,} in use", "for being open", "for being in use"], rows)
     kernel = [each[many]["kernel_kib"] for name, each in connections.items() if name == "relay" and many in each]
-    lines += ["A table or a list that grows would cost the same whether the others rest or not. What is in use has to come into the processor's caches again each time its turn comes"
+    lines += ["A growing table or list would cost the same whether the others are idle or not. But a connection in use must come into the processor's caches again at each turn"
               + (f": in the kernel alone a connection through the relay takes {number(kernel[0])} KiB at both ends together, so {many:,} take {kernel[0] * many / 1024:,.0f} MiB"
                  if kernel and kernel[0] > 0 else "") + f". {machine['caches']}", ""]
     if many < 10000:
@@ -249,25 +249,25 @@ def growth_text(figures, machine):
              for part, key, words in (("connections", "cpu_us", "CPU"), ("sandboxes", "cpu_ms_each", "CPU"), ("sandboxes", "mib_each", "memory"))
              for name, each in figures["growth"][part].items() if len(each) > 1]
     if steep:
-        lines += ["How steep the curves are at their end. The figures are for one request or one sandbox: 0 means that the whole grows linearly.", "", *table(["", "slope"], steep)]
+        lines += ["The slope of the curves at their end. The figures are for one request or one sandbox: 0 means that the total grows linearly.", "", *table(["", "slope"], steep)]
     return section("How cost grows", *lines) if lines else []
 
 
 # --- the page ---
 
 def head_text(about):
-    lines = ["# Benchmarks", "", f"Measured by `bench/run`, which is what `make bench` runs, on {about['date']}: {about['machine']}. The parts may be of several runs: the end of this page "
+    lines = ["# Benchmarks", "", f"`bench/run`, which `make bench` runs, measured this on {about['date']}: {about['machine']}. The parts may come from several runs: the end of this page "
              "says when each was measured, and with which version.",
-             "The servers of one table ran in the same session on loopback, one after the other in every repetition, in random order. Figures are medians.",
-             "CPU time is user and system time of all processes of the system under test, per operation; the spread is the middle half of the runs over the median.",
-             f"A figure whose spread is above {percent(SPREAD_MAX)} is not reported. Absolute figures differ from machine to machine; the ratios are what counts.",
-             "Bailey runs with its full policy and with the audit log on; the peers run without logs. The limits judge nothing: `relay` is a bare relay "
-             "without policy, parser or record; the bridges end TLS and begin it again with one fixed certificate; `limit` of a launch is one static program that makes "
+             "The servers of one table ran in the same session on loopback. Every repetition ran them one after the other, in random order. Figures are medians.",
+             "CPU time is user and system time of all processes of the system under test, per operation. The spread is the middle half of the runs over the median.",
+             f"A figure whose spread is above {percent(SPREAD_MAX)} is not reported. Absolute figures differ from machine to machine; compare the ratios.",
+             "Bailey runs with its full policy and with the audit log on; the peers run without logs. The limits judge nothing. `relay` is a bare relay "
+             "without policy, parser or record. The bridges end TLS and begin it again with one fixed certificate. `limit` of a launch is one static program that makes "
              "all namespaces, mounts and a filter.",
-             f"Samples during which others used more than {percent(QUIET)} of a processor were taken again: {about['again']} of {about['samples']}.", ""]
+             f"A sample was taken again if other processes used more than {percent(QUIET)} of a processor meanwhile: {about['again']} of {about['samples']}.", ""]
     if about["others"]:
-        lines += [f"The machine was not quiet: others used {about['others']:.1f} processors when this began. Wall times are too high for everybody; the ratios of "
-                  "processor time hold better. To be measured again.", ""]
+        lines += [f"The machine was not quiet: other processes used {about['others']:.1f} processors when this began. Wall times are too high for everybody; the ratios of "
+                  "processor time are more reliable. To be measured again.", ""]
     return lines
 
 
@@ -275,6 +275,17 @@ def tail_text(about):
     lines = section("Left out", *(f"- {name}: {' '.join(why.split())}" for name, why in about["left out"].items()), "") if about["left out"] else []
     lines += section("When", *table(["", "measured", "version"], [[name, part["when"].replace("T", " "), part["bailey"]] for name, part in about["measured"].items()]))
     return lines + section("Versions", *(f"- {name}: {text}" for name, text in about["versions"].items()), "")
+
+
+# From this heading on the page is written by hand: no run measures it, and a new page keeps it.
+BY_HAND = "## Where the time of a launch goes\n"
+
+
+def with_hand_written(text, page):
+    """The new text of the page, with the part of the old one that is written by hand."""
+    old = page.read_text() if page.exists() else ""
+    at = old.find("\n" + BY_HAND)
+    return text if at < 0 else text.rstrip("\n") + "\n" + old[at:]
 
 
 def markdown(figures, about):

@@ -82,6 +82,7 @@ export interface Config extends Callbacks {
   caBundle?: string;
   audit?: string;
   write?: string | string[];
+  askPath?: string | string[];
   denyRead?: string | string[];
   denyWrite?: string | string[];
   env?: { [name: string]: string };
@@ -228,6 +229,8 @@ export interface GuestRow {
   gid: number;
   home: string;
   sandbox: string | null;
+  /** Bytes; a limit of 0 is none. What is used is there once it was measured. `set(name, ['--disk=10G'])` changes the limit. */
+  disk: { limit: number; used?: number; files?: number; state: 'well' | 'over' | 'low' | 'unknown' | string; cleaning: boolean };
   [field: string]: unknown;
 }
 
@@ -239,10 +242,20 @@ export interface GuestJob {
   [field: string]: unknown;
 }
 
+export interface GuestStep {
+  at: string;
+  step: string;
+  state: string | null;
+  note: string | null;
+}
+
 /** Named sandboxes that last: docs/guests.md. They belong to the user, not to this program. */
 export class Guests {
   constructor(options?: { executable?: string });
   create(name: string, options?: readonly string[]): Promise<void>;
+  set(name: string, options: readonly string[]): Promise<void>;
+  rename(name: string, newName: string): Promise<void>;
+  fix(name: string): Promise<void>;
   start(name: string): Promise<void>;
   stop(name: string): Promise<void>;
   delete(name: string): Promise<void>;
@@ -250,9 +263,26 @@ export class Guests {
   exec(name: string, argv: readonly string[], options?: {
     cwd?: string; env?: { [name: string]: string }; input?: string | Uint8Array; timeout?: number; signal?: AbortSignal;
   }): Promise<{ exitCode: number; stdout: string; stderr: string }>;
-  job(name: string, argv: readonly string[], options?: { cwd?: string }): Promise<number>;
+  job(name: string, argv: readonly string[], options?: { cwd?: string; env?: { [name: string]: string } }): Promise<number>;
   jobs(name: string): Promise<GuestJob[]>;
   log(name: string, job: number): Promise<string>;
+  show(name: string): Promise<GuestRow & { options: { option: string; value: string }[]; steps: GuestStep[] }>;
+  publish(name: string, outside: number, inside: number): Promise<void>;
+  unpublish(name: string, outside: number): Promise<void>;
+  ports(name: string): Promise<{ publish: string; outside?: number; inside?: number; state: 'open' | 'closed' | string }[]>;
+  grant(name: string, path: string, options?: { writable?: boolean }): Promise<void>;
+  revoke(name: string, path: string): Promise<void>;
+  grants(name: string): Promise<{ path: string; access: 'ro' | 'rw' | string }[]>;
+  copyIn(name: string, from: string, to: string): Promise<void>;
+  copyOut(name: string, from: string, to: string): Promise<void>;
+  snapshot(name: string, label?: string): Promise<void>;
+  snapshots(name: string): Promise<{ label: string; at: string; bytes: number }[]>;
+  restore(name: string, label: string): Promise<void>;
+  snapshotRemove(name: string, label: string): Promise<void>;
+  archive(name: string): Promise<void>;
+  unarchive(name: string): Promise<void>;
+  provision(name: string, recipes?: readonly string[]): Promise<void>;
+  recipes(): Promise<{ name: string; title: string }[]>;
 }
 
 /** The ids of the sandboxes and gateways of this user that run. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/approve.h"
 
+#include "api/api_exec.h"
+#include "api/api_report.h"
 #include "api/capture.h"
 #include "api/commands.h"
-#include "api/exec.h"
-#include "api/report.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/escape.h"

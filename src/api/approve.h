@@ -9,12 +9,12 @@ struct approve_command {
         const char *const *argv; /* NULL-terminated */
 };
 
-/* o may be NULL: where the command starts is in it. *room has what a classifier of the program's own says: *ret leads
+/* o has the working directory and may be NULL. *room holds the verdict of the program's own classifier: *ret points
  * into it. */
 int approve_classify(const struct state *s, const struct approve_command *command, const bailey_options *o,
                      struct bailey_verdict *room, struct sh_verdict *ret, struct bailey_error *error);
-/* BAILEY_OK, or BAILEY_E_FORBIDDEN and BAILEY_E_ESCALATED with rule, reason and segment. What was said goes to the
- * record: by *ret_judged with the run that follows (empty: nobody judged it), or at once where there is none. */
+/* BAILEY_OK, or BAILEY_E_FORBIDDEN and BAILEY_E_ESCALATED with rule, reason and segment. The verdict is recorded: by
+ * *ret_judged with the run that follows (empty: nobody judged it), or at once if there is none. */
 int approve(bailey_manager *m, const struct state *s, const struct approve_command *approve_command,
             const bailey_options *o, supervise_texts *ret_judged, struct bailey_error *error);
 /* For a manager without a sandbox: that the command runs all the same goes on the record. False: it could not. */

@@ -70,14 +70,16 @@ void capture_serve(struct capture *capture) {
 
         capture->linked = true;
         while (child->out >= 0 || child->err >= 0 || capture->linked) {
-                bool ending = capture->kill_at_ns != 0;
                 struct pollfd fds[] = {
-                        { .fd = child->out, .events = POLLIN },
-                        { .fd = child->err, .events = POLLIN },
-                        { .fd = capture->linked ? child->link : -1, .events = POLLIN },
-                        { .fd = ending ? -1 : capture->stop[0], .events = POLLIN },
-                        { .fd = ending ? -1 : capture->stop[1], .events = POLLIN },
+                        { .fd = child->out, .events = POLLIN },       { .fd = child->err, .events = POLLIN },
+                        { .fd = child->link, .events = POLLIN },      { .fd = capture->stop[0], .events = POLLIN },
+                        { .fd = capture->stop[1], .events = POLLIN },
                 };
+                if (!capture->linked)
+                        fds[2].fd = -1;
+                if (capture->kill_at_ns) /* it is ending already */
+                        fds[3].fd = fds[4].fd = -1;
+
                 int wait = time_left(capture);
                 if (wait == 0)
                         return;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/child.h"
 
-#include "api/report.h"
+#include "api/api_report.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
-#include "ipc/supervise.h"
+#include "ipc/supervise_messages.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/config.h"
 
-#include "api/report.h"
+#include "api/api_report.h"
 #include "base/cleanup.h"
 #include "base/path.h"
 #include "conf/node.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* The inside of configs and options: settings as the option registry has them, and what only the library knows. */
+/* The internals of configs and options: settings as the option registry has them, and what only the library knows. */
 #include "bailey/manager.h"
 #include "conf/option.h"
-#include "ipc/supervise.h"
+#include "ipc/supervise_messages.h"
 
 enum { CONFIG_OUTPUT_LIMIT = 10 * 1000 * 1000 };
 

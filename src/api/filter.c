@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bailey/filter.h"
 
-#include "api/program.h"
-#include "api/report.h"
+#include "api/api_program.h"
+#include "api/api_report.h"
 #include "base/cleanup.h"
 #include "plan/env.h"
-#include "policy/pattern.h"
-#include "policy/snapshot.h"
+#include "policy/judge/snapshot.h"
+#include "policy/match/pattern.h"
 
 #include <pthread.h>
 #include <stdlib.h>

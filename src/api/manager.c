@@ -4,15 +4,16 @@
  * every call and every gateway's thread watches; each ends its own process and leaves, and cleanup waits for that.
  *
  * An update validates without the lock, swaps the state under it, and sends the new policy to the jobs in the list.
- * Then it waits, without the lock, until each job says that it judges by it. That word comes by a socket of its own:
- * the thread that reads a job's link may be in the program's callback, and that callback may be what updates. A call
- * that began with the old state and is not in the list yet finds the new one when it adds itself: no job is missed.
+ * Then it waits, without the lock, until each job confirms that it judges by it. The confirmation comes over a socket
+ * of its own: the thread that reads a job's link may be in the program's callback, and that callback may be what
+ * updates. A call that began with the old state and is not in the list yet finds the new one when it adds itself: no
+ * job is missed.
  */
 #include "api/manager.h"
 
-#include "api/exec.h"
-#include "api/program.h"
-#include "api/report.h"
+#include "api/api_exec.h"
+#include "api/api_program.h"
+#include "api/api_report.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
@@ -391,7 +392,7 @@ int bailey_check_dependencies(const bailey_config *c, struct bailey_dependency r
         if (!ret)
                 return report_null(error);
 
-        (void)program_find(c ? c->executable : NULL, base ? base : "/", &program, &why[0]);
+        (void)program_find(c ? c->executable : NULL, text_or(base, "/"), &program, &why[0]);
 
         if (program)
                 (void)program_find_gateway(program, &gateway, &why[1]);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * The inside of a manager. One lock guards the state, the list of jobs that run and whether it is closed; it is never
- * held while something is started, read or asked. A call enters (counted, with a state of its own), works, leaves.
+ * The internals of a manager. One lock guards the state, the list of jobs that run and whether it is closed; it is
+ * never held while something is started, read or asked. A call enters (counted, with a state of its own), works,
+ * leaves.
  */
-#include "api/state.h"
+#include "api/api_state.h"
 #include "base/map.h"
 
 #include <pthread.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/plain.h"
 
+#include "api/api_report.h"
 #include "api/child.h"
-#include "api/report.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
@@ -32,8 +32,11 @@ static enum bailey_code plain_serve(struct plain *plain) {
                         { .fd = child->pidfd, .events = POLLIN },   { .fd = plain->stop[0], .events = POLLIN },
                         { .fd = plain->stop[1], .events = POLLIN },
                 };
-                int ready = poll(fds, sizeof fds / sizeof *fds, ended ? 0 : plain->deadline_ns ? TICK_MS : -1);
-                if (ready < 0)
+                int wait = plain->deadline_ns ? TICK_MS : -1;
+                if (ended)
+                        wait = 0; /* what it wrote last */
+
+                if (poll(fds, sizeof fds / sizeof *fds, wait) < 0)
                         continue;
                 if (fds[3].revents || fds[4].revents)
                         return BAILEY_E_CANCELLED;

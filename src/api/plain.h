@@ -2,8 +2,8 @@
 #pragma once
 /* Running a command without a sandbox, where the machine has none and the config says that this is better than nothing.
  */
+#include "api/api_exec.h"
 #include "api/child.h"
-#include "api/exec.h"
 
 struct plain_call {
         const struct child_plan *plan; /* without a block */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* What came of a command, while it is collected and afterwards. */
+/* The result of a command, while it is collected and afterwards. */
 #include "bailey/manager.h"
 #include "base/buf.h"
 #include "base/vec.h"

@@ -21,40 +21,77 @@ struct bailey_rows {
         VEC(struct field) fields;
 };
 
+struct visit {
+        bailey_rows *rows;
+        struct str member; /* of the object that holds the list; "": the list is all there is */
+};
+
 static void rows_freep(bailey_rows **rows) {
         bailey_rows_free(*rows);
 }
 
-/* "/3/name": the row. False: it lies deeper, or not in a list. */
-static bool pointer_row(struct str pointer, size_t *ret) {
-        struct str step;
+/* "/options/3/value" is "/3/value" of the member "options". */
+static bool pointer_enter(struct str *pointer, struct str member) {
+        if (member.n == 0)
+                return true;
+        if (!str_starts(*pointer, STR("/")) || !str_starts(str_skip(*pointer, 1), member))
+                return false;
+
+        *pointer = str_skip(*pointer, member.n + 1);
+        return str_starts(*pointer, STR("/"));
+}
+
+/* "/3/name", or "/3/disk/limit": the row, and the object in it that holds the field ("": none). False: it lies deeper,
+ * or not in a list. */
+static bool pointer_row(struct str pointer, size_t *ret, struct str *ret_object) {
+        struct str step, object = { 0 };
         uint64_t row;
 
         if (!str_starts(pointer, STR("/")))
                 return false;
+
         pointer = str_skip(pointer, 1);
-        if (!str_split(&pointer, '/', &step) || memchr(pointer.p, '/', pointer.n) ||
-            !str_to_u64(step, SIZE_MAX - 1, &row))
+        if (!str_split(&pointer, '/', &step) || !str_to_u64(step, SIZE_MAX - 1, &row))
+                return false;
+        if (memchr(pointer.p, '/', pointer.n) && !str_split(&pointer, '/', &object))
+                return false;
+        if (memchr(pointer.p, '/', pointer.n))
                 return false;
 
         *ret = (size_t)row;
+        *ret_object = object;
         return true;
 }
 
+static char *field_name(struct str object, struct str key) {
+        cleanup(buf_done) struct buf name = BUF(VALUE_MAX);
+
+        if (object.n == 0)
+                return str_dup(key);
+        if (buf_printf(&name, "%.*s.%.*s", STR_FMT(object), STR_FMT(key)) < 0)
+                return NULL;
+
+        return str_dup(buf_str(&name));
+}
+
 static int rows_visit(void *arg, const struct json_scalar *scalar) {
-        bailey_rows *rows = arg;
+        const struct visit *visit = arg;
+        bailey_rows *rows = visit->rows;
         cleanup(buf_done) struct buf text = BUF(VALUE_MAX);
         struct field field = { 0 };
+        struct str object = { 0 }, pointer = scalar->pointer;
         int r = 0;
 
-        if (!pointer_row(scalar->pointer, &field.row) || str_is(scalar->raw, "null"))
+        if (!pointer_enter(&pointer, visit->member) || !pointer_row(pointer, &field.row, &object))
+                return 0;
+        if (str_is(scalar->raw, "null") || !scalar->key.n)
                 return 0;
 
         r = scalar->is_string ? json_scalar_text(scalar, &text) : buf_append(&text, scalar->raw);
         if (r < 0)
                 return r;
 
-        field.name = str_dup(scalar->key);
+        field.name = field_name(object, scalar->key);
         field.value = str_dup(buf_str(&text));
         if (!field.name || !field.value || vec_push(&rows->fields, field) < 0) {
                 free(field.name);
@@ -67,9 +104,10 @@ static int rows_visit(void *arg, const struct json_scalar *scalar) {
         return 0;
 }
 
-int rows_parse(struct str text, bailey_rows **ret) {
+int rows_parse(struct str text, struct str member, bailey_rows **ret) {
         cleanup(rows_freep) bailey_rows *rows = calloc(1, sizeof *rows);
-        int r = rows ? json_walk(text, rows_visit, rows) : -ENOMEM;
+        struct visit visit = { .rows = rows, .member = member };
+        int r = rows ? json_walk(text, rows_visit, &visit) : -ENOMEM;
 
         if (r < 0)
                 return r;

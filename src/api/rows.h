@@ -4,5 +4,5 @@
 #include "bailey/guest.h"
 #include "base/str.h"
 
-/* -EBADMSG: it is no such list. -ENOMEM. */
-int rows_parse(struct str text, bailey_rows **ret);
+/* With a member: the list is that one of the object that was printed. -EBADMSG: it is no such list. -ENOMEM. */
+int rows_parse(struct str text, struct str member, bailey_rows **ret);

@@ -5,9 +5,9 @@
  * start a process can hand one on. `bailey supervise` takes the variable out before anything else; the command never
  * sees it.
  */
+#include "api/api_exec.h"
+#include "api/api_report.h"
 #include "api/approve.h"
-#include "api/exec.h"
-#include "api/report.h"
 #include "base/cleanup.h"
 
 #include <stdlib.h>
@@ -104,8 +104,8 @@ static const char **words_of(const struct bailey_command *command) {
         return words;
 }
 
-static int wrap(bailey_manager *m, const struct state *s, struct bailey_command *command, const bailey_options *o,
-                struct bailey_error *error) {
+static int wrap_command(bailey_manager *m, const struct state *s, struct bailey_command *command,
+                        const bailey_options *o, struct bailey_error *error) {
         cleanup(free_ptr) const char **words = words_of(command);
         cleanup(approve_judged_done) supervise_texts judged = { 0 };
         struct wrapped *wrapped = NULL;
@@ -145,7 +145,7 @@ int bailey_manager_wrap(bailey_manager *m, struct bailey_command *command, const
         if (r != BAILEY_OK)
                 return r;
 
-        r = wrap(m, s, command, o, error);
+        r = wrap_command(m, s, command, o, error);
         manager_leave(m);
 
         return r;

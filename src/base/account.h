@@ -19,7 +19,8 @@ struct account {
 /* False: there is no such account, or its fields are longer than that. */
 bool account_by_uid(uid_t uid, struct account *ret);
 bool account_by_name(const char *name, struct account *ret);
-/* Calls `each` for every account; what it returns below 0 ends it and is returned, as is what reading the file says. */
+/* Calls `each` for every account. A negative return from `each` stops the walk and is returned, as are errors from
+ * reading the file. */
 int account_each(int (*each)(void *arg, const struct account *account), void *arg);
 /* This process gets the groups that /etc/group gives the account, and its own. 0, -ENOMEM, or what setgroups() said. */
 int account_take_groups(const struct account *account);

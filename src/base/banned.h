@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Included before every source file by the build. What these functions do can be done safely by what base/ offers:
- * they write without a bound, keep hidden state, start shells, or hand text to resolvers and
- * name service modules.
- * The system headers that declare them come first, so that only uses are caught.
+ * Included before every source file by the build. base/ has safe replacements for these functions, which write without
+ * a bound, keep hidden state, start shells, or hand text to resolvers and name service modules. The system headers that
+ * declare them come first, so that only uses are caught.
  */
 #include <netdb.h>
 #include <pwd.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Base64 (RFC 4648), in the standard and the URL alphabet. Decoding is strict: what two readers could understand in two
- * ways (stray bytes, missing or misplaced padding, bits that do not count) is refused.
+ * Base64 (RFC 4648), in the standard and the URL alphabet. Decoding is strict: it refuses input that two decoders could
+ * read differently (stray bytes, missing or misplaced padding, unused bits that are set).
  */
 #include "base/str.h"
 
@@ -19,7 +19,7 @@ void base64_encode(struct str in, enum base64_alphabet alphabet, char *out);
 bool base64_decode(struct str in, char *out, size_t *ret_n);
 
 /*
- * A value inside of longer base64 text looks different at each of three alignments. The characters that the value alone
+ * A value inside longer base64 text looks different at each of three alignments. The characters that the value alone
  * decides, when `before` % 3 bytes stand before it: at most base64_length(value.n) of them are written to out. The
  * first and the last character may share bits with its neighbours and are then not among them.
  */

@@ -16,7 +16,9 @@ void buf_clear(struct buf *buf) {
 
 /* One byte beyond the maximum is always allowed in the allocation, for buf_text()'s NUL. */
 static int buf_grow(struct buf *buf, size_t wanted) {
-        size_t cap = buf->cap ? buf->cap : 64, limit = buf->max < SIZE_MAX ? buf->max + 1 : SIZE_MAX;
+        size_t cap = buf->cap ? buf->cap : 64;
+        size_t limit = buf->max < SIZE_MAX ? buf->max + 1 : SIZE_MAX;
+
         while (cap < wanted)
                 cap = cap > SIZE_MAX / 2 ? wanted : cap * 2;
 

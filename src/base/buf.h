@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * A growable byte buffer with a hard maximum from birth: what would exceed it is refused whole with -EMSGSIZE,
- * never cut. After a failed append the buffer is as before. buf_text() terminates without counting the NUL.
- * What is appended must not lie inside the buffer itself.
+ * A growable byte buffer with a hard maximum from the start: an append that would exceed it is refused whole with
+ * -EMSGSIZE, never truncated. After a failed append the buffer is as before. buf_text() terminates without counting the
+ * NUL. What is appended must not lie inside the buffer itself.
  */
 #include "base/str.h"
 

@@ -11,8 +11,8 @@
 uint64_t clock_ns(void);
 /* The deadline so many milliseconds from now; what is too far away for a clock is CLOCK_NEVER. */
 uint64_t clock_after_ms(uint64_t ms);
-/* What poll() is to wait for: the milliseconds until a deadline, rounded up so that it has come when they are over; -1
- * for CLOCK_NEVER. A wait is clipped at CLOCK_WAIT_MAX_MS: whoever waits looks at the clock again. */
+/* The timeout for poll(): milliseconds until a deadline, rounded up so that the deadline has passed when poll()
+ * returns; -1 for CLOCK_NEVER. A wait is clipped at CLOCK_WAIT_MAX_MS, so the caller must check the clock again. */
 enum { CLOCK_WAIT_MAX_MS = 1000000 };
 int clock_left_ms(uint64_t due_ns);
 /* Wall-clock microseconds since 1970: for records. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Digests, by nettle: the one library below which everything stands, since OpenSSL costs a process two milliseconds
- * before main and the launch path needs only this.
+ * Digests, from nettle, the only library that every program links: OpenSSL costs a process two milliseconds before
+ * main, and the launch path needs only this.
  */
 #include "base/str.h"
 

@@ -119,5 +119,11 @@ void emit_put_texts(struct emit *j, const char *key, char *const *texts, size_t 
 }
 
 int emit_status(const struct emit *j) {
-        return j->status < 0 ? j->status : j->depth > 0 ? -EINVAL : 0;
+        if (j->status < 0)
+                return j->status;
+
+        if (j->depth > 0)
+                return -EINVAL;
+
+        return 0;
 }

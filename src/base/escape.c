@@ -13,7 +13,16 @@ size_t utf8_decode(struct str s, uint32_t *ret_code_point) {
                 return 1;
         }
 
-        size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : first >= 0xc0 ? 2 : 0;
+        size_t length;
+        if (first >= 0xf0)
+                length = 4;
+        else if (first >= 0xe0)
+                length = 3;
+        else if (first >= 0xc0)
+                length = 2;
+        else
+                length = 0;
+
         if (length == 0 || first > 0xf4 || s.n < length)
                 return 0;
 

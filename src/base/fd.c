@@ -29,9 +29,8 @@ struct listed {
         char name[];
 };
 
-/* Where close_range is missing: what the kernel lists, since a limit says nothing about descriptors opened before it
- * was set. Plain system calls only, because this runs between fork and exec. Closing changes the list, hence until
- * nothing is found. */
+/* Without close_range(), close what /proc lists; a limit says nothing about descriptors opened before it was set. Plain
+ * system calls only, because this runs between fork and exec. Closing changes the list, so repeat until it is empty. */
 static int close_listed_from(int first) {
         for (bool closed = true; closed;) {
                 closed = false;
@@ -74,10 +73,6 @@ int fd_set_nonblocking(int fd, bool on) {
         return wanted == flags || fcntl(fd, F_SETFL, wanted) == 0 ? 0 : -errno;
 }
 
-int fd_keep_over_exec(int fd) {
-        return fcntl(fd, F_SETFD, 0) == 0 ? 0 : -errno;
-}
-
 int fd_write_all(int fd, const void *p, size_t n) {
         const char *at = p;
 
@@ -116,9 +111,12 @@ int fd_read_exact(int fd, void *p, size_t n) {
 
 int fd_read_all(int fd, struct buf *into) {
         for (;;) {
-                /* Most files are small; a large one is read in steps that grow with it. */
+                /* Most files are small; a large one is read in steps that grow with it, or at once into room that is
+                 * there already. */
                 size_t room = into->max - into->n, step = into->n < 4096 ? 4096 : into->n;
 
+                if (into->cap > into->n + step)
+                        step = into->cap - into->n;
                 step = room < step ? room : step;
                 char probe;
                 if (step && buf_reserve(into, step) < 0)

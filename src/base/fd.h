@@ -14,8 +14,6 @@ void close_fd(int *fd);
 /* Closes every descriptor from `first` up. */
 int fd_close_from(int first);
 int fd_set_nonblocking(int fd, bool on);
-/* Clears close-on-exec: the only way that a descriptor is meant to survive exec. */
-int fd_keep_over_exec(int fd);
 
 /* All of it or an error. */
 int fd_write_all(int fd, const void *p, size_t n);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * SipHash-1-3, keyed: whoever chooses the keys of a table cannot choose collisions without the seed.
- * hash_seed() is random per process.
+ * SipHash-1-3, keyed: an attacker who chooses the keys cannot choose collisions without the seed. hash_seed() is random
+ * per process.
  */
 #include <stddef.h>
 #include <stdint.h>

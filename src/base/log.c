@@ -49,8 +49,8 @@ bool log_level_parse(const char *name, enum log_level *ret) {
         return false;
 }
 
-/* Names in a message were escaped when it was put together, so that a backslash stays as it is; whatever was not is
- * made safe here. */
+/* Names in a message were escaped when it was put together, so backslashes stay. Anything that was not escaped is made
+ * safe here. */
 static void add_escaped(struct buf *line, struct str message) {
         struct str part;
         for (bool first = true; str_split(&message, '\\', &part); first = false) {
@@ -85,8 +85,10 @@ static void put_line(enum log_level level, struct str message, size_t left_out) 
                 buf_add(&line, "}\n");
         } else {
                 /* A notice is ordinary speech; only what is wrong, or detail, is labelled. */
-                buf_printf(&line, "%s: %s%s", current.program, level == LOG_NOTICE ? "" : level_names[level],
-                           level == LOG_NOTICE ? "" : ": ");
+                buf_printf(&line, "%s: ", current.program);
+                if (level != LOG_NOTICE)
+                        buf_printf(&line, "%s: ", level_names[level]);
+
                 add_escaped(&line, message);
                 buf_printf(&line, "%s\n", cut);
         }

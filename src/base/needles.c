@@ -4,9 +4,8 @@
  * A byte that does not fit leads there, so the work for a text is linear in its length. Almost all nodes have one
  * child, made right after them, which keeps a walk within a cache line; only the root has a table.
  *
- * Most of a text begins nothing. What may is told by two bytes: one that a needle begins with, and behind it one that a
- * needle goes on with. Where the first kind is rare, as with some credentials, the text between is passed over in
- * blocks.
+ * Most of a text starts no needle. Two bytes decide whether one may start: the first and second byte of some needle. If
+ * the possible first bytes are rare, as with some credentials, the scan skips the text between them in blocks.
  */
 #include "base/needles.h"
 
@@ -152,7 +151,12 @@ static void note_stops(struct needles *needles) {
                 many++;
         }
 
-        needles->n_stops = many <= STOPS_FEW ? STOPS_FEW : many <= STOPS_MAX ? STOPS_MAX : 0;
+        if (many <= STOPS_FEW)
+                needles->n_stops = STOPS_FEW;
+        else if (many <= STOPS_MAX)
+                needles->n_stops = STOPS_MAX;
+        else
+                needles->n_stops = 0;
 }
 
 int needles_new(const struct needle *list, size_t n_list, struct needles **ret) {
@@ -387,7 +391,7 @@ static const char *needles_skip(const struct needles *needles, const char *p, co
 }
 
 bool needle_scan_next(struct needle_scan *scan, struct str *bytes, struct needle_match *ret) {
-        const char *p = bytes->p ? bytes->p : "", *end = p + bytes->n;
+        const char *p = text_or(bytes->p, ""), *end = p + bytes->n;
         bool found = scan->n_queue > 0 && take_queue(scan, ret);
         while (p < end && !found) {
                 if (scan->raw == ROOT && !scan->split) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Finds any of several needles in bytes that come in pieces, in one pass (Aho and Corasick). What was found does not
- * depend on where the pieces were cut, and no byte is looked at twice, whoever chose the bytes.
+ * Finds any of several needles in bytes that come in pieces, in one pass (Aho and Corasick). The result does not depend
+ * on where the pieces were cut, and hostile input cannot make the scan read a byte twice.
  *
  * A scan also sees needles of which some or all bytes are percent-encoded ("%2D" for "-"). It follows two readings of
  * the bytes, as they are and decoded, the second only while it differs from the first.
@@ -59,8 +59,8 @@ struct needle_scan {
 /* places: matches in the decoded reading say where they are, and needle_scan_partial() works. 0 or -ENOMEM. */
 int needle_scan_init(struct needle_scan *scan, const struct needles *needles, bool places);
 void needle_scan_done(struct needle_scan *scan);
-/* Takes bytes off the front up to and with the next match; false: all were taken and none was found. Of matches that
- * end at the same byte the longest is told. */
+/* Takes bytes off the front up to and with the next match; false: all were taken and none was found. If several matches
+ * end at the same byte, the longest is reported. */
 bool needle_scan_next(struct needle_scan *scan, struct str *bytes, struct needle_match *ret);
 /* The text is over: an escape that was begun stands for itself. To be called until it returns false. */
 bool needle_scan_end(struct needle_scan *scan, struct needle_match *ret);

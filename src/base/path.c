@@ -67,8 +67,7 @@ static int open_by_steps(int directory_fd, const char *path, int flags, mode_t m
         if (absolute && beneath)
                 return -EXDEV;
 
-        cleanup(close_fd) int at =
-            openat(absolute ? AT_FDCWD : directory_fd, absolute ? "/" : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        cleanup(close_fd) int at = openat(directory_fd, absolute ? "/" : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
         if (at < 0)
                 return -errno;
         if (rest.p[rest.n - 1] == '/')
@@ -107,8 +106,11 @@ int path_open_at(int directory_fd, const char *path, int flags, mode_t mode, uns
         bool creates = (flags & O_CREAT) || (flags & O_TMPFILE) == O_TMPFILE;
         struct open_how how = { .flags = (unsigned)(flags | O_CLOEXEC), .mode = creates ? mode : 0 };
 
-        how.resolve = RESOLVE_NO_MAGICLINKS | (resolve & PATH_BENEATH ? RESOLVE_BENEATH : 0) |
-                      (resolve & PATH_NO_SYMLINKS ? RESOLVE_NO_SYMLINKS : 0);
+        how.resolve = RESOLVE_NO_MAGICLINKS;
+        if (resolve & PATH_BENEATH)
+                how.resolve |= RESOLVE_BENEATH;
+        if (resolve & PATH_NO_SYMLINKS)
+                how.resolve |= RESOLVE_NO_SYMLINKS;
 
         /* -EAGAIN: something was renamed on the way, so that the kernel could not be sure. */
         for (int tries = 0; tries < 32 && !missing; tries++) {

@@ -40,8 +40,9 @@ int path_make_private_dir(const char *path, struct err *err);
 int path_open_append(const char *path, mode_t mode, int *ret_fd, struct err *err);
 /* Writes beside the target and renames over it; no link is followed at the target. */
 int path_replace_file(const char *path, struct str content, mode_t mode, struct err *err);
-/* Whether the error of a look at a path is an answer: it is not there, not for us, or no such thing. Any other (too
- * many open files, no memory, a disk that fails) tells about the machine and nothing about the path. */
+/* Whether an error from looking at a path says something about the path: it does not exist, we may not see it, or it is
+ * of the wrong kind. Any other error (too many open files, no memory, a failing disk) says something about the machine
+ * only. */
 bool path_error_answers(int error);
 /* Reads a regular file of at most max bytes. */
 int path_read_file(const char *path, size_t max, struct buf *ret, struct err *err);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/secret.h"
 
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
 
@@ -122,4 +123,10 @@ bool secret_equal(struct str a, struct str b) {
         for (size_t i = 0; i < a.n && i < b.n; i++)
                 difference |= (unsigned char)(a.p[i] ^ b.p[i]);
         return difference == 0;
+}
+
+void secret_buf_done(struct buf *buf) {
+        if (buf->p)
+                secret_wipe(buf->p, buf->cap);
+        buf_done(buf);
 }

@@ -20,3 +20,6 @@ char *secret_bytes(struct secret *secret);
 bool secret_equal(struct str a, struct str b);
 /* Not removed by the optimiser. */
 void secret_wipe(void *p, size_t n);
+struct buf;
+/* Wiped, all of what it ever held, then freed. */
+void secret_buf_done(struct buf *buf);

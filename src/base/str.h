@@ -31,6 +31,11 @@ static inline bool str_is(struct str a, const char *c_string) {
         return str_eq(a, str_of(c_string));
 }
 
+/* The text, or what stands for it where there is none (NULL). */
+static inline const char *text_or(const char *text, const char *otherwise) {
+        return text ? text : otherwise;
+}
+
 /* ASCII only: locale never changes what a protocol byte means. */
 static inline bool ascii_is_digit(char c) {
         return c >= '0' && c <= '9';

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bridge/git_http.h"
 
-#include "policy/git.h"
+#include "policy/git/git.h"
 
 enum { TARGET_MAX = 8192 };
 
@@ -9,10 +9,16 @@ enum { TARGET_MAX = 8192 };
 
 /* One byte of the path, escapes undone once. */
 static char byte_at(struct str path, size_t at, size_t *ret_n) {
-        int high = path.n - at >= 3 ? ascii_hex(path.p[at + 1]) : -1, low = high >= 0 ? ascii_hex(path.p[at + 2]) : -1;
+        *ret_n = 1;
+        if (path.p[at] != '%' || path.n - at < 3)
+                return path.p[at];
 
-        *ret_n = path.p[at] == '%' && low >= 0 ? 3 : 1;
-        return *ret_n == 3 ? (char)(high << 4 | low) : path.p[at];
+        int high = ascii_hex(path.p[at + 1]), low = ascii_hex(path.p[at + 2]);
+        if (high < 0 || low < 0)
+                return path.p[at];
+
+        *ret_n = 3;
+        return (char)(high << 4 | low);
 }
 
 static struct str http_decode(struct str path, char *out) {

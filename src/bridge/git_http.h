@@ -14,7 +14,7 @@
  * What is meant for git but is written in any other way (escapes, other capitals, empty or dotted parts, more in the
  * query) is told apart from what is not git's at all: servers may take it for git's.
  */
-#include "policy/git_verdict.h"
+#include "policy/git/git_verdict.h"
 
 enum git_http_kind {
         GIT_HTTP_NONE,         /* nothing of git's */

@@ -148,11 +148,16 @@ static int read_get(const struct graphql_request *request, struct members *membe
 
         while (r == 0 && str_split(&rest, '&', &part)) {
                 ptrdiff_t equals = str_find(part, '=');
+                struct str name = part, value = STR("");
 
                 if (str_find(part, ';') >= 0)
                         return request_bad(members->call, "its parameters could be read in two ways");
-                r = take_parameter(members, equals < 0 ? part : str_first(part, (size_t)equals),
-                                   equals < 0 ? STR("") : str_skip(part, (size_t)equals + 1));
+                if (equals >= 0) {
+                        name = str_first(part, (size_t)equals);
+                        value = str_skip(part, (size_t)equals + 1);
+                }
+
+                r = take_parameter(members, name, value);
         }
 
         return r;

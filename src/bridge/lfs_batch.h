@@ -5,7 +5,7 @@
  * each once and in its own spelling, since servers fold case and take the last of two.
  */
 #include "base/buf.h"
-#include "policy/git.h"
+#include "policy/git/git.h"
 
 enum { LFS_BATCH_MAX = 1 << 20 };
 

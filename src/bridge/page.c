@@ -102,6 +102,14 @@ static int redirect_read(struct str rest, struct page_callback *ret, struct err 
         return 0;
 }
 
+/* One that cannot be read could be it as well. */
+static bool answers_by_post(struct str query) {
+        char mode[64] = "";
+        int r = page_query_value(query, "response_mode", mode, sizeof mode);
+
+        return r < 0 || (r > 0 && strstr(mode, "form_post") != NULL);
+}
+
 static int callback_read(struct str query, struct page_callback *ret, struct err *err) {
         char redirect[PAGE_PATH_MAX + 64], state[PAGE_STATE_MAX + 1] = "";
         int r = page_query_value(query, "redirect_uri", redirect, sizeof redirect);
@@ -114,6 +122,10 @@ static int callback_read(struct str query, struct page_callback *ret, struct err
                 return page_refuse(err, "its state is there twice, too long, or cannot be read");
 
         r = redirect_read(str_skip(str_of(redirect), strlen("http://")), ret, err);
+        if (r == 0 && ret->wanted && answers_by_post(query))
+                return page_refuse(err,
+                                   "its answer would come by POST (response_mode=form_post), and only a GET is carried "
+                                   "inside; have the program ask for response_mode=query");
         if (r == 0 && ret->wanted)
                 memcpy(ret->state, state, strlen(state) + 1);
         return r;

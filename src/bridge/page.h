@@ -9,7 +9,7 @@
  * character. A page of a sign-in names where its answer goes (redirect_uri); where that is a port of the loopback
  * address, this port, path and `state` are the callback, the only request that will be carried inside.
  */
-#include "policy/host.h"
+#include "policy/match/host.h"
 
 /* Longest address, in the form that is opened: it is shown whole to whoever is asked (QUESTION_SHOWN). */
 enum { PAGE_URL_MAX = 3500, PAGE_PATH_MAX = 512, PAGE_STATE_MAX = 1024, PAGE_PORT_FIRST = 1024 };

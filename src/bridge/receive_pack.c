@@ -3,7 +3,7 @@
 
 #include "base/map.h"
 #include "bridge/pktline.h"
-#include "policy/git.h"
+#include "policy/git/git.h"
 
 #include <errno.h>
 

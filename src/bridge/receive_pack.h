@@ -14,7 +14,7 @@
  * A head without any command is what git sends to find out whether it may (four bytes "0000"), and changes nothing.
  */
 #include "base/vec.h"
-#include "policy/git_verdict.h"
+#include "policy/git/git_verdict.h"
 
 enum { RECEIVE_PACK_HEAD_MAX = 1 << 20, RECEIVE_PACK_UPDATES_MAX = 8192, RECEIVE_PACK_OPTIONS_MAX = 256 };
 

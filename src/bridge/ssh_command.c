@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bridge/ssh_command.h"
 
-#include "policy/git.h"
+#include "policy/git/git.h"
 
 #include <assert.h>
 #include <errno.h>

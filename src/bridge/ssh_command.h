@@ -10,7 +10,7 @@
  * anew from the parts that were understood.
  */
 #include "base/err.h"
-#include "policy/git_verdict.h"
+#include "policy/git/git_verdict.h"
 
 enum ssh_service { SSH_UPLOAD_PACK, SSH_RECEIVE_PACK, SSH_UPLOAD_ARCHIVE, SSH_SERVICES };
 enum { SSH_USER_MAX = 64, SSH_PATH_MAX = 150, SSH_DEFAULT_PORT = 22 };

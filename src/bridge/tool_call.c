@@ -2,9 +2,10 @@
 #include "bridge/tool_call.h"
 
 #include "base/cleanup.h"
+#include "base/escape.h"
 #include "bridge/tool_value.h"
 #include "conf/suggest.h"
-#include "policy/tools.h"
+#include "policy/tools/tools.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -184,9 +185,12 @@ static bool refuse_option(struct reading *reading, struct str name) {
 
         for (size_t i = 0; i < reading->verb.n_options; i++) {
                 const struct tool_option *option = &reading->verb.options[i];
-                if (!option->always)
-                        (void)buf_printf(&known, "%s%.*s%s%.*s", known.n ? ", " : "", STR_FMT(option->letter),
-                                         option->letter.n ? "|" : "", STR_FMT(option->name));
+                if (option->always)
+                        continue;
+
+                const char *gap = known.n ? ", " : "";
+                const char *bar = option->letter.n ? "|" : "";
+                (void)buf_printf(&known, "%s%.*s%s%.*s", gap, STR_FMT(option->letter), bar, STR_FMT(option->name));
         }
 
         return call_refuse(reading, "%s is not among the options of this verb, by its whole name: %.*s",
@@ -307,9 +311,13 @@ static bool fill_option(struct reading *reading, const struct tool_option *optio
 static bool check_required(struct reading *reading) {
         const struct tool_verb *verb = &reading->verb;
 
-        for (size_t i = 0; i < verb->n_options; i++)
-                if (verb->options[i].required && !reading->given[i] && !fill_option(reading, &verb->options[i]))
+        for (size_t i = 0; i < verb->n_options; i++) {
+                if (!verb->options[i].required || reading->given[i])
+                        continue;
+                if (!fill_option(reading, &verb->options[i]))
                         return false;
+                reading->given[i] = true;
+        }
 
         if (reading->n_places < verb->n_places && !verb->places[reading->n_places].optional)
                 return call_refuse(reading, "an argument is missing: %s", reading->call->line);
@@ -399,6 +407,44 @@ static int write_call(struct reading *reading, tool_texts *front) {
         return r < 0 ? -ENOMEM : 0;
 }
 
+/* --- what is asked about --- */
+
+static bool ask_meets(const struct reading *reading, const struct tool_ask *ask) {
+        if (!tool_ask_names(ask, &reading->verb))
+                return false;
+
+        for (size_t i = 0; i < ask->n_options; i++) {
+                const struct tool_option *option = tool_verb_option(&reading->verb, ask->options[i]);
+                if (!option || !reading->given[option - reading->verb.options])
+                        return false;
+        }
+
+        return true;
+}
+
+/* An entry that cannot be read was refused with the policy; whatever else comes of it, somebody is asked. */
+static void find_ask(struct reading *reading) {
+        const origin_texts *entries = &reading->tool->ask;
+        struct tool_ask ask;
+
+        for (size_t i = 0; i < entries->n && !reading->call->ask; i++)
+                if (tool_ask_parse(str_of(entries->p[i].text), &ask, NULL) < 0 || ask_meets(reading, &ask))
+                        reading->call->ask = &entries->p[i];
+}
+
+int tool_call_write(const struct tool_call *call, const char *program, struct buf *out) {
+        int r = 0;
+
+        for (size_t i = 0; r == 0 && i < call->argv.n; i++) {
+                if (i)
+                        r = buf_add(out, " ");
+                if (r == 0)
+                        r = escape_shell(out, str_of(i == 0 && program ? program : call->argv.p[i]));
+        }
+
+        return r;
+}
+
 int tool_call_judge(const struct bridge_tool *tool, const struct str *words, size_t n, struct tool_call *ret) {
         tool_texts front = { 0 };
         struct reading *reading = calloc(1, sizeof *reading);
@@ -410,10 +456,13 @@ int tool_call_judge(const struct bridge_tool *tool, const struct str *words, siz
 
         *reading = (struct reading){ .tool = tool, .words = words, .n = n, .call = ret };
 
-        if (n > TOOL_ARGS_MAX)
+        if (n > TOOL_ARGS_MAX) {
                 call_refuse(reading, "the call has more than %d words", TOOL_ARGS_MAX);
-        else if (read_front(reading, &front) && find_verb(reading) && read_words(reading) && check_required(reading))
+        } else if (read_front(reading, &front) && find_verb(reading) && read_words(reading) &&
+                   check_required(reading)) {
+                find_ask(reading);
                 r = write_call(reading, &front);
+        }
 
         r = r < 0 ? r : reading->error;
         texts_free(&front);

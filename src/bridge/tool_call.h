@@ -19,12 +19,15 @@ typedef VEC(char *) tool_texts;
 
 struct tool_call {
         enum tool_verdict verdict;
-        tool_texts argv;        /* of TOOL_RUN: NULL at its end, the tool's name first */
-        const char *line;       /* the verb's line in the grammar, NULL where there is none */
-        char why[TOOL_WHY_MAX]; /* of the other verdicts: one line for people */
+        tool_texts argv;               /* of TOOL_RUN: NULL at its end, the tool's name first */
+        const char *line;              /* the verb's line in the grammar, NULL where there is none */
+        const struct origin_text *ask; /* of TOOL_RUN: the entry by which a person must agree; NULL: nobody is asked */
+        char why[TOOL_WHY_MAX];        /* of the other verdicts: one line for people */
 };
 
 void tool_call_done(struct tool_call *call);
 
 /* words: behind the tool's name. -ENOMEM is the only failure: everything else is a verdict. */
+/* The words as they are run, each as a shell would need it: what a person reads is what the tool gets. */
+int tool_call_write(const struct tool_call *call, const char *program, struct buf *out);
 int tool_call_judge(const struct bridge_tool *tool, const struct str *words, size_t n, struct tool_call *ret);

@@ -4,8 +4,9 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/emit.h"
-#include "policy/providers.h"
-#include "policy/tools.h"
+#include "policy/credential.h"
+#include "policy/tools/tool_credentials.h"
+#include "policy/tools/tools.h"
 
 #include <stdio.h>
 
@@ -30,15 +31,28 @@ static void put_list(struct emit *j, const char *key, const origin_texts *list) 
         emit_close(j);
 }
 
+static void put_duration(struct emit *j, const char *key, uint64_t ns) {
+        char text[32];
+
+        snprintf(text, sizeof text, "%llums", (unsigned long long)(ns / NS_PER_MS));
+        if (ns)
+                emit_put_text(j, key, text);
+}
+
 static bool sees_objects(const struct bridge_tool *tool) {
         return tool_is(tool->workspace, "objects", false);
 }
 
 /* In allow_private a name is opened: only what the tool may reach anyway. */
-static bool tool_reaches(const struct bridge_tool *tool, struct str place) {
+static bool tool_reaches(const struct bridge_tool *tool, const mappings *own, struct str place) {
         for (size_t i = 0; i < tool->hosts.n; i++)
                 if (str_is(place, tool->hosts.p[i].text))
                         return true;
+
+        for (size_t i = 0; i < own->n; i++)
+                for (size_t k = 0; k < own->p[i].hosts.n; k++)
+                        if (str_is(place, own->p[i].hosts.p[k]))
+                                return true;
 
         for (size_t i = 0; i < tool->repos.n; i++) {
                 struct str repo = str_of(tool->repos.p[i].text);
@@ -50,23 +64,26 @@ static bool tool_reaches(const struct bridge_tool *tool, struct str place) {
         return false;
 }
 
-static void emit_private(struct emit *j, const struct policy *outer, const struct bridge_tool *tool) {
+static void emit_private(struct emit *j, const struct policy *outer, const struct bridge_tool *tool,
+                         const mappings *own) {
         emit_key(j, "allow_private");
         emit_open(j, '[');
         for (size_t i = 0; i < outer->network.allow_private.n; i++)
-                if (tool_reaches(tool, str_of(outer->network.allow_private.p[i].text)))
+                if (tool_reaches(tool, own, str_of(outer->network.allow_private.p[i].text)))
                         emit_text(j, outer->network.allow_private.p[i].text);
         emit_close(j);
 }
 
-static void emit_network(struct emit *j, const struct policy *outer, const struct bridge_tool *tool) {
+static void emit_network(struct emit *j, const struct policy *outer, const struct bridge_tool *tool,
+                         const mappings *own) {
         emit_key(j, "network");
         emit_open(j, '{');
         put_list(j, "allow", &tool->hosts);
-        emit_private(j, outer, tool);
+        emit_private(j, outer, tool, own);
         put_list(j, "upstream_bypass", &outer->network.upstream_bypass);
         put_list(j, "dns_servers", &outer->network.dns_servers);
 
+        put_duration(j, "ask_timeout", outer->network.ask_timeout_ns);
         if (outer->network.upstream_proxy)
                 emit_put_text(j, "upstream_proxy", outer->network.upstream_proxy);
         if (outer->network.deny_cidrs_set)
@@ -125,18 +142,41 @@ static void emit_files(struct emit *j, const struct policy *outer, const struct 
         emit_close(j);
 }
 
-static void emit_process(struct emit *j, const struct bridge_tool *tool) {
-        char limit[32];
+static bool list_names(const origin_texts *list, struct str name) {
+        for (size_t i = 0; i < list->n; i++) {
+                struct str text = str_of(list->p[i].text);
+                ptrdiff_t equals = str_find(text, '=');
 
-        snprintf(limit, sizeof limit, "%llums", (unsigned long long)(tool_timeout_ns(tool) / NS_PER_MS));
+                if (str_eq(name, equals < 0 ? text : str_first(text, (size_t)equals)))
+                        return true;
+        }
+
+        return false;
+}
+
+/* Pagers and editors start programs for whoever types, and the terminal is the caller's: a tool gets none, unless its
+ * entry says so. */
+static void emit_no_orders(struct emit *j, const struct bridge_tool *tool) {
+        static const char *const names[][2] = {
+                { "PAGER", "cat" },    { "MANPAGER", "cat" }, { "LESSSECURE", "1" },
+                { "EDITOR", "false" }, { "VISUAL", "false" },
+        };
+
+        for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+                if (!list_names(&tool->env, str_of(names[i][0])) && !list_names(&tool->env_pass, str_of(names[i][0])))
+                        emit_put_text(j, names[i][0], names[i][1]);
+}
+
+static void emit_process(struct emit *j, const struct bridge_tool *tool) {
         emit_key(j, "process");
         emit_open(j, '{');
-        emit_put_text(j, "timeout", limit);
+        put_duration(j, "timeout", tool_timeout_ns(tool));
         emit_key(j, "env");
         emit_open(j, '{');
         put_list(j, "pass", &tool->env_pass);
         emit_key(j, "set");
         emit_open(j, '{');
+        emit_no_orders(j, tool);
 
         for (size_t i = 0; i < tool->env.n; i++) {
                 struct str text = str_of(tool->env.p[i].text);
@@ -152,8 +192,46 @@ static void emit_process(struct emit *j, const struct bridge_tool *tool) {
         emit_close(j);
 }
 
-/* NAME or NAME=SOURCE, as after --credential. */
-static void emit_credentials(struct emit *j, const struct bridge_tool *tool) {
+static void put_given(struct emit *j, const char *key, const char *text) {
+        if (text)
+                emit_put_text(j, key, text);
+}
+
+/* An entry of the outer policy, as it stands there; its paths are whole in the mapping. */
+static void emit_entry(struct emit *j, const struct credential *own, const struct mapping *mapping) {
+        emit_open(j, '{');
+        put_given(j, "provider", own->provider);
+        put_given(j, "name", own->name);
+        put_given(j, "env", own->env);
+        emit_put_text(j, "source", mapping->source);
+        put_list(j, "hosts", &own->hosts);
+        put_list(j, "also_env", &own->also_env);
+        put_list(j, "also_hosts", &own->also_hosts);
+        put_given(j, "slot", own->slot);
+        put_duration(j, "timeout", own->timeout_ns);
+        put_duration(j, "refresh", own->refresh_ns);
+        put_given(j, "form", own->form);
+        put_given(j, "answer", own->answer);
+        put_given(j, "expiry", own->expiry);
+        emit_close(j);
+}
+
+static void emit_provider(struct emit *j, const struct tool_credential *credential) {
+        char source[128];
+
+        snprintf(source, sizeof source, "env:%s", credential_variable(credential->provider));
+        emit_open(j, '{');
+        emit_put_text(j, "provider", credential->provider->name);
+        emit_put_string(j, "source", credential->source.n ? credential->source : str_of(source));
+        emit_close(j);
+}
+
+/* `own` has the entries of the outer policy, in the order of the words that name them. */
+static void emit_credentials(struct emit *j, const struct policy *outer, const struct bridge_tool *tool,
+                             const mappings *own) {
+        struct tool_credential found;
+        size_t n = 0;
+
         if (tool->credentials.n == 0)
                 return;
 
@@ -161,19 +239,12 @@ static void emit_credentials(struct emit *j, const struct bridge_tool *tool) {
         emit_open(j, '[');
 
         for (size_t i = 0; i < tool->credentials.n; i++) {
-                struct str text = str_of(tool->credentials.p[i].text);
-                ptrdiff_t equals = str_find(text, '=');
-                struct str name = equals < 0 ? text : str_first(text, (size_t)equals);
-                const struct provider *provider = provider_find(name);
-                char source[128] = "";
-
-                if (provider)
-                        snprintf(source, sizeof source, "env:%s", provider->env[0]);
-
-                emit_open(j, '{');
-                emit_put_string(j, "provider", name);
-                emit_put_string(j, "source", equals < 0 ? str_of(source) : str_skip(text, (size_t)equals + 1));
-                emit_close(j);
+                if (!tool_credential_find(outer, str_of(tool->credentials.p[i].text), &found))
+                        continue;
+                if (found.own && n < own->n)
+                        emit_entry(j, found.own, &own->p[n++]);
+                else if (found.provider)
+                        emit_provider(j, &found);
         }
 
         emit_close(j);
@@ -188,6 +259,8 @@ static void emit_git_rule(struct emit *j, const struct git_rule *rule) {
         put_list(j, "push", &rule->push);
         if (rule->push.n && rule->create)
                 emit_put_bool(j, "create", rule->create == SWITCH_ON);
+        if (rule->ask) /* the gate of the tool's sandbox asks, with what the push has in it */
+                emit_put_text(j, "ask", rule->ask);
 
         emit_close(j);
 }
@@ -216,15 +289,20 @@ static void emit_git(struct emit *j, const struct policy *outer, const struct br
 
 int tool_policy_write(const struct policy *outer, const struct bridge_tool *tool, const struct tool_place_facts *facts,
                       struct buf *out) {
+        cleanup(mappings_done) mappings own = { 0 };
         struct emit j = emit_to(out);
+        int r = tool_mappings(outer, tool, &own, NULL);
+
+        if (r < 0)
+                return r;
 
         emit_open(&j, '{');
         emit_put_text(&j, "mode", "workspace-write-whitelist");
         emit_put_text(&j, "profile", "none");
-        emit_network(&j, outer, tool);
+        emit_network(&j, outer, tool, &own);
         emit_files(&j, outer, tool, facts);
         emit_process(&j, tool);
-        emit_credentials(&j, tool);
+        emit_credentials(&j, outer, tool, &own);
 
         if (sees_objects(tool))
                 emit_git(&j, outer, tool);

@@ -2,8 +2,8 @@
 #include "bridge/tool_value.h"
 
 #include "conf/suggest.h"
-#include "policy/git.h"
-#include "policy/glob.h"
+#include "policy/git/git.h"
+#include "policy/match/glob.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -185,9 +185,10 @@ bool tool_value_only_repo(const struct bridge_tool *tool, struct str *ret) {
 }
 
 static int refuse_repo(const struct bridge_tool *tool, struct str text, struct err *err) {
+        const char *first = tool->repos.n ? tool->repos.p[0].text : "none";
+
         return err_set(err, EINVAL, "the repository %s is not one that this sandbox may use %s for (%s%s)",
-                       show(text).text, tool->name, tool->repos.n ? tool->repos.p[0].text : "none",
-                       tool->repos.n > 1 ? ", ..." : "");
+                       show(text).text, tool->name, first, tool->repos.n > 1 ? ", ..." : "");
 }
 
 /* OWNER/NAME or HOST/OWNER/NAME. */
@@ -210,8 +211,8 @@ static int parse_repo(struct str text, struct git_name *ret, struct err *err) {
 }
 
 static int write_name(const struct git_name *name, struct buf *out) {
-        bool brackets = strchr(name->host.name, ':') != NULL;
-        int r = buf_printf(out, "%s%s%s", brackets ? "[" : "", name->host.name, brackets ? "]" : "");
+        bool is_v6 = strchr(name->host.name, ':') != NULL;
+        int r = buf_printf(out, is_v6 ? "[%s]" : "%s", name->host.name);
 
         if (r == 0 && name->port)
                 r = buf_printf(out, ":%u", name->port);

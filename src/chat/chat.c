@@ -59,8 +59,8 @@ static int check_account(const struct policy *policy, const struct chat_service 
 
 static struct chat_account account_of(const struct policy *policy, const struct chat_service *service) {
         return (struct chat_account){ .kind = policy->approval.chat.service,
-                                      .url = policy->approval.chat.url ? policy->approval.chat.url : service->url,
-                                      .account = policy->approval.chat.account ? policy->approval.chat.account : "",
+                                      .url = text_or(policy->approval.chat.url, service->url),
+                                      .account = text_or(policy->approval.chat.account, ""),
                                       .room = policy->approval.chat.room,
                                       .approvers = &policy->approval.chat.approvers,
                                       .has_token = policy->approval.chat.token != NULL };
@@ -139,10 +139,13 @@ static int chat_start_courier(struct chat *chat, struct err *err) {
         const struct policy *policy = chat->settings->policy;
         struct authority to;
         char host[AUTHORITY_TEXT_MAX];
-        bool tls = str_starts(str_of(chat->account.url), STR("https://"));
+        struct str url = str_of(chat->account.url);
         int r;
 
-        r = authority_parse(str_skip(str_of(chat->account.url), tls ? 8 : 7), tls ? 443 : 80, &to, err);
+        if (str_starts(url, STR("https://")))
+                r = authority_parse(str_skip(url, 8), 443, &to, err);
+        else
+                r = authority_parse(str_skip(url, 7), 80, &to, err);
         if (r < 0)
                 return r;
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * `bailey chat`: asks people in a chat what sandboxes want, and takes their answers. A process of its own, one for each
- * user, over the control sockets; it can do nothing that `bailey allow`, `pause` and `kill` cannot.
+ * `bailey chat`: forwards the questions of sandboxes to people in a chat, and takes their answers. A process of its
+ * own, one for each user, over the control sockets; it can do nothing that `bailey allow`, `pause` and `kill` cannot.
  *
- * Three processes: this one knows sandboxes and people and speaks no HTTP; the courier (ipc/courier.h) connects and
- * has no other right; the vault has the token, which this one never sees. No port is opened.
+ * Three processes: this one knows sandboxes and people and speaks no HTTP; the courier (ipc/courier_messages.h)
+ * connects and has no other right; the vault has the token, which this one never sees. No port is opened.
  *
- * What counts: chat/judge.h says who and how, and each question has a code that is worth one answer. Everything that
- * does not count is on record with the reason, in the log of this process (chat.jsonl beside the sandboxes' logs);
- * what counts is in the sandbox's own log too, with the approver's name.
+ * chat/chat_judge.h decides which messages count, and each question has a code that is good for one answer. Messages
+ * that do not count are recorded with the reason, in the log of this process (chat.jsonl beside the sandboxes' logs);
+ * answers that count are in the sandbox's own log too, with the approver's name.
  */
 #include "base/err.h"
 #include "policy/policy.h"

@@ -5,7 +5,7 @@
  * (hearing and speaking), chat_orders.c (what people said), chat_texts.c (what they read).
  */
 #include "chat/chat.h"
-#include "chat/judge.h"
+#include "chat/chat_judge.h"
 #include "control/client.h"
 #include "roles/courier_process.h"
 #include "store/audit.h"
@@ -35,6 +35,7 @@ struct chat_question {
         char host[HOST_TEXT_MAX + 1];
         uint64_t expires_us;
         bool open, posted;
+        bool call;         /* of a bridged tool: an answer can hold until the sandbox ends */
         bool partial;      /* longer than what is shown: it can be denied here, and nothing else */
         char outcome[200]; /* of one that is closed */
 };

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The line to the service. Hearing and speaking go on beside each other: one request that waits for news, one that
- * says something. Each has its own backoff, which a service's Retry-After lengthens; a letter stays until it is there,
- * in its order, and a question that is closed meanwhile is not asked any more.
+ * The line to the service. Receiving and sending run in parallel: one long poll, and one request that sends. Each has
+ * its own backoff, which a service's Retry-After lengthens. Letters stay queued in order until they are delivered; a
+ * question that is closed meanwhile is dropped.
  *
- * A letter that was sent and whose reply was lost is sent again as it was, byte for byte: services that know a repeated
- * request (Matrix) show it once. People may see one twice; its code is worth one answer all the same.
+ * A letter whose reply was lost is sent again, byte for byte: services that recognise a repeated request (Matrix) show
+ * it once. People may see one twice; its code is still good for one answer only.
  */
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -83,7 +83,7 @@ static void send_ack(struct chat *chat) {
         chat->session.ack[0] = '\0';
 }
 
-/* False: what came is not what the service sends. */
+/* False: not a valid message of the service. */
 static bool line_hear(struct chat *chat, struct str bytes) {
         const struct chat_ears ears = { .said = orders_hear, .arg = chat };
         int r = chat->service->hear(&chat->account, &chat->session, bytes, &ears);
@@ -120,8 +120,7 @@ static void hearing_message(struct chat *chat, const struct courier_message *mes
 
                 return;
         default:
-                snprintf(why, sizeof why, "%.*s", (int)(message->parts[0].n < 60 ? message->parts[0].n : 60),
-                         message->parts[0].p ? message->parts[0].p : "");
+                snprintf(why, sizeof why, "%.*s", STR_FMT(str_first(message->parts[0], 60)));
                 hearing_fail(chat, why, 0);
         }
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Orders. Whoever is no approver gets no reply in the room: it would tell them that somebody listens. An approver is
- * told why something does not count. An answer goes to the sandbox over a connection of its own, under the approver's
- * name, so that the sandbox's log says whose it was.
+ * Orders. Strangers get no reply in the room: it would tell them that somebody listens. An approver learns why an order
+ * does not count. An answer goes to the sandbox over a connection of its own, under the approver's name, so that the
+ * sandbox's log says whose it was.
  *
- * Pausing, resuming and killing belong to no question, so they are said twice: the second time with a code.
+ * Pausing, resuming and killing belong to no question, so they must be confirmed: repeated with a code.
  */
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -29,7 +29,7 @@ static void note_refusal(struct chat *chat, const struct chat_said *said, const 
                 chat_note(chat, "%s", text.p);
 }
 
-/* Refused for an approver: on record, and they are told. */
+/* Refused for an approver: recorded, and they get the reason. */
 static void orders_refuse(struct chat *chat, const struct chat_said *said, const char *who, const char *why) {
         cleanup(buf_done) struct buf name = BUF(256);
 
@@ -116,7 +116,12 @@ static void order_answer(struct chat *chat, const struct chat_said *said, const 
                 return;
         }
 
-        if (!question->host[0] && order->scope > SCOPE_ONCE) {
+        if (question->call && order->scope > SCOPE_SANDBOX) {
+                orders_refuse(chat, said, who, "an answer about a call counts once, or until the sandbox ends");
+                return;
+        }
+
+        if (!question->host[0] && !question->call && order->scope > SCOPE_ONCE) {
                 orders_refuse(chat, said, who, "an answer to this question counts once: leave out the scope");
                 return;
         }
@@ -143,7 +148,7 @@ static void order_answer(struct chat *chat, const struct chat_said *said, const 
 }
 
 /*
- * Orders that are said twice.
+ * Orders that need a confirmation.
  */
 static void confirm_ask(struct chat *chat, const struct chat_order *order, const char *sandbox) {
         struct chat_confirm *confirm = &chat->confirms[0];

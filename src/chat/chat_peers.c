@@ -114,10 +114,10 @@ static void take_event(struct chat *chat, struct chat_peer *peer, const struct c
         } else if (str_is(message->event, "answered")) {
                 const char *answer = control_text(message->root, "answer"), *by = control_text(message->root, "by");
                 const char *scope = control_text(message->root, "scope");
+                bool allowed = answer && strcmp(answer, "allow") == 0;
 
-                snprintf(outcome, sizeof outcome, "%s (%s), by %s",
-                         answer && strcmp(answer, "allow") == 0 ? "allowed" : "denied", scope ? scope : "once",
-                         by ? by : "?");
+                snprintf(outcome, sizeof outcome, "%s (%s), by %s", allowed ? "allowed" : "denied",
+                         text_or(scope, "once"), text_or(by, "?"));
                 questions_close(chat, id, number, outcome);
         } else if (str_is(message->event, "gone")) {
                 questions_close(chat, id, number, "nobody waits for it any more");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Questions and their codes. A code is made here, is of this process alone and is worth one answer. Those that are
- * closed are remembered for a while, so that a late answer is told what became of its question.
+ * Questions and their codes. A code is made here, belongs to this process and is good for one answer. Closed questions
+ * are remembered for a while, so that a late answer gets their outcome as a reply.
  */
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -11,7 +11,7 @@
 
 #include <stdio.h>
 
-enum { ABOUT_MAX = 8192, ABOUT_SHOWN = 2000, TEXT_SHOWN = 800 };
+enum { ABOUT_MAX = 8192, ABOUT_SHOWN = 2000, TEXT_SHOWN = 800, MEMBER_SHOWN = 400 };
 
 static void question_done(struct chat_question *question) {
         free(question->about);
@@ -86,7 +86,7 @@ static int put_member(struct buf *out, const char *before, const struct node *ma
 
         r = buf_add(out, before);
         if (r == 0)
-                r = texts_safe(out, str_of(text), 400);
+                r = texts_safe(out, str_of(text), MEMBER_SHOWN);
         if (r < 0)
                 return r;
 
@@ -125,6 +125,20 @@ static int put_about(struct buf *about, struct buf *detail, const struct node *q
                 return r;
         }
 
+        if (kind && strcmp(kind, "call") == 0) {
+                r = buf_add(about, "run the tool ");
+                if (r == 0)
+                        r = texts_safe(about, str_of(control_text(question, "tool")), TEXT_SHOWN);
+                if (r == 0)
+                        r = buf_add(about, " on your host: ");
+                if (r == 0)
+                        r = texts_safe(about, str_of(control_text(question, "call")), TEXT_SHOWN);
+                if (r < 0)
+                        return r;
+
+                return put_member(detail, "In: ", question, "directory");
+        }
+
         if (kind && strcmp(kind, "access") == 0) {
                 r = texts_safe(about, str_of(control_text(question, "access")), TEXT_SHOWN);
                 if (r < 0)
@@ -148,15 +162,20 @@ static int put_about(struct buf *about, struct buf *detail, const struct node *q
                                   (uintmax_t)control_number(question, "waiting"));
 }
 
-/* What is not seen is not agreed to. Services cut long messages, so what is shown has a limit of its own. */
+/* Nobody can agree to text that is not shown. Services cut long messages, so the text has a limit of its own. */
 static bool is_partial(const struct node *question, const struct buf *about) {
-        static const char *const keys[] = { "command", "push", "page", "access" };
+        static const char *const keys[] = { "command", "push", "page", "call", "access" };
+
+        const char *directory = control_text(question, "directory");
 
         for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
                 const char *text = control_text(question, keys[i]);
                 if (text && strlen(text) > TEXT_SHOWN)
                         return true;
         }
+
+        if (directory && strlen(directory) > MEMBER_SHOWN)
+                return true;
 
         return about->n > ABOUT_SHOWN;
 }
@@ -169,6 +188,7 @@ void questions_open(struct chat *chat, const char *sandbox, const struct node *n
         if (!node || find_open(chat, sandbox, question.number) || put_about(&about, &detail, node) < 0)
                 return;
 
+        question.call = control_text(node, "call") != NULL;
         question.partial = is_partial(node, &about);
         if (question.partial &&
             buf_add(&detail, "It is longer than this. It can be denied here; whoever allows it reads it whole, with "
@@ -182,7 +202,7 @@ void questions_open(struct chat *chat, const char *sandbox, const struct node *n
         }
 
         snprintf(question.sandbox, sizeof question.sandbox, "%s", sandbox);
-        snprintf(question.host, sizeof question.host, "%s", host ? host : "");
+        snprintf(question.host, sizeof question.host, "%s", text_or(host, ""));
         if (expires)
                 (void)clock_parse_text(str_of(expires), &question.expires_us);
 

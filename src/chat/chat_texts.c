@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What people read. Names and commands are the sandbox's: they are escaped, cut, and cannot end the block of code that
+ * Texts for people. Names and commands are the sandbox's: they are escaped, cut, and cannot end the block of code that
  * some services show them in.
  */
 #include "base/cleanup.h"
@@ -50,6 +50,11 @@ int texts_question(struct chat *chat, const struct chat_question *question, stru
                 r = buf_printf(out, "%zu questions are open: /pending lists them.\n", open);
         if (r < 0)
                 return r;
+        if (question->call)
+                return buf_printf(out,
+                                  "\nCode %s. Answer:\n/allow %s once       this call\n/allow %s sandbox    every such "
+                                  "call until this sandbox ends\n/deny %s            refuse this call\n",
+                                  code, code, code, code);
         if (!question->host[0])
                 return buf_printf(out, "\nCode %s. Answer:\n/allow %s    this once\n/deny %s\n", code, code, code);
 
@@ -109,8 +114,8 @@ int texts_sandboxes(struct chat *chat, struct buf *out) {
                 if (peer->gone)
                         continue;
 
-                r = buf_printf(out, "%s  %s  %s\n", peer->client.id, peer->command ? peer->command : "?",
-                               peer->workspace ? peer->workspace : "");
+                r = buf_printf(out, "%s  %s  %s\n", peer->client.id, text_or(peer->command, "?"),
+                               text_or(peer->workspace, ""));
                 shown++;
         }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Matrix's client-server API: /sync as a long poll, with a filter for the one room; messages by PUT with a transaction
- * of their own, so that one which is sent twice appears once. What the first /sync brings was said before and does not
- * count. Rooms with end-to-end encryption cannot be read: nothing is heard in them.
+ * of their own, so that one which is sent twice appears once. Messages in the first /sync are old and do not count.
+ * Rooms with end-to-end encryption cannot be read.
  */
 #include "base/cleanup.h"
 #include "base/emit.h"

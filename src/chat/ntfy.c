@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ntfy: POST / publishes JSON, GET /TOPIC,TOPIC/json is a stream of lines. Messages have no sender there: who may write
- * to a topic is the server's access control. So each approver has a topic of their own, ROOM-NAME, and what is said in
- * it counts as said by NAME. With one approver a question has buttons; they publish to that topic.
+ * ntfy: POST / publishes JSON, GET /TOPIC,TOPIC/json is a stream of lines. Messages have no sender there: the server's
+ * access control decides who may write to a topic. So each approver has a topic of their own, ROOM-NAME, and messages
+ * in it count as NAME's. With one approver a question has buttons; they publish to that topic.
  */
 #include "base/cleanup.h"
 #include "base/emit.h"
 #include "chat/service.h"
 #include "conf/json.h"
-#include "ipc/courier.h"
+#include "ipc/courier_messages.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -64,7 +64,7 @@ static int ntfy_listen(const struct chat_account *account, struct chat_session *
         return r;
 }
 
-/* Until something was said, what is missed is what was said since we began to listen, by the service's own clock. */
+/* Before the first message, catch up from the time when we began to listen, by the service's own clock. */
 static void keep_beginning(struct chat_session *session, uint64_t time_s) {
         char text[24];
 

@@ -2,7 +2,7 @@
 #pragma once
 /*
  * What the chat services have in common, and one table row for each. Pure: settings in, requests out; bytes in, what
- * people said out. Who may answer and what counts is decided elsewhere (chat/judge.h), the same for all.
+ * people said out. chat/chat_judge.h decides who may answer and what counts, the same for all.
  *
  *   service    hears by                                    speaks by                         buttons
  *   zulip      event queue, long poll                      POST /api/v1/messages             no
@@ -37,7 +37,7 @@ struct chat_session {
         char ack[256];     /* slack: to be sent back on the WebSocket */
 };
 
-/* A request, as the courier makes it (ipc/courier.h). */
+/* A request, as the courier makes it (ipc/courier_messages.h). */
 struct chat_call {
         struct buf url, line, headers, body;
         unsigned flags; /* enum courier_flags */

@@ -8,7 +8,7 @@
 #include "base/emit.h"
 #include "chat/service.h"
 #include "conf/json.h"
-#include "ipc/courier.h"
+#include "ipc/courier_messages.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -32,13 +32,17 @@ static int slack_listen(const struct chat_account *account, struct chat_session 
 
         rest = str_skip(rest, scheme.n == 5 ? 6 : 5);
         ptrdiff_t slash = str_find(rest, '/');
-        struct str host = slash < 0 ? rest : str_first(rest, (size_t)slash);
+        struct str host = rest, path = STR("/");
+        if (slash >= 0) {
+                host = str_first(rest, (size_t)slash);
+                path = str_skip(rest, (size_t)slash);
+        }
+
         ret->flags = COURIER_WEBSOCKET;
         ret->limit_ms = 90000; /* Slack sends a ping every few seconds */
         r = buf_printf(&ret->url, "%.*s://%.*s", STR_FMT(scheme), STR_FMT(host));
         if (r == 0)
-                r = buf_printf(&ret->line, "GET %.*s", slash < 0 ? 1 : (int)(rest.n - (size_t)slash),
-                               slash < 0 ? "/" : rest.p + slash);
+                r = buf_printf(&ret->line, "GET %.*s", STR_FMT(path));
 
         session->socket[0] = '\0';
         return r;
@@ -70,10 +74,11 @@ static void hear_event(const struct chat_account *account, const struct node *pa
         const struct node *event = chat_map(payload, "event");
         struct str subtype = chat_text(event, "subtype");
         const struct node *changed = chat_map(event, "message"); /* of a message_changed */
+        const struct node *message = changed ? changed : event;
         const struct chat_said said = { .id = chat_text(payload, "event_id"),
-                                        .sender = chat_text(changed ? changed : event, "user"),
+                                        .sender = chat_text(message, "user"),
                                         .room = chat_text(event, "channel"),
-                                        .text = chat_text(changed ? changed : event, "text"),
+                                        .text = chat_text(message, "text"),
                                         .in_room = str_is(chat_text(event, "channel"), account->room),
                                         .edited = subtype.n > 0 || chat_map(event, "edited"),
                                         .bot = chat_text(event, "bot_id").n > 0,

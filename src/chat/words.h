@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * A person's words as an order. Pure, and total: any text is an order, no order, or an order that is written wrongly.
+ * Parses a person's message as an order. Pure, and total: any text is an order, no order, or a malformed order.
  *
  *   /allow [HOST] CODE [once|sandbox|workspace|always]      /deny [HOST] CODE [SCOPE]
  *   /pending   /ps   /help                                  /pause SANDBOX [CODE]   /resume ...   /kill ...
  *
- * The slash may be missing where a code stands: buttons say it so, and some services take the slash for themselves.
+ * The slash is optional if there is a code: buttons omit it, and some services use the slash themselves.
  */
 #include "base/err.h"
 #include "chat/service.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Zulip's REST API: POST /api/v1/register makes an event queue, GET /api/v1/events waits for what comes, POST
- * /api/v1/messages speaks. A queue that the server has dropped (BAD_EVENT_QUEUE_ID, after ten minutes away) is a
- * refusal: hearing begins anew, and what is still open is asked again.
+ * Zulip's REST API: POST /api/v1/register makes an event queue, GET /api/v1/events waits for events, POST
+ * /api/v1/messages sends. A queue that the server has dropped (BAD_EVENT_QUEUE_ID, after ten minutes away) is a
+ * refusal: we register again, and repeat the open questions.
  */
 #include "base/cleanup.h"
 #include "chat/service.h"
@@ -95,7 +95,7 @@ static void hear_message(const struct chat_account *account, const struct node *
                 ears->said(ears->arg, &said);
 }
 
-/* What a message is changed to is no answer, whoever changes it. */
+/* An edited message is no answer, whoever edited it. */
 static void hear_edit(const struct node *event, const struct chat_ears *ears) {
         const struct chat_said said = { .sender = chat_text(event, "user_id"),
                                         .text = chat_text(event, "content"),

@@ -10,7 +10,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/log.h"
-#include "cli/help.h"
+#include "cli/verb_help.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -96,9 +96,8 @@ static void apply_log_options(const struct option_values *options) {
 /* Says what went wrong, once, and gives the code its band. */
 static int frame_report(const struct call *call, int status, const struct err *e) {
         if (e->code != 0) {
-                const struct verb *verb = call->verb, *parent = call->parent;
-                if (verb)
-                        log_error("%s%s%s: %s", parent ? parent->name : "", parent ? " " : "", verb->name, err_text(e));
+                if (call->verb)
+                        log_error("%s: %s", verb_spelled(call->parent, call->verb).text, err_text(e));
                 else
                         log_error("%s", err_text(e));
         }
@@ -111,8 +110,13 @@ static int frame_report(const struct call *call, int status, const struct err *e
 }
 
 static int unknown_verb(const struct verb *parent, const char *name, struct err *err) {
-        err_set(err, EINVAL, "there is no verb %s%s (\"bailey help%s%s\" lists them)", show(str_of(name)).text,
-                verb_suggest(parent, name).text, parent ? " " : "", parent ? parent->name : "");
+        if (parent)
+                err_set(err, EINVAL, "there is no verb %s%s (\"bailey help %s\" lists them)", show(str_of(name)).text,
+                        verb_suggest(parent, name).text, parent->name);
+        else
+                err_set(err, EINVAL, "there is no verb %s%s (\"bailey help\" lists them)", show(str_of(name)).text,
+                        verb_suggest(parent, name).text);
+
         return EXIT_USAGE;
 }
 
@@ -152,12 +156,13 @@ static int parse_words(struct call *call, int argc, char **argv, struct err *err
 
 static int check_words(const struct call *call, struct err *err) {
         const struct verb *verb = call->verb;
+        const struct verb_spelling spelling = verb_spelled(call->parent, verb);
+
         if (call->argc < verb->min_words)
-                err_set(err, EINVAL, "something is missing: bailey %s%s%s %s", call->parent ? call->parent->name : "",
-                        call->parent ? " " : "", verb->name, verb->synopsis);
+                err_set(err, EINVAL, "something is missing: bailey %s %s", spelling.text, verb->synopsis);
         else if (verb->max_words >= 0 && call->argc > verb->max_words)
-                err_set(err, EINVAL, "\"%s\" is one word too many: bailey %s%s%s %s", call->argv[verb->max_words],
-                        call->parent ? call->parent->name : "", call->parent ? " " : "", verb->name, verb->synopsis);
+                err_set(err, EINVAL, "\"%s\" is one word too many: bailey %s %s", call->argv[verb->max_words],
+                        spelling.text, verb->synopsis);
         else
                 return EXIT_OK;
 

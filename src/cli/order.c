@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pause, resume, reload, kill: one order to one sandbox. */
-#include "cli/sandboxes.h"
 #include "cli/verb.h"
+#include "cli/verb_sandboxes.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -25,11 +25,11 @@ int sandboxes_exit_code(int r) {
 }
 
 int sandboxes_print(const struct buf *out) {
-        fwrite(out->p ? out->p : "", 1, out->n, stdout);
+        fwrite(text_or(out->p, ""), 1, out->n, stdout);
         return EXIT_OK;
 }
 
-static int order(const struct call *call, enum control_do what, const char *done, struct err *err) {
+static int order_run(const struct call *call, enum control_do what, const char *done, struct err *err) {
         char id[CONTROL_ID_MAX];
         int r = sandboxes_order(call->argv[0], what, id, err);
         if (r < 0)
@@ -39,19 +39,19 @@ static int order(const struct call *call, enum control_do what, const char *done
 }
 
 static int run_kill(const struct call *call, struct err *err) {
-        return order(call, CONTROL_KILL, "killed", err);
+        return order_run(call, CONTROL_KILL, "killed", err);
 }
 
 static int run_pause(const struct call *call, struct err *err) {
-        return order(call, CONTROL_PAUSE, "paused", err);
+        return order_run(call, CONTROL_PAUSE, "paused", err);
 }
 
 static int run_resume(const struct call *call, struct err *err) {
-        return order(call, CONTROL_RESUME, "running", err);
+        return order_run(call, CONTROL_RESUME, "running", err);
 }
 
 static int run_reload(const struct call *call, struct err *err) {
-        return order(call, CONTROL_RELOAD, "has read its policy again", err);
+        return order_run(call, CONTROL_RELOAD, "has read its policy again", err);
 }
 
 const struct verb verb_kill = {

@@ -1,5 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/verb.h"
+#include <stdio.h>
+
+struct verb_spelling verb_spelled(const struct verb *parent, const struct verb *verb) {
+        struct verb_spelling spelling;
+
+        if (parent)
+                snprintf(spelling.text, sizeof spelling.text, "%s %s", parent->name, verb->name);
+        else
+                snprintf(spelling.text, sizeof spelling.text, "%s", verb->name);
+
+        return spelling;
+}
 
 const struct verb *verb_find(const struct verb *const *list, const char *name) {
         for (list = list ? list : verbs; *list; list++)
@@ -10,10 +22,12 @@ const struct verb *verb_find(const struct verb *const *list, const char *name) {
 
 struct shown verb_suggest(const struct verb *parent, const char *name) {
         struct suggestion near = suggest_for(str_of(name));
-        const struct verb *const none[] = { NULL };
-        for (const struct verb *const *v = !parent ? verbs : parent->subs ? parent->subs : none; *v; v++)
-                if (!((*v)->flags & VERB_HIDDEN))
-                        suggest_offer(&near, (*v)->name);
+        const struct verb *const *list = parent ? parent->subs : verbs;
+
+        for (; list && *list; list++)
+                if (!((*list)->flags & VERB_HIDDEN))
+                        suggest_offer(&near, (*list)->name);
+
         return suggest_text(&near, "");
 }
 

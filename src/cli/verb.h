@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * A verb is data: what it is called, what it takes, what it says about itself, and one function. Each verb has its own
- * file, which defines one `const struct verb verb_NAME`, and one line in the table in cli/verbs.c. Dispatch, help,
- * completions and the man pages all read these structs; nothing about a verb is written twice.
+ * A verb is data: its name, its options and words, its help text, and one function. Each verb has its own file, which
+ * defines one `const struct verb verb_NAME`, and one line in the table in cli/verbs.c. Dispatch, help, completions and
+ * the man pages all read these structs; nothing about a verb is written twice.
  *
  * The frame (cli/frame.c) parses the options by the verb's tables and calls run(). The function returns an exit status
  * (cli/exit.h). When it fails it fills *e and returns the code; the frame prints "bailey: VERB: text" and, for verbs
@@ -61,6 +61,13 @@ extern const size_t n_verbs;
 extern const char *const verb_group_titles[VERB_GROUPS];
 /* Options that every verb takes. */
 extern const struct option_table global_options;
+
+/* What a user types for it behind "bailey": "policy check", with the parent's name in front if there is one. */
+struct verb_spelling {
+        char text[64];
+};
+
+struct verb_spelling verb_spelled(const struct verb *parent, const struct verb *verb);
 
 /* By name in a list (subs) or, with NULL, in the table; NULL when there is none. */
 const struct verb *verb_find(const struct verb *const *list, const char *name);

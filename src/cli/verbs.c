@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of verbs. To add one: write src/cli/NAME.c with its `const struct verb verb_NAME`, then two lines here. */
+/* The table of verbs. To add one: write cli/verb_NAME.c with its `const struct verb verb_NAME`, then two lines here. */
 #include "cli/verb.h"
 
 #include <assert.h>

@@ -48,7 +48,7 @@ static int unknown_flag(const struct args *args, struct str name, struct err *er
 }
 
 static int missing_value(const struct option *o, const char *origin, struct err *err) {
-        return err_set(err, EINVAL, "%s needs a value: %s %s", origin, origin, o->metavar ? o->metavar : "VALUE");
+        return err_set(err, EINVAL, "%s needs a value: %s %s", origin, origin, text_or(o->metavar, "VALUE"));
 }
 
 /* The value that follows as a word of its own. */

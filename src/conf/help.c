@@ -19,7 +19,13 @@ static bool shown_negated(const struct option *o) {
 static const char *metavar_of(const struct option *o) {
         if (o->type == OPTION_FLAG)
                 return NULL;
-        return o->metavar ? o->metavar : o->type == OPTION_MAP ? "NAME=VALUE" : "VALUE";
+        if (o->metavar)
+                return o->metavar;
+
+        if (o->type == OPTION_MAP)
+                return "NAME=VALUE";
+
+        return "VALUE";
 }
 
 int option_usage(struct buf *out, const struct option *o) {
@@ -34,7 +40,7 @@ int option_usage(struct buf *out, const struct option *o) {
 
 /* The help line with what the row knows besides: choices and the default. */
 static int help_describe(struct buf *out, const struct option *o) {
-        int r = buf_add(out, o->help ? o->help : "");
+        int r = buf_add(out, text_or(o->help, ""));
         for (size_t i = 0; r == 0 && o->choices && o->choices[i]; i++)
                 r = buf_printf(out, "%s%s", i ? ", " : ": ", o->choices[i]);
         if (r == 0 && o->fallback && *o->fallback && o->type != OPTION_FLAG)
@@ -50,7 +56,7 @@ static int help_pad(struct buf *out, size_t n) {
 }
 
 /* Words of `text` from column `at` on, broken at `width`, continued at column `column`. */
-static int wrap(struct buf *out, struct str text, size_t column, size_t width) {
+static int wrap_text(struct buf *out, struct str text, size_t column, size_t width) {
         size_t at = column;
         struct str word;
         int r = 0;
@@ -118,7 +124,7 @@ static int help_row(struct buf *out, const struct option *o, size_t column, size
         if (r < 0)
                 return r;
 
-        return wrap(out, buf_str(&text), column, width);
+        return wrap_text(out, buf_str(&text), column, width);
 }
 
 static bool has_flags(const struct option_table *table) {
@@ -157,8 +163,14 @@ int option_help(struct buf *out, const struct option_table *const *tables, size_
 /* Text for roff: hyphens are meant, backslashes are text, a leading dot is no request. */
 static int help_roff(struct buf *out, const char *text) {
         int r = *text == '.' || *text == '\'' ? buf_add(out, "\\&") : 0;
-        for (const char *c = text; *c && r == 0; c++)
-                r = *c == '-' ? buf_add(out, "\\-") : *c == '\\' ? buf_add(out, "\\e") : buf_add_char(out, *c);
+        for (const char *c = text; *c && r == 0; c++) {
+                if (*c == '-')
+                        r = buf_add(out, "\\-");
+                else if (*c == '\\')
+                        r = buf_add(out, "\\e");
+                else
+                        r = buf_add_char(out, *c);
+        }
         return r;
 }
 
@@ -181,7 +193,7 @@ static int man_names(struct buf *out, const struct option *o) {
 
 static int man_row(struct buf *out, const struct option *o) {
         cleanup(buf_done) struct buf usage = BUF(256), text = BUF(2048);
-        int r = o->flag ? option_usage(&usage, o) : buf_add(&usage, o->key ? o->key : "");
+        int r = o->flag ? option_usage(&usage, o) : buf_add(&usage, text_or(o->key, ""));
         if (r < 0)
                 return r;
 
@@ -226,33 +238,4 @@ int option_man(struct buf *out, const struct option_table *const *tables, size_t
         }
 
         return 0;
-}
-
-static int completion_row(struct buf *out, const struct option *o, const char *prefix) {
-        const char *metavar = *prefix ? NULL : metavar_of(o);
-        int r = buf_printf(out, "--%s%s\t%s\t", prefix, o->flag, metavar ? metavar : "");
-        for (size_t i = 0; r == 0 && o->choices && o->choices[i]; i++)
-                r = buf_printf(out, "%s%s", i ? " " : "", o->choices[i]);
-
-        if (r < 0)
-                return r;
-
-        return buf_printf(out, "\t%s\n", o->help ? o->help : "");
-}
-
-int option_completions(struct buf *out, const struct option_table *const *tables, size_t n_tables) {
-        int r = 0;
-
-        for (size_t t = 0; t < n_tables; t++)
-                for (size_t i = 0; r == 0 && i < tables[t]->n; i++) {
-                        const struct option *o = &tables[t]->rows[i];
-                        if (!o->flag)
-                                continue;
-
-                        r = shown_negated(o) ? 0 : completion_row(out, o, "");
-                        if (r == 0 && o->type == OPTION_FLAG)
-                                r = completion_row(out, o, "no-");
-                }
-
-        return r;
 }

@@ -16,7 +16,11 @@ static void json_drop(json_t **value) {
 static int refuse_syntax(const struct document *document, const json_error_t *error, struct err *err) {
         cleanup(buf_done) struct buf text = BUF(JSON_ERROR_TEXT_LENGTH * 8);
         escape_text(&text, str_of(error->text), JSON_ERROR_TEXT_LENGTH);
-        int line = error->line < 1 ? 1 : error->line, column = error->column < 1 ? 1 : error->column;
+
+        /* Jansson counts from one, and says -1 where it does not know. */
+        int line = error->line < 1 ? 1 : error->line;
+        int column = error->column < 1 ? 1 : error->column;
+
         return err_set(err, EINVAL, "%s:%d:%d: not valid JSON: %.*s", document_name(document), line, column,
                        STR_FMT(buf_str(&text)));
 }

@@ -2,7 +2,7 @@
 #pragma once
 /*
  * Reading JSON into the same tree as YAML, without places (the format is for programs); a key twice in one object is
- * refused. Writing is conf/emit.h.
+ * refused. Writing is base/emit.h.
  */
 #include "conf/node.h"
 

@@ -6,7 +6,7 @@
  * value is left behind, and what a program wrote stays as it wrote it.
  *
  * Strict: one value, no comments, no trailing commas, strings in UTF-8 without bare control characters. A key that is
- * there twice in one object is visited twice; who looks for one value must refuse a second (json_find() does).
+ * there twice in one object is visited twice; a caller that wants one value must refuse a second (json_find() does).
  */
 #include "base/buf.h"
 
@@ -33,7 +33,7 @@ int json_quote(struct str text, struct buf *out);
  * -ENOTUNIQ: several. */
 int json_find(struct str text, struct str pointer, struct buf *out);
 
-/* What is to be written instead of one scalar: 1 and a text (quoted, if it is to be a string) in *out; 0: as it was. */
+/* The replacement for one scalar: 1 with the text in *out (quoted, for a string), or 0 to keep it. */
 typedef int json_replace(void *arg, const struct json_scalar *scalar, struct buf *out);
 int json_edit(struct str text, json_replace *replace, void *arg, struct buf *out);
 

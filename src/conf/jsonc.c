@@ -42,6 +42,7 @@ static size_t number_length(const struct scan *s) {
 
         if (whole == 0 || (whole > 1 && scan_peek(s, n) == '0'))
                 return 0;
+
         n += whole;
         if (scan_peek(s, n) == '.') {
                 more = count_digits(s, n + 1);
@@ -49,13 +50,17 @@ static size_t number_length(const struct scan *s) {
                         return 0;
                 n += 1 + more;
         }
+
         if (ascii_lower(scan_peek(s, n)) == 'e') {
                 size_t sign = scan_peek(s, n + 1) == '+' || scan_peek(s, n + 1) == '-';
+
                 more = count_digits(s, n + 1 + sign);
                 if (more == 0)
                         return 0;
+
                 n += 1 + sign + more;
         }
+
         return n;
 }
 
@@ -66,16 +71,19 @@ static int read_word(struct scan *s, struct node *n) {
         for (size_t i = 0; i < sizeof words / sizeof *words && length == 0; i++)
                 if (str_starts(str_skip(s->text, s->at), str_of(words[i])))
                         length = strlen(words[i]);
+
         char next = scan_peek(s, length);
         if (length == 0 || ascii_is_alnum(next) || next == '.' || next == '_' || next == '-')
                 return scan_unexpected(s, "a value (a string in double quotes, a number, true, false, null, { or [)");
 
         struct str word = str_n(s->text.p + s->at, length);
         scan_skip(s, length);
+
         if (str_is(word, "null")) {
                 n->kind = NODE_NULL;
                 return 0;
         }
+
         return document_text(s->document, word, &n->text, s->err);
 }
 
@@ -89,6 +97,7 @@ static int read_member(struct scan *s, struct node *map) {
 
         if (scan_peek(s, 0) != '"')
                 return scan_unexpected(s, "a key in double quotes, or }");
+
         r = scan_string(s, '"', SCAN_JSON, &key);
         if (r == 0)
                 r = skip_space(s);
@@ -106,6 +115,7 @@ static int read_member(struct scan *s, struct node *map) {
         value->key = key;
         value->key_line = line;
         value->key_column = column;
+
         return 0;
 }
 
@@ -139,6 +149,7 @@ static int read_value(struct scan *s, struct node *parent, struct node **ret) {
 
         if (c == '[')
                 kind = NODE_LIST;
+
         s->depth++;
         struct node *n = scan_node(s, parent, kind);
         if (!n)
@@ -153,8 +164,10 @@ static int read_value(struct scan *s, struct node *parent, struct node **ret) {
         } else {
                 r = read_word(s, n);
         }
+
         s->depth--;
         *ret = n;
+
         return r;
 }
 
@@ -173,10 +186,12 @@ int jsonc_read(struct str text, struct str name, struct document **ret, struct e
                 r = skip_space(&s);
         if (r == 0 && !scan_at_end(&s))
                 r = scan_unexpected(&s, "the end of the file");
+
         if (r < 0) {
                 document_free(s.document);
                 return r;
         }
+
         *ret = s.document;
         return 0;
 }

@@ -98,12 +98,16 @@ int node_error(const struct document *document, const struct node *node, struct 
 }
 
 int node_key_error(const struct document *document, const struct node *node, struct err *err, const char *format, ...) {
-        bool keyed = node->key_line != 0;
         va_list args;
+        int r;
+
         va_start(args, format);
-        int r = error_at(document, keyed ? node->key_line : node->line, keyed ? node->key_column : node->column, format,
-                         args, err);
+        if (node->key_line != 0)
+                r = error_at(document, node->key_line, node->key_column, format, args, err);
+        else
+                r = error_at(document, node->line, node->column, format, args, err);
         va_end(args);
+
         return r;
 }
 

@@ -16,7 +16,16 @@
  */
 
 const char *option_name(const struct option *o) {
-        return o->flag ? o->flag : o->key ? o->key : o->env ? o->env : "";
+        if (o->flag)
+                return o->flag;
+
+        if (o->key)
+                return o->key;
+
+        if (o->env)
+                return o->env;
+
+        return "";
 }
 
 static const struct {
@@ -102,7 +111,7 @@ static bool parse_number(const struct option *o, struct str text, uint64_t *ret)
         }
 }
 
-/* What is accepted, for the person who wrote something else. */
+/* Describes the accepted values in the error for a bad one. */
 static const char *const expected[] = {
         [OPTION_FLAG] = "true or false",
         [OPTION_STRING] = "text",

@@ -104,6 +104,3 @@ int option_usage(struct buf *out, const struct option *o);
 int option_help(struct buf *out, const struct option_table *const *tables, size_t n_tables, unsigned width);
 /* The rows as man page source: a section heading per table, one tagged paragraph per row. */
 int option_man(struct buf *out, const struct option_table *const *tables, size_t n_tables);
-/* One line per flag for completions: flag TAB metavar TAB choices (separated by spaces) TAB help. "--no-x" has its own.
- */
-int option_completions(struct buf *out, const struct option_table *const *tables, size_t n_tables);

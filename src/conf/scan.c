@@ -73,12 +73,15 @@ int scan_open(struct scan *s, struct str text, struct str name, struct err *err)
                         return scan_error(s, "this byte is not UTF-8");
                 if (c == 0)
                         return scan_error(s, "a zero byte does not belong into a text file");
+
                 scan_skip(s, n);
         }
+
         s->at = 0;
         s->line = s->column = 1;
         if (scan_take(s, "\xef\xbb\xbf"))
                 s->column = 1;
+
         return 0;
 }
 
@@ -89,11 +92,14 @@ struct node *scan_node(struct scan *s, struct node *parent, enum node_kind kind)
                 scan_error(s, "nested deeper than %d levels", NODE_DEPTH_MAX);
                 return NULL;
         }
+
         n = document_add(s->document, parent, kind, s->err);
         if (!n)
                 return NULL;
+
         n->line = s->line;
         n->column = s->column;
+
         return n;
 }
 
@@ -109,12 +115,14 @@ static int add_code_point(struct buf *out, uint32_t c) {
                 bytes[n++] = (char)(0xe0 | c >> 12);
         else
                 bytes[n++] = (char)(0xf0 | c >> 18);
+
         if (c >= 0x10000)
                 bytes[n++] = (char)(0x80 | (c >> 12 & 0x3f));
         if (c >= 0x800)
                 bytes[n++] = (char)(0x80 | (c >> 6 & 0x3f));
         if (c >= 0x80)
                 bytes[n++] = (char)(0x80 | (c & 0x3f));
+
         return buf_append(out, str_n(bytes, n));
 }
 
@@ -126,9 +134,11 @@ static int read_hex(struct scan *s, unsigned digits, uint32_t *ret) {
                 int digit = ascii_hex(scan_peek(s, 0));
                 if (digit < 0)
                         return scan_unexpected(s, "a hexadecimal digit");
+
                 value = value << 4 | (uint32_t)digit;
                 scan_skip(s, 1);
         }
+
         *ret = value;
         return 0;
 }
@@ -141,18 +151,23 @@ static int read_unicode(struct scan *s, unsigned digits, enum scan_escapes escap
         r = read_hex(s, digits, &c);
         if (r < 0)
                 return r;
+
         if (escapes == SCAN_JSON && c >= 0xd800 && c < 0xdc00) {
                 if (!scan_take(s, "\\u"))
                         return scan_error(s, "the second half of a surrogate pair is missing");
+
                 r = read_hex(s, 4, &low);
                 if (r < 0)
                         return r;
                 if (low < 0xdc00 || low > 0xdfff)
                         return scan_error(s, "this is no second half of a surrogate pair");
+
                 c = 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
         }
+
         if (c == 0 || (c >= 0xd800 && c < 0xe000) || c > 0x10ffff)
                 return scan_error(s, "the escape stands for no character that a text can hold");
+
         return add_code_point(out, c);
 }
 
@@ -167,10 +182,12 @@ static int read_escape(struct scan *s, enum scan_escapes escapes, struct buf *ou
                 scan_skip(s, 1);
                 return buf_add_char(out, values[found - letters]);
         }
+
         if (c == 'u' || (c == 'U' && escapes != SCAN_JSON)) {
                 scan_skip(s, 1);
                 return read_unicode(s, c == 'u' ? 4 : 8, escapes, out);
         }
+
         return scan_error(s, "an escape that this format does not have");
 }
 
@@ -180,18 +197,22 @@ int scan_string(struct scan *s, char quote, enum scan_escapes escapes, struct st
         int r = 0;
 
         scan_skip(s, 1);
+
         while (r == 0) {
                 unsigned char c = (unsigned char)scan_peek(s, 0);
                 if (c == (unsigned char)quote) {
                         scan_skip(s, 1);
                         return document_text(s->document, buf_str(&out), ret, s->err);
                 }
+
                 if (scan_at_end(s) || c == '\n' || c == '\r')
                         return scan_error(s, "the string has no end on this line");
                 if ((c < 0x20 && c != '\t') || c == 0x7f || (c == '\t' && escapes == SCAN_JSON))
                         return scan_error(s, "a control character must be written as an escape in a string");
+
                 scan_skip(s, 1);
                 r = c == '\\' && !literal ? read_escape(s, escapes, &out) : buf_add_char(&out, (char)c);
         }
+
         return s->err && s->err->code ? r : err_set(s->err, -r, "out of memory");
 }

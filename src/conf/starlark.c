@@ -25,10 +25,13 @@ static int read_name(struct scan *s, struct str *ret, const char *wanted) {
 
         while (ascii_is_alnum(scan_peek(s, n)) || scan_peek(s, n) == '_')
                 n++;
+
         if (n == 0 || ascii_is_digit(scan_peek(s, 0)))
                 return scan_unexpected(s, wanted);
+
         *ret = str_n(s->text.p + s->at, n);
         scan_skip(s, n);
+
         return document_text(s->document, *ret, ret, s->err);
 }
 
@@ -39,13 +42,16 @@ static int read_list(struct scan *s, struct node *list) {
         int r;
 
         scan_skip(s, 1);
+
         for (;;) {
                 skip_space(s);
                 if (scan_take(s, "]"))
                         return 0;
+
                 r = read_value(s, list, &element);
                 if (r < 0)
                         return r;
+
                 skip_space(s);
                 if (!scan_take(s, ",") && scan_peek(s, 0) != ']')
                         return scan_unexpected(s, ", or ]");
@@ -58,25 +64,31 @@ static int read_word(struct scan *s, struct node *n) {
 
         while (ascii_is_digit(scan_peek(s, digits)))
                 digits++;
+
         char next = scan_peek(s, digits);
         if (digits > 0 && !ascii_is_alnum(next) && next != '.' && next != '_') {
                 struct str number = str_n(s->text.p + s->at, digits);
+
                 scan_skip(s, digits);
                 return document_text(s->document, number, &n->text, s->err);
         }
+
         const struct scan start = *s;
         struct str word;
         int r = read_name(s, &word, "a value (a string, a list, a number, True, False or None)");
         if (r < 0)
                 return r;
+
         if (str_is(word, "None")) {
                 n->kind = NODE_NULL;
                 return 0;
         }
+
         if (!str_is(word, "True") && !str_is(word, "False")) {
                 *s = start;
                 return scan_error(s, "a name stands for something that would have to be computed; write the value");
         }
+
         return document_text(s->document, str_is(word, "True") ? STR("true") : STR("false"), &n->text, s->err);
 }
 
@@ -89,6 +101,7 @@ static int read_value(struct scan *s, struct node *parent, struct node **ret) {
         n = scan_node(s, parent, c == '[' ? NODE_LIST : NODE_SCALAR);
         if (!n)
                 return -EINVAL;
+
         if (c == '[') {
                 r = read_list(s, n);
         } else if (c == '"' || c == '\'') {
@@ -99,8 +112,10 @@ static int read_value(struct scan *s, struct node *parent, struct node **ret) {
         } else {
                 r = read_word(s, n);
         }
+
         s->depth--;
         *ret = n;
+
         return r;
 }
 
@@ -113,16 +128,20 @@ static int read_argument(struct scan *s, struct node *call) {
         r = read_name(s, &name, "the name of an argument, or )");
         if (r < 0)
                 return r;
+
         skip_space(s);
         if (!scan_take(s, "="))
                 return scan_unexpected(s, "= (arguments have names here)");
+
         skip_space(s);
         r = read_value(s, call, &value);
         if (r < 0 || !value)
                 return r;
+
         value->key = name;
         value->key_line = line;
         value->key_column = column;
+
         return 0;
 }
 
@@ -134,21 +153,26 @@ static int read_call(struct scan *s, struct node *root) {
         call = scan_node(s, root, NODE_MAP);
         if (!call)
                 return -EINVAL;
+
         call->key_line = call->line;
         call->key_column = call->column;
         r = read_name(s, &call->key, "the name of a function");
         if (r < 0)
                 return r;
+
         skip_space(s);
         if (!scan_take(s, "("))
                 return scan_unexpected(s, "( after the name of a function (only calls are read)");
+
         for (;;) {
                 skip_space(s);
                 if (scan_take(s, ")"))
                         return document_check_keys(s->document, call, s->err);
+
                 r = read_argument(s, call);
                 if (r < 0)
                         return r;
+
                 skip_space(s);
                 if (!scan_take(s, ",") && scan_peek(s, 0) != ')')
                         return scan_unexpected(s, ", or )");
@@ -166,16 +190,19 @@ int starlark_read(struct str text, struct str name, struct document **ret, struc
                 root = scan_node(&s, NULL, NODE_LIST);
                 r = root ? 0 : -EINVAL;
         }
+
         for (bool more = r == 0; more && r == 0;) {
                 skip_space(&s);
                 more = !scan_at_end(&s);
                 if (more)
                         r = read_call(&s, root);
         }
+
         if (r < 0) {
                 document_free(s.document);
                 return r;
         }
+
         *ret = s.document;
         return 0;
 }

@@ -25,12 +25,18 @@ struct shown_path show_path(const char *path) {
         if (escape_text(&escaped, end, LONGEST) == 0)
                 snprintf(shown.text, sizeof shown.text, "'%s%.*s'", whole.n > end.n ? "..." : "",
                          STR_FMT(buf_str(&escaped)));
+
         return shown;
 }
 
 struct suggestion suggest_for(struct str word) {
         /* A third of the letters may be wrong; more is another word. */
-        unsigned limit = word.n >= 9 ? 3 : word.n >= 4 ? 2 : 1;
+        unsigned limit = 1;
+        if (word.n >= 9)
+                limit = 3;
+        else if (word.n >= 4)
+                limit = 2;
+
         return (struct suggestion){ .word = word, .distance = limit + 1 };
 }
 

@@ -82,7 +82,7 @@ static int trust_parse(struct str text, const char *name, struct trust_list *lis
         return 0;
 }
 
-/* Ours, regular and closed to others: whoever can write it decides what is trusted. */
+/* Ours, regular and closed to others: anyone who can write it decides what is trusted. */
 static int check_owner(int fd, const char *path, struct err *err) {
         struct stat st;
         if (fstat(fd, &st) < 0)

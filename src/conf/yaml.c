@@ -122,7 +122,7 @@ static const char *syntax_hint(const struct reader *reader) {
 
 static int refuse_syntax(const struct reader *reader, struct err *err) {
         const yaml_parser_t *p = &reader->parser;
-        const char *problem = p->problem ? p->problem : "unreadable";
+        const char *problem = text_or(p->problem, "unreadable");
 
         if (p->error == YAML_MEMORY_ERROR)
                 return err_memory(err);
@@ -210,9 +210,11 @@ static int refuse_decorated(const struct reader *reader, const yaml_event_t *eve
         if (anchor)
                 return yaml_refuse(reader, &event->start_mark, err,
                                    "anchors ('&') are not read; write the value where it is used");
+
         if (tag)
                 return yaml_refuse(reader, &event->start_mark, err,
                                    "tags ('!') are not read; the policy knows the types itself");
+
         return 0;
 }
 
@@ -288,7 +290,7 @@ int yaml_read(struct str text, struct str name, struct document **ret, struct er
         cleanup(reader_done) struct reader r = { .text = text };
         struct err local = { 0 };
 
-        err = err ? err : &local; /* limits are told through it */
+        err = err ? err : &local; /* limits are reported through it */
         if (!yaml_parser_initialize(&r.parser))
                 return err_memory(err);
 

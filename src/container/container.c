@@ -5,7 +5,7 @@
  * The engine makes it without a network: a namespace with a loopback and nothing else. Its first process is
  * bailey-gate, which calls us on a socket and waits. Meanwhile a child of ours enters that namespace, lays the same
  * routes and rules as for a sandbox of our own, and hands out the listeners; no bridge, no address of the host, no
- * other way out. Then the gate gets the word and starts the command. The container has neither CAP_NET_ADMIN nor
+ * other way out. Then the gate gets the go message and starts the command. The container has neither CAP_NET_ADMIN nor
  * CAP_NET_RAW, so it cannot undo this.
  *
  * Files are the image's, and what the policy grants of this host's (container_files.c). Questions, rules that come and
@@ -33,8 +33,8 @@
 #include "plan/build.h"
 #include "plan/env.h"
 #include "policy/load.h"
-#include "policy/own_commands.h"
-#include "policy/served.h"
+#include "policy/paths/served.h"
+#include "policy/tools/own_commands.h"
 #include "roles/helper.h"
 #include "run/run_gateway.h"
 #include "run/run_report.h"
@@ -393,7 +393,7 @@ static int container_order(const struct container *container, const char *verb) 
         return engine_call(&argv, true, &out, NULL);
 }
 
-/* Told when the loop comes around: whoever asked for it is not waiting yet. */
+/* Told when the loop comes around: the caller is not waiting yet. */
 static int container_freeze(void *run) {
         struct container *container = run;
         container->stand_error = container_order(container, "pause") == 0 ? 0 : EOPNOTSUPP;
@@ -505,7 +505,7 @@ static void on_guard(const char *id, const struct guard_found *found, void *arg)
 static void end_container(struct container *container) {
         struct err e = { 0 };
 
-        if (container->init >= 0 && container->child > 0) /* at once; one that stands still dies when it is let go */
+        if (container->init >= 0 && container->child > 0) /* at once; one that is frozen dies when it is let go */
                 (void)syscall(SYS_pidfd_send_signal, container->init, SIGKILL, NULL, 0);
 
         close_fd(&container->gate_socket);
@@ -591,6 +591,10 @@ static int let_go(struct container *container, struct err *err) {
                 return r;
 
         r = make_gateway(container, err);
+        if (r < 0)
+                return r;
+
+        r = guards_hold(&container->guards, container->first, err);
         if (r < 0)
                 return r;
 

@@ -103,9 +103,9 @@ static int args_object(const struct container_args *container_args, struct err *
 
         const char *reason = buf_text(&text);
         if (container_args->object)
-                return container_args->object(container_args->arg, err, reason ? reason : "");
+                return container_args->object(container_args->arg, err, text_or(reason, ""));
 
-        return err_set(err, EPERM, "%s", reason ? reason : "");
+        return err_set(err, EPERM, "%s", text_or(reason, ""));
 }
 
 static bool is_named(struct str name, const char *const *list, size_t n) {
@@ -186,7 +186,7 @@ static int judge_mount(const struct container_args *args, struct str value, bool
 
         const char *text = buf_text(&why);
         return args_object(args, err, "your own mount \"%.*s\" %s; take it out", STR_FMT(str_first(value, 1024)),
-                           text ? text : "");
+                           text_or(text, ""));
 }
 
 static int judge_row(const struct container_args *args, const struct row *row, struct str value, struct err *err) {
@@ -258,9 +258,13 @@ static int check_short(const struct container_args *args, struct str word, struc
                 if (valued && rest.n > 0 && rest.p[0] == '=')
                         rest = str_skip(rest, 1);
 
+                struct str value = STR("");
+                if (valued)
+                        value = rest.n > 0 ? rest : next;
+
                 const struct row *row = find_row(args, str_of(name));
                 if (row)
-                        r = judge_row(args, row, valued ? (rest.n > 0 ? rest : next) : STR(""), err);
+                        r = judge_row(args, row, value, err);
                 if (valued)
                         break;
         }
@@ -274,7 +278,7 @@ int container_args_check(const struct container_args *args, char *const *given, 
         int r = 0;
 
         for (char *const *g = given; g && *g && r == 0; g++) {
-                struct str word = str_of(*g), next = str_of(g[1] ? g[1] : "");
+                struct str word = str_of(*g), next = str_of(text_or(g[1], ""));
 
                 if (str_starts(word, STR("--")) && word.n > 2) {
                         struct flag flag = read_long(args, word, next);

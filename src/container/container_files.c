@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A container has the files of its image. Of this host's it gets the trees that the policy grants (the workspace, what
- * --write names, what a person's rules let be read), each under its own name. Inside of them the policy's other rules
- * hold, as further mounts: read-only views of what may not be written, something empty over what may not be read and
- * over this host's sockets. The directories above such a mount are mounts too, as in a sandbox of our own: a mount
- * point cannot be renamed, so nothing can be put in its place.
+ * A container has the files of its image. Of this host's files it gets the trees that the policy grants (the workspace,
+ * --write, paths that a person's rules open for reading), each under its own name. Inside them the policy's other rules
+ * hold, as further mounts: read-only mounts over paths that may not be written, empty ones over paths that may not be
+ * read and over this host's sockets. The directories above such a mount are mounts too, as in a sandbox of our own: a
+ * mount point cannot be renamed, so nothing can be put in its place.
  *
- * What mounts cannot do is refused, with what it is: globs (they hold for files that come later), and secrets in a tree
- * that is shown (a file that is replaced outside loses its mask). Protected names that do not exist are guards.
+ * Rules that mounts cannot enforce are refused by name: globs (they also cover files that come later), and secrets in a
+ * visible tree (a file that is replaced outside loses its mask). Protected names that do not exist are guards.
  */
 #include "container/container_files.h"
 
 #include "base/cleanup.h"
 #include "base/path.h"
 #include "container/engine.h"
+#include "plan/mount_tree.h"
 #include "plan/start.h"
-#include "plan/tree.h"
 
 #include <errno.h>
 #include <string.h>
@@ -26,7 +26,7 @@ enum view { VIEW_PIN, VIEW_WRITE, VIEW_READ, VIEW_EMPTY_DIRECTORY, VIEW_EMPTY_FI
 struct mount {
         char *path;
         enum view view;
-        bool tree; /* granted: others are inside of it */
+        bool tree; /* granted: others are inside it */
 };
 typedef VEC(struct mount) mounts;
 
@@ -124,9 +124,14 @@ static int close_one(const struct plan_path *path, mounts *m, struct err *err) {
         if (path->access == PATH_WRITE)
                 return 0;
 
-        enum view view = path->access == PATH_READ     ? VIEW_READ
-                         : path->type == PLAN_PATH_DIR ? VIEW_EMPTY_DIRECTORY
-                                                       : VIEW_EMPTY_FILE;
+        enum view view;
+        if (path->access == PATH_READ)
+                view = VIEW_READ;
+        else if (path->type == PLAN_PATH_DIR)
+                view = VIEW_EMPTY_DIRECTORY;
+        else
+                view = VIEW_EMPTY_FILE;
+
         int r = files_put(m, str_of(path->path), view, false, err);
         if (r < 0)
                 return r;
@@ -194,12 +199,16 @@ static int check_globs(const struct container_files *files, struct plan *plan, c
                         return err_memory(err);
 
                 bool source = str_starts(str_of(rule->origin), STR("source of credential "));
-                if (source ? tree_of(m, directory) != NULL : files_concerns(m, directory))
-                        r = files_object(
-                            files, plan, err, rule->origin, rule->pattern,
-                            source ? "the file lies in a tree that the container sees, and one that replaces it "
-                                     "would be seen; keep it elsewhere"
-                                   : "a glob holds for files that come later, mounts do not; name the paths");
+                const char *objection = NULL;
+
+                if (source && tree_of(m, directory))
+                        objection = "the file lies in a tree that the container sees, and one that replaces it would "
+                                    "be seen; keep it elsewhere";
+                else if (!source && files_concerns(m, directory))
+                        objection = "a glob holds for files that come later, mounts do not; name the paths";
+
+                if (objection)
+                        r = files_object(files, plan, err, rule->origin, rule->pattern, objection);
         }
 
         return r;
@@ -238,9 +247,13 @@ static int check_rest(const struct container_files *files, struct plan *plan, st
  */
 static int add_argument(const struct container_files *files, const struct mount *mount, text_list *args,
                         struct err *err) {
-        const char *source = mount->view == VIEW_EMPTY_DIRECTORY ? files->empty_directory
-                             : mount->view == VIEW_EMPTY_FILE    ? files->empty_file
-                                                                 : mount->path;
+        const char *source;
+        if (mount->view == VIEW_EMPTY_DIRECTORY)
+                source = files->empty_directory;
+        else if (mount->view == VIEW_EMPTY_FILE)
+                source = files->empty_file;
+        else
+                source = mount->path;
 
         if (strpbrk(mount->path, ",\"\n"))
                 return err_set(err, EINVAL,

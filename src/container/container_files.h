@@ -8,9 +8,9 @@ struct container_files {
         const struct policy *policy;
         const struct path_rules *rules;
         const struct plan_host *host;
-        const char *empty_directory, *empty_file; /* what is seen where something is hidden */
+        const char *empty_directory, *empty_file; /* shown in place of something hidden */
 };
 
-/* Refuses what mounts cannot hold; where the policy accepts less (--allow-degraded), it is a note of the plan. Guards
- * of the plan are to be swept when nothing of the container lives. Arguments for `create` are added. */
+/* Refuses rules that mounts cannot enforce; if the policy accepts less (--allow-degraded), they become notes of the
+ * plan. The caller sweeps the plan's guards when the container is gone. Adds arguments for `create`. */
 int container_files(const struct container_files *files, struct plan *plan, text_list *args, struct err *err);

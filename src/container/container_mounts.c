@@ -39,8 +39,8 @@ static int mounts_refuse(struct buf *why, const char *text) {
         return REFUSED;
 }
 
-/* Where it leads. Of a path that is not there (engines make it) its nearest directory is followed; ".." in what is
- * missing leads nowhere that could be told, so that directory stands for it. */
+/* Where it leads. For a missing path (engines create it) the nearest existing directory is resolved. A ".." in the
+ * missing part cannot be resolved, so that directory stands for it. */
 static char *real_path(struct str text) {
         cleanup(free_ptr) char *path = str_dup(text);
         cleanup(free_ptr) char *rest = path ? str_dup(STR("")) : NULL;
@@ -70,7 +70,7 @@ static char *real_path(struct str text) {
         return str_format("%s%s", strcmp(directory, "/") == 0 ? "" : directory, rest);
 }
 
-/* Inside of it, or around it. */
+/* Inside it, or around it. */
 static bool mounts_touches(const char *path, const char *other) {
         return path_is_within(path, other) || path_is_within(other, path);
 }
@@ -119,7 +119,7 @@ static int judge_source(struct str text, struct buf *why) {
                 return -ENOMEM;
 
         if (stat(path, &st) == 0 && S_ISSOCK(st.st_mode))
-                return mounts_refuse(why, "is a socket: who listens there is outside of the container's confinement");
+                return mounts_refuse(why, "is a socket: who listens there is outside the container's confinement");
 
         int r = judge_fixed(path, why);
         if (r == 0)

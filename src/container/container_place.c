@@ -4,10 +4,10 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
-#include "base/lock_file.h"
+#include "base/files/lock_file.h"
+#include "base/files/tree.h"
 #include "base/log.h"
 #include "base/path.h"
-#include "base/tree.h"
 #include "conf/dirs.h"
 #include "container/engine.h"
 
@@ -132,8 +132,8 @@ static int place_hold(struct container_place *place, const char *engine, struct 
         return r < 0 ? err_set(err, -r, "cannot lock %s: %s", path, strerror(-r)) : 0;
 }
 
-/* A socket's address is short; the path goes through a descriptor of the directory. Whoever the image runs as may
- * connect; nobody else gets to the directory. */
+/* A socket's address is short; the path goes through a descriptor of the directory. Any user that the image runs as may
+ * connect; nobody else can reach the directory. */
 static int listen_on(struct container_place *place, struct err *err) {
         cleanup(close_fd) int directory = open(place->directory, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         struct sockaddr_un at = { .sun_family = AF_UNIX };
@@ -164,7 +164,7 @@ int container_place_make(struct container_place *container_place, const char *en
         r = r < 0 ? r : name_files(container_place, place, id, err);
         r = r < 0 ? r : place_hold(container_place, engine, err);
 
-        /* Read by whoever the image runs as; the directory itself is never seen inside. */
+        /* Read by any user that the image runs as; the directory itself is never seen inside. */
         r = r < 0 ? r : path_replace_file(container_place->resolv, STR("nameserver 127.0.0.1\n"), 0644, err);
         r = r < 0 ? r : path_replace_file(container_place->empty_file, STR(""), 0, err);
         if (r == 0 && mkdir(container_place->empty_directory, 0) < 0)

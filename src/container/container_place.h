@@ -2,8 +2,8 @@
 #pragma once
 /*
  * The files that a container of `bailey run --container` is given, in a directory of its own below Bailey's state, and
- * the socket by which its first process (bailey-gate) reports. As long as the run lives it holds a lock there; what a
- * run that was killed left behind, its container included, is removed by the next.
+ * the socket by which its first process (bailey-gate) reports. The run holds a lock there while it lives; the next run
+ * removes what a killed one left behind, its container included.
  */
 #include "base/err.h"
 

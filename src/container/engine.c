@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
-#include "base/spawn.h"
+#include "base/processes/spawn.h"
 #include "conf/json.h"
 #include "store/progress.h"
 

@@ -108,8 +108,8 @@ static int containers_of(const char *engine, const char *network, text_list *ret
         return 0;
 }
 
-/* Nothing is asked for that a container writes itself: the state has what its health check printed, and whoever makes
- * that long would make the answer about all of them too long. Above 0: the engine's status. */
+/* Nothing is asked for that a container writes itself: the state has what its health check printed, and a long one
+ * would make the answer about all of them too long. Above 0: the engine's status. */
 static int containers_inspect(const char *engine, const text_list *ids, struct buf *out, struct err *err) {
         cleanup(text_list_done) text_list argv = { 0 };
 

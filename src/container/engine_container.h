@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Which container an address belongs to, as the engine says: what a container says of itself proves nothing.
+ * Which container an address belongs to, according to the engine: a container's own claims prove nothing.
  *
- * The engine gives an address away again when its container has ended. So whoever acts on an answer holds a descriptor
- * of the container's first process (engine_container_hold()): while that process lives the address is this container's,
- * and when it ends the descriptor says so before the engine can have given the address to another.
+ * The engine gives an address away again when its container has ended. So a caller that acts on an answer holds a
+ * descriptor of the container's first process (engine_container_hold()): while that process lives the address is this
+ * container's, and when it ends the descriptor says so before the engine can have given the address to another.
  */
 #include "base/err.h"
-#include "policy/addr.h"
+#include "policy/match/addr.h"
 
 #include <stdbool.h>
 #include <sys/types.h>

@@ -26,7 +26,7 @@ static struct str text_of(const struct node *node) {
 }
 
 static void copy_name(char ret[static 16], struct str text) {
-        snprintf(ret, 16, "%.*s", (int)(text.n < 15 ? text.n : 15), text.p ? text.p : "");
+        snprintf(ret, 16, "%.*s", STR_FMT(str_first(text, 15)));
 }
 
 /* docker names a bridge by the network's number, unless told otherwise. */
@@ -43,8 +43,7 @@ static void take_interface(const struct node *network, struct engine_network *re
         }
 
         struct str number = text_of(network_field(network, "Id", "id"));
-        snprintf(ret->interface, sizeof ret->interface, "br-%.*s", (int)(number.n < 12 ? number.n : 12),
-                 number.p ? number.p : "");
+        snprintf(ret->interface, sizeof ret->interface, "br-%.*s", STR_FMT(str_first(number, 12)));
 }
 
 /* The first subnet of version 4. */

@@ -5,7 +5,7 @@
  * nothing.
  */
 #include "base/err.h"
-#include "policy/addr.h"
+#include "policy/match/addr.h"
 
 #define ENGINE_NETWORK "bailey-egress"
 

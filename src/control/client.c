@@ -35,7 +35,13 @@ static bool take_line(struct control_client *client, struct str *ret) {
 static int wait_readable(int fd, int timeout_ms) {
         struct pollfd pollfd = { .fd = fd, .events = POLLIN };
         int r = poll(&pollfd, 1, timeout_ms);
-        return r < 0 ? -errno : r == 0 ? -EAGAIN : 0;
+        if (r < 0)
+                return -errno;
+
+        if (r == 0)
+                return -EAGAIN;
+
+        return 0;
 }
 
 int control_client_next(struct control_client *client, int timeout_ms, struct control_message *ret, struct err *err) {

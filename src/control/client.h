@@ -4,7 +4,7 @@
  * A client of the control protocol: one connection, one request at a time, with a limit on how long a sandbox may take
  * to reply.
  */
-#include "control/place.h"
+#include "control/control_place.h"
 #include "control/protocol.h"
 
 struct control_client {

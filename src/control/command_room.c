@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Theory of the room. Before a sandbox is made there is a policy, a record and somebody to ask; that is what stands
- * here: the audit of the run to come, and its control (live.h) without a sandbox. So a command is asked about as
- * a host is, on the terminal, by the socket and by hooks, and the first answer counts. What was answered for a
- * workspace or for good is found in the state database before anybody is asked.
+ * Theory of the room. A command that needs approval waits here, with the audit of the run to come and its control
+ * (live.h), but without a sandbox. A person is asked as about a host: on the terminal, by the socket and by hooks, and
+ * the first answer counts. Answers that were given for a workspace or for good come from the state database, before
+ * anybody is asked.
  *
- * What is refused here leaves its line in the audit; what is approved is recorded by the run that follows, under the
- * same name and in the same file. Without an answer in time, or when the asker goes, it is refused.
+ * A refusal is recorded here; an approval is recorded by the run that follows, under the same name and in the same
+ * file. Without an answer in time, or if the caller goes away, the command is refused.
  */
 #include "control/command_room.h"
 
@@ -14,11 +14,11 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/random.h"
+#include "control/control_place.h"
 #include "control/own_records.h"
-#include "control/place.h"
 #include "control/questions.h"
 #include "control/session.h"
-#include "policy/own_commands.h"
+#include "policy/tools/own_commands.h"
 #include "store/state.h"
 
 #include <errno.h>
@@ -92,9 +92,10 @@ static void look_up(struct room *room) {
         if (found < 0 && found != -ENOENT)
                 log_notice("what was approved before is not known: %s", err_text(&e));
 
-        if (answer != STATE_NO_ANSWER)
-                room_settle(room, answer == STATE_ALLOWED ? ROOM_APPROVED : ROOM_REFUSED,
-                            answer == STATE_ALLOWED ? "approved before" : "denied before");
+        if (answer == STATE_ALLOWED)
+                room_settle(room, ROOM_APPROVED, "approved before");
+        else if (answer != STATE_NO_ANSWER)
+                room_settle(room, ROOM_REFUSED, "denied before");
 }
 
 /*

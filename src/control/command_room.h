@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Where a command waits that the classifier did not let through: it is recorded, and asked about by the same means as a
- * host is. Nothing of it runs meanwhile. See command_room.c.
+ * A command that the classifier escalated waits here: it is recorded, and a person is asked as about a host. It does
+ * not run meanwhile. See command_room.c.
  */
 #include "control/judged.h"
 #include "policy/load.h"

@@ -6,7 +6,8 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "conf/suggest.h"
-#include "policy/own_commands.h"
+#include "ipc/gateway_messages.h"
+#include "policy/tools/own_commands.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -49,7 +50,7 @@ int link_settings_read(const struct supervise_request *request, struct link_sett
         r = r < 0 ? r : read_values(&request->call, &ret->call, err);
         ret->policy = (struct policy_request){ .command_line = &ret->config,
                                                .call = &ret->call,
-                                               .only_text = request->policy ? request->policy : "",
+                                               .only_text = text_or(request->policy, ""),
                                                .base = request->base };
         return r;
 }
@@ -99,6 +100,8 @@ enum link_word link_hear(const struct link *link, struct link_heard *ret) {
         *ret = (struct link_heard){ .id = message.id, .allow = message.number == 1, .judged = -1 };
         if (message.kind == SUPERVISE_ANSWER)
                 return LINK_ANSWER;
+        if (message.kind == SUPERVISE_STAND)
+                return LINK_STAND;
         if (message.kind != SUPERVISE_RELOAD)
                 return LINK_GONE;
 
@@ -112,20 +115,32 @@ enum link_word link_hear(const struct link *link, struct link_heard *ret) {
 }
 
 /*
- * What is told. The socket does not block here for long: the other side reads, and when it is gone so is this job.
+ * Messages to the program. A send does not block for long: the other side reads, and this job ends when it is gone.
  */
 static bool link_tell(const struct link *link, const struct supervise_message *message) {
         return supervise_send(link->fd, message, NULL) == 0;
 }
 
-bool link_ask(const struct link *link, uint64_t id, const struct authority *target) {
+bool link_answers(const struct link *link, const char *text) {
+        bool host = text[0] == '\0' || str_starts(str_of(text), STR(ASK_BECAUSE));
+
+        return host || link->asks_all;
+}
+
+bool link_ask(const struct link *link, uint64_t id, const struct authority *target, const char *text) {
         struct supervise_message message = { .kind = SUPERVISE_ASK, .id = id, .number = target->port };
+
         snprintf(message.host, sizeof message.host, "%s", target->host.name);
+        snprintf(message.target, sizeof message.target, "%s", text);
         return link_tell(link, &message);
 }
 
-void link_ask_gone(const struct link *link, uint64_t id) {
-        (void)link_tell(link, &(struct supervise_message){ .kind = SUPERVISE_ASK_GONE, .id = id });
+void link_ask_gone(const struct link *link, uint64_t id, bool expired) {
+        (void)link_tell(link, &(struct supervise_message){ .kind = SUPERVISE_ASK_GONE, .id = id, .number = expired });
+}
+
+void link_stood(const struct link *link, int error) {
+        (void)link_tell(link, &(struct supervise_message){ .kind = SUPERVISE_STOOD, .status = error });
 }
 
 void link_ready(const struct link *link, uint16_t http_port, uint16_t socks_port) {
@@ -151,6 +166,6 @@ void link_end(const struct link *link, enum run_end end, int status, bool signal
         struct supervise_message message = {
                 .kind = SUPERVISE_END, .number = end, .status = status, .signalled = signalled
         };
-        snprintf(message.detail, sizeof message.detail, "%s", why ? why : "");
+        snprintf(message.detail, sizeof message.detail, "%s", text_or(why, ""));
         (void)link_tell(link, &message);
 }

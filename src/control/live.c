@@ -4,11 +4,13 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/path.h"
-#include "base/usage.h"
+#include "base/processes/usage.h"
+#include "control/control_place.h"
+#include "control/link.h"
 #include "control/live_internal.h"
-#include "control/place.h"
 #include "policy/approved.h"
-#include "policy/ratchet.h"
+#include "policy/judge/ratchet.h"
+#include "roles/vault_session.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -82,13 +84,13 @@ void live_notice(struct live *live, enum gateway_notice notice, const char *text
         if (notice == NOTICE_DIED || notice == NOTICE_CANNOT_START)
                 live_questions_drop(live);
 
-        cleanup(free_ptr) char *line = str_format("gateway: %s", text ? text : "failed");
+        cleanup(free_ptr) char *line = str_format("gateway: %s", text_or(text, "failed"));
         if (line)
                 live_publish_text(live, "note", "text", line);
 }
 
 /*
- * Freezing. It takes a moment; who waits for it is told when it is done.
+ * Freezing. It takes a moment; clients that wait for it get their reply when it is done.
  */
 static void reply_pausing(struct live *live, int error) {
         for (size_t i = 0; i < live->pausing.n; i++) {
@@ -135,6 +137,13 @@ void live_frozen(struct live *live, int error) {
                 return;
 
         live->freeze = error ? FREEZE_OFF : FREEZE_ON;
+        if (live->parts.link && (live->holds & HOLD_LINK))
+                link_stood(live->parts.link, error);
+        if (error && (live->holds & HOLD_PAUSE) && strcmp(live->paused_by, "monitor") == 0) {
+                (void)audit_note(*live->parts.audit, "it could not be paused: killed by the monitor");
+                live->parts.end(live->parts.run, KILLED); /* what should freeze must not go on */
+        }
+
         if (error)
                 live->holds = 0;
 
@@ -166,8 +175,45 @@ static void resume_now(struct live *live, const char *by) {
         live_release(live, HOLD_PAUSE);
 }
 
+void live_disk(struct live *live, const char *why) {
+        if (!live)
+                return;
+
+        if (!why) {
+                live->disk[0] = '\0';
+                live_publish_text(live, "resumed", "by", "disk");
+                live_release(live, HOLD_DISK);
+                return;
+        }
+
+        if (!live->disk[0])
+                live_publish_text(live, "paused", "by", "disk");
+        snprintf(live->disk, sizeof live->disk, "%s", why);
+        live_hold(live, HOLD_DISK);
+}
+
+void live_stand(struct live *live, bool stand) {
+        if (!stand) {
+                live_release(live, HOLD_LINK);
+                return;
+        }
+
+        if (live->parts.cannot_freeze) {
+                link_stood(live->parts.link, EOPNOTSUPP);
+        } else if (live->freeze == FREEZE_ON) {
+                live->holds |= HOLD_LINK;
+                link_stood(live->parts.link, 0);
+        } else {
+                live_hold(live, HOLD_LINK);
+        }
+}
+
+bool live_stands(const struct live *live) {
+        return live && live->freeze == FREEZE_ON;
+}
+
 void live_pause(struct live *live, const char *by) {
-        if (live->parts.cannot_freeze) { /* what should stand still must not go on */
+        if (live->parts.cannot_freeze) { /* what should freeze must not go on */
                 (void)audit_note(*live->parts.audit, "it cannot be paused without namespaces: killed by %s", by);
                 live->parts.end(live->parts.run, KILLED);
                 return;
@@ -181,7 +227,7 @@ void live_pause(struct live *live, const char *by) {
 static const char *state_of(const struct live *live) {
         if (!live->parts.freeze)
                 return "asking";
-        if (live->holds & HOLD_PAUSE)
+        if (live->holds & (HOLD_PAUSE | HOLD_DISK))
                 return "paused";
         return ratchet_closed(*live->parts.policy) ? "narrowed" : "running";
 }
@@ -251,6 +297,7 @@ static void emit_facts(const struct live *live, struct emit *j) {
         emit_put_bool(j, "audit_failed", live->audit_failed);
         emit_put_number(j, "alarms", live->alarms);
         emit_put_text(j, "alarm", live->alarm[0] ? live->alarm : NULL);
+        emit_put_text(j, "disk", live->disk[0] ? live->disk : NULL);
         emit_key(j, "lost");
         emit_open(j, '[');
 
@@ -327,10 +374,16 @@ static int change_rule(struct live *live, const struct control_request *request,
 }
 
 static enum control_fault fault_of(int r) {
-        return r == -ENOENT                                                      ? FAULT_NOT_FOUND
-               : r == -EINVAL || r == -EACCES || r == -ELOOP || r == -EOPNOTSUPP ? FAULT_INVALID
-               : r == -E2BIG                                                     ? FAULT_TOO_MANY
-                                                                                 : FAULT_FAILED;
+        if (r == -ENOENT)
+                return FAULT_NOT_FOUND;
+
+        if (r == -EINVAL || r == -EACCES || r == -ELOOP || r == -EOPNOTSUPP)
+                return FAULT_INVALID;
+
+        if (r == -E2BIG)
+                return FAULT_TOO_MANY;
+
+        return FAULT_FAILED;
 }
 
 /* While a command waits for its approval there is no sandbox yet. What is remembered counts when it begins. */
@@ -428,6 +481,7 @@ int live_new(const struct live_parts *parts, struct live **ret, struct err *err)
         live->parts = *parts;
         live->started_us = clock_wall_us();
         live->launched = (*parts->policy)->mode;
+        live->opens_tls = vault_session_is_wanted(*parts->policy);
         live->typed = BUF(256);
 
         int r = monitor_init(&live->monitor, *parts->policy, err);
@@ -520,7 +574,7 @@ bool live_signal(struct live *live, int number, bool from_kernel) {
                 return false;
         if (number == SIGINT || number == SIGQUIT)
                 live_prompt_interrupted(live);
-        if (number != SIGHUP || !is_reload(live, from_kernel))
+        if (number != SIGHUP || live->parts.brings_policies || !is_reload(live, from_kernel))
                 return false;
 
         char later[LIVE_LATER_MAX];

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * What can be done to a run while it runs: questions and their answers, rules that come and go, a new policy, freezing,
- * the end; by the control socket, on the terminal, by a hook, by the monitor. One object beside the supervisor's own
+ * Control of a run while it runs: questions and answers, rules that come and go, a new policy, freezing, ending it.
+ * Orders come from the control socket, the terminal, a hook or the monitor. One object beside the supervisor's own
  * state; run.c tells it what happens and lets it take part in its loop.
  *
  * Parts: live.c (requests, freezing, life), live_rules.c (rules), live_reload.c, live_questions.c (questions and
- * answers), live_prompt.c (the terminal), live_hooks.c (commands and webhooks that are told), live_watch.c (events, the
- * monitor).
+ * answers), live_prompt.c (the terminal), live_hooks.c (commands and webhooks that are notified), live_watch.c (events,
+ * the monitor).
  */
 #include "conf/option.h"
 #include "control/server.h"
@@ -19,7 +19,7 @@
 
 struct live; /* opaque */
 
-/* Of a run, for whoever looks at it. */
+/* Facts of a run, for display. */
 struct live_facts {
         bool degraded;           /* it runs without protections that the policy counts on */
         bool learns;             /* every host that is not private is let through and noted */
@@ -36,14 +36,15 @@ struct live_parts {
         const char *guest;                   /* its name; NULL: it is none */
         const char *container;               /* ENGINE/NAME of the one behind this gateway; NULL: it is for none */
         bool brings_policies;                /* a program brings new policies itself: nothing is read again here */
+        const struct link *link;             /* to that program; NULL: there is none */
         struct policy **policy;
         struct policy **network;          /* not NULL there: judges connections in the other's place */
         struct gateway_process **gateway; /* NULL there: not started */
-        /* Brings everything inside to a stand, and lets it go on; what became of the first comes as
-         * live_frozen(). NULL: nothing runs yet, a command waits to be approved (command_room.c). */
+        /* Freezes everything inside, and thaws it; the result of freezing comes as live_frozen(). NULL: nothing runs
+         * yet, a command waits for approval (command_room.c). */
         int (*freeze)(void *run);
         int (*thaw)(void *run);
-        bool cannot_freeze; /* no namespaces: it cannot be made to stand still, so no prompt either */
+        bool cannot_freeze; /* no namespaces: it cannot be made to freeze, so no prompt either */
         struct terminal *terminal;
         struct audit **audit;
         /* Opens or closes a path in the sandbox ("read /PATH", "write /PATH"); NULL: it cannot. */
@@ -54,23 +55,29 @@ struct live_parts {
         void (*decided)(void *run, bool allow, const char *by);
         /* The answer about a page (live_ask_page). */
         void (*page_decided)(void *run, uint64_t id, bool allow, const char *by);
+        /* The answer about a call (live_ask_call); `kept`: it is the answer to every such call of this run. */
+        void (*call_decided)(void *run, uint64_t id, bool allow, bool kept, const char *by);
+        /* The answer to what a bridged tool's sandbox asks (live_ask_of_tool). */
+        void (*tool_decided)(void *run, uint64_t id, bool allow);
+        /* The answer about an open that waits (live_ask_path): opens what was agreed to, and tells who waits. *scope is
+         * as far as the answer reaches, and is set to how far it does. Less than 0: nothing was opened. */
+        int (*path_decided)(void *run, uint64_t id, bool allow, enum control_scope *scope, struct err *e);
         /* The network rules for the gateway, and the policy read again; NULL: as for a run. Services have listeners
-         * that must stay out of reach, and policies of their own (service_control.h). */
+         * that must stay out of reach, and policies of their own. */
         int (*compile)(void *run, const struct policy *p, void **ret, size_t *ret_n, struct err *e);
         int (*reload)(void *run, struct err *e);
-        /* What people are told of it beside the rest; see struct live_facts. NULL: nothing. */
+        /* Further facts that people are shown; see struct live_facts. NULL: nothing. */
         void (*describe)(void *run, struct live_facts *ret);
         void *run;
 };
 
-/* Makes the directory of control sockets; *ret is NULL where that cannot be. For a look at the plan (`preview`) nothing
- * is made. */
+/* Makes the directory of control sockets; *ret is NULL if that fails. For a `preview` nothing is made. */
 int live_place(bool preview, char **ret, struct err *err);
 /* Has the plan hide it. */
 int live_hide(struct plan_host *host, const char *directory, struct err *err);
 
-/* Without namespaces the directory cannot be hidden. Whether there is a control all the same: where the kernel says for
- * certain who speaks, so that nobody from inside is heard. Says what is lost. */
+/* Without namespaces the directory cannot be hidden. Control is still possible if the kernel identifies the peer
+ * reliably, so that nothing inside can give orders. Reports what is lost. */
 bool live_in_sight(const struct policy *policy);
 
 int live_new(const struct live_parts *parts, struct live **ret, struct err *err);
@@ -83,7 +90,7 @@ int live_keep_rules(const struct live *live, struct policy *policy, struct err *
 int live_policy(struct live *live, struct err *err);
 
 enum { LIVE_HOOKS_MAX = 8 };
-/* Its side of a poller (base/poller.h). */
+/* Its side of a poller (base/processes/poller.h). */
 void live_watch(const struct live *live, struct poller *poller);
 void live_step(struct live *live, const struct poller *poller);
 
@@ -95,7 +102,19 @@ struct question_command;
 int live_ask_command(struct live *live, const struct question_command *command, struct err *err);
 /* A page that is to be opened outside. Its answer comes by parts.page_decided, or never: the asker counts the time. */
 int live_ask_page(struct live *live, uint64_t id, const struct authority *target, const char *text, struct err *err);
-void live_page_gone(struct live *live, uint64_t id, bool expired);
+/* What the sandbox of a bridged tool asks (a push): on the same ways as what this sandbox asks. Its answer comes by
+ * parts.tool_decided, or never. */
+int live_ask_of_tool(struct live *live, uint64_t id, const char *tool, const struct authority *target, const char *text,
+                     struct err *err);
+/* An open that waits: "read /PATH" or "write /PATH", and who opens it. Its answer comes by parts.path_decided, or
+ * never.
+ */
+int live_ask_path(struct live *live, uint64_t id, const char *what, struct str opener, struct err *err);
+/* A page, a call, a path or a tool's question: their ids are of one kind. */
+void live_own_gone(struct live *live, uint64_t id, bool expired);
+struct question_call;
+/* A call of a bridged tool. Its answer comes by parts.call_decided, or never. */
+int live_ask_call(struct live *live, uint64_t id, const struct question_call *call, struct err *err);
 /* Nobody waits for the answer any more: the time is over, or the asker goes. */
 void live_command_gone(struct live *live, bool expired);
 void live_ask_gone(struct live *live, uint64_t id, bool expired);
@@ -103,5 +122,11 @@ void live_notice(struct live *live, enum gateway_notice notice, const char *text
 /* A ratchet has closed. */
 void live_ratchet(struct live *live, const struct event *ev, const char *origin);
 void live_frozen(struct live *live, int error); /* SANDBOX_FROZEN */
+/* It takes more of the disk than it may, for this reason: it is frozen, whoever resumes it. NULL: it goes on.
+ * Said again it is tried again, if it could not be frozen. */
+void live_disk(struct live *live, const char *why);
+bool live_stands(const struct live *live);
+/* The program behind the link wants it to stand still, and is told when it does (link_stood()); or to go on. */
+void live_stand(struct live *live, bool stand);
 /* A signal for the command. True when it was meant for the supervisor: SIGHUP from somebody who wants a reload. */
 bool live_signal(struct live *live, int number, bool from_kernel);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an agent asks for beside hosts: a path, or a command that the classifier escalates. A person's yes to a command
- * counts from then on: for this sandbox, and beyond it where the scope says so. A path is opened in the sandbox that
- * runs (run/run_grants.h), as far as that is possible, and remembered as a grant that the next start reads
+ * Requests of an agent for something other than a host: a path, or a command that the classifier escalates. An approved
+ * command is allowed from then on: for this sandbox, and beyond it if the scope says so. An approved path is opened in
+ * the running sandbox (run/run_grants.h) where possible, and remembered as a grant for the next start
  * (policy/approved.h).
  *
- * Whoever has asked can ask back what has become of it (ASK_AGREED). Nobody is bothered by that, and it tells nothing
- * but yes or no. All texts are written inside: nothing of them is trusted.
+ * The requester can query the result (ASK_AGREED). That bothers nobody and reveals only yes or no. All texts come from
+ * inside: none of them is trusted.
  */
 #include "base/cleanup.h"
 #include "base/path.h"
@@ -106,7 +106,7 @@ static int keep_agreed(struct live *c, const char *command, struct err *err) {
         return 0;
 }
 
-/* One that a launch would refuse, or that cannot be read back as it is, would stand in the way of every later run. */
+/* A grant that a launch would refuse, or that cannot be read back as it is, would block every later run. */
 static int check_path(const struct live *live, const char *what, struct err *err) {
         const char *path = strchr(what, '/'), *home = (*live->parts.policy)->home;
 
@@ -139,7 +139,7 @@ static int remember_access(const struct live *live, const char *what, bool deny,
                        : state_add_rule(s, false, workspace, what, err);
 }
 
-/* What cannot be opened now may still count from the next start on; what is denied never does. */
+/* A path that cannot be opened now may still be granted at the next start; a denied one never is. */
 int live_access_open(struct live *live, const char *what, enum control_scope scope, struct err *err) {
         struct err why = { 0 };
 
@@ -177,6 +177,10 @@ int live_access_grant(struct live *live, const char *what, enum control_scope sc
         if (r < 0)
                 return r;
         tell_opened(live, what, scope, by);
+        r = live_answer_opened(live, what, by, err);
+        if (r < 0)
+                return r;
+
         return scope >= SCOPE_WORKSPACE ? remember_access(live, what, false, scope, err) : 0;
 }
 

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Programs that are told of questions and alarms: the user's own command, and a webhook. Both are processes of their
- * own with the message on their input and nothing else of ours; the supervisor neither speaks HTTP nor waits for
- * anybody. What they print is at most one small JSON object, an answer: {"answer":"allow","scope":"once"}. Anything
- * else they print means that they have none. Both come from the user's own configuration, never from a workspace.
+ * Programs that are notified of questions and alarms: the user's own command, and a webhook. Both are processes of
+ * their own with the message on their input and nothing else of ours; the supervisor neither speaks HTTP nor waits for
+ * anybody. They may print one small JSON object, the answer: {"answer":"allow","scope":"once"}. Any other output means
+ * no answer. Both come from the user's own configuration, never from a workspace.
  *
- * A hook lives as long as its question, or HOOK_MS; at most LIVE_HOOKS_MAX run at once, and what does not fit is noted.
+ * A hook lives as long as its question, or HOOK_MS. At most LIVE_HOOKS_MAX run at once; one that is not started is
+ * noted.
  */
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
-#include "base/spawn.h"
+#include "base/processes/spawn.h"
 #include "conf/json.h"
 #include "control/live_internal.h"
 

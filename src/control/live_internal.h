@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* The inside of struct live, for the files that make it up (see live.h). */
+/* The internals of struct live, for the files that make it up (see live.h). */
 #include "control/live.h"
 #include "control/monitor.h"
 #include "control/prompt.h"
@@ -9,8 +9,8 @@
 
 #include <termios.h>
 
-/* Who wants the sandbox to stand still. */
-enum hold { HOLD_PAUSE = 1, HOLD_PROMPT = 2 };
+/* Who wants the sandbox to freeze. */
+enum hold { HOLD_PAUSE = 1, HOLD_PROMPT = 2, HOLD_DISK = 4, HOLD_LINK = 8 };
 enum freeze_state { FREEZE_OFF, FREEZE_ASKED, FREEZE_ON };
 
 enum prompt_state {
@@ -35,7 +35,7 @@ struct hook {
         uint64_t question; /* 0: it was told of something else */
         uint64_t deadline_ns;
         struct buf text;
-        bool told_only; /* whoever answers it may be the sandbox itself */
+        bool told_only; /* the responder may be the sandbox itself */
 };
 
 struct live {
@@ -43,6 +43,7 @@ struct live {
         struct control_server *server; /* NULL: it could not be made */
         uint64_t started_us;
         enum policy_mode launched; /* what the sandbox was made for; a reload changes the policy's */
+        bool opens_tls;            /* a vault was started with it */
         uint64_t allowed, refused;
         struct questions questions;
         VEC(struct live_rule) live;
@@ -50,6 +51,7 @@ struct live {
         struct monitor monitor;
         unsigned alarms;   /* of the monitor */
         char alarm[160];   /* the last one, in words; "": none */
+        char disk[160];    /* why it stands still until it takes less of the disk; "": it need not */
         bool audit_failed; /* nothing new is let through until it can be written again */
 
         unsigned holds; /* enum hold */
@@ -89,8 +91,10 @@ int live_rules_add(struct live *live, const struct rule_change *change, struct e
 int live_rules_forget(struct live *live, const char *pattern, struct err *err); /* how many */
 void live_rules_emit(const struct live *live, struct emit *j);
 /* live_reload.c: ret_later: settings that differ and count only for commands that begin later; "" if there are none. */
-#define LIVE_LATER_MAX 160
+#define LIVE_LATER_MAX 512
 int live_rules_reload(struct live *live, char ret_later[static LIVE_LATER_MAX], struct err *err);
+/* live_reload_later.c */
+void live_reload_later(const struct live *live, const struct policy *fresh, char ret[static LIVE_LATER_MAX]);
 void live_rules_done(struct live *c);
 /* Into the state database; where it happened is filled in. */
 void live_rules_decided(struct live *live, const struct state_decision *decision);
@@ -103,6 +107,9 @@ int live_answer(struct live *live, uint64_t number, enum control_answer answer, 
 /* Questions that a pattern covers, each answered once. */
 int live_answer_covered(struct live *live, const char *pattern, enum control_answer answer, const char *by,
                         unsigned *ret_n, struct err *err);
+
+/* A path was opened otherwise: whoever waits for it, or for something below it, goes on. How many questions. */
+int live_answer_opened(struct live *live, const char *what, const char *by, struct err *err);
 
 /* live_access.c */
 /* A question in the form of ASK_WANTS. False: it is none, or there are too many. */

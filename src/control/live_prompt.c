@@ -1,30 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Theory of the terminal prompt. A person and the sandboxed program share one terminal, and the program would like to
- * answer its own question. What it could try, and what stands against it:
+ * answer its own question. Its possible attacks, and the defences:
  *
- * - Read the answer away, or write over the question: every process of the sandbox stands still while the prompt is up
- *   (sandbox_freeze(); it is shown only after init has said that they do). Our process group takes the foreground, so
- *   that even one that ran would be stopped when it reads.
- * - Put words into the input: TIOCSTI and TIOCLINUX are refused inside by the filter, and the master side of a
- *   pseudo-terminal is not in the sandbox. What was typed or queued before the question is thrown away, after the
- * freeze and before the question is shown; what comes after the answer too.
- * - Make the terminal answer: a program can ask many terminals for reports (cursor position, title), and the reply
- * comes as input, maybe only while the question stands. Replies begin with an escape character; a line that is not
- * exactly one of the words is no answer, is thrown away with all that follows, and the question is asked again.
- * - Leave the terminal so that the question is not seen, or not as it is (hidden, in another alphabet, within a
- *   sequence that never ended), or so that keys mean something else: it is put right first, see prompt_uncover() and
- *   make_plain().
- * - Draw something that looks like the question earlier: then a person answers the program, not us. Nothing is
- *   decided by that, since only what is typed after our question counts.
- * - Hide or disguise the name: what is shown was parsed as a name before, is plain ASCII, and international names are
- * in their punycode form. A command is escaped; one that is too long to be shown whole is not asked about.
+ * - Steal the answer, or overwrite the question: every process of the sandbox is frozen while the prompt is up
+ *   (sandbox_freeze(); the prompt is shown only after init has confirmed it). Our process group takes the foreground,
+ *   so that even a process that still ran would be stopped when it reads.
+ * - Inject input: the filter refuses TIOCSTI and TIOCLINUX inside, and the master side of the pseudo-terminal is not
+ *   in the sandbox. Input from before the question is discarded, after the freeze and before the question is shown.
+ *   Input after the answer is discarded too.
+ * - Make the terminal answer: a program can ask many terminals for reports (cursor position, title). The reply comes
+ *   as input, maybe only while the question is shown. Replies begin with an escape character. A line that is not
+ *   exactly one of the words is discarded with all that follows, and the question is asked again.
+ * - Leave the terminal in a state that hides or disguises the question (invisible, in another alphabet, within an
+ *   unfinished sequence) or remaps keys: the state is reset first, see prompt_uncover() and make_plain().
+ * - Draw a fake question earlier: then a person answers the program, not us. That decides nothing, since only input
+ *   after our question counts.
+ * - Hide or disguise the name: the name was parsed before, is plain ASCII, and international names are shown in
+ *   punycode. A command is escaped; one that is too long to be shown whole is not asked about.
  *
  * A program that uses the terminal raw (an editor, a full-screen agent, a shell's line editor) is not disturbed: the
- * terminal is left alone but for its bell, the question waits for `bailey pending` and `bailey allow`, and the terminal
- * is looked at again now and then, in case that it becomes usable before the time is over.
+ * terminal only rings its bell, the question waits for `bailey pending` and `bailey allow`, and the terminal is checked
+ * again now and then, in case it becomes usable before the deadline.
  *
- * States: OFF, FREEZING, SHOWN. No answer is a no, by the gateway's clock.
+ * States: OFF, FREEZING, SHOWN. No answer by the gateway's deadline is a no.
  */
 #include "base/cleanup.h"
 #include "base/clock.h"

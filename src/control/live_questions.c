@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Questions of the gateway, and about a command before it runs, and their answers. The gateway holds the connections
- * and counts their time; here each host and port is asked for once, on every way that the policy opens, and the first
- * answer on any way counts. An answer goes to the gateway before anything else is done with it.
+ * and their deadlines. Here each host and port is asked about once, over every channel that the policy opens, and the
+ * first answer counts. An answer goes to the gateway before anything else happens.
  */
 #include "base/cleanup.h"
 #include "base/escape.h"
+#include "base/path.h"
 #include "control/live_internal.h"
+#include "policy/approved.h"
 
 #include <errno.h>
 
@@ -22,8 +24,19 @@ static char *questions_subject(const struct question *question) {
         cleanup(buf_done) struct buf out = BUF(SUBJECT_MAX);
         char target[AUTHORITY_TEXT_MAX];
 
+        if (question->call)
+                return escape_text(&out, str_of(question->push), QUESTION_SHOWN) < 0 ||
+                               buf_printf(&out, " (tool %s in ", question->tool) < 0 ||
+                               escape_text(&out, str_of(question->directory), QUESTION_SHOWN) < 0 ||
+                               buf_add(&out, ")") < 0
+                           ? NULL
+                           : str_dup(buf_str(&out));
+
         if (question->push)
-                return escape_text(&out, str_of(question->push), QUESTION_SHOWN) < 0 ? NULL : str_dup(buf_str(&out));
+                return escape_text(&out, str_of(question->push), QUESTION_SHOWN) < 0 ||
+                               (question->of_tool && buf_printf(&out, " (tool %s)", question->tool) < 0)
+                           ? NULL
+                           : str_dup(buf_str(&out));
 
         if (!question->command.text) {
                 authority_text(&question->target, target);
@@ -34,24 +47,32 @@ static char *questions_subject(const struct question *question) {
 }
 
 static char *hook_text(const struct question *question, const char *id, const char *about) {
+        uintmax_t number = question->number;
+
         if (question->access)
-                return str_format("bailey: sandbox %s asks for access: %s. Allow it with: bailey allow --access %s", id,
-                                  about, id);
+                return str_format("bailey: sandbox %s asks for access: %s. Allow it with: bailey allow --access %s/%ju",
+                                  id, about, id, number);
 
         if (question->page)
                 return str_format("bailey: sandbox %s wants a page opened in your browser: %s. Allow it with: bailey "
-                                  "allow --page %s",
-                                  id, about, id);
+                                  "allow --page %s/%ju",
+                                  id, about, id, number);
+
+        if (question->call)
+                return str_format(
+                    "bailey: sandbox %s calls a tool of this host: %s. Allow it with: bailey allow --call "
+                    "%s/%ju",
+                    id, about, id, number);
 
         if (question->push)
-                return str_format("bailey: sandbox %s waits with a %s. Allow it with: bailey allow --push %s", id,
-                                  about, id);
+                return str_format("bailey: sandbox %s waits with a %s. Allow it with: bailey allow --push %s/%ju", id,
+                                  about, id, number);
 
         if (question->command.text)
                 return str_format(
                     "bailey: %s wants to run a command that needs approval (%s): %s. Allow it with: bailey "
-                    "allow --command %s",
-                    id, question->command.reason, about, id);
+                    "allow --command %s/%ju",
+                    id, question->command.reason, about, id, number);
 
         if (question->container)
                 return str_format(
@@ -168,6 +189,64 @@ int live_ask_page(struct live *live, uint64_t id, const struct authority *target
         return 0;
 }
 
+int live_ask_call(struct live *live, uint64_t id, const struct question_call *call, struct err *err) {
+        uint64_t timeout_ns = (*live->parts.policy)->network.ask_timeout_ns;
+        const struct authority none = { 0 };
+        cleanup(free_ptr) char *where = str_dup(str_of(call->directory)), *tool = str_dup(str_of(call->tool));
+        struct question *question;
+
+        if (strlen(call->words) + strlen(call->directory) > QUESTION_SHOWN)
+                return err_set(err, E2BIG, "the call is too long to be shown: nobody is asked about it");
+
+        question =
+            where && tool ? questions_ask_push(&live->questions, id, &none, VIA_NONE, call->words, timeout_ns) : NULL;
+        if (!question)
+                return err_set(err, EBUSY, "nobody can be asked: too many questions wait, or there is no memory");
+
+        question->call = true;
+        question->tool = take_ptr(&tool);
+        question->directory = take_ptr(&where);
+        tell_all(live, question);
+
+        return 0;
+}
+
+int live_ask_of_tool(struct live *live, uint64_t id, const char *tool, const struct authority *target, const char *text,
+                     struct err *err) {
+        uint64_t timeout_ns = (*live->parts.policy)->network.ask_timeout_ns;
+        cleanup(free_ptr) char *name = str_dup(str_of(tool));
+        struct question *question =
+            name ? questions_ask_push(&live->questions, id, target, VIA_NONE, text, timeout_ns) : NULL;
+
+        if (!question)
+                return err_set(err, EBUSY, "nobody can be asked: too many questions wait, or there is no memory");
+
+        question->of_tool = true;
+        question->tool = take_ptr(&name);
+        tell_all(live, question);
+
+        return 0;
+}
+
+int live_ask_path(struct live *live, uint64_t id, const char *what, struct str opener, struct err *err) {
+        uint64_t timeout_ns = (*live->parts.policy)->network.ask_timeout_ns;
+        const struct authority none = { 0 };
+        struct question *question;
+
+        if (strlen(what) > QUESTION_SHOWN)
+                return err_set(err, E2BIG, "the path is too long to be shown: nobody is asked about it");
+
+        question = questions_ask_push(&live->questions, id, &none, VIA_NONE, what, timeout_ns);
+        if (!question)
+                return err_set(err, EBUSY, "nobody can be asked: too many questions wait, or there is no memory");
+
+        question->access = question->held = true;
+        question_explain(question, opener);
+        tell_all(live, question);
+
+        return 0;
+}
+
 static void publish_answer(struct live *live, uint64_t number, enum control_answer answer, enum control_scope scope,
                            const char *by) {
         cleanup(buf_done) struct buf out = BUF(LIVE_EVENT_MAX);
@@ -183,11 +262,12 @@ static void publish_answer(struct live *live, uint64_t number, enum control_answ
         live_publish(live, &j);
 }
 
-/* Pages have numbers of their own beside the gateway's. */
-static const struct question *waiting_under(const struct live *live, uint64_t id, bool page) {
+/* Pages, calls and tools have numbers of their own beside the gateway's. */
+static const struct question *waiting_under(const struct live *live, uint64_t id, bool own) {
         for (size_t i = 0; i < live->questions.list.n; i++)
                 for (size_t k = 0; k < live->questions.list.p[i].waiting.n; k++)
-                        if (live->questions.list.p[i].waiting.p[k] == id && live->questions.list.p[i].page == page)
+                        if (live->questions.list.p[i].waiting.p[k] == id &&
+                            question_is_own(&live->questions.list.p[i]) == own)
                                 return &live->questions.list.p[i];
         return NULL;
 }
@@ -211,12 +291,12 @@ static void tell_gone(struct live *live, uint64_t number, const char *target, bo
         live_publish(live, &j);
 }
 
-static void drop_waiting(struct live *live, uint64_t id, bool page, bool expired) {
-        const struct question *question = waiting_under(live, id, page);
+static void drop_waiting(struct live *live, uint64_t id, bool own, bool expired) {
+        const struct question *question = waiting_under(live, id, own);
         if (!question)
                 return;
         cleanup(free_ptr) char *about = questions_subject(question);
-        uint64_t number = questions_gone(&live->questions, id, page);
+        uint64_t number = questions_gone(&live->questions, id, own);
         if (number)
                 tell_gone(live, number, about ? about : "?", expired);
 }
@@ -225,7 +305,7 @@ void live_ask_gone(struct live *live, uint64_t id, bool expired) {
         drop_waiting(live, id, false, expired);
 }
 
-void live_page_gone(struct live *live, uint64_t id, bool expired) {
+void live_own_gone(struct live *live, uint64_t id, bool expired) {
         if (live)
                 drop_waiting(live, id, true, expired);
 }
@@ -244,7 +324,7 @@ void live_questions_drop(struct live *live) {
         for (size_t i = 0; i < live->questions.list.n;) {
                 const struct question *question = &live->questions.list.p[i];
 
-                if (question->page) /* the gateway has no part in these */
+                if (question_is_own(question))
                         i++;
                 else
                         live_ask_gone(live, question->waiting.p[0], false);
@@ -257,7 +337,8 @@ static void questions_settle(struct live *live, struct question *question, enum 
         enum decision d = answer == ANSWER_ALLOW ? DECISION_ALLOW : DECISION_DENY;
         struct authority target = question->target;
         uint64_t number = question->number;
-        bool about_command = question->command.text, about_push = question->push;
+        bool about_command = question->command.text, about_push = question->push, about_call = question->call;
+        uint64_t caller = about_call && question->waiting.n ? question->waiting.p[0] : 0;
         const char *kind = question_kind(question);
         cleanup(free_ptr) char *text = questions_subject(question),
                                *command = str_dup(str_of(about_command ? question->command.text : ""));
@@ -265,7 +346,10 @@ static void questions_settle(struct live *live, struct question *question, enum 
         for (size_t i = 0; i < question->waiting.n && question->page; i++)
                 live->parts.page_decided(live->parts.run, question->waiting.p[i], answer == ANSWER_ALLOW, by);
 
-        for (size_t i = 0; i < question->waiting.n && !question->page && *live->parts.gateway; i++)
+        for (size_t i = 0; i < question->waiting.n && question->of_tool; i++)
+                live->parts.tool_decided(live->parts.run, question->waiting.p[i], answer == ANSWER_ALLOW);
+
+        for (size_t i = 0; i < question->waiting.n && !question_is_own(question) && *live->parts.gateway; i++)
                 gateway_process_answer(*live->parts.gateway, question->waiting.p[i], d);
 
         if (about_command)
@@ -278,14 +362,38 @@ static void questions_settle(struct live *live, struct question *question, enum 
                          control_answer_name(answer), control_scope_name(scope), by);
         publish_answer(live, number, answer, scope, by);
 
-        const char *shown = about_push && text ? text : target.host.name;
-        const struct state_decision decision = { .kind = kind,
-                                                 .host = about_command && command ? command : shown,
-                                                 .port = about_command ? 0 : target.port,
-                                                 .answer = control_answer_name(answer),
-                                                 .scope = control_scope_name(scope),
-                                                 .by = by };
+        struct state_decision decision = { .kind = kind,
+                                           .host = target.host.name,
+                                           .port = target.port,
+                                           .answer = control_answer_name(answer),
+                                           .scope = control_scope_name(scope),
+                                           .by = by };
+        if (about_push && text)
+                decision.host = text;
+        if (about_command && command)
+                decision.host = command;
+        if (about_command)
+                decision.port = 0;
+
         live_rules_decided(live, &decision);
+
+        if (about_call) /* last: what it starts may ask and close by itself */
+                live->parts.call_decided(live->parts.run, caller, answer == ANSWER_ALLOW, scope != SCOPE_ONCE, by);
+}
+
+/* For this call, or for every such call until the sandbox ends; nothing is remembered for later runs. */
+static void answer_call(struct live *live, struct question *question, enum control_answer answer,
+                        enum control_scope scope, const char *by) {
+        enum control_scope reach = scope == SCOPE_ONCE ? SCOPE_ONCE : SCOPE_SANDBOX;
+        cleanup(free_ptr) char *words = str_dup(str_of(question->push)),
+                               *directory = str_dup(str_of(question->directory)),
+                               *tool = str_dup(str_of(question->tool));
+        const struct question_call call = { .tool = tool, .words = words, .directory = directory };
+
+        do
+                questions_settle(live, question, answer, reach, by);
+        while (reach == SCOPE_SANDBOX && words && directory && tool &&
+               (question = questions_same_call(&live->questions, &call)));
 }
 
 /* A person's word about a command counts for the commands of later runs too, where its scope reaches there. */
@@ -305,6 +413,46 @@ static int remember_command(struct live *live, const struct question *question, 
         return r < 0 ? err_wrap(err, r, "the answer counts for this run, but is not remembered") : 0;
 }
 
+/* What is opened is opened before anybody hears of it: a yes that opens nothing is a no. */
+static int answer_held(struct live *live, struct question *question, enum control_answer answer,
+                       enum control_scope scope, const char *by, struct err *err) {
+        int r = live->parts.path_decided(live->parts.run, question->waiting.p[0], answer == ANSWER_ALLOW, &scope, err);
+
+        if (r < 0) {
+                questions_settle(live, question, ANSWER_DENY, SCOPE_ONCE, by);
+                return r;
+        }
+
+        r = live_access_decided(live, question->push, answer, scope, err);
+        questions_settle(live, question, answer, scope, by);
+
+        return r;
+}
+
+int live_answer_opened(struct live *live, const char *what, const char *by, struct err *err) {
+        const bool write = str_starts(str_of(what), STR("write "));
+        const char *opened = strchr(what, '/');
+        int n = 0;
+
+        for (size_t i = 0; i < live->questions.list.n;) {
+                struct question *question = &live->questions.list.p[i];
+                bool covered = question->held && (write || question->push[0] == 'r') &&
+                               path_is_within(strchr(question->push, '/'), opened);
+
+                if (!covered) {
+                        i++;
+                        continue;
+                }
+
+                int r = answer_held(live, question, ANSWER_ALLOW, SCOPE_SANDBOX, by, err);
+                if (r < 0)
+                        return r;
+                n++;
+        }
+
+        return n;
+}
+
 int live_answer(struct live *live, uint64_t number, enum control_answer answer, enum control_scope scope,
                 const char *by, struct err *err) {
         struct question *question = questions_find(&live->questions, number);
@@ -322,19 +470,32 @@ int live_answer(struct live *live, uint64_t number, enum control_answer answer, 
                 return r;
         }
 
+        if (question->held)
+                return answer_held(live, question, answer, scope, by, err);
+
         if (question->access) {
                 int r = answer == ANSWER_ALLOW ? live_access_open(live, question->push, scope, err) : 0;
-                if (r < 0) { /* nobody is told yes about what stays closed */
+                if (r < 0) { /* do not report an approval that opens nothing */
                         questions_settle(live, question, ANSWER_DENY, SCOPE_ONCE, by);
                         return r;
                 }
 
+                cleanup(free_ptr) char *what = str_dup(str_of(question->push));
+
                 r = live_access_decided(live, question->push, answer, scope, err);
                 questions_settle(live, question, answer, scope, by);
-                return r;
+                if (r == 0 && answer == ANSWER_ALLOW && what && approved_is_path(str_of(what)))
+                        r = live_answer_opened(live, what, by, err);
+
+                return r < 0 ? r : 0;
         }
 
-        if (question->push) { /* one push: whoever says always has said yes to this one */
+        if (question->call) {
+                answer_call(live, question, answer, scope, by);
+                return 0;
+        }
+
+        if (question->push) { /* one push: "always" is a yes to this one */
                 questions_settle(live, question, answer, SCOPE_ONCE, by);
                 return 0;
         }

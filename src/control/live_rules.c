@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rules that change while the sandbox runs. There is one way for all of them: the network part of the policy is
- * changed, compiled whole, and handed to the gateway; when that fails the policy is as it was. What a person approved
- * is kept beside it, so that a reload of the files does not lose it. Remembering comes last: an answer never waits for
- * a disk, and a database that cannot be written is told, but does not take the answer back.
+ * Rules that change while the sandbox runs. All changes take one path: the network part of the policy is changed,
+ * compiled whole, and handed to the gateway; if that fails, the policy is restored. Approvals are kept beside it, so
+ * that a reload of the files does not lose them. Remembering comes last: an answer never waits for a disk, and a failed
+ * write to the database is reported but does not undo the answer.
  */
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -62,7 +62,7 @@ static int hand_over(struct live *live, const void *snapshot, size_t n, struct e
                        : 0; /* one that starts later takes the policy then */
 }
 
-/* An allow that cannot help is an error: whoever asked would wonder why nothing changes. */
+/* An allow that cannot help is an error: otherwise the caller would wonder why nothing changes. */
 static int check_effect(const void *bytes, size_t n, const char *text, struct err *err) {
         cleanup(snapshot_closep) struct snapshot *snapshot = NULL;
         struct pattern pattern;
@@ -234,8 +234,8 @@ static size_t forget_live(struct live *live, struct policy *policy, const char *
         return removed;
 }
 
-/* What the launch had read of those that were remembered; how many. Whoever takes back a rule may have taken it out of
- * the database before. */
+/* Removes rules that the launch read from the remembered ones; returns how many. The caller may have removed the rule
+ * from the database already. */
 static size_t forget_read(struct policy *policy, const char *pattern) {
         size_t removed = 0;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the run is told of every attempt: counted for the monitor, and handed to whoever subscribed. */
+/* Called for every attempt: counts it for the monitor, and passes it to the subscribers. */
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -50,7 +50,18 @@ static void publish_network(struct live *live, const struct event *ev, const str
         live_publish(live, &j);
 }
 
-/* The hooks are told before anything is done: a sandbox that is ended still has its alarm. */
+/* The hooks run before anything else, so that a sandbox that is ended still raises its alarm. */
+static const char *alarm_text(enum monitor_action action) {
+        switch (action) {
+        case MONITOR_WARN:
+                return "this is a warning";
+        case MONITOR_PAUSE:
+                return "the sandbox is paused; bailey resume lets it go on";
+        default:
+                return "the sandbox is ended";
+        }
+}
+
 static void alarm_of(struct live *live, enum monitor_action action, const struct monitor_counter *rule) {
         cleanup(buf_done) struct buf out = BUF(LIVE_EVENT_MAX);
         char within[24];
@@ -79,10 +90,7 @@ static void alarm_of(struct live *live, enum monitor_action action, const struct
         live_hooks_tell(live, 0, buf_str(&out));
 
         if (action != MONITOR_NOTHING)
-                log_notice("%u violations within %s: %s", rule->violations, within,
-                           action == MONITOR_WARN    ? "this is a warning"
-                           : action == MONITOR_PAUSE ? "the sandbox is paused; bailey resume lets it go on"
-                                                     : "the sandbox is ended");
+                log_notice("%u violations within %s: %s", rule->violations, within, alarm_text(action));
 }
 
 void live_event(struct live *live, const struct event *ev, const struct snapshot_rule *rule) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * The monitor counts what a sandbox tried and was refused, and says when a rule of the policy (so many within such a
- * time) is reached. A rule that was reached starts counting anew.
+ * The monitor counts a sandbox's refused attempts and reports when a rule of the policy (N within a time) is reached.
+ * That rule then starts counting anew.
  */
 #include "ipc/event.h"
 #include "policy/policy.h"
@@ -27,8 +27,7 @@ struct monitor {
 /*
  * Takes the policy's rules, or none:
  * - a role (--agent) with monitorEnabled: false is not counted;
- * - a role with monitorEnabled: true and a policy without rules: MONITOR_DEFAULT_VIOLATIONS within a minute is a
- * warning;
+ * - a role with monitorEnabled: true and a policy without rules: MONITOR_DEFAULT_VIOLATIONS within a minute warn;
  * - autoKillOnThreat: whichever rule is reached, the sandbox is ended.
  */
 #define MONITOR_DEFAULT_VIOLATIONS 20

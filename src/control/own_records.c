@@ -51,8 +51,8 @@ static const struct plan_path *records_decides(const struct plan_host *host, con
         return best;
 }
 
-/* A file that a person named. Where the sandbox writes it could change its own record, by whatever name it has there
- * (it is rotated, too): so it has to be elsewhere. */
+/* A file that a person named. The sandbox must not be able to write there under any of its names (it is rotated, too),
+ * or it could change its own record. */
 static int named_file(const struct policy *policy, const struct path_rules *rules, bool make, struct plan_host *host,
                       char **ret, struct err *err) {
         cleanup(free_ptr) char *path = NULL, *directory = NULL, *real = NULL;
@@ -87,9 +87,14 @@ static int named_file(const struct policy *policy, const struct path_rules *rule
 int own_records(const struct policy *policy, const struct path_rules *rules, const char *id, struct plan_host *host,
                 char **ret_path, struct err *err) {
         cleanup(free_ptr) char *path = NULL;
-        int r = policy->audit_path ? named_file(policy, rules, id, host, &path, err)
-                : id               ? audit_run_path(id, &path, err)
-                                   : 0;
+        int r;
+        if (policy->audit_path)
+                r = named_file(policy, rules, id, host, &path, err);
+        else if (id)
+                r = audit_run_path(id, &path, err);
+        else
+                r = 0;
+
         if (r == 0)
                 r = hide_state(host, err);
         if (r < 0)

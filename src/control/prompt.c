@@ -6,10 +6,11 @@
 enum { SEGMENT_SHOWN = 300 };
 
 static int command_text(struct buf *out, const struct question_command *command) {
+        const char *rule = *command->rule ? command->rule : "none";
         int r = buf_add(out, "\r\nbailey: this command needs your approval: ");
 
         r = r < 0 ? r : escape_text(out, str_of(command->reason), QUESTION_SHOWN);
-        r = r < 0 ? r : buf_printf(out, " (rule %s)\r\n    ", *command->rule ? command->rule : "none");
+        r = r < 0 ? r : buf_printf(out, " (rule %s)\r\n    ", rule);
         r = r < 0 ? r : escape_text(out, str_of(command->text), QUESTION_SHOWN);
         if (r == 0 && strcmp(command->segment, command->text) != 0) {
                 r = buf_add(out, "\r\n  because of\r\n    ");
@@ -38,6 +39,19 @@ static int put_reason(struct buf *out, const struct question *question) {
         return buf_add(out, "\"");
 }
 
+static int call_text(struct buf *out, const struct question *question, const char *sandbox_id) {
+        int r =
+            buf_printf(out, "\r\nbailey: %s wants the tool %s run on your host:\r\n    ", sandbox_id, question->tool);
+
+        r = r < 0 ? r : escape_text(out, str_of(question->push), QUESTION_SHOWN);
+        r = r < 0 ? r : buf_add(out, "\r\n  in ");
+        r = r < 0 ? r : escape_text(out, str_of(question->directory), QUESTION_SHOWN);
+        if (r < 0)
+                return r;
+
+        return buf_add(out, "\r\nbailey: run it? once, sandbox or no: ");
+}
+
 int prompt_text(struct buf *out, const struct question *question, const char *sandbox_id) {
         char target[AUTHORITY_TEXT_MAX];
 
@@ -45,14 +59,18 @@ int prompt_text(struct buf *out, const struct question *question, const char *sa
                 return command_text(out, &question->command);
 
         if (question->access) {
-                int r = buf_printf(out, "\r\nbailey: the agent in %s asks for: ", sandbox_id);
+                int r = buf_printf(out,
+                                   question->held ? "\r\nbailey: %s waits to open what no rule grants: "
+                                                  : "\r\nbailey: the agent in %s asks for: ",
+                                   sandbox_id);
 
                 r = r < 0 ? r : escape_text(out, str_of(question->push), QUESTION_SHOWN);
                 r = r < 0 ? r : put_reason(out, question);
                 if (r < 0)
                         return r;
 
-                return buf_add(out, "\r\nbailey: agree? once, workspace, always or no: ");
+                return buf_add(out, question->held ? "\r\nbailey: agree? once, sandbox, workspace, always or no: "
+                                                   : "\r\nbailey: agree? once, workspace, always or no: ");
         }
 
         if (question->page) {
@@ -65,10 +83,15 @@ int prompt_text(struct buf *out, const struct question *question, const char *sa
                 return buf_add(out, "\r\nbailey: open it? once or no: ");
         }
 
+        if (question->call)
+                return call_text(out, question, sandbox_id);
+
         if (question->push) {
                 int r = buf_printf(out, "\r\nbailey: %s waits with a ", sandbox_id);
 
                 r = r < 0 ? r : escape_text(out, str_of(question->push), QUESTION_SHOWN);
+                if (r == 0 && question->of_tool)
+                        r = buf_printf(out, " (tool %s)", question->tool);
                 if (r < 0)
                         return r;
 

@@ -7,8 +7,8 @@
 /* A few lines, the last without a line break. A host is ASCII that was parsed as a name before; a command is escaped.
  */
 int prompt_text(struct buf *out, const struct question *question, const char *sandbox_id);
-/* What is written before and after it: the program may have left the terminal so that a question would not be seen, or
- * not as it is. Both are empty for a terminal (TERM) that has no such things. */
+/* What is written before and after it: the program may have left the terminal in a state that hides or disguises a
+ * question. Both are empty for a terminal (TERM) without such features. */
 const char *prompt_uncover(const char *terminal_type);
 const char *prompt_leave(const char *terminal_type);
 

@@ -2,8 +2,8 @@
 #pragma once
 /*
  * The control protocol: what a person's programs say to a running sandbox, and what it says back. One JSON object per
- * line, both ways, over the sandbox's Unix socket (control/place.h). docs/control.md describes every message with an
- * example, and a test reads those examples with the parsers below.
+ * line, both ways, over the sandbox's Unix socket (control/control_place.h). docs/control.md describes every message
+ * with an example, and a test reads those examples with the parsers below.
  *
  * A request has an id of the client's choice and a "do"; exactly one reply has the same id. The first request is hello.
  * After subscribe, events come in between; they have "event" and no id. Parsing is strict: a field that the request

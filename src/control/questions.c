@@ -52,7 +52,7 @@ static void command_done(struct question_command *command) {
 }
 
 static char *questions_copy(const char *text) {
-        return str_dup(str_of(text ? text : ""));
+        return str_dup(str_of(text_or(text, "")));
 }
 
 struct question *questions_ask_command(struct questions *qs, const struct question_command *command,
@@ -94,11 +94,26 @@ void question_explain(struct question *question, struct str words) {
                 question->reason = str_dup(words);
 }
 
-uint64_t questions_gone(struct questions *qs, uint64_t waiting_id, bool page) {
+bool question_is_own(const struct question *question) {
+        return question->page || question->call || question->of_tool || question->held;
+}
+
+struct question *questions_same_call(struct questions *qs, const struct question_call *call) {
+        for (size_t i = 0; i < qs->list.n; i++) {
+                struct question *question = &qs->list.p[i];
+
+                if (question->call && strcmp(question->tool, call->tool) == 0 &&
+                    strcmp(question->push, call->words) == 0 && strcmp(question->directory, call->directory) == 0)
+                        return question;
+        }
+        return NULL;
+}
+
+uint64_t questions_gone(struct questions *qs, uint64_t waiting_id, bool own) {
         for (size_t i = 0; i < qs->list.n; i++) {
                 struct question *question = &qs->list.p[i];
                 for (size_t k = 0; k < question->waiting.n; k++) {
-                        if (question->waiting.p[k] != waiting_id || question->page != page)
+                        if (question->waiting.p[k] != waiting_id || question_is_own(question) != own)
                                 continue;
 
                         question->waiting.p[k] = question->waiting.p[--question->waiting.n];
@@ -137,6 +152,8 @@ void questions_remove(struct questions *qs, uint64_t number) {
         vec_done(&q->waiting);
         command_done(&q->command);
         free(q->push);
+        free(q->tool);
+        free(q->directory);
         free(q->reason);
 
         size_t place = (size_t)(q - qs->list.p);
@@ -157,6 +174,8 @@ const char *question_kind(const struct question *question) {
                 return "access";
         if (question->page)
                 return "page";
+        if (question->call)
+                return "call";
         return question->push ? "push" : "host";
 }
 
@@ -174,13 +193,20 @@ void question_emit(struct emit *j, const struct question *question) {
 
         if (question->access) {
                 emit_put_text(j, "access", question->push);
+                emit_put_bool(j, "held", question->held);
                 emit_put_text(j, "reason", question->reason);
+        } else if (question->call) {
+                emit_put_text(j, "tool", question->tool);
+                emit_put_text(j, "call", question->push);
+                emit_put_text(j, "directory", question->directory);
         } else if (question->push) {
                 char target[AUTHORITY_TEXT_MAX];
 
                 authority_text(&question->target, target);
                 emit_put_text(j, question->page ? "page" : "push", question->push);
                 emit_put_text(j, "target", target);
+                if (question->of_tool)
+                        emit_put_text(j, "tool", question->tool);
         } else if (question->command.text) {
                 emit_put_string(j, "command", str_first(str_of(question->command.text), QUESTION_SHOWN));
                 emit_put_string(j, "segment", str_first(str_of(question->command.segment), QUESTION_SHOWN));

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Theory of the control server. It trusts nobody by the mere fact that they connected: the peer's credentials are
- * looked at once (control/place.h), and every line is parsed strictly. It must never make the supervisor wait: sockets
- * are non-blocking, a client has one buffer for each way with a hard maximum, and one that does not read is told so and
+ * Theory of the control server. A connection alone earns no trust: the peer's credentials are checked once
+ * (control/control_place.h), and every line is parsed strictly. The server must never make the supervisor wait: sockets
+ * are non-blocking, and a client has one bounded buffer per direction. A client that does not read gets an error and is
  * dropped. A client is in one of these states: NEW (hello has not come), OPEN, WAITING (a reply is being made; nothing
- * more is read), CLOSING (what is written goes out, for at most CLOSE_MS, then it ends).
+ * more is read), CLOSING (queued output is sent, for at most CLOSE_MS, then it ends).
  */
 #include "control/server.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
-#include "control/place.h"
+#include "control/control_place.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -244,7 +244,7 @@ static void read_client(struct control_server *server, struct client *client) {
 static void turn_away(int fd, enum control_fault f, const char *text) {
         cleanup(buf_done) struct buf out = BUF(4096);
         if (control_reply_fault(&out, 0, f, text) == 0)
-                (void)send(fd, out.p, out.n, MSG_NOSIGNAL | MSG_DONTWAIT); /* it is told if it can be */
+                (void)send(fd, out.p, out.n, MSG_NOSIGNAL | MSG_DONTWAIT); /* send it the error if possible */
 }
 
 static void accept_one(struct control_server *server, int taken) {
@@ -288,8 +288,13 @@ void control_server_watch(const struct control_server *server, struct poller *po
                 if (client->state == CLIENT_FREE)
                         continue;
 
-                bool reads = client->state == CLIENT_NEW || client->state == CLIENT_OPEN;
-                poller_watch(poller, client->fd, (short)((reads ? POLLIN : 0) | (client->out.n ? POLLOUT : 0)));
+                short events = 0;
+                if (client->state == CLIENT_NEW || client->state == CLIENT_OPEN)
+                        events |= POLLIN;
+                if (client->out.n)
+                        events |= POLLOUT;
+
+                poller_watch(poller, client->fd, events);
                 if (client->state == CLIENT_CLOSING)
                         poller_until(poller, client->close_ns);
         }

@@ -5,7 +5,7 @@
  * parses them, checks that hello came first, and hands requests to its owner; it decides nothing itself. Bounded for
  * each client: one request at a time, CONTROL_LINE_MAX bytes of input, CONTROL_OUT_MAX bytes that wait to be read.
  */
-#include "base/poller.h"
+#include "base/processes/poller.h"
 #include "control/protocol.h"
 
 struct control_server; /* opaque */
@@ -33,13 +33,13 @@ int control_server_new(const char *id, const char *version_text, const struct co
 /* Says its last words (what is written goes out as far as it can without waiting) and removes the socket. */
 void control_server_free(struct control_server *server);
 
-/* Its side of a poller (base/poller.h); both accept NULL. */
+/* Its side of a poller (base/processes/poller.h); both accept NULL. */
 void control_server_watch(const struct control_server *server, struct poller *poller);
 void control_server_step(struct control_server *server, const struct poller *poller);
 
 /* Is anybody listening to events? If not there is no need to write any. */
 bool control_server_watched(const struct control_server *server);
-/* One whole line to every subscriber. One that does not keep up is told so and dropped. */
+/* One whole line to every subscriber. One that does not keep up gets an error and is dropped. */
 void control_server_publish(struct control_server *server, struct str line);
 /* The reply to a request that was CONTROL_LATER; a ticket whose client is gone is no error. */
 void control_server_reply(struct control_server *server, uint64_t ticket, struct str line);

@@ -52,6 +52,7 @@ int session_open_control(struct session *session, const struct live_parts *parts
 
         all.id = session->id;
         all.brings_policies = session->link != NULL;
+        all.link = session->link;
         all.policy = &session->policy;
         all.network = &session->network;
         all.gateway = &session->gateway;
@@ -79,8 +80,8 @@ static void session_on_ask(void *arg, uint64_t id, const struct authority *targe
                 return;
         }
 
-        if (session->link_asks) {
-                if (push[0] || !link_ask(session->link, id, target)) /* it is asked about hosts alone */
+        if (session->link_asks && link_answers(session->link, push)) {
+                if (!link_ask(session->link, id, target, push))
                         gateway_process_answer(session->gateway, id, DECISION_DENY);
         } else if (session->control) {
                 live_ask(session->control, id, target, via, push);
@@ -92,9 +93,10 @@ static void session_on_ask(void *arg, uint64_t id, const struct authority *targe
 static void session_on_ask_gone(void *arg, uint64_t id, bool expired) {
         struct session *session = arg;
 
+        /* Whoever was not asked under this id knows nothing of it. */
         if (session->link_asks)
-                link_ask_gone(session->link, id);
-        else if (session->control)
+                link_ask_gone(session->link, id, expired);
+        if (session->control)
                 live_ask_gone(session->control, id, expired);
 }
 
@@ -116,7 +118,7 @@ static void session_on_notice(void *arg, enum gateway_notice notice, const char 
         if (session->calls->on_notice)
                 session->calls->on_notice(session->owner, notice, text);
         else if (notice == NOTICE_CANNOT_START || notice == NOTICE_DIED || notice == NOTICE_AUDIT_FAILED)
-                log_error("gateway: %s", text ? text : "failed");
+                log_error("gateway: %s", text_or(text, "failed"));
 }
 
 static void session_on_program(void *arg, const struct ipc_message *message) {
@@ -265,6 +267,12 @@ static int step_link(void *arg, struct poller *poller, struct err *err) {
                 if (session->gateway)
                         gateway_process_answer(session->gateway, heard.id,
                                                heard.allow ? DECISION_ALLOW : DECISION_DENY);
+                return 0;
+        case LINK_STAND:
+                if (session->control)
+                        live_stand(session->control, heard.allow);
+                else if (heard.allow)
+                        link_stood(session->link, EOPNOTSUPP);
                 return 0;
         case LINK_POLICY:
                 return session->calls->on_link_policy(session->owner, &heard, err);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * What every supervisor has, whatever it supervises: a name, a policy, a record, a vault, a gateway, people and
- * programs that are told and asked, signals, a deadline, and one loop over all of it. `bailey run` (run/), a container
- * (container/), the gateway by itself (egress/), a command that waits for its approval (command_room.c) and `bailey
- * secrets test` add what is their own, as parts of the same poller, in the order in which they want it stepped:
+ * What all supervisors share: a name, a policy, an audit, a vault, a gateway, control by people and programs, signals,
+ * a deadline, and one loop over all of it. `bailey run` (run/), a container (container/), the gateway by itself
+ * (egress/), a command that waits for its approval (command_room.c) and `bailey secrets test` add their own parts to
+ * the same poller, in the order in which they want them stepped:
  *
  *     struct session session = SESSION_NONE;
  *     session_init(&session, &calls, owner);
@@ -17,7 +17,7 @@
  * Ownership: everything in the struct, but the link and the owner. The struct must not move once session_init() was
  * called: its parts point into it.
  */
-#include "base/poller.h"
+#include "base/processes/poller.h"
 #include "control/link.h"
 #include "control/live.h"
 #include "roles/gateway_process.h"
@@ -38,7 +38,7 @@ struct session_calls {
         /* Of the gateway. The control has been told before. */
         void (*on_event)(void *owner, const struct event *event, const struct snapshot_rule *rule);
         void (*on_notice)(void *owner, enum gateway_notice notice, const char *text); /* NULL: failures are logged */
-        /* The gateway asks for a program of the host (ipc/gateway.h), or needs one no more. */
+        /* The gateway asks for a program of the host (ipc/gateway_messages.h), or needs one no more. */
         void (*on_program)(void *owner, const struct ipc_message *message);
         /* A connection waits until a ratchet has closed, of which its target is a trigger; gateway_process_answer().
          * NULL: it is refused. */
@@ -60,7 +60,7 @@ struct session {
         struct live *control;                   /* NULL: none */
         struct terminal terminal;
         const struct link *link; /* NULL: no program started this */
-        bool link_asks;          /* questions about hosts are for that program */
+        bool link_asks;          /* questions are for that program, as far as the link says */
         bool link_gone;
         int signals;
         sigset_t mask_before;

@@ -14,7 +14,7 @@ void terminal_open(struct terminal *terminal) {
         terminal->lent = terminal->fd >= 0 && tcgetpgrp(terminal->fd) == terminal->group;
 }
 
-/* Whoever is in the background and moves the terminal is stopped for it, unless the signal is blocked. */
+/* A background process that changes the terminal is stopped, unless the signal is blocked. */
 static void set_foreground(int fd, pid_t group) {
         sigset_t stop, before;
         sigemptyset(&stop);

@@ -23,7 +23,7 @@ void terminal_take(struct terminal *terminal);
 bool terminal_ours(const struct terminal *terminal);
 /* Standard error is the terminal, and a program reads keys instead of lines there: text would land in its picture. */
 bool terminal_is_drawn_on(const struct terminal *terminal);
-/* A line that must not hold anybody up: whether there is room for it now; and its writing, from the background too. */
+/* For a line that must not block: whether there is room for it now, and writing it, also from the background. */
 bool terminal_can_write(int fd);
 void terminal_write(int fd, struct str line);
 void terminal_close(struct terminal *terminal);

@@ -4,7 +4,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
-#include "base/spawn.h"
+#include "base/processes/spawn.h"
 #include "base/vec.h"
 #include "egress/egress.h"
 #include "roles/listen.h"
@@ -65,7 +65,7 @@ static void containers_say(const struct containers *containers, bool bad, const 
 }
 
 /*
- * Handing over. What does not fit is closed: whoever takes nothing serves nobody.
+ * Handing over. A connection that does not fit is closed: a gateway that takes nothing serves nobody.
  */
 static void door_hand(int door, int *fd) {
         if (door >= 0)
@@ -99,7 +99,7 @@ static void containers_remove(struct containers *containers, size_t i) {
         containers->places.n--;
 }
 
-/* Its process is told to end by the end of both sockets; it is reaped when it has. */
+/* Closing both sockets tells its process to end; it is reaped afterwards. */
 static void place_end(struct place *place) {
         close_fd(&place->control);
         close_fd(&place->door);

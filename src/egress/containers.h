@@ -12,14 +12,14 @@
  *                                      --descriptor-->  gateway of docker/two
  *                                      --descriptor-->  the service's own
  *
- * What a container says of itself counts for nothing. The engine says who has an address, and a descriptor of the
- * container's first process says whether that still holds: it is looked at for every connection, after the accept. The
- * engine gives an address away only when that process has ended, so a connection of the next container with the same
- * address cannot pass for one of the last.
+ * A container's own claims count for nothing. The engine says who has an address, and a descriptor of the container's
+ * first process says whether that still holds: it is checked for every connection, after the accept. The engine gives
+ * an address away only when that process has ended, so a connection of the next container with the same address cannot
+ * pass for one of the last.
  */
 #include "base/err.h"
-#include "base/poller.h"
-#include "policy/addr.h"
+#include "base/processes/poller.h"
+#include "policy/match/addr.h"
 
 struct containers; /* opaque */
 

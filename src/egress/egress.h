@@ -2,15 +2,15 @@
 #pragma once
 /*
  * `bailey egress`: a gateway in the background, for containers and guests. Set up once; then a service of the user's
- * that is started, asked and stopped. See egress_state.h for what is kept and egress_pid.h for how the service is told
- * from any other process.
+ * that is started, asked and stopped. egress_state.h says what is kept, and egress_pid.h how the service is
+ * distinguished from other processes.
  */
 #include "base/buf.h"
 #include "base/err.h"
 
 #include <stdbool.h>
 
-/* How a person is told and asked. */
+/* How to notify and ask a person. */
 struct egress_talk {
         void (*say)(void *arg, bool bad, const char *text);
         bool (*confirm)(void *arg, const char *question); /* NULL: everything is agreed to */
@@ -24,7 +24,7 @@ struct egress_setup {
 };
 
 /* Finds credentials, reads each once (so that a source that does not work is known now), makes CA and stand-ins, and
- * enables the service. What was there stays: sources, stand-ins, other settings. */
+ * enables the service. Existing sources, stand-ins and other settings stay. */
 int egress_setup(const struct egress_setup *setup, const struct egress_talk *talk, struct err *err);
 /* "KEY=VALUE" each, or none; then prints the settings. */
 int egress_config(char *const *assignments, struct buf *out, struct err *err);
@@ -41,7 +41,7 @@ int egress_disable(const struct egress_talk *talk, struct err *err);
 /* `running` is whether it serves. */
 int egress_status(bool json, bool show_tokens, struct buf *out, bool *ret_running, struct err *err);
 /* Arguments for docker or podman, quoted for a shell on one line, or one on each line. `given` are the user's own
- * arguments: what collides with ours is an error, or a warning when the settings do not enforce. */
+ * arguments: a conflict with ours is an error, or a warning when the settings do not enforce. */
 int egress_docker_args(char *const *given, bool lines, const struct egress_talk *talk, struct buf *out,
                        struct err *err);
 
@@ -49,7 +49,7 @@ int egress_docker_args(char *const *given, bool lines, const struct egress_talk 
 struct egress_env {
         bool json;
         bool for_containers;      /* the listener on the bridge, not the one on loopback */
-        const char *certificates; /* the directory in which the program sees them; NULL: where they are on this host */
+        const char *certificates; /* the directory in which the program sees them; NULL: their place on this host */
 };
 int egress_env(const struct egress_env *query, struct buf *out, struct err *err);
 

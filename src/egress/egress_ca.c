@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a person compares of the CA: its fingerprint and until when it counts. The file is ours; still every length in
- * it is looked at before it is believed. A certificate is SEQUENCE { tbs SEQUENCE { [0] version, serial, algorithm,
- * issuer, validity SEQUENCE { notBefore, notAfter }, ... }, ... }.
+ * The parts of the CA that a person compares: its fingerprint and its expiry. The file is ours; still, every length in
+ * it is checked. A certificate is SEQUENCE { tbs SEQUENCE { [0] version, serial, algorithm, issuer, validity SEQUENCE {
+ * notBefore, notAfter }, ... }, ... }.
  */
 #include "base/base64.h"
 #include "base/cleanup.h"

@@ -94,7 +94,7 @@ int egress_container_hold(const char *engine, const char *name, char **ret_place
 
                 cleanup(close_fd) int fd = open(place, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
                 if (fd < 0 || flock(fd, LOCK_SH) < 0 || !container_is_at(fd, place))
-                        continue; /* whoever had it before has just left */
+                        continue; /* the process that had it has just left */
 
                 *ret_place = take_ptr(&place);
                 *ret_fd = take_fd(&fd);
@@ -289,7 +289,7 @@ static void list_one(struct listing *listing, const char *name, const char *plac
                 emit_key(&listing->j, "rules");
                 emit_open(&listing->j, '[');
         } else {
-                (void)buf_printf(listing->out, "%s  %s\n", name, sandbox ? sandbox : "not connected");
+                (void)buf_printf(listing->out, "%s  %s\n", name, text_or(sandbox, "not connected"));
         }
 
         if (!sandbox || list_live(listing, sandbox) < 0)

@@ -3,8 +3,8 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/processes/spawn.h"
 #include "base/secret.h"
-#include "base/spawn.h"
 #include "conf/json.h"
 #include "roles/vault_tell.h"
 
@@ -39,8 +39,7 @@ const char *egress_provider_variable(const struct provider *provider, char *cons
         return NULL;
 }
 
-/* By name. What is a plain key in a header can be added to the settings by hand; the others never travel as they are.
- */
+/* By name. A plain key in a header can be added to the settings by hand; the others are never sent as they are. */
 static const struct egress_uncovered table[] = {
         { "AWS_BEARER_TOKEN_BEDROCK", "it is no signing key; add a credential with slot bearer", true },
         { "AWS_PROFILE", "its keys are in a file; export them as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY", false },

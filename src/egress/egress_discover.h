@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* What of the host's environment are credentials: which ones Bailey can stand in for, and which ones it cannot. */
+/* The credentials in the host's environment: which ones Bailey can stand in for, and which ones it cannot. */
 #include "base/err.h"
 #include "egress/egress_state.h"
-#include "policy/providers.h"
+#include "policy/profile/providers.h"
 
 /* The first variable of the provider that is set (for AWS: all that are needed are), or NULL. */
 const char *egress_provider_variable(const struct provider *provider, char *const *environment);

@@ -25,7 +25,7 @@ struct docker {
         text_list args;
 };
 
-/* An error when the settings enforce; else a person is told. */
+/* An error when the settings enforce; else a warning. */
 static int docker_object(const struct docker *docker, struct err *err, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 static int docker_object(const struct docker *docker, struct err *err, const char *format, ...) {
@@ -38,9 +38,9 @@ static int docker_object(const struct docker *docker, struct err *err, const cha
 
         const char *shown = buf_text(&text);
         if (docker->view->settings.enforce_on_docker)
-                return err_set(err, EPERM, "%s", shown ? shown : "");
+                return err_set(err, EPERM, "%s", text_or(shown, ""));
         if (docker->talk && docker->talk->say)
-                docker->talk->say(docker->talk->arg, true, shown ? shown : "");
+                docker->talk->say(docker->talk->arg, true, text_or(shown, ""));
 
         return 0;
 }
@@ -68,8 +68,7 @@ static int check_given(struct docker *docker, char *const *given, struct err *er
         return container_args_check(&args, given, err);
 }
 
-/* What keeps a container in this network from going around the gateway, as the engine itself says; NULL: nothing is
- * wrong with it. */
+/* Why a container in this network could bypass the gateway, according to the engine; NULL: it cannot. */
 static const char *fault_of(const struct engine_network *net, int found, const char *address) {
         struct addr own;
 
@@ -191,7 +190,8 @@ int egress_docker_args(char *const *given, bool lines, const struct egress_talk 
                         return err_set(err, EINVAL, "a value has a line break; use the form for shells");
 
                 r = lines ? buf_append(out, arg) : escape_shell(out, arg);
-                r = r < 0 ? r : buf_add_char(out, lines || i + 1 == docker.args.n ? '\n' : ' ');
+                if (r == 0)
+                        r = buf_add_char(out, lines || i + 1 == docker.args.n ? '\n' : ' ');
                 if (r < 0)
                         return err_set(err, -r, "the arguments are too large");
         }

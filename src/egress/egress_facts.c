@@ -70,7 +70,7 @@ static int take_stand_ins(struct egress_facts *facts, const struct egress_view *
         return 0;
 }
 
-/* Where SDKs find the API proxy: at the gateway's own port. What the user sets stays the user's. */
+/* Where SDKs find the API proxy: at the gateway's own port. Variables that the user sets are kept. */
 static int take_base_urls(const struct egress_facts *facts, const struct egress_view *view, char *const *given,
                           text_list *ret, struct err *err) {
         int r = vec_reserve(ret, 1) < 0 ? err_memory(err) : 0;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* What a program needs to know to stand behind the gateway: where it listens, and which variables lead there. The same
- * for containers (egress_docker.c) and for every other backend (egress_env.c). */
+/* What a program needs to use the gateway: its addresses, and the variables that name them. The same for containers
+ * (egress_docker.c) and for every other backend (egress_env.c). */
 #include "container/engine_network.h"
 #include "egress/egress_view.h"
 #include "plan/env.h"
-#include "policy/addr.h"
+#include "policy/match/addr.h"
 
 #define EGRESS_CREATE_NETWORK "\"docker network create --internal " ENGINE_NETWORK "\" (podman: the same, as root)"
 #define EGRESS_MAKE_NETWORK "Make a network for it with " EGRESS_CREATE_NETWORK ", then run \"bailey egress restart\""

@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-/* What comes in by the bridge reaches this address and port, and is forwarded nowhere. Replaces the rules
- * of before. -EPERM: this account may not; -ENOENT: nft is not installed. */
+/* Packets from the bridge reach this address and port only, and are not forwarded. Replaces the rules of before.
+ * -EPERM: this account may not; -ENOENT: nft is not installed. */
 int egress_firewall_up(const char *bridge, const char *address, uint16_t port, struct err *err);
 void egress_firewall_down(void);

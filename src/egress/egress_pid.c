@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/path.h"
+#include "base/processes/process.h"
 #include "egress/egress_state.h"
 
 #include <errno.h>
@@ -14,49 +15,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { START_TIME_FIELD = 22, AFTER_NAME = 3 }; /* proc(5) counts from 1; the field after the name is the third */
-
-bool egress_start_time(struct str stat, uint64_t *ret) {
-        ptrdiff_t bracket = str_rfind(stat, ')');
-        if (bracket < 0 || (size_t)bracket + 2 > stat.n)
-                return false;
-
-        struct str rest = str_skip(stat, (size_t)bracket + 2), part;
-        for (int i = AFTER_NAME; str_split(&rest, ' ', &part); i++)
-                if (i == START_TIME_FIELD)
-                        return str_to_u64(part, UINT64_MAX, ret);
-
-        return false;
-}
-
-static int start_time_of(pid_t pid, uint64_t *ret) {
-        char path[48];
-        cleanup(buf_done) struct buf text = BUF(8192);
-
-        snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-        int r = path_read_file(path, 8192, &text, NULL);
-        if (r < 0)
-                return r;
-
-        return egress_start_time(buf_str(&text), ret) ? 0 : -EBADMSG;
-}
-
-static int read_boot(char ret[static 40], struct err *err) {
-        cleanup(buf_done) struct buf text = BUF(64);
-        int r = path_read_file("/proc/sys/kernel/random/boot_id", 64, &text, err);
-        if (r == 0)
-                snprintf(ret, 40, "%.*s", (int)(text.n < 36 ? text.n : 36), text.p);
-        return r;
-}
-
 int egress_identity_self(const char *nonce, struct egress_identity *ret, struct err *err) {
         struct egress_identity id = { .pid = getpid() };
         int n = snprintf(id.nonce, sizeof id.nonce, "%s", nonce);
-        int r = start_time_of(id.pid, &id.start_time);
+        int r = process_start_time(id.pid, &id.start_time);
         if (r < 0 || n < 8 || n >= (int)sizeof id.nonce || strcspn(id.nonce, " \n") != (size_t)n)
                 return err_set(err, EINVAL, "cannot say who this process is");
 
-        r = read_boot(id.boot, err);
+        r = process_boot(id.boot, err);
         if (r == 0)
                 *ret = id;
 
@@ -86,19 +52,19 @@ static bool same_identity(const struct egress_identity *identity, const struct e
                strcmp(identity->nonce, egress_identity->nonce) == 0;
 }
 
-/* A descriptor of the very process, or -ESRCH. The order counts: what is examined is what the descriptor stands for,
- * unless it has ended meanwhile, and then the descriptor says so. */
+/* A descriptor of the very process, or -ESRCH. The order matters: the process we examine is the one behind the
+ * descriptor, unless that has ended, and then the descriptor says so. */
 static int open_process(const struct egress_identity *id) {
-        char boot[40];
+        char boot[PROCESS_BOOT_MAX];
         uint64_t started;
 
-        if (id->pid <= 1 || read_boot(boot, NULL) < 0 || strcmp(boot, id->boot) != 0)
+        if (id->pid <= 1 || process_boot(boot, NULL) < 0 || strcmp(boot, id->boot) != 0)
                 return -ESRCH;
 
         cleanup(close_fd) int pidfd = (int)syscall(SYS_pidfd_open, id->pid, 0);
         if (pidfd < 0)
                 return errno == ESRCH || errno == EINVAL ? -ESRCH : -errno;
-        if (start_time_of(id->pid, &started) < 0 || started != id->start_time || !has_nonce(id->pid, id->nonce))
+        if (process_start_time(id->pid, &started) < 0 || started != id->start_time || !has_nonce(id->pid, id->nonce))
                 return -ESRCH;
 
         struct pollfd ended = { .fd = pidfd, .events = POLLIN };

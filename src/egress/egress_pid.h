@@ -7,6 +7,7 @@
  * that was examined, so they cannot reach the next one with its number.
  */
 #include "base/err.h"
+#include "base/processes/process.h"
 #include "base/str.h"
 
 #include <stdbool.h>
@@ -17,12 +18,10 @@
 struct egress_identity {
         pid_t pid;
         uint64_t start_time; /* in the kernel's ticks since boot */
-        char boot[40];
+        char boot[PROCESS_BOOT_MAX];
         char nonce[EGRESS_NONCE_MAX];
 };
 
-/* The start time in the text of /proc/PID/stat. The name in it may hold any character, also spaces and brackets. */
-bool egress_start_time(struct str stat, uint64_t *ret);
 int egress_identity_self(const char *nonce, struct egress_identity *ret, struct err *err);
 
 /* Makes the file: O_EXCL, no link followed, 0600. One that names no living service is removed first. -EEXIST: a service

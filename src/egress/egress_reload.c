@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `bailey egress reload`. The service is asked by a signal that carries a number; its answer is a file with that
- * number, written when the new rules are those that judge. One asks at a time.
+ * `bailey egress reload`. A signal that carries a number asks the service; it answers with a file of that number,
+ * written once the new rules are in force. One caller at a time.
  */
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -74,7 +74,7 @@ static int wait_answer(const char *directory, int pidfd, int ticket, struct docu
 }
 
 static bool reload_differs(const struct node *fixed, const char *key, const char *now) {
-        return !str_is(reload_value(fixed, key), now ? now : "");
+        return !str_is(reload_value(fixed, key), text_or(now, ""));
 }
 
 /* Settings that only a start looks at. */

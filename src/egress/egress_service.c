@@ -3,9 +3,9 @@
  * The life of the background gateway.
  *
  * `start` makes a process of this same executable, detached: its own session, nothing open but its log and one pipe, an
- * environment from an allow list. That process writes the file which names it, loads the policy, starts vault and
- * gateway and says through the pipe that it listens. Until then `start` waits; when it ends or takes too long instead,
- * the end of the log is shown and nothing stays. Whoever wants to signal it later goes by egress_pid_find().
+ * environment from an allow list. That process writes its pid file, loads the policy, starts vault and gateway and
+ * reports through the pipe that it listens. `start` waits for that; if the process ends or takes too long, `start`
+ * shows the end of the log and leaves nothing behind. Later signals go through egress_pid_find().
  */
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -13,8 +13,8 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/path.h"
+#include "base/processes/spawn.h"
 #include "base/random.h"
-#include "base/spawn.h"
 #include "container/engine_network.h"
 #include "egress/containers.h"
 #include "egress/egress.h"
@@ -163,7 +163,7 @@ static void service_tail(const char *directory, off_t from, const struct egress_
         }
 }
 
-/* Waits for the word; false when the pipe ends or the time is over. */
+/* Waits for the ready message; false when the pipe ends or the time is over. */
 static bool wait_ready(int from) {
         char text[16];
         uint64_t end = clock_ns() + START_MS * NS_PER_MS;
@@ -412,9 +412,9 @@ static int write_service(const struct serving *serving, const struct service_inf
         emit_key(&j, "fixed"); /* settings that count when it is started */
         emit_open(&j, '{');
         emit_put_number(&j, "port", serving->settings->port);
-        emit_put_text(&j, "bridge", serving->settings->bridge ? serving->settings->bridge : "");
-        emit_put_text(&j, "hosts", serving->settings->hosts ? serving->settings->hosts : "");
-        emit_put_text(&j, "ca_bundle", serving->settings->ca_bundle ? serving->settings->ca_bundle : "");
+        emit_put_text(&j, "bridge", text_or(serving->settings->bridge, ""));
+        emit_put_text(&j, "hosts", text_or(serving->settings->hosts, ""));
+        emit_put_text(&j, "ca_bundle", text_or(serving->settings->ca_bundle, ""));
         emit_put_text(&j, "tokens", tokens);
         emit_close(&j);
         emit_key(&j, "http");
@@ -555,8 +555,8 @@ static int make_addresses(struct serving *serving, const struct egress_settings 
         return 0;
 }
 
-/* In the network that was made for it, connections are accepted here and go to the list of their container. The text
- * then has the port that was taken. */
+/* In the network that was made for it, we accept connections here and pass each to the list of its container. The text
+ * then has the actual port. */
 static int open_containers(struct serving *serving, char address[static LISTEN_TEXT_MAX], struct err *err) {
         struct containers_settings settings = { .engine = serving->network.engine, .on_message = on_message };
         int r;
@@ -592,19 +592,21 @@ static int service_serve(struct serving *serving, const struct egress_settings *
                                                    .load = load_tokens,
                                                    .save = save_tokens,
                                                    .arg = (void *)serving->directory };
-        const struct service_settings service_settings = { .policy = &request,
-                                                           .name = "egress",
-                                                           .http = http,
-                                                           .handed = apart ? &handed : NULL,
-                                                           .part = apart ? &part : NULL,
-                                                           .place = &place,
-                                                           .hosts_file = settings->hosts,
-                                                           .ca_bundle = settings->ca_bundle,
-                                                           .log_level = LOG_NOTICE,
-                                                           .on_ready = on_ready,
-                                                           .on_message = on_message,
-                                                           .on_reloaded = on_reloaded,
-                                                           .arg = serving };
+        struct service_settings service_settings = { .policy = &request,
+                                                     .name = "egress",
+                                                     .http = http,
+                                                     .place = &place,
+                                                     .hosts_file = settings->hosts,
+                                                     .ca_bundle = settings->ca_bundle,
+                                                     .log_level = LOG_NOTICE,
+                                                     .on_ready = on_ready,
+                                                     .on_message = on_message,
+                                                     .on_reloaded = on_reloaded,
+                                                     .arg = serving };
+        if (apart) {
+                service_settings.handed = &handed;
+                service_settings.part = &part;
+        }
 
         r = gateway_service_run(&service_settings, err);
         containers_close(serving->containers);
@@ -653,5 +655,5 @@ int egress_serve(const char *nonce, struct err *err) {
                 egress_firewall_down();
 
         egress_pid_remove(directory, &serving.id);
-        return r; /* the pipe ends with the process: whoever waits sees what was said last in the log */
+        return r; /* the pipe ends with the process: the waiting `start` shows the end of the log */
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The settings of `bailey egress`: one table says which keys there are; the file, `bailey egress config` and the check
- * of what is read all go by it.
+ * The settings of `bailey egress`: one table lists the keys; the file, `bailey egress config` and the checks all use
+ * it.
  */
 #include "base/cleanup.h"
 #include "base/emit.h"
@@ -154,9 +154,9 @@ static int read_credential(const struct node *node, struct str source, struct eg
         r = r < 0 ? r : replace_text(&credential.text, buf_str(&text), err);
         r = r < 0 ? r : copy_member(node, "provider", &credential.provider, err);
         r = r < 0 ? r : copy_member(node, "name", &credential.name, err);
-        r = r < 0      ? r
-            : source.p ? replace_text(&credential.source, source, err)
-                       : copy_member(node, "source", &credential.source, err);
+        if (r >= 0)
+                r = source.p ? replace_text(&credential.source, source, err)
+                             : copy_member(node, "source", &credential.source, err);
         if (r == 0 && !credential.source)
                 r = err_set(err, EINVAL, "a credential has no source");
 
@@ -171,10 +171,7 @@ static int read_credential(const struct node *node, struct str source, struct eg
 int egress_credential_remove(struct egress_settings *settings, const char *name, struct err *err) {
         for (size_t i = 0; i < settings->credentials.n; i++) {
                 struct egress_credential *credential = &settings->credentials.p[i];
-                if (strcmp(credential->name       ? credential->name
-                           : credential->provider ? credential->provider
-                                                  : "",
-                           name) != 0)
+                if (strcmp(text_or(credential->name, text_or(credential->provider, "")), name) != 0)
                         continue;
 
                 credential_done(credential);
@@ -435,8 +432,10 @@ int egress_settings_text(const struct egress_settings *settings, struct buf *ret
         int r = buf_add(ret, "{\n");
         for (size_t i = 0; i < KEYS && r == 0; i++) {
                 r = buf_printf(ret, " \"%s\": ", keys[i].name);
-                r = r < 0 ? r : put_key(ret, settings, &keys[i]);
-                r = r < 0 ? r : buf_add(ret, i + 1 < KEYS ? ",\n" : "\n");
+                if (r == 0)
+                        r = put_key(ret, settings, &keys[i]);
+                if (r == 0)
+                        r = buf_add(ret, i + 1 < KEYS ? ",\n" : "\n");
         }
 
         if (r < 0)
@@ -454,7 +453,7 @@ static int write_policy(const char *directory, const struct egress_settings *set
                 return -ENOMEM;
 
         emit_open(&j, '{');
-        emit_put_text(&j, "ask", settings->ask ? settings->ask : "never");
+        emit_put_text(&j, "ask", text_or(settings->ask, "never"));
         emit_key(&j, "allow");
         emit_list(&j, &settings->extra_allowed_hosts);
         emit_key(&j, "allow_private");

@@ -8,7 +8,13 @@
 #include <unistd.h>
 
 static const char *name_of(const struct egress_credential *credential) {
-        return credential->name ? credential->name : credential->provider ? credential->provider : "?";
+        if (credential->name)
+                return credential->name;
+
+        if (credential->provider)
+                return credential->provider;
+
+        return "?";
 }
 
 /* "sk-abc...": enough to recognise it. */
@@ -110,13 +116,17 @@ static int status_json(const struct egress_view *view, bool show_tokens, struct 
         return buf_add_char(out, '\n');
 }
 
+static const char *state_word(const struct egress_view *v) {
+        if (!v->configured)
+                return "not set up";
+        if (v->running)
+                return "running";
+        return v->settings.enabled ? "stopped" : "disabled";
+}
+
 static int status_text(const struct egress_view *v, bool show_tokens, struct buf *out) {
         const struct egress_uncovered *uncovered;
-        int r = buf_printf(out, "state      %s\n",
-                           !v->configured        ? "not set up"
-                           : v->running          ? "running"
-                           : v->settings.enabled ? "stopped"
-                                                 : "disabled");
+        int r = buf_printf(out, "state      %s\n", state_word(v));
 
         r |= buf_printf(out, "directory  %s\n", v->directory);
 

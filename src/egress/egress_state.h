@@ -18,7 +18,7 @@ enum { EGRESS_BYTES_MAX = 4 << 20, EGRESS_PORT = 17780 };
 #define EGRESS_TOKENS "tokens.json"
 #define EGRESS_POLICY "policy.yaml"
 #define EGRESS_SERVICE "service.json"
-#define EGRESS_RELOAD "reload.json" /* the answer to the last reload, and a lock for whoever asks */
+#define EGRESS_RELOAD "reload.json" /* the answer to the last reload, and a lock for the caller */
 #define EGRESS_PID "service.pid"
 #define EGRESS_LOG "service.log"
 #define EGRESS_AUDIT "audit.jsonl"
@@ -68,7 +68,7 @@ int egress_settings_save(const char *directory, const struct egress_settings *se
 /* The policy that the settings amount to. */
 int egress_settings_policy(const char *directory, const struct egress_settings *settings, struct policy **ret,
                            struct err *err);
-/* The policy alone: what counts for this start is not what the settings say. */
+/* Only the policy: this start may differ from the settings. */
 int egress_settings_save_policy(const char *directory, const struct egress_settings *settings, struct err *err);
 /* Whether one credential can be read now: tried with a vault of its own. */
 bool egress_credential_works(const char *directory, const struct egress_settings *settings, size_t index);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* What `bailey egress` knows about its service when it is asked from outside: settings, who runs, what it says. */
+/* What `bailey egress` knows about its service from outside: settings, its process, its own report. */
 #include "conf/node.h"
 #include "egress/egress.h"
 #include "egress/egress_pid.h"

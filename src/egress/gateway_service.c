@@ -7,7 +7,7 @@
 #include "base/secret.h"
 #include "control/session.h"
 #include "policy/load.h"
-#include "policy/served.h"
+#include "policy/paths/served.h"
 #include "roles/gateway_changes.h"
 #include "roles/gateway_config.h"
 #include "roles/host_addresses.h"
@@ -34,7 +34,7 @@ struct service {
                 bool asked;
                 int ticket;
                 struct buf changes;
-        } reload;       /* whoever wants to know is told when the gateway has it */
+        } reload;       /* reported when the gateway has it */
         char *words[7]; /* what people see of it */
         bool was_ready;
         struct err failure; /* why it could not start */
@@ -81,7 +81,14 @@ static int open_one(struct service *service, const char *kind, const char *text,
         if (r < 0)
                 return r;
 
-        enum listener_kind first = dns ? LISTENER_DNS_UDP : strcmp(kind, "http") == 0 ? LISTENER_HTTP : LISTENER_SOCKS5;
+        enum listener_kind first;
+        if (dns)
+                first = LISTENER_DNS_UDP;
+        else if (strcmp(kind, "http") == 0)
+                first = LISTENER_HTTP;
+        else
+                first = LISTENER_SOCKS5;
+
         r = add_listener(service, first, fd, &at, err);
         if (dns && r < 0)
                 close(tcp);
@@ -208,15 +215,15 @@ static void service_answer(struct service *service, bool ok, const char *text) {
 
 static void answer_done(struct service *service) {
         const char *changes = buf_text(&service->reload.changes);
-        service_answer(service, true, changes ? changes : "");
+        service_answer(service, true, text_or(changes, ""));
 }
 
 static int make_gateway(struct service *service, int *addresses, const void *snapshot, size_t n, struct err *err);
 static int service_configure(struct service *service, const struct policy *policy, struct err *err);
 static int open_vault(struct service *service, struct policy *policy, struct vault_session *session, struct err *err);
 
-/* What a vault and a gateway are told only once has changed: new ones take their place, on the same listeners. All that
- * can fail because of what the policy says is done before the old ones go. */
+/* Settings that a vault and a gateway get only at their start have changed: new ones take over the same listeners.
+ * Every step that can fail because of the policy comes before the old ones end. */
 static int service_renew(struct service *service, struct policy *policy, const void *snapshot, size_t n,
                          struct err *err) {
         cleanup(close_fd) int addresses = -1;
@@ -379,8 +386,8 @@ static int open_audit(struct service *service, const struct policy *policy, stru
         if (r < 0)
                 return r;
 
-        r = session_open_audit(&service->session, path ? path : policy->audit_path, container ? "container" : "gateway",
-                               err);
+        r = session_open_audit(&service->session, text_or(path, policy->audit_path),
+                               container ? "container" : "gateway", err);
         if (r == 0 && container)
                 r = audit_note(service->session.audit, "gateway of the container %s at %s, run %s", container,
                                service->settings->from[0], service->session.id);
@@ -404,9 +411,9 @@ static int service_configure(struct service *service, const struct policy *polic
         service->start.log_level = settings->log_level;
 
         int a = snprintf(service->start.hosts_file, sizeof service->start.hosts_file, "%s",
-                         settings->hosts_file ? settings->hosts_file : "");
-        int b = snprintf(service->start.ca_bundle, sizeof service->start.ca_bundle, "%s",
-                         settings->ca_bundle ? settings->ca_bundle : "");
+                         text_or(settings->hosts_file, ""));
+        int b =
+            snprintf(service->start.ca_bundle, sizeof service->start.ca_bundle, "%s", text_or(settings->ca_bundle, ""));
         if (r == 0 && (a >= (int)sizeof service->start.hosts_file || b >= (int)sizeof service->start.ca_bundle))
                 return err_set(err, ENAMETOOLONG, "the path of the hosts file or of the CA bundle is too long");
 
@@ -456,7 +463,7 @@ static int open_control(struct service *service, struct err *err) {
                 return 0;
 
         service->words[0] = (char *)"bailey";
-        service->words[1] = (char *)(service->settings->name ? service->settings->name : "gateway");
+        service->words[1] = (char *)text_or(service->settings->name, "gateway");
         service->words[2] = service->n_shown ? service->shown[0].address : NULL;
         if (service->settings->container) {
                 service->words[2] = (char *)"--container";

@@ -7,7 +7,7 @@
  * gateway take over the listeners, and connections that are open end.
  */
 #include "base/err.h"
-#include "base/poller.h"
+#include "base/processes/poller.h"
 #include "conf/option.h"
 
 struct service_listener {
@@ -39,10 +39,11 @@ struct service_settings {
         const struct option_values *options; /* of the policy */
         const struct policy_request *policy; /* not NULL: the policy comes from here, not from `options` */
         const char *name;                    /* as people know it: "gateway", "egress"; NULL: gateway */
-        const struct link *link;             /* not NULL: a program that is told and asked; the service ends with it */
+        const struct link *link;             /* not NULL: the program that controls the service, which ends with it */
         /* Each NULL-terminated; "ADDRESS:PORT". */
         const char *const *http, *const *socks, *const *dns;
-        const char *const *from; /* addresses and networks of the clients that it is for; none: whoever can reach it */
+        const char *const
+            *from; /* addresses and networks of the clients that it is for; none: anyone who can reach it */
         const struct service_handed *handed; /* NULL: none */
         const struct poller_part *part;      /* one more part of its loop; an error of its step ends the service */
         const char *container; /* not NULL: the one that it is for, ENGINE/NAME; it has a record of its own */

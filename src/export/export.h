@@ -4,14 +4,14 @@
  * `bailey export`: the records of the audit logs, to a syslog server (RFC 5424) or an OpenTelemetry collector
  * (OTLP/HTTP, JSON). A process of its own that only reads the logs: no sandbox waits for it.
  *
- * The logs themselves are the spool. What was delivered is a place in each log, kept in the state directory; after a
- * failure, a restart or days away the export goes on from there, so that every record is delivered at least once, in
- * the order of its log. A log is known by its first line, whatever its name is after a rotation. Records have their
- * run and number with them, by which a receiver knows what came twice and what is missing.
+ * The logs themselves are the spool. Progress is a position in each log, kept in the state directory; after a failure,
+ * a restart or days away the export resumes there, so that every record is delivered at least once, in the order of its
+ * log. A log is known by its first line, whatever its name is after a rotation. Records carry their run and number, so
+ * that a receiver can detect duplicates and gaps.
  *
- * Delivered means: OTLP, the collector said so; TLS, the server ended the connection behind the last one, or its system
- * has them and it said nothing against them; TCP, the other side's system has it (its buffer for us is empty); UDP
- * and Unix sockets, it was handed over, which is all that they can say.
+ * Delivered means: OTLP, the collector confirmed it; TLS, the server closed the connection after the last record, or
+ * its kernel acknowledged the bytes and no alert came; TCP, the peer's kernel acknowledged everything; UDP and Unix
+ * sockets, it was sent, since they confirm nothing.
  */
 #include "base/err.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Parts: export.c (life, loop), export_files.c (logs and places in them), export_syslog.c, export_otlp.c, form.c. */
-#include "base/poller.h"
+#include "base/processes/poller.h"
 #include "base/vec.h"
 #include "export/export.h"
-#include "export/form.h"
-#include "policy/host.h"
+#include "export/record_form.h"
+#include "policy/match/host.h"
 #include "roles/courier_process.h"
 
 #include <sys/socket.h>

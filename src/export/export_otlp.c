@@ -44,8 +44,7 @@ static void on_message(void *arg, const struct courier_message *message) {
         if (message->kind == COURIER_REPLY)
                 snprintf(why, sizeof why, "it answers with status %u", message->status);
         else
-                snprintf(why, sizeof why, "%.*s", (int)(message->parts[0].n < 60 ? message->parts[0].n : 60),
-                         message->parts[0].p ? message->parts[0].p : "");
+                snprintf(why, sizeof why, "%.*s", STR_FMT(str_first(message->parts[0], 60)));
 
         export_failed(export, why, message->retry_s);
 }

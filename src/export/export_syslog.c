@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Syslog. TCP frames by octet counting (RFC 6587) and counts as delivered when the other side's system has everything;
- * a connection that ends before is opened anew and the batch sent again. Datagrams go one by one.
+ * Syslog. TCP frames by octet counting (RFC 6587) and counts as delivered when the peer's kernel has acknowledged
+ * everything; if the connection ends earlier, we reconnect and send the batch again. Datagrams go one by one.
  */
 #include "base/cleanup.h"
 #include "base/clock.h"

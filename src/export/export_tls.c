@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Syslog over TLS (RFC 5425): messages framed by octet counting, one connection for each batch, by the courier, which
- * verifies the server's certificate. Delivered when the server has ended the connection behind the last of them.
+ * verifies the server's certificate. Delivered when the server has closed the connection after the last one.
  */
 #include "export/export_internal.h"
 
@@ -70,7 +70,7 @@ void syslog_tls_step(struct export *export) {
                                                  .flags = COURIER_BYTES,
                                                  .id = ++export->last_request,
                                                  .limit_ms = BATCH_MS,
-                                                 .parts = { str_of(url), str_of(name ? name : ""), STR(""),
+                                                 .parts = { str_of(url), str_of(text_or(name, "")), STR(""),
                                                             buf_str(&export->out) } };
         if (courier_process_send(export->courier, &message) < 0)
                 export_failed(export, "the courier is not there", 0);

@@ -4,15 +4,17 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
-#include "gateway/agent_session.h"
+#include "gateway/balance.h"
 #include "gateway/dns/dns_server.h"
 #include "gateway/forward.h"
 #include "gateway/gate.h"
 #include "gateway/http/http_session.h"
-#include "gateway/packets.h"
+#include "gateway/intercept.h"
 #include "gateway/quota.h"
+#include "gateway/refused_packets.h"
 #include "gateway/socks5.h"
-#include "gateway/ssh_session.h"
+#include "gateway/ssh/agent_session.h"
+#include "gateway/ssh/ssh_session.h"
 #include "gateway/transparent.h"
 
 #include <assert.h>
@@ -43,6 +45,12 @@ struct acceptor {
 };
 
 typedef int start_fn(const struct client *c);
+
+/* The HTTP proxy; what it lets through with CONNECT is a tunnel. */
+static int proxy_start(const struct client *client) {
+        return http_session_start(client, intercept_join);
+}
+
 /* Said to whom no place is left. */
 #define HTTP_BUSY(reason)                                                                                              \
         STR("HTTP/1.1 503 Service Unavailable\r\nx-bailey-reason: " reason "\r\nContent-Length: 0\r\n"                 \
@@ -53,7 +61,7 @@ static const struct kind {
         uint8_t via;
         struct str over_limit, no_audit;
 } kinds[] = {
-        [LISTENER_HTTP] = { http_session_start, VIA_HTTP, HTTP_BUSY("limit"), HTTP_BUSY("audit") },
+        [LISTENER_HTTP] = { proxy_start, VIA_HTTP, HTTP_BUSY("limit"), HTTP_BUSY("audit") },
         [LISTENER_SOCKS5] = { socks5_start, VIA_SOCKS5, STR("\5\xff"), STR("\5\xff") },
         [LISTENER_DNS_UDP] = { .via = VIA_DNS },
         [LISTENER_DNS_TCP] = { .start = dns_tcp_start, .via = VIA_DNS },
@@ -62,7 +70,7 @@ static const struct kind {
         [LISTENER_PACKETS] = { .via = VIA_PACKET },
         [LISTENER_SHIM] = { .start = ssh_session_start, .via = VIA_SSH },
         [LISTENER_AGENT] = { .start = agent_session_start, .via = VIA_AGENT },
-        [LISTENER_HANDED] = { http_session_start, VIA_HTTP, HTTP_BUSY("limit"), HTTP_BUSY("audit") },
+        [LISTENER_HANDED] = { proxy_start, VIA_HTTP, HTTP_BUSY("limit"), HTTP_BUSY("audit") },
         [LISTENER_API] = { http_session_start_api, VIA_API, HTTP_BUSY("limit"), HTTP_BUSY("audit") },
 };
 static_assert(sizeof kinds / sizeof kinds[0] == LISTENER_KINDS, "one row per kind of listener");
@@ -96,28 +104,8 @@ static void on_handover(struct task *t) {
         free(handover);
 }
 
-/* Few connections are served with least work by one thread: it wakes once for several, and nothing crosses over.
- * Measured with short tunnels, spreading them one by one over two threads costs half as much CPU again. */
-enum { IMBALANCE = 16 };
-
-static struct worker *acceptor_choose(struct worker *self) {
-        struct gateway *gateway = self->gateway;
-        struct worker *best = self;
-        unsigned own = atomic_load_explicit(&self->clients, memory_order_relaxed), least = own;
-
-        for (unsigned i = 0; i < gateway->n_workers; i++) {
-                unsigned n = atomic_load_explicit(&gateway->workers[i]->clients, memory_order_relaxed);
-                if (n < least) {
-                        least = n;
-                        best = gateway->workers[i];
-                }
-        }
-
-        return own - least >= IMBALANCE ? best : self;
-}
-
 static void acceptor_place(struct acceptor *acceptor, int fd) {
-        struct worker *worker = acceptor_choose(acceptor->worker);
+        struct worker *worker = balance_choose(acceptor->worker);
         struct handover *handover = worker == acceptor->worker ? NULL : malloc(sizeof *handover);
         if (!handover)
                 worker = acceptor->worker;
@@ -201,12 +189,14 @@ static int acceptor_receive(struct acceptor *acceptor, struct sockaddr_storage *
                 errno = r == 0 ? EAGAIN : (int)-r;
                 return -1;
         }
+
         socklen_t from_n = sizeof *ret_from;
         if (n != 1 || getpeername(fd, (struct sockaddr *)ret_from, &from_n) < 0 || fd_set_nonblocking(fd, true) < 0) {
                 close_fd(&fd); /* it is gone already */
                 errno = ECONNABORTED;
                 return -1;
         }
+
         return fd;
 }
 
@@ -308,8 +298,6 @@ static int start_one(struct worker *worker, const struct gateway_listener *liste
 int acceptor_start(struct worker *worker, const int *fds, struct err *err) {
         const struct gateway_start *start = &worker->gateway->start;
         for (unsigned i = 0; i < start->n_listeners; i++) {
-                if (i % worker->gateway->n_workers != worker->index)
-                        continue;
                 int r = start_one(worker, &start->listeners[i], fds[i], err);
                 if (r < 0)
                         return r;

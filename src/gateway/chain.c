@@ -7,7 +7,7 @@
 #include "base/vec.h"
 #include "gateway/wire/http1.h"
 #include "gateway/wire/socks5_wire.h"
-#include "policy/pattern.h"
+#include "policy/match/pattern.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -75,7 +75,7 @@ int chain_bypass_new(const char *patterns, struct chain_bypass **ret, struct err
         if (!bypass)
                 return err_set(err, ENOMEM, "no memory for the bypass list");
 
-        int r = chain_compile(bypass, patterns ? patterns : "", err);
+        int r = chain_compile(bypass, text_or(patterns, ""), err);
         if (r < 0) {
                 chain_bypass_free(bypass);
                 return r;
@@ -199,6 +199,23 @@ static int begin_talk(struct chain *chain) {
 }
 
 /* Each reader returns 1 when the target's bytes begin, 0 when more is to be read or said, or a negative errno. */
+/* What a proxy means by an answer that is no success. */
+static int status_error(unsigned status) {
+        if (status < 200)
+                return -EPROTO;
+
+        switch (status) {
+        case 407:
+                return -EACCES;
+        case 403:
+                return -EPERM;
+        case 504:
+                return -ETIMEDOUT;
+        default:
+                return -EHOSTUNREACH;
+        }
+}
+
 static int read_http(struct chain *chain) {
         struct http1_response response;
 
@@ -217,11 +234,7 @@ static int read_http(struct chain *chain) {
         if (response.status / 100 == 2)
                 return 1;
 
-        return response.status == 407   ? -EACCES
-               : response.status == 403 ? -EPERM
-               : response.status == 504 ? -ETIMEDOUT
-               : response.status < 200  ? -EPROTO
-                                        : -EHOSTUNREACH;
+        return status_error(response.status);
 }
 
 static int ask_target(struct chain *chain) {

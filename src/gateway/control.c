@@ -15,10 +15,11 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /*
- * The supervisor is trusted, yet every message is checked (ipc/gateway.h): one that is malformed means that something
- * is broken, and the gateway ends rather than guesses. When the supervisor goes away the gateway ends too.
+ * The supervisor is trusted, yet every message is checked (ipc/gateway_messages.h): one that is malformed means that
+ * something is broken, and the gateway ends rather than guesses. When the supervisor goes away the gateway ends too.
  *
  * The socket is non-blocking. Messages to the supervisor are few (a question, its withdrawal); those that do not fit
  * wait in order, up to a limit that only a supervisor that has stopped working can reach.
@@ -130,6 +131,27 @@ void control_failed(struct control *control, const char *why) {
         control_say(control, &message);
 }
 
+/* workers */
+
+static void on_call(struct task *t) {
+        struct worker *worker = link_owner(t, struct worker, call);
+        int r = worker_start(worker);
+
+        if (r < 0)
+                log_error("cannot start a worker thread: %s",
+                          strerror(-r)); /* those that run go on; it is called again */
+}
+
+void control_call_worker(struct control *control, struct worker *worker) {
+        unsigned rests = WORKER_RESTS;
+
+        if (!atomic_compare_exchange_strong(&worker->stage, &rests, WORKER_CALLED))
+                return;
+
+        task_init(&worker->call, on_call);
+        loop_post(control->loop, &worker->call);
+}
+
 /* policies */
 
 struct swap {
@@ -193,7 +215,7 @@ static int swap_policy(struct control *control, int fd, uint64_t generation, str
                                              .policy = policy_ref_get(ref),
                                              .generation = (uint32_t)generation };
                 task_init(&swaps.p[i]->task, on_swap);
-                loop_post(gateway->workers[i]->loop, &swaps.p[i]->task);
+                worker_tell(gateway->workers[i], &swaps.p[i]->task);
         }
 
         if (r == 0) {
@@ -238,7 +260,7 @@ static int change_limits(struct control *control, int fd, struct err *err) {
                 *change = what;
                 change->worker = control->gateway->workers[i];
                 task_init(&change->task, on_change);
-                loop_post(change->worker->loop, &change->task);
+                worker_tell(change->worker, &change->task);
         }
 
         quota_set(control->gateway->quota, &what.limits);
@@ -390,7 +412,7 @@ static int bring_vault(struct control *control, int fd, uint64_t worker) {
         }
 
         task_init(&arrival->task, on_arrival);
-        loop_post(arrival->worker->loop, &arrival->task);
+        worker_tell(arrival->worker, &arrival->task);
 
         return 0;
 }

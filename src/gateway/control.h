@@ -15,6 +15,8 @@ void control_free(struct control *c);
 void control_ready(struct control *control);
 void control_failed(struct control *control, const char *why);
 
+/* From the first worker's thread: a worker that rests is wanted. Once is enough, until it runs. */
+void control_call_worker(struct control *control, struct worker *worker);
 /* From a worker's thread: as it is, to the supervisor. -ENOMEM. */
 int control_send(struct control *control, const struct ipc_message *message);
 /* From a worker's thread. question: what is asked about the target, "" for the target itself. control_ask: 0 or

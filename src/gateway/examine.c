@@ -4,13 +4,14 @@
 #include "base/alloc.h"
 #include "base/cleanup.h"
 #include "bridge/git_answer.h"
+#include "gateway/gate.h"
 #include "gateway/refusal.h"
 #include "ipc/event.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-enum { DETAIL_MAX = 1024, DECODE_PIECE = 16384, QUESTION_REFS = 3 };
+enum { DETAIL_MAX = 1024, DECODE_PIECE = 16384 };
 
 /* --- the beginning and the end --- */
 
@@ -127,11 +128,12 @@ static int begin_git(const struct snapshot *snapshot, const struct authority *ta
         examine->open = examine->kind != EXAMINE_SERVICE;
         write_git_act(examine);
 
-        if (examine->kind == EXAMINE_PUSH && examine->coded)
-                return decoder_new(head->coding == CODING_GZIP ? CODING_GZIP : CODING_UNKNOWN, &examine->decoder) ==
-                               -ENOMEM
-                           ? -ENOMEM
-                           : 0;
+        if (examine->kind == EXAMINE_PUSH && examine->coded) {
+                enum coding coding = head->coding == CODING_GZIP ? CODING_GZIP : CODING_UNKNOWN;
+
+                if (decoder_new(coding, &examine->decoder) == -ENOMEM)
+                        return -ENOMEM;
+        }
 
         return 0;
 }
@@ -178,6 +180,13 @@ static struct verdict judge_lfs(struct examine *examine, const struct snapshot *
         return verdict->verdict;
 }
 
+/* What is not seen is not approved. */
+static bool question_is_whole(const struct examine *examine) {
+        cleanup(buf_done) struct buf text = BUF(GATE_QUESTION_MAX - 1);
+
+        return examine_question(examine, &text) == 0;
+}
+
 static struct verdict judge_git(struct examine *examine, const struct snapshot *snapshot) {
         struct git_verdict v = { 0 };
         const struct git_push push = receive_pack_push(&examine->head);
@@ -197,6 +206,13 @@ static struct verdict judge_git(struct examine *examine, const struct snapshot *
         examine->ask = v.ask && examine->known && (examine->kind == EXAMINE_LFS || push.n > 0);
 
         buf_clear(&examine->detail);
+
+        if (v.verdict.decision != DECISION_DENY && examine->ask && !question_is_whole(examine)) {
+                examine_explain(examine,
+                                "a person must agree to it, and its refs are too many or too long to be shown: "
+                                "push fewer at once");
+                return (struct verdict){ .decision = DECISION_DENY, .reason = REASON_GIT_REF, .rule = v.verdict.rule };
+        }
 
         if (v.verdict.reason == REASON_GIT_REF && examine->kind == EXAMINE_PUSH && v.at < push.n)
                 (void)buf_printf(&examine->detail, "%.*s: %s", STR_FMT(push.updates[v.at].ref), v.why);
@@ -256,6 +272,7 @@ struct verdict examine_verdict(struct examine *examine, const struct snapshot *s
                 return granted;
         if (verdict.decision == DECISION_ASK) /* the host itself: a person has agreed to it before */
                 verdict.decision = DECISION_ALLOW;
+
         return verdict;
 }
 
@@ -354,8 +371,8 @@ static int read_head(struct examine *examine, bool end) {
         }
 
         if (r == -EBADMSG)
-                return refuse_body(examine, examine->head.problem ? examine->head.problem
-                                                                  : "its list of refs is too long, or none");
+                return refuse_body(examine, text_or(examine->head.problem, "its list of refs is too long, or none"));
+
         if (r == 0 && end)
                 return refuse_body(examine, "it ends within its list of refs");
         if (r <= 0)
@@ -479,14 +496,13 @@ int examine_question(const struct examine *examine, struct buf *out) {
 
         (void)str_split(&act, '\n', &line);
         r = r < 0 ? r : buf_append(out, str_skip(line, (size_t)(str_find(line, ' ') + 1)));
-        for (size_t i = 0; r == 0 && i < examine->head.updates.n && i < QUESTION_REFS; i++) {
+        for (size_t i = 0; r == 0 && i < examine->head.updates.n; i++) {
                 const struct git_update *u = &examine->head.updates.p[i];
-                r = buf_printf(out, "%s %.*s %.7s..%.7s", i ? "," : ":", STR_FMT(str_first(u->ref, 60)), u->old_id.p,
-                               u->new_id.p);
+
+                /* The sandbox makes the new object: seven digits could be another one's as well. */
+                r = buf_printf(out, "%s %.*s %.7s..%.12s", i ? "," : ":", STR_FMT(u->ref), u->old_id.p, u->new_id.p);
         }
 
-        if (r == 0 && examine->head.updates.n > QUESTION_REFS)
-                r = buf_printf(out, " and %zu more", examine->head.updates.n - QUESTION_REFS);
         if (r == 0 && examine->kind == EXAMINE_LFS)
                 r = buf_add(out, ": LFS objects");
 

@@ -78,5 +78,5 @@ int examine_answer(struct examine *examine, const struct snapshot *snapshot, con
                    struct buf *out);
 #define EXAMINE_ANSWER_MAX (4u << 20)
 #define EXAMINE_ANSWER_TYPE "application/x-git-receive-pack-result"
-/* What a person is asked, one line. */
+/* What a person is asked, one line. It fails where not all of it fits: then nobody is asked. */
 int examine_question(const struct examine *examine, struct buf *out);

@@ -24,7 +24,7 @@ static void on_dialled(void *owner, int error, struct stream *stream, const stru
         if (error < 0) {
                 forward->call.verdict.decision = DECISION_DENY;
                 forward->call.verdict.reason = error == -ETIMEDOUT ? REASON_TIMEOUT : REASON_UPSTREAM;
-                tunnel_report_refused(&forward->client, &forward->call, 0);
+                gate_report_refused(&forward->client, &forward->call, 0);
                 stream_abort(forward->client.stream);
                 forward->client.stream = NULL;
                 client_done(&forward->client);
@@ -65,7 +65,7 @@ int forward_start(const struct client *client) {
 
                 if (is_ratcheted(worker, client->listener->forward_port)) {
                         forward->call.verdict = (struct verdict){ .reason = REASON_RATCHET, .rule = RULE_NONE };
-                        tunnel_report_refused(&forward->client, &forward->call, 0);
+                        gate_report_refused(&forward->client, &forward->call, 0);
                         r = -EACCES;
                 }
         }

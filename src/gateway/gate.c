@@ -96,11 +96,13 @@ static bool is_exhaustion(int error) {
 }
 
 static void fail_to_reach(struct gate_call *call, int error) {
-        gate_fail(call,
-                  is_exhaustion(error)  ? REASON_LIMIT
-                  : error == -ETIMEDOUT ? REASON_TIMEOUT
-                                        : REASON_UPSTREAM,
-                  error);
+        enum reason reason = REASON_UPSTREAM;
+        if (is_exhaustion(error))
+                reason = REASON_LIMIT;
+        else if (error == -ETIMEDOUT)
+                reason = REASON_TIMEOUT;
+
+        gate_fail(call, reason, error);
 }
 
 /* judging */
@@ -524,4 +526,20 @@ void gate_cancel(struct gate_call *c) {
         }
 
         gate_enter(c, GATE_IDLE);
+}
+
+void gate_report_refused(const struct client *client, const struct gate_call *call, uint16_t status) {
+        report_event(&client->worker->report,
+                     &(struct event){ .kind = EVENT_TUNNEL_OPEN,
+                                      .connection = client->number,
+                                      .rule = call->verdict.rule,
+                                      .generation = call->generation,
+                                      .via = call->via,
+                                      .scheme = SCHEME_TCP,
+                                      .reason = call->verdict.reason,
+                                      .allowed = !gate_was_refused(&call->verdict),
+                                      .status = status,
+                                      .port = call->target.port,
+                                      .duration_us = (loop_now(client->worker->loop) - client->since) / 1000,
+                                      .domain = host_str(&call->target.host) });
 }

@@ -62,6 +62,15 @@ bool gate_is_for(const struct gateway *gateway, const struct addr *client);
 /* Only the judgement that needs no waiting: limits, audit, verdict_target. For a request on a connection that is
  * already open (a pooled one: also verdict_address() for where it leads). DECISION_ASK is left to gate_open(). */
 struct verdict gate_judge(struct worker *worker, const struct authority *target, bool request_visible);
+/* Before another request on the same connection: what came of the one before is forgotten. */
+static inline void gate_call_forget(struct gate_call *call) {
+        call->verdict = (struct verdict){ .rule = RULE_NONE };
+        call->addr = (struct addr){ 0 };
+        call->asked = false;
+        call->question[0] = '\0';
+        call->error = 0;
+        call->why = NULL;
+}
 void gate_open(struct gate_call *call);
 /* Before gate_open(): a person is asked about this one thing that the target's policy allows, and that is all: nothing
  * is resolved or dialled. `v`: the verdict that asks. */
@@ -93,3 +102,6 @@ static inline bool gate_was_refused(const struct verdict *v) {
 
 /* May new work begin at all? REASON_NONE, REASON_AUDIT or REASON_LIMIT. */
 enum reason gate_is_closed(struct worker *worker);
+/* A tunnel that the call was for and that there is not: only the event. `status` is what the client was told (HTTP
+ * status or SOCKS reply). */
+void gate_report_refused(const struct client *client, const struct gate_call *call, uint16_t status);

@@ -4,9 +4,10 @@
  * What all workers share: the settings from the start block, which never change (workers have the limits that count
  * now), counters for the limits, which are atomic, and the way to the supervisor.
  */
+#include "gateway/balance.h"
 #include "gateway/tally.h"
-#include "ipc/gateway.h"
-#include "policy/snapshot.h"
+#include "ipc/gateway_messages.h"
+#include "policy/judge/snapshot.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -36,6 +37,7 @@ struct gateway {
         struct gateway_start start;
         struct worker **workers;
         unsigned n_workers;
+        struct balance balance; /* the first worker's */
         struct control *control;
         struct quota *quota;
         struct synthetic *synthetic;      /* NULL unless DNS_SYNTHETIC; shared, has its own lock */

@@ -240,10 +240,15 @@ static void on_origin(struct origin_call *o) {
 /* Of what the client offers, what can be carried. */
 static struct str protocols_for_origin(const struct intercept *intercept) {
         bool http_1 = intercept_offers(intercept, HTTP_1_1), http_2 = intercept_offers(intercept, HTTP_2);
-        return http_1 && http_2 ? STR("\2h2\10http/1.1")
-               : http_2         ? STR("\2h2")
-               : http_1         ? STR("\10http/1.1")
-                                : str_n(NULL, 0);
+
+        if (http_1 && http_2)
+                return STR("\2h2\10http/1.1");
+        if (http_2)
+                return STR("\2h2");
+        if (http_1)
+                return STR("\10http/1.1");
+
+        return str_n(NULL, 0);
 }
 
 static void secure_origin(struct intercept *k) {
@@ -386,7 +391,7 @@ static int give_up(const struct client *client, struct gate_call *call, const st
 
         call->verdict.decision = DECISION_DENY;
         call->verdict.reason = (uint8_t)why;
-        tunnel_report_refused(client, call, 0);
+        gate_report_refused(client, call, 0);
         stream_close(take_ptr(&call->upstream));
 
         if (worker->gateway->synthetic)
@@ -432,4 +437,11 @@ int intercept_start(const struct client *client, struct gate_call *call, const s
         on_greeting(intercept);
 
         return 0;
+}
+
+void intercept_join(const struct client *client, struct gate_call *call) {
+        if (call->intercept)
+                intercept_start(client, call, NULL);
+        else
+                tunnel_start(client, call);
 }

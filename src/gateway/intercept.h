@@ -14,3 +14,7 @@ bool intercept_expects_tls(const struct worker *worker, const struct authority *
  * closed and reported). The client's protocol answer (200, SOCKS reply) was already written; bytes that it sent ahead
  * are given back to its stream first. `hold`, when not NULL, is released at the end. */
 int intercept_start(const struct client *client, struct gate_call *call, const struct synthetic_hold *hold);
+
+/* What becomes of a client whose tunnel the gate has opened: TLS that is to be opened is intercepted, all else is a
+ * tunnel. Takes both over. */
+void intercept_join(const struct client *client, struct gate_call *call);

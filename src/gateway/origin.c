@@ -15,13 +15,23 @@ static void on_later(struct task *t) {
         origin_tell(link_owner(t, struct origin_call, later));
 }
 
+static enum reason reason_of_error(int error) {
+        switch (error) {
+        case -EKEYREJECTED:
+                return REASON_CERTIFICATE;
+        case -ETIMEDOUT:
+                return REASON_TIMEOUT;
+        case -ENOMEM:
+                return REASON_LIMIT;
+        default:
+                return REASON_UPSTREAM;
+        }
+}
+
 static void origin_fail(struct origin_call *c, int error, const char *why) {
         c->error = error;
         c->why = why;
-        c->reason = error == -EKEYREJECTED ? REASON_CERTIFICATE
-                    : error == -ETIMEDOUT  ? REASON_TIMEOUT
-                    : error == -ENOMEM     ? REASON_LIMIT
-                                           : REASON_UPSTREAM;
+        c->reason = reason_of_error(error);
         stream_close(take_ptr(&c->under_way));
 }
 

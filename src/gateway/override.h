@@ -8,11 +8,11 @@
  * Not seen here: what a body says (Rails, Symfony and others read "_method" from a form), and "_method" in a query.
  */
 #include "base/str.h"
-#include "policy/verdict.h"
+#include "policy/judge/verdict.h"
 
 struct override {
-        const char *name; /* as people write it */
-        uint8_t reason;   /* REASON_METHOD or REASON_PATH: what it changes */
+        struct str name; /* as people write it */
+        uint8_t reason;  /* REASON_METHOD or REASON_PATH: what it changes */
 };
 
 /* The override that a header of this name is, or NULL. Any spelling that some server takes for the name counts: its

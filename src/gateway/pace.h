@@ -10,7 +10,7 @@
  * So many answers wait at a time and no more, and nothing that is allowed ever waits. Only where connections are
  * captured: a gateway that serves others has its own limits.
  */
-#include "policy/host.h"
+#include "policy/match/host.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -4,7 +4,7 @@
  * What one sandbox may use: client connections at once and a second, bytes sent out in all and to each host. Counters
  * are shared by all workers and atomic; only finding a host's counter takes a lock. 0 means unlimited everywhere.
  */
-#include "ipc/gateway.h"
+#include "ipc/gateway_messages.h"
 
 #include <stdatomic.h>
 

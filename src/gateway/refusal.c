@@ -2,6 +2,7 @@
 #include "gateway/refusal.h"
 
 #include <errno.h>
+#include <stdio.h>
 
 /* Written for a program that reads text: what happened, why, whether to try again, and what a person can do. Only
  * canonical names and the policy's own text appear here, never bytes that a client chose freely. */
@@ -13,19 +14,39 @@ static bool may_pass(const struct verdict *verdict) {
 }
 
 /* A sentence. */
+static const char *resolve_failed(int error) {
+        switch (error) {
+        case -ENOENT:
+                return "The name has no address.";
+        case -ETIMEDOUT:
+                return "No name server answered in time.";
+        case -EBUSY:
+                return "Too many names are being looked up.";
+        default:
+                return "The name servers could not resolve the name.";
+        }
+}
+
+static const char *connect_failed(int error) {
+        switch (error) {
+        case -ECONNREFUSED:
+                return "It refused the connection.";
+        case -EHOSTUNREACH:
+        case -ENETUNREACH:
+                return "It cannot be reached.";
+        default:
+                return "The connection to it failed.";
+        }
+}
+
 static const char *what_failed(const struct verdict *verdict, int error) {
         switch (verdict->reason) {
         case REASON_RESOLVE:
-                return error == -ENOENT      ? "The name has no address."
-                       : error == -ETIMEDOUT ? "No name server answered in time."
-                       : error == -EBUSY     ? "Too many names are being looked up."
-                                             : "The name servers could not resolve the name.";
+                return resolve_failed(error);
         case REASON_TIMEOUT:
                 return "It did not answer in time.";
         case REASON_UPSTREAM:
-                return error == -ECONNREFUSED                            ? "It refused the connection."
-                       : error == -EHOSTUNREACH || error == -ENETUNREACH ? "It cannot be reached."
-                                                                         : "The connection to it failed.";
+                return connect_failed(error);
         default:
                 return reason_text((enum reason)verdict->reason);
         }
@@ -71,7 +92,7 @@ int refusal_text(struct buf *out, const struct snapshot *snapshot, const struct 
                 bool ours = verdict->reason == REASON_LIMIT || verdict->reason == REASON_AUDIT ||
                             verdict->reason == REASON_VAULT;
                 return buf_printf(out, "bailey: cannot connect to %s. %s %s", where,
-                                  why ? why : what_failed(verdict, error),
+                                  text_or(why, what_failed(verdict, error)),
                                   ours ? "It may work later." : "Policy allows it; this is not a refusal.");
         }
 
@@ -142,6 +163,8 @@ int refusal_rest_text(struct buf *out, const struct authority *target, const cha
 
 unsigned refusal_status(const struct verdict *verdict, int error) {
         switch (verdict->reason) {
+        case REASON_METHOD:
+                return 405;
         case REASON_UPSTREAM:
                 return 502;
         case REASON_TIMEOUT:
@@ -161,4 +184,62 @@ unsigned refusal_status(const struct verdict *verdict, int error) {
         default:
                 return 403;
         }
+}
+
+/* --- the answer --- */
+
+static struct refusal refusal_make(unsigned status, enum reason reason) {
+        return (struct refusal){ .status = status,
+                                 .reason = reason,
+                                 .type = "text/plain; charset=utf-8",
+                                 .text = BUF(REFUSAL_TEXT_MAX + 1) };
+}
+
+/* With a line end behind the text, or without any. */
+static void refusal_close(struct refusal *refusal, int error) {
+        if (error < 0 || buf_add_char(&refusal->text, '\n') < 0)
+                buf_clear(&refusal->text);
+}
+
+struct refusal refusal_of(const struct refused *refused) {
+        const struct verdict *verdict = refused->verdict;
+        struct refusal refusal = refusal_make(refusal_status(verdict, refused->error), (enum reason)verdict->reason);
+
+        refusal_close(&refusal, refusal_text(&refusal.text, refused->snapshot, refused->target, verdict, refused->error,
+                                             refused->why));
+        return refusal;
+}
+
+struct refusal refusal_of_bytes(unsigned status, enum reason reason, const char *what) {
+        struct refusal refusal = refusal_make(status, reason);
+
+        refusal_close(&refusal,
+                      buf_printf(&refusal.text,
+                                 "Bailey did not forward this request: %s.\n"
+                                 "Sending the same bytes again will not help; the request itself must change.",
+                                 what));
+        return refusal;
+}
+
+struct refusal refusal_of_rest(const struct refused *refused) {
+        struct refusal refusal = refusal_make(403, (enum reason)refused->verdict->reason);
+
+        refusal_close(&refusal, refusal_rest_text(&refusal.text, refused->target, refused->why));
+        return refusal;
+}
+
+void refusal_done(struct refusal *refusal) {
+        buf_done(&refusal->text);
+}
+
+void refusal_head(struct refusal_head *head, enum reason reason, const char *type, size_t n) {
+        int length = snprintf(head->length, sizeof head->length, "%zu", n);
+        const struct refusal_header headers[REFUSAL_HEADERS] = {
+                { STR("Content-Type"), STR("content-type"), str_of(type) },
+                { STR("Content-Length"), STR("content-length"), str_n(head->length, (size_t)length) },
+                { STR("Cache-Control"), STR("cache-control"), STR("no-store") },
+                { STR("x-bailey-reason"), STR("x-bailey-reason"), str_of(reason_code(reason)) },
+        };
+
+        memcpy(head->at, headers, sizeof headers);
 }

@@ -4,7 +4,6 @@
 #include "base/alloc.h"
 #include "gateway/http/http_session.h"
 #include "gateway/intercept.h"
-#include "gateway/tunnel.h"
 #include "gateway/wire/socks5_wire.h"
 
 #include <assert.h>
@@ -91,7 +90,7 @@ static void on_opened(struct gate_call *c) {
         if (!gate_is_through(c)) {
                 enum socks5_reply code = reply_for(c);
 
-                tunnel_report_refused(&session->client, c, (uint16_t)code);
+                gate_report_refused(&session->client, c, (uint16_t)code);
                 socks5_refuse(session, code);
                 return;
         }
@@ -103,10 +102,7 @@ static void on_opened(struct gate_call *c) {
                 return;
         }
 
-        if (c->intercept)
-                intercept_start(&session->client, c, NULL);
-        else
-                tunnel_start(&session->client, c);
+        intercept_join(&session->client, c);
 
         session->client.worker = NULL; /* it is the tunnel's now */
         socks5_end(session);
@@ -147,7 +143,7 @@ static bool speaks_http(const struct session *session) {
 
 static void hand_to_http(struct session *session) {
         if (stream_unread(session->client.stream, buf_str(&session->in)) == 0) {
-                (void)http_session_start(&session->client); /* takes it, whatever it says */
+                (void)http_session_start(&session->client, intercept_join); /* takes it, whatever it says */
                 session->client.worker = NULL;
         }
         socks5_end(session);
@@ -245,7 +241,7 @@ static int read_more(struct session *session) {
 /* The client left. One whose request was under way is on record. */
 static void socks5_leave(struct session *session) {
         if (session->state == SOCKS5_OPENING)
-                tunnel_report_refused(&session->client, &session->call, 0);
+                gate_report_refused(&session->client, &session->call, 0);
         socks5_end(session);
 }
 

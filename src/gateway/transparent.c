@@ -69,7 +69,7 @@ static void on_opened(struct gate_call *c) {
         struct capture *capture = link_owner(c, struct capture, call);
 
         if (!gate_is_through(c)) {
-                tunnel_report_refused(&capture->client, c, 0);
+                gate_report_refused(&capture->client, c, 0);
                 transparent_end(capture, true);
                 return;
         }
@@ -100,7 +100,7 @@ static void on_first_word_limit(struct timer *t) {
 static void on_ready(struct stream *stream, void *owner) {
         struct capture *capture = owner;
         if (capture->opening && gate_is_held(&capture->call) && stream_peer_left(stream)) {
-                tunnel_report_refused(&capture->client, &capture->call, 0);
+                gate_report_refused(&capture->client, &capture->call, 0);
                 transparent_end(capture, false);
         }
 
@@ -180,7 +180,7 @@ int transparent_start(const struct client *client) {
                 capture->call.verdict =
                     (struct verdict){ .decision = DECISION_DENY, .reason = (uint8_t)bad, .rule = RULE_NONE };
                 capture->call.generation = worker->policy->generation;
-                tunnel_report_refused(&capture->client, &capture->call, 0);
+                gate_report_refused(&capture->client, &capture->call, 0);
                 transparent_end(capture, true);
 
                 return 0;

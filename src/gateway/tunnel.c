@@ -80,18 +80,6 @@ static void report_close(struct tunnel *tunnel) {
         report_event(&worker->report, &ev);
 }
 
-void tunnel_report_refused(const struct client *client, const struct gate_call *call, uint16_t status) {
-        struct event ev = event_for(client, &call->target, call->verdict.rule, call->generation);
-
-        ev.kind = EVENT_TUNNEL_OPEN;
-        ev.via = call->via;
-        ev.reason = call->verdict.reason;
-        ev.allowed = !gate_was_refused(&call->verdict);
-        ev.status = status;
-        ev.duration_us = (loop_now(client->worker->loop) - client->since) / 1000;
-        report_event(&client->worker->report, &ev);
-}
-
 /* the end */
 
 static void tunnel_destroy(struct task *task) {
@@ -359,7 +347,7 @@ static int start(const struct client *client, struct gate_call *call, const stru
         if (!tunnel) {
                 call->verdict.decision = DECISION_DENY;
                 call->verdict.reason = REASON_LIMIT;
-                tunnel_report_refused(client, call, 0);
+                gate_report_refused(client, call, 0);
                 stream_close(call->upstream);
 
                 struct synthetic_hold synthetic_hold = hold ? *hold : (struct synthetic_hold){ 0 };

@@ -20,5 +20,3 @@ int tunnel_start_captured(const struct client *client, struct gate_call *call, c
 /* As tunnel_start(), for a port that was handed out by the listener itself: nothing is looked at, nothing is judged
  * again. */
 int tunnel_start_forward(const struct client *client, struct gate_call *call);
-/* A tunnel that was refused: only the event. `status` is what the client was told (HTTP status or SOCKS reply). */
-void tunnel_report_refused(const struct client *client, const struct gate_call *call, uint16_t status);

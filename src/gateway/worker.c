@@ -150,6 +150,20 @@ void worker_set_policy(struct worker *worker, struct policy_ref *ref) {
         }
 }
 
+int worker_start(struct worker *worker) {
+        int r = -pthread_create(&worker->thread, NULL, worker_main, worker);
+
+        atomic_store_explicit(&worker->stage, r < 0 ? WORKER_RESTS : WORKER_RUNS, memory_order_release);
+        return r;
+}
+
+void worker_tell(struct worker *worker, struct task *task) {
+        if (worker_runs(worker))
+                loop_post(worker->loop, task);
+        else
+                task->fn(task);
+}
+
 void *worker_main(void *worker) {
         struct worker *w = worker;
         loop_run(w->loop);

@@ -4,15 +4,15 @@
  * A worker: one thread, one loop, and everything that connections pinned to it share without locks: the policy they are
  * judged by, the resolver, borrowed buffers, the batch of events. What all workers share is struct gateway.
  */
+#include "gateway/event_report.h"
 #include "gateway/gateway.h"
 #include "gateway/pace.h"
-#include "gateway/report.h"
 #include "ipc/event.h"
 #include "net/loop.h"
 #include "net/pool.h"
 #include "net/resolve.h"
 #include "net/stream.h"
-#include "policy/snapshot.h"
+#include "policy/judge/snapshot.h"
 
 #include <errno.h>
 
@@ -48,8 +48,21 @@ struct worker {
         unsigned crowd;             /* the most of them since memory was given back */
         struct timer trim;          /* runs while memory is to be given back */
         struct acceptor *acceptors; /* the listeners that this worker accepts on */
-        pthread_t thread;
+        pthread_t thread;           /* once it runs */
+        atomic_uint stage;          /* enum worker_stage; the main thread makes it run, nobody makes it rest again */
+        struct task call;           /* on its way to the main thread while it is called */
 };
+
+/* One that rests has no thread, and belongs to the main thread. */
+enum worker_stage { WORKER_RESTS, WORKER_CALLED, WORKER_RUNS };
+static inline bool worker_runs(const struct worker *w) {
+        return atomic_load_explicit(&w->stage, memory_order_acquire) == WORKER_RUNS;
+}
+
+/* On the main thread. */
+int worker_start(struct worker *worker);
+/* From the main thread: fn runs where the worker runs, or at once while it rests. */
+void worker_tell(struct worker *worker, struct task *task);
 
 /* The thread: runs until loop_stop(). */
 void *worker_main(void *worker);

@@ -3,11 +3,11 @@
 
 #include "base/cleanup.h"
 #include "gateway/acceptor.h"
-#include "gateway/agent_session.h"
 #include "gateway/creds/swap.h"
 #include "gateway/creds/vault_client.h"
 #include "gateway/http/http_session.h"
-#include "gateway/ssh_session.h"
+#include "gateway/ssh/agent_session.h"
+#include "gateway/ssh/ssh_session.h"
 #include "net/tls.h"
 
 #include <errno.h>

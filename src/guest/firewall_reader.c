@@ -102,7 +102,7 @@ static void reader_on_packet(void *arg, const struct packet_log *log) {
         addr_text(&packet.to, address);
         if (scheme == SCHEME_IP)
                 snprintf(protocol, sizeof protocol, ", IP protocol %u", packet.protocol);
-        snprintf(detail, sizeof detail, "firewall: uid %u, outside of the sandbox%s",
+        snprintf(detail, sizeof detail, "firewall: uid %u, outside the sandbox%s",
                  log->has_uid ? log->uid : reader->uid, protocol);
 
         const struct event event = { .wall_us = clock_wall_us(),

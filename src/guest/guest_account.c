@@ -2,12 +2,11 @@
 #include "guest/guest_account.h"
 
 #include "base/account.h"
-#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "base/path.h"
 #include "guest/firewall_reader.h"
 #include "guest/guest_firewall.h"
+#include "guest/guest_subordinates.h"
 #include "guest/guest_tool.h"
 
 #include <errno.h>
@@ -22,11 +21,9 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #define ACCOUNT_PREFIX "bailey_"
-enum { LOCK_TRIES = 100, LINES_MAX = 16 << 20 };
 
 /* Between the command and its helper. */
 enum order_kind { ORDER_MAKE, ORDER_REMOVE, ORDER_PROTECT, ORDER_RULES };
@@ -91,86 +88,6 @@ static int tool_run(char *const *argv, struct err *err) {
         return guest_tool_run(&(struct guest_tool){ .argv = argv, .package = "passwd" }, err);
 }
 
-static int subordinate_add(const char *host, uint32_t uid, uint32_t gid, struct err *err) {
-        char users[32], groups[32];
-
-        if (strcmp(host, "root") == 0)
-                return 0;
-
-        snprintf(users, sizeof users, "%u-%u", uid, uid);
-        snprintf(groups, sizeof groups, "%u-%u", gid, gid);
-        char *const argv[] = {
-                (char *)"usermod", (char *)"--add-subuids", users, (char *)"--add-subgids", groups, (char *)host, NULL
-        };
-
-        return tool_run(argv, err);
-}
-
-/* As the tools of the package passwd lock it. */
-static int lines_lock(const char *lock, struct err *err) {
-        const struct timespec pause = { .tv_nsec = 50 * 1000 * 1000 };
-        char pid[16];
-        int n = snprintf(pid, sizeof pid, "%d", (int)getpid());
-
-        for (unsigned i = 0; i < LOCK_TRIES; i++) {
-                cleanup(close_fd) int fd = open(lock, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-                if (fd >= 0)
-                        return fd_write_all(fd, pid, (size_t)n + 1);
-                if (errno != EEXIST)
-                        return err_errno(err, "cannot make %s", lock);
-
-                nanosleep(&pause, NULL);
-        }
-
-        return err_set(err, EBUSY, "%s is there: another program changes the file, or one was killed", lock);
-}
-
-static int lines_without(const char *path, struct str line, struct err *err) {
-        cleanup(buf_done) struct buf old = BUF(LINES_MAX), new = BUF(LINES_MAX);
-        struct str rest, part;
-        int r = path_read_file(path, LINES_MAX, &old, err);
-
-        if (r < 0)
-                return r;
-
-        rest = buf_str(&old);
-        while (r == 0 && str_split(&rest, '\n', &part))
-                if (!str_eq(part, line) && (part.n || rest.n)) {
-                        r = buf_append(&new, part);
-                        if (r == 0)
-                                r = buf_add_char(&new, '\n');
-                }
-
-        return r < 0 ? err_memory(err) : path_replace_file(path, buf_str(&new), 0644, err);
-}
-
-/* By hand: usermod takes ids from nobody who has a process, and whoever deletes a guest has one. */
-static int subordinate_remove_from(const char *path, const char *host, uint32_t id, struct err *err) {
-        cleanup(free_ptr) char *lock = str_format("%s.lock", path), *line = str_format("%s:%u:1", host, id);
-
-        if (!lock || !line)
-                return err_memory(err);
-
-        int r = lines_lock(lock, err);
-        if (r < 0)
-                return r;
-
-        r = lines_without(path, str_of(line), err);
-        (void)unlink(lock);
-
-        return r;
-}
-
-static int subordinate_remove(const char *host, uint32_t uid, uint32_t gid, struct err *err) {
-        if (strcmp(host, "root") == 0)
-                return 0;
-        int r = subordinate_remove_from("/etc/subuid", host, uid, err);
-        if (r < 0)
-                return r;
-
-        return subordinate_remove_from("/etc/subgid", host, gid, err);
-}
-
 static int account_make(const char *host, const char *id, uint32_t *ret_uid, uint32_t *ret_gid, struct err *err) {
         char name[ACCOUNT_NAME_MAX], comment[64];
 
@@ -205,7 +122,7 @@ static int account_make(const char *host, const char *id, uint32_t *ret_uid, uin
         if (r < 0)
                 return r;
 
-        return subordinate_add(host, *ret_uid, *ret_gid, err);
+        return guest_subordinate_add(host, *ret_uid, *ret_gid, err);
 }
 
 /* The rules, and who reads what they log: in the guest's directory, as the host user. */
@@ -243,7 +160,7 @@ static int account_remove(const char *host, const char *id, struct err *err) {
         if (guest_account_look(host, id, &uid, &gid)) {
                 char *const argv[] = { (char *)"userdel", (char *)"--force", name, NULL };
 
-                r = subordinate_remove(host, uid, gid, err);
+                r = guest_subordinate_remove(host, uid, gid, err);
                 if (r < 0)
                         return r;
                 r = tool_run(argv, err);

@@ -4,7 +4,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
-#include "guest/agent_wire.h"
+#include "guest/agent/agent_wire.h"
 #include "guest/guest_pump.h"
 
 #include <errno.h>
@@ -72,6 +72,7 @@ static int agent_receive(int agent, struct agent_reply *ret, int *ret_fd, struct
         return 0;
 }
 
+/* The value of its answer. */
 static int agent_ask(const struct guest *guest, enum agent_do what, struct err *err) {
         cleanup(close_fd) int agent = -1, none = -1;
         const struct agent_request request = { .what = what, .directory = "" };
@@ -87,16 +88,28 @@ static int agent_ask(const struct guest *guest, enum agent_do what, struct err *
                 r = agent_receive(agent, &reply, &none, err);
         if (r == 0 && reply.kind != AGENT_PONG)
                 r = err_set(err, EPROTO, "the guest's agent answers something else");
+        if (r < 0)
+                return r;
 
-        return r;
+        return reply.value > 0 ? reply.value : 0;
 }
 
 int guest_ping(const struct guest *guest, struct err *err) {
-        return agent_ask(guest, AGENT_PING, err);
+        int r = agent_ask(guest, AGENT_PING, err);
+
+        return r < 0 ? r : 0;
+}
+
+int guest_sessions(const struct guest *guest) {
+        struct err ignored = { 0 };
+
+        return agent_ask(guest, AGENT_PING, &ignored) - 1; /* the question is one */
 }
 
 int guest_ask_stop(const struct guest *guest, struct err *err) {
-        return agent_ask(guest, AGENT_STOP, err);
+        int r = agent_ask(guest, AGENT_STOP, err);
+
+        return r < 0 ? r : 0;
 }
 
 static int command_request(const struct guest_command *command, struct agent_request *ret, struct err *err) {
@@ -104,11 +117,14 @@ static int command_request(const struct guest_command *command, struct agent_req
         int r = 0;
 
         ret->what = AGENT_EXEC;
-        ret->directory = command->directory ? command->directory : "";
-        ret->flags = (command->terminal ? AGENT_TERMINAL : 0) | (command->login ? AGENT_LOGIN : 0);
+        ret->directory = text_or(command->directory, "");
 
-        if (command->terminal)
+        if (command->login)
+                ret->flags |= AGENT_LOGIN;
+        if (command->terminal) {
+                ret->flags |= AGENT_TERMINAL;
                 (void)ioctl(command->input, TIOCGWINSZ, &size);
+        }
 
         ret->rows = size.ws_row;
         ret->columns = size.ws_col;

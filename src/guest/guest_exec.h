@@ -26,4 +26,6 @@ int guest_exec(const struct guest *guest, const struct guest_command *command, v
 
 /* Whether the agent answers; waits as long as the guest is being started. */
 int guest_ping(const struct guest *guest, struct err *err);
+/* How many commands and jobs are at work in it, as its agent says; below 0: it does not say. */
+int guest_sessions(const struct guest *guest);
 int guest_ask_stop(const struct guest *guest, struct err *err);

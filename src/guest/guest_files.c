@@ -3,11 +3,12 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/files/tree.h"
 #include "base/path.h"
-#include "base/tree.h"
 #include "conf/dirs.h"
 #include "guest/guest_home.h"
 #include "guest/guest_inside.h"
+#include "store/progress.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -30,6 +31,7 @@ struct copy_work {
         int outside;  /* the directory of the host */
         char *outside_name;
         bool out;
+        struct progress progress;
 };
 
 static void copy_work_done(struct copy_work *work) {
@@ -84,6 +86,10 @@ static int enter_destination(int *dir, char **name, const char *source_name, str
         return 0;
 }
 
+static void tell_copied(void *arg, uint64_t bytes) {
+        progress_add(arg, bytes);
+}
+
 static int copy_work(void *arg, struct err *err) {
         struct copy_work *work = arg;
         cleanup(free_ptr) char *inside_name = NULL;
@@ -98,15 +104,24 @@ static int copy_work(void *arg, struct err *err) {
         if (r < 0)
                 return r;
 
-        int from = work->out ? inside : work->outside, to = work->out ? work->outside : inside;
-        const char *from_name = work->out ? inside_name : work->outside_name,
-                   *to_name = work->out ? work->outside_name : inside_name;
+        int from = work->outside, to = inside;
+        const char *from_name = work->outside_name, *to_name = inside_name;
+        if (work->out) {
+                from = inside;
+                from_name = inside_name;
+                to = work->outside;
+                to_name = work->outside_name;
+        }
+
         if (fstatat(from, from_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
                 return err_errno(err, "cannot copy %s", from_name);
         if (fstatat(to, to_name, &st, AT_SYMLINK_NOFOLLOW) == 0)
                 return err_set(err, EEXIST, "%s is there already", to_name);
 
-        r = tree_copy(from, from_name, to, to_name);
+        r = tree_copy_whole(from, from_name, to, to_name, tell_copied, &work->progress);
+        progress_clear(&work->progress);
+        if (r == -E2BIG)
+                return err_set(err, EINVAL, "cannot copy %s: its directories are nested too deeply", from_name);
         if (r < 0)
                 return err_set(err, -r, "cannot copy %s: %s", from_name, strerror(-r));
 
@@ -135,8 +150,25 @@ static int copy_check_state(const struct guest *guest, struct err *err) {
                        guest_state_name(guest->state));
 }
 
+/* With a note for the dashboard, as for packing. */
+static int copy_shown(const struct guest *guest, struct copy_work *work, struct err *err) {
+        cleanup(free_ptr) char *what = str_format("%s: copying", guest->row.name);
+
+        if (!what)
+                return err_memory(err);
+
+        work->progress.what = what;
+        progress_open(&work->progress);
+        int r = guest_inside(guest, copy_work, work, err);
+        progress_close(&work->progress);
+
+        return r;
+}
+
 int guest_copy(const struct guest *guest, const struct guest_copy *copy, struct err *err) {
-        cleanup(copy_work_done) struct copy_work work = { .guest = guest, .outside = -1, .out = copy->out };
+        cleanup(copy_work_done) struct copy_work work = {
+                .guest = guest, .outside = -1, .out = copy->out, .progress = PROGRESS_NONE
+        };
         cleanup(free_ptr) char *whole = NULL, *cwd = getcwd(NULL, 0);
 
         work.inside = inside_path(copy->inside);
@@ -164,7 +196,7 @@ int guest_copy(const struct guest *guest, const struct guest_copy *copy, struct 
         if (r < 0)
                 return r;
 
-        return guest_inside(guest, copy_work, &work, err);
+        return copy_shown(guest, &work, err);
 }
 
 /*

@@ -186,7 +186,7 @@ static int attempt_make(const struct guest *guest, struct attempt *attempt, stru
         if (r != -EPERM)
                 return err_set(err, -r, "cannot try the guest's firewall: %s", err_text(&why));
 
-        snprintf(what, sizeof what, "its uid %u sends by %.32s outside of the sandbox", guest->row.uid, err_text(&why));
+        snprintf(what, sizeof what, "its uid %u sends by %.32s outside the sandbox", guest->row.uid, err_text(&why));
         return check_refuse(guest, what, err);
 }
 

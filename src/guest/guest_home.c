@@ -3,8 +3,8 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/files/tree.h"
 #include "base/log.h"
-#include "base/tree.h"
 #include "guest/access_list.h"
 #include "guest/guest_inside.h"
 
@@ -280,7 +280,7 @@ struct grant {
 
 static int grant_list(const struct grant *grant, int fd, const struct stat *st, bool standard) {
         struct access_list list;
-        bool search = S_ISDIR(st->st_mode) || (st->st_mode & 0111);
+        uint16_t rights = READ;
         int r = access_list_read(fd, standard, st->st_mode, &list);
 
         if (r < 0)
@@ -290,11 +290,15 @@ static int grant_list(const struct grant *grant, int fd, const struct stat *st, 
         if (standard && list.n == 0)
                 access_list_of_mode(st->st_mode, &list);
 
+        if (grant->write)
+                rights |= WRITE;
+        if (S_ISDIR(st->st_mode) || (st->st_mode & 0111))
+                rights |= SEARCH;
+
         if (grant->revoke)
                 access_list_take(&list, grant->uid);
         else
-                r = access_list_give(&list, grant->uid,
-                                     (uint16_t)(READ | (grant->write ? WRITE : 0) | (search ? SEARCH : 0)));
+                r = access_list_give(&list, grant->uid, rights);
 
         /* What the guest makes there is the host user's, too. */
         if (r == 0 && standard && !grant->revoke)

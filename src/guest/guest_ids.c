@@ -6,7 +6,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/path.h"
-#include "base/spawn.h"
+#include "base/processes/spawn.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -60,9 +60,13 @@ static void job_record(const struct job *job, int result, int status) {
         cleanup(guests_close) struct guests guests = { 0 };
         struct err err = { 0 };
 
-        if (guests_open_as_is(&guests, &err) == 0)
-                (void)guests_db_end_job(guests.db, job->guest->row.id, job->number, result < 0 ? "lost" : "ended",
-                                        result < 0 ? 137 : status, &err);
+        if (guests_open_as_is(&guests, &err) < 0)
+                return;
+
+        if (result < 0)
+                (void)guests_db_end_job(guests.db, job->guest->row.id, job->number, "lost", 137, &err);
+        else
+                (void)guests_db_end_job(guests.db, job->guest->row.id, job->number, "ended", status, &err);
 }
 
 static _Noreturn void keeper_main(struct job *job) {

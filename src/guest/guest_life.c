@@ -3,10 +3,10 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/files/tree.h"
 #include "base/log.h"
 #include "base/path.h"
 #include "base/random.h"
-#include "base/tree.h"
 #include "guest/firewall_reader.h"
 #include "guest/guest_account.h"
 #include "guest/guest_home.h"
@@ -73,6 +73,7 @@ static int wish_row(struct guests *guests, const struct guest_wish *wish, struct
         row->note = str_dup(STR(""));
         row->workspace = str_dup(STR(""));
         row->idle_s = wish->idle_s;
+        row->disk = wish->disk;
         if (!row->id || !row->name || !row->state || !row->doing || !row->before || !row->reason || !row->note ||
             !row->workspace)
                 return no_memory(err);
@@ -229,8 +230,8 @@ static int grant_end(void *arg, const struct guest_grant *grant) {
 
 /* Everything of the host user's beside the home. */
 static int delete_files(const struct guest *guest, bool keep, struct err *err) {
-        static const char *const names[] = { "snapshots", "archive.tar.zst", "jobs",      "run.log", "socket",
-                                             "run.id",    "home.new",        "pack.part", "ports",   "firewall" };
+        static const char *const names[] = { "snapshots", "archive.tar.zst", "jobs",  "run.log",  "socket", "run.id",
+                                             "home.new",  "pack.part",       "ports", "firewall", "disk" };
         int r = 0;
 
         for (size_t i = 0; i < sizeof names / sizeof *names && r == 0; i++)

@@ -12,6 +12,7 @@ struct guest_wish {
         const char *name;
         bool account;
         uint64_t idle_s;
+        uint64_t disk;                      /* bytes that its home may take; 0: no limit of its own */
         VEC(struct guest_setting) settings; /* of the policy, laid below those of each start */
 };
 

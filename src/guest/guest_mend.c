@@ -8,11 +8,19 @@
 #include "guest/guest_home.h"
 #include "guest/guest_life.h"
 #include "guest/guest_pack.h"
-#include "guest/provision.h"
+#include "guest/recipe/provision.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { YOUNG_S = 2 };
 
 static int mend_create(struct guests *guests, struct guest *guest, struct err *err) {
         return guest_create_finish(guests, guest, err);
@@ -139,10 +147,53 @@ static int mend_one(struct guests *guests, struct guest_row *row, struct err *er
         return 0;
 }
 
+/*
+ * Places that a killed `create` made before it had a row. Nothing of a guest's was in them yet.
+ */
+static bool place_has_row(const guest_rows *rows, const char *id) {
+        for (size_t i = 0; i < rows->n; i++)
+                if (rows->p[i].id && strcmp(rows->p[i].id, id) == 0)
+                        return true;
+        return false;
+}
+
+/* Whoever makes one right now is left alone: it is young, or locked. A directory that holds anything stays. */
+static void place_sweep(int top, const char *id) {
+        struct stat st;
+        cleanup(close_fd) int place = openat(top, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+        if (place < 0 || fstat(place, &st) < 0 || time(NULL) - st.st_mtime < YOUNG_S)
+                return;
+        if (faccessat(place, "home", F_OK, AT_SYMLINK_NOFOLLOW) == 0 ||
+            faccessat(place, "info", F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+                return;
+
+        cleanup(close_fd) int lock = openat(place, "lock", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+        if (lock >= 0 && (flock(lock, LOCK_EX | LOCK_NB) < 0 || unlinkat(place, "lock", 0) < 0))
+                return;
+
+        (void)unlinkat(top, id, AT_REMOVEDIR);
+}
+
+static void places_sweep(const struct guests *guests, const guest_rows *rows) {
+        DIR *dir = opendir(guests->top);
+
+        if (!dir)
+                return;
+
+        for (const struct dirent *entry; (entry = readdir(dir));)
+                if (strlen(entry->d_name) == GUEST_ID_LENGTH && !place_has_row(rows, entry->d_name))
+                        place_sweep(dirfd(dir), entry->d_name);
+
+        closedir(dir);
+}
+
 int guests_mend(struct guests *guests, struct err *err) {
         cleanup(guest_rows_done) guest_rows rows = { 0 };
         int r = guests_db_list(guests->db, false, &rows, err);
 
+        if (r == 0)
+                places_sweep(guests, &rows);
         for (size_t i = 0; i < rows.n && r == 0; i++)
                 r = mend_one(guests, &rows.p[i], err);
         return r;

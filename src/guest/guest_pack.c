@@ -3,8 +3,8 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/files/tree.h"
 #include "base/log.h"
-#include "base/tree.h"
 #include "guest/guest_home.h"
 #include "guest/guest_inside.h"
 #include "guest/guest_start.h"
@@ -145,7 +145,7 @@ static int snapshot_path(const char *label, char ret[static PATH_MAX], struct er
         return 0;
 }
 
-/* Nothing changes meanwhile. That it stands still is known by the row: whoever finds it so lets it go on. */
+/* Nothing changes meanwhile. That it is frozen is known by the row: whoever finds it so lets it go on. */
 static int pack_still(const struct guest *guest, uint64_t *ret_bytes, struct err *err) {
         struct err thawed = { 0 };
         bool running = guest_is_running(guest);
@@ -223,7 +223,9 @@ int guest_snapshot_remove(struct guests *guests, struct guest *guest, const char
 
         if (unlinkat(guest->fd, path, 0) < 0 && (errno != ENOENT || r == 0)) {
                 err_blame(err, ERR_UNAVAILABLE);
-                return err_errno(err, "cannot remove the snapshot %s of %s", label, guest->row.name);
+                return err_errno(
+                    err, errno == ENOENT ? "there is no snapshot %s of %s" : "cannot remove the snapshot %s of %s",
+                    label, guest->row.name);
         }
 
         return 0;

@@ -8,7 +8,7 @@
  */
 #include "guest/guest_place.h"
 
-/* Of one that runs too: it must stand still meanwhile, which is the caller's affair. label: letters, digits, '-', '_',
+/* Of one that runs too: it must freeze meanwhile, which is the caller's affair. label: letters, digits, '-', '_',
  * '.'. */
 int guest_snapshot(struct guests *guests, struct guest *guest, const char *label, uint64_t *ret_bytes, struct err *err);
 int guest_snapshot_mend(struct guests *guests, struct guest *guest, struct err *err);

@@ -360,9 +360,9 @@ int guest_move(struct guests *guests, struct guest *guest, enum guest_step_kind 
         const struct guest_change change = { .step = guest_step_name(step),
                                              .state = guest_state_name(to),
                                              .before = to == GUEST_BROKEN ? guest_state_name(guest->state) : NULL,
-                                             .reason = reason ? reason : "",
-                                             .doing = doing ? doing : "",
-                                             .note = note ? note : "" };
+                                             .reason = text_or(reason, ""),
+                                             .doing = text_or(doing, ""),
+                                             .note = text_or(note, "") };
         r = guests_db_change(guests->db, guest->row.id, &change, err);
         if (r < 0)
                 return r;

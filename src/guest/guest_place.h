@@ -11,6 +11,7 @@
  *                                         socket       its supervisor's: commands come in here
  *                                         run.log      what its supervisor said
  *                                         firewall     of an account: the reader of its log (guest/firewall_reader.h)
+ *                                         disk         how much the home took when it was measured last
  *                                         jobs/        output of jobs
  *                                         snapshots/   LABEL.tar.zst
  *                                         archive.tar.zst

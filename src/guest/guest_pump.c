@@ -3,7 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "guest/agent_wire.h"
+#include "guest/agent/agent_wire.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -125,10 +125,19 @@ static int pump_step(struct pump *pump, int signals, int *ret_status, struct err
                 { .fd = signals, .events = POLLIN },
                 { .fd = outward, .events = POLLIN },
                 { .fd = pump->from_errors, .events = POLLIN },
-                { .fd = inward >= 0 && !pump->n_pending ? pump->input : -1, .events = POLLIN },
-                { .fd = pump->n_pending || pump->to_input >= 0 ? inward : -1, .events = pump->n_pending ? POLLOUT : 0 },
+                { .fd = -1, .events = POLLIN }, /* input, when there is room for more of it */
+                { .fd = -1 },                   /* where it goes */
         };
         struct signalfd_siginfo info;
+
+        if (pump->n_pending) {
+                fds[5].fd = inward;
+                fds[5].events = POLLOUT;
+        } else if (inward >= 0) {
+                fds[4].fd = pump->input;
+        }
+        if (pump->to_input >= 0)
+                fds[5].fd = inward; /* without events: it tells of its end */
 
         if (poll(fds, sizeof fds / sizeof *fds, clock_left_ms(pump->due_ns)) < 0 && errno != EINTR)
                 return err_errno(err, "cannot wait");

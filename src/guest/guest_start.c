@@ -10,7 +10,9 @@
 #include "base/path.h"
 #include "base/random.h"
 #include "control/client.h"
+#include "guest/agent/agent.h"
 #include "guest/firewall_reader.h"
+#include "guest/guest_disk.h"
 #include "guest/guest_exec.h"
 #include "guest/guest_firewall.h"
 #include "guest/guest_home.h"
@@ -130,6 +132,7 @@ int guest_options(struct guests *guests, const struct guest *guest, const struct
  */
 struct start {
         const struct guest *guest;
+        struct run_disk_news disk;
         char *hosts_file, *ca_bundle; /* absolute; NULL: none */
         struct option_values options;
         int listener, agent[2], log, run_lock, firewall;
@@ -235,20 +238,32 @@ static int run_redirect(const struct start *start) {
         return 0;
 }
 
+/* The kernel's part in the limit of disk: no file is larger than all of them may be. */
+static uint64_t start_largest_file(const struct run_disk_news *disk) {
+        if (disk->cleaning)
+                return 0;
+        return disk->limit ? disk->limit : AGENT_FILE_ANY;
+}
+
 static _Noreturn void run_main(struct start *start) {
-        char idle[32];
+        char idle[32], largest[32];
         struct err err = { 0 };
         int status = 0;
+        const struct run_disk_start disk = {
+                .calls = &guest_disk_calls, .arg = (void *)start->guest, .home = start->guest->fd, .found = start->disk
+        };
         const struct run_guest guest = { .name = start->guest->row.name,
                                          .home = start->guest->home,
                                          .ids = start->guest->kind == GUEST_OWN ? NULL : &start->guest->ids,
                                          .program = start->program,
                                          .listener = start->listener,
                                          .agent = start->agent[0],
+                                         .disk = &disk,
                                          .firewall = start->firewall };
 
         snprintf(idle, sizeof idle, "%ju", (uintmax_t)start->guest->row.idle_s);
-        char *argv[] = { (char *)RUN_GUEST_PROGRAM, (char *)"guest-agent", idle, NULL };
+        snprintf(largest, sizeof largest, "%ju", (uintmax_t)start_largest_file(&start->disk));
+        char *argv[] = { (char *)RUN_GUEST_PROGRAM, (char *)"guest-agent", idle, largest, NULL };
         const struct run_request request = {
                 .options = &start->options,
                 .argv = argv,
@@ -346,6 +361,8 @@ int guest_start(struct guests *guests, struct guest *guest, const struct guest_e
         if (r == 0)
                 r = guest_home_make(guest, "home", err); /* the host user's way in, whatever the guest did to it */
         if (r == 0)
+                r = guest_disk_check(guest, &start.disk, err);
+        if (r == 0)
                 r = guest_firewall_check(guest, err);
         if (r == 0 && guest->kind == GUEST_ACCOUNT)
                 r = firewall_reader_watch(guest, &start.firewall, err);
@@ -428,11 +445,14 @@ int guest_freeze(const struct guest *guest, bool on, struct err *err) {
 
 int guest_stop(const struct guest *guest, unsigned grace_s, struct err *err) {
         struct err ignored = { 0 };
+        struct run_disk_news disk;
 
         if (!guest_is_running(guest))
                 return 0;
-        (void)guest_freeze(guest, false, &ignored); /* one that stands still hears nothing */
-        if (guest_ask_stop(guest, &ignored) == 0 && wait_for_end(guest, grace_s * 1000))
+        if (guest_disk_seen(guest, &disk) && disk.state != RUN_DISK_WELL && !disk.cleaning)
+                grace_s = 0;                        /* it is frozen until it takes less, and hears nothing */
+        (void)guest_freeze(guest, false, &ignored); /* one that is frozen hears nothing */
+        if (grace_s && guest_ask_stop(guest, &ignored) == 0 && wait_for_end(guest, grace_s * 1000))
                 return 0;
 
         (void)control_order(guest, CONTROL_KILL, &ignored);

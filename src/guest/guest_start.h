@@ -2,7 +2,7 @@
 #pragma once
 /*
  * A guest's run: `bailey guest start` leaves a supervisor behind, without a terminal, whose sandbox has the agent
- * (guest/agent.h) as its command. It is a run like any other, with a record, a control socket and a place in
+ * (guest/agent/agent.h) as its command. It is a run like any other, with a record, a control socket and a place in
  * `bailey ps`.
  */
 #include "conf/option.h"
@@ -24,5 +24,5 @@ int guest_start(struct guests *guests, struct guest *guest, const struct guest_e
 int guest_stop(const struct guest *guest, unsigned grace_s, struct err *err);
 /* The id of its run, as `bailey ps` has it; "" where it is not known. */
 void guest_run_id(const struct guest *guest, char ret[static 32]);
-/* Everything inside stands still, or goes on. */
+/* Everything inside is frozen, or goes on. */
 int guest_freeze(const struct guest *guest, bool on, struct err *err);

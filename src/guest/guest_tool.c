@@ -3,7 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "base/spawn.h"
+#include "base/processes/spawn.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -40,13 +40,18 @@ int guest_tool_run(const struct guest_tool *tool, struct err *err) {
                 to = ends[1];
         }
 
-        const struct spawn spawn = { .program = path,
-                                     .argv = tool->argv,
-                                     .environment = environment,
-                                     .input = input >= 0 ? input : SPAWN_NULL,
-                                     .output = to >= 0 ? to : SPAWN_NULL,
-                                     .errors = tool->quiet ? SPAWN_NULL : SPAWN_KEEP,
-                                     .flags = SPAWN_AT_ROOT };
+        struct spawn spawn = { .program = path,
+                               .argv = tool->argv,
+                               .environment = environment,
+                               .input = SPAWN_NULL,
+                               .output = SPAWN_NULL,
+                               .errors = tool->quiet ? SPAWN_NULL : SPAWN_KEEP,
+                               .flags = SPAWN_AT_ROOT };
+        if (input >= 0)
+                spawn.input = input;
+        if (to >= 0)
+                spawn.output = to;
+
         r = spawn_start(&spawn, &pid, err);
         if (r < 0)
                 return r;

@@ -3,7 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "base/spawn.h"
+#include "base/processes/spawn.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -30,26 +30,31 @@ static int tar_start(int directory, char *const *argv, bool reads, int *ret_pipe
         if (pipe2(ends, O_CLOEXEC) < 0)
                 return err_errno(err, "cannot make a pipe");
 
-        cleanup(close_fd) int its = ends[reads ? 0 : 1], ours = ends[reads ? 1 : 0];
-        const struct spawn spawn = { .program = path,
-                                     .argv = argv,
-                                     .environment = environment,
-                                     .input = reads ? its : SPAWN_NULL,
-                                     .output = reads ? SPAWN_NULL : its,
-                                     .errors = SPAWN_KEEP,
-                                     .flags = SPAWN_WITH_PARENT };
+        cleanup(close_fd) int reader = ends[0], writer = ends[1];
+        struct spawn spawn = { .program = path,
+                               .argv = argv,
+                               .environment = environment,
+                               .input = SPAWN_NULL,
+                               .output = SPAWN_NULL,
+                               .errors = SPAWN_KEEP,
+                               .flags = SPAWN_WITH_PARENT };
+        if (reads)
+                spawn.input = reader;
+        else
+                spawn.output = writer;
+
         int r = spawn_start(&spawn, ret_pid, err);
         if (r < 0)
                 return r;
 
-        *ret_pipe = take_fd(&ours);
+        *ret_pipe = reads ? take_fd(&writer) : take_fd(&reader);
         return 0;
 }
 
 static int tar_end(pid_t pid, struct err *err) {
         int status = spawn_wait(pid);
 
-        /* 1: a file changed while it was read. The guest stands still, or does not run; the host user may write. */
+        /* 1: a file changed while it was read. The guest is frozen, or does not run; the host user may write. */
         if (WIFEXITED(status) && WEXITSTATUS(status) <= 1)
                 return 0;
         return err_set(err, EIO, "tar failed (status %d)",

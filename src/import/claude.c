@@ -8,7 +8,7 @@
  */
 #include "base/cleanup.h"
 #include "conf/suggest.h"
-#include "import/source.h"
+#include "import/import_source.h"
 
 #include <errno.h>
 

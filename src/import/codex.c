@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Codex: config.toml with sandbox_mode and its table, or with [permissions.NAME], and rule files (*.rules). The
- * strictest of all rules that match wins. What a rule allows runs outside of Codex's sandbox; here it runs inside.
+ * strictest of all rules that match wins. What a rule allows runs outside Codex's sandbox; here it runs inside.
  *
  * Codex keeps .git, .codex and .agents of every writable directory from being written to; so does the result.
  */
 #include "base/cleanup.h"
 #include "base/path.h"
 #include "conf/suggest.h"
-#include "import/source.h"
+#include "import/import_source.h"
 
 #include <errno.h>
 
@@ -161,7 +161,7 @@ static int read_place(struct import_source *source, const struct node *node, str
         return import_path(source, node, path, IMPORT_READ, ANCHOR_PLAIN, err);
 }
 
-/* Codex goes by the most specific place, as Bailey does; a place that is only read inside of one that is written to is
+/* Codex goes by the most specific place, as Bailey does; a place that is only read inside one that is written to is
  * a denial to write here. */
 static int read_places(struct import_source *source, const struct node *map, struct err *err) {
         int r = import_want_map(source, map, err);

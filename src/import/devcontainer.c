@@ -7,7 +7,7 @@
  * directories of the system that stand in for the image.
  */
 #include "base/cleanup.h"
-#include "import/source.h"
+#include "import/import_source.h"
 #include "policy/check.h"
 
 #include <errno.h>
@@ -93,7 +93,7 @@ static int read_words(struct import_source *source, struct str line, size_t from
         return r;
 }
 
-/* Where a list of words begins on this line, or -1. An array is told by its name. */
+/* Where a list of words begins on this line, or -1. An array is recognised by its name. */
 static ptrdiff_t list_start(struct str line, bool *ret_array) {
         static const char *const loops[] = { "for domain in ", "for host in ", "for d in ", "for h in " };
         struct str trimmed = str_trim(line);

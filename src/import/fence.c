@@ -7,7 +7,7 @@
 #include "base/path.h"
 #include "conf/jsonc.h"
 #include "import/import_internal.h"
-#include "import/source.h"
+#include "import/import_source.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Gemini CLI: settings.json (tools.sandbox and its neighbours) and policies in TOML. Inside of its sandbox the project
- * and the directories that are named can be written to; the network is open or closed as a whole.
+ * Gemini CLI: settings.json (tools.sandbox and its neighbours) and policies in TOML. Inside its sandbox the project and
+ * the named directories can be written to; the network is open or closed as a whole.
  */
 #include "base/cleanup.h"
 #include "conf/suggest.h"
-#include "import/source.h"
+#include "import/import_source.h"
 
 #include <errno.h>
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Hosts as other tools write them. */
 #include "base/cleanup.h"
-#include "import/source.h"
+#include "import/import_source.h"
 #include "policy/check.h"
-#include "policy/pattern.h"
+#include "policy/match/pattern.h"
 
 #include <errno.h>
 #include <stdio.h>

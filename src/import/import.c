@@ -9,9 +9,9 @@
 #include "conf/suggest.h"
 #include "conf/toml.h"
 #include "import/import_internal.h"
-#include "import/source.h"
+#include "import/import_source.h"
 #include "policy/load.h"
-#include "policy/paths.h"
+#include "policy/paths/paths.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -196,7 +196,8 @@ static int read_text(struct import_source *source, enum file_kind kind, struct s
         return import_words_add(&source->model->files, str_of(source->path), err);
 }
 
-/* A "/x" in Claude's rules hangs on where the file is; for a file in the home that may be the home or ~/.claude. */
+/* A "/x" in Claude's rules is relative to the file's place; for a file in the home that may be the home or
+ * ~/.claude. */
 static int read_file(struct import_model *model, const char *path, bool no_links, struct err *err) {
         enum file_kind kind = kind_of(model->tool, path);
         cleanup(buf_done) struct buf text = BUF(kind == KIND_SCRIPT ? SCRIPT_BYTES_MAX : DOCUMENT_BYTES_MAX);
@@ -373,16 +374,16 @@ static int import_finish(struct import_model *model, struct import_result *ret, 
 }
 
 int import_make(const struct import_request *request, struct import_result *ret, struct err *err) {
-        cleanup(free_ptr) char *workspace = realpath(request->workspace ? request->workspace : ".", NULL);
+        cleanup(free_ptr) char *workspace = realpath(text_or(request->workspace, "."), NULL);
         cleanup(free_ptr) char *home = path_home() ? realpath(path_home(), NULL) : NULL;
         cleanup(import_model_done) struct import_model model = { .tool = request->tool, .workspace = workspace };
         int r;
 
         if (!workspace)
                 return err_errno(err, "cannot find the directory %s",
-                                 show(str_of(request->workspace ? request->workspace : ".")).text);
+                                 show(str_of(text_or(request->workspace, "."))).text);
 
-        model.home = home ? home : "/nonexistent";
+        model.home = text_or(home, "/nonexistent");
         r = request->n_files > 0 ? read_named(&model, request, err) : read_places(&model, err);
         if (r < 0)
                 return r;

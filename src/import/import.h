@@ -2,10 +2,10 @@
 #pragma once
 /*
  * Settings of other sandboxes and agents as a policy. Nothing in the result allows a host, a read or a write that the
- * source does not; what cannot be said is listed in it, and a restriction that is missing is told to the caller.
+ * source does not; rules that a policy cannot express are listed in it, and the caller learns of every missing
+ * restriction.
  *
- *   files --(import/NAME.c)--> model --(resolve.c)--> model --(write.c)--> YAML, which is loaded once before it is
- * given
+ *   files --(import/NAME.c)--> model --(import_resolve.c)--> model --(write.c)--> YAML, loaded once as a check
  *
  * The files may be hostile: they are read with limits, and nothing in them is run. Nothing is written here.
  */

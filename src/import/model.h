@@ -2,18 +2,18 @@
 #pragma once
 /*
  * What another tool's settings grant and forbid, in one form for all of them. A reader (import/claude.c and its
- * neighbours) fills it from the tool's files; import/resolve.c settles what Bailey's order of rules would decide
- * otherwise; import/write.c writes the policy. Every entry knows where it was written and in which words.
+ * neighbours) fills it from the tool's files; import/import_resolve.c adapts it to Bailey's order of rules;
+ * import/write.c writes the policy. Every entry knows where it was written and in which words.
  *
- * What a reader cannot say becomes a note. A grant that is left out is harmless; a restriction that is left out is
- * `dropped`, and the whole import says so with an exit code of its own.
+ * Settings that cannot be expressed become notes. A grant that is left out is harmless; a restriction that is left out
+ * is `dropped`, and the whole import says so with an exit code of its own.
  */
 #include "base/err.h"
 #include "base/str.h"
 #include "base/vec.h"
 
 enum import_list {
-        IMPORT_ALLOW,        /* patterns of hosts (policy/pattern.h) */
+        IMPORT_ALLOW,        /* patterns of hosts (policy/match/pattern.h) */
         IMPORT_DENY,         /* the same, or "*:PORT" */
         IMPORT_UNSAID_DENY,  /* hosts that are denied by a form that is no pattern: what they may concern is not allowed
                               */
@@ -73,7 +73,7 @@ struct import_model {
         bool mode_decided, network_decided, paths_decided;
         char *upstream_proxy;
         bool reads_listed;        /* only what IMPORT_READ and IMPORT_WRITE name can be read */
-        bool reads_limit_writes;  /* what is named for reading alone is not written to, also inside of IMPORT_WRITE */
+        bool reads_limit_writes;  /* what is named for reading alone is not written to, also inside IMPORT_WRITE */
         bool workspace_writable;  /* before denials */
         bool workspace_read_only; /* settled: the project is not written to */
 };

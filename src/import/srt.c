@@ -5,7 +5,7 @@
  * denyWrite closes again. Hosts: deniedDomains, then allowedDomains.
  */
 #include "base/cleanup.h"
-#include "import/source.h"
+#include "import/import_source.h"
 #include "policy/check.h"
 
 #include <errno.h>

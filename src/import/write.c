@@ -3,7 +3,7 @@
 #include "base/cleanup.h"
 #include "base/escape.h"
 #include "import/import_internal.h"
-#include "policy/providers.h"
+#include "policy/profile/providers.h"
 
 #include <errno.h>
 #include <stdarg.h>

@@ -88,7 +88,12 @@ static int parse_query_slot(struct str name, struct err *err) {
 /* "refresh_token@/oauth/token" */
 static int parse_body_slot(struct str text, struct credential_slot *ret, struct err *err) {
         ptrdiff_t at = str_find(text, '@');
-        struct str name = str_first(text, at < 0 ? 0 : (size_t)at), path = str_skip(text, at < 0 ? 0 : (size_t)at + 1);
+        struct str name = { 0 }, path = { 0 };
+
+        if (at >= 0) {
+                name = str_first(text, (size_t)at);
+                path = str_skip(text, (size_t)at + 1);
+        }
 
         if (parse_query_slot(name, NULL) < 0 || path.n == 0 || path.p[0] != '/' || !is_visible(path) ||
             str_find(path, '?') >= 0)

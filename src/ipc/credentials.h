@@ -5,13 +5,13 @@
  * supervisor builds it, seals it into an anonymous file and hands the descriptor to the gateway. It holds no secret:
  * the gateway asks the vault for a value by the mapping's index here, and the vault checks host and port by itself.
  *
- * Kinds and parts are those of ipc/vault.h: a plain secret has one part. An AWS credential has a key id, which is seen
- * in requests, a secret key, which never is, and perhaps a session token.
+ * Kinds and parts are those of ipc/vault_messages.h: a plain secret has one part. An AWS credential has a key id, which
+ * is seen in requests, a secret key, which never is, and perhaps a session token.
  */
 #include "base/buf.h"
 #include "base/err.h"
-#include "ipc/vault.h"
-#include "policy/pattern.h"
+#include "ipc/vault_messages.h"
+#include "policy/match/pattern.h"
 
 #define CREDENTIALS_MAX VAULT_MAPPINGS_MAX
 #define CREDENTIAL_NAME_MAX (VAULT_NAME_MAX - 1)
@@ -107,7 +107,7 @@ static inline bool credential_set_is_empty(const struct credential_set *s) {
 struct credential_hit {
         uint32_t mapping;
         uint8_t part; /* enum vault_part; PARTS: one of before a rotation */
-        bool base64;  /* inside of base64 text */
+        bool base64;  /* inside base64 text */
         size_t end;   /* offset behind it */
 };
 /* The first fake in the bytes, of now or of before a rotation, from *at on, which is moved behind it: as it is, in

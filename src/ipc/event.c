@@ -29,9 +29,16 @@ static_assert(sizeof(struct wire) + TEXTS * EVENT_TEXT_MAX <= EVENT_BATCH_MAX, "
 #define WALL_MAX_US 253402300799999999ULL
 
 static const char *const kind_names[] = {
-        [EVENT_REQUEST] = "request", [EVENT_TUNNEL_OPEN] = "tunnel-open", [EVENT_TUNNEL_CLOSE] = "tunnel-close",
-        [EVENT_DNS] = "dns",         [EVENT_PACKET] = "packet",           [EVENT_FILE] = "file",
-        [EVENT_SYSCALL] = "syscall", [EVENT_COMMAND] = "command",         [EVENT_RATCHET] = "ratchet",
+        [EVENT_REQUEST] = "request",
+        [EVENT_TUNNEL_OPEN] = "tunnel-open",
+        [EVENT_TUNNEL_CLOSE] = "tunnel-close",
+        [EVENT_DNS] = "dns",
+        [EVENT_PACKET] = "packet",
+        [EVENT_FILE] = "file",
+        [EVENT_SYSCALL] = "syscall",
+        [EVENT_COMMAND] = "command",
+        [EVENT_RATCHET] = "ratchet",
+        [EVENT_HELD] = "held",
         [EVENT_NOTE] = "note",
 };
 static_assert(sizeof kind_names / sizeof *kind_names == EVENT_KINDS, "a name for each kind");
@@ -96,7 +103,7 @@ struct str event_scheme_word(enum event_scheme scheme) {
         }
 }
 
-/* The one list of what a field may hold: the sender is held to it as well, so that its mistake shows at its place. */
+/* The one list of valid values per field. It also checks the sender, so that a sender's bug shows where it happens. */
 static bool values_valid(const struct wire *wire) {
         return wire->kind < EVENT_KINDS && wire->via < VIAS && wire->scheme < SCHEMES && wire->reason < REASONS &&
                wire->status <= EVENT_STATUS_MAX && wire->wall_us <= WALL_MAX_US && wire->allowed <= 1 &&
@@ -155,6 +162,17 @@ int event_encode(struct buf *batch, const struct event *ev) {
         return 0;
 }
 
+static size_t address_size(const struct wire *wire) {
+        switch (wire->family) {
+        case ADDR_V6:
+                return 16;
+        case ADDR_V4:
+                return 4;
+        default:
+                return 0;
+        }
+}
+
 static bool record_valid(const struct wire *wire, size_t available) {
         if (!values_valid(wire) || wire->size > available)
                 return false;
@@ -169,7 +187,7 @@ static bool record_valid(const struct wire *wire, size_t available) {
 
         /* Bytes without a meaning are zero: there is one way to write each record. */
         uint8_t rest = wire->unused[0] | wire->unused[1] | (wire->unused_too != 0);
-        for (size_t i = wire->family == ADDR_V6 ? 16 : wire->family == ADDR_V4 ? 4 : 0; i < sizeof wire->address; i++)
+        for (size_t i = address_size(wire); i < sizeof wire->address; i++)
                 rest |= wire->address[i];
 
         return wanted == wire->size && rest == 0;

@@ -6,8 +6,8 @@
  * enums and sizes are checked by event_decode(), strings are escaped wherever they are shown.
  */
 #include "base/buf.h"
-#include "policy/addr.h"
-#include "policy/verdict.h"
+#include "policy/judge/verdict.h"
+#include "policy/match/addr.h"
 
 enum event_kind {
         EVENT_REQUEST,      /* a visible HTTP request, allowed or refused, at its end */
@@ -19,7 +19,10 @@ enum event_kind {
         EVENT_SYSCALL,      /* a denied system call seen by the tracer */
         EVENT_COMMAND,      /* judged by the classifier: method: its decision, path: the command, detail: why */
         EVENT_RATCHET, /* a ratchet closes: method: read, tool, reach or launch, path: what was seen, detail: why */
-        EVENT_NOTE,    /* start, stop, reload, gateway failure: text in detail */
+        EVENT_HELD, /* the broker holds an open until a person answers: generation: its number, method: read, write, or
+                       gone for one that is withdrawn, path, connection: its flags, detail: who opens; never recorded
+                     */
+        EVENT_NOTE, /* start, stop, reload, gateway failure: text in detail */
         EVENT_KINDS
 };
 enum event_via {

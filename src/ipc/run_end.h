@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* How a run ends, for whoever asked for it: a verb, or libbailey on the other side of a socket (supervise.h). */
+/* How a run ends, for its caller: a verb, or libbailey on the other side of a socket (supervise_messages.h). */
 enum run_end {
         RUN_ENDED,      /* with a status: the command's, 126 and 127 as a shell has them, 128 and the signal's number */
         RUN_BAD_POLICY, /* a layer of the policy is wrong */

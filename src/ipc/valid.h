@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* What every message is held to, whoever it is from. */
-#include "policy/host.h"
+/* Checks that every message must pass, from any sender. */
+#include "policy/match/host.h"
 
 /* Canonical: the one canonicaliser, given the text, makes exactly this host of it. */
 bool ipc_host_valid(const struct host *host);

@@ -3,9 +3,9 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "base/lock_file.h"
+#include "base/files/lock_file.h"
+#include "base/files/tree.h"
 #include "base/path.h"
-#include "base/tree.h"
 #include "conf/dirs.h"
 #include "kept/kept.h"
 
@@ -140,7 +140,7 @@ int git_copies_make(struct git_copies *copies, const char *id, struct plan_host 
 
 /* --- what is left out is kept --- */
 
-/* Into what is kept of the run, as N-config; *ret_name is empty where there is no place. */
+/* Into the run's directory of kept files, as git-N-config; *ret_name is empty if there is no such directory. */
 static bool keep_copy(const char *id, int dir, size_t number, const char *path, char ret_name[static NAME_SIZE + 16]) {
         cleanup(close_fd) int store = -1;
         char name[NAME_SIZE];
@@ -191,7 +191,7 @@ static void target_done(struct target *target) {
         buf_done(&target->text);
 }
 
-/* Git's own lock, waited for a little: whoever holds it writes a small file. */
+/* Git's own lock, waited for a little: its holder writes a small file. */
 static int target_lock(struct target *target) {
         const struct timespec moment = { .tv_nsec = LOCK_WAIT_MS * 1000000L };
 

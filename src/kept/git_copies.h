@@ -2,19 +2,19 @@
 #pragma once
 /*
  * Git's configuration, as a copy for one run. `git remote add`, `push -u`, `checkout -b x origin/x` and `submodule
- * init` write `.git/config`; git outside runs what stands there. So the sandbox gets a copy of it, and at the end the
- * harmless part of what it changed comes back (policy/git_merge.h). The host's file is never anybody's inside.
+ * init` write `.git/config`; git outside runs what that file says. So the sandbox gets a copy, and at the end the
+ * harmless part of its changes comes back (policy/git/git_merge.h). The sandbox never gets the host's file.
  *
  *     $XDG_STATE_HOME/bailey/git/ID/   N      the copy that is mounted over the configuration
  *                                      list   their paths, each with a NUL; locked while the run lives
  *
- * The host may change its file meanwhile: what it did counts, and a setting that both changed stays as the host has it.
- * It is written in place, with git's own lock held: a rename would take the mounts of other sandboxes away. What was
- * left out is kept (`bailey kept`), and so is the copy of a run that was killed.
+ * The host may change its file meanwhile: a setting that both changed stays as the host has it. It is written in place,
+ * with git's own lock held: a rename would take the mounts of other sandboxes away. Changes that were left out are kept
+ * (`bailey kept`), and so is the copy of a killed run.
  */
 #include "base/err.h"
 #include "plan/build.h"
-#include "policy/git_merge.h"
+#include "policy/git/git_merge.h"
 
 struct git_copy {
         char *path; /* of the host's file */

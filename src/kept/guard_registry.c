@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/map.h"
 #include "base/path.h"
+#include "base/processes/process.h"
 #include "conf/dirs.h"
 #include "kept/kept.h"
 #include "sandbox/survey.h"
@@ -16,6 +17,8 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/file.h>
@@ -36,6 +39,8 @@ struct slot {
         VEC(const char *) roots;
         VEC(struct plan_guard) guards;
         VEC(const char *) made; /* repositories */
+        pid_t first;            /* inside; 0: nothing has run */
+        uint64_t first_started;
 };
 typedef VEC(struct slot) slots;
 
@@ -47,10 +52,18 @@ static void slot_done(struct slot *s) {
         vec_done(&s->made);
 }
 
+enum { MANY_SLOTS = 16 };
+
+/* Where many sandboxes run, what was read of them is most of what a supervisor ever had in memory. */
 static void slots_done(slots *list) {
+        bool many = list->n > MANY_SLOTS;
+
         for (size_t i = 0; i < list->n; i++)
                 slot_done(&list->p[i]);
         vec_done(list);
+
+        if (many)
+                malloc_trim(0);
 }
 
 static const char *slot_text(struct str *rest) {
@@ -66,11 +79,35 @@ static int slot_add_guard(struct slot *s, const char *path, const char *link) {
         return vec_push(&s->guards, guard) < 0 ? -ENOMEM : 0;
 }
 
-/* Of this kind, with what belongs to it; what belongs to no kind was cut off, and what follows it counts. */
+/* "PID START-TIME BOOT". Of another boot nothing lives. */
+static bool slot_take_first(struct slot *s, struct str text) {
+        char boot[PROCESS_BOOT_MAX];
+        struct str number, started;
+        uint64_t pid, start_time;
+
+        if (!str_split(&text, ' ', &number) || !str_split(&text, ' ', &started) ||
+            !str_to_u64(number, INT32_MAX, &pid) || !str_to_u64(started, UINT64_MAX, &start_time))
+                return false;
+
+        if (process_boot(boot, NULL) == 0 && !str_is(text, boot))
+                return true;
+
+        s->first = (pid_t)pid;
+        s->first_started = start_time;
+        return true;
+}
+
+/* Takes a field of this kind and the fields that belong to it. A field of no kind was cut off; those after it still
+ * count. */
 static int slot_take(struct slot *s, const char *kind, struct str *rest) {
         struct str after = *rest;
         const char *path = after.n ? slot_text(&after) : NULL;
         int r = 0;
+
+        if (path && strcmp(kind, "first") == 0 && slot_take_first(s, str_of(path))) {
+                *rest = after;
+                return 0;
+        }
 
         if (!path || path[0] != '/')
                 return 0;
@@ -90,8 +127,8 @@ static int slot_take(struct slot *s, const char *kind, struct str *rest) {
         return r < 0 ? -ENOMEM : 0;
 }
 
-/* Fields end with a NUL. Whoever wrote the slot may have been killed meanwhile, or found the disk full: one field is
- * lost then, and the others guard what they say. */
+/* Fields end with a NUL. The writer of the slot may have been killed, or the disk may be full: then one field is lost,
+ * and the others still count. */
 static int slot_parse(struct slot *s) {
         struct str rest = buf_str(&s->bytes);
         int r = 0;
@@ -199,7 +236,9 @@ static int registry_open(struct registry *ret, bool make) {
         return 0;
 }
 
-/* Whoever can lock it is the only one. */
+enum { DYING_MS = 3000 }; /* for what was killed to be gone */
+
+/* A slot that nobody else has locked, and whose first process has ended, is of a run that is over. */
 static int slot_open(const struct registry *registry, int number, struct slot *ret) {
         char name[16];
         struct stat st;
@@ -214,11 +253,18 @@ static int slot_open(const struct registry *registry, int number, struct slot *r
         if (st.st_size == 0)
                 return 0;
 
+        if (st.st_size < SLOT_BYTES_MAX)
+                (void)buf_reserve(&ret->bytes, (size_t)st.st_size + 1); /* in one read; without memory that says so */
+
         int r = fd_read_all(ret->fd, &ret->bytes);
         if (r < 0)
                 return r;
 
-        return slot_parse(ret);
+        r = slot_parse(ret);
+        if (r == 0 && !ret->live && ret->first)
+                ret->live = process_outlives(ret->first, ret->first_started, DYING_MS);
+
+        return r;
 }
 
 static int read_slots(const struct registry *registry, slots *ret) {
@@ -242,7 +288,7 @@ static int read_slots(const struct registry *registry, slots *ret) {
                 if (opened < 0) {
                         slot_done(&slot);
                         if (!path_error_answers(-opened))
-                                r = opened; /* who else writes where is not known then */
+                                r = opened; /* then we do not know where other sandboxes write */
                         continue;
                 }
 
@@ -319,8 +365,8 @@ static int registry_sweep(const char *id, const struct plan_guard *guards, size_
         return r;
 }
 
-/* Repositories that the sandbox made, wherever they are: they stay, without what git would run or obey in them. Those
- * that somebody can still write to wait, and the slot keeps them. */
+/* Repositories that the sandbox made, wherever they are: they stay, but lose everything in them that git would run or
+ * obey. If a sandbox can still write to one, it stays in the slot for later. */
 static int sweep_made(const slots *all, const struct slot *slot, bool late, guards_report *report, void *context,
                       struct buf *rest, size_t *waiting, struct err *err) {
         VEC(struct plan_guard) now = { 0 };
@@ -586,7 +632,7 @@ static int share_slot(const struct guards *guards, const struct slot *slot, stru
         return 0;
 }
 
-/* Whether this was made by a sandbox that runs, under a name that was free when that one began: it will be swept. */
+/* Whether a running sandbox made this, under a name that was free when it started: then it will be swept. */
 static bool is_planted(const struct slot *slot, const struct plan_path *path) {
         for (size_t i = 0; i < slot->guards.n; i++) {
                 const struct plan_guard *guard = &slot->guards.p[i];
@@ -602,8 +648,8 @@ static bool is_planted(const struct slot *slot, const struct plan_path *path) {
         return false;
 }
 
-/* What the survey of this run took for the host's own. As such it would be held as it is now, and a link would even be
- * put back after the sweep; and whoever made it could have every other launch fail, by taking it away in time. */
+/* Paths that the survey took for the host's own. As such they would be held as they are, and a link would even be
+ * restored after the sweep; and the sandbox that made one could fail every other launch by removing it in time. */
 static void disown_planted(const struct slot *slot, struct plan_host *host) {
         for (size_t i = 0; i < host->paths.n; i++) {
                 struct plan_path *path = &host->paths.p[i];
@@ -617,10 +663,49 @@ static void disown_planted(const struct slot *slot, struct plan_host *host) {
         }
 }
 
+static bool same_text(const char *a, const char *b) {
+        return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+static bool guards_alike(const struct slot *slot, const struct slot *other) {
+        if (!other || slot->guards.n != other->guards.n)
+                return false;
+
+        for (size_t i = 0; i < slot->guards.n; i++)
+                if (!same_text(slot->guards.p[i].path, other->guards.p[i].path) ||
+                    !same_text(slot->guards.p[i].link, other->guards.p[i].link))
+                        return false;
+
+        return true;
+}
+
+/* Many sandboxes in one workspace guard the same. The second of them in a row may disown what the first one has added;
+ * a third changes nothing any more. */
+static int share_all(const struct guards *guards, const slots *all, struct plan_host *host, struct err *err) {
+        const struct slot *last[2] = { NULL, NULL };
+        struct map known = { 0 };
+        int r = 0;
+
+        for (size_t i = 0; i < all->n && r == 0; i++) {
+                const struct slot *slot = &all->p[i];
+                if (!slot->id || strcmp(slot->id, guards->id) == 0)
+                        continue;
+                if (guards_alike(slot, last[0]) && guards_alike(slot, last[1]))
+                        continue;
+
+                disown_planted(slot, host);
+                r = share_slot(guards, slot, &known, host, err);
+                last[1] = last[0];
+                last[0] = slot;
+        }
+
+        map_done(&known, NULL);
+        return r;
+}
+
 int guards_share(struct guards *guards, struct plan_host *host, struct err *err) {
         cleanup(registry_done) struct registry registry = { -1, -1 };
         cleanup(slots_done) slots all = { 0 };
-        struct map known = { 0 };
 
         if (guards->slot < 0)
                 return 0;
@@ -637,17 +722,7 @@ int guards_share(struct guards *guards, struct plan_host *host, struct err *err)
         if (r < 0)
                 return err_set(err, -r, "cannot read which paths are guarded: %s", strerror(-r));
 
-        for (size_t i = 0; i < all.n && r == 0; i++) {
-                const struct slot *slot = &all.p[i];
-                if (!slot->id || strcmp(slot->id, guards->id) == 0)
-                        continue;
-
-                disown_planted(slot, host);
-                r = share_slot(guards, slot, &known, host, err);
-        }
-
-        map_done(&known, NULL);
-        return r;
+        return share_all(guards, &all, host, err);
 }
 
 int guards_record(struct guards *guards, const struct plan *plan, struct err *err) {
@@ -661,6 +736,32 @@ int guards_record(struct guards *guards, const struct plan *plan, struct err *er
                 r = write_slot(guards, plan);
 
         return r < 0 ? err_set(err, -r, "cannot say which paths are guarded: %s", strerror(-r)) : 0;
+}
+
+int guards_hold(struct guards *guards, pid_t first, struct err *err) {
+        cleanup(buf_done) struct buf bytes = BUF(256);
+        char boot[PROCESS_BOOT_MAX], text[128];
+        uint64_t started;
+
+        if (guards->slot < 0)
+                return 0;
+
+        int r = process_start_time(first, &started);
+        if (r == 0)
+                r = process_boot(boot, NULL);
+        if (r < 0)
+                return err_set(err, -r, "the first process of the sandbox cannot be looked at: %s", strerror(-r));
+
+        snprintf(text, sizeof text, "%d %" PRIu64 " %s", (int)first, started, boot);
+        r = add_field(&bytes, "first");
+        if (r == 0)
+                r = add_field(&bytes, text);
+        if (r == 0 && lseek(guards->slot, 0, SEEK_END) < 0)
+                r = -errno;
+        if (r == 0)
+                r = fd_write_all(guards->slot, bytes.p, bytes.n);
+
+        return r < 0 ? err_set(err, -r, "cannot say which process is the sandbox's first: %s", strerror(-r)) : 0;
 }
 
 int guards_end(struct guards *guards, const struct plan *plan, struct err *err) {
@@ -740,10 +841,15 @@ void guards_note(struct audit *audit, const char *id, const struct guard_found *
                                  found->path, found->kept);
                 break;
         case GUARD_FILTERED:
-                (void)audit_note(audit,
-                                 "rewrote %s: protected, and not there before; only harmless settings stay%s%s%s%s",
-                                 found->path, found->kept ? ", all of it is kept as " : "", found->kept ? id : "",
-                                 found->kept ? "/" : "", found->kept ? found->kept : "");
+                if (found->kept)
+                        (void)audit_note(audit,
+                                         "rewrote %s: protected, and not there before; only harmless settings stay, "
+                                         "all of it is kept as %s/%s",
+                                         found->path, id, found->kept);
+                else
+                        (void)audit_note(audit,
+                                         "rewrote %s: protected, and not there before; only harmless settings stay",
+                                         found->path);
                 break;
         case GUARD_PRUNED:
                 (void)audit_note(audit, "removed what was kept of %s: more than %d days old, or beyond 1 GiB in all",

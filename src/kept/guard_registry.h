@@ -4,19 +4,21 @@
  * The guards of all sandboxes of this user, while they run and until they are swept.
  *
  * Several sandboxes may write in one place, and the sweep of the first that ends must not free a name for the others.
- * And whoever sweeps may be killed. So each run has a slot, a file in the state directory:
+ * And the sweeping process may be killed. So each run has a slot, a file in the state directory:
  *
- *     $XDG_STATE_HOME/bailey/guards/lock   held for a moment by whoever reads or changes slots
+ *     $XDG_STATE_HOME/bailey/guards/lock   held for a moment while slots are read or changed
  *                                   N      a slot: the run's id, its writable roots, its guards, and the
  *                                          repositories that were made in it, as they are made. Empty: free
  *
- * A slot is locked as long as the supervisor or init lives (the lock is one, shared by both). A slot that is neither
- * empty nor locked is a run that is over and not swept. It is swept, guard by guard, when no running sandbox could
- * write there: by the last one that ends, or by the next Bailey of this user.
+ * A slot is locked as long as the supervisor or init lives (the lock is one, shared by both). The kernel frees the lock
+ * of a killed init a moment before it ends the others inside, so a slot also names init, and counts as live until that
+ * has ended altogether. A slot that is neither empty nor live is a run that is over and not swept. It is swept, guard
+ * by guard, when no running sandbox could write there: by the last one that ends, or by the next Bailey of this user.
  *
  *     guards_begin()    before the survey: sweeps what is left of others, takes a slot, says which roots are written
  *     guards_share()    after it: what others guard in these roots is guarded here, whether it exists by now or not
  *     guards_record()   before the plan is sent
+ *     guards_hold()     before the command starts
  *     guards_end()      when nothing of the sandbox lives any more
  */
 #include "plan/build.h"
@@ -40,12 +42,14 @@ struct guards {
 int guards_begin(struct guards *guards, const struct path_rules *rules, struct err *err);
 int guards_share(struct guards *guards, struct plan_host *host, struct err *err);
 int guards_record(struct guards *guards, const struct plan *plan, struct err *err);
+/* Before anything runs: the first process inside, by whose end everything in there has ended. */
+int guards_hold(struct guards *guards, pid_t first, struct err *err);
 /* An error names the first path that could not be moved away. */
 int guards_end(struct guards *guards, const struct plan *plan, struct err *err);
 /* Of a run whose command never began: nothing was made, and nothing is swept. */
 void guards_drop(struct guards *guards);
-/* And what is no guard because nobody could know of it: repositories that the sandbox made. They stay, without what git
- * would run or obey in them. `host` is what was found before the run. */
+/* Also repositories that the sandbox made, for which no guard could exist. They stay, but lose everything in them that
+ * git would run or obey. `host` is what was found before the run. */
 int guards_end_repositories(struct guards *guards, const struct policy *policy, const struct path_rules *rules,
                             const struct plan_host *host, struct err *err);
 void guards_done(struct guards *g);

@@ -8,12 +8,12 @@
 #include "base/cleanup.h"
 #include "base/digest.h"
 #include "base/fd.h"
+#include "base/files/tree.h"
 #include "base/log.h"
 #include "base/path.h"
-#include "base/tree.h"
 #include "conf/dirs.h"
 #include "kept/home_internal.h"
-#include "policy/home_kind.h"
+#include "policy/paths/home_kind.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -147,14 +147,15 @@ static int home_write_info(const struct home *home, const char *workspace, struc
         return path_replace_file(path, str_of(home->forgotten ? "" : workspace), 0600, err);
 }
 
-/* Held by every run. Whoever removes a home holds it alone, and has moved the directory when we get it. */
+/* Held by every run. A process that removes a home holds the lock exclusively, and has moved the directory by the time
+ * we get it. */
 static int home_take_lock(struct home *home, struct err *err) {
         struct stat there, opened;
         cleanup(close_fd) int fd = openat(home->fd, "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 
         if (fd < 0)
                 return err_errno(err, "cannot lock the sandbox's own home %s", home->directory);
-        if (flock(fd, LOCK_SH) < 0) /* whoever has it alone has it for a moment */
+        if (flock(fd, LOCK_SH) < 0) /* an exclusive holder has it for a moment only */
                 return err_errno(err, "cannot lock the sandbox's own home %s", home->directory);
 
         if (stat(home->directory, &there) < 0 || fstat(home->fd, &opened) < 0 || there.st_ino != opened.st_ino ||

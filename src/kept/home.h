@@ -4,19 +4,21 @@
  * The sandbox's own home: the directory that $HOME is inside, kept between runs, one for each workspace.
  *
  *     $XDG_STATE_HOME/bailey/homes/ID/   files/   what the sandbox sees and writes
- *                                        caches/  the upper layers of caches, one for each row of policy/home_table.h
+ *                                        caches/  upper layers, one per cache (policy/paths/home_table.h)
  *                                        info     the workspace it was made for
  *                                        laid     what Bailey put into files/, and from which content
- *                                        lock     held (shared) by every run that uses it, alone by whoever removes it
+ *                                        lock     shared by the runs that use it, exclusive to remove it
  *
  * The sandbox controls everything in files/. So nothing in there is trusted, run or obeyed outside, and Bailey's own
  * writes follow no link in it: a name that is a link or of the wrong kind is an error, and the text says which.
  *
- * How to put a file into it (sign-ins, settings of an agent, a text for agents): add a line to run_home_fill() in
+ * How to put a file into it (sign-ins, settings of an agent, a text for agents): add a line to run_home_lay() in
  * run/run_home.c, which runs before each launch, with the policy and the vault at hand:
  *
- *     const struct home_file file = { .path = ".codex/auth.json", .content = buf_str(&copy), .origin =
- * "~/.codex/auth.json" }; r = home_lay(&run->home, &file, err);
+ *     const struct home_file file = { .path = ".codex/auth.json",
+ *                                     .content = buf_str(&copy),
+ *                                     .origin = "~/.codex/auth.json" };
+ *     r = home_lay(home, &file, err);
  */
 #include "base/err.h"
 #include "base/str.h"
@@ -25,7 +27,7 @@
 
 #include <stdbool.h>
 
-/* What was laid: the file, what it was made from, and what was written. */
+/* A laid file: its path, its source, and the content that was written. */
 struct home_record {
         char *path;
         char *key;

@@ -30,7 +30,7 @@ static const unsigned inside = PATH_BENEATH | PATH_NO_SYMLINKS;
 
 /* --- what was left behind --- */
 
-/* What is just being made may be somebody else's, who is not done. */
+/* A fresh one may belong to another process that is not done yet. */
 static bool is_old(const struct stat *st) {
         enum { SETTLED_SECONDS = 60 };
 
@@ -169,8 +169,9 @@ static bool path_is_plain(const char *path) {
 static int in_the_way(const struct home *home, const char *path, int code, struct err *err) {
         bool planted = code == ELOOP || code == ENOTDIR || code == EISDIR || code == EXDEV;
 
-        return err_set(err, code, "%s cannot be laid into the sandbox's own home %s: %s%s", path, home->id,
-                       code == ELOOP ? "a link is in its way" : strerror(code),
+        const char *why = code == ELOOP ? "a link is in its way" : strerror(code);
+
+        return err_set(err, code, "%s cannot be laid into the sandbox's own home %s: %s%s", path, home->id, why,
                        planted ? " (bailey home reset makes a new one)" : "");
 }
 
@@ -271,7 +272,7 @@ static int write_to(const struct home *home, int at, const char *name, struct st
         return r;
 }
 
-/* What the sandbox had made of the file. Only a courtesy: where it cannot be kept, it is replaced all the same. */
+/* Keeps the sandbox's version of the file. Only a courtesy: if that fails, the file is replaced all the same. */
 static void keep_changed(int at, const char *name) {
         char old[NAME_MAX + 1];
 
@@ -293,7 +294,7 @@ int home_lay(struct home *home, const struct home_file *file, struct err *err) {
 
         if (!path_is_plain(file->path) || file->content.n > HOME_FILE_MAX || (file->key && strpbrk(file->key, "\t\n")))
                 return err_set(err, EINVAL, "%s: %s cannot be laid into a home (its name, or its size)",
-                               file->origin ? file->origin : "?", file->path);
+                               text_or(file->origin, "?"), file->path);
 
         digest_sha256(file->content, digest);
         digest_hex(digest, hex);
@@ -334,7 +335,13 @@ int home_make_point(const struct home *home, const char *path, bool directory, s
         fd = path_open_at(home->files_fd, path, O_PATH | O_NOFOLLOW, 0, inside);
         if (fd >= 0) {
                 bool fits = fstat(fd, &st) == 0 && (directory ? S_ISDIR(st.st_mode) : S_ISREG(st.st_mode));
-                int code = !fits && S_ISLNK(st.st_mode) ? ELOOP : directory ? ENOTDIR : EISDIR;
+                int code;
+                if (!fits && S_ISLNK(st.st_mode))
+                        code = ELOOP;
+                else if (directory)
+                        code = ENOTDIR;
+                else
+                        code = EISDIR;
 
                 close_fd(&fd);
                 return fits ? 0 : in_the_way(home, path, code, err);

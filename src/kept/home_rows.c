@@ -3,20 +3,20 @@
  * Programs and caches of the user, laid into the sandbox's own home. Every launch looks, so it is cheap: rows of one
  * directory stand together, the directory is opened once, and names that it lacks cost nothing.
  *
- * A cache is an overlay: the user's below, read-only, what is written above it, in the own home. The kernel wants each
- * upper layer for one mount at a time. So the first run has the layers that are kept, by a lock; a run beside it sees
- * them read-only as they are, and has layers of its own, which go away with it.
+ * A cache is an overlay: the user's as the read-only lower layer, the upper layer in the own home. The kernel wants
+ * each upper layer for one mount at a time. So the first run has the layers that are kept, by a lock; a run beside it
+ * sees them read-only as they are, and has layers of its own, which go away with it.
  */
 #include "kept/home_rows.h"
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/files/names.h"
+#include "base/files/tree.h"
 #include "base/log.h"
-#include "base/names.h"
 #include "base/path.h"
-#include "base/tree.h"
-#include "policy/home_table.h"
-#include "policy/paths_builtin.h"
+#include "policy/paths/home_table.h"
+#include "policy/paths/paths_builtin.h"
 #include "sandbox/survey.h"
 
 #include <errno.h>
@@ -112,8 +112,8 @@ static bool rows_is_secret(const struct rows *rows, const char *real) {
         return false;
 }
 
-/* Whether a rule of the policy speaks of the place: then that is what holds. A link that leads to the home, above it,
- * to what is denied, or that a sandbox could have made, lays nothing. */
+/* Whether a rule of the policy covers the place: then the rule holds. A link lays nothing if it leads to the home,
+ * above it or to a denied path, or if a sandbox could have made it. */
 static bool rows_may_lay(const struct rows *rows, const char *path, const char *real) {
         const struct path_rule *rule = NULL;
 
@@ -159,7 +159,7 @@ static int layer_make(const struct home *home, const char *below, const char *na
 }
 
 /* An overlay that does not wait for the disk leaves a mark, since after a crash of the machine a part of what was
- * written may be missing. It is a cache: who uses it checks what is in it, or fetches it again. */
+ * written may be missing. It is a cache: its users check the content, or fetch it again. */
 static void layer_reuse(const char *work) {
         static const char *const levels[] = { "work", "work/incompat", "work/incompat/volatile" };
         cleanup(close_fd) int fd = open(work, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -189,7 +189,10 @@ static int layers_make(struct rows *rows, const char *row, struct plan_laid *lai
                 *c = *c == '/' ? '+' : *c;
 
         kept = str_format("caches/%s", slug);
-        below = shared ? str_dup(str_of(kept ? kept : "")) : str_format("layers/%s/%s", rows->q->run_id, slug);
+        if (shared)
+                below = str_format("caches/%s", slug);
+        else
+                below = str_format("layers/%s/%s", rows->q->run_id, slug);
         if (!kept || !below)
                 return err_memory(rows->err);
 
@@ -282,7 +285,7 @@ static int rows_lay_table(struct rows *rows) {
         return 0;
 }
 
-/* Where the user's shell looks for programs, and where npm keeps what those of its own directory lead to. */
+/* Directories in which the user's shell looks for programs, and where npm keeps the targets of its own. */
 static int rows_lay_search_path(struct rows *rows) {
         struct str rest = str_of(rows->q->search_path), part;
         int r = 0;

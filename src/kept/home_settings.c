@@ -11,8 +11,8 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/path.h"
-#include "policy/gitconfig.h"
-#include "policy/settings_filter.h"
+#include "policy/git/gitconfig.h"
+#include "policy/paths/settings_filter.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -41,7 +41,7 @@ static int find_signing(const struct gitconfig_setting *setting, void *context) 
         return 0;
 }
 
-/* Whoever signs every commit wants to know which ones are not, before they are pushed. */
+/* People who sign every commit want to know before a push which commits are unsigned. */
 static void tell_unsigned(const char *source, struct str text, const struct policy *policy) {
         bool wanted = false;
 

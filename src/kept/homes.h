@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * The homes that are kept, for people who look at them: what is there, what differs from the real home, and how
- * something is carried out on purpose. What the sandbox wrote is hostile; it is compared and carried over by
- * sandbox/overlay.h, as the changes of a run with --overlay are, with the same marks for what would be run outside.
+ * The kept homes, for people: listing them, comparing them with the real home, and copying something out on purpose.
+ * Their content is hostile; sandbox/overlay.h compares and copies it, as for the changes of a run with --overlay, with
+ * the same marks for files that would be run outside.
  */
 #include "base/err.h"
 #include "base/vec.h"
@@ -29,7 +29,7 @@ int homes_list(homes *ret, struct err *err);
 int homes_find(const char *id, const char *workspace, struct home_kept *ret, struct err *err);
 int homes_remove(const struct home_kept *kept, struct err *err);
 
-/* What differs from the real home, without what Bailey laid there and nobody changed. */
+/* The differences from the real home, except files that Bailey laid there and nobody changed. */
 int homes_changes(const struct home_kept *kept, struct changes *ret, struct err *err);
 /* Into the real home. -EBUSY while a sandbox runs in it. */
 int homes_export(const struct home_kept *kept, const struct change *change, struct err *err);

@@ -4,8 +4,8 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/files/tree.h"
 #include "base/path.h"
-#include "base/tree.h"
 #include "conf/dirs.h"
 
 #include <dirent.h>

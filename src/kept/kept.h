@@ -6,7 +6,7 @@
  *     $XDG_STATE_HOME/bailey/kept/ID/   NNN-NAME   as it was found
  *                                       list       for each: name, NUL, path, NUL
  *
- * Nothing in it is ever run or obeyed. A person looks at it, puts it back or throws it away (`bailey kept`).
+ * Nothing in it is ever run or obeyed. A person inspects it, restores it or deletes it (`bailey kept`).
  */
 #include "base/err.h"
 #include "base/vec.h"

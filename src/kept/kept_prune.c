@@ -5,8 +5,8 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/files/tree.h"
 #include "base/path.h"
-#include "base/tree.h"
 #include "conf/dirs.h"
 
 #include <dirent.h>
@@ -32,7 +32,7 @@ static void kept_runs_done(kept_runs *runs) {
         vec_done(runs);
 }
 
-/* What it takes on disk. What is too much to look through counts as all that is allowed. */
+/* Its size on disk. A tree that is too large to walk counts as the whole allowance. */
 static uint64_t prune_measure(int at, const char *name, unsigned depth, unsigned *looks) {
         int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;

@@ -4,12 +4,12 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
-#include "base/lock_file.h"
+#include "base/files/lock_file.h"
+#include "base/files/tree.h"
 #include "base/log.h"
 #include "base/path.h"
-#include "base/tree.h"
 #include "conf/dirs.h"
-#include "policy/paths.h"
+#include "policy/paths/paths.h"
 #include "sandbox/sandbox.h"
 
 #include <dirent.h>
@@ -212,7 +212,7 @@ int overlays_remove(struct overlay_run *run, struct err *err) {
         return s < 0 ? err_set(err, -s, "cannot remove %s: %s", run->directory, strerror(-s)) : 0;
 }
 
-/* What must not be changed without a second look: by the rules, and by what stands in the workspace. */
+/* Paths that must not be changed without a second look: by the rules, and by the workspace's content. */
 struct marks {
         const char *workspace, *upper;
         struct path_rules *rules;
@@ -254,8 +254,8 @@ static bool has_name(const char *top, const char *rest, size_t n, const char *na
         return length < (int)sizeof path && lstat(path, &st) == 0;
 }
 
-/* Whether git would obey the directory, which has any name: as a repository, or as the common part of one. What is
- * there and what the overlay has are taken together: a part of the changes may be applied alone. */
+/* Whether git would obey the directory, whatever its name, as a repository or as the common part of one. Existing files
+ * and those of the overlay count together, since some changes may be applied alone. */
 static bool is_repository(const struct marks *marks, const char *rest, size_t n, bool with_upper) {
         static const char *const names[] = { "HEAD", "objects", "refs", "commondir" };
         enum { HEAD, OBJECTS, REFS, COMMONDIR, NAMES };
@@ -319,7 +319,7 @@ static bool overlays_closes(const struct marks *marks, const char *path, enum ov
                 if (itself)
                         return true;
 
-                /* Something else in the place of a directory decides what is found below it, and what is there goes. */
+                /* Replacing a directory by something else removes its content and decides what is found below it. */
                 if (act == OVERLAY_REPLACES && is_below(plan_path->path, path))
                         return true;
                 if (act == OVERLAY_DELETES && plan_path->type != PLAN_PATH_MISSING && is_below(plan_path->path, path))

@@ -6,7 +6,7 @@
  *     $XDG_STATE_HOME/bailey/overlays/ID/   upper, work   the kernel's
  *                                           info          start in microseconds, a newline, the workspace
  *
- * The file `info` is locked while the sandbox runs: what is still being written is not applied.
+ * The file `info` is locked while the sandbox runs: an overlay that is still in use is not applied.
  */
 #include "base/err.h"
 #include "base/vec.h"

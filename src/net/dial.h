@@ -5,7 +5,7 @@
  * begun when the one before failed or after a stagger, the first to connect wins and the others are closed.
  */
 #include "net/stream.h"
-#include "policy/addr.h"
+#include "policy/match/addr.h"
 
 #define DIAL_ADDRS_MAX 32
 #define DIAL_STAGGER_NS (250 * 1000000ULL)

@@ -72,7 +72,10 @@ static int loop_start(struct loop *loop, struct watch *watch, int fd, short what
         watch->fn = fn;
         if (event_assign(event_of(watch), loop->base, fd, what, on_event, watch) < 0)
                 return -EINVAL;
-        return event_add(event_of(watch), NULL) < 0 ? (errno ? -errno : -EIO) : 0;
+        if (event_add(event_of(watch), NULL) == 0)
+                return 0;
+
+        return errno ? -errno : -EIO;
 }
 
 int watch_start_edge(struct loop *loop, struct watch *watch, int fd, watch_fn *fn) {
@@ -99,9 +102,14 @@ void watch_stop(struct watch *watch) {
 /* timers */
 
 static uint64_t loop_rounded(uint64_t ns) {
-        uint64_t step = ns < NS_PER_SECOND        ? 5 * NS_PER_MS
-                        : ns < 10 * NS_PER_SECOND ? 50 * NS_PER_MS
-                                                  : NS_PER_SECOND / 2;
+        uint64_t step;
+        if (ns < NS_PER_SECOND)
+                step = 5 * NS_PER_MS;
+        else if (ns < 10 * NS_PER_SECOND)
+                step = 50 * NS_PER_MS;
+        else
+                step = NS_PER_SECOND / 2;
+
         return (ns / step + (ns % step != 0)) * step;
 }
 

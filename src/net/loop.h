@@ -3,7 +3,7 @@
 /*
  * One event loop per thread, on libevent, which stays inside loop.c.
  *
- *   watch  a descriptor, registered once: edge-triggered watches are told of each change and keep what they were told
+ *   watch  a descriptor, registered once: edge-triggered watches hear of each change once and remember it
  *   timer  costs a few pointer writes to start, restart or stop: a queue per duration, so nothing is ever sorted
  *   task   work for the end of this turn (freeing, flushing) or for the next one (when a turn's share is used up)
  *   post   the only function here that other threads may call (with loop_stop)
@@ -27,7 +27,7 @@ void loop_freep(struct loop **l);
 void loop_run(struct loop *loop);
 /* One turn; with wait false it does not sleep. For tests. */
 void loop_turn(struct loop *loop, bool wait);
-/* Only the deferred tasks, for the end: whoever still sends is not listened to. */
+/* Only the deferred tasks, for the end: a peer that still sends is ignored. */
 void loop_drain(struct loop *loop);
 /* From any thread or from a callback. */
 void loop_stop(struct loop *loop);

@@ -2,8 +2,8 @@
 /*
  * For each descriptor that a loop has ever watched libevent keeps a small record until the loop ends. On the common
  * heap each would lie between the memory of two connections and hold its page: after a crowd has gone, nearly nothing
- * could be given back to the system. So what is small comes from a region of its own, of which only what was used is
- * real memory. When it is full, or was not to be had, the heap serves as well.
+ * could be given back to the system. So small records come from a region of their own, which takes real memory only as
+ * it is used. If it is full or could not be mapped, the heap is used.
  */
 #include "net/loop_memory.h"
 

@@ -7,14 +7,14 @@
 
 enum { TURN_SHARE = 1 << 20 }; /* bytes one direction may move before others get their turn */
 
-static void end(struct relay *relay, enum relay_end how, int error) {
+static void finish_relay(struct relay *relay, enum relay_end how, int error) {
         if (relay->over)
                 return;
         relay_stop(relay, how != RELAY_CLOSED);
         relay->done(relay, how, error);
 }
 
-/* What one step did: moved bytes, cannot go on now, the relay is no more; or met an error (a negative errno). */
+/* The result of one step: moved bytes, cannot go on now, the relay is gone; or a negative errno. */
 enum { BLOCKED = 0, MOVED = 1, GONE = 2 };
 
 /* How many bytes may go this way before somebody wants to look. */
@@ -182,7 +182,7 @@ static bool has_rest(const struct relay_flow *flow) {
 }
 
 /* Moves what can be moved one way. MOVED, BLOCKED, GONE, or the error that ended it. */
-static int flow(struct relay *relay, int from) {
+static int move_flow(struct relay *relay, int from) {
         struct relay_flow *relay_flow = &relay->flow[from];
         uint64_t before = relay_flow->bytes;
         int s = MOVED;
@@ -216,12 +216,12 @@ static void relay_pump(struct relay *relay) {
         bool moved = false;
 
         for (int from = 0; from < 2; from++) {
-                int got = flow(relay, from);
+                int got = move_flow(relay, from);
                 if (got == GONE)
                         return;
 
                 if (got < 0) {
-                        end(relay, got == -EDQUOT ? RELAY_REFUSED : RELAY_RESET, got);
+                        finish_relay(relay, got == -EDQUOT ? RELAY_REFUSED : RELAY_RESET, got);
                         return;
                 }
 
@@ -229,7 +229,7 @@ static void relay_pump(struct relay *relay) {
         }
 
         if (relay->flow[0].finished && relay->flow[1].finished)
-                end(relay, RELAY_CLOSED, 0);
+                finish_relay(relay, RELAY_CLOSED, 0);
         else if (moved && relay->idle_ns)
                 timer_start(&relay->idle, relay->idle_ns);
 }
@@ -244,7 +244,7 @@ static void on_again(struct task *t) {
 }
 
 static void on_idle(struct timer *t) {
-        end(link_owner(t, struct relay, idle), RELAY_IDLE, -ETIMEDOUT);
+        finish_relay(link_owner(t, struct relay, idle), RELAY_IDLE, -ETIMEDOUT);
 }
 
 void relay_start(struct relay *relay, struct pool *pool, struct stream *client, struct stream *server,
@@ -276,7 +276,7 @@ void relay_look_again(struct relay *relay) {
                 return;
 
         if (shown < 0)
-                end(relay, shown == -EDQUOT ? RELAY_REFUSED : RELAY_RESET, shown);
+                finish_relay(relay, shown == -EDQUOT ? RELAY_REFUSED : RELAY_RESET, shown);
         else
                 relay_pump(relay);
 }

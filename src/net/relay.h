@@ -22,7 +22,7 @@ enum { RELAY_CLIENT, RELAY_SERVER }; /* the two sides */
 
 enum relay_look {
         RELAY_HOLD, /* not enough seen: keep the bytes, ask again with more */
-        RELAY_PASS, /* let through what pass_left says (set before), then ask again with what follows */
+        RELAY_PASS, /* let pass_left bytes through (set before), then ask again with what follows */
         RELAY_STOP, /* end the relay; not one of them has left */
         RELAY_TAKE, /* the callee has taken the streams with relay_release() and perhaps freed the relay */
 };

@@ -19,8 +19,8 @@
  * person to wait. When the first server let a question time out and another answered, the others come first from then
  * on, so that a dead server costs one question its patience and not every one.
  *
- * What a resolver says is not believed beyond "these are addresses": each is judged by the gate. A resolver that is
- * slow or dead costs its callers one timeout, then a short time of immediate failure, so that a dead server does not
+ * The gate judges every address that a resolver returns; nothing else that a resolver says is trusted. A resolver that
+ * is slow or dead costs its callers one timeout, then a short time of immediate failure, so that a dead server does not
  * collect connections. One that answers with too many addresses is refused whole.
  */
 enum {
@@ -92,9 +92,10 @@ static void on_tick(struct timer *t) {
 static void on_sock(struct watch *w, unsigned ready) {
         struct sock *sock = link_owner(w, struct sock, watch);
         struct resolver *resolver = sock->resolver;
-        int fd = sock->fd;
-        ares_process_fd(resolver->channel, ready & WATCH_READ ? fd : ARES_SOCKET_BAD,
-                        ready & WATCH_WRITE ? fd : ARES_SOCKET_BAD);
+        ares_socket_t readable = ready & WATCH_READ ? sock->fd : ARES_SOCKET_BAD;
+        ares_socket_t writable = ready & WATCH_WRITE ? sock->fd : ARES_SOCKET_BAD;
+
+        ares_process_fd(resolver->channel, readable, writable);
         set_tick(resolver);
 }
 
@@ -129,7 +130,12 @@ static void on_sock_state(void *data, ares_socket_t fd, int readable, int writab
                 link_append(&resolver->socks, &sock->link);
         }
 
-        unsigned interest = (readable ? WATCH_READ : 0u) | (writable ? WATCH_WRITE : 0u);
+        unsigned interest = 0;
+        if (readable)
+                interest |= WATCH_READ;
+        if (writable)
+                interest |= WATCH_WRITE;
+
         watch_start_level(resolver->loop, &sock->watch, fd, interest, on_sock);
 }
 
@@ -303,7 +309,7 @@ static void prefer_others(struct resolver *resolver) {
         struct ares_addr_port_node first = resolver->servers[0];
         memmove(resolver->servers, resolver->servers + 1, (resolver->n_servers - 1) * sizeof first);
         resolver->servers[resolver->n_servers - 1] = first;
-        (void)set_servers(resolver); /* fails only for want of memory, and the old order still works */
+        (void)set_servers(resolver); /* fails only for lack of memory, and the old order still works */
 }
 
 static void resolve_ask(struct entry *en) {
@@ -356,7 +362,7 @@ const struct resolve_answer *resolve_cached(struct resolver *resolver, const str
 int resolve_start(struct resolver *resolver, const struct host *name, struct resolve_call *call) {
         link_init(&call->link);
         if (resolver->ending)
-                return -ECANCELED; /* whoever was just told of the end asks again */
+                return -ECANCELED; /* a caller that just got the error asks again */
 
         struct entry *en = map_get(&resolver->entries, host_str(name));
         if (!en && !(en = new_entry(resolver, name)))

@@ -5,15 +5,15 @@
  * for at most once per worker and lifetime. Only canonical names (struct host) come in; the system's search list, host
  * file and name service switch play no part.
  *
- * Names of the loopback (host_is_loopback_name) are answered here and never asked for: whoever answers for them would
- * choose where this host's own services are.
+ * Loopback names (host_is_loopback_name) are answered here and never sent to a server: a server could otherwise choose
+ * where this host's own services are.
  *
  * Answers are cached, good and bad, between limits of time and number; identical questions in flight are one. A static
  * host file ("address name..." lines) comes before everything.
  */
 #include "base/clock.h"
 #include "net/loop.h"
-#include "policy/host.h"
+#include "policy/match/host.h"
 
 #define RESOLVE_TIMEOUT_NS (5 * NS_PER_SECOND)
 #define RESOLVE_ADDRS_MAX 32 /* more addresses than these in one answer are an error: all must be judged */

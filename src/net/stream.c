@@ -2,6 +2,7 @@
 #include "net/stream.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -17,10 +18,15 @@
  * it asked for has drained the socket, so the read that would only say -EAGAIN is saved, unless the peer's end was
  * announced: then the next read must find it, as no further edge will come.
  *
+ * A reset that comes together with the peer's last bytes is one edge, which libevent reports as bytes and room and does
+ * not call an end. So a socket that is quiet after a saved read is read once more a little later. Nobody would hear of
+ * the reset otherwise.
+ *
  * recv() and send() of the C library are places where a thread may be cancelled, and pay for that with two locked
  * instructions each. No thread here is ever cancelled, so the system is called directly.
  */
 enum { GATHER_MAX = 2048 };
+#define QUIET_NS (100 * NS_PER_MS)
 
 struct stream_pushback {
         size_t at, n;
@@ -30,6 +36,7 @@ struct stream_pushback {
 struct socket_stream {
         struct stream s;
         struct watch watch;
+        struct timer quiet; /* runs since a read was saved */
         struct task destroy;
 };
 
@@ -50,6 +57,21 @@ static void on_watch(struct watch *w, unsigned ready) {
                 stream->on_ready(stream, stream->owner);
 }
 
+static void on_quiet(struct timer *timer) {
+        struct socket_stream *socket_stream = link_owner(timer, struct socket_stream, quiet);
+
+        if (!socket_stream->s.readable)
+                on_watch(&socket_stream->watch, WATCH_READ);
+}
+
+static void save_read(struct stream *stream) {
+        struct timer *quiet = &socket_of(stream)->quiet;
+
+        stream->readable = false;
+        if (link_is_empty(&quiet->link))
+                timer_start(quiet, QUIET_NS);
+}
+
 static ssize_t socket_read(struct stream *stream, void *p, size_t n) {
         if (!stream->readable)
                 return -EAGAIN;
@@ -67,7 +89,7 @@ static ssize_t socket_read(struct stream *stream, void *p, size_t n) {
         }
 
         if (got > 0 && (size_t)got < n && !stream->closed)
-                stream->readable = false;
+                save_read(stream);
 
         return got;
 }
@@ -128,6 +150,7 @@ static void socket_close(struct stream *stream, bool abort) {
         struct socket_stream *socket_stream = socket_of(stream);
 
         watch_stop(&socket_stream->watch);
+        timer_stop(&socket_stream->quiet);
 
         if (abort) {
                 struct linger now = { .l_onoff = 1, .l_linger = 0 };
@@ -153,6 +176,7 @@ static int new_socket(struct loop *loop, int fd, bool connected, struct stream *
 
         stream->s = (struct stream){ .ops = &socket_ops, .loop = loop, .fd = fd, .plain = true };
         stream->s.readable = stream->s.writable = connected;
+        timer_init(&stream->quiet, loop, on_quiet);
         task_init(&stream->destroy, stream_destroy);
 
         int one = 1;

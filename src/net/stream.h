@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * A byte stream that can be stacked: a socket at the bottom, TLS (net/tls.h) above it. One owner at a time, who is told
- * when reading or writing may get on and then tries until -EAGAIN. Readiness is remembered between edges, so a stream
- * that changes hands (a session gives its client to a relay) loses nothing: the new owner just tries.
+ * A byte stream that can be stacked: a socket at the bottom, TLS (net/tls.h) above it. It has one owner at a time. The
+ * owner is notified when it may read or write again, and then tries until -EAGAIN. Readiness is remembered between
+ * edges, so a stream that changes hands (a session gives its client to a relay) loses nothing: the new owner just
+ * tries.
  *
  * Streams are freed in a deferred pass; stream_close() is final for the caller at once: no callback comes after it.
  */
@@ -27,7 +28,7 @@ struct stream_ops {
         void (*close)(struct stream *s, bool abort);
 };
 
-/* Something may get on: try reading and writing. May close the stream. */
+/* Reading or writing may go on: try reading and writing. May close the stream. */
 typedef void stream_fn(struct stream *s, void *owner);
 
 struct stream {

@@ -8,15 +8,14 @@
  *   struct tls           one per loop: sessions of origins for resumption, streams that still drain
  *   struct stream        from tls_connect() or tls_accept(), then as any other
  *
- * A TLS stream owns the one below it. It is handed out before its handshake is over: its owner tries tls_handshake() at
- * once and whenever it is told that something may get on, until that is no longer -EAGAIN. Time limits are the owner's.
+ * A TLS stream owns the one below it. The caller gets it before the handshake is complete: it calls tls_handshake() at
+ * once and on every notification, until that no longer returns -EAGAIN. Timeouts are up to the owner.
  *
- * What was taken by a write goes out: a stream that is closed (not aborted) before the peer has taken its last record
- * stays behind until that has gone, for a few seconds at most. At most one record waits like that. At rest a stream
- * holds no buffer.
+ * Accepted writes are sent: a stream that is closed (not aborted) before the peer has taken its last record stays until
+ * that is sent, for a few seconds at most. At most one record waits this way. At rest a stream holds no buffer.
  */
 #include "net/stream.h"
-#include "policy/host.h"
+#include "policy/match/host.h"
 
 struct tls_context;
 struct tls;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Towards origins: verified always, by the name or address that was judged. */
-#include "net/tls_stream.h"
+#include "net/tls_internal.h"
 
 #include <errno.h>
 #include <openssl/x509v3.h>
@@ -11,8 +11,8 @@ int tls_client_session(SSL *ssl, SSL_SESSION *session) {
         if (!stream || !stream->session_key || stream->error)
                 return 0;
 
-        /* A copy, since OpenSSL spoils the session of a connection that was cut off, as older versions of TLS wanted
-         * it. Servers that cut where they should say goodbye are common. */
+        /* A copy, because OpenSSL invalidates the session of a connection that ends without close_notify, as older TLS
+         * versions required. Servers that end this way are common. */
         SSL_SESSION *copy = SSL_SESSION_dup(session);
         if (copy)
                 tls_sessions_store(stream->tls->sessions, str_n(stream->session_key, stream->session_key_n), copy);

@@ -6,7 +6,7 @@
  *
  * One leaf key serves all hosts: to the client it says "Bailey", and it never leaves this process's memory.
  */
-#include "net/tls_stream.h"
+#include "net/tls_internal.h"
 
 #include "base/cleanup.h"
 #include "base/path.h"
@@ -240,9 +240,13 @@ int tls_leaf_new(const struct tls_context *context, struct str der, struct tls_l
         struct tls_leaf *leaf = fits ? malloc(sizeof *leaf) : NULL;
         if (!leaf) {
                 X509_free(x);
-                return fits ? err_set(err, ENOMEM, "no memory for a certificate")
-                       : x  ? err_set(err, EINVAL, "the certificate is for another key")
-                            : err_set(err, EINVAL, "these bytes are no certificate");
+                if (fits)
+                        return err_set(err, ENOMEM, "no memory for a certificate");
+
+                if (x)
+                        return err_set(err, EINVAL, "the certificate is for another key");
+
+                return err_set(err, EINVAL, "these bytes are no certificate");
         }
 
         atomic_init(&leaf->references, 1);

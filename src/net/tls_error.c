@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What went wrong, in words: a person who reads "unable to get local issuer certificate" is none the wiser. */
-#include "net/tls_stream.h"
+/* TLS failures in plain words: "unable to get local issuer certificate" helps nobody. */
+#include "net/tls_internal.h"
 
 #include <errno.h>
 #include <openssl/err.h>
@@ -58,8 +58,8 @@ static const char *certificate_text(long code) {
         return "Its certificate is not acceptable.";
 }
 
-/* The certificate, if it was that; else the first entry of the queue, which is the cause: what follows is how it
- * spread. */
+/* The certificate's error if there is one; else the first entry of the queue. That one is the cause; later entries show
+ * how it propagated. */
 int tls_explain(struct tls_stream *stream, const char **ret_why) {
         int reason = ERR_GET_REASON(ERR_peek_error());
 

@@ -43,7 +43,7 @@ static BIGNUM *take_number(struct str *bytes) {
         return BN_bin2bn((const unsigned char *)text.p, (int)text.n, NULL);
 }
 
-static bool verify(EVP_PKEY *key, const EVP_MD *md, struct str data, struct str signature) {
+static bool hostkey_verify(EVP_PKEY *key, const EVP_MD *md, struct str data, struct str signature) {
         cleanup(EVP_MD_CTX_freep) EVP_MD_CTX *context = EVP_MD_CTX_new();
 
         return context && EVP_DigestVerifyInit(context, NULL, md, NULL, key) == 1 &&
@@ -69,7 +69,7 @@ static bool ed25519_verifies(struct str key, struct str data, struct str signatu
         if (!take_string(&key, &point) || key.n > 0 || point.n != ED25519_KEY)
                 return false;
         public_key = EVP_PKEY_new_raw_public_key(EVP_PKEY_ED25519, NULL, (const unsigned char *)point.p, point.n);
-        return public_key && verify(public_key, NULL, data, signature);
+        return public_key && hostkey_verify(public_key, NULL, data, signature);
 }
 
 static bool rsa_verifies(struct str key, struct str algorithm, struct str data, struct str signature) {
@@ -85,7 +85,7 @@ static bool rsa_verifies(struct str key, struct str algorithm, struct str data, 
             OSSL_PARAM_BLD_push_BN(build, OSSL_PKEY_PARAM_RSA_E, e) != 1)
                 return false;
         public_key = key_from("RSA", build);
-        return public_key && verify(public_key, md, data, signature);
+        return public_key && hostkey_verify(public_key, md, data, signature);
 }
 
 static bool ecdsa_verifies(struct str type, struct str key, struct str data, struct str signature) {
@@ -114,7 +114,7 @@ static bool ecdsa_verifies(struct str type, struct str key, struct str data, str
                     OSSL_PARAM_BLD_push_octet_string(build, OSSL_PKEY_PARAM_PUB_KEY, point.p, point.n) != 1)
                         continue;
                 public_key = key_from("EC", build);
-                good = public_key && verify(public_key, kinds[i].md(), data, str_n(der, (size_t)n));
+                good = public_key && hostkey_verify(public_key, kinds[i].md(), data, str_n(der, (size_t)n));
                 break;
         }
         OPENSSL_free(der);

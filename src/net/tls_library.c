@@ -2,15 +2,15 @@
 /*
  * OpenSSL with less in its way. For the public key of every certificate OpenSSL 3.0 looks through all decoders that its
  * providers have, nearly all of them for keys in files: that takes four times as long as the rest of parsing it. And
- * who uses one cipher of a provider waits until all have been made ready. So TLS has a library context of its own,
- * whose only provider hands out what the default provider has, except for the decoders that no certificate needs and
- * the ciphers that no suite of ours has.
+ * using one cipher of a provider initialises all of them. So TLS has a library context of its own, whose only provider
+ * hands out what the default provider has, except for the decoders that no certificate needs and the ciphers that no
+ * suite of ours has.
  *
  * Nothing is implemented here: every function is the default provider's, which lives in a context of its own. What TLS
- * may use is decided by its settings, not by this. Where the default provider does not have what is named here, being
- * of another version perhaps, TLS uses OpenSSL as it is.
+ * may use is decided by its settings, not by this. If the default provider lacks something that is named here (another
+ * version, perhaps), TLS uses OpenSSL unchanged.
  */
-#include "net/tls_stream.h"
+#include "net/tls_internal.h"
 
 #include <openssl/core_dispatch.h>
 #include <openssl/provider.h>

@@ -4,7 +4,7 @@
  * is a block of 17 KiB for every record read and written, too large for what the heap keeps at hand for a thread. So
  * the last few are kept here, for the thread that gave them back, until it ends; all else is the heap's.
  */
-#include "net/tls_stream.h"
+#include "net/tls_internal.h"
 
 #include <malloc.h>
 #include <openssl/crypto.h>

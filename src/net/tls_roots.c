@@ -7,10 +7,10 @@
  * ask. An issuer is written as its own certificate writes it (RFC 5280, 7.1); only when none is, names are compared
  * as names.
  *
- * Where they are is the question of the environment, as for OpenSSL's own programs: $SSL_CERT_FILE instead of the
- * distribution's bundle, and what lies in $SSL_CERT_DIR besides.
+ * As with OpenSSL's own programs, the environment says where they are: $SSL_CERT_FILE replaces the distribution's
+ * bundle, and $SSL_CERT_DIR adds to it.
  */
-#include "net/tls_stream.h"
+#include "net/tls_internal.h"
 
 #include "base/base64.h"
 #include "base/cleanup.h"

@@ -4,7 +4,7 @@
  * context per host. What a client asks for by name is checked on every ClientHello, the second one after a
  * HelloRetryRequest included.
  */
-#include "net/tls_stream.h"
+#include "net/tls_internal.h"
 
 #include "base/digest.h"
 

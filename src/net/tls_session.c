@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sessions of origins, of one loop: a resumed handshake costs half. The newest of each key is kept. It is used for as
- * many connections as come, as servers with tickets permit: a proxy has no privacy to gain from using each but once.
- * What a resumed handshake does not do is look at the certificate again, so a session counts only while the certificate
- * that it was made with does, and for an hour.
+ * Sessions of origins, of one loop: a resumed handshake costs half. The newest of each key is kept. It serves any
+ * number of connections, as servers with tickets permit: single use would gain a proxy no privacy. A resumed handshake
+ * does not check the certificate again, so a session expires with the certificate it was made with, and after an hour
+ * at most.
  */
-#include "net/tls_stream.h"
+#include "net/tls_internal.h"
 
 #include "base/map.h"
 

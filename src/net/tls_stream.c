@@ -3,17 +3,17 @@
  * OpenSSL reads and writes through a BIO of our own, which asks the stream below. So bytes that were looked at and
  * pushed back are replayed, whatever lies below works, and every wait is that stream's.
  *
- * Writing through the BIO never blocks: what the stream below does not take waits in `out`, and nothing more is
- * encrypted until it has gone. So OpenSSL never asks for the same bytes once more, a write that was taken stays taken,
- * and what waits is one record (or a flight of the handshake).
+ * Writing through the BIO never blocks: bytes that the stream below does not take are queued in `out`, and nothing more
+ * is encrypted until they are sent. So OpenSSL never asks for the same bytes once more, a write that was taken stays
+ * taken, and what waits is one record (or a flight of the handshake).
  *
- * OpenSSL's queue of errors is of the thread, and to empty it before every record would be felt. Whoever may leave
- * something in it empties it, so that nothing stands there when bytes are read or written.
+ * OpenSSL's error queue belongs to the thread, and clearing it before every record would cost too much. Code that may
+ * leave errors in it clears it, so it is empty whenever bytes are read or written.
  *
  * Trust: the peer is hostile on either side. Renegotiation and compression do not exist here, an end without
  * close_notify is an error and not an end, and a failed stream stays failed.
  */
-#include "net/tls_stream.h"
+#include "net/tls_internal.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -151,7 +151,7 @@ static int stream_fail(struct tls_stream *stream, int error, const char *why) {
 static int stream_result(struct tls_stream *t) {
         const char *why = NULL;
 
-        if (SSL_want_read(t->ssl) && BIO_should_read(SSL_get_rbio(t->ssl))) { /* whatever stands in the queue */
+        if (SSL_want_read(t->ssl) && BIO_should_read(SSL_get_rbio(t->ssl))) { /* whatever is in the queue */
                 t->s.readable = false;
                 return -EAGAIN;
         }
@@ -316,7 +316,13 @@ static ssize_t tls_write(struct stream *stream, const struct iovec *parts, int n
 
                 if (!written) {
                         r = stream_result(tls_stream);
-                        return total > 0 ? (ssize_t)total : r == 0 ? -EPIPE : r;
+                        if (total > 0)
+                                return (ssize_t)total;
+
+                        if (r == 0)
+                                return -EPIPE;
+
+                        return r;
                 }
 
                 total += put;
@@ -337,9 +343,14 @@ static int tls_finish(struct stream *stream) {
                 ERR_clear_error();
                 if (SSL_shutdown(tls_stream->ssl) < 0)
                         ERR_clear_error(); /* an end that cannot be said is still one for the stream below */
+
+                /* The kernel reports a reset once. Who reads next would see an ordinary end. */
+                if (tls_stream->below_error)
+                        return tls_stream->below_error;
         }
 
         r = stream_flush(tls_stream);
+        stream->writable = !tls_stream->out;
         return r == -EAGAIN ? 0 : r; /* it goes out by itself */
 }
 
@@ -491,7 +502,7 @@ bool tls_was_cut(const struct stream *s) {
 
 const char *tls_failure(const struct stream *s) {
         const struct tls_stream *tls_stream = link_owner(s, const struct tls_stream, s);
-        return tls_stream->why ? tls_stream->why : "";
+        return text_or(tls_stream->why, "");
 }
 
 struct str tls_protocol(const struct stream *s) {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * From what is wanted and what the host is like, to the launch plan. Pure: every fact about the host is in struct
- * plan_host, filled by sandbox/linux/survey.c or by a test.
+ * From a request and facts about the host to the launch plan. Pure: every fact about the host is in struct plan_host,
+ * filled by sandbox/linux/survey/survey.c or by a test.
  */
 #include "plan/plan.h"
-#include "policy/paths.h"
+#include "policy/paths/paths.h"
 #include "policy/policy.h"
 
 enum plan_path_type {
@@ -52,8 +52,8 @@ struct plan_cover {
 };
 
 /*
- * A configuration of git's of which the sandbox has a copy, writable: the host's file stays closed, and what comes back
- * of the changes is judged when the sandbox is over (run/run_git.h).
+ * A configuration of git's of which the sandbox has a copy, writable: the host's file stays closed, and the changes are
+ * judged and merged back when the sandbox is over (run/run_git.h).
  */
 struct plan_host_copy {
         const char *path, *source;
@@ -88,6 +88,7 @@ struct plan_host {
         VEC(char *) git_configs;       /* configurations of repositories that the sandbox may commit to */
         VEC(struct plan_host_copy) copies;
         VEC(struct plan_mark) marks;      /* files that close ratchets, links on the way resolved */
+        VEC(const char *) asks;           /* places that people are asked about, with the same links resolved */
         VEC(const char *) sockets;        /* Unix sockets of the host that have a path */
         VEC(const char *) devices;        /* which of plan_devices exist */
         VEC(const char *) system_dirs;    /* which of plan_system_dirs exist */
@@ -117,8 +118,8 @@ struct plan_request {
 };
 
 enum network_mode plan_network(const struct policy *policy);
-/* What every network of this kind has: the netlink batches, and the first of the listeners. They are fixed, so that
- * init can make them before the rest of the plan is known. */
+/* Common to every network of this kind: the netlink batches, and the first listeners. They are fixed, so that init can
+ * make them before the rest of the plan is known. */
 int plan_fill_network(struct plan *plan, bool captured, bool ipv6);
 /* Whether calls that reach files are judged one by one. */
 bool plan_needs_broker(const struct policy *policy, const struct path_rules *rules);

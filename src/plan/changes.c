@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether calls that change files are judged (sandbox/linux/broker.h): where a writable place has something in it that
- * must stay as it is, or must not appear. Elsewhere nobody pays for it.
+ * Whether calls that change files are judged (sandbox/linux/broker/broker.h): only if a writable place contains
+ * something that must not change, or must not appear.
  */
 #include "base/path.h"
 #include "plan/build.h"
@@ -12,7 +12,7 @@ static int add_opening(struct plan *p, const char *path) {
         return copy ? vec_push(&p->openings, copy) : -ENOMEM;
 }
 
-/* A grant inside of a refusal. */
+/* A grant inside a refusal. */
 static bool is_opening(const struct plan *plan, const struct plan_path *path) {
         if (!path->grants || path->access != PATH_WRITE || path->type == PLAN_PATH_MISSING)
                 return false;
@@ -35,8 +35,8 @@ static bool in_overlay(const struct plan_request *request, const char *path) {
                path_is_within(path, request->policy->workspace);
 }
 
-/* Protected names that have a pattern: no guard can stand for one that does not exist yet. What a person granted by
- * name goes with them, since it stands closer. Where a policy has globs, the broker has all rules already. */
+/* Protected names with a pattern: no guard can represent one that does not exist yet. Grants by name are added too,
+ * since they are more specific. If a policy has globs, the broker has all rules already. */
 static int add_patterns(struct plan *plan, const struct plan_request *request) {
         if (plan->flags & PLAN_BROKER)
                 return 0;

@@ -7,7 +7,7 @@
 #include "plan/codec.h"
 
 #include "base/cleanup.h"
-#include "policy/ratchet.h"
+#include "policy/judge/ratchet.h"
 
 #include <linux/filter.h>
 
@@ -20,7 +20,7 @@ struct wire {
         int error;
 };
 
-static void fail(struct wire *wire, int error, const char *what) {
+static void codec_fail(struct wire *wire, int error, const char *what) {
         if (wire->error)
                 return;
         wire->error = error;
@@ -34,9 +34,9 @@ static void visit_bytes(struct wire *wire, void *p, size_t n, const char *what) 
         if (wire->out) {
                 int r = buf_append(wire->out, str_n(p, n));
                 if (r < 0)
-                        fail(wire, -r, what);
+                        codec_fail(wire, -r, what);
         } else if (wire->in.n < n) {
-                fail(wire, EBADMSG, what);
+                codec_fail(wire, EBADMSG, what);
         } else {
                 memcpy(p, wire->in.p, n);
                 wire->in = str_skip(wire->in, n);
@@ -67,7 +67,7 @@ static void visit_block(struct wire *wire, struct str *s, bool text, const char 
         }
 
         if (wire->in.n < (size_t)n + 1 || wire->in.p[n] != '\0' || (text && memchr(wire->in.p, '\0', n))) {
-                fail(wire, EBADMSG, what);
+                codec_fail(wire, EBADMSG, what);
                 return;
         }
 
@@ -86,10 +86,10 @@ static void visit_text(struct wire *wire, const char **text, const char *what) {
 static size_t visit_count(struct wire *wire, size_t n, const char *what) {
         uint32_t count = (uint32_t)n;
         if (wire->out && n > COUNT_MAX)
-                fail(wire, E2BIG, what);
+                codec_fail(wire, E2BIG, what);
         visit_bytes(wire, &count, sizeof count, what);
         if (!wire->out && !wire->error && (count > COUNT_MAX || count > wire->in.n))
-                fail(wire, EBADMSG, what);
+                codec_fail(wire, EBADMSG, what);
         return wire->error ? 0 : count;
 }
 
@@ -100,7 +100,7 @@ static size_t visit_count(struct wire *wire, size_t n, const char *what) {
                         if (!(w)->out) {                                                                               \
                                 __typeof__(*(v)->p) zero = { 0 };                                                      \
                                 if (vec_push((v), zero) < 0) {                                                         \
-                                        fail((w), ENOMEM, #v);                                                         \
+                                        codec_fail((w), ENOMEM, #v);                                                   \
                                         break;                                                                         \
                                 }                                                                                      \
                         }                                                                                              \
@@ -191,7 +191,7 @@ static void visit_plan(struct wire *w, struct plan *p) {
         visit(w, magic);
         visit(w, version);
         if (!w->error && (magic != MAGIC || version != VERSION))
-                fail(w, EBADMSG, "version");
+                codec_fail(w, EBADMSG, "version");
 
         visit(w, p->flags);
         visit(w, p->namespaces);
@@ -237,6 +237,8 @@ static void visit_plan(struct wire *w, struct plan *p) {
         visit(w, p->reads_open);
         visit_vec(w, &p->marks, visit_mark);
 
+        visit_vec(w, &p->asks, visit_word);
+
         visit_vec(w, &p->sockets, visit_word);
 
         visit_vec(w, &p->notes, visit_word);
@@ -247,7 +249,7 @@ static void visit_plan(struct wire *w, struct plan *p) {
         visit_vec(w, &p->env, visit_word);
 }
 
-/* What the format cannot express: which combinations init may rely on. */
+/* Checks that the format cannot express: the combinations that init relies on. */
 static const char *check_op(const struct plan_op *op, bool *made) {
         if (op->kind >= PLAN_OPS)
                 return "unknown operation";
@@ -344,6 +346,13 @@ static const char *check_plan(const struct plan *plan) {
         if (plan->marks.n && !(plan->flags & PLAN_BROKER))
                 return "marked paths, and nobody who judges them";
 
+        for (size_t i = 0; i < plan->asks.n; i++)
+                if (!plan->asks.p[i] || plan->asks.p[i][0] != '/')
+                        return "place to ask about without an absolute path";
+
+        if (plan->asks.n && !(plan->flags & PLAN_BROKER))
+                return "places to ask about, and nobody who asks";
+
         for (size_t i = 0; i < plan->sockets.n; i++)
                 if (!plan->sockets.p[i] || plan->sockets.p[i][0] != '/')
                         return "socket without an absolute path";
@@ -396,7 +405,7 @@ int plan_encode(const struct plan *plan, struct buf *out, struct err *err) {
 }
 
 /* exec wants a NULL behind the last word; it is not counted. */
-static int terminate(const char ***words, size_t *cap, size_t n) {
+static int text_terminate(const char ***words, size_t *cap, size_t n) {
         if (n == *cap && vec_grow_bytes((void **)words, cap, n + 1, sizeof **words) < 0)
                 return -ENOMEM;
         (*words)[n] = NULL;
@@ -415,10 +424,11 @@ int plan_decode(struct str bytes, struct plan **ret, struct err *err) {
         struct wire wire = { .in = str_n(own, bytes.n) };
         visit_plan(&wire, p);
         if (!wire.error && wire.in.n)
-                fail(&wire, EBADMSG, "bytes after the end");
+                codec_fail(&wire, EBADMSG, "bytes after the end");
         if (wire.error)
                 return err_set(err, wire.error, "launch plan: cannot read %s", wire.what);
-        if (terminate(&p->argv.p, &p->argv.cap, p->argv.n) < 0 || terminate(&p->env.p, &p->env.cap, p->env.n) < 0)
+        if (text_terminate(&p->argv.p, &p->argv.cap, p->argv.n) < 0 ||
+            text_terminate(&p->env.p, &p->env.cap, p->env.n) < 0)
                 return err_memory(err);
 
         const char *wrong = check_plan(p);

@@ -4,15 +4,16 @@
  * neighbours one by one instead of the directory around them, at each level from the root down to it. Such a directory
  * itself cannot be listed, and what appears in it later stays closed: both on the safe side.
  *
- * Grants to write cannot have holes at all: protected paths that exist inside the workspace are lost, and said so.
+ * Grants to write cannot have holes at all: protected paths that exist inside the workspace lose their protection, and
+ * a note says so.
  */
 #include "plan/degraded.h"
 
 #include "base/path.h"
 #include "plan/embedded.h"
 #include "plan/landlock.h"
+#include "plan/mount_tree.h"
 #include "plan/start.h"
-#include "plan/tree.h"
 
 struct degraded {
         struct plan *p;
@@ -150,8 +151,8 @@ static void limit_network(struct degraded *d) {
                         d->error = -ENOMEM;
 }
 
-/* Inside of another sandbox whose broker connects for its programs. Its own policy holds; ours can only be that there
- * is no network. */
+/* Inside another sandbox, whose broker connects for its programs. The outer policy holds; ours can only be "no
+ * network". */
 static void limit_unheld(struct degraded *degraded) {
         if (plan_network(degraded->q->policy) == NETWORK_NONE)
                 degraded->p->seccomp = embedded_seccomp_unheld;
@@ -180,7 +181,7 @@ static void grant_sockets(struct degraded *d) {
         }
 }
 
-/* What Landlock does not look at (sandbox/linux/watcher.h). */
+/* What Landlock does not look at (sandbox/linux/watcher/watcher.h). */
 static void watch_calls(struct degraded *degraded) {
         degraded->p->flags |= PLAN_WATCHED;
         degraded->p->seccomp = embedded_seccomp_watched;

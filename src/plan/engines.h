@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Sockets of container engines, by the name that their clients look for: whoever reaches one has the host. */
+/* Sockets of container engines, by the name that their clients look for: a program that reaches one has the host. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The environment of a sandbox, in four steps: what the host has; what of it is taken away (a table, unless the policy
- * grants the name); what Bailey sets so that ordinary clients find the gateway and trust its certificates; what the
- * policy sets, which wins. The gateway captures connections with or without these variables: they are a courtesy to
- * clients, not a boundary. Taking away credentials is a boundary: what is not there cannot be read.
+ * The environment of a sandbox, in four steps: start from the host's; remove some (a table, unless the policy grants
+ * the name); add Bailey's, so that ordinary clients find the gateway and trust its certificates; add the policy's,
+ * which win. The gateway captures connections with or without these variables: they are a courtesy to clients, not a
+ * boundary. Removing credentials is a boundary: a program cannot read what is not there.
  */
 #include "plan/env.h"
 
@@ -29,8 +29,8 @@ const char *env_action_name(enum env_action a) {
 }
 
 /*
- * What is taken away. The first row that matches gives the reason; letters are compared without case. What looks like a
- * credential goes as well: plan/env_secret.c.
+ * Variables to remove. The first matching row gives the reason; case is ignored. Variables that look like credentials
+ * are removed too: plan/env_secret.c.
  */
 enum match { NAME, PREFIX };
 
@@ -164,7 +164,7 @@ static int env_put(struct work *w, struct str name, char *value, enum env_action
         return 0;
 }
 
-static int set(struct work *work, const char *name, char *value, const char *why) {
+static int env_set(struct work *work, const char *name, char *value, const char *why) {
         return env_put(work, str_of(name), value, ENV_SET, why);
 }
 
@@ -242,7 +242,8 @@ static int take_host(struct work *work, const struct env_input *in) {
         return r;
 }
 
-/* Two shells read it (git's and ssh's), and ssh reads '%': a name that needs quoting is looked for in PATH instead. */
+/* Two shells read it (git's and ssh's), and ssh reads '%': if the path needs quoting, the program is found by PATH
+ * instead. */
 static bool is_plain_word(const char *path) {
         return path && path[0] == '/' &&
                strspn(path, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/._+-@") == strlen(path);
@@ -253,28 +254,28 @@ static int set_proxy(struct work *work, const struct env_input *in) {
                                                   "http_proxy", "https_proxy", "ftp_proxy" };
         static const char *const all_names[] = { "ALL_PROXY", "all_proxy" }, *const none_names[] = { "NO_PROXY",
                                                                                                      "no_proxy" };
-        const char *address = in->proxy_address ? in->proxy_address : "127.0.0.1";
+        const char *address = text_or(in->proxy_address, "127.0.0.1");
         const char *direct = in->container ? "localhost,127.0.0.1,::1"
                                            : "localhost,127.0.0.1,::1,*.local,10.0.0.0/8,172.16.0.0/12,192.168.0.0/16";
         int r = 0;
         for (size_t i = 0; in->http_port && r == 0 && i < 6; i++)
-                r = set(work, http_names[i], str_format("http://%s:%u", address, in->http_port), "proxy");
+                r = env_set(work, http_names[i], str_format("http://%s:%u", address, in->http_port), "proxy");
 
         /* Where connections are captured nobody needs it, and clients without SOCKS (Python's httpx) fail over it. */
         for (size_t i = 0; in->socks_port && !in->transparent && r == 0 && i < 2; i++)
-                r = set(work, all_names[i], str_format("socks5h://%s:%u", address, in->socks_port), "proxy");
+                r = env_set(work, all_names[i], str_format("socks5h://%s:%u", address, in->socks_port), "proxy");
 
         for (size_t i = 0; r == 0 && i < 2; i++)
-                r = set(work, none_names[i], str_format("%s", direct), "proxy");
+                r = env_set(work, none_names[i], str_format("%s", direct), "proxy");
 
         if (r == 0 && in->http_port && !in->transparent) /* node 22 warns about it, in every process */
-                r = set(work, "NODE_USE_ENV_PROXY", str_format("1"), "proxy");
+                r = env_set(work, "NODE_USE_ENV_PROXY", str_format("1"), "proxy");
 
         if (r == 0 && in->socks_port && !in->transparent)
-                r = set(work, "GIT_SSH_COMMAND",
-                        str_format("ssh -o ProxyCommand='%s relay %%h %%p'",
-                                   is_plain_word(in->bailey) ? in->bailey : "bailey"),
-                        "proxy");
+                r = env_set(work, "GIT_SSH_COMMAND",
+                            str_format("ssh -o ProxyCommand='%s relay %%h %%p'",
+                                       is_plain_word(in->bailey) ? in->bailey : "bailey"),
+                            "proxy");
 
         return r;
 }
@@ -283,14 +284,14 @@ static int set_proxy(struct work *work, const struct env_input *in) {
 static int append_option(struct work *work, const char *name, const char *option) {
         const struct env_entry *old = env_find(work, str_of(name));
         if (!old || !old->value || !old->value[0])
-                return set(work, name, str_format("%s", option), "interception");
+                return env_set(work, name, str_format("%s", option), "interception");
         if (strstr(old->value, option))
                 return 0;
         return env_put(work, str_of(name), str_format("%s %s", old->value, option), ENV_CHANGED, "interception");
 }
 
-/* What these tools ask before one of the above. Not set they do no harm; set on the host they name a bundle without the
- * session's CA. SSL_CERT_DIR and GIT_SSL_CAPATH stay as they are: they are looked into as well, not instead. */
+/* Variables that these tools prefer to the above. Unset they do no harm; set on the host they name a bundle without the
+ * session's CA. SSL_CERT_DIR and GIT_SSL_CAPATH stay: they are read in addition, not instead. */
 static int replace_certificates(struct work *work, const struct env_input *in) {
         static const char *const bundles[] = {
                 "NIX_SSL_CERT_FILE",                  /* everything from nixpkgs, before SSL_CERT_FILE */
@@ -330,7 +331,7 @@ static int set_certificates(struct work *work, const struct env_input *in) {
         };
         int r = 0;
         for (size_t i = 0; r == 0 && i < sizeof bundles / sizeof *bundles; i++)
-                r = set(work, bundles[i], str_format("%s", in->ca_bundle), "interception");
+                r = env_set(work, bundles[i], str_format("%s", in->ca_bundle), "interception");
 
         if (r == 0)
                 r = replace_certificates(work, in);
@@ -357,19 +358,19 @@ static int set_lines(struct work *work, const char *const *lines) {
 }
 
 static int set_own(struct work *work, const struct env_input *in) {
-        int r = set(work, "SANDBOX_RUNTIME", str_format("1"), "sandbox");
+        int r = env_set(work, "SANDBOX_RUNTIME", str_format("1"), "sandbox");
         if (r == 0 && in->inside) {
-                r = set(work, "SANDBOX", str_format("bailey"), "sandbox");
+                r = env_set(work, "SANDBOX", str_format("bailey"), "sandbox");
                 if (r == 0)
-                        r = set(work, "BAILEY_WHY", str_format("bailey why HOST-OR-PATH"), "sandbox");
+                        r = env_set(work, "BAILEY_WHY", str_format("bailey why HOST-OR-PATH"), "sandbox");
         }
 
         if (r == 0)
-                r = set(work, "BAILEY_SANDBOX", str_format("%s", in->sandbox_id ? in->sandbox_id : ""), "sandbox");
+                r = env_set(work, "BAILEY_SANDBOX", str_format("%s", text_or(in->sandbox_id, "")), "sandbox");
         if (r == 0 && in->tmpdir)
-                r = set(work, "TMPDIR", str_format("%s", in->tmpdir), "sandbox");
+                r = env_set(work, "TMPDIR", str_format("%s", in->tmpdir), "sandbox");
         if (r == 0 && in->home)
-                r = set(work, "HOME", str_format("%s", in->home), "sandbox");
+                r = env_set(work, "HOME", str_format("%s", in->home), "sandbox");
         if (r == 0)
                 r = set_proxy(work, in);
         if (r == 0 && in->ca_bundle)
@@ -394,7 +395,7 @@ static int set_policy(struct work *work, const struct env_input *in) {
                         (void)escape_text(&shown, line, 40);
                         const char *text = buf_text(&shown);
                         return err_set(work->e, EINVAL, "\"%s\" is not NAME=VALUE (a name has letters, digits and '_')",
-                                       text ? text : "");
+                                       text_or(text, ""));
                 }
 
                 r = env_put(work, name, str_dup(str_skip(line, name.n + 1)), ENV_SET, "policy");
@@ -408,7 +409,7 @@ static int set_front(struct work *work, const struct env_input *in) {
         const struct env_entry *path = in->front ? env_find(work, STR("PATH")) : NULL;
         const char *rest = path && path->value ? path->value : "/usr/local/bin:/usr/bin:/bin";
 
-        return in->front ? set(work, "PATH", str_format("%s:%s", in->front, rest), "bridge") : 0;
+        return in->front ? env_set(work, "PATH", str_format("%s:%s", in->front, rest), "bridge") : 0;
 }
 
 static int by_name(const void *a, const void *b) {

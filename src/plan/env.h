@@ -2,7 +2,7 @@
 #pragma once
 /*
  * The environment that a sandboxed program sees, computed from the host's and the policy. Pure: nothing is read from
- * this process. What is taken away is listed with its reason, for `bailey env`, `bailey plan` and the documents.
+ * this process. Removed variables are listed with their reasons, for `bailey env`, `bailey plan` and the documents.
  */
 #include "base/buf.h"
 #include "base/err.h"
@@ -52,7 +52,7 @@ struct env_input {
 
 int env_build(const struct env_input *in, struct env *ret, struct err *err);
 void env_done(struct env *env);
-/* The names of what was held back because it looks like a credential: "A, B". Nothing where there is none. */
+/* The names of the variables that were removed because they look like credentials: "A, B". Empty if there are none. */
 int env_held_back(const struct env *env, struct buf *out);
 /* The result as an envp: heap array and strings, env_block_free() frees it. */
 int env_block(const struct env *env, char ***ret, struct err *err);

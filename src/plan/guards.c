@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The protected paths of a plan: what the survey found closed inside of a place that the sandbox may write. Rules that
- * a person wrote count as much as those that are built in: a path that may not be written must not be made either.
+ * The protected paths of a plan: closed paths that the survey found inside writable places. A person's rules count as
+ * much as built-in ones: a path that may not be written must not be made either.
  */
 #include "base/cleanup.h"
 #include "base/path.h"
@@ -55,7 +55,7 @@ static int add_guard(struct plan *p, const struct plan_path *path, const char *r
                 .kind = kinds[path->type],
                 .hidden = path->access == PATH_DENIED,
                 .link = path->link ? plan_copy(p, str_of(path->link)) : NULL,
-                .why = plan_copy(p, str_of(path->origin ? path->origin : "")),
+                .why = plan_copy(p, str_of(text_or(path->origin, ""))),
                 .root = plan_copy(p, str_of(root)),
         };
 

@@ -4,20 +4,23 @@
 #include <assert.h>
 #include <stdio.h>
 
-char *plan_copy(struct plan *p, struct str s) {
-        return (char *)(uintptr_t)arena_copy(&p->texts, s).p;
+char *plan_copy(struct plan *plan, struct str s) {
+        return (char *)(uintptr_t)arena_copy(&plan->texts, s).p;
 }
 
-char *plan_format(struct plan *p, const char *format, ...) {
+char *plan_format(struct plan *plan, const char *format, ...) {
         va_list args, again;
+
         va_start(args, format);
         va_copy(again, args);
         int n = vsnprintf(NULL, 0, format, args);
-        char *text = n < 0 ? NULL : arena_text(&p->texts, (size_t)n + 1);
+        char *text = n < 0 ? NULL : arena_text(&plan->texts, (size_t)n + 1);
         if (text)
                 vsnprintf(text, (size_t)n + 1, format, again);
+
         va_end(again);
         va_end(args);
+
         return text;
 }
 
@@ -32,6 +35,7 @@ struct plan *plan_new(void) {
 void plan_free(struct plan *p) {
         if (!p)
                 return;
+
         vec_done(&p->ops);
         vec_done(&p->landlock.rules);
         vec_done(&p->landlock.ports);
@@ -41,6 +45,7 @@ void plan_free(struct plan *p) {
         vec_done(&p->guards);
         vec_done(&p->path_rules);
         vec_done(&p->marks);
+        vec_done(&p->asks);
         vec_done(&p->sockets);
         vec_done(&p->openings);
         vec_done(&p->copies);

@@ -7,7 +7,7 @@
  *
  * Mounts are operations on slots. A slot is a detached mount (the descriptor that open_tree or fsmount gave) or, once
  * attached, a place that other operations name paths relative to. Sources are cloned first, while the host's tree is
- * still whole; what covers it comes after. So an allowed path inside a masked one needs no special order.
+ * still whole; masks come after. So an allowed path inside a masked one needs no special order.
  */
 #include "base/arena.h"
 #include "base/err.h"
@@ -32,7 +32,7 @@ enum plan_op_kind {
 enum {
         PLAN_CLONE_TREE = 1,   /* with everything mounted below */
         PLAN_CLONE_LINK = 2,   /* the source may be a link, which is cloned itself */
-        PLAN_NEW_FS_MAYBE = 1, /* where it cannot be made, what is attached from the slot is left out */
+        PLAN_NEW_FS_MAYBE = 1, /* if it cannot be made, mounts from the slot are left out */
         PLAN_ATTACH_MAYBE = 1, /* not an error where the target cannot be reached */
         PLAN_ATTACH_LINK = 2,  /* the target may be a link, which is covered itself */
 };
@@ -108,9 +108,9 @@ enum plan_guard_kind {
 };
 
 /*
- * One protected path, inside of a place that the sandbox may write. The list of them (struct plan, `guards`) is the
- * whole set that a sandbox must not change, whoever enforces it: mounts over what exists, a broker at the moment of the
- * call, and the sweep at the end (sandbox/linux/guard.c), which looks after MISSING and LINK.
+ * One protected path, inside a place that the sandbox may write. The list of them (struct plan, `guards`) is the whole
+ * set that a sandbox must not change. Three mechanisms enforce it: mounts over existing paths, a broker at the moment
+ * of the call, and the sweep at the end (sandbox/linux/guard.c), which handles MISSING and LINK.
  *
  * Each link on the way to a protected name is in the list by itself, and so is what it leads to. So a path needs no
  * links resolved: an object is protected when its canonical path is that of a guard, or lies below one that is no LINK.
@@ -128,7 +128,7 @@ struct plan_guard {
 /*
  * A configuration of git's of which the sandbox has a copy: mounted at `path`, writable. Git changes it by a lock file
  * beside it, which becomes the file; a mount cannot be replaced, and a lock that lies on the host would be the host's,
- * too. So the broker plays both (sandbox/linux/broker_copy.c).
+ * too. So the broker plays both (sandbox/linux/broker/broker_copy.c).
  */
 struct plan_copy_of {
         const char *path;
@@ -158,27 +158,27 @@ enum { PLAN_PACKET_GROUP = 1, PLAN_PACKET_BYTES = 512 };
 enum {
         PLAN_HAS_TERMINAL = 1, /* the command gets its own foreground process group */
         PLAN_DEGRADED = 2,     /* no namespaces: Landlock, seccomp and proxy variables only */
-        PLAN_BROKER = 4,       /* calls that reach files by name are judged one by one (sandbox/linux/broker.h) */
-        PLAN_TRACE = 8,        /* and what is refused, file or system call, is reported; with PLAN_BROKER */
-        PLAN_OBSERVE = 16,     /* what is granted too; with PLAN_TRACE */
-        PLAN_SOCKETS = 32,     /* connect() is judged: below Landlock ABI 9 a name may lead to a socket of the host */
-        PLAN_SCOPE = 64,       /* a systemd scope is asked for, to limit all of it together */
-        PLAN_WRITES = 128,     /* calls that change files are judged one by one: there are guards (plan_guard) */
-        PLAN_NATIVE = 256,     /* and by Landlock the command can make no such call itself; with PLAN_WRITES */
-        PLAN_WATCHED = 512,    /* without namespaces: calls that Landlock does not hold are judged one by one */
+        PLAN_BROKER = 4,    /* calls that reach files by name are judged one by one (sandbox/linux/broker/broker.h) */
+        PLAN_TRACE = 8,     /* and what is refused, file or system call, is reported; with PLAN_BROKER */
+        PLAN_OBSERVE = 16,  /* what is granted too; with PLAN_TRACE */
+        PLAN_SOCKETS = 32,  /* connect() is judged: below Landlock ABI 9 a name may lead to a socket of the host */
+        PLAN_SCOPE = 64,    /* a systemd scope is asked for, to limit all of it together */
+        PLAN_WRITES = 128,  /* calls that change files are judged one by one: there are guards (plan_guard) */
+        PLAN_NATIVE = 256,  /* and by Landlock the command can make no such call itself; with PLAN_WRITES */
+        PLAN_WATCHED = 512, /* without namespaces: calls that Landlock does not hold are judged one by one */
 };
 
 /* All of them: a sandbox has these or (degraded) none. */
 #define PLAN_NAMESPACES                                                                                                \
         (CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP)
 
-/* A path rule for the broker (policy/paths.h). */
+/* A path rule for the broker (policy/paths/paths.h). */
 struct plan_path_rule {
         const char *pattern, *origin;
         uint8_t decides_read, grants, built_in, protected, late, own;
 };
 
-/* Files whose opening closes a ratchet (policy/ratchet.h). */
+/* Files whose opening closes a ratchet (policy/judge/ratchet.h). */
 struct plan_mark {
         const char *pattern; /* a glob over whole paths; without magic also what is below */
         uint8_t ratchet;     /* its number */
@@ -214,6 +214,7 @@ struct plan {
         VEC(struct plan_path_rule) path_rules; /* empty without PLAN_BROKER */
         uint8_t reads_open;
         VEC(struct plan_mark) marks; /* with PLAN_BROKER */
+        VEC(const char *) asks;      /* places where an open that fails is asked about; with PLAN_BROKER */
         VEC(const char *) sockets;   /* Unix sockets of the host that a rule names: these may be connected to */
         VEC(const char *) notes;     /* for people: what could not be set up as asked, and why */
         uint8_t git_incomplete;      /* not all repositories in writable places were looked for; not sent to init */
@@ -226,8 +227,8 @@ void plan_free(struct plan *p);
 void plan_freep(struct plan **p);
 
 /* Text that lives as long as the plan. NULL when out of memory. */
-char *plan_copy(struct plan *p, struct str s);
-char *plan_format(struct plan *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
+char *plan_copy(struct plan *plan, struct str s);
+char *plan_format(struct plan *plan, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 const char *plan_op_name(enum plan_op_kind k);
 const char *plan_listener_name(enum plan_listener_kind k);

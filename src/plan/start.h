@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Where a command starts. It starts in the directory that was asked for, or it does not start: `rm -f *` in another
- * directory than the one that a person looks at is a loss of data.
+ * Where a command starts. It starts in the requested directory, or not at all: `rm -f *` in another directory than the
+ * expected one loses data.
  */
 #include "plan/build.h"
 

@@ -4,14 +4,14 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/path.h"
-#include "policy/browser.h"
 #include "policy/check.h"
 #include "policy/credential.h"
-#include "policy/git_rules.h"
-#include "policy/home_kind.h"
+#include "policy/git/git_rules.h"
+#include "policy/git/ssh_rules.h"
 #include "policy/macos.h"
-#include "policy/ssh.h"
-#include "policy/tools.h"
+#include "policy/paths/home_kind.h"
+#include "policy/tools/browser.h"
+#include "policy/tools/tools.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -83,6 +83,7 @@ static const struct slot slots[POLICY_ROWS] = {
         [ROW_READS] = { SLOT_FIRST, AT(filesystem.reads_denied) },
         [ROW_READ] = { SLOT_TEXTS, AT(filesystem.read), .check = check_plain_path },
         [ROW_WRITE] = { SLOT_TEXTS, AT(filesystem.write), .check = check_plain_path },
+        [ROW_ASK_PATH] = { SLOT_TEXTS, AT(filesystem.ask), .check = check_plain_path },
         [ROW_DENY_READ] = { SLOT_TEXTS, AT(filesystem.deny_read) },
         [ROW_DENY_WRITE] = { SLOT_TEXTS, AT(filesystem.deny_write) },
         [ROW_OVERLAY] = { SLOT_BOOL, AT(filesystem.overlay) },
@@ -200,7 +201,7 @@ static int add_file(pattern_files *list, const char *path, const char *origin, s
 
 static int add_to_list(struct policy *policy, enum policy_row row, struct str text, const char *origin,
                        struct err *err) {
-        const char *shown = origin ? origin : "default";
+        const char *shown = text_or(origin, "default");
 
         if (slots[row].kind == SLOT_PORTS)
                 return add_ports(apply_field(policy, row), text, shown, err);
@@ -253,7 +254,7 @@ static int apply_path(struct policy *policy, enum policy_row row, struct str tex
         if (r < 0)
                 return r;
         if (slots[row].kind == SLOT_FILES)
-                return add_file(apply_field(policy, row), path, origin ? origin : "default", err);
+                return add_file(apply_field(policy, row), path, text_or(origin, "default"), err);
         if (slots[row].kind == SLOT_TEXTS)
                 return add_to_list(policy, row, str_of(path), origin, err);
 
@@ -331,8 +332,8 @@ static uint64_t current_number(const struct policy *policy, enum policy_row row)
         }
 }
 
-/* Where nobody said anything, plans have limits of their own for the whole sandbox (group_memory() in plan/build.c): a
- * file that is not trusted cannot lift them by naming a higher one. */
+/* Without a setting, plans have default limits for the whole sandbox (group_memory() in plan/build.c): a file that is
+ * not trusted cannot lift them by naming a higher one. */
 static uint64_t limit_unsaid(const struct policy *policy, enum policy_row row) {
         if (policy->origins[row])
                 return UINT64_MAX;

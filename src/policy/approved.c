@@ -164,7 +164,7 @@ int approved_read(const char *path, struct approved *ret, struct err *err) {
         struct stat st;
 
         if (fd < 0)
-                /* Closed to us, as inside of another sandbox: then nothing is approved here. */
+                /* Closed to us, as inside another sandbox: then nothing is approved here. */
                 return errno == ENOENT || errno == EACCES
                            ? 0
                            : err_errno(err, "cannot read the approved rules in %s", path);

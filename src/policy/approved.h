@@ -23,7 +23,7 @@ struct approved {
         VEC(struct approved_rule) rules;
 };
 void approved_done(struct approved *a);
-/* "read /PATH" or "write /PATH": a grant of the file system, which stands where a pattern of hosts does. */
+/* "read /PATH" or "write /PATH": a file system grant, in the place of a host pattern. */
 bool approved_is_path(struct str pattern);
 /* Whether the list has this allow rule, for this workspace or for all. */
 bool approved_has(const struct approved *approved, const char *workspace, const char *pattern);

@@ -3,12 +3,12 @@
 
 #include "base/cleanup.h"
 #include "conf/suggest.h"
-#include "policy/forges.h"
+#include "policy/git/forges.h"
 #include "policy/groups.h"
+#include "policy/judge/snapshot.h"
 #include "policy/mappings.h"
-#include "policy/pattern.h"
-#include "policy/profile_names.h"
-#include "policy/snapshot.h"
+#include "policy/match/pattern.h"
+#include "policy/profile/profile_names.h"
 
 #include <errno.h>
 
@@ -41,8 +41,8 @@ int check_host_pattern(struct str text, struct err *err) {
         return check_plain_pattern(text, err);
 }
 
-/* What the gateway would refuse to judge by is refused here: it starts with the first connection, when the program has
- * run for a while. */
+/* Refuses here what the gateway would refuse: it starts only at the first connection, when the program has run for a
+ * while. */
 static int check_listed(enum rule_list list, struct str text, struct err *err) {
         struct pattern pattern;
         int r = pattern_parse_user(text, &pattern, err);
@@ -234,7 +234,7 @@ int check_chat_url(struct str text, struct err *err) {
         return 0;
 }
 
-/* Whoever pastes the token itself does not see it repeated. */
+/* If a person pastes the token itself, it is not repeated. */
 int check_chat_source(struct str text, struct err *err) {
         if (check_source(text, NULL) == 0)
                 return 0;
@@ -319,7 +319,9 @@ static int check_prefixed(const char *what, const char *const *forms, struct str
                 if (needs_rest ? str_starts(text, form) && text.n > form.n : str_eq(text, form))
                         return 0;
 
-                buf_printf(&all, "%s%s%s", i ? ", " : "", forms[i], needs_rest ? "..." : "");
+                if (i > 0)
+                        buf_add(&all, ", ");
+                buf_printf(&all, "%s%s", forms[i], needs_rest ? "..." : "");
         }
 
         return err_set(err, EINVAL, "%s is not a %s; accepted are %.*s", show(text).text, what, STR_FMT(buf_str(&all)));

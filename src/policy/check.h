@@ -8,7 +8,7 @@
 int check_profile(struct str text, struct err *err);
 int check_name(struct str text, struct err *err);         /* letters, digits, '-', '_', '.' */
 int check_host_pattern(struct str text, struct err *err); /* a pattern or "@group" */
-/* In network.allow: also a group that stands for rules (policy/forges.h). */
+/* In network.allow: also a group that stands for rules (policy/git/forges.h). */
 int check_allowed_entry(struct str text, struct err *err);
 int check_private_entry(struct str text, struct err *err);  /* in network.allow_private: no wildcard, and a port */
 int check_denied_pattern(struct str text, struct err *err); /* the same, or "*:PORT" */

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From the merged policy to what is enforced: here the network part. Paths are in policy/paths.c. */
+/* From the merged policy to what is enforced: here the network part. Paths are in policy/paths/paths.c. */
 #include "policy/policy.h"
 
 #include "base/cleanup.h"
 #include "conf/suggest.h"
 #include "policy/expand.h"
-#include "policy/git_rules.h"
+#include "policy/git/git_rules.h"
+#include "policy/judge/ratchet.h"
 #include "policy/mappings.h"
-#include "policy/pattern.h"
-#include "policy/ratchet.h"
+#include "policy/match/pattern.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -65,8 +65,8 @@ static int add_files(struct snapshot_builder *builder, enum rule_list list, cons
         return 0;
 }
 
-/* A mirror often stands in the local network. The user's own settings name it, host and port, so it is open; the
- * loopback is not, since inside it is the sandbox's own. */
+/* A mirror is often in the local network. The user's own settings name its host and port, so it is open; loopback is
+ * not, since inside it is the sandbox's own. */
 static int add_private_mirrors(const struct policy *policy, struct snapshot_builder *builder, struct err *err) {
         for (size_t i = 0; i < policy->network.mirrors.n; i++) {
                 const struct mirror *mirror = &policy->network.mirrors.p[i];

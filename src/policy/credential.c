@@ -7,8 +7,8 @@
 #include "conf/json_walk.h"
 #include "conf/suggest.h"
 #include "policy/check.h"
-#include "policy/home_kind.h"
-#include "policy/providers.h"
+#include "policy/paths/home_kind.h"
+#include "policy/profile/providers.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -50,8 +50,7 @@ static bool is_set(const char *variable) {
         return value && value[0];
 }
 
-/* The variable that has a value, else the first. The source of a signature is named by its secret key. */
-static const char *variable_of(const struct provider *provider) {
+const char *credential_variable(const struct provider *provider) {
         if (strcmp(provider->slots[0], "sigv4") == 0)
                 return provider->env[1];
         for (const char *const *name = provider->env; *name; name++)
@@ -118,8 +117,10 @@ static int add_secret(struct policy *p, const struct sign_in *sign_in, const str
                 c.name = str_format("%s%s.%u", sign_in->name, secret->suffix, n);
         }
 
-        c.source = pointer.p ? str_format("%s:%s#%.*s", sign_in->yaml ? "yaml" : "json", path, STR_FMT(pointer))
-                             : str_dup(STR("memory"));
+        if (pointer.p)
+                c.source = str_format("%s:%s#%.*s", sign_in->yaml ? "yaml" : "json", path, STR_FMT(pointer));
+        else
+                c.source = str_dup(STR("memory"));
         c.slot = slots_of(secret);
         c.origin = str_dup(str_of(origin));
         c.form = copy_or_null(secret->form);
@@ -216,10 +217,11 @@ int credential_add(struct policy *p, struct str word, const char *origin, struct
         if (there && source.n == 0)
                 return 0;
 
-        cleanup(free_ptr) char *from = !provider      ? NULL
-                                       : source.n > 0 ? str_dup(source)
-                                                      : str_format("env:%s", variable_of(provider));
-        cleanup(free_ptr) char *who = str_dup(str_of(origin));
+        cleanup(free_ptr) char *from = NULL, *who = str_dup(str_of(origin));
+        if (provider && source.n > 0)
+                from = str_dup(source);
+        else if (provider)
+                from = str_format("env:%s", credential_variable(provider));
         if (!from || !who)
                 return err_memory(err);
 

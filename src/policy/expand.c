@@ -2,7 +2,7 @@
 #include "policy/expand.h"
 
 #include "base/cleanup.h"
-#include "policy/forges.h"
+#include "policy/git/forges.h"
 #include "policy/groups.h"
 
 #include <errno.h>
@@ -29,7 +29,7 @@ int expand_entry(const struct policy *policy, const struct origin_text *entry, b
                  void *context, struct err *err) {
         struct str text = str_of(entry->text);
         if (forge_is_reference(text))
-                return 0; /* rules and entries of their own stand for it (policy/forges.h) */
+                return 0; /* rules and entries of their own stand for it (policy/git/forges.h) */
         if (!group_is_reference(text))
                 return f(context, text, str_of(entry->origin), err);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * From what a person wrote in an allow or deny list to plain patterns: a group becomes its hosts and, in allow lists,
- * the mirrors of the user's own settings; a list file becomes its lines. Each keeps the way it came in its origin.
+ * Expands the entries of an allow or deny list to plain patterns: a group becomes its hosts and, in allow lists, the
+ * mirrors of the user's own settings; a list file becomes its lines. The origin of each pattern records this.
  */
 #include "policy/policy.h"
 

@@ -8,8 +8,8 @@
 #include "conf/yaml.h"
 #include "policy/apply.h"
 #include "policy/check.h"
+#include "policy/judge/records.h"
 #include "policy/keys.h"
-#include "policy/records.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -122,8 +122,8 @@ static int note_widening(struct walk *w, const struct node *node, const char *ke
         return 0;
 }
 
-/* A list of refused hosts only takes away, but a message about a bad line in it quotes the line: the workspace must not
- * be able to have the user's other files read out that way. */
+/* A list of refused hosts only takes away, but a message about a bad line in it quotes the line: a workspace must not
+ * be able to read the user's other files that way. */
 static bool reads_elsewhere(const struct walk *walk, enum policy_row row, struct str text) {
         cleanup(free_ptr) char *expanded = NULL, *path = NULL, *real = NULL;
         if (row != ROW_DENY_FILE)
@@ -275,8 +275,14 @@ static int apply_record(struct walk *walk, const struct record *record, const st
         int r = record_read(walk->policy, record, walk->file->document, node, &widens, err);
         if (r < 0 || !widens || !walk->file->untrusted)
                 return r;
-        const struct node *first = node->first;
-        return note_widening(walk, node, record->key, record->named ? node->key : first ? first->text : STR(""), err);
+
+        struct str name = STR("");
+        if (record->named)
+                name = node->key;
+        else if (node->first)
+                name = node->first->text;
+
+        return note_widening(walk, node, record->key, name, err);
 }
 
 static int apply_records(struct walk *walk, const struct record *record, const struct node *node, struct err *err) {
@@ -330,6 +336,9 @@ static int unknown_key(const struct walk *walk, struct str prefix, const struct 
                 offer_component(&suggestion, key_at(i), prefix, space, sizeof space);
 
         const char *elsewhere = suggestion.best ? NULL : same_key_elsewhere(node->key);
+        char hint[KEY_MAX + 32] = "";
+        if (elsewhere)
+                snprintf(hint, sizeof hint, "; did you mean '%s'?", elsewhere);
 
         if (str_find(node->key, '.') >= 0)
                 return node_key_error(walk->file->document, node, err,
@@ -337,9 +346,8 @@ static int unknown_key(const struct walk *walk, struct str prefix, const struct 
                                       show(node->key).text);
 
         struct str section = prefix.n ? str_first(prefix, prefix.n - 1) : STR("");
-        return node_key_error(walk->file->document, node, err, "unknown key %s%s%.*s%s%s%s%s", show(node->key).text,
-                              section.n ? " in " : "", STR_FMT(section), suggest_text(&suggestion, "").text,
-                              elsewhere ? "; did you mean '" : "", elsewhere ? elsewhere : "", elsewhere ? "'?" : "");
+        return node_key_error(walk->file->document, node, err, "unknown key %s%s%.*s%s%s", show(node->key).text,
+                              section.n ? " in " : "", STR_FMT(section), suggest_text(&suggestion, "").text, hint);
 }
 
 static int apply_section(struct walk *walk, const char *prefix, const struct node *map, struct err *err);

@@ -2,7 +2,7 @@
 #pragma once
 /*
  * One policy file: opened and read as a tree, then laid over a policy by the rows of policy/options.h and the records
- * of policy/records.h. Unknown keys are errors with a suggestion.
+ * of policy/judge/records.h. Unknown keys are errors with a suggestion.
  */
 #include "base/buf.h"
 #include "conf/node.h"

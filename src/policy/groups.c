@@ -6,9 +6,8 @@
 #include <errno.h>
 
 /*
- * A row names only hosts that the service itself documents. "*.x" does not take in "x": where both are needed, both
- * stand there. Whoever can write to a service can send data out through it; the widest rows (@github, @google) say so
- * in help.
+ * A row names only hosts that the service itself documents. "*.x" does not include "x": rows that need both list both.
+ * Anyone who can write to a service can send data out through it; the widest rows (@github, @google) say so in help.
  */
 
 #define HOSTS(...) ((const char *const[]){ __VA_ARGS__, NULL })

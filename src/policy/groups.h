@@ -2,7 +2,7 @@
 #pragma once
 /*
  * Names for sets of hosts that many people need: "@github" in an allow or deny list stands for the patterns of its row.
- * For package groups the mirrors in the user's own settings belong to it too (policy/mirrors.h).
+ * For package groups the mirrors in the user's own settings belong to it too (policy/paths/mirrors.h).
  */
 #include "base/err.h"
 #include "base/str.h"

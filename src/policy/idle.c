@@ -3,7 +3,7 @@
 
 #include "base/cleanup.h"
 #include "policy/groups.h"
-#include "policy/pattern.h"
+#include "policy/match/pattern.h"
 
 #include <stdlib.h>
 

@@ -4,8 +4,8 @@
  * All keys of a policy file as one tree: those of the rows, then those of the records. "network.limits.idle" is three
  * levels.
  */
+#include "policy/judge/records.h"
 #include "policy/options.h"
-#include "policy/records.h"
 
 enum { POLICY_KEYS = POLICY_ROWS + POLICY_RECORDS, KEY_MAX = 96 };
 

@@ -10,17 +10,17 @@
 #include "conf/yaml.h"
 #include "policy/apply.h"
 #include "policy/approved.h"
-#include "policy/browser.h"
 #include "policy/credential.h"
 #include "policy/file.h"
-#include "policy/forges.h"
-#include "policy/home_kind.h"
-#include "policy/mirrors.h"
-#include "policy/moved.h"
+#include "policy/git/forges.h"
+#include "policy/judge/ratchet.h"
+#include "policy/paths/home_kind.h"
+#include "policy/paths/mirrors.h"
+#include "policy/paths/moved.h"
 #include "policy/presets.h"
-#include "policy/profile.h"
-#include "policy/ratchet.h"
-#include "policy/tools.h"
+#include "policy/profile/profile.h"
+#include "policy/tools/browser.h"
+#include "policy/tools/tools.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -30,8 +30,8 @@
 #include <unistd.h>
 
 /*
- * One struct policy is filled layer by layer. What a value means is in policy/apply.c, how a file is read in
- * policy/file.c; here is only the order, and what each layer is trusted with.
+ * Fills one struct policy layer by layer. policy/apply.c interprets values and policy/file.c reads files; this file has
+ * only the order, and the trust in each layer.
  */
 
 static const char workspace_file_name[] = ".bailey.yaml";
@@ -84,7 +84,7 @@ static int find_workspace(struct loader *loader, struct err *err) {
         const char *home = path_home();
         cleanup(free_ptr) char *expanded = NULL, *path = NULL;
 
-        loader->current = realpath(loader->request->base ? loader->request->base : ".", NULL);
+        loader->current = realpath(text_or(loader->request->base, "."), NULL);
         if (!loader->current)
                 return current_is_unusable(loader->request->base, err);
         if (home && !(loader->policy->home = str_dup(str_of(home))))
@@ -98,7 +98,7 @@ static int find_workspace(struct loader *loader, struct err *err) {
         loader->policy->workspace = realpath(path ? path : loader->current, NULL);
         loader->policy->guest = loader->request->guest;
         if (!loader->policy->workspace)
-                return err_errno(err, "the workspace %s cannot be used", show(str_of(named ? named : ".")).text);
+                return err_errno(err, "the workspace %s cannot be used", show(str_of(text_or(named, "."))).text);
 
         struct stat st;
 
@@ -136,7 +136,7 @@ static int open_user_file(struct loader *loader, struct err *err) {
 
         const char *home = loader->policy->home;
         bool below = home && strlen(home) > 1 && path_is_within(path, home);
-        cleanup(free_ptr) char *shown = str_format("%s%s", below ? "~" : "", below ? path + strlen(home) : path);
+        cleanup(free_ptr) char *shown = below ? str_format("~%s", path + strlen(home)) : str_dup(str_of(path));
         r = shown ? policy_file_open(&loader->user, path, shown, 0, err) : err_memory(err);
         if (r < 0 || !loader->user.document)
                 return r;
@@ -187,6 +187,7 @@ static int apply_preset_values(struct loader *loader, const struct preset *prese
                 if (r < 0)
                         return err_wrap(err, r, "%s", origin);
         }
+
         return 0;
 }
 
@@ -249,7 +250,7 @@ static bool is_named_before(const origin_texts *list, size_t i) {
         return false;
 }
 
-/* What the agents' profiles add; each knows who asked for it. */
+/* Adds the agents' profiles; each entry records who asked for it. */
 static int apply_profiles(struct loader *loader, struct err *err) {
         int r = choose_profile(loader, err);
 
@@ -329,7 +330,7 @@ static int require_trust(const struct loader *loader, struct err *err) {
         return trusted ? 0 : refuse_widening(&loader->workspace, err);
 }
 
-/* What a person said yes or no to before, for this workspace or for all. */
+/* Earlier answers of a person, for this workspace or for all. */
 static int apply_approved(struct loader *loader, struct err *err) {
         cleanup(approved_done) struct approved rules = { 0 };
         cleanup(free_ptr) char *path = NULL;
@@ -394,9 +395,8 @@ static const struct agent_role *find_role(const struct policy *policy, struct er
                 suggest_offer(&suggestion, policy->agents.p[i].name);
         }
 
-        err_set(err, ENOENT, "%s: there is no role %s under agents%s",
-                policy->origins[ROW_AGENT] ? policy->origins[ROW_AGENT] : "agent", show(str_of(policy->agent)).text,
-                suggest_text(&suggestion, "").text);
+        err_set(err, ENOENT, "%s: there is no role %s under agents%s", text_or(policy->origins[ROW_AGENT], "agent"),
+                show(str_of(policy->agent)).text, suggest_text(&suggestion, "").text);
         return NULL;
 }
 

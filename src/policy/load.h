@@ -6,12 +6,12 @@
  *   defaults, preset, user file (~/.config/bailey/config.yaml, or --policy FILE in its place), approved rules
  *   (policy/approved.h), workspace file (.bailey.yaml), BAILEY_* variables, command line, options of the call
  *
- * The workspace file comes with the code that is to be confined, so it is not trusted: it may take away. If it asks for
- * more, nothing is loaded and the error names what it asks for, until a person has trusted that very content.
+ * The workspace file comes with the code that is to be confined, so it is not trusted: it may only restrict. If it asks
+ * for more, nothing is loaded and the error names the request, until a person has trusted exactly that content.
  */
 #include "policy/policy.h"
 
-/* Which layer was wrong, for whoever must tell a bad file from a bad command line. */
+/* Which layer was wrong, so that callers can tell a bad file from a bad command line. */
 enum policy_layer { LAYER_FILES, LAYER_VARIABLES, LAYER_COMMAND_LINE, LAYER_CALL };
 
 struct policy_request {

@@ -12,7 +12,7 @@ static const struct {
 } words[] = {
         { "keychain", "the keychain's daemons and files: every password that macOS keeps for this user" },
         { "clipboard", "read and write the clipboard" },
-        { "open", "start other programs by Launch Services and Apple events: they run outside of the sandbox" },
+        { "open", "start other programs by Launch Services and Apple events: they run outside the sandbox" },
         { "browser", "what Chromium needs to start: services of its own, fonts, windows" },
         { "xcode", "developer tools: their caches, and the services of the compiler" },
         { "docker", "the socket of Docker Desktop, which shows every file of this user" },

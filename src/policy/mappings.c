@@ -3,8 +3,8 @@
 
 #include "base/cleanup.h"
 #include "base/path.h"
-#include "policy/git_rules.h"
-#include "policy/pattern.h"
+#include "policy/git/git_rules.h"
+#include "policy/match/pattern.h"
 
 #include <errno.h>
 
@@ -107,13 +107,19 @@ static int add_host(struct mapping *mapping, const char *text, struct err *err) 
         if (pattern.kind == PATTERN_NET)
                 addr_text(&pattern.net.addr, address);
 
-        bool v6 = strchr(address, ':') != NULL;
-        const char *name = address[0] ? address : pattern.host.name;
-        unsigned first = pattern.has_port ? pattern.port_first : 443, last = pattern.has_port ? pattern.port_last : 443;
-        const char *star = pattern.kind == PATTERN_WILDCARD ? "*." : "";
-        char *whole = first == last
-                          ? str_format("%s%s%s%s:%u", star, v6 ? "[" : "", name, v6 ? "]" : "", first)
-                          : str_format("%s%s%s%s:%u-%u", star, v6 ? "[" : "", name, v6 ? "]" : "", first, last);
+        char ports[24] = "443";
+        if (pattern.has_port && pattern.port_first == pattern.port_last)
+                snprintf(ports, sizeof ports, "%u", (unsigned)pattern.port_first);
+        else if (pattern.has_port)
+                snprintf(ports, sizeof ports, "%u-%u", (unsigned)pattern.port_first, (unsigned)pattern.port_last);
+
+        char *whole;
+        if (strchr(address, ':'))
+                whole = str_format("[%s]:%s", address, ports);
+        else if (address[0])
+                whole = str_format("%s:%s", address, ports);
+        else
+                whole = str_format("%s%s:%s", pattern.kind == PATTERN_WILDCARD ? "*." : "", pattern.host.name, ports);
 
         return texts_add(&mapping->hosts, whole) < 0 ? err_memory(err) : 0;
 }
@@ -251,10 +257,8 @@ static int mappings_fill(struct mapping *mapping, const struct policy *policy, c
         mapping->timeout_ns = credential->timeout_ns;
         mapping->refresh_ns = credential->refresh_ns;
         mapping->provider = credential->provider ? provider_find(str_of(credential->provider)) : NULL;
-        mapping->origin = str_format("%s", credential->origin ? credential->origin : "");
-        mapping->name = str_format("%s", credential->name       ? credential->name
-                                         : credential->provider ? credential->provider
-                                                                : "");
+        mapping->origin = str_dup(str_of(text_or(credential->origin, "")));
+        mapping->name = str_dup(str_of(text_or(credential->name, text_or(credential->provider, ""))));
         if (!mapping->origin || !mapping->name)
                 return err_memory(err);
         if (credential->provider && !mapping->provider)
@@ -311,6 +315,20 @@ static int check_apart(const mappings *list, const struct mapping *mapping, stru
         return 0;
 }
 
+int mappings_add(mappings *list, const struct policy *policy, const struct credential *credential, struct err *err) {
+        struct mapping fresh = { 0 };
+        int r = mappings_fill(&fresh, policy, credential, err);
+
+        if (r == 0)
+                r = check_apart(list, &fresh, err);
+        if (r == 0 && vec_push(list, fresh) < 0)
+                r = err_memory(err);
+        if (r < 0)
+                mapping_done(&fresh);
+
+        return r;
+}
+
 int mappings_of(const struct policy *policy, mappings *ret, struct err *err) {
         mappings list = { 0 };
         int r = 0;
@@ -319,16 +337,8 @@ int mappings_of(const struct policy *policy, mappings *ret, struct err *err) {
                 return err_set(err, EINVAL, "%zu credentials; at most %d are possible", policy->credentials.n,
                                MAPPINGS_MAX);
 
-        for (size_t i = 0; r == 0 && i < policy->credentials.n; i++) {
-                struct mapping m = { 0 };
-
-                r = mappings_fill(&m, policy, &policy->credentials.p[i], err);
-                r = r < 0 ? r : check_apart(&list, &m, err);
-                if (r == 0 && vec_push(&list, m) < 0)
-                        r = err_memory(err);
-                if (r < 0)
-                        mapping_done(&m);
-        }
+        for (size_t i = 0; r == 0 && i < policy->credentials.n; i++)
+                r = mappings_add(&list, policy, &policy->credentials.p[i], err);
 
         if (r < 0) {
                 mappings_done(&list);

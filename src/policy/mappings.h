@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * The credentials of a policy with their providers filled in: what the vault, the credential table, the environment of
- * the sandbox and the network rules are made from. The index in the list is the mapping's number everywhere.
+ * The credentials of a policy with their providers filled in: the source of the vault, the credential table, the
+ * sandbox's environment and the network rules. The index in the list is the mapping's number everywhere.
  */
 #include "policy/policy.h"
-#include "policy/providers.h"
+#include "policy/profile/providers.h"
 
 enum { MAPPINGS_MAX = 256, MAPPING_HOSTS_MAX = 32, MAPPING_NAME_MAX = 63 };
 
@@ -34,6 +34,8 @@ bool credential_needs_no_env(const struct credential *credential);
 
 /* -EINVAL with the place when two have one name or one variable. */
 int mappings_of(const struct policy *policy, mappings *ret, struct err *err);
+/* One credential more, in the same way; of a policy whose home and workspace say what its paths mean. */
+int mappings_add(mappings *list, const struct policy *policy, const struct credential *credential, struct err *err);
 void mappings_done(mappings *m);
 /* The same credentials in the same order; where they were written does not count. */
 bool mappings_equal(const mappings *a, const mappings *b);
@@ -46,8 +48,8 @@ char *mapping_source_variable(const struct mapping *mapping, size_t i);
 /* "json:FILE#POINTER" or "yaml:FILE#POINTER": both parts, in the source. False: of another kind. */
 bool source_is_member(struct str source, struct str *ret_file, struct str *ret_pointer);
 
-/* A credential is of use only where its hosts can be reached: they are allowed by it, unless request rules of the
- * policy say more closely what is allowed there. Calls back for each pattern that is. */
+/* A credential is useless if its hosts cannot be reached: it allows them, unless the policy has narrower request rules
+ * for them. Calls back for each allowed pattern. */
 typedef int mapping_host_function(void *context, struct str pattern, struct str origin, struct err *e);
 int mappings_each_host(const struct policy *policy, const mappings *m, mapping_host_function *f, void *context,
                        struct err *err);

@@ -2,7 +2,7 @@
 #include "policy/options.h"
 
 #include "base/clock.h"
-#include "policy/home_kind.h"
+#include "policy/paths/home_kind.h"
 
 #define SECONDS(n) ((int64_t)(n) * (int64_t)NS_PER_SECOND)
 #define MILLISECONDS(n) ((int64_t)(n) * (int64_t)NS_PER_MS)
@@ -28,7 +28,7 @@ const struct option policy_rows[POLICY_ROWS] = {
                             .env = "BAILEY_WORKSPACE",
                             .type = OPTION_PATH,
                             .metavar = "DIR",
-                            .help = "the workspace, where the command starts unless the current directory is inside of "
+                            .help = "the workspace, where the command starts unless the current directory is inside "
                                     "it" },
         [ROW_WORKSPACE_POLICY] = { .flag = "workspace-policy",
                                    .env = "BAILEY_WORKSPACE_POLICY",
@@ -287,6 +287,12 @@ const struct option policy_rows[POLICY_ROWS] = {
                         .type = OPTION_PATHS,
                         .metavar = "PATH",
                         .help = "let this be written as well as the workspace" },
+        [ROW_ASK_PATH] = { .flag = "ask-path",
+                           .key = "filesystem.ask",
+                           .env = "BAILEY_ASK_PATH",
+                           .type = OPTION_PATHS,
+                           .metavar = "PATH",
+                           .help = "ask a person when a program opens this, or what is below it, and no rule lets it" },
         [ROW_DENY_READ] = { .flag = "deny-read",
                             .key = "filesystem.deny_read",
                             .env = "BAILEY_DENY_READ",

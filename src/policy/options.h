@@ -2,7 +2,8 @@
 #pragma once
 /*
  * Every setting of a policy that has a name of its own: one row each, for the command line, the file, the variables,
- * the help and the man page. What has structure (rules, credentials, commands, agents, monitor) is in policy/records.h.
+ * the help and the man page. Structured parts (rules, credentials, commands, agents, monitor) are in
+ * policy/judge/records.h.
  */
 #include "conf/option.h"
 
@@ -52,6 +53,7 @@ enum policy_row {
         ROW_READS,
         ROW_READ,
         ROW_WRITE,
+        ROW_ASK_PATH,
         ROW_DENY_READ,
         ROW_DENY_WRITE,
         ROW_OVERLAY,

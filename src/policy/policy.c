@@ -2,7 +2,7 @@
 #include "policy/policy.h"
 
 #include "policy/apply.h"
-#include "policy/records.h"
+#include "policy/judge/records.h"
 
 #include <stdlib.h>
 

@@ -8,13 +8,13 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "base/vec.h"
+#include "policy/judge/snapshot.h"
 #include "policy/options.h"
-#include "policy/snapshot.h"
 
 enum policy_mode { MODE_READ_ONLY, MODE_WORKSPACE_WRITE, MODE_WORKSPACE_WRITE_WHITELIST, MODE_FULL_NETWORK, MODES };
 
 enum ask_how { ASK_NEVER, ASK_CONTROL, ASK_TTY };
-/* In the order of the vault's (ipc/vault.h). */
+/* In the order of the vault's (ipc/vault_messages.h). */
 /* In the order of the names in options.c. */
 enum chat_kind { CHAT_NONE, CHAT_ZULIP, CHAT_SLACK, CHAT_TELEGRAM, CHAT_MATRIX, CHAT_NTFY, CHAT_GENERIC, CHAT_KINDS };
 enum ca_key { CA_KEY_P256, CA_KEY_RSA4096 };
@@ -23,7 +23,7 @@ enum ca_key { CA_KEY_P256, CA_KEY_RSA4096 };
 struct origin_text {
         char *text;
         char *origin;
-        char *reason; /* in network.deny: what whoever is refused is told; NULL: nothing. Owned */
+        char *reason; /* in network.deny: the reason for the refused client; NULL: none. Owned */
 };
 typedef VEC(struct origin_text) origin_texts;
 
@@ -37,7 +37,7 @@ struct request_rule {
 /* Yes, no, or nothing said: then the default of the field counts. */
 enum policy_switch { SWITCH_UNSET, SWITCH_OFF, SWITCH_ON };
 
-/* Repositories, and what may be done with them (policy/git_rules.h). */
+/* Repositories, and what may be done with them (policy/git/git_rules.h). */
 struct git_rule {
         char *repo, *ask, *origin;            /* ask: "push", "never" or NULL */
         origin_texts push;                    /* patterns of refs */
@@ -45,7 +45,7 @@ struct git_rule {
         uint8_t delete, options, certificate; /* unset is off */
 };
 
-/* A tool of the host that the sandbox may call (policy/tools.h). */
+/* A tool of the host that the sandbox may call (policy/tools/tools.h). */
 struct bridge_tool {
         char *name, *origin;
         char *program;               /* a path; NULL: by name, where the system has programs */
@@ -53,10 +53,11 @@ struct bridge_tool {
         uint8_t separator;           /* enum policy_switch: "--" stands before arguments */
         uint64_t timeout_ns;         /* 0: the default */
         origin_texts hosts, credentials, files, env, env_pass, repos;
-        origin_texts verbs, never, front; /* lines of policy/tool_grammar.h */
+        origin_texts verbs, never, front; /* lines of policy/tools/tool_grammar.h */
+        origin_texts ask;                 /* calls that a person must agree to, of the same grammar */
 };
 
-/* What narrows the doors once it was seen (policy/ratchet.h). */
+/* What narrows the doors once it was seen (policy/judge/ratchet.h). */
 struct ratchet_rule {
         char *origin;
         origin_texts reads, tools, reaches, credentials; /* triggers */
@@ -68,8 +69,8 @@ struct ratchet_rule {
 struct policy_limits { /* 0 means unlimited */
         uint64_t processes, memory, files, cpu_seconds, cpu_percent, temporary;
 };
-/* Of a sandbox that has a control group, where the policy says nothing: at least this much memory, and so many
- * processes, which no program needs and where a bomb ends. */
+/* Defaults for a sandbox with a control group: at least this much memory, and a number of processes that no program
+ * needs and that stops a fork bomb. */
 #define POLICY_GROUP_MEMORY (UINT64_C(2) << 30)
 #define POLICY_GROUP_PROCESSES UINT64_C(16384)
 
@@ -85,6 +86,7 @@ struct credential {
         origin_texts hosts;
         origin_texts also_env, also_hosts; /* beside those of the provider, as an agent needs them */
         uint64_t timeout_ns, refresh_ns;   /* 0: the defaults */
+        uint8_t sandbox;                   /* enum policy_switch; unset: yes, unless a tool names it */
 };
 
 /* A file that a profile wants in the sandbox's own home. */
@@ -157,7 +159,7 @@ struct policy {
                 uint64_t ask_timeout_ns;
                 char *upstream_proxy;      /* http://, socks5:// with optional user:password@ */
                 origin_texts no_intercept; /* patterns: TLS to these is never opened */
-                origin_texts quiet;        /* patterns: refusals that nobody is told of */
+                origin_texts quiet;        /* patterns: refusals that are not reported */
                 origin_texts upstream_bypass;
                 origin_texts dns_servers; /* empty: the system's */
                 enum ca_key ca_key;       /* of the CA that signs for hosts whose TLS is opened */
@@ -166,12 +168,13 @@ struct policy {
         } network;
 
         struct {
-                char *home;                /* as in policy/home_kind.h; NULL: the real one */
-                origin_texts moved;        /* places of credentials that variables name (policy/moved.h) */
+                char *home;                /* as in policy/paths/home_kind.h; NULL: the real one */
+                origin_texts moved;        /* places of credentials that variables name (policy/paths/moved.h) */
                 origin_texts hidden_homes; /* with a home of its own: other homes, where no rule opens them */
                 bool reads_denied;         /* `reads: deny` turns the default round */
                 /* Absolute and normalised, or a glob; as the user gave them after ~ and relative expansion. */
                 origin_texts read, write, deny_read, deny_write;
+                origin_texts ask; /* places that a person may be asked about when a program opens something there */
                 bool overlay;
         } filesystem;
 
@@ -222,6 +225,7 @@ struct policy {
         char *agent;
         VEC(struct command_rule) commands;
         VEC(struct credential) credentials;
+        VEC(struct credential) tool_credentials; /* of bridged tools alone (policy/tools/tool_credentials.h) */
         VEC(struct agent_role) agents;
         VEC(struct monitor_rule) monitor;
 };

@@ -50,11 +50,23 @@ static char *shown_value(enum policy_row row, const char *text) {
 }
 
 static const char *origin_of(const struct policy *policy, enum policy_row row) {
-        return policy->origins[row] ? policy->origins[row] : "default";
+        return text_or(policy->origins[row], "default");
 }
 
 /* Calls back for each entry of a list row, ports and files among them. */
 typedef void entry_function(struct shower *s, const char *text, const char *origin, const char *reason);
+
+/* As the option takes it. NULL when out of memory. */
+static char *port_text(const struct port_map *map, bool publish) {
+        if (!publish)
+                return str_format("%u", map->inside);
+        if (!map->addr)
+                return str_format("%u:%u", map->outside, map->inside);
+        if (strchr(map->addr, ':'))
+                return str_format("[%s]:%u:%u", map->addr, map->outside, map->inside);
+
+        return str_format("%s:%u:%u", map->addr, map->outside, map->inside);
+}
 
 static void each_port(struct shower *shower, enum policy_row row, entry_function *f) {
         bool publish = row == ROW_PUBLISH;
@@ -62,11 +74,7 @@ static void each_port(struct shower *shower, enum policy_row row, entry_function
         for (size_t i = 0; i < n; i++) {
                 const struct port_map *map =
                     publish ? &shower->policy->network.publish.p[i] : &shower->policy->network.host_ports.p[i];
-                bool v6 = map->addr && strchr(map->addr, ':');
-                cleanup(free_ptr) char *text = !publish    ? str_format("%u", map->inside)
-                                               : map->addr ? str_format("%s%s%s:%u:%u", v6 ? "[" : "", map->addr,
-                                                                        v6 ? "]" : "", map->outside, map->inside)
-                                                           : str_format("%u:%u", map->outside, map->inside);
+                cleanup(free_ptr) char *text = port_text(map, publish);
                 if (text)
                         f(shower, text, map->origin, NULL);
                 else
@@ -190,7 +198,11 @@ static void put_row(struct shower *shower, enum policy_row row, struct str name,
                 shower->status = buf_printf(shower->out, "%.*s:", STR_FMT(name));
 
         if (option_repeats(o)) {
-                show_put(shower, has_entries(shower, row) ? "\n" : o->type == OPTION_MAP ? " {}\n" : " []\n");
+                if (has_entries(shower, row))
+                        show_put(shower, "\n");
+                else
+                        show_put(shower, o->type == OPTION_MAP ? " {}\n" : " []\n");
+
                 each_entry(shower, row, o->type == OPTION_MAP ? put_map_entry : put_list_entry);
                 return;
         }
@@ -204,7 +216,7 @@ static void put_row(struct shower *shower, enum policy_row row, struct str name,
 
         cleanup(free_ptr) char *shown = shown_value(row, text);
         show_put(shower, " ");
-        put_scalar(shower, shown ? shown : "");
+        put_scalar(shower, text_or(shown, ""));
         put_origin(shower, start, origin_of(shower->policy, row));
 }
 
@@ -247,11 +259,19 @@ static void put_field(struct shower *shower, const struct record_field *field, c
 
 static bool field_is_set(const struct record_field *field, const void *record) {
         const void *place = (const char *)record + field->offset;
-        return field->kind == FIELD_TEXT     ? *(char *const *)place != NULL
-               : field->kind == FIELD_TEXTS  ? ((const origin_texts *)place)->n > 0
-               : field->kind == FIELD_U64    ? *(const uint64_t *)place != 0
-               : field->kind == FIELD_SWITCH ? *(const uint8_t *)place != SWITCH_UNSET
-                                             : true;
+        if (field->kind == FIELD_TEXT)
+                return *(char *const *)place != NULL;
+
+        if (field->kind == FIELD_TEXTS)
+                return ((const origin_texts *)place)->n > 0;
+
+        if (field->kind == FIELD_U64)
+                return *(const uint64_t *)place != 0;
+
+        if (field->kind == FIELD_SWITCH)
+                return *(const uint8_t *)place != SWITCH_UNSET;
+
+        return true;
 }
 
 /* "graphql" of "graphql.query"; empty: the field stands by itself. */

@@ -4,7 +4,7 @@
 
 #include "base/cleanup.h"
 #include "base/escape.h"
-#include "policy/mappings.h"
+#include "policy/tools/tool_credentials.h"
 
 static int put_texts(struct buf *out, char *const *texts, size_t n) {
         int r = 0;
@@ -35,13 +35,13 @@ static int put_mapping(struct buf *out, const struct mapping *mapping) {
 }
 
 int show_mappings_text(struct buf *out, const struct policy *policy) {
-        cleanup(mappings_done) mappings list = { 0 };
+        cleanup(mappings_done) mappings list = { 0 }, tools = { 0 };
         struct err err = { 0 };
 
-        if (policy->credentials.n == 0)
+        if (policy->credentials.n + policy->tool_credentials.n == 0)
                 return 0;
 
-        if (mappings_of(policy, &list, &err) < 0) {
+        if (mappings_of(policy, &list, &err) < 0 || tool_mappings_all(policy, &tools, &err) < 0) {
                 int r = buf_add(out, "# the credentials cannot be used: ");
 
                 r = r < 0 ? r : escape_text(out, str_of(err_text(&err)), 1024);
@@ -51,31 +51,41 @@ int show_mappings_text(struct buf *out, const struct policy *policy) {
                 return buf_add(out, "\n");
         }
 
-        int r = buf_add(out, "# credentials, which also allow their hosts:\n");
+        int r = list.n ? buf_add(out, "# credentials, which also allow their hosts:\n") : 0;
         for (size_t i = 0; r == 0 && i < list.n; i++)
                 r = put_mapping(out, &list.p[i]);
+
+        if (r == 0 && tools.n)
+                r = buf_add(out, "# credentials of bridged tools, which the sandbox has no part in:\n");
+        for (size_t i = 0; r == 0 && i < tools.n; i++)
+                r = put_mapping(out, &tools.p[i]);
 
         return r;
 }
 
+static void emit_mapping(struct emit *j, const struct mapping *mapping, bool sandbox) {
+        emit_open(j, '{');
+        emit_put_text(j, "name", mapping->name);
+        emit_put_text(j, "provider", mapping->provider ? mapping->provider->name : NULL);
+        emit_put_texts(j, "env", mapping->env.p, mapping->env.n);
+        emit_put_texts(j, "hosts", mapping->hosts.p, mapping->hosts.n);
+        emit_put_texts(j, "slots", mapping->slots.p, mapping->slots.n);
+        emit_put_bool(j, "sandbox", sandbox);
+        emit_close(j);
+}
+
 void show_mappings_json(struct emit *j, const struct policy *policy) {
-        cleanup(mappings_done) mappings list = { 0 };
+        cleanup(mappings_done) mappings list = { 0 }, tools = { 0 };
 
         (void)mappings_of(policy, &list, NULL); /* what cannot be used is an empty list; `policy check` says why */
+        (void)tool_mappings_all(policy, &tools, NULL);
         emit_key(j, "mappings");
         emit_open(j, '[');
 
-        for (size_t i = 0; i < list.n; i++) {
-                const struct mapping *mapping = &list.p[i];
-
-                emit_open(j, '{');
-                emit_put_text(j, "name", mapping->name);
-                emit_put_text(j, "provider", mapping->provider ? mapping->provider->name : NULL);
-                emit_put_texts(j, "env", mapping->env.p, mapping->env.n);
-                emit_put_texts(j, "hosts", mapping->hosts.p, mapping->hosts.n);
-                emit_put_texts(j, "slots", mapping->slots.p, mapping->slots.n);
-                emit_close(j);
-        }
+        for (size_t i = 0; i < list.n; i++)
+                emit_mapping(j, &list.p[i], true);
+        for (size_t i = 0; i < tools.n; i++)
+                emit_mapping(j, &tools.p[i], false);
 
         emit_close(j);
 }

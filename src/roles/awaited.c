@@ -22,7 +22,7 @@ void awaited_tell(awaited_list *list, uint32_t generation) {
                         continue;
                 }
 
-                (void)!send(one->fd, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT); /* whoever has gone waits no more */
+                (void)!send(one->fd, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT); /* a waiter that is gone needs none */
                 close_fd(&one->fd);
         }
 

@@ -9,7 +9,7 @@ struct awaited {
 };
 typedef VEC(struct awaited) awaited_list;
 
-/* Takes the socket. Without memory it is closed: whoever waits learns that nothing is promised. */
+/* Takes the socket. Without memory it is closed: waiters learn that nothing is promised. */
 void awaited_add(awaited_list *list, int fd, uint32_t generation);
 /* One byte to everybody who waits for this generation or an older one. */
 void awaited_tell(awaited_list *list, uint32_t generation);

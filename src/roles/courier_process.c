@@ -8,7 +8,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
-#include "base/spawn.h"
+#include "base/processes/spawn.h"
 #include "roles/gateway_process.h"
 #include "roles/vault_process.h"
 
@@ -21,8 +21,6 @@
 
 #define RESTART_NS (2 * NS_PER_SECOND)
 enum { READ_BYTES = 65536 };
-extern char **environ;
-
 struct courier_process {
         struct courier_settings settings;
         mappings tokens;
@@ -56,14 +54,9 @@ static void courier_lost(struct courier_process *courier) {
 }
 
 static int courier_spawn(struct courier_process *courier, struct err *err) {
-        cleanup(free_ptr) char *program = NULL;
         cleanup(close_fd) int ours = -1, theirs = -1, vault = -1;
-        char *const argv[] = { (char *)"bailey-gateway", (char *)"courier", (char *)courier->settings.ca_bundle, NULL };
-        int pair[2], r;
+        int pair[2];
 
-        r = gateway_program(&program, err);
-        if (r < 0)
-                return r;
         if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
                 return err_errno(err, "no socket for the courier");
 
@@ -75,16 +68,7 @@ static int courier_spawn(struct courier_process *courier, struct err *err) {
                 vault = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
         const int fds[] = { theirs, vault };
-        const struct spawn spawn = { .program = program,
-                                     .argv = argv,
-                                     .environment = environ,
-                                     .input = SPAWN_NULL,
-                                     .output = SPAWN_NULL,
-                                     .errors = SPAWN_NULL,
-                                     .fds = fds,
-                                     .n_fds = 2,
-                                     .flags = SPAWN_WITH_PARENT | SPAWN_OWN_SESSION | SPAWN_AT_ROOT };
-        r = spawn_start(&spawn, &courier->pid, err);
+        int r = gateway_errand("courier", courier->settings.ca_bundle, fds, 2, &courier->pid, err);
         if (r < 0)
                 return r;
 

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * The courier (ipc/courier.h) as a program of the user's side sees it: one process, started with a vault beside it when
- * there are tokens, watched, and replaced when it dies.
+ * The courier (ipc/courier_messages.h) as a program of the user's side sees it: one process, started with a vault
+ * beside it when there are tokens, watched, and replaced when it dies.
  *
  *     courier_process_start(&settings, &c, err);      every token must have its value now
  *     courier_process_send(c, &message);
- *     courier_process_watch(c, poller), courier_process_step(c, poller): its side of a poller (base/poller.h); a step
- *     calls on_message
- *     courier_process_free(c);
+ *     courier_process_watch(c, poller), courier_process_step(c, poller): its side of a poller
+ * (base/processes/poller.h); a step calls on_message courier_process_free(c);
  */
 #include "base/err.h"
-#include "base/poller.h"
-#include "ipc/courier.h"
+#include "base/processes/poller.h"
+#include "ipc/courier_messages.h"
 
 struct courier_process; /* opaque */
 

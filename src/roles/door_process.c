@@ -3,8 +3,8 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "base/spawn.h"
-#include "ipc/door.h"
+#include "base/processes/spawn.h"
+#include "ipc/door_messages.h"
 #include "roles/gateway_process.h"
 
 #include <errno.h>
@@ -15,29 +15,6 @@
 #include <unistd.h>
 
 enum { READY_SECONDS = 10 };
-extern char **environ;
-
-static int door_spawn(int theirs, struct door_process *door, struct err *err) {
-        cleanup(free_ptr) char *program = NULL;
-        char *const argv[] = { (char *)"bailey-gateway", (char *)"door", NULL };
-        int r;
-
-        r = gateway_program(&program, err);
-        if (r < 0)
-                return r;
-
-        const struct spawn spawn = { .program = program,
-                                     .argv = argv,
-                                     .environment = environ,
-                                     .input = SPAWN_NULL,
-                                     .output = SPAWN_NULL,
-                                     .errors = SPAWN_NULL,
-                                     .fds = &theirs,
-                                     .n_fds = 1,
-                                     .flags = SPAWN_WITH_PARENT | SPAWN_OWN_SESSION | SPAWN_AT_ROOT };
-        return spawn_start(&spawn, &door->pid, err);
-}
-
 static int door_greet(const struct door_process *door, const char *address, uint64_t seconds,
                       unsigned char ret_digest[static DOOR_DIGEST_BYTES], struct err *err) {
         const struct timeval limit = { .tv_sec = READY_SECONDS };
@@ -66,7 +43,7 @@ int door_process_start(const char *address, uint64_t seconds, struct door_proces
 
         door.fd = pair[0];
         theirs = pair[1];
-        r = door_spawn(theirs, &door, err);
+        r = gateway_errand("door", NULL, &theirs, 1, &door.pid, err);
         if (r == 0) {
                 close_fd(&theirs);
                 r = door_greet(&door, address, seconds, ret_digest, err);

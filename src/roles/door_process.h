@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * The door (ipc/door.h) as the dashboard sees it: one process for the life of one pairing. When it dies the pairing is
- * over, and the other way round.
+ * The door (ipc/door_messages.h) as the dashboard sees it: one process for the life of one pairing. When it dies the
+ * pairing is over, and the other way round.
  */
 #include "base/err.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* What a person is told after a reload: the difference between two policies, as far as a gateway is concerned. */
+/* The message after a reload: the difference between two policies, as far as it concerns a gateway. */
 #include "base/buf.h"
 #include "policy/policy.h"
 

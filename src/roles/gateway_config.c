@@ -43,7 +43,10 @@ static int percent_decode(struct str s, char *ret, size_t size) {
                 size_t used = 1;
 
                 if (c == '%') {
-                        int high = s.n > 2 ? ascii_hex(s.p[1]) : -1, low = s.n > 2 ? ascii_hex(s.p[2]) : -1;
+                        if (s.n < 3)
+                                return -EINVAL;
+
+                        int high = ascii_hex(s.p[1]), low = ascii_hex(s.p[2]);
                         if (high < 0 || low < 0)
                                 return -EINVAL;
 

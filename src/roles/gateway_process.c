@@ -2,10 +2,10 @@
 /*
  * Supervision of the gateway.
  *
- * Trust: the gateway parses hostile bytes and is taken for hostile itself. It can be refused (a malformed message ends
- * it), it can lie about what it did, and it can die; none of this opens anything, since the supervisor only ever lets
- * it accept on listeners and judge by a sealed policy. What it reports is written down as its word: it cannot forge
- * other lines, other runs or the supervisor's own notes.
+ * Trust: the gateway parses hostile bytes and is treated as hostile. It can send malformed messages (which ends it),
+ * lie about what it did, and die. None of this opens anything: it may only accept on its listeners and judge by a
+ * sealed policy. Its reports are recorded as its own: it cannot forge other lines, other runs or the supervisor's
+ * notes.
  *
  * Ownership: this module owns duplicates of the listeners, the snapshots of the last few generations (events name rules
  * by generation), the process, its three descriptors (control, events, pidfd), the watch of this host's addresses and
@@ -205,8 +205,7 @@ static void process_record(struct gateway_process *process, struct event *ev) {
                 ev->wall_us = now;
 
         if (ev->kind == EVENT_NOTE) {
-                int n = snprintf(text, sizeof text, "gateway: %.*s", (int)(ev->detail.n < 400 ? ev->detail.n : 400),
-                                 ev->detail.n ? ev->detail.p : "");
+                int n = snprintf(text, sizeof text, "gateway: %.*s", STR_FMT(str_first(ev->detail, 400)));
                 ev->detail = str_n(text, n > 0 ? (size_t)n : 0);
         }
 
@@ -362,8 +361,8 @@ void gateway_process_vault(struct gateway_process *process) {
 /*
  * Life and death.
  */
-/* The start block with the password, which is nowhere else but in secret memory: not in ours when this returns, and not
- * in the file when the gateway has read it. */
+/* The start block with the password. The password stays in secret memory only: it is wiped from ours when this returns,
+ * and from the file once the gateway has read it. */
 static int seal_block(struct gateway_process *process, int *ret, struct err *err) {
         struct gateway_start start = process->settings.start;
 
@@ -572,9 +571,12 @@ int gateway_process_new(const struct gateway_settings *settings, const void *sna
         g->settings.start.intercept = settings->vault != NULL;
         if (settings->vault && !g->settings.start.workers) { /* one channel each: their number must be known */
                 long processors = sysconf(_SC_NPROCESSORS_ONLN);
-                g->settings.start.workers = processors < 1                     ? 1
-                                            : processors > GATEWAY_WORKERS_MAX ? GATEWAY_WORKERS_MAX
-                                                                               : (uint32_t)processors;
+                if (processors < 1)
+                        g->settings.start.workers = 1;
+                else if (processors > GATEWAY_WORKERS_MAX)
+                        g->settings.start.workers = GATEWAY_WORKERS_MAX;
+                else
+                        g->settings.start.workers = (uint32_t)processors;
         }
 
         g->role = ROLE_NONE("gateway");

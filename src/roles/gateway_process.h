@@ -13,8 +13,8 @@
  */
 #include "base/err.h"
 #include "ipc/event.h"
-#include "ipc/gateway.h"
-#include "policy/snapshot.h"
+#include "ipc/gateway_messages.h"
+#include "policy/judge/snapshot.h"
 #include "roles/role.h"
 #include "roles/vault_process.h"
 #include "store/audit.h"
@@ -72,8 +72,8 @@ int gateway_process_start(struct gateway_process *process, struct err *err);
  * NOTICE_RELOADED follows if a gateway runs. */
 int gateway_process_reload(struct gateway_process *process, const struct policy *limits, const void *snapshot, size_t n,
                            struct err *err);
-/* Takes a socket that gets one byte when nothing is judged by an older policy than the newest of now: at once if no
- * gateway runs. It is closed without that byte if this ends before. */
+/* Takes a socket that gets one byte once no connection is judged by a policy older than the current newest; at once if
+ * no gateway runs. It is closed without that byte if this ends first. */
 void gateway_process_when_judged(struct gateway_process *process, int fd);
 /* The vault serves again: every worker is connected to it. */
 void gateway_process_vault(struct gateway_process *process);
@@ -88,8 +88,8 @@ const struct snapshot *gateway_process_snapshot(const struct gateway_process *pr
 void gateway_process_stop(struct gateway_process *process);
 #define GATEWAY_STOP_MS 4000
 
-/* Its side of a poller (base/poller.h). Without a process and before its first, the listeners are watched too. Failures
- * become notices. */
+/* Its side of a poller (base/processes/poller.h). Without a process and before its first, the listeners are watched
+ * too. Failures become notices. */
 void gateway_process_watch(const struct gateway_process *process, struct poller *poller);
 void gateway_process_step(struct gateway_process *process, const struct poller *poller);
 
@@ -98,3 +98,6 @@ pid_t gateway_process_pid(const struct gateway_process *process); /* 0 when none
 
 /* The executable: beside this one, in its libexec, or in the build tree; never by PATH. Heap text. */
 int gateway_program(char **ret, struct err *err);
+/* The same executable for one narrow errand ("door", "courier", "callback"): it has these descriptors from 3 up, says
+ * nothing, and ends with the thread that started it. `word` may be NULL. */
+int gateway_errand(const char *errand, const char *word, const int *fds, size_t n_fds, pid_t *ret_pid, struct err *err);

@@ -3,14 +3,15 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "base/spawn.h"
-#include "ipc/gateway.h"
+#include "base/processes/spawn.h"
+#include "ipc/gateway_messages.h"
 #include "roles/gateway_process.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 static_assert(GATEWAY_FD_LISTENERS + GATEWAY_LISTENERS_MAX + 1 + GATEWAY_WORKERS_MAX <= 3 + SPAWN_FDS_MAX,
               "the most that a gateway is given");
@@ -53,4 +54,24 @@ int gateway_spawn(const char *program, int start_block, int snapshot, const int 
 
 int gateway_program(char **ret, struct err *err) {
         return helper_program("bailey-gateway", "gateway", ret, err);
+}
+
+int gateway_errand(const char *errand, const char *word, const int *fds, size_t n_fds, pid_t *ret_pid,
+                   struct err *err) {
+        cleanup(free_ptr) char *program = NULL;
+        char *const argv[] = { (char *)"bailey-gateway", (char *)errand, (char *)word, NULL };
+        int r = gateway_program(&program, err);
+        if (r < 0)
+                return r;
+
+        const struct spawn spawn = { .program = program,
+                                     .argv = argv,
+                                     .environment = environ,
+                                     .input = SPAWN_NULL,
+                                     .output = SPAWN_NULL,
+                                     .errors = SPAWN_NULL,
+                                     .fds = fds,
+                                     .n_fds = n_fds,
+                                     .flags = SPAWN_WITH_PARENT | SPAWN_OWN_SESSION | SPAWN_AT_ROOT };
+        return spawn_start(&spawn, ret_pid, err);
 }

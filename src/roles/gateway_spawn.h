@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Starting bailey-gateway with exactly the descriptors of ipc/gateway.h, and finding it. */
+/* Starting bailey-gateway with exactly the descriptors of ipc/gateway_messages.h, and finding it. */
 #include "roles/helper.h"
 
 struct gateway_child {

@@ -2,7 +2,7 @@
 #pragma once
 /* A compiled policy that a gateway was given: its bytes, and opened, since events name its rules by number. */
 #include "base/err.h"
-#include "policy/snapshot.h"
+#include "policy/judge/snapshot.h"
 
 struct generation {
         uint32_t number; /* 0: empty */

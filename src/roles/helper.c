@@ -6,10 +6,10 @@
 #include "roles/helper.h"
 
 #include "base/cleanup.h"
-#include "base/confine.h"
 #include "base/fd.h"
 #include "base/path.h"
-#include "base/spawn.h"
+#include "base/processes/confine.h"
+#include "base/processes/spawn.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -113,8 +113,8 @@ static int check_program(const char *path, const struct stat *self, struct err *
         if (!S_ISREG(st.st_mode) || access(path, X_OK) < 0)
                 return err_set(err, EACCES, "%s is not an executable file", path);
 
-        /* Whoever owns this very program is trusted already. That is root, unless root has no number here: inside a
-         * user namespace its files belong to nobody. */
+        /* The owner of this program is trusted already. That is root, unless root is not mapped here: inside a user
+         * namespace its files belong to nobody. */
         bool trusted = st.st_uid == 0 || st.st_uid == geteuid() || st.st_uid == self->st_uid;
         if (!trusted || (st.st_mode & 02))
                 return err_set(err, EPERM, "%s is not used: others than you and root may change it", path);
@@ -144,7 +144,7 @@ int helper_places(const char *name, const char *folder, char *ret[static HELPER_
         return r < 0 ? err_set(err, -r, "cannot find the directory of %s: %s", name, strerror(-r)) : 0;
 }
 
-/* What was found once is not looked for again: while a sandbox runs, it could have made one in a better place. */
+/* The first result is kept: a running sandbox could meanwhile have created one earlier in the search order. */
 static struct known {
         const char *name;
         char *path;

@@ -21,6 +21,6 @@ void helper_describe_end(const siginfo_t *info, char *ret, size_t size);
 /* Where it is looked for, in this order; heap texts. */
 enum { HELPER_PLACES = 3 };
 int helper_places(const char *name, const char *folder, char *ret[static HELPER_PLACES], struct err *err);
-/* The executable: beside this one, in its libexec, or in this folder of the build tree; never by PATH. What was found
- * first stays the answer. The name must be a constant. Heap text. */
+/* The executable: beside this one, in its libexec, or in this folder of the build tree; never by PATH. The first result
+ * is kept. The name must be a constant. Heap text. */
 int helper_program(const char *name, const char *folder, char **ret, struct err *err);

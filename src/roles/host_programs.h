@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Programs of the host that run for a sandbox: ssh and gpg. The gateway has judged what they are wanted for, and
- * carries their bytes; here they are started, watched and ended. Each has a number that the gateway gave.
+ * Programs of the host that run for a sandbox: ssh and gpg. The gateway judges the request and relays the bytes; this
+ * starts, watches and ends the programs. The gateway numbers each of them.
  *
- * They end with this process. They have no terminal, no descriptor but their three, and stand in the root directory.
+ * They end with this process. They have no terminal, only their three descriptors, and run in the root directory.
  */
 #include "base/err.h"
 #include "base/vec.h"

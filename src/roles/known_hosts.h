@@ -7,7 +7,7 @@
  */
 #include "base/digest.h"
 #include "base/vec.h"
-#include "policy/host.h"
+#include "policy/match/host.h"
 
 struct known_key {
         unsigned char digest[DIGEST_BYTES]; /* SHA-256 of the key as it is on the wire */

@@ -100,7 +100,7 @@ static int not_an_address(struct str text, struct err *err) {
         cleanup(buf_done) struct buf shown = BUF(512);
         (void)escape_text(&shown, text, 60);
         const char *s = buf_text(&shown);
-        return err_set(err, EINVAL, "\"%s\" is not ADDRESS:PORT, such as 127.0.0.1:3128 or [::1]:0", s ? s : "");
+        return err_set(err, EINVAL, "\"%s\" is not ADDRESS:PORT, such as 127.0.0.1:3128 or [::1]:0", text_or(s, ""));
 }
 
 int listen_parse(struct str text, struct endpoint *ret, struct err *err) {

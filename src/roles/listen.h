@@ -5,7 +5,7 @@
  * other machines can reach them.
  */
 #include "base/err.h"
-#include "policy/addr.h"
+#include "policy/match/addr.h"
 
 /* "127.0.0.1:3128", "[::1]:0"; port 0 takes a free one. Says why an address is not accepted. */
 int listen_parse(struct str text, struct endpoint *ret, struct err *err);

@@ -8,12 +8,12 @@
  *      ▲           └────┬──────┘ it died
  *      └── WAITING ◄────┘ for a delay that doubles with each death in a row
  *
- * Its owner says what is sent to it and what its words mean; here is when it may live, how its end is seen, and that
- * nothing of it stays. role_set() is the only place that changes the state.
+ * Its owner sends its messages and interprets its replies. This decides when it may run, notices its end, and cleans up
+ * after it. role_set() is the only place that changes the state.
  *
  * Not thread-safe; the thread that starts it must live as long as the process (PDEATHSIG is bound to it).
  */
-#include "base/poller.h"
+#include "base/processes/poller.h"
 #include "roles/helper.h"
 
 enum role_state {

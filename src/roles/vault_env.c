@@ -59,8 +59,8 @@ static bool any_is_set(const struct mapping *mapping, char *const *environment) 
         return false;
 }
 
-/* The sandbox has the variables that the host has. Where the host has none of them (the value comes from a file, say)
- * it gets those by which any client finds it. A policy that names the variable has the last word. */
+/* The sandbox has the variables that the host has. If the host has none of them (the value comes from a file, say), it
+ * gets those of the provider, except only_as_host. A policy that names the variable wins. */
 static bool variable_is_wanted(const struct mapping *mapping, size_t i, char *const *environment) {
         const char *name = mapping->env.p[i];
 

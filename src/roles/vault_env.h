@@ -10,7 +10,7 @@ void text_list_done(text_list *l);
 int text_list_take(text_list *l, char *taken, struct err *err);
 
 /* "K=V": each variable of each mapping with its stand-in, what providers want beside it, and a credential helper for
- * git where it uses one. Without a process the stand-ins are empty: for a look at the plan. -EEXIST names a variable
+ * git where it uses one. Without a process the stand-ins are empty, for a preview of the plan. -EEXIST names a variable
  * that the policy sets itself. */
 int vault_env_stand_ins(const mappings *list, const struct vault_process *process, const struct policy *policy,
                         char *const *environment, text_list *ret, struct err *err);

@@ -59,14 +59,6 @@ static void process_notice(struct vault_process *process, enum vault_notice what
                 process->settings.on_notice(process->settings.arg, what, text);
 }
 
-bool vault_process_serves(const struct vault_process *process) {
-        return process->role.state == ROLE_SERVING;
-}
-
-pid_t vault_process_pid(const struct vault_process *process) {
-        return process->role.pid;
-}
-
 struct str vault_process_ca(const struct vault_process *process) {
         return str_n(process->ca, process->ca_n);
 }
@@ -236,7 +228,7 @@ static int process_spawn(struct vault_process *process, struct err *err) {
         return 0;
 }
 
-/* Again, after a death. What cannot be told now is a failure of this one. */
+/* Again, after a death. A message that cannot be sent now is a failure of this vault. */
 static void start_again(struct vault_process *process) {
         struct err err = { 0 };
         int r = process_spawn(process, &err);
@@ -274,7 +266,7 @@ static void process_changed(struct vault_process *process, const struct vault_me
                                                      [VAULT_CHANGE_NEW] = VAULT_NOTICE_CHANGED,
                                                      [VAULT_CHANGE_KEPT] = VAULT_NOTICE_KEPT };
         cleanup(free_ptr) char *text = str_dup(message->data[0]);
-        process_notice(process, notices[message->number], text ? text : "");
+        process_notice(process, notices[message->number], text_or(text, ""));
 }
 
 static void take_fake(struct vault_process *process, const struct vault_message *message) {
@@ -415,7 +407,7 @@ int vault_process_start(struct vault_process *process, struct err *err) {
         if (r < 0)
                 role_set(&process->role, ROLE_STOPPED, 0);
 
-        process->settings.stand_ins = NULL; /* the next vault is told the stand-ins themselves */
+        process->settings.stand_ins = NULL; /* the next vault gets the stand-ins themselves */
         return r;
 }
 
@@ -489,14 +481,14 @@ static int fill_start(struct vault_process *process, const struct vault_settings
                 if (strncmp(*at, "CREDENTIALS_DIRECTORY=", 22) == 0)
                         credentials = *at + 22;
 
-        int a = snprintf(start->ca_dir, sizeof start->ca_dir, "%s", settings->ca_dir ? settings->ca_dir : "");
+        int a = snprintf(start->ca_dir, sizeof start->ca_dir, "%s", text_or(settings->ca_dir, ""));
         int b = snprintf(start->credentials_dir, sizeof start->credentials_dir, "%s",
                          credentials && credentials[0] == '/' ? credentials : "");
         cleanup(free_ptr) char *state = NULL; /* where sandboxes of this user lock each other out */
         if (dirs_state(&state) == 0 && strlen(state) < sizeof start->lock_dir)
                 snprintf(start->lock_dir, sizeof start->lock_dir, "%s", state);
 
-        snprintf(start->sandbox_id, sizeof start->sandbox_id, "%s", settings->sandbox_id ? settings->sandbox_id : "");
+        snprintf(start->sandbox_id, sizeof start->sandbox_id, "%s", text_or(settings->sandbox_id, ""));
         if (a >= (int)sizeof start->ca_dir || b >= (int)sizeof start->credentials_dir)
                 return err_set(err, ENAMETOOLONG, "the directory of the CA or of the credentials has too long a name");
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * The vault as the supervisor sees it: one process, started before the sandbox (what the sandbox is given comes from
- * it), watched, and replaced when it dies. While there is none, what needs it is refused by the gateway; the next one
- * has the same CA and the same stand-ins, so what runs inside notices nothing else.
+ * The vault as the supervisor sees it: one process, started before the sandbox (which gets its stand-ins from it),
+ * watched, and replaced when it dies. While there is none, the gateway refuses requests that need it. The next one has
+ * the same CA and the same stand-ins, so programs inside notice nothing else.
  *
  *     vault_process_new(&settings, &v, e);
  *     vault_process_start(v, e);                  waits until it serves
@@ -14,7 +14,7 @@
  * Not thread-safe; the thread that steps must live as long as the vault (PDEATHSIG is bound to it).
  */
 #include "base/err.h"
-#include "ipc/vault.h"
+#include "ipc/vault_messages.h"
 #include "policy/mappings.h"
 #include "roles/role.h"
 #include "store/stand_ins.h"
@@ -36,8 +36,7 @@ struct vault_settings {
         const mappings *mappings; /* borrowed; must outlive the process */
         const char *sandbox_id;   /* part of the CA's name */
         const char *ca_dir;       /* where the CA is kept; NULL: as long as this object lives */
-        /* What stand-ins are made of, and where they are shown; borrowed until it has started. NULL: they are random.
-         */
+        /* The key and place that stand-ins are derived from; borrowed until it has started. NULL: they are random. */
         const struct stand_ins *stand_ins;
         const char *place;
         enum vault_ca ca;
@@ -68,8 +67,6 @@ uint32_t vault_process_connect_all(struct vault_process *process, int *ret_fds, 
 /* Every source is read again. */
 void vault_process_reload(struct vault_process *process);
 
-/* Its side of a poller (base/poller.h). */
+/* Its side of a poller (base/processes/poller.h). */
 void vault_process_watch(const struct vault_process *process, struct poller *poller);
 void vault_process_step(struct vault_process *process, const struct poller *poller);
-bool vault_process_serves(const struct vault_process *process);
-pid_t vault_process_pid(const struct vault_process *process); /* 0 when none runs */

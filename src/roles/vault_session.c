@@ -3,14 +3,15 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "base/lock_file.h"
+#include "base/files/lock_file.h"
+#include "base/files/tree.h"
 #include "base/log.h"
 #include "base/path.h"
-#include "base/tree.h"
 #include "conf/dirs.h"
 #include "plan/build.h"
-#include "policy/home_kind.h"
-#include "policy/home_table.h"
+#include "policy/paths/home_kind.h"
+#include "policy/paths/home_table.h"
+#include "policy/tools/tool_credentials.h"
 #include "roles/trust_store.h"
 
 #include <assert.h>
@@ -136,7 +137,7 @@ static void on_notice(void *arg, enum vault_notice notice, const char *text) {
                 (void)audit_note(audit, "vault: %s", text);
 }
 
-static bool is_wanted(const struct policy *policy) {
+bool vault_session_is_wanted(const struct policy *policy) {
         return (policy->credentials.n > 0 || policy->network.rules.n > 0 || policy->git.n > 0) &&
                plan_network(policy) != NETWORK_NONE;
 }
@@ -163,7 +164,7 @@ static int lay_out(struct vault_session *session, const struct vault_session_req
 static const char *place_of_stand_ins(const struct policy *policy) {
         if (home_kind(policy) == HOME_NAMED)
                 return policy->filesystem.home;
-        return policy->workspace ? policy->workspace : "";
+        return text_or(policy->workspace, "");
 }
 
 static int vault_session_start(struct vault_session *session, const struct vault_session_request *request,
@@ -173,18 +174,20 @@ static int vault_session_start(struct vault_session *session, const struct vault
         if (r < 0)
                 return r;
 
-        const struct vault_settings settings = { .mappings = &session->mappings,
-                                                 .sandbox_id = request->id,
-                                                 .stand_ins = stand_ins,
-                                                 .place = place_of_stand_ins(request->policy),
-                                                 .ca_dir = request->place ? request->place->directory : NULL,
-                                                 .ca = request->policy->network.ca_key == CA_KEY_RSA4096
-                                                           ? VAULT_CA_RSA4096
-                                                           : VAULT_CA_P256,
-                                                 .log_level = log_level_now(),
-                                                 .environment = request->environment,
-                                                 .on_notice = on_notice,
-                                                 .arg = session };
+        struct vault_settings settings = { .mappings = &session->mappings,
+                                           .sandbox_id = request->id,
+                                           .stand_ins = stand_ins,
+                                           .place = place_of_stand_ins(request->policy),
+                                           .ca = VAULT_CA_P256,
+                                           .log_level = log_level_now(),
+                                           .environment = request->environment,
+                                           .on_notice = on_notice,
+                                           .arg = session };
+        if (request->place)
+                settings.ca_dir = request->place->directory;
+        if (request->policy->network.ca_key == CA_KEY_RSA4096)
+                settings.ca = VAULT_CA_RSA4096;
+
         r = vault_process_new(&settings, &session->process, err);
         if (r == 0 && request->place)
                 r = request->place->load(request->place->arg, &session->mappings, session->process, err);
@@ -258,8 +261,7 @@ static bool is_laid(const char *home, const char *path) {
         return false;
 }
 
-/* In a home of its own the sandbox has nothing of the real one, unless it is granted or laid there: a copy has the same
- * name. */
+/* A sandbox with a home of its own sees nothing of the real one except grants and copies. A copy has the same name. */
 static bool is_out_of_sight(const struct policy *policy, const char *path) {
         return home_is_own(policy) && policy->home && path_is_within(path, policy->home) &&
                !is_granted(&policy->filesystem.read, policy->home, path) &&
@@ -271,9 +273,9 @@ static bool is_out_of_sight(const struct policy *policy, const char *path) {
  * when it is replaced, as rotation does, the mount goes with it. A glob is judged at each call, so it holds for the new
  * one too.
  */
-static int hide_sources(const struct vault_session *session, struct policy *policy, struct err *err) {
-        for (size_t i = 0; i < session->mappings.n; i++) {
-                const struct mapping *mapping = &session->mappings.p[i];
+static int hide_sources(const mappings *list, struct policy *policy, struct err *err) {
+        for (size_t i = 0; i < list->n; i++) {
+                const struct mapping *mapping = &list->p[i];
                 struct str source = str_of(mapping->source), file, pointer;
                 cleanup(free_ptr) char *origin = str_format("source of credential %s", mapping->name);
 
@@ -294,19 +296,33 @@ static int hide_sources(const struct vault_session *session, struct policy *poli
         return 0;
 }
 
+/* Where the secrets are, the sandbox has no part in: neither in files nor in variables. */
+static int keep_out(struct vault_session *session, const mappings *list, struct policy *policy, struct err *err) {
+        int r = hide_sources(list, policy, err);
+
+        if (r < 0)
+                return r;
+        return vault_env_sources(list, &session->strip, err);
+}
+
 int vault_session_open(struct vault_session *session, const struct vault_session_request *request, struct err *err) {
+        cleanup(mappings_done) mappings tools = { 0 };
         int r = mappings_of(request->policy, &session->mappings, err);
         if (r < 0)
                 return r;
 
-        r = hide_sources(session, request->policy, err);
+        r = keep_out(session, &session->mappings, request->policy, err);
         if (r < 0)
                 return r;
 
-        r = vault_env_sources(&session->mappings, &session->strip, err);
+        r = tool_sources(request->policy, &tools, err);
         if (r < 0)
                 return r;
-        if (!is_wanted(request->policy))
+        r = keep_out(session, &tools, request->policy, err);
+        if (r < 0)
+                return r;
+
+        if (!vault_session_is_wanted(request->policy))
                 return request->roots && !request->place && plan_network(request->policy) != NETWORK_NONE
                            ? start_plain(session, request, err)
                            : 0;
@@ -329,7 +345,7 @@ int vault_session_open(struct vault_session *session, const struct vault_session
 bool vault_session_fits(const struct vault_session *session, const struct policy *newer) {
         cleanup(mappings_done) mappings m = { 0 };
         return mappings_of(newer, &m, NULL) == 0 && mappings_equal(&m, &session->mappings) &&
-               (session->process != NULL) == is_wanted(newer);
+               (session->process != NULL) == vault_session_is_wanted(newer);
 }
 
 void vault_session_close(struct vault_session *v) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * The vault's part in a run: started before the command, it says what the sandbox is given instead of secrets and which
- * CA it trusts; then it is watched together with the gateway.
+ * The vault's part in a run. It starts before the command and supplies the stand-ins and the CA that the sandbox
+ * trusts; then it is watched together with the gateway.
  */
 #include "plan/env.h"
 #include "policy/policy.h"
@@ -47,6 +47,8 @@ struct vault_session_request {
 
 /* Nothing to do without credentials and request rules, or without a network. Fails loudly: every credential must have
  * its value now. */
+/* Whether a sandbox with this policy has a vault: it has credentials, or rules for which TLS is opened. */
+bool vault_session_is_wanted(const struct policy *policy);
 int vault_session_open(struct vault_session *session, const struct vault_session_request *request, struct err *err);
 /* Whether a newer policy has the same credentials: what they are for is fixed while the vault runs. */
 bool vault_session_fits(const struct vault_session *session, const struct policy *newer);

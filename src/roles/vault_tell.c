@@ -18,10 +18,11 @@ enum { ROOM_MS = 5000 };
 int vault_tell(int control, const struct vault_message *message, int fd, struct err *err) {
         for (;;) {
                 int r = vault_send(control, SUPERVISOR_TO_VAULT, message, fd);
+                if (r >= 0)
+                        return 0;
                 if (r != -EAGAIN)
-                        return r < 0 ? err_set(err, -r, "the vault cannot be told anything: %s",
-                                               r == -EPIPE ? "it has ended" : strerror(-r))
-                                     : 0;
+                        return err_set(err, -r, "the vault cannot be told anything: %s",
+                                       r == -EPIPE ? "it has ended" : strerror(-r));
 
                 struct pollfd room = { .fd = control, .events = POLLOUT };
                 if (poll(&room, 1, ROOM_MS) == 0)
@@ -38,9 +39,9 @@ static int tell_fill(struct vault_mapping *to, const struct mapping *mapping, st
         int source = snprintf(to->source, sizeof to->source, "%s", mapping->source);
         snprintf(to->prefix, sizeof to->prefix, "%s", mapping->provider ? mapping->provider->prefix : "");
 
-        int form = snprintf(to->form, sizeof to->form, "%s", mapping->form ? mapping->form : "");
-        int answer = snprintf(to->answer, sizeof to->answer, "%s", mapping->answer ? mapping->answer : "");
-        int expiry = snprintf(to->expiry, sizeof to->expiry, "%s", mapping->expiry ? mapping->expiry : "");
+        int form = snprintf(to->form, sizeof to->form, "%s", text_or(mapping->form, ""));
+        int answer = snprintf(to->answer, sizeof to->answer, "%s", text_or(mapping->answer, ""));
+        int expiry = snprintf(to->expiry, sizeof to->expiry, "%s", text_or(mapping->expiry, ""));
         to->optional = mapping->answer != NULL;
         if (form >= (int)sizeof to->form || answer >= (int)sizeof to->answer || expiry >= (int)sizeof to->expiry)
                 return err_set(err, ENAMETOOLONG, "%s: form, answer or expiry of credential '%s' is too long",
@@ -164,7 +165,7 @@ static const char *const always[] = { "PATH",
                                       "no_proxy",
                                       NULL };
 
-/* And by which variables the known ones are told who the user is. `word` begins a command, or is the source itself. */
+/* And the variables that tell known commands who the user is. `word` begins a command, or is the source itself. */
 static const struct {
         const char *word, *prefix;
 } by_tool[] = {

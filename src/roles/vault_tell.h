@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* What a new vault is told before it opens: the start block, values of the user's environment, variables for commands.
- */
-#include "ipc/vault.h"
+/* What a new vault gets before it opens: the start block, values of the user's environment, variables for commands. */
+#include "ipc/vault_messages.h"
 #include "policy/mappings.h"
 
 /* The start block's list, heap memory. */

@@ -5,7 +5,7 @@
 #include "base/escape.h"
 #include "base/path.h"
 #include "policy/groups.h"
-#include "policy/pattern.h"
+#include "policy/match/pattern.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@ void learn_done(struct learn *l) {
 }
 
 /* Takes the texts. */
-static void note(struct learn *l, enum learned_kind kind, char *target, char *remark) {
+static void learn_note(struct learn *l, enum learned_kind kind, char *target, char *remark) {
         for (size_t i = 0; target && i < l->needs.n; i++)
                 if (l->needs.p[i].kind == kind && strcmp(l->needs.p[i].target, target) == 0) {
                         l->needs.p[i].count++;
@@ -29,6 +29,7 @@ static void note(struct learn *l, enum learned_kind kind, char *target, char *re
                         free(remark);
                         return;
                 }
+
         struct learned need = { kind, target, remark, 1 };
         if (!target || l->needs.n >= NEEDS_MAX || vec_push(&l->needs, need) < 0) {
                 l->full = true;
@@ -47,73 +48,77 @@ static const char *const open_places[] = { "gist.github.com",  "*.s3.amazonaws.c
                                            "api.telegram.org", "discord.com",
                                            "hooks.slack.com" };
 
-static bool fits(const char *text, const struct host *host, uint16_t port) {
-        struct pattern p;
-        return pattern_parse(str_of(text), &p, NULL) == 0 && pattern_matches(&p, host, port);
+static bool learn_fits(const char *text, const struct host *host, uint16_t port) {
+        struct pattern pattern;
+        return pattern_parse(str_of(text), &pattern, NULL) == 0 && pattern_matches(&pattern, host, port);
 }
 
 static const char *group_of(const struct host *host, uint16_t port) {
         for (size_t i = 0; i < n_policy_groups; i++)
                 for (const char *const *p = policy_groups[i].patterns; *p; p++)
-                        if (fits(*p, host, port))
+                        if (learn_fits(*p, host, port))
                                 return policy_groups[i].name;
         return NULL;
 }
 
 static char *remark_on(const struct host *host, uint16_t port) {
         for (size_t i = 0; i < sizeof open_places / sizeof open_places[0]; i++)
-                if (fits(open_places[i], host, port))
+                if (learn_fits(open_places[i], host, port))
                         return str_format("review: anybody can store data there");
         const char *group = group_of(host, port);
         return group ? str_format("part of @%s", group) : NULL;
 }
 
 /* A request of git's, as the gateway describes it (ipc/event.h): "SERVICE HOST/PATH", a line for each ref. */
-static void learn_git(struct learn *l, const struct event *ev) {
+static void learn_git(struct learn *learn, const struct event *ev) {
         struct str rest = ev->act, line, service, ref;
 
         if (!ev->allowed || !str_split(&rest, '\n', &line) || !str_split(&line, ' ', &service) || !line.p)
                 return;
         if (str_is(service, "git-upload-pack") || str_is(service, "upload-pack"))
-                note(l, LEARNED_FETCH, str_dup(line), NULL);
+                learn_note(learn, LEARNED_FETCH, str_dup(line), NULL);
         if (!str_is(service, "git-receive-pack") && !str_is(service, "receive-pack"))
                 return;
+
         for (struct str row; str_split(&rest, '\n', &row);)
                 if (str_split(&row, ' ', &ref) && ref.n)
-                        note(l, LEARNED_PUSH, str_format("%.*s=%.*s", STR_FMT(line), STR_FMT(ref)), NULL);
+                        learn_note(learn, LEARNED_PUSH, str_format("%.*s=%.*s", STR_FMT(line), STR_FMT(ref)), NULL);
 }
 
-void learn_tool(struct learn *l, const char *name) {
-        note(l, LEARNED_TOOL, str_dup(str_of(name)), NULL);
+void learn_tool(struct learn *learn, const char *name) {
+        learn_note(learn, LEARNED_TOOL, str_dup(str_of(name)), NULL);
 }
 
-void learn_page(struct learn *l, const char *host) {
-        note(l, LEARNED_PAGE, str_dup(str_of(host)), NULL);
+void learn_page(struct learn *learn, const char *host) {
+        learn_note(learn, LEARNED_PAGE, str_dup(str_of(host)), NULL);
 }
 
-void learn_connection(struct learn *l, const struct event *ev) {
-        struct authority a;
+void learn_connection(struct learn *learn, const struct event *ev) {
+        struct authority authority;
 
         if (ev->kind == EVENT_REQUEST && ev->act.n)
-                learn_git(l, ev);
+                learn_git(learn, ev);
+
         if (ev->kind == EVENT_DNS || ev->kind == EVENT_PACKET || ev->kind == EVENT_TUNNEL_CLOSE ||
-            ev->kind == EVENT_NOTE || ev->port == 0 || host_parse(ev->domain, &a.host, NULL) < 0)
+            ev->kind == EVENT_NOTE || ev->port == 0 || host_parse(ev->domain, &authority.host, NULL) < 0)
                 return;
-        a.port = ev->port;
+
+        authority.port = ev->port;
         char text[AUTHORITY_TEXT_MAX];
-        authority_text(&a, text);
+        authority_text(&authority, text);
+
         if (!ev->allowed && ev->reason == REASON_ADDRESS_CLASS)
-                note(l, LEARNED_PRIVATE, strdup(text), strdup("review: a private or local address"));
-        else if (a.host.kind == HOST_ADDR && (ev->allowed || ev->reason == REASON_UPSTREAM))
-                note(l, LEARNED_ADDRESS, strdup(text), strdup("review: an address without a name"));
+                learn_note(learn, LEARNED_PRIVATE, strdup(text), strdup("review: a private or local address"));
+        else if (authority.host.kind == HOST_ADDR && (ev->allowed || ev->reason == REASON_UPSTREAM))
+                learn_note(learn, LEARNED_ADDRESS, strdup(text), strdup("review: an address without a name"));
         else if (ev->allowed || ev->reason == REASON_UPSTREAM || ev->reason == REASON_RESOLVE ||
                  ev->reason == REASON_TIMEOUT)
-                note(l, LEARNED_HOST, strdup(text), remark_on(&a.host, a.port));
+                learn_note(learn, LEARNED_HOST, strdup(text), remark_on(&authority.host, authority.port));
 }
 
-void learn_file(struct learn *l, const char *path, bool write, const struct path_rule *rule) {
+void learn_file(struct learn *learn, const char *path, bool write, const struct path_rule *rule) {
         char *remark = rule ? str_format("review: refused by %s (%s)", rule->pattern, rule->origin) : NULL;
-        note(l, write ? LEARNED_WRITE : LEARNED_READ, strdup(path), remark);
+        learn_note(learn, write ? LEARNED_WRITE : LEARNED_READ, strdup(path), remark);
 }
 
 /* --- writing ---------------------------------------------------------------------------------------------------------
@@ -124,22 +129,24 @@ static int by_target(const void *a, const void *b) {
         return x->kind != y->kind ? (int)x->kind - (int)y->kind : strcmp(x->target, y->target);
 }
 
-static size_t siblings(const struct learn *l, const struct learned *need, size_t directory_n) {
+static size_t learn_siblings(const struct learn *learn, const struct learned *need, size_t directory_n) {
         size_t n = 0;
-        for (size_t i = 0; i < l->needs.n; i++) {
-                const struct learned *other = &l->needs.p[i];
+        for (size_t i = 0; i < learn->needs.n; i++) {
+                const struct learned *other = &learn->needs.p[i];
                 n += other->kind == need->kind && !other->remark &&
                      strncmp(other->target, need->target, directory_n) == 0 && other->target[directory_n] == '/' &&
                      !strchr(other->target + directory_n + 1, '/');
         }
+
         return n;
 }
 
 /* A directory stands for its files when several of them were wanted; never one near the root. */
-static struct str generalised(const struct learn *l, const struct learned *need) {
+static struct str learn_generalised(const struct learn *learn, const struct learned *need) {
         struct str path = str_of(need->target);
         ptrdiff_t slash = str_rfind(path, '/');
-        if (need->remark || slash <= 0 || path_depth(need->target) < 4 || siblings(l, need, (size_t)slash) < SIBLINGS)
+        if (need->remark || slash <= 0 || path_depth(need->target) < 4 ||
+            learn_siblings(learn, need, (size_t)slash) < SIBLINGS)
                 return path;
         return str_first(path, (size_t)slash);
 }
@@ -150,42 +157,54 @@ static int put_item(struct buf *out, struct str target, const struct learned *ne
         int r = buf_add(out, review ? "    # - " : "    - ");
         if (r == 0)
                 r = escape_json(out, target);
+
         if (r == 0 && need->remark) {
                 r = buf_add(out, "  # ");
                 if (r == 0)
                         r = escape_text(out, str_of(need->remark), 512);
         }
-        return r < 0 ? r : buf_add(out, "\n");
+
+        if (r < 0)
+                return r;
+
+        return buf_add(out, "\n");
 }
 
 /* One key of the file. Nothing is written for a key without needs; comments alone need no key to be valid YAML. */
-static int put_list(const struct learn *l, struct learned **sorted, unsigned kinds, const char *key, struct buf *out) {
+static int put_list(const struct learn *learn, struct learned **sorted, unsigned kinds, const char *key,
+                    struct buf *out) {
         struct str before = { 0 };
         int r = 0;
         bool granted = false, any = false;
-        for (size_t i = 0; i < l->needs.n; i++) {
+
+        for (size_t i = 0; i < learn->needs.n; i++) {
                 if (!(kinds & 1U << sorted[i]->kind))
                         continue;
                 any = true;
                 granted = granted || !sorted[i]->remark || !str_starts(str_of(sorted[i]->remark), STR("review"));
         }
+
         if (any)
                 r = buf_printf(out, granted ? "  %s:\n" : "  # %s:\n", key);
-        for (size_t i = 0; i < l->needs.n && r == 0; i++) {
+
+        for (size_t i = 0; i < learn->needs.n && r == 0; i++) {
                 if (!(kinds & 1U << sorted[i]->kind))
                         continue;
+
                 struct str shown =
-                    sorted[i]->kind >= LEARNED_WRITE ? generalised(l, sorted[i]) : str_of(sorted[i]->target);
+                    sorted[i]->kind >= LEARNED_WRITE ? learn_generalised(learn, sorted[i]) : str_of(sorted[i]->target);
                 if (!str_eq(shown, before))
                         r = put_item(out, shown, sorted[i]);
+
                 before = shown;
         }
+
         return r;
 }
 
-static bool has(const struct learn *l, unsigned kinds) {
-        for (size_t i = 0; i < l->needs.n; i++)
-                if (kinds & 1U << l->needs.p[i].kind)
+static bool learn_has(const struct learn *learn, unsigned kinds) {
+        for (size_t i = 0; i < learn->needs.n; i++)
+                if (kinds & 1U << learn->needs.p[i].kind)
                         return true;
         return false;
 }
@@ -200,85 +219,101 @@ static int put_push(struct buf *out, struct str target) {
                 r = buf_add(out, ", push: [");
         if (r == 0)
                 r = escape_json(out, str_skip(target, (size_t)equals + 1));
-        return r < 0 ? r : buf_add(out, "] }  # review: a push to this ref\n");
+        if (r < 0)
+                return r;
+
+        return buf_add(out, "] }  # review: a push to this ref\n");
 }
 
 /* A fetch is granted; a push changes what others have, so that a person writes it. */
-static int put_repositories(const struct learn *l, struct learned **sorted, struct buf *out) {
+static int put_repositories(const struct learn *learn, struct learned **sorted, struct buf *out) {
         int r = 0;
 
-        if (has(l, 1U << LEARNED_FETCH | 1U << LEARNED_PUSH))
-                r = buf_add(out, has(l, 1U << LEARNED_FETCH) ? "git:\n" : "# git:\n");
-        for (size_t i = 0; i < l->needs.n && r == 0; i++) {
+        if (learn_has(learn, 1U << LEARNED_FETCH | 1U << LEARNED_PUSH))
+                r = buf_add(out, learn_has(learn, 1U << LEARNED_FETCH) ? "git:\n" : "# git:\n");
+
+        for (size_t i = 0; i < learn->needs.n && r == 0; i++) {
                 struct str target = str_of(sorted[i]->target);
 
                 if (sorted[i]->kind == LEARNED_PUSH)
                         r = put_push(out, target);
                 if (sorted[i]->kind != LEARNED_FETCH)
                         continue;
+
                 r = buf_add(out, "  - { repo: ");
                 if (r == 0)
                         r = escape_json(out, target);
                 if (r == 0)
                         r = buf_add(out, " }\n");
         }
+
         return r;
 }
 
 /* Which repositories, hosts and files a tool has is a person's choice, made in the policy of this run. */
-static int put_tools(const struct learn *l, struct learned **sorted, struct buf *out) {
-        int r = has(l, 1U << LEARNED_TOOL) ? buf_add(out, "# bridge:\n") : 0;
+static int put_tools(const struct learn *learn, struct learned **sorted, struct buf *out) {
+        int r = learn_has(learn, 1U << LEARNED_TOOL) ? buf_add(out, "# bridge:\n") : 0;
 
-        for (size_t i = 0; i < l->needs.n && r == 0; i++) {
+        for (size_t i = 0; i < learn->needs.n && r == 0; i++) {
                 if (sorted[i]->kind != LEARNED_TOOL)
                         continue;
+
                 r = buf_add(out, "  # ");
                 if (r == 0)
                         r = escape_text(out, str_of(sorted[i]->target), 64);
+
                 if (r == 0)
                         r = buf_add(out,
                                     ": {}  # review: it was called; take over its entry from the policy of this run\n");
         }
+
         return r;
 }
 
-int learn_write(const struct learn *l, const char *command, struct buf *out) {
+int learn_write(const struct learn *learn, const char *command, struct buf *out) {
         const unsigned network = 1U << LEARNED_HOST | 1U << LEARNED_PRIVATE | 1U << LEARNED_ADDRESS;
         const unsigned files = 1U << LEARNED_WRITE | 1U << LEARNED_READ;
-        cleanup(free_ptr) struct learned **sorted = calloc(l->needs.n + 1, sizeof *sorted);
+        cleanup(free_ptr) struct learned **sorted = calloc(learn->needs.n + 1, sizeof *sorted);
         if (!sorted)
                 return -ENOMEM;
-        for (size_t i = 0; i < l->needs.n; i++)
-                sorted[i] = &l->needs.p[i];
-        if (l->needs.n > 1)
-                qsort(sorted, l->needs.n, sizeof *sorted, by_target);
+
+        for (size_t i = 0; i < learn->needs.n; i++)
+                sorted[i] = &learn->needs.p[i];
+
+        if (learn->needs.n > 1)
+                qsort(sorted, learn->needs.n, sizeof *sorted, by_target);
+
         int r = buf_add(out, "# Learned from: ");
         if (r == 0)
                 r = escape_text(out, str_of(command), 512);
+
         if (r == 0)
                 r = buf_add(
                     out, "\n# Lines that are commented out need a person's judgement; remove the # to grant them.\n");
+
         if (r == 0)
-                r = buf_printf(out, "mode: %s\n", has(l, network) ? "workspace-write-whitelist" : "workspace-write");
-        if (r == 0 && has(l, network))
+                r = buf_printf(out, "mode: %s\n",
+                               learn_has(learn, network) ? "workspace-write-whitelist" : "workspace-write");
+        if (r == 0 && learn_has(learn, network))
                 r = buf_add(out, "network:\n");
         if (r == 0)
-                r = put_list(l, sorted, 1U << LEARNED_HOST | 1U << LEARNED_ADDRESS, "allow", out);
+                r = put_list(learn, sorted, 1U << LEARNED_HOST | 1U << LEARNED_ADDRESS, "allow", out);
         if (r == 0)
-                r = put_list(l, sorted, 1U << LEARNED_PRIVATE, "allow_private", out);
-        if (r == 0 && has(l, 1U << LEARNED_PAGE))
+                r = put_list(learn, sorted, 1U << LEARNED_PRIVATE, "allow_private", out);
+        if (r == 0 && learn_has(learn, 1U << LEARNED_PAGE))
                 r = buf_add(out, "browser:\n");
         if (r == 0)
-                r = put_list(l, sorted, 1U << LEARNED_PAGE, "hosts", out);
+                r = put_list(learn, sorted, 1U << LEARNED_PAGE, "hosts", out);
         if (r == 0)
-                r = put_repositories(l, sorted, out);
+                r = put_repositories(learn, sorted, out);
         if (r == 0)
-                r = put_tools(l, sorted, out);
-        if (r == 0 && has(l, files))
+                r = put_tools(learn, sorted, out);
+        if (r == 0 && learn_has(learn, files))
                 r = buf_add(out, "filesystem:\n");
         if (r == 0)
-                r = put_list(l, sorted, 1U << LEARNED_WRITE, "write", out);
+                r = put_list(learn, sorted, 1U << LEARNED_WRITE, "write", out);
         if (r == 0)
-                r = put_list(l, sorted, 1U << LEARNED_READ, "read", out);
+                r = put_list(learn, sorted, 1U << LEARNED_READ, "read", out);
+
         return r;
 }

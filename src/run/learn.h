@@ -4,17 +4,17 @@
  * What a command needed: collected while it runs observed, then written as the smallest policy that would have
  * permitted it.
  *
- * Observed means: every host that is not private can be reached, and is noted; files stay as the policy has them, and
- * what it refuses is noted. So learning gives away no secret file and leaves nothing outside the workspace, and a
- * command that cannot go on without one more file is learned in two runs.
+ * Observed means: every host that is not private can be reached, and is noted. Files stay as the policy has them, and
+ * its refusals are noted. So learning reveals no secret file and leaves nothing outside the workspace. A command that
+ * cannot go on without one more file takes two runs to learn.
  *
- * Hosts and paths come from the command: they are escaped, and what a person should look at twice is written as a
- * comment that grants nothing.
+ * Hosts and paths come from the command: they are escaped, and doubtful ones are written as comments, which grant
+ * nothing.
  */
 #include "base/buf.h"
 #include "base/vec.h"
 #include "ipc/event.h"
-#include "policy/paths.h"
+#include "policy/paths/paths.h"
 
 enum learned_kind {
         LEARNED_HOST,
@@ -41,11 +41,11 @@ struct learn {
 };
 void learn_done(struct learn *l);
 
-void learn_connection(struct learn *l, const struct event *ev);
-/* Where the policy of the run has git, tools or a browser: what was used of them. */
-void learn_tool(struct learn *l, const char *name);
-void learn_page(struct learn *l, const char *host);
+void learn_connection(struct learn *learn, const struct event *ev);
+/* If the policy of the run has git, tools or a browser: which of them the command used. */
+void learn_tool(struct learn *learn, const char *name);
+void learn_page(struct learn *learn, const char *host);
 /* A file that the policy refused; rule: which refused it, NULL when nothing grants it. */
-void learn_file(struct learn *l, const char *path, bool write, const struct path_rule *rule);
+void learn_file(struct learn *learn, const char *path, bool write, const struct path_rule *rule);
 /* The policy file. */
-int learn_write(const struct learn *l, const char *command, struct buf *out);
+int learn_write(const struct learn *learn, const char *command, struct buf *out);

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The supervisor of one run. It decides and watches; it parses nothing that the sandbox sends. What it holds: the
- * policy, the plan, the sandbox's init (a socket), the listeners, the gateway (started at the first connection), the
- * audit.
+ * The supervisor of one run. It decides and watches; it parses nothing that the sandbox sends. It holds the policy, the
+ * plan, the socket to the sandbox's init, the listeners, the gateway (started at the first connection) and the audit.
  *
  * Order: the clone comes first, because the kernel takes its time with namespaces; the policy is read meanwhile, and
- * the audit is opened while init applies the plan. Nothing runs before the audit can be written: init waits for the
- * word.
+ * the audit is opened while init applies the plan. Nothing runs before the audit can be written: init waits for the go
+ * message.
  *
  * States: enum run_state. Everything that was made is undone in run_done(), in the reverse order; then, when nothing of
  * the sandbox lives, the guarded paths are swept.
@@ -19,19 +18,21 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/files/tree.h"
 #include "base/log.h"
+#include "base/processes/rest.h"
 #include "base/random.h"
-#include "base/tree.h"
 #include "control/judged.h"
 #include "control/link.h"
 #include "kept/home_rows.h"
 #include "plan/dump.h"
 #include "plan/env.h"
 #include "policy/idle.h"
-#include "policy/profile.h"
-#include "run/run_bridge.h"
+#include "policy/profile/profile.h"
+#include "run/bridge/run_bridge.h"
 #include "run/run_files.h"
 #include "run/run_git.h"
+#include "run/run_held.h"
 #include "run/run_home.h"
 #include "run/run_home_news.h"
 #include "run/run_introduce.h"
@@ -148,7 +149,9 @@ static int handle_event(struct run *run, const struct sandbox_event *ev, struct 
 
                 return 0;
         case SANDBOX_FROZEN:
-                live_frozen(run->session.control, ev->value);
+                if (ev->value == ECANCELED)
+                        return err_set(err, EBUSY, "it was frozen and went on by itself, again and again: it is ended");
+                run_bridge_stood(run, ev->value);
                 return 0;
         case SANDBOX_NOT_RUN:
                 log_error("%s", ev->text);
@@ -167,7 +170,7 @@ static int handle_event(struct run *run, const struct sandbox_event *ev, struct 
         }
 }
 
-/* Whoever asks Bailey to end means all of it: a command that does not listen has so long. */
+/* A request to end Bailey means all of it: a command that does not listen has so long. */
 enum { TERM_GRACE_MS = 10000 };
 
 static void run_on_signal(void *owner, const struct signalfd_siginfo *info) {
@@ -202,8 +205,15 @@ static const struct session_calls run_calls = {
 };
 
 static struct run_files files_of(struct run *run) {
-        return (struct run_files){ run->rules,           run->session.audit, &run->report,     run->q->learn,
-                                   run->session.control, &run->files,        run_ratchet_read, run };
+        return (struct run_files){ .rules = run->rules,
+                                   .audit = run->session.audit,
+                                   .report = &run->report,
+                                   .learn = run->q->learn,
+                                   .control = run->session.control,
+                                   .share = &run->files,
+                                   .on_ratchet = run_ratchet_read,
+                                   .on_held = run_held_event,
+                                   .run = run };
 }
 
 static void read_files(struct run *run) {
@@ -245,7 +255,7 @@ static void denied_watch(void *arg, struct poller *poller) {
         poller_until(poller, denials->next_ns ? denials->next_ns : CLOCK_NEVER);
 }
 
-/* Whoever has replaced a denied file outside does not expect to have opened it. */
+/* A person who replaces a denied file outside does not expect to open it to the sandbox. */
 static int denied_step(void *arg, struct poller *poller, struct err *err) {
         struct run *run = arg;
         int masked = denials_step(&run->denials, err);
@@ -266,7 +276,7 @@ static void guest_watch(void *arg, struct poller *poller) {
                 poller_watch(poller, run->q->guest->listener, POLLIN);
 }
 
-/* Whoever may connect may use the guest. The agent takes the connection, and is gone when it cannot. */
+/* Anyone who may connect may use the guest. The agent takes the connection, and is gone when it cannot. */
 static int guest_step_connection(void *arg, struct poller *poller, struct err *err) {
         const struct run_guest *guest = ((const struct run *)arg)->q->guest;
 
@@ -351,11 +361,12 @@ static int init_step(void *arg, struct poller *poller, struct err *err) {
         return handle_event(run, &event, err);
 }
 
-/* The order is the one in which they step: the end of the time first, what init says last, so that what it did until
- * then is known. */
+/* They step in this order: the deadline first, init last, so that everything reported before init's message is handled
+ * first. */
 static int run_supervise(struct run *run, struct err *err) {
         struct session *session = &run->session;
 
+        run->rest = rest_begin();
         session_add(session, SESSION_DEADLINE);
         poller_add(&session->poller, &(struct poller_part){ term_watch, term_step, run });
         poller_add(&session->poller, &(struct poller_part){ denied_watch, denied_step, run });
@@ -364,6 +375,7 @@ static int run_supervise(struct run *run, struct err *err) {
         poller_add(&session->poller, &(struct poller_part){ programs_watch, programs_step, run });
         poller_add(&session->poller, &(struct poller_part){ guest_watch, guest_step_connection, run });
         poller_add(&session->poller, &(struct poller_part){ firewall_watch, firewall_step, run });
+        poller_add(&session->poller, &(struct poller_part){ run_disk_watch, run_disk_step, run });
         poller_add(&session->poller, &(struct poller_part){ run_bridge_watch, run_bridge_step, run });
         poller_add(&session->poller, &(struct poller_part){ run_browser_watch, run_browser_step, run });
         session_add(session, SESSION_VAULT);
@@ -371,6 +383,8 @@ static int run_supervise(struct run *run, struct err *err) {
         session_add(session, SESSION_GATEWAY);
         poller_add(&session->poller, &(struct poller_part){ run_network_watch, run_network_step, run });
         poller_add(&session->poller, &(struct poller_part){ run_ratchet_watch, run_ratchet_step, run });
+        poller_add(&session->poller, &(struct poller_part){ run_held_watch, run_held_step, run });
+        poller_add(&session->poller, &(struct poller_part){ rest_watch, rest_step, &run->rest });
         session_add(session, SESSION_CONTROL);
         poller_add(&session->poller, &(struct poller_part){ init_watch, init_step, run });
 
@@ -385,9 +399,9 @@ static void on_guard(const char *id, const struct guard_found *found, void *arg)
                 guards_note(run->session.audit, id, found);
 }
 
-/* In this order: the sandbox dies, the gateway's last word is recorded, and when nothing is left that could still write
- * (without namespaces descendants outlive init) what the sandbox made is looked at. After an ordinary end init is all
- * that is left of the sandbox, and the kernel takes its time to undo its namespaces: that is waited for last. */
+/* In this order: the sandbox dies, the gateway's last report is recorded, and when nothing can write any more (without
+ * namespaces descendants outlive init), what the sandbox made is examined. After an ordinary end only init is left, and
+ * the kernel takes its time to tear down the namespaces: wait for that last. */
 static void tear_down(struct run *run) {
         struct err e = { 0 };
 
@@ -404,9 +418,10 @@ static void tear_down(struct run *run) {
                 run->sandbox.events = events;
         }
 
+        run_disk_done(&run->disk);
         run_bridge_end(run);
         run_browser_end(run);
-        denials_done(&run->denials); /* it holds the sandbox's mounts: whoever lets go of them last has to wait */
+        denials_done(&run->denials); /* it holds the sandbox's mounts: the last process that closes them has to wait */
         read_files(run);             /* what was refused last */
         session_close_control(&run->session, run->status);
         terminal_take(&run->session.terminal);
@@ -426,9 +441,11 @@ static void tear_down(struct run *run) {
         run_git_end(run);
         if (!began)
                 guards_drop(&run->guards);
+
         if (began && run->plan &&
             guards_end_repositories(&run->guards, run->session.policy, run->rules, &run->host, &e) < 0)
                 log_error("%s", err_text(&e));
+
         if (began && !run->preview && guards_end(&run->guards, run->plan, &e) < 0)
                 log_error("%s", err_text(&e));
 
@@ -453,6 +470,7 @@ static void run_done(struct run *run) {
         survey_done(&run->host);
         path_rules_free(run->rules);
         run_ratchet_done(&run->ratchet);
+        run_held_done(&run->held);
         home_layers_remove(&run->home, run->session.id);
         home_close(&run->home);
         run_bridge_done(&run->bridge);
@@ -529,44 +547,58 @@ static void end_by_order(void *run, int status) {
 }
 
 static int run_freeze(void *run) {
-        return sandbox_freeze(&((struct run *)run)->sandbox);
+        int r;
+
+        run_bridge_stand(run);
+        r = sandbox_freeze(&((struct run *)run)->sandbox);
+        if (r < 0)
+                run_bridge_go_on(run);
+
+        return r;
 }
 
 static int run_thaw(void *run) {
+        run_bridge_go_on(run);
         return sandbox_thaw(&((struct run *)run)->sandbox);
 }
 
-static void describe(void *run, struct live_facts *ret) {
+static void run_describe(void *run, struct live_facts *ret) {
         const struct run *r = run;
 
-        *ret = (struct live_facts){ .degraded = r->degraded,
-                                    .learns = r->q->learn != NULL,
-                                    .lost = r->plan ? (const char *const *)r->plan->notes.p : NULL,
-                                    .n_lost = r->plan ? r->plan->notes.n : 0,
-                                    .pid = r->sandbox.pid };
+        *ret = (struct live_facts){ .degraded = r->degraded, .learns = r->q->learn != NULL, .pid = r->sandbox.pid };
+
+        if (r->plan) {
+                ret->lost = (const char *const *)r->plan->notes.p;
+                ret->n_lost = r->plan->notes.n;
+        }
 }
 
 static int open_control(struct run *run, struct err *err) {
         if (run->degraded && !live_in_sight(run->session.policy))
                 return 0;
 
+        struct live_parts parts = { .argv = run->q->argv,
+                                    .options = run->q->options,
+                                    .freeze = run_freeze,
+                                    .thaw = run_thaw,
+                                    .cannot_freeze = run->degraded,
+                                    .end = end_by_order,
+                                    .grant = run_grant_path,
+                                    .revoke = run_revoke_path,
+                                    .page_decided = run_browser_decided,
+                                    .call_decided = run_bridge_decided,
+                                    .path_decided = run_held_decided,
+                                    .tool_decided = run_bridge_tool_decided,
+                                    .describe = run_describe,
+                                    .run = run };
+
         if (run->q->guest) {
                 run->shown[0] = (char *)"guest";
                 run->shown[1] = (char *)run->q->guest->name;
+                parts.argv = run->shown;
+                parts.guest = run->q->guest->name;
         }
 
-        const struct live_parts parts = { .argv = run->q->guest ? run->shown : run->q->argv,
-                                          .options = run->q->options,
-                                          .guest = run->q->guest ? run->q->guest->name : NULL,
-                                          .freeze = run_freeze,
-                                          .thaw = run_thaw,
-                                          .cannot_freeze = run->degraded,
-                                          .end = end_by_order,
-                                          .grant = run_grant_path,
-                                          .revoke = run_revoke_path,
-                                          .page_decided = run_browser_decided,
-                                          .describe = describe,
-                                          .run = run };
         return session_open_control(&run->session, &parts, err);
 }
 
@@ -613,6 +645,7 @@ static int run_launch(struct run *run, struct err *err) {
                 s = run_listen_published(run->plan, run->published, err);
 
         struct err unwatched = { 0 };
+
         if (s == 0 && !run->degraded &&
             denials_open(&run->denials, run->sandbox.pid, run->rules, &run->host, &unwatched) < 0)
                 log_warning("denied paths that are replaced outside meanwhile stay open: %s", err_text(&unwatched));
@@ -632,6 +665,8 @@ static int run_launch(struct run *run, struct err *err) {
                 run->session.deadline_ns = clock_ns() + run->session.policy->process.timeout_ns;
         if (s == 0)
                 print_notes(run);
+        if (s == 0)
+                s = guards_hold(&run->guards, run->sandbox.pid, err);
         if (s < 0)
                 return s;
 
@@ -645,7 +680,7 @@ static int run_launch(struct run *run, struct err *err) {
                 .sandbox = { .pidfd = -1, .control = -1, .events = -1 }, .overlay.lock = -1, .tmpdir = RUN_TMPDIR,     \
                 .home = HOME_NONE, .denials = DENIALS_NONE, .guards = GUARDS_NONE, .git = GIT_COPIES_NONE,             \
                 .programs = HOST_PROGRAMS_NONE, .bridge = RUN_BRIDGE_NONE, .browser = RUN_BROWSER_NONE,                \
-                .ratchet.judged = -1, .end = RUN_FAILED                                                                \
+                .ratchet.judged = -1, .disk = RUN_DISK_NONE, .end = RUN_FAILED                                         \
         }
 
 static void run_init(struct run *run) {
@@ -715,7 +750,9 @@ enum run_end run_show_plan(const struct run_request *q, bool json, struct buf *o
 
         int s = run_plan_make(&run, err);
         if (s == 0)
-                s = json ? plan_dump_json(run.plan, out) : plan_dump_text(run.plan, out);
+                s = json ? plan_dump_json(run.plan, run.session.policy, out) : plan_dump_text(run.plan, out);
+        if (s == 0 && !json)
+                s = run_bridge_describe(run.session.policy, out);
 
         enum run_end end = s == 0 ? RUN_ENDED : run.end;
         plan_free(run.plan);

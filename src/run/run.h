@@ -14,6 +14,7 @@ struct judged;
 struct learn;
 struct link;
 struct policy_request;
+struct run_disk_start;
 struct sandbox_ids;
 
 /* A guest (src/guest): a home that lasts, perhaps an identity of its own, and an agent inside that starts what is asked
@@ -25,7 +26,8 @@ struct run_guest {
         const char *program;           /* on the host; shown inside as RUN_GUEST_PROGRAM */
         int listener;                  /* who connects here is handed to the agent */
         int agent;                     /* the other end of its standard input */
-        int firewall;                  /* events of packets that its uid sent outside; -1: it has no such firewall */
+        const struct run_disk_start *disk;
+        int firewall; /* events of packets that its uid sent outside; -1: it has no such firewall */
 };
 #define RUN_GUEST_PROGRAM "/run/bailey-guest"
 
@@ -42,7 +44,7 @@ struct run_request {
         const char *id, *audit_path;         /* not NULL: the name and the record that a question before it had */
         const struct run_guest *guest;       /* not NULL: this is the run of a guest */
         bool *ret_signalled;     /* not NULL: whether a signal ended the command, which its status leaves open */
-        const struct link *link; /* not NULL: a program that is told and asked (control/link.h) */
+        const struct link *link; /* not NULL: the program that controls the run (control/link.h) */
 };
 
 /* Fills *e for every end but RUN_ENDED. */

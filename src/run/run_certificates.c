@@ -32,8 +32,8 @@ static const char *const stores[] = {
         "/var/lib/ca-certificates/java-cacerts",
 };
 
-/* The file behind the name, links resolved: that is where a mount has to be. NULL: there is none. Only where the system
- * is: what lies in a home or a workspace may be written, and is not the system's. */
+/* The file behind the name, links resolved: that is where a mount has to be. NULL: there is none. Only in system
+ * directories: files in a home or a workspace may be written, and are not the system's. */
 static char *system_file(const char *path) {
         static const char *const places[] = { "/etc", "/usr", "/var", "/opt" };
         cleanup(free_ptr) char *real = realpath(path, NULL);

@@ -3,8 +3,8 @@
 
 #include "base/cleanup.h"
 #include "plan/env.h"
-#include "policy/browser.h"
-#include "policy/ssh.h"
+#include "policy/git/ssh_rules.h"
+#include "policy/tools/browser.h"
 #include "run/run_certificates.h"
 
 #include <errno.h>
@@ -67,7 +67,6 @@ int run_env(const struct policy *policy, const struct plan_host *host, const str
         cleanup(free_ptr) const char **pass = pointers_to(&policy->process.env_pass);
         cleanup(free_ptr) const char **set = pointers_to(&policy->process.env_set);
         bool degraded = !host->namespaces;
-        bool network = plan_network(policy) != NETWORK_NONE;
         struct git_setting setting;
         struct env env = { 0 };
 
@@ -79,20 +78,25 @@ int run_env(const struct policy *policy, const struct plan_host *host, const str
         struct env_input in = {
                 .host = environ,
                 .sandbox_id = id,
-                .http_port = degraded  ? host->http_port
-                             : network ? PLAN_PORT_HTTP
-                                       : 0,
-                .socks_port = degraded  ? host->socks_port
-                              : network ? PLAN_PORT_SOCKS5
-                                        : 0,
                 .transparent = !degraded,
                 .inside = true,
-                .tmpdir = degraded ? host->tmpdir : "/tmp",
-                .home = degraded ? host->home.files : host->home.path,
+                .tmpdir = "/tmp",
+                .home = host->home.path,
                 .front = host->shim ? PLAN_BRIDGE_PROGRAMS : NULL,
                 .pass = pass,
                 .set = set,
         };
+
+        if (degraded) {
+                in.http_port = host->http_port;
+                in.socks_port = host->socks_port;
+                in.tmpdir = host->tmpdir;
+                in.home = host->home.files;
+        } else if (plan_network(policy) != NETWORK_NONE) {
+                in.http_port = PLAN_PORT_HTTP;
+                in.socks_port = PLAN_PORT_SOCKS5;
+        }
+
         vault_session_env(vault, &in);
         if (run_certificates_java(vault, host))
                 in.java_trust_store = NULL; /* its own store has them; each JVM would tell of the variable */

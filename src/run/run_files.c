@@ -44,7 +44,7 @@ static bool take_share(struct run_files_share *share) {
         return true;
 }
 
-/* On the record first, then to whoever counts and listens. */
+/* Recorded first, then passed to the monitor and the subscribers. */
 static void files_refused(const struct run_files *files, const struct event *ev, const struct snapshot_rule *rule) {
         if (!take_share(files->share)) {
                 files->share->counted[ev->kind] += ev->count ? ev->count : 1;
@@ -85,7 +85,7 @@ static void file_refused(const struct run_files *files, struct event *ev) {
 
         const struct path_rule *rule = NULL;
         enum path_access access = path_rules_access(files->rules, path, &rule);
-        bool judged = ev->reason == REASON_NOT_ALLOWED; /* the watcher's word: it knows what is where */
+        bool judged = ev->reason == REASON_NOT_ALLOWED; /* trust the watcher here: it knows the real paths */
         if (!judged && (access == PATH_WRITE || (access == PATH_READ && !write)))
                 return;
 
@@ -145,6 +145,8 @@ static bool read_batch(const struct run_files *files, struct str batch) {
                         call_refused(files, &ev);
                 else if (ev.kind == EVENT_RATCHET)
                         files->on_ratchet(files->run, &ev);
+                else if (ev.kind == EVENT_HELD)
+                        files->on_held(files->run, &ev);
                 else if (ev.kind == EVENT_PACKET && !ev.allowed)
                         address_refused(files, &ev);
         }

@@ -5,12 +5,12 @@
  * than the command it serves: records are decoded with every check, and whether policy is what refused a path is
  * decided here, by the same rules, not by what the record says.
  */
-#include "policy/paths.h"
+#include "policy/paths/paths.h"
 #include "run/run_report.h"
 #include "store/audit.h"
 
-/* Refusals that a program makes up without end must not push older records out of the audit: beyond a share of them
- * they are counted, and the count is recorded. As gateway/tally.h has it for connections. */
+/* A program that provokes refusals without end must not push older records out of the audit: beyond a share, refusals
+ * are only counted, and the count is recorded. gateway/tally.h does the same for connections. */
 struct run_files_share {
         uint64_t due_ns;               /* when all records so far would be paid for */
         uint32_t counted[EVENT_KINDS]; /* of each kind, since the last record */
@@ -24,9 +24,10 @@ struct run_files {
         struct live *control; /* counts and tells; NULL: none */
         struct run_files_share *share;
         void (*on_ratchet)(void *run, const struct event *event); /* the broker asks for one to be closed */
+        void (*on_held)(void *run, const struct event *event);    /* it holds an open until a person answers */
         void *run;
 };
 /* Reads what is there. False when nothing more will come: it ended, or it sent something malformed. */
 bool run_files_read(const struct run_files *files, int fd);
-/* The last of it, when nobody is left who could report: all that is there, and what was only counted so far. */
+/* The last reports, when nobody is left who could send more: everything that is queued, and the counts. */
 void run_files_end(const struct run_files *files, int fd);

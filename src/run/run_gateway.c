@@ -23,7 +23,7 @@ static const uint16_t kinds[] = {
 };
 
 static int copy_text(char *to, size_t max, const char *text, const char *what, struct err *err) {
-        int n = snprintf(to, max, "%s", text ? text : "");
+        int n = snprintf(to, max, "%s", text_or(text, ""));
         if (n < 0 || (size_t)n >= max)
                 return err_set(err, E2BIG, "%s is longer than %zu bytes", what, max - 1);
         return 0;
@@ -57,6 +57,7 @@ int run_gateway_start(const struct policy *policy, const struct plan *plan, cons
         if (r == 0)
                 r = copy_text(ret->hosts_file, sizeof ret->hosts_file, request->hosts_file, "the hosts file's path",
                               err);
+
         if (r == 0)
                 r = copy_text(ret->ca_bundle, sizeof ret->ca_bundle, request->ca_bundle, "the path of the roots", err);
         if (r < 0)

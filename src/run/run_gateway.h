@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* What the policy and the plan say about the gateway, in the form that the gateway starts from. */
-#include "ipc/gateway.h"
+#include "ipc/gateway_messages.h"
 #include "plan/plan.h"
 #include "policy/policy.h"
 #include "run/run.h"

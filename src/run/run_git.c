@@ -2,7 +2,7 @@
 #include "run/run_git.h"
 
 #include "base/cleanup.h"
-#include "policy/snapshot.h"
+#include "policy/judge/snapshot.h"
 #include "run/run_internal.h"
 
 #include <stdlib.h>
@@ -24,11 +24,17 @@ static void run_git_report(const struct git_copies_found *found, void *context) 
 
         run_report_git(&run->report, found);
 
-        if (run->session.audit)
+        if (!run->session.audit)
+                return;
+
+        if (found->kept)
                 (void)audit_note(run->session.audit,
-                                 "%s: not all that the sandbox changed in its copy came back%s%s%s%s", found->path,
-                                 found->kept ? "; the copy is kept as " : "", found->kept ? found->id : "",
-                                 found->kept ? "/" : "", found->kept ? found->kept : "");
+                                 "%s: not all that the sandbox changed in its copy came back; the copy is kept as "
+                                 "%s/%s",
+                                 found->path, found->id, found->kept);
+        else
+                (void)audit_note(run->session.audit, "%s: not all that the sandbox changed in its copy came back",
+                                 found->path);
 }
 
 /* By the rules that hold at the end. Git's ssh goes to hosts that are mostly allowed for HTTPS. */

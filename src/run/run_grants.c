@@ -5,6 +5,7 @@
 #include "base/fd.h"
 #include "base/path.h"
 #include "plan/landlock.h"
+#include "policy/paths/asks.h"
 #include "run/run_internal.h"
 #include "sandbox/grant.h"
 
@@ -64,21 +65,10 @@ static const struct path_rule *refused_below(const struct path_rules *rules, con
         return NULL;
 }
 
-/* The rules for the real home, which the sandbox's own covers otherwise: what is denied there stays denied. */
-static int compile_real(const struct run *run, struct path_rules **ret, struct err *err) {
-        char *before = run->session.policy->filesystem.home;
-        int r;
-
-        run->session.policy->filesystem.home = NULL;
-        r = path_rules_compile(run->session.policy, ret, err);
-        run->session.policy->filesystem.home = before;
-        return r;
-}
-
 static int judge_denied(const struct run *run, const struct grant *grant, struct err *err) {
         cleanup(path_rules_freep) struct path_rules *rules = NULL;
         const struct path_rule *rule = NULL;
-        int r = compile_real(run, &rules, err);
+        int r = asks_compile_real(run->session.policy, &rules, err);
 
         if (r < 0)
                 return r;
@@ -110,7 +100,7 @@ static int judge_root(const struct run *run, const char *root, const char *path,
                 return err_memory(err);
 
         run->session.policy->filesystem.write = only;
-        r = compile_real(run, &rules, err);
+        r = asks_compile_real(run->session.policy, &rules, err);
         run->session.policy->filesystem.write = before;
 
         if (r < 0)
@@ -199,11 +189,56 @@ static int grants_judge(const struct run *run, struct grant *grant, struct err *
 
 /* --- opening and closing --- */
 
-static struct run_grant *grant_find(struct run *run, const char *path) {
+static struct run_grant *grant_find(const struct run *run, const char *path) {
         for (size_t i = 0; i < run->grants.list.n; i++)
                 if (strcmp(run->grants.list.p[i].path, path) == 0)
                         return &run->grants.list.p[i];
         return NULL;
+}
+
+/* What was opened for reading can still be opened for writing. */
+static bool grant_is_open(const struct run *run, const char *path, bool write) {
+        const struct run_grant *grant = grant_find(run, path);
+
+        return grant && (grant->write || !write);
+}
+
+/* What it was mounted on is empty, unless the sandbox has put something there: then it is the sandbox's. */
+static void remove_place(const struct run *run, const struct run_grant *grant) {
+        if (!grant->made || run->home.files_fd < 0)
+                return;
+
+        const char *home = run->session.policy->home_inside, *below = grant->path + strlen(home) + 1;
+        const char *name = strrchr(below, '/');
+        cleanup(free_ptr) char *dir = name ? str_dup(str_n(below, (size_t)(name - below))) : str_dup(STR("."));
+        struct stat st;
+
+        if (!dir)
+                return;
+
+        cleanup(close_fd) int fd =
+            path_open_at(run->home.files_fd, dir, O_PATH | O_DIRECTORY, 0, PATH_BENEATH | PATH_NO_SYMLINKS);
+        name = name ? name + 1 : below;
+        if (fd < 0 || fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+                return;
+
+        if (grant->directory)
+                (void)unlinkat(fd, name, AT_REMOVEDIR);
+        else if (S_ISREG(st.st_mode) && st.st_size == 0)
+                (void)unlinkat(fd, name, 0);
+}
+
+static int grant_close(struct run *run, struct run_grant *grant, struct err *err) {
+        int r = grant_unmount(run->denials.mounts, grant->mount, grant->path, err);
+
+        if (r < 0)
+                return r;
+
+        close_fd(&grant->mount);
+        remove_place(run, grant);
+        free(grant->path);
+        *grant = run->grants.list.p[--run->grants.list.n];
+        return 0;
 }
 
 static int read_what(const char *what, bool *ret_write, const char **ret_path, struct err *err) {
@@ -214,8 +249,7 @@ static int read_what(const char *what, bool *ret_write, const char **ret_path, s
         return 0;
 }
 
-int run_grant_path(void *arg, const char *what, struct err *err) {
-        struct run *run = arg;
+int run_grant_judge(const struct run *run, const char *what, struct grant *ret, struct err *err) {
         struct grant grant = { 0 };
         const char *path;
         bool write;
@@ -223,7 +257,7 @@ int run_grant_path(void *arg, const char *what, struct err *err) {
 
         if (r == 0 && run->denials.mounts < 0)
                 r = err_set(err, EOPNOTSUPP, "paths cannot be opened in a sandbox without namespaces");
-        if (r == 0 && (grant_find(run, path) || run->grants.list.n >= GRANTS_MAX))
+        if (r == 0 && (grant_is_open(run, path, write) || run->grants.list.n >= GRANTS_MAX))
                 r = err_set(err, EEXIST, "%s was opened already, or too many paths were", path);
         if (r == 0)
                 r = look_at(path, &grant, err);
@@ -235,15 +269,52 @@ int run_grant_path(void *arg, const char *what, struct err *err) {
         if (r < 0)
                 return r;
 
-        struct run_grant kept = {
-                .path = str_dup(str_of(path)), .write = write, .directory = grant.directory, .made = grant.make
-        };
+        *ret = grant;
+        return 0;
+}
+
+bool run_grants_cover(const struct run *run, const char *what) {
+        struct err ignored = { 0 };
+        const char *path;
+        bool write;
+
+        if (read_what(what, &write, &path, &ignored) < 0)
+                return false;
+
+        for (size_t i = 0; i < run->grants.list.n; i++)
+                if (path_is_within(path, run->grants.list.p[i].path) && (!write || run->grants.list.p[i].write))
+                        return true;
+        return false;
+}
+
+int run_grant_path(void *arg, const char *what, struct err *err) {
+        struct run *run = arg;
+        struct grant grant = { 0 };
+        int r = run_grant_judge(run, what, &grant, err);
+
+        return r < 0 ? r : run_grant_mount(run, what, &grant, err);
+}
+
+int run_grant_mount(struct run *run, const char *what, const struct grant *grant, struct err *err) {
+        struct run_grant kept = { .path = str_dup(str_of(grant->path)),
+                                  .mount = -1,
+                                  .write = grant->write,
+                                  .directory = grant->directory,
+                                  .made = grant->make };
+        struct run_grant *before = grant_find(run, grant->path);
+        int r = before ? grant_close(run, before, err) : 0;
+
+        if (r < 0) {
+                free(kept.path);
+                return r;
+        }
+
         if (!kept.path || vec_push(&run->grants.list, kept) < 0) {
                 free(kept.path);
                 return err_memory(err);
         }
 
-        r = grant_mount(run->denials.mounts, &grant, err);
+        r = grant_mount(run->denials.mounts, grant, &run->grants.list.p[run->grants.list.n - 1].mount, err);
         if (r < 0) {
                 free(kept.path);
                 run->grants.list.n--;
@@ -267,45 +338,20 @@ int run_revoke_path(void *arg, const char *what, struct err *err) {
         if (r == 0 && (!grant || grant->write != write))
                 r = err_set(err, ENOENT, "%s was not opened while this sandbox runs", path);
         if (r == 0)
-                r = grant_unmount(run->denials.mounts, path, err);
+                r = grant_close(run, grant, err);
         if (r < 0)
                 return r;
         if (run->session.audit)
                 (void)audit_note(run->session.audit, "path closed again: %s", what);
 
-        free(grant->path);
-        *grant = run->grants.list.p[--run->grants.list.n];
-
         return 0;
-}
-
-/* What it was mounted on is empty, unless the sandbox has put something there: then it is the sandbox's. */
-static void remove_place(const struct run *run, const struct run_grant *grant) {
-        const char *home = run->session.policy->home_inside, *below = grant->path + strlen(home) + 1;
-        const char *name = strrchr(below, '/');
-        cleanup(free_ptr) char *dir = name ? str_dup(str_n(below, (size_t)(name - below))) : str_dup(STR("."));
-        struct stat st;
-
-        if (!dir)
-                return;
-
-        cleanup(close_fd) int fd =
-            path_open_at(run->home.files_fd, dir, O_PATH | O_DIRECTORY, 0, PATH_BENEATH | PATH_NO_SYMLINKS);
-        name = name ? name + 1 : below;
-        if (fd < 0 || fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-                return;
-
-        if (grant->directory)
-                (void)unlinkat(fd, name, AT_REMOVEDIR);
-        else if (S_ISREG(st.st_mode) && st.st_size == 0)
-                (void)unlinkat(fd, name, 0);
 }
 
 void run_grants_done(struct run *run) {
         for (size_t i = 0; i < run->grants.list.n; i++) {
-                if (run->grants.list.p[i].made && run->home.files_fd >= 0)
-                        remove_place(run, &run->grants.list.p[i]);
+                remove_place(run, &run->grants.list.p[i]);
                 free(run->grants.list.p[i].path);
+                close_fd(&run->grants.list.p[i].mount);
         }
         vec_done(&run->grants.list);
 }

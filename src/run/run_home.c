@@ -7,7 +7,7 @@
 #include "kept/home.h"
 #include "kept/home_rows.h"
 #include "kept/home_settings.h"
-#include "policy/home_kind.h"
+#include "policy/paths/home_kind.h"
 #include "run/run_internal.h"
 #include "run/run_sign_ins.h"
 #include "sandbox/survey.h"
@@ -33,8 +33,8 @@ static void home_seed(struct home *home, const struct policy *policy) {
 }
 
 /*
- * Everything that Bailey lays into the home before a launch: one line each. What cannot be laid because the sandbox put
- * something else in its place, or because the disk is full, is said; the command then runs without it.
+ * Everything that Bailey lays into the home before a launch: one line each. If an entry cannot be laid (the sandbox put
+ * something else in its place, the disk is full), that is reported and the command runs without it.
  */
 int run_home_lay(struct home *home, const struct policy *policy, const struct vault_session *vault, struct err *err) {
         struct err unsaved = { 0 };
@@ -105,7 +105,8 @@ static bool run_home_covered(const struct run *run, const struct plan_path *path
         return false;
 }
 
-/* What is refused in the real home needs no mask: nothing of it is there, and the name is free for the sandbox. */
+/* Paths that are refused in the real home need no mask: none of them exists here, and the name is free for the
+ * sandbox. */
 static void run_home_forget(struct run *run) {
         const char *home = run->session.policy->home_inside;
         size_t kept = 0;

@@ -11,8 +11,8 @@
 
 enum { NEWS_FILE_MAX = 1 << 20, NEWS_NAMES_MAX = 4 };
 
-/* A directory, or a file without words: whatever is written there counts. Agents write their settings by themselves all
- * the time, so that of a file with words only such a content counts. */
+/* A directory, or a file without words: any change counts. Agents keep rewriting their settings, so a file with words
+ * counts only if one of them is in it. */
 static const struct {
         const char *path;
         const char *words[4];
@@ -46,7 +46,7 @@ static const struct {
 enum { LATER = sizeof later / sizeof *later };
 
 static bool text_has(struct str text, const char *word) {
-        return memmem(text.p ? text.p : "", text.n, word, strlen(word)) != NULL;
+        return memmem(text_or(text.p, ""), text.n, word, strlen(word)) != NULL;
 }
 
 /* The sandbox made it: no link is followed, and nothing but an ordinary file is read. */

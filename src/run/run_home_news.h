@@ -2,7 +2,7 @@
 #pragma once
 /*
  * What a run left in the sandbox's own home that runs there later: hooks, servers and plugins of agents, start-up files
- * of shells, programs. It is nobody's outside, and so it is only said, in one line.
+ * of shells, programs. Nothing outside uses it, so it is only mentioned, in one line.
  */
 #include "base/buf.h"
 

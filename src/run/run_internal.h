@@ -2,6 +2,7 @@
 #pragma once
 /* Between the files of one run's supervisor: run.c (its life), run_plan.c (from options to the plan), run_network.c
  * (the gateway's side of it). Everything in the struct is undone by run.c. */
+#include "base/processes/rest.h"
 #include "control/session.h"
 #include "kept/git_copies.h"
 #include "kept/guard_registry.h"
@@ -10,12 +11,14 @@
 #include "plan/plan.h"
 #include "policy/load.h"
 #include "roles/host_programs.h"
+#include "run/bridge/run_bridge.h"
+#include "run/bridge/run_browser.h"
 #include "run/run.h"
-#include "run/run_bridge.h"
-#include "run/run_browser.h"
+#include "run/run_disk.h"
 #include "run/run_env.h"
 #include "run/run_files.h"
 #include "run/run_grants.h"
+#include "run/run_held.h"
 #include "run/run_limits.h"
 #include "run/run_ratchet.h"
 #include "run/run_report.h"
@@ -25,7 +28,7 @@
 #include "sandbox/sandbox.h"
 #include "store/audit_keep.h"
 
-/* The life of a run. An error in any state leads to ENDING: the sandbox ends first, then the error is told. */
+/* The life of a run. An error in any state leads to ENDING: the sandbox ends first, then the error is reported. */
 enum run_state {
         RUN_PREPARING,  /* init exists, or not even that, and has no plan */
         RUN_SETTING_UP, /* init applies the plan; nothing of the command runs */
@@ -40,6 +43,7 @@ struct run {
         struct session
             session;          /* its control is NULL without namespaces, unless the kernel says for certain who asks */
         enum run_state state; /* changed by run_set_state() alone */
+        struct rest rest;
         struct path_rules *rules;
         struct plan_host host;
         struct run_env env;
@@ -58,7 +62,9 @@ struct run {
         struct run_browser browser;
         struct run_ratchet ratchet;
         struct run_grants grants; /* paths that were opened while it runs */
+        struct run_held held;     /* opens that wait for a person */
         struct run_report report;
+        struct run_disk disk;   /* of a guest */
         struct sandbox_met met; /* limits of the whole sandbox that were reached */
         struct run_files_share files;
         int published[PLAN_LISTENERS_MAX];

@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "base/path.h"
 #include "conf/dirs.h"
-#include "policy/home_kind.h"
+#include "policy/paths/home_kind.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static bool has_policy(const struct policy *policy) {
         return policy->file || !path || faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-/* True once. Whoever has nowhere to remember it is not told at each run. */
+/* True once. Without a place to remember it, it is not repeated at each run. */
 static bool introduce_remember(void) {
         cleanup(free_ptr) char *state = NULL;
         struct err ignored = { 0 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* What is said when a limit ended something, where that can be known: a program tells its user "Killed" or less. */
+/* Messages for when a limit ended something, as far as that can be known: the program itself says "Killed" or less. */
 #include "base/buf.h"
 #include "plan/plan.h"
 #include "policy/policy.h"

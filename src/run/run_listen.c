@@ -3,7 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "policy/addr.h"
+#include "policy/match/addr.h"
 
 #include <errno.h>
 #include <netinet/in.h>

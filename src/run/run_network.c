@@ -8,15 +8,15 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/log.h"
-#include "policy/ratchet.h"
+#include "policy/judge/ratchet.h"
 #include "run/learn.h"
 #include "run/run_gateway.h"
 
 #include <stdlib.h>
 #include <sys/socket.h>
 
-/* A refusal is told when it happens: a program that tries for ten minutes should not keep it from anybody. Where a
- * program draws on the screen it waits for the end. */
+/* A refusal is reported when it happens: nobody should have to wait until a program stops retrying. If a program draws
+ * on the screen, the report waits for its end. */
 static void tell_refusal(struct run *run) {
         cleanup(buf_done) struct buf line = BUF(8192);
 

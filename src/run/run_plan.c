@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From options to the plan: the policy is loaded, the vault opened, the host surveyed, the environment built. For a
- * look at the plan (`preview`) the same way is gone and nothing is made. Init waits for two things meanwhile, and is
- * told the first of them, which kind of network there is, as soon as the policy says so.
+ * From options to the plan: the policy is loaded, the vault opened, the host surveyed, the environment built. A
+ * `preview` takes the same path but creates nothing. Init waits for two messages meanwhile. The first, the kind of
+ * network, is sent as soon as the policy is known.
  */
 #include "run/run_internal.h"
 
@@ -10,14 +10,14 @@
 #include "base/clock.h"
 #include "control/live.h"
 #include "control/own_records.h"
-#include "policy/own_commands.h"
-#include "policy/served.h"
+#include "policy/paths/served.h"
+#include "policy/tools/own_commands.h"
+#include "run/bridge/run_own.h"
 #include "run/run_certificates.h"
 #include "run/run_env.h"
 #include "run/run_git.h"
 #include "run/run_home.h"
 #include "run/run_listen.h"
-#include "run/run_own.h"
 #include "run/run_programs.h"
 #include "run/run_stdio.h"
 
@@ -124,7 +124,7 @@ static int check_degraded(struct run *run, struct err *err) {
                              "with --allow-degraded");
 }
 
-/* What a person, a file and the command line ask for, as one policy. */
+/* The requests of a person, a file and the command line, as one policy. */
 static int plan_load_policy(struct run *run, struct err *err) {
         struct policy_request request = { .command_line = run->q->options,
                                           .program = run->q->argv ? run->q->argv[0] : NULL };
@@ -149,7 +149,7 @@ static int plan_load_policy(struct run *run, struct err *err) {
         return r;
 }
 
-/* What in it does not depend on what the host has. */
+/* The part of the plan that depends on the policy alone, not on the host. */
 static int plan_read_policy(struct run *run, struct err *err) {
         const struct policy *policy = run->session.policy;
         int r;
@@ -192,7 +192,7 @@ static int plan_look_around(struct run *run, const char *controls, struct err *e
         return run->degraded ? check_degraded(run, err) : 0; /* before what only matters for a command that starts */
 }
 
-/* What is Bailey's own, and what of it the sandbox sees. */
+/* Bailey's own paths, and which of them the sandbox sees. */
 static int plan_add_own(struct run *run, const char *controls, struct err *err) {
         const struct policy *policy = run->session.policy;
         int r;

@@ -6,9 +6,9 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/path.h"
-#include "base/spawn.h"
+#include "base/processes/spawn.h"
 #include "bridge/ssh_command.h"
-#include "policy/ssh.h"
+#include "policy/git/ssh_rules.h"
 #include "roles/helper.h"
 #include "roles/known_hosts.h"
 #include "run/run_internal.h"
@@ -423,7 +423,7 @@ void run_programs_notice(void *run, enum gateway_notice notice, const char *text
         if (notice == NOTICE_DIED)
                 host_programs_end_all(&r->programs);
         if (notice == NOTICE_CANNOT_START || notice == NOTICE_DIED || notice == NOTICE_AUDIT_FAILED)
-                log_error("gateway: %s", text ? text : "failed");
+                log_error("gateway: %s", text_or(text, "failed"));
 }
 
 static void on_ended(void *arg, uint64_t id, int status) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * The host's ssh, gpg and agent for one run. The gateway asks by a message of fixed form; what it asks for is judged
- * here once more, by host, repository, service and key, and the command line is built here from nothing. A gateway in
- * hostile hands gets no option of ssh, no other repository and no other key than the policy names.
+ * The host's ssh, gpg and agent for one run. The gateway asks by a message of fixed form; the request is judged here
+ * once more, by host, repository, service and key, and the command line is built here from scratch. A compromised
+ * gateway gets no option of ssh, and no repository or key that the policy does not name.
  */
 #include "roles/gateway_process.h"
 

@@ -7,7 +7,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "control/live.h"
-#include "policy/ratchet.h"
+#include "policy/judge/ratchet.h"
 #include "run/run_internal.h"
 #include "sandbox/marks.h"
 
@@ -57,7 +57,7 @@ static void record_closed(struct run *run, const struct ratchet_rule *rule, cons
 
         live_ratchet(run->session.control, &event, rule->origin);
         cleanup(free_ptr) char *text = str_dup(buf_str(&say));
-        tell_people(run, text ? text : "", what);
+        tell_people(run, text_or(text, ""), what);
 }
 
 /* --- closing --- */
@@ -119,7 +119,7 @@ static bool is_narrow(const struct run *run) {
 }
 
 static void answer_broker(struct run *run) {
-        const struct mark_answer answer = { run->ratchet.number, ratchet_closed(run->session.policy) };
+        const struct broker_answer answer = { run->ratchet.number, ratchet_closed(run->session.policy) };
 
         if (!run->ratchet.asked)
                 return;

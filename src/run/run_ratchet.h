@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Ratchets of one run (policy/ratchet.h): who asks for one to be closed, and what happens before the answer.
+ * Ratchets of one run (policy/judge/ratchet.h): what closes one, and what happens before the caller goes on.
  *
- *     the broker      a marked file is about to be opened: the caller waits in its call (sandbox/linux/broker_marks.h)
- *     the gateway     a host that is a trigger is about to be dialled: the connection is held (gateway/gate.c)
- *     the bridge      a call that is a trigger is about to be started (run_bridge.c)
+ *     the broker      before a marked file is opened: the caller waits in its call (broker/broker_marks.h)
+ *     the gateway     before a trigger host is dialled: the connection is held (gateway/gate.c)
+ *     the bridge      before a call that is a trigger starts (run/bridge/run_bridge.c)
  *     the launch      standard input or output is a marked file
  *
- * Closing one means, in this order: it is on record; bridged tools that it does not leave are ended, and waited for;
- * the gateway has the narrowed rules in every worker, and has closed what they refuse. Only then is whoever asked told.
- * If any of it fails, the run ends: what was to be seen has not been shown.
+ * Closing one means, in this order: record it; end the bridged tools that it refuses, and wait for them; give every
+ * gateway worker the narrowed rules, and close the connections that they refuse. Only then does the caller go on.
+ * If a step fails, the run ends before the caller sees anything.
  */
 #include "base/err.h"
 #include "base/vec.h"

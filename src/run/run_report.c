@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "run/run_report.h"
 
-#include "ipc/gateway.h"
+#include "ipc/gateway_messages.h"
 
 #include "base/cleanup.h"
 #include "base/escape.h"
@@ -9,8 +9,8 @@
 #include "kept/git_copies.h"
 #include "kept/kept.h"
 #include "plan/engines.h"
-#include "policy/paths.h"
-#include "policy/pattern.h"
+#include "policy/match/pattern.h"
+#include "policy/paths/paths.h"
 #include "sandbox/sandbox.h"
 
 /* Beyond the reasons of the network: what tells entries of the summary apart. */
@@ -162,15 +162,15 @@ bool run_report_event(struct run_report *report, const struct event *ev, const s
         if (ev->kind == EVENT_PACKET)
                 target = with_protocol(ev, target);
 
-        return run_report_add(report,
-                              (struct refusal){ .target = target,
-                                                .rule = rule ? report_escaped(rule->text) : NULL,
-                                                .advice = advice,
-                                                .why = rule && rule->reason.n ? report_escaped(rule->reason) : NULL,
-                                                .reason = ev->reason,
-                                                .quiet = quiet,
-                                                .count = ev->count }) &&
-               !quiet;
+        struct refusal refusal = {
+                .target = target, .advice = advice, .reason = ev->reason, .quiet = quiet, .count = ev->count
+        };
+        if (rule)
+                refusal.rule = report_escaped(rule->text);
+        if (rule && rule->reason.n)
+                refusal.why = report_escaped(rule->reason);
+
+        return run_report_add(report, refusal) && !quiet;
 }
 
 static const char *const guard_did[] = {
@@ -265,15 +265,29 @@ void run_report_git(struct run_report *report, const struct git_copies_found *fo
         cleanup(buf_done) struct buf why = BUF(16384);
         bool listed = found->left && put_names(&why, found->left) == 0;
 
-        run_report_add(report, (struct refusal){ .target = report_escaped(str_of(found->path)),
-                                                 .did = "left out of",
-                                                 .advice = listed ? git_advice(found) : NULL,
-                                                 .why = listed ? str_format("%.*s: %s%s", STR_FMT(buf_str(&why)),
-                                                                            git_left_text(found->left->p[0].why), kept)
-                                                               : str_format("what the command changed in it: %s%s",
-                                                                            found->why ? found->why : "", kept),
-                                                 .reason = GUARDED });
+        struct refusal refusal = { .target = report_escaped(str_of(found->path)),
+                                   .did = "left out of",
+                                   .reason = GUARDED };
+
+        if (listed) {
+                refusal.advice = git_advice(found);
+                refusal.why =
+                    str_format("%.*s: %s%s", STR_FMT(buf_str(&why)), git_left_text(found->left->p[0].why), kept);
+        } else {
+                refusal.why = str_format("what the command changed in it: %s%s", text_or(found->why, ""), kept);
+        }
+
+        run_report_add(report, refusal);
 }
+
+/* What a report says about a file that could not be read (0) or written (1). */
+static const struct file_words {
+        const char *doing, *refused, *no_rule, *option;
+        uint16_t reason;
+} file_words[] = {
+        { "reading", "reading is refused", "no rule lets it be read", "--read", FILE_READ },
+        { "writing", "writing is refused", "no rule lets it be written", "--write", FILE_WRITE },
+};
 
 void run_report_file(struct run_report *report, const char *path, bool write, const struct path_rule *rule,
                      struct str process) {
@@ -283,17 +297,17 @@ void run_report_file(struct run_report *report, const char *path, bool write, co
 
         char *pattern = rule ? report_escaped(str_of(rule->pattern)) : NULL;
         cleanup(free_ptr) char *by = pattern ? report_escaped(str_of(rule->origin)) : NULL;
-        char *why = by ? str_format("%s by %s (%s)", write ? "writing is refused" : "reading is refused", pattern, by)
-                       : str_format("%s", write ? "no rule lets it be written" : "no rule lets it be read");
-        char *target = str_format("%s %s", write ? "writing" : "reading", shown);
-        char *advice = is_a_secrets_source(rule) ? NULL : advice_with(write ? "--write" : "--read", shown);
+        const struct file_words *words = &file_words[write];
+        char *why = by ? str_format("%s by %s (%s)", words->refused, pattern, by) : str_format("%s", words->no_rule);
+        char *target = str_format("%s %s", words->doing, shown);
+        char *advice = is_a_secrets_source(rule) ? NULL : advice_with(words->option, shown);
         run_report_add(report, (struct refusal){ .target = target,
                                                  .rule = pattern,
                                                  .advice = advice,
                                                  .why = why,
                                                  .object = take_ptr(&shown),
                                                  .process = process.n ? report_escaped(process) : NULL,
-                                                 .reason = write ? FILE_WRITE : FILE_READ });
+                                                 .reason = words->reason });
 }
 
 void run_report_socket(struct run_report *report, const char *path, struct str process) {
@@ -301,19 +315,21 @@ void run_report_socket(struct run_report *report, const char *path, struct str p
         if (!shown)
                 return;
 
-        bool engine = engine_socket(shown);
-        char *target = str_format("connecting to %s", shown);
-        char *advice = engine ? NULL : advice_with("--read", shown);
-        run_report_add(
-            report,
-            (struct refusal){ .target = target,
-                              .advice = advice,
-                              .why = str_format("%s", engine ? "it is a container engine's, and whoever reaches it has "
-                                                               "this host; see bailey run --container"
-                                                             : "a program outside listens there"),
-                              .object = take_ptr(&shown),
-                              .process = process.n ? report_escaped(process) : NULL,
-                              .reason = HOST_SOCKET });
+        char *target = str_format("connecting to %s", shown), *advice = NULL, *why;
+        if (engine_socket(shown)) {
+                why = str_format("it is a container engine's, and whoever reaches it has this host; see bailey run "
+                                 "--container");
+        } else {
+                why = str_format("a program outside listens there");
+                advice = advice_with("--read", shown);
+        }
+
+        run_report_add(report, (struct refusal){ .target = target,
+                                                 .advice = advice,
+                                                 .why = why,
+                                                 .object = take_ptr(&shown),
+                                                 .process = process.n ? report_escaped(process) : NULL,
+                                                 .reason = HOST_SOCKET });
 }
 
 void run_report_call(struct run_report *report, const char *name, struct str process) {
@@ -354,7 +370,7 @@ const char *run_report_why(const struct refusal *refusal) {
 static int put_refusal(const struct refusal *refusal, struct buf *out) {
         struct str why = str_of(run_report_why(refusal));
         const char *target = refusal->target[0] ? refusal->target : "a connection whose target could not be read";
-        int r = buf_printf(out, "bailey: %s %s", refusal->did ? refusal->did : "refused", target);
+        int r = buf_printf(out, "bailey: %s %s", text_or(refusal->did, "refused"), target);
 
         if (r == 0 && refusal->count > 1)
                 r = buf_printf(out, " (%u times)", refusal->count);
@@ -405,12 +421,15 @@ void run_report_send(const struct run_report *report, const struct link *link) {
                         why.n--; /* more may follow */
 
                 snprintf(message.host, sizeof message.host, "%s", run_report_operation(refusal));
-                snprintf(message.target, sizeof message.target, "%s",
-                         refusal->object ? refusal->object : refusal->target);
-                snprintf(message.rule, sizeof message.rule, "%s", refusal->rule ? refusal->rule : "");
-                snprintf(message.process, sizeof message.process, "%s", refusal->process ? refusal->process : "");
-                snprintf(message.detail, sizeof message.detail, "%.*s%s%s", STR_FMT(why),
-                         refusal->advice ? "; to allow it: " : "", refusal->advice ? refusal->advice : "");
+                snprintf(message.target, sizeof message.target, "%s", text_or(refusal->object, refusal->target));
+                snprintf(message.rule, sizeof message.rule, "%s", text_or(refusal->rule, ""));
+                snprintf(message.process, sizeof message.process, "%s", text_or(refusal->process, ""));
+                if (refusal->advice)
+                        snprintf(message.detail, sizeof message.detail, "%.*s; to allow it: %s", STR_FMT(why),
+                                 refusal->advice);
+                else
+                        snprintf(message.detail, sizeof message.detail, "%.*s", STR_FMT(why));
+
                 link_violation(link, &message);
         }
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* What was refused during a run, each target once, and what would allow it: the summary at the end. */
+/* The summary at the end: each target that was refused during the run, once, and what would allow it. */
 #include "base/buf.h"
 #include "base/vec.h"
 #include "ipc/event.h"
+#include "policy/judge/snapshot.h"
 #include "policy/policy.h"
-#include "policy/snapshot.h"
 
 struct refusal {
         char *target;    /* "name:port" or a path, escaped */

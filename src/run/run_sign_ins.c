@@ -8,7 +8,7 @@
 #include "base/secret.h"
 #include "conf/json_walk.h"
 #include "conf/yaml.h"
-#include "policy/sign_ins.h"
+#include "policy/profile/sign_ins.h"
 
 #include <errno.h>
 
@@ -109,7 +109,10 @@ int sign_in_copy(struct str text, bool yaml, stand_in_for *stand_in, void *arg, 
         struct copying copying = { .stand_in = stand_in, .arg = arg };
         int r = yaml ? copy_yaml(&copying, text, out) : json_edit(text, copy_scalar, &copying, out);
 
-        return r < 0 ? err_set(err, -r, "it is not %s that can be read", yaml ? "YAML" : "JSON") : 0;
+        if (r < 0)
+                return err_set(err, -r, "it is not %s that can be read", yaml ? "YAML" : "JSON");
+
+        return 0;
 }
 
 /* the files */

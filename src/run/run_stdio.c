@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A descriptor can be opened again, by its name in /proc, and then for more than it was opened for. Landlock holds
- * there by directories, and mounts do not hold at all: the file is on the host's mount. So what a rule takes away from
- * a single file inside of what is granted would be open through a redirection that gave less.
+ * A descriptor can be opened again, by its name in /proc, and then for more than it was opened for. Landlock applies to
+ * that only by directory, and mounts not at all: the file is on the host's mount. So a redirection that granted less
+ * would open a single file that a rule restricts inside a granted tree.
  */
 #include "run/run_stdio.h"
 

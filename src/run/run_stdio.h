@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-#include "policy/paths.h"
+#include "policy/paths/paths.h"
 
 /* Refuses standard input, output and error that lead to a file which the rules close further than the redirection does.
  */

@@ -3,9 +3,9 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/files/tree.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "base/tree.h"
 
 #include <dirent.h>
 #include <errno.h>

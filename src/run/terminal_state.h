@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * What a command could leave behind at the terminal, and at the descriptors that it shares with whoever started it:
- * line settings, output that stands still (TCOOFF), a device that nobody else may open (TIOCEXCL), its mode, flags of
- * descriptors (O_NONBLOCK). All of it is as before when the run ends, however the command ended. The size is not: a
- * window may have been resized meanwhile.
+ * The state that a command could leave behind at the terminal, and at the descriptors that it shares with its caller:
+ * line settings, stopped output (TCOOFF), a device that nobody else may open (TIOCEXCL), its mode, flags of descriptors
+ * (O_NONBLOCK). All of it is restored when the run ends, however the command ended. The size is not: the window may
+ * have been resized.
  */
 #include <stdbool.h>
 #include <sys/stat.h>

@@ -2,14 +2,14 @@
 #pragma once
 /*
  * Denied paths, while the sandbox runs. A mask is a mount on a file or a directory that was there at launch. When
- * somebody outside renames another file over it, the kernel takes the mount away in every other namespace, and where
- * nothing was there is nothing to mount on. So the directories of denied paths are watched, and what appears is masked
- * at once, from outside: by a short-lived child that enters the sandbox's namespaces.
+ * somebody outside renames another file over it, the kernel removes the mount in every other namespace; and a path that
+ * did not exist cannot be masked at all. So the directories of denied paths are watched, and new files are masked at
+ * once, from outside: by a short-lived child that enters the sandbox's namespaces.
  *
- * There is a moment in between, in which the file can be opened. A broker, which judges each call, leaves none.
+ * There is a moment in between in which the file can be opened. A broker judges each call and leaves no such gap.
  *
- * Watching begins a little after the launch, with a look at every path: the kernel takes milliseconds to end a watch,
- * which a short command does not have to pay. Where no more can be watched, there is a look every second.
+ * Watching begins a little after the launch, with a check of every path: the kernel takes milliseconds to end a watch,
+ * a price that short commands need not pay. When no more watches are available, paths are checked every second.
  *
  *     denials_open()                 before init gets its plan: after, nobody looks into it
  *     denials_begin()                when init has made its mounts: before, there is no place for a mask

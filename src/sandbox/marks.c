@@ -2,7 +2,7 @@
 #include "sandbox/marks.h"
 
 #include "base/path.h"
-#include "policy/glob.h"
+#include "policy/match/glob.h"
 
 static bool mark_covers(const struct plan_mark *mark, const char *path) {
         struct str pattern = str_of(mark->pattern);
@@ -19,5 +19,13 @@ uint32_t plan_marks_of(const struct plan *plan, const char *path) {
                 if (!(found >> mark->ratchet & 1) && mark_covers(mark, path))
                         found |= UINT32_C(1) << mark->ratchet;
         }
+
         return found;
+}
+
+bool plan_asks_about(const struct plan *plan, const char *path) {
+        for (size_t i = 0; path[0] == '/' && i < plan->asks.n; i++)
+                if (path_is_within(path, plan->asks.p[i]))
+                        return true;
+        return false;
 }

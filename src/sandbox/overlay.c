@@ -3,9 +3,9 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/files/tree.h"
 #include "base/path.h"
 #include "base/random.h"
-#include "base/tree.h"
 
 #include <assert.h>
 #include <dirent.h>
@@ -70,9 +70,11 @@ static int list_names(int directory_fd, names *ret) {
         DIR *dir = copy >= 0 ? fdopendir(copy) : NULL;
         if (!dir) {
                 int saved = errno;
+
                 close_fd(&copy);
                 return -saved;
         }
+
         int r = 0;
         for (struct dirent *entry; r == 0 && (entry = readdir(dir));) {
                 if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
@@ -83,14 +85,17 @@ static int list_names(int directory_fd, names *ret) {
                         r = -ENOMEM;
                 }
         }
+
         closedir(dir);
         if (r == 0 && ret->n > 1)
                 qsort(ret->p, ret->n, sizeof *ret->p, by_name);
+
         return r;
 }
 
 /* The text of a link as the sandbox saw it: in the upper directory, or shown through from the workspace. False where
- * there is none. What a mark in the upper directory hides is looked at all the same: too much is marked, never less. */
+ * there is none. Files that a whiteout in the upper directory hides are checked too: this marks too much, never too
+ * little. */
 static bool merged_link(const struct scan *s, const char *path, char text[static PATH_MAX]) {
         const char *const layers[] = { s->dirs->upper, s->dirs->workspace };
 
@@ -102,12 +107,14 @@ static bool merged_link(const struct scan *s, const char *path, char text[static
                         continue;
                 if (!S_ISLNK(st.st_mode) && !is_whiteout(&st))
                         return false;
+
                 ssize_t n = readlink(whole, text, PATH_MAX - 1);
                 if (n > 0) {
                         text[n] = '\0';
                         return true;
                 }
         }
+
         return false;
 }
 
@@ -125,15 +132,18 @@ static bool walk_turn(const struct scan *s, struct walk *w, const char *text) {
 
         if (++w->links > LINKS_MAX)
                 return false;
+
         if (text[0] == '/') {
                 if (path_normalise(str_of(text), NULL, &normal) < 0 || !path_is_within(normal, s->dirs->workspace))
                         return false;
                 w->at[0] = '\0';
                 text = normal + top;
         }
+
         joined = str_format("%s/%s", text, w->rest);
         if (!joined || strlen(joined) >= sizeof w->rest)
                 return false;
+
         memcpy(w->rest, joined, strlen(joined) + 1);
         return true;
 }
@@ -145,18 +155,24 @@ static bool walk_step(const struct scan *s, struct walk *w, struct str name) {
 
         if (name.n == 0 || str_is(name, "."))
                 return true;
+
         if (str_is(name, "..")) {
                 char *slash = strrchr(w->at, '/');
+
                 if (n == 0)
                         return false;
+
                 *(slash ? slash : w->at) = '\0';
                 return true;
         }
+
         if (n + name.n + 2 > sizeof w->at)
                 return false;
+
         int added = snprintf(w->at + n, sizeof w->at - n, "%s%.*s", n ? "/" : "", STR_FMT(name));
         if (added < 0 || !merged_link(s, w->at, text))
                 return added >= 0;
+
         w->at[n] = '\0';
         return walk_turn(s, w, text);
 }
@@ -170,22 +186,27 @@ static bool link_leaves(const struct scan *s, const char *path, const char *targ
                 return true;
         if (slash)
                 memcpy(w.at, path, (size_t)(slash - path));
+
         w.rest[0] = '\0';
         if (!walk_turn(s, &w, target))
                 return true;
+
         while (w.rest[0]) {
                 struct str rest = str_of(w.rest), name;
                 char part[NAME_MAX + 1];
 
                 if (!str_split(&rest, '/', &name) || name.n > NAME_MAX)
                         return true;
+
                 memcpy(part, name.p, name.n);
                 part[name.n] = '\0';
                 size_t skip = name.n + (w.rest[name.n] == '/');
                 memmove(w.rest, w.rest + skip, strlen(w.rest + skip) + 1);
+
                 if (!walk_step(s, &w, str_n(part, name.n)))
                         return true;
         }
+
         return false;
 }
 
@@ -205,8 +226,8 @@ static bool inside_is_newer(const struct scan *s, int fd, unsigned depth, unsign
         return newer;
 }
 
-/* Whether somebody wrote to the workspace's own directory, anywhere below, since the run began. What cannot be looked
- * through counts as written to. */
+/* Whether somebody wrote to the workspace's own directory, anywhere below, since the run began. A directory that cannot
+ * be read counts as written to. */
 static bool tree_is_newer(const struct scan *s, int parent, const char *name, unsigned depth, unsigned *budget) {
         struct stat st;
 
@@ -218,6 +239,7 @@ static bool tree_is_newer(const struct scan *s, int parent, const char *name, un
                 return true;
         if (!S_ISDIR(st.st_mode))
                 return false;
+
         cleanup(close_fd) int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         return fd < 0 || inside_is_newer(s, fd, depth, budget);
 }
@@ -231,6 +253,7 @@ static bool has_conflict(const struct scan *s, const struct change *c, int lower
                 return is_newer(s, lower);
         if (c->kind != CHANGE_DELETED && S_ISDIR(c->mode))
                 return false; /* it stays */
+
         return lower_dir < 0 || tree_is_newer(s, lower_dir, name, 0, &budget);
 }
 
@@ -256,27 +279,32 @@ static unsigned flags_of(const struct scan *s, const struct change *c, int lower
                 flags |= CHANGE_SETID;
         if (c->link_target && link_leaves(s, c->path, c->link_target))
                 flags |= CHANGE_LINK_LEAVES;
+
         return flags;
 }
 
-static int record(struct scan *s, const char *path, enum change_kind kind, int upper_dir, int lower_dir,
-                  const char *name, const struct stat *state, const struct stat *lower) {
+static int change_record(struct scan *s, const char *path, enum change_kind kind, int upper_dir, int lower_dir,
+                         const char *name, const struct stat *state, const struct stat *lower) {
         struct change c = { .kind = kind, .mode = state->st_mode, .path = strdup(path) };
         if (!c.path)
                 return err_memory(s->e);
         if (kind != CHANGE_DELETED && S_ISREG(state->st_mode))
                 c.size = (uint64_t)state->st_size;
+
         if (kind != CHANGE_DELETED && S_ISLNK(state->st_mode)) {
                 char target[PATH_MAX];
                 ssize_t n = readlinkat(upper_dir, name, target, sizeof target);
+
                 c.link_target = n >= 0 && (size_t)n < sizeof target ? str_dup(str_n(target, (size_t)n)) : NULL;
         }
+
         c.flags = flags_of(s, &c, lower_dir, name, lower);
         if (s->found.list.n >= CHANGES_MAX || vec_push(&s->found.list, c) < 0) {
                 free(c.path);
                 free(c.link_target);
                 return err_set(s->e, E2BIG, "more than %d changes in one overlay", CHANGES_MAX);
         }
+
         return 0;
 }
 
@@ -289,23 +317,33 @@ static int scan_dir(struct scan *s, int upper, int lower, const char *prefix, un
 
 static int scan_entry(struct scan *s, int upper, int lower, const char *path, const char *name, unsigned depth) {
         struct stat st, below;
+
         if (fstatat(upper, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
                 return err_errno(s->e, "cannot examine %s in the overlay", path);
+
         bool existed = lower >= 0 && fstatat(lower, name, &below, AT_SYMLINK_NOFOLLOW) == 0;
         if (is_whiteout(&st))
-                return existed ? record(s, path, CHANGE_DELETED, upper, lower, name, &below, &below) : 0;
+                return existed ? change_record(s, path, CHANGE_DELETED, upper, lower, name, &below, &below) : 0;
+
         bool both_directories = existed && S_ISDIR(st.st_mode) && S_ISDIR(below.st_mode);
         if (!both_directories || (st.st_mode & 07777) != (below.st_mode & 07777)) {
-                int r = record(s, path, existed ? CHANGE_MODIFIED : CHANGE_ADDED, upper, lower, name, &st,
-                               existed ? &below : NULL);
+                int r;
+
+                if (existed)
+                        r = change_record(s, path, CHANGE_MODIFIED, upper, lower, name, &st, &below);
+                else
+                        r = change_record(s, path, CHANGE_ADDED, upper, lower, name, &st, NULL);
                 if (r < 0)
                         return r;
         }
+
         if (!S_ISDIR(st.st_mode))
                 return 0;
+
         cleanup(close_fd) int upper_child = openat(upper, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (upper_child < 0)
                 return err_errno(s->e, "cannot open %s in the overlay", path);
+
         cleanup(close_fd) int lower_child = both_directories ? open_lower(lower, name) : -1;
         return scan_dir(s, upper_child, lower_child, path, depth + 1);
 }
@@ -316,12 +354,15 @@ static int scan_hidden(struct scan *s, int upper, int lower, const char *prefix)
         int r = list_names(lower, &gone);
         for (size_t i = 0; r == 0 && i < gone.n; i++) {
                 struct stat st;
+
                 if (fstatat(upper, gone.p[i], &st, AT_SYMLINK_NOFOLLOW) == 0 ||
                     fstatat(lower, gone.p[i], &st, AT_SYMLINK_NOFOLLOW) < 0)
                         continue;
+
                 cleanup(free_ptr) char *path = *prefix ? path_join(prefix, gone.p[i]) : strdup(gone.p[i]);
-                r = path ? record(s, path, CHANGE_DELETED, upper, lower, gone.p[i], &st, &st) : -ENOMEM;
+                r = path ? change_record(s, path, CHANGE_DELETED, upper, lower, gone.p[i], &st, &st) : -ENOMEM;
         }
+
         names_done(&gone);
         return r;
 }
@@ -329,14 +370,17 @@ static int scan_hidden(struct scan *s, int upper, int lower, const char *prefix)
 static int scan_dir(struct scan *s, int upper, int lower, const char *prefix, unsigned depth) {
         if (depth > DEPTH_MAX)
                 return err_set(s->e, ELOOP, "the overlay is nested deeper than %d directories", DEPTH_MAX);
+
         names found = { 0 };
         int r = list_names(upper, &found);
         if (r == 0 && lower >= 0 && is_opaque(upper))
                 r = scan_hidden(s, upper, lower, prefix);
+
         for (size_t i = 0; r == 0 && i < found.n; i++) {
                 cleanup(free_ptr) char *path = *prefix ? path_join(prefix, found.p[i]) : strdup(found.p[i]);
                 r = path ? scan_entry(s, upper, lower, path, found.p[i], depth) : -ENOMEM;
         }
+
         names_done(&found);
         return r;
 }
@@ -347,14 +391,17 @@ int overlay_scan(const struct overlay_dirs *dirs, overlay_protected is_protected
         cleanup(close_fd) int upper = open(dirs->upper, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (upper < 0)
                 return err_errno(e, "cannot open the overlay %s", dirs->upper);
+
         cleanup(close_fd) int lower = open(dirs->workspace, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (lower < 0)
                 return err_errno(e, "cannot open the workspace %s", dirs->workspace);
+
         int r = scan_dir(&s, upper, lower, "", 0);
         if (r < 0) {
                 changes_done(&s.found);
                 return r;
         }
+
         *ret = s.found;
         return 0;
 }
@@ -369,19 +416,24 @@ static int open_place(const char *root, const char *path, struct place *ret) {
         cleanup(close_fd) int top = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (top < 0)
                 return -errno;
+
         struct str name = path_basename(path);
         if (name.n == 0 || name.n > NAME_MAX)
                 return -EINVAL;
+
         cleanup(free_ptr) char *parent =
             name.n == strlen(path) ? strdup(".") : str_dup(str_first(str_of(path), strlen(path) - name.n - 1));
         if (!parent)
                 return -ENOMEM;
+
         int dir = path_open_at(top, parent, O_RDONLY | O_DIRECTORY, 0, PATH_BENEATH | PATH_NO_SYMLINKS);
         if (dir < 0)
                 return dir;
+
         ret->dir = dir;
         memcpy(ret->name, name.p, name.n);
         ret->name[name.n] = '\0';
+
         return 0;
 }
 
@@ -397,14 +449,17 @@ static int copy_content(int from, int to) {
                 if (n < 0)
                         break;
         }
+
         /* Not across these file systems: by hand, from where it stopped. */
         char block[65536];
+
         for (;;) {
                 ssize_t n = read(from, block, sizeof block);
                 if (n < 0 && errno == EINTR)
                         continue;
                 if (n <= 0)
                         return n < 0 ? -errno : 0;
+
                 int r = fd_write_all(to, block, (size_t)n);
                 if (r < 0)
                         return r;
@@ -414,14 +469,17 @@ static int copy_content(int from, int to) {
 static int stage_file(const struct place *from, const struct place *to, const char *staged, mode_t mode) {
         cleanup(close_fd) int source = openat(from->dir, from->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
         struct stat st;
+
         if (source < 0 || fstat(source, &st) < 0)
                 return -errno;
         if (!S_ISREG(st.st_mode))
                 return -EINVAL;
+
         cleanup(close_fd) int target =
             openat(to->dir, staged, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
         if (target < 0)
                 return -errno;
+
         int r = copy_content(source, target);
         return r == 0 && fchmod(target, mode & 0777) < 0 ? -errno : r;
 }
@@ -433,49 +491,64 @@ static int swap_in(const struct place *to, const char *staged) {
         if (errno != EISDIR && errno != EEXIST && errno != ENOTEMPTY)
                 return -errno;
         int r = tree_remove(to->dir, to->name);
-        return r < 0 ? r : renameat(to->dir, staged, to->dir, to->name) == 0 ? 0 : -errno;
+        if (r < 0)
+                return r;
+
+        if (renameat(to->dir, staged, to->dir, to->name) == 0)
+                return 0;
+
+        return -errno;
 }
 
 static int put_directory(const struct place *to, mode_t mode) {
         struct stat st;
+
         if (fstatat(to->dir, to->name, &st, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISDIR(st.st_mode) &&
             unlinkat(to->dir, to->name, 0) < 0)
                 return -errno;
+
         if (mkdirat(to->dir, to->name, mode & 0777) < 0 && errno != EEXIST)
                 return -errno;
+
         cleanup(close_fd) int made = openat(to->dir, to->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         return made >= 0 && fchmod(made, mode & 0777) == 0 ? 0 : -errno;
 }
 
-static int put(const struct overlay_dirs *dirs, const struct change *c, const struct place *to) {
+static int put_entry(const struct overlay_dirs *dirs, const struct change *c, const struct place *to) {
         if (S_ISDIR(c->mode))
                 return put_directory(to, c->mode);
+
         char staged[32] = ".bailey-";
         random_id(staged + 8, 17);
         cleanup(place_done) struct place from = { .dir = -1 };
         int r = open_place(dirs->upper, c->path, &from);
         if (r < 0)
                 return r;
+
         if (S_ISLNK(c->mode))
-                r = symlinkat(c->link_target ? c->link_target : "", to->dir, staged) == 0 ? 0 : -errno;
+                r = symlinkat(text_or(c->link_target, ""), to->dir, staged) == 0 ? 0 : -errno;
         else
                 r = stage_file(&from, to, staged, c->mode);
+
         if (r == 0)
                 r = swap_in(to, staged);
         if (r < 0)
                 unlinkat(to->dir, staged, 0);
+
         return r;
 }
 
 int overlay_apply(const struct overlay_dirs *dirs, const struct change *change, struct err *e) {
         if (change->flags & CHANGE_SPECIAL)
                 return err_set(e, EINVAL, "%s is a socket, fifo or device and is not carried over", change->path);
+
         cleanup(place_done) struct place to = { .dir = -1 };
         int r = open_place(dirs->workspace, change->path, &to);
         if (r == 0)
-                r = change->kind == CHANGE_DELETED ? tree_remove(to.dir, to.name) : put(dirs, change, &to);
+                r = change->kind == CHANGE_DELETED ? tree_remove(to.dir, to.name) : put_entry(dirs, change, &to);
         if (r < 0)
                 return err_set(e, -r, "cannot apply %s: %s", change->path, strerror(-r));
+
         return 0;
 }
 
@@ -489,5 +562,6 @@ int overlay_forget(const struct overlay_dirs *dirs, const struct change *change,
                 r = -errno;
         if (r == -ENOENT) /* hidden with its directory: there is no entry for it */
                 return 0;
+
         return r < 0 ? err_set(e, -r, "cannot take %s out of the overlay: %s", change->path, strerror(-r)) : 0;
 }

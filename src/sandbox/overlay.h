@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * What a run with --overlay left behind, and how it reaches the workspace.
+ * The changes of a run with --overlay, and how they reach the workspace.
  *
  * The sandbox wrote to the upper directory of an overlay; the workspace was the lower one and is untouched. The scan
  * turns the upper directory into a list of changes; apply carries chosen changes over. Everything in the upper
  * directory is hostile: links are never followed on either side, nothing outside the workspace is opened, special files
- * are not carried over, and what a person should look at twice is marked (links that leave the workspace, protected
+ * are not carried over, and changes that a person should check are marked (links that leave the workspace, protected
  * paths, set-id bits, files that changed in the workspace meanwhile).
  */
 #include "base/err.h"
@@ -18,7 +18,7 @@
 enum change_kind { CHANGE_ADDED, CHANGE_MODIFIED, CHANGE_DELETED, CHANGE_KINDS };
 
 enum change_flag {
-        CHANGE_LINK_LEAVES = 1, /* a symbolic link to a place outside of the workspace */
+        CHANGE_LINK_LEAVES = 1, /* a symbolic link to a place outside the workspace */
         CHANGE_SPECIAL = 2,     /* socket, fifo or device: never applied */
         CHANGE_CONFLICT = 4,    /* the workspace's own file changed after the run began */
         CHANGE_PROTECTED = 8,   /* a path that the sandbox could not have written without the overlay */
@@ -43,7 +43,7 @@ struct overlay_dirs {
         const char *workspace, *upper;
         uint64_t began_us; /* wall clock at the start of the run */
 };
-/* What a change does to its path, for whoever judges it. */
+/* The effect of a change on its path, for callers that judge it. */
 enum overlay_act {
         OVERLAY_FILLS,    /* a directory that was one before, or was not there: what is in it is judged by itself */
         OVERLAY_REPLACES, /* something that is no directory stands there now: nothing of what lay below is left */
@@ -54,7 +54,7 @@ typedef bool (*overlay_protected)(const char *path, enum overlay_act act, void *
 
 int overlay_scan(const struct overlay_dirs *dirs, overlay_protected is_protected, void *context, struct changes *ret,
                  struct err *e);
-/* One change, or nothing: a file is written beside its place and renamed. Flags are the caller's to judge, but special
+/* One change, or nothing: a file is written beside its place and renamed. The caller judges the flags, but special
  * files are refused here. */
 int overlay_apply(const struct overlay_dirs *dirs, const struct change *change, struct err *e);
 /* After that it is no change any more, whatever becomes of the workspace's own file. */

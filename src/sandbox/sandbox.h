@@ -32,7 +32,8 @@ enum sandbox_event_kind {
         SANDBOX_EXITED,  /* value: wait status; nothing of the sandbox lives any more but init */
         SANDBOX_FAILED,  /* a step of the launch failed; value: errno, text: which step on what */
         SANDBOX_NOT_RUN, /* the command itself could not be executed; value: errno */
-        SANDBOX_FROZEN,  /* every process stands still; value: 0, or the errno of why they do not */
+        SANDBOX_FROZEN,  /* every process is frozen; value: 0, or the errno of why they are not. ECANCELED: they were,
+                            went on again and again, and are killed */
         SANDBOX_ENDED,   /* init is gone, there will be no more */
         /* to init */
         SANDBOX_IDENTITY,   /* a guest: its identities are mapped */
@@ -59,7 +60,7 @@ struct sandbox_event {
         char text[SANDBOX_TEXT_MAX];
 };
 
-/* Whom the command is, where it is not whoever starts it: a guest (src/guest). */
+/* The identity of the command if it is not the caller's: a guest (src/guest). */
 struct sandbox_ids {
         unsigned uid, gid;             /* of the guest, on this host */
         unsigned inner_uid, inner_gid; /* of the guest, inside; 0: the host user has no identity there at all */
@@ -99,8 +100,8 @@ int sandbox_foreground(struct sandbox *sandbox);
 /* SANDBOX_FROZEN follows. With EOPNOTSUPP where there are no namespaces. */
 int sandbox_freeze(struct sandbox *sandbox);
 int sandbox_thaw(struct sandbox *sandbox);
-/* How often limits of the whole sandbox were met: processes that were ended for want of memory, and processes that
- * could not be made. While it is there; 0 where nobody counts. */
+/* How often the sandbox hit its limits: processes killed for lack of memory, and forks that failed. Only while the
+ * group exists; 0 without one. */
 struct sandbox_met {
         uint64_t memory, processes;
 };
@@ -152,8 +153,8 @@ struct guard_sweep {
         unsigned kept; /* how many are in the store */
 };
 
-/* Moves away what appeared at the guarded paths and puts links back; called when nothing of the sandbox lives any more.
- * A link is moved, never followed. 0, or a negative errno for the first path that stays; the others are swept. */
+/* Moves away files that appeared at the guarded paths and restores links; called when nothing of the sandbox lives any
+ * more. A link is moved, never followed. 0, or a negative errno for the first path that stays; the others are swept. */
 int guard_sweep(struct guard_sweep *sweep, struct err *err);
 /* The name beside its place. */
 void guard_beside_name(const char *name, const char *id, unsigned number, char ret[static NAME_MAX + 1]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* What others ask of the survey, besides survey_host(): facts that they add, and questions about what was found. */
+/* The survey for other rooms, besides survey_host(): facts that they add, and queries about the results. */
 #include "sandbox/sandbox.h"
 
 /* One more path for the plan; path and link are copied, the origin is not. */
@@ -18,6 +18,6 @@ int survey_git_made(const struct git_made *made, struct plan_host *ret, struct e
 bool survey_may_write(const struct path_rules *rules, const char *workspace, const char *dir);
 /* Whether it could make this path, which does not exist. */
 bool survey_may_write_around(const struct path_rules *rules, const char *path);
-/* Whether a link on the way from this path to its real end lies in the workspace or in another place that the rules let
- * be written, or the way does not lead there (any more). */
+/* Whether a link between this path and its target is in the workspace or in another writable place, or the path no
+ * longer leads there. */
 bool survey_link_planted(const struct path_rules *rules, const char *workspace, const char *path, const char *real);

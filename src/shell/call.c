@@ -21,11 +21,56 @@ bool word_in(struct str word, const char *const *list) {
         return false;
 }
 
+bool word_holds(struct str text, struct str token) {
+        for (size_t i = 0; token.n && i + token.n <= text.n; i++)
+                if (memcmp(text.p + i, token.p, token.n) == 0)
+                        return true;
+        return false;
+}
+
+bool is_shell(struct str name) {
+        static const char *const shells[] = { "sh",   "bash", "dash", "zsh",  "ksh", "ash",    "mksh",  "rbash", "yash",
+                                              "posh", "fish", "csh",  "tcsh", "nu",  "elvish", "xonsh", "pwsh",  NULL };
+        return word_in(name, shells);
+}
+
+bool is_interpreter(struct str name) {
+        static const char *const interpreters[] = { "perl", "node", "nodejs",  "ruby",  "php", "lua",
+                                                    "deno", "bun",  "Rscript", "tclsh", NULL };
+        return str_starts(name, STR("python")) || str_starts(name, STR("pypy")) || word_in(name, interpreters);
+}
+
+bool index_runs(struct str text) {
+        ptrdiff_t open = str_find(text, '[');
+        struct str index = open < 0 ? STR("") : str_skip(text, (size_t)open);
+        return str_find(index, '`') >= 0 || word_holds(index, STR("$("));
+}
+
+static bool is_system_directory(struct str directory) {
+        static const char *const directories[] = { "/bin",           "/sbin",           "/usr/bin", "/usr/sbin",
+                                                   "/usr/local/bin", "/usr/local/sbin", NULL };
+        return word_in(directory, directories);
+}
+
+void call_name(struct sh_call *call) {
+        struct str text = call->p[0].text;
+        ptrdiff_t slash = str_rfind(text, '/');
+        call->name = str_skip(text, (size_t)(slash + 1));
+        call->foreign = slash >= 0 && !is_system_directory(str_first(text, (size_t)slash));
+}
+
 /* GNU programs take any unambiguous beginning of a long option. */
 static bool is_long(struct str arg, struct str option) {
         ptrdiff_t equals = str_find(arg, '=');
         struct str name = equals >= 0 ? str_first(arg, (size_t)equals) : arg;
         return str_eq(name, option) || (name.n >= 5 && name.n < option.n && str_starts(option, name));
+}
+
+/* "--force" by its name, "-delete" as a whole, "-f" among the letters of one word. */
+static bool word_has_option(struct str word, struct str option) {
+        if (option.n <= 2)
+                return word.p[1] != '-' && memchr(word.p + 1, option.p[1], word.n - 1);
+        return option.p[1] == '-' ? is_long(word, option) : str_eq(word, option);
 }
 
 bool call_has_option(const struct sh_call *call, const char *option) {
@@ -38,8 +83,7 @@ bool call_has_option(const struct sh_call *call, const char *option) {
                 if (arg.n < 2 || arg.p[0] != '-')
                         continue;
 
-                if (wanted.n > 2 ? (wanted.p[1] == '-' ? is_long(arg, wanted) : str_eq(arg, wanted))
-                                 : arg.p[1] != '-' && memchr(arg.p + 1, wanted.p[1], arg.n - 1))
+                if (word_has_option(arg, wanted))
                         return true;
         }
 
@@ -56,7 +100,13 @@ bool call_has_any(const struct sh_call *call, const char *const *options) {
 static struct sh_arg value_behind(const struct sh_call *call, size_t i, struct str behind, bool inside) {
         struct sh_arg value = call->p[i];
         value.text = behind;
-        return inside ? value : i + 1 < call->n ? call->p[i + 1] : (struct sh_arg){ .text = STR("") };
+        if (inside)
+                return value;
+
+        if (i + 1 < call->n)
+                return call->p[i + 1];
+
+        return (struct sh_arg){ .text = STR("") };
 }
 
 bool call_option_value(const struct sh_call *call, size_t i, const struct sh_option *option, struct sh_arg *ret) {

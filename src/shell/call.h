@@ -1,9 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Questions about one call, for rules: its options, operands, and the places that its arguments name. */
-#include "shell/judge.h"
+#include "shell/judge_internal.h"
 
 bool word_in(struct str word, const char *const *list);
+bool word_holds(struct str text, struct str token);
+bool is_shell(struct str name);
+bool is_interpreter(struct str name);
+/* a[$(x)], where a variable's name is expected */
+bool index_runs(struct str text);
+/* Its name, and whether that is one of the system's, from its first word. */
+void call_name(struct sh_call *call);
 /* "-x" finds x alone and in a cluster (-axb); "--long" finds it whole, with =value, and abbreviated. "-name" in full
  * when the letter is followed by more. */
 bool call_has_option(const struct sh_call *call, const char *option);

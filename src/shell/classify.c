@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Judging a command. Every simple command that could run is judged, wherever it stands: in pipelines, branches,
- * functions, substitutions inside words, redirection targets and here-documents (walk.c), and in every directory in
- * which it could (where.c). A call is first looked through (unwrap.c: env, sudo, sh -c, find -exec ...), then compared
- * with the rules (rules.c). The worst decision stays, with the rule and the segment it came from.
+ * functions, substitutions inside words, redirection targets and here-documents (syntax_walk.c), and in every directory
+ * in which it could (where.c). A call is first looked through (unwrap.c: env, sudo, sh -c, find -exec ...), then
+ * compared with the rules (rules.c). The worst decision stays, with the rule and the segment it came from.
  *
  * What several parts do together is seen through facts: each part says what it does (downloads, runs what it reads),
  * and the pipeline that holds them draws the conclusion.
@@ -19,8 +19,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-enum { SEGMENT_BYTES_MAX = 2000 };
 
 const char *sh_decision_name(enum sh_decision d) {
         static const char *const names[] = { "allow", "sandboxed", "escalated", "forbidden" };
@@ -43,250 +41,8 @@ bool sh_decision_from(const char *name, enum sh_decision *ret) {
         return false;
 }
 
-/* --- findings ------------------------------------------------------------------------------------------------------
- */
-
-void judge_decide(struct judge *judge, enum sh_decision d, const struct sh_rule *rule) {
-        if (rule && rule == judge->watch)
-                judge->watched = true;
-        if (judge->permitted && d != SH_FORBIDDEN && d != SH_ALLOW)
-                return;
-        if (d < judge->decision || (d == judge->decision && (judge->rule || !rule)))
-                return;
-
-        judge->decision = d;
-        judge->rule = rule;
-
-        /* a copy: the segment may lie in a tree that goes away before the end */
-        judge->worst_segment = arena_copy(&judge->arena, str_first(judge->segment, SEGMENT_BYTES_MAX));
-}
-
-void judge_hit(struct judge *judge, const struct sh_rule *rule) {
-        judge_decide(judge, rule->decision, rule);
-}
-
-void judge_find(struct judge *judge, enum sh_finding finding) {
-        judge_hit(judge, &finding_rules[finding]);
-}
-
-void judge_not_understood(struct judge *judge, const char *why) {
-        const struct sh_rule *before = judge->rule;
-        judge_find(judge, FINDING_NOT_UNDERSTOOD);
-        if (judge->rule == &finding_rules[FINDING_NOT_UNDERSTOOD] && judge->rule != before)
-                snprintf(judge->detail, sizeof judge->detail, "%s", why);
-}
-
-bool judge_enter(struct judge *judge) {
-        if (judge->depth >= JUDGE_DEPTH_MAX || judge->steps >= JUDGE_STEPS_MAX) {
-                judge_not_understood(judge, "too deeply nested or too long to examine");
-                return false;
-        }
-        judge->depth++;
-        judge->steps++;
-        return true;
-}
-
-bool judge_goes_on(const struct judge *judge) {
-        return judge->depth < JUDGE_DEPTH_MAX && judge->steps < JUDGE_STEPS_MAX;
-}
-
-struct sh_arg judge_arg(const struct judge *judge, struct str text) {
-        return (struct sh_arg){
-                .text = text, .unknown = str_has_nul(text), .under = judge->directory, .setting = judge->setting
-        };
-}
-
-void judge_leave(struct judge *judge) {
-        judge->depth--;
-}
-
-/* Variables that name programs or files which programs run, and those that change nothing of that kind. */
-static const char *const environment_runs[] = {
-        "PATH",
-        "BASH_ENV",
-        "ENV",
-        "IFS",
-        "SHELLOPTS",
-        "BASHOPTS",
-        "PROMPT_COMMAND",
-        "PS4",
-        "PAGER",
-        "MANPAGER",
-        "EDITOR",
-        "VISUAL",
-        "BROWSER",
-        "SHELL",
-        "LESSOPEN",
-        "LESSCLOSE",
-        "PERL5OPT",
-        "PERL5DB",
-        "RUBYOPT",
-        "PYTHONSTARTUP",
-        "PYTHONHOME",
-        "JAVA_TOOL_OPTIONS",
-        "_JAVA_OPTIONS",
-        "GCONV_PATH",
-        "CDPATH",
-        "HOME",
-        "SSH_ASKPASS",
-        "SUDO_ASKPASS",
-        "HISTFILE",
-        "RIPGREP_CONFIG_PATH",
-        "PYTHONBREAKPOINT",
-        "LESS",
-        "TAR_OPTIONS",
-        "RSYNC_RSH",
-        "CVS_RSH",
-        "MAKEFLAGS",
-        "BASH_FUNC",
-        NULL,
-};
-static const char *const environment_plain[] = {
-        "LANG",        "LC_ALL",           "TZ",    "NO_COLOR",       "CI",       "TERM",     "COLUMNS",
-        "FORCE_COLOR", "PYTHONUNBUFFERED", "DEBUG", "RUST_BACKTRACE", "NODE_ENV", "RUST_LOG", "PYTHONDONTWRITEBYTECODE",
-        NULL
-};
-
-static bool is_blank_text(struct str text) {
-        for (size_t i = 0; i < text.n; i++)
-                if (text.p[i] != ' ' && text.p[i] != '\t' && text.p[i] != '\n')
-                        return false;
-        return true;
-}
-
-void judge_environment(struct judge *judge, struct str name, struct str value) {
-        bool loads = str_is(name, "NODE_OPTIONS") && !str_starts(value, STR("--max"));
-        bool git = str_starts(name, STR("GIT_")) && !str_starts(name, STR("GIT_AUTHOR_")) &&
-                   !str_starts(name, STR("GIT_COMMITTER_")) && !str_is(name, "GIT_TERMINAL_PROMPT") &&
-                   !(str_is(name, "GIT_PAGER") && str_is(value, "cat")) && !str_is(name, "GIT_OPTIONAL_LOCKS");
-        bool blanks = str_is(name, "IFS") && is_blank_text(value); /* parts no fewer words than before */
-        bool pager = (str_is(name, "PAGER") || str_is(name, "MANPAGER")) && str_is(value, "cat");
-        if (((word_in(name, environment_runs) && !pager && !blanks) || loads || git || str_starts(name, STR("LD_")) ||
-             str_starts(name, STR("DYLD_")) || str_starts(name, STR("BASH_FUNC_"))))
-                judge_find(judge, FINDING_ENVIRONMENT);
-
-        if (!word_in(name, environment_plain))
-                judge->plain_off = true;
-}
-
-/* --- words ---------------------------------------------------------------------------------------------------------
- */
-
-static void judge_part(struct judge *judge, const struct sh_part *part) {
-        if (part->kind == SH_OPAQUE)
-                judge_not_understood(judge, "backquotes whose content is no program");
-        if (part->kind == SH_PARAMETER && part->word && str_is(part->word->raw, "@P"))
-                judge_not_understood(judge, "a value that is expanded once more, like a prompt");
-        if (part->list)
-                judge_aside(judge, part->list);
-        if (part->word)
-                judge_words(judge, part->word);
-}
-
-void judge_words(struct judge *judge, const struct sh_word *words) {
-        if (!judge_enter(judge))
-                return;
-        for (const struct sh_word *word = words; word; word = word->next)
-                for (const struct sh_part *part = word->parts; part; part = part->next)
-                        if (part->kind != SH_LITERAL && part->kind != SH_PATTERN)
-                                judge_part(judge, part);
-        judge_leave(judge);
-}
-
-unsigned judge_inner_facts(struct judge *judge, const struct sh_word *words) {
-        unsigned before = judge->facts;
-        judge->facts = 0;
-        judge_words(judge, words);
-        unsigned inner = judge->facts;
-        judge->facts = before;
-        return inner;
-}
-
-/* --- redirections --------------------------------------------------------------------------------------------------
- */
-
-static void judge_write(struct judge *judge, struct sh_arg target) {
-        if (str_is(target.text, "/dev/null"))
-                return;
-
-        judge->plain_off = true;
-
-        switch (place_of(target)) {
-        case PLACE_SYSTEM:
-        case PLACE_ROOT:
-                judge_find(judge, FINDING_REDIRECT_SYSTEM);
-                break;
-        case PLACE_DISK:
-                judge_find(judge, FINDING_REDIRECT_DISK);
-                break;
-        case PLACE_SHARED:
-                judge_find(judge, FINDING_REDIRECT_PLACE);
-                break;
-        case PLACE_PROTECTED:
-                judge_find(judge, FINDING_REDIRECT_PROTECTED);
-                break;
-        case PLACE_NETWORK:
-        case PLACE_OTHER:
-                break;
-        }
-}
-
-static void judge_redirect(struct judge *judge, const struct sh_redirect *redirect, bool shell) {
-        if (redirect->kind == SH_HERE_DOCUMENT || redirect->kind == SH_HERE_STRING)
-                return;
-
-        struct sh_arg target = sh_word_to_arg(judge, redirect->target);
-        if (place_of(target) == PLACE_NETWORK)
-                judge_find(judge, shell ? FINDING_REVERSE_SHELL : FINDING_NETWORK_REDIRECT);
-
-        switch (redirect->kind) {
-        case SH_WRITE:
-        case SH_APPEND:
-        case SH_READ_WRITE:
-        case SH_WRITE_BOTH:
-        case SH_APPEND_BOTH:
-                judge_write(judge, target);
-                break;
-        case SH_READ:
-                if (names_credential(target))
-                        judge_find(judge, FINDING_REDIRECT_CREDENTIAL);
-
-                if (target.unknown)
-                        judge->plain_off = true;
-                break;
-        case SH_DUPLICATE_OUT:
-                if (target.unknown)
-                        judge->plain_off = true;
-                break;
-        default:
-                break;
-        }
-}
-
-unsigned judge_redirects(struct judge *judge, const struct sh_redirect *redirects, bool shell) {
-        unsigned inner = 0;
-        for (const struct sh_redirect *redirect = redirects; redirect; redirect = redirect->next) {
-                inner |= judge_inner_facts(judge, redirect->target);
-                judge_redirect(judge, redirect, shell);
-        }
-        return inner;
-}
-
 /* --- calls ---------------------------------------------------------------------------------------------------------
  */
-
-static bool is_system_directory(struct str directory) {
-        static const char *const directories[] = { "/bin",           "/sbin",           "/usr/bin", "/usr/sbin",
-                                                   "/usr/local/bin", "/usr/local/sbin", NULL };
-        return word_in(directory, directories);
-}
-
-void call_name(struct sh_call *call) {
-        struct str text = call->p[0].text;
-        ptrdiff_t slash = str_rfind(text, '/');
-        call->name = str_skip(text, (size_t)(slash + 1));
-        call->foreign = slash >= 0 && !is_system_directory(str_first(text, (size_t)slash));
-}
 
 /* It prints the names of files that it found, or words that stand here. */
 static bool lists_names(const struct sh_call *call) {
@@ -383,7 +139,8 @@ static void judge_named(struct judge *judge, const struct sh_call *call) {
         judge->permitted = permitted;
 }
 
-bool judge_call(struct judge *judge, const struct sh_arg *args, size_t n) {
+/* A call whose words are known; false: too deep or too much, already reported. */
+static bool classify_call(struct judge *judge, const struct sh_arg *args, size_t n) {
         if (n == 0 || !judge_enter(judge))
                 return false;
 
@@ -425,9 +182,12 @@ static int classify_conclude(struct judge *judge, struct str whole, struct sh_ve
         struct sh_verdict verdict = { .decision = judge->decision };
 
         verdict.rule = judge->rule ? judge->rule->name : "";
-        verdict.reason = judge->rule                       ? judge->rule->reason
-                         : judge->decision == SH_SANDBOXED ? "no rule is about it: it runs in the sandbox"
-                                                           : "it does nothing";
+        if (judge->rule)
+                verdict.reason = judge->rule->reason;
+        else if (judge->decision == SH_SANDBOXED)
+                verdict.reason = "no rule is about it: it runs in the sandbox";
+        else
+                verdict.reason = "it does nothing";
         segment = str_first(str_trim(segment), SEGMENT_BYTES_MAX);
         for (size_t i = 0; i < segment.n; i++)
                 if (segment.p[i] == '\0')
@@ -449,6 +209,9 @@ static int classify_conclude(struct judge *judge, struct str whole, struct sh_ve
         return 0;
 }
 
+/* Where everything that finds another command comes back to. */
+static const struct judge_again again = { .call = classify_call, .text = walk_text, .aside = walk_aside };
+
 /* Where the command begins. "" stands for a place that is as plain as a workspace. */
 static void judge_begin(struct judge *judge) {
         where_set(&judge->where, place_at_start(judge->setting));
@@ -458,9 +221,11 @@ static void judge_begin(struct judge *judge) {
 
 int sh_classify(const struct sh_rules *rules, const struct sh_setting *setting, struct str command,
                 struct sh_verdict *ret) {
-        struct judge judge = {
-                .user = rules, .setting = setting, .arena = { .max = JUDGE_MEMORY_MAX }, .segment = command
-        };
+        struct judge judge = { .again = &again,
+                               .user = rules,
+                               .setting = setting,
+                               .arena = { .max = JUDGE_MEMORY_MAX },
+                               .segment = command };
 
         judge_begin(&judge);
         judge_text(&judge, command);
@@ -470,7 +235,9 @@ int sh_classify(const struct sh_rules *rules, const struct sh_setting *setting, 
 
 int sh_classify_argv(const struct sh_rules *rules, const struct sh_setting *setting, const struct str *argv, size_t n,
                      struct sh_verdict *ret) {
-        struct judge judge = { .user = rules, .setting = setting, .arena = { .max = JUDGE_MEMORY_MAX } };
+        struct judge judge = {
+                .again = &again, .user = rules, .setting = setting, .arena = { .max = JUDGE_MEMORY_MAX }
+        };
         struct sh_args args = { 0 };
         bool unknown;
 
@@ -503,9 +270,12 @@ int sh_classify_argv(const struct sh_rules *rules, const struct sh_setting *sett
 }
 
 bool judge_example(const struct sh_rules *rules, const struct sh_rule *watch, struct str command) {
-        struct judge judge = {
-                .user = rules, .arena = { .max = JUDGE_MEMORY_MAX }, .where.n = 1, .segment = command, .watch = watch
-        };
+        struct judge judge = { .again = &again,
+                               .user = rules,
+                               .arena = { .max = JUDGE_MEMORY_MAX },
+                               .where.n = 1,
+                               .segment = command,
+                               .watch = watch };
         judge_text(&judge, command);
         arena_done(&judge.arena);
         return judge.watched;

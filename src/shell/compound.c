@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shell/parser.h"
+#include "shell/parser_internal.h"
 
 /* ( list ) */
 static int compound_subshell(struct parser *parser, struct sh_command *command) {
@@ -8,7 +8,7 @@ static int compound_subshell(struct parser *parser, struct sh_command *command) 
         int r = parse_body(parser, &command->body);
         if (r == 0)
                 r = skip_newlines(parser);
-        if (r == 0 && ahead(parser, 0) != ')')
+        if (r == 0 && byte_ahead(parser, 0) != ')')
                 r = parser_fail(parser, at_end(parser) ? "a ( is not closed" : "unexpected text in ( )");
         if (r == 0)
                 parser->p++;
@@ -143,7 +143,7 @@ static int for_arithmetic(struct parser *parser, struct sh_command *command) {
                 return r;
 
         skip_blanks(parser);
-        if (ahead(parser, 0) == ';')
+        if (byte_ahead(parser, 0) == ';')
                 parser->p++;
 
         return loop_body(parser, command);
@@ -168,13 +168,13 @@ static int for_command(struct parser *parser, struct sh_command *command, enum s
                 r = word_list(parser, &command->words);
                 skip_blanks(parser);
 
-                if (r == 0 && ahead(parser, 0) != ';' && ahead(parser, 0) != '\n')
+                if (r == 0 && byte_ahead(parser, 0) != ';' && byte_ahead(parser, 0) != '\n')
                         r = parser_fail(parser, "unexpected text in a loop's list");
         }
 
         if (r < 0)
                 return r;
-        if (ahead(parser, 0) == ';')
+        if (byte_ahead(parser, 0) == ';')
                 parser->p++;
 
         return loop_body(parser, command);
@@ -183,7 +183,7 @@ static int for_command(struct parser *parser, struct sh_command *command, enum s
 static int case_patterns(struct parser *parser, struct sh_arm *arm) {
         struct sh_word **tail = &arm->patterns;
 
-        if (ahead(parser, 0) == '(')
+        if (byte_ahead(parser, 0) == '(')
                 parser->p++;
 
         for (;;) {
@@ -200,12 +200,12 @@ static int case_patterns(struct parser *parser, struct sh_arm *arm) {
                 tail = &word->next;
                 skip_blanks(parser);
 
-                if (ahead(parser, 0) == ')') {
+                if (byte_ahead(parser, 0) == ')') {
                         parser->p++;
                         return 0;
                 }
 
-                if (ahead(parser, 0) != '|')
+                if (byte_ahead(parser, 0) != '|')
                         return parser_fail(parser, "a case pattern is not closed");
 
                 parser->p++;
@@ -304,12 +304,12 @@ static int function_keyword(struct parser *parser, struct sh_command *command) {
         command->name = name->raw;
         skip_blanks(parser);
 
-        if (ahead(parser, 0) == '(') {
+        if (byte_ahead(parser, 0) == '(') {
                 struct parser look = *parser;
 
                 look.p++;
                 skip_blanks(&look);
-                if (ahead(&look, 0) == ')')
+                if (byte_ahead(&look, 0) == ')')
                         parser->p = look.p + 1;
         }
 
@@ -346,9 +346,9 @@ static int compound_coproc(struct parser *parser, struct sh_command *command) {
 }
 
 static int by_keyword(struct parser *parser, struct sh_command *command) {
-        if (ahead(parser, 0) == '(')
-                return ahead(parser, 1) == '(' ? double_parenthesis(parser, command)
-                                               : compound_subshell(parser, command);
+        if (byte_ahead(parser, 0) == '(')
+                return byte_ahead(parser, 1) == '(' ? double_parenthesis(parser, command)
+                                                    : compound_subshell(parser, command);
 
         if (take_reserved(parser, "{"))
                 return compound_group(parser, command);

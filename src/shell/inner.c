@@ -4,7 +4,7 @@
  * where nobody expects it of such a program (a pager, an editor, a compiler), a person looks at it. A script in a file
  * is not meant here: it is what `sh script` is.
  */
-#include "shell/question.h"
+#include "shell/rules/question.h"
 
 static const struct sh_option inner[] = {
         { WORDS("man"), "PH", WORDS("--pager", "--html"), 0 },
@@ -18,6 +18,8 @@ static const struct sh_option inner[] = {
         { WORDS("gcc", "g++", "cc", "c++", "clang", "clang++"), NULL, WORDS("-wrapper"), OPTION_NO_VALUE },
         { WORDS("go"), NULL, WORDS("-toolexec", "-exec", "-vettool"), 0 },
         { WORDS("split"), NULL, WORDS("--filter"), 0 },
+        { WORDS("npm", "npx", "pnpm", "pnpx", "yarn", "bun"), NULL,
+          WORDS("--script-shell", "--shell", "--editor", "--viewer", "--browser"), 0 },
         { WORDS("java"), NULL, WORDS("-XX:OnOutOfMemoryError", "-XX:OnError"), 0 },
         { WORDS("cargo"), NULL, WORDS("--config"), OPTION_NO_VALUE },
         { WORDS("ld", "ld.bfd", "ld.gold", "ld.lld"), NULL, WORDS("-plugin", "--plugin"), OPTION_NO_VALUE },
@@ -167,6 +169,24 @@ static void make_shell(struct judge *judge, const struct sh_call *call) {
         }
 }
 
+/* "npm config set script-shell X", and the other settings that name a program or code. */
+static void npm_settings(struct judge *judge, const struct sh_call *call) {
+        static const char *const starts[] = { "script-shell", "shell",        "editor",      "viewer",
+                                              "browser",      "git",          "scriptShell", "node-options",
+                                              "node-gyp",     "script_shell", NULL };
+        static const char *const verbs[] = { "config", "c", "set", NULL };
+
+        if (call->n < 3 || !word_in(call->p[1].text, verbs))
+                return;
+
+        for (size_t i = 2; i < call->n; i++) {
+                struct str arg = call->p[i].text, key;
+                bool has_value = str_split(&arg, '=', &key) && arg.n > 0;
+                if (word_in(key, starts) && (has_value || i + 1 < call->n))
+                        judge_find(judge, FINDING_OPTION_RUNS);
+        }
+}
+
 /* A compiler that loads what is named here is no longer the compiler. */
 static void compiler_plugins(struct judge *judge, const struct sh_call *call) {
         static const char *const loads[] = { "-fplugin=", "-specs=", "--specs=", "-B", "-Xclang", "-load", NULL };
@@ -289,6 +309,7 @@ static const struct {
         { WORDS("gdb", "lldb", "gdb-multiarch"), inner_debugger },
         { WORDS("ssh", "scp", "sftp", "autossh", "sshfs"), ssh_settings },
         { WORDS("make", "gmake", "bmake"), make_shell },
+        { WORDS("npm", "pnpm", "yarn"), npm_settings },
         { WORDS("gcc", "g++", "cc", "c++", "clang", "clang++"), compiler_plugins },
         { WORDS("tar", "gtar"), inner_checkpoint },
         { WORDS("apt", "apt-get", "aptitude"), apt_hooks },

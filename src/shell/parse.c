@@ -7,7 +7,7 @@
  * parse.c: lists, pipelines, simple commands, redirections, here-documents. compound.c: if, for, case and the rest.
  * word.c: what a word is made of. Limits: 1 MiB of text, 100 levels of nesting, 64 MiB for the tree.
  */
-#include "shell/parser.h"
+#include "shell/parser_internal.h"
 
 #include "base/cleanup.h"
 
@@ -64,15 +64,15 @@ bool is_name(struct str s) {
 
 void skip_blanks(struct parser *parser) {
         for (;;) {
-                if (ahead(parser, 0) == ' ' || ahead(parser, 0) == '\t')
+                if (byte_ahead(parser, 0) == ' ' || byte_ahead(parser, 0) == '\t')
                         parser->p++;
-                else if (ahead(parser, 0) == '\\' && ahead(parser, 1) == '\n')
+                else if (byte_ahead(parser, 0) == '\\' && byte_ahead(parser, 1) == '\n')
                         parser->p += 2;
                 else
                         break;
         }
 
-        if (ahead(parser, 0) == '#')
+        if (byte_ahead(parser, 0) == '#')
                 while (!at_end(parser) && *parser->p != '\n')
                         parser->p++;
 }
@@ -132,7 +132,7 @@ static int take_newline(struct parser *parser) {
 int skip_newlines(struct parser *parser) {
         for (;;) {
                 skip_blanks(parser);
-                if (ahead(parser, 0) != '\n')
+                if (byte_ahead(parser, 0) != '\n')
                         return 0;
 
                 int r = take_newline(parser);
@@ -209,18 +209,18 @@ static size_t redirect_prefix(const struct parser *parser, int *ret_fd, struct s
         *ret_fd = -1;
         *ret_variable = (struct str){ 0 };
 
-        if (ahead(parser, 0) == '{') {
-                while (ahead(parser, n + 1) == '_' || ascii_is_alnum(ahead(parser, n + 1)))
+        if (byte_ahead(parser, 0) == '{') {
+                while (byte_ahead(parser, n + 1) == '_' || ascii_is_alnum(byte_ahead(parser, n + 1)))
                         n++;
 
-                if (ahead(parser, n + 1) != '}' || !is_name(str_n(parser->p + 1, n)))
+                if (byte_ahead(parser, n + 1) != '}' || !is_name(str_n(parser->p + 1, n)))
                         return 0;
 
                 *ret_variable = str_n(parser->p + 1, n);
                 return n + 2;
         }
 
-        while (ascii_is_digit(ahead(parser, n)))
+        while (ascii_is_digit(byte_ahead(parser, n)))
                 n++;
 
         if (n > 0 && str_to_u64(str_n(parser->p, n), INT_MAX, &fd))
@@ -260,7 +260,7 @@ int parse_redirect(struct parser *parser, struct sh_redirect ***tail) {
                         kind = operators[i].kind;
                 }
 
-        bool process = length == 1 && ahead(&at, 1) == '(' && prefix == 0;
+        bool process = length == 1 && byte_ahead(&at, 1) == '(' && prefix == 0;
         if (length == 0 || process || (prefix > 0 && *at.p == '&'))
                 return 0;
 
@@ -313,17 +313,17 @@ int parse_redirects(struct parser *parser, struct sh_command *command) {
 static size_t assignment_length(const struct parser *parser) {
         size_t n = 0;
 
-        if (!is_name_start(ahead(parser, 0)))
+        if (!is_name_start(byte_ahead(parser, 0)))
                 return 0;
 
-        while (ahead(parser, n) == '_' || ascii_is_alnum(ahead(parser, n)))
+        while (byte_ahead(parser, n) == '_' || ascii_is_alnum(byte_ahead(parser, n)))
                 n++;
 
-        if (ahead(parser, n) == '[') {
+        if (byte_ahead(parser, n) == '[') {
                 unsigned depth = 0;
 
                 for (;; n++) {
-                        char c = ahead(parser, n);
+                        char c = byte_ahead(parser, n);
                         if (c == '\0' || c == '\n')
                                 return 0;
 
@@ -336,10 +336,10 @@ static size_t assignment_length(const struct parser *parser) {
                 n++;
         }
 
-        if (ahead(parser, n) == '+')
+        if (byte_ahead(parser, n) == '+')
                 n++;
 
-        return ahead(parser, n) == '=' ? n : 0;
+        return byte_ahead(parser, n) == '=' ? n : 0;
 }
 
 static int array_value(struct parser *parser, struct sh_assignment *assignment) {
@@ -353,7 +353,7 @@ static int array_value(struct parser *parser, struct sh_assignment *assignment) 
                 if (r < 0)
                         return r;
 
-                if (ahead(parser, 0) == ')') {
+                if (byte_ahead(parser, 0) == ')') {
                         parser->p++;
                         return 0;
                 }
@@ -392,7 +392,7 @@ int parse_assignment(struct parser *parser, struct sh_assignment **ret) {
         if (*parser->p == '[') {
                 parser->p++;
                 r = parse_word(parser, WORD_INDEX, &assignment->index);
-                if (r == 0 && ahead(parser, 0) != ']')
+                if (r == 0 && byte_ahead(parser, 0) != ']')
                         r = parser_fail(parser, "an index is not closed");
         }
 
@@ -400,8 +400,8 @@ int parse_assignment(struct parser *parser, struct sh_assignment **ret) {
                 return r;
 
         parser->p = equals + 1;
-        r = ahead(parser, 0) == '(' ? array_value(parser, assignment)
-                                    : parse_word(parser, WORD_NORMAL, &assignment->value);
+        r = byte_ahead(parser, 0) == '(' ? array_value(parser, assignment)
+                                         : parse_word(parser, WORD_NORMAL, &assignment->value);
         if (r == 0)
                 *ret = assignment;
 
@@ -479,14 +479,14 @@ static int simple_command(struct parser *parser, struct sh_command *command) {
 /* "name ( )" makes a function. */
 static bool starts_function(struct parser *parser, const struct sh_command *command) {
         if (!command->words || command->words->next || command->words->quoted || command->assignments ||
-            command->redirects || ahead(parser, 0) != '(')
+            command->redirects || byte_ahead(parser, 0) != '(')
                 return false;
 
         struct parser look = *parser;
         look.p++;
         skip_blanks(&look);
 
-        if (ahead(&look, 0) != ')')
+        if (byte_ahead(&look, 0) != ')')
                 return false;
 
         parser->p = look.p + 1;
@@ -548,7 +548,7 @@ int parse_pipeline_command(struct parser *parser, struct sh_command **ret) {
  * ------------------------------------------------------------------------------------------------------------- */
 
 bool see_reserved(const struct parser *parser, const char *word) {
-        return looking_at(parser, word) && is_meta(ahead(parser, strlen(word)));
+        return looking_at(parser, word) && is_meta(byte_ahead(parser, strlen(word)));
 }
 
 bool take_reserved(struct parser *parser, const char *word) {
@@ -573,8 +573,8 @@ int expect_reserved(struct parser *parser, const char *word) {
 
 struct str take_name(struct parser *parser) {
         const char *from = parser->p;
-        if (is_name_start(ahead(parser, 0)))
-                while (ahead(parser, 0) == '_' || ascii_is_alnum(ahead(parser, 0)))
+        if (is_name_start(byte_ahead(parser, 0)))
+                while (byte_ahead(parser, 0) == '_' || ascii_is_alnum(byte_ahead(parser, 0)))
                         parser->p++;
         return str_n(from, (size_t)(parser->p - from));
 }
@@ -603,7 +603,8 @@ static bool pipeline_prefix(struct parser *parser, struct sh_pipeline *line) {
 
                         if (see_reserved(parser, "-p"))
                                 parser->p += 2;
-                        else if (ahead(parser, 0) == '-') { /* options of a program: plain shells have no such word */
+                        else if (byte_ahead(parser, 0) ==
+                                 '-') { /* options of a program: plain shells have no such word */
                                 parser->p = from;
                                 return any;
                         }
@@ -635,10 +636,10 @@ static int parse_pipeline(struct parser *parser, struct sh_pipeline *line) {
                 tail = &command->next;
                 skip_blanks(parser);
 
-                if (ahead(parser, 0) != '|' || ahead(parser, 1) == '|')
+                if (byte_ahead(parser, 0) != '|' || byte_ahead(parser, 1) == '|')
                         return 0;
 
-                parser->p += ahead(parser, 1) == '&' ? 2 : 1;
+                parser->p += byte_ahead(parser, 1) == '&' ? 2 : 1;
                 r = skip_newlines(parser);
                 if (r < 0)
                         return r;
@@ -662,14 +663,14 @@ static int take_join(struct parser *parser, enum sh_join *ret) {
                 return 1;
         }
 
-        if (ahead(parser, 0) == '&' ||
-            (ahead(parser, 0) == ';' && ahead(parser, 1) != ';' && ahead(parser, 1) != '&')) {
+        if (byte_ahead(parser, 0) == '&' ||
+            (byte_ahead(parser, 0) == ';' && byte_ahead(parser, 1) != ';' && byte_ahead(parser, 1) != '&')) {
                 *ret = *parser->p == '&' ? SH_JOIN_BACKGROUND : SH_JOIN_SEQUENCE;
                 parser->p++;
                 return 0;
         }
 
-        *ret = ahead(parser, 0) == '\n' ? SH_JOIN_SEQUENCE : SH_JOIN_END;
+        *ret = byte_ahead(parser, 0) == '\n' ? SH_JOIN_SEQUENCE : SH_JOIN_END;
         return 0;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which places on a machine an argument names: the system's, a disk, secrets, files that others obey. Text only. */
 #include "base/buf.h"
-#include "shell/path.h"
+#include "shell/place_path.h"
 
 /* Without ., .., and doubled slashes; "~" stays in front. False: longer than any path. */
 static bool place_clean(struct str in, struct place_path *out) {
@@ -572,10 +572,15 @@ bool path_overlap(struct str a, struct str b, bool start, unsigned *budget) {
         }
 
         if (a.p[0] == '[' || b.p[0] == '[') {
-                struct str *class = a.p[0] == '[' ? &a : &b, *other = class == &a ? &b : &a;
-                ptrdiff_t close = str_find(str_skip(*class, 2), ']');
-                if (close >= 0 && !(start && other->p[0] == '.'))
-                        return path_overlap(str_skip(*class, (size_t)close + 3), str_skip(*other, 1), false, budget);
+                struct str class = a, other = b;
+                if (a.p[0] != '[') {
+                        class = b;
+                        other = a;
+                }
+
+                ptrdiff_t close = str_find(str_skip(class, 2), ']');
+                if (close >= 0 && !(start && other.p[0] == '.'))
+                        return path_overlap(str_skip(class, (size_t)close + 3), str_skip(other, 1), false, budget);
         }
 
         bool any = a.p[0] == '?' || b.p[0] == '?';

@@ -4,47 +4,11 @@
  * Most are rows of a table (which options take a value, how many operands come before the command). Shells, find,
  * xargs, git and the builtins that take text have a function each.
  */
-#include "shell/question.h"
+#include "shell/rules/question.h"
 #include "shell/variables.h"
 #include "shell/wrappers.h"
 
 #include <stdlib.h>
-
-bool is_shell(struct str name) {
-        static const char *const shells[] = { "sh",   "bash", "dash", "zsh",  "ksh", "ash",    "mksh",  "rbash", "yash",
-                                              "posh", "fish", "csh",  "tcsh", "nu",  "elvish", "xonsh", "pwsh",  NULL };
-        return word_in(name, shells);
-}
-
-bool is_interpreter(struct str name) {
-        static const char *const interpreters[] = { "perl", "node", "nodejs",  "ruby",  "php", "lua",
-                                                    "deno", "bun",  "Rscript", "tclsh", NULL };
-        return str_starts(name, STR("python")) || str_starts(name, STR("pypy")) || word_in(name, interpreters);
-}
-
-/* The same in this shell itself: what the text sets stays set. */
-static void judge_program_here(struct judge *judge, const struct sh_call *call, const struct sh_arg *args, size_t n) {
-        bool unknown;
-        struct str text = sh_args_join(judge, args, n, &unknown);
-
-        if (unknown)
-                judge_not_understood(judge, "a part of the program text is known only when it runs");
-
-        bool fed = n > 0 && args[n - 1].fed && (call->pipe_facts & FACT_DOWNLOADS);
-        if (unknown && (fed || (call->inner_facts & FACT_DOWNLOADS)))
-                judge_find(judge, FINDING_PIPE_DOWNLOAD);
-
-        judge_text(judge, text);
-}
-
-/* A shell that is started for it sees what was exported, and takes what it sets with it. */
-void judge_program(struct judge *judge, const struct sh_call *call, const struct sh_arg *args, size_t n) {
-        const struct sh_variable *before = judge->where.variables;
-
-        variables_enter_program(judge);
-        judge_program_here(judge, call, args, n);
-        judge->where.variables = judge->failed.variables = before;
-}
 
 /* --- the table ---------------------------------------------------------------------------------------------------- */
 
@@ -83,9 +47,14 @@ static bool sets_variable(struct str word, struct str *ret_name, struct str *ret
 
 /* The value of an option: the rest of its word, or the next one. */
 static struct sh_arg text_behind(const struct sh_call *call, size_t i, struct str rest, bool inside) {
-        struct sh_arg value = inside            ? call->p[i]
-                              : i + 1 < call->n ? call->p[i + 1]
-                                                : (struct sh_arg){ .text = STR("") };
+        struct sh_arg value;
+        if (inside)
+                value = call->p[i];
+        else if (i + 1 < call->n)
+                value = call->p[i + 1];
+        else
+                value = (struct sh_arg){ .text = STR("") };
+
         if (inside)
                 value.text = rest;
         return value;
@@ -167,20 +136,13 @@ static struct scan find_command(struct judge *judge, const struct sh_call *call,
         return scan;
 }
 
-static bool unwrap_contains(struct str text, struct str token) {
-        for (size_t i = 0; token.n && i + token.n <= text.n; i++)
-                if (memcmp(text.p + i, token.p, token.n) == 0)
-                        return true;
-        return false;
-}
-
 /* The words, and one more that stands for what is fed in; so does every word with the token in it. */
 static void judge_fed(struct judge *judge, const struct sh_arg *args, size_t n, struct str token) {
         struct sh_args more = { 0 };
 
         for (size_t i = 0; i < n; i++) {
                 struct sh_arg arg = args[i];
-                if (i > 0 && unwrap_contains(arg.text, token))
+                if (i > 0 && word_holds(arg.text, token))
                         arg.unknown = arg.fed = true;
                 if (sh_args_add(judge, &more, arg) < 0)
                         return;
@@ -804,12 +766,6 @@ static const struct {
 /* "x --version" and "x --help" start nothing. */
 static bool only_asks(const struct sh_call *call) {
         return call->n == 2 && (str_is(call->p[1].text, "--version") || str_is(call->p[1].text, "--help"));
-}
-
-bool index_runs(struct str text) {
-        ptrdiff_t open = str_find(text, '[');
-        struct str index = open < 0 ? STR("") : str_skip(text, (size_t)open);
-        return str_find(index, '`') >= 0 || unwrap_contains(index, STR("$("));
 }
 
 /* Builtins that read a variable's name expand the index in it: let 'a[$(x)]' runs x. */

@@ -14,26 +14,6 @@
 
 enum { BRACE_WORDS_MAX = 256, ARG_BYTES_MAX = 1 << 20 };
 
-int sh_args_add(struct judge *judge, struct sh_args *to, struct sh_arg arg) {
-        if (to->n == to->cap) {
-                size_t cap = to->cap ? to->cap * 2 : 8;
-                struct sh_arg *sh_arg = arena_get(&judge->arena, cap * sizeof *sh_arg);
-                if (!sh_arg) {
-                        judge_not_understood(judge, "too many arguments");
-                        return -ENOMEM;
-                }
-
-                if (to->n)
-                        memcpy(sh_arg, to->p, to->n * sizeof *sh_arg);
-
-                to->p = sh_arg;
-                to->cap = cap;
-        }
-
-        to->p[to->n++] = arg;
-        return 0;
-}
-
 /* One argument while it is put together. */
 struct building {
         struct judge *j;
@@ -436,32 +416,4 @@ struct sh_arg sh_word_to_arg(struct judge *judge, const struct sh_word *word) {
         text = building.text;
 
         return arg;
-}
-
-struct str sh_args_join(struct judge *judge, const struct sh_arg *args, size_t n, bool *ret_unknown) {
-        cleanup(buf_done) struct buf text = BUF(ARG_BYTES_MAX);
-        int r = 0;
-
-        *ret_unknown = false;
-
-        for (size_t i = 0; i < n && r == 0; i++) {
-                struct str s = args[i].text;
-
-                r = i ? buf_add_char(&text, ' ') : 0;
-                for (size_t k = 0; k < s.n && r == 0; k++)
-                        r = s.p[k] ? buf_add_char(&text, s.p[k]) : buf_add(&text, "${unknown}");
-
-                *ret_unknown = *ret_unknown || args[i].unknown;
-        }
-
-        struct str copy = { 0 };
-        if (r == 0)
-                copy = arena_copy(&judge->arena, buf_str(&text));
-
-        if (!copy.p) {
-                *ret_unknown = true;
-                return STR("");
-        }
-
-        return copy;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shell/variables.h"
+#include "shell/call.h"
 
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -407,17 +408,21 @@ void variables_make_local(struct judge *judge, struct str name) {
 
 /* --- ways that part and meet -------------------------------------------------------------------------------------- */
 
-static const struct sh_variable *common_tail(const struct sh_variable *variable,
-                                             const struct sh_variable *sh_variable) {
-        while (variable != sh_variable) {
-                size_t deep_a = variable ? variable->depth : 0, deep_b = sh_variable ? sh_variable->depth : 0;
-                if (deep_a >= deep_b)
-                        variable = variable ? variable->next : NULL;
-                if (deep_b >= deep_a)
-                        sh_variable = sh_variable ? sh_variable->next : NULL;
+static size_t chain_length(const struct sh_variable *first) {
+        return first ? first->depth : 0;
+}
+
+static const struct sh_variable *common_tail(const struct sh_variable *one, const struct sh_variable *other) {
+        while (one != other) {
+                size_t one_length = chain_length(one), other_length = chain_length(other);
+
+                if (one_length >= other_length)
+                        one = one ? one->next : NULL;
+                if (other_length >= one_length)
+                        other = other ? other->next : NULL;
         }
 
-        return variable;
+        return one;
 }
 
 static void values_add_all(struct judge *judge, struct sh_variable *to, const struct sh_variable *from) {

@@ -11,7 +11,7 @@
  * A variable may hold several values. A command that uses it is judged once for each (variables_next()). Beyond the
  * limits a variable is unknown, as one that was never assigned: unknown is never taken for harmless.
  */
-#include "shell/judge.h"
+#include "shell/judge_internal.h"
 
 /* NULL when nothing is known of it. */
 const struct sh_variable *variables_find(const struct judge *judge, struct str name);

@@ -5,7 +5,7 @@
  */
 #include "base/buf.h"
 #include "base/cleanup.h"
-#include "shell/parser.h"
+#include "shell/parser_internal.h"
 
 struct word_builder {
         struct parser *p;
@@ -114,7 +114,7 @@ static uint32_t take_digits(struct parser *parser, unsigned base, unsigned most)
         uint32_t value = 0;
 
         for (unsigned i = 0; i < most; i++) {
-                int digit = ascii_hex(ahead(parser, 0));
+                int digit = ascii_hex(byte_ahead(parser, 0));
                 if (at_end(parser) || digit < 0 || (unsigned)digit >= base)
                         break;
 
@@ -129,7 +129,7 @@ static uint32_t take_digits(struct parser *parser, unsigned base, unsigned most)
 static int ansi_escape(struct word_builder *builder) {
         static const char letters[] = "abeEfnrtv\\'\"?", values[] = "\a\b\033\033\f\n\r\t\v\\'\"?";
         struct parser *parser = builder->p;
-        char c = ahead(parser, 0), out[4];
+        char c = byte_ahead(parser, 0), out[4];
         const char *simple = c ? strchr(letters, c) : NULL;
         if (simple) {
                 parser->p++;
@@ -143,17 +143,19 @@ static int ansi_escape(struct word_builder *builder) {
 
         if (c == 'x' || c == 'u' || c == 'U') {
                 parser->p++;
-                uint32_t code = take_digits(parser, 16, c == 'x' ? 2 : c == 'u' ? 4 : 8);
-                int n = c == 'x' ? 1 : utf8_encode(code & 0x1fffff, out);
+                if (c == 'x') { /* a byte; the others are characters */
+                        out[0] = (char)take_digits(parser, 16, 2);
+                        return add_text(builder, str_n(out, 1), true);
+                }
 
-                if (c == 'x')
-                        out[0] = (char)code;
+                uint32_t code = take_digits(parser, 16, c == 'u' ? 4 : 8);
+                int n = utf8_encode(code & 0x1fffff, out);
 
                 return add_text(builder, str_n(out, (size_t)n), true);
         }
 
-        if (c == 'c' && ahead(parser, 1)) {
-                out[0] = (char)(ahead(parser, 1) & 0x1f);
+        if (c == 'c' && byte_ahead(parser, 1)) {
+                out[0] = (char)(byte_ahead(parser, 1) & 0x1f);
                 parser->p += 2;
                 return add_text(builder, str_n(out, 1), true);
         }
@@ -188,7 +190,7 @@ static int command_substitution(struct word_builder *builder, bool quoted) {
                 r = parse_list(parser, &part.list);
         if (r == 0)
                 r = skip_newlines(parser);
-        if (r == 0 && ahead(parser, 0) != ')')
+        if (r == 0 && byte_ahead(parser, 0) != ')')
                 r = parser_fail(parser, at_end(parser) ? "a $( is not closed" : "unexpected text in a $( )");
         if (r < 0)
                 return r;
@@ -210,8 +212,8 @@ static int word_backquotes(struct word_builder *builder, bool quoted) {
                 if (*parser->p == '`')
                         break;
 
-                if (*parser->p == '\\' && (ahead(parser, 1) == '`' || ahead(parser, 1) == '\\' ||
-                                           ahead(parser, 1) == '$' || (quoted && ahead(parser, 1) == '"')))
+                if (*parser->p == '\\' && (byte_ahead(parser, 1) == '`' || byte_ahead(parser, 1) == '\\' ||
+                                           byte_ahead(parser, 1) == '$' || (quoted && byte_ahead(parser, 1) == '"')))
                         parser->p++;
 
                 if (buf_add_char(&inside, *parser->p) < 0)
@@ -249,11 +251,11 @@ static int braced_parameter(struct word_builder *builder, bool quoted) {
 
         if (at_end(parser))
                 return parser_fail(parser, "a ${ is not closed");
-        if (ahead(parser, 0) == '#' || ahead(parser, 0) == '!')
-                parser->p += ahead(parser, 1) != '}' ? 1 : 0;
+        if (byte_ahead(parser, 0) == '#' || byte_ahead(parser, 0) == '!')
+                parser->p += byte_ahead(parser, 1) != '}' ? 1 : 0;
 
-        if (is_name_start(ahead(parser, 0)) || ascii_is_digit(ahead(parser, 0)))
-                while (ascii_is_alnum(ahead(parser, 0)) || ahead(parser, 0) == '_')
+        if (is_name_start(byte_ahead(parser, 0)) || ascii_is_digit(byte_ahead(parser, 0)))
+                while (ascii_is_alnum(byte_ahead(parser, 0)) || byte_ahead(parser, 0) == '_')
                         parser->p++;
         else if (!at_end(parser) && strchr("@*#?-$!", *parser->p))
                 parser->p++;
@@ -266,7 +268,7 @@ static int braced_parameter(struct word_builder *builder, bool quoted) {
                 return r;
 
         parser_leave(parser);
-        if (ahead(parser, 0) != '}')
+        if (byte_ahead(parser, 0) != '}')
                 return parser_fail(parser, "a ${ is not closed");
 
         parser->p++;
@@ -275,7 +277,7 @@ static int braced_parameter(struct word_builder *builder, bool quoted) {
 
 static int dollar_parenthesis(struct word_builder *builder, bool quoted) {
         struct parser *parser = builder->p; /* at "(" behind "$" */
-        if (ahead(parser, 1) == '(') {
+        if (byte_ahead(parser, 1) == '(') {
                 struct sh_part part = { .kind = SH_ARITHMETIC, .quoted = quoted };
 
                 parser->p += 2;
@@ -294,7 +296,7 @@ static int dollar_parenthesis(struct word_builder *builder, bool quoted) {
 
 static int word_dollar(struct word_builder *builder, bool quoted) {
         struct parser *parser = builder->p; /* behind "$" */
-        char c = ahead(parser, 0);
+        char c = byte_ahead(parser, 0);
         if (c == '(')
                 return dollar_parenthesis(builder, quoted);
 
@@ -308,7 +310,7 @@ static int word_dollar(struct word_builder *builder, bool quoted) {
 
                 parser->p++;
                 int r = parse_word(parser, WORD_INDEX, &part.word);
-                if (r == 0 && ahead(parser, 0) != ']')
+                if (r == 0 && byte_ahead(parser, 0) != ']')
                         r = parser_fail(parser, "a $[ is not closed");
                 if (r < 0)
                         return r;
@@ -320,7 +322,7 @@ static int word_dollar(struct word_builder *builder, bool quoted) {
         const char *from = parser->p;
 
         if (is_name_start(c))
-                while (ascii_is_alnum(ahead(parser, 0)) || ahead(parser, 0) == '_')
+                while (ascii_is_alnum(byte_ahead(parser, 0)) || byte_ahead(parser, 0) == '_')
                         parser->p++;
         else if (c && (strchr("@*#?-$!", c) || ascii_is_digit(c)))
                 parser->p++;
@@ -349,9 +351,9 @@ static int double_quotes(struct word_builder *builder) {
                         r = word_dollar(builder, true);
                 else if (c == '`')
                         r = word_backquotes(builder, true);
-                else if (c == '\\' && ahead(parser, 0) == '\n')
+                else if (c == '\\' && byte_ahead(parser, 0) == '\n')
                         parser->p++;
-                else if (c == '\\' && ahead(parser, 0) && strchr("$`\"\\", ahead(parser, 0)))
+                else if (c == '\\' && byte_ahead(parser, 0) && strchr("$`\"\\", byte_ahead(parser, 0)))
                         r = add_text(builder, str_n(parser->p++, 1), true);
                 else
                         r = add_text(builder, str_n(&c, 1), true);
@@ -400,7 +402,7 @@ static size_t brace_expansion(const struct parser *parser) {
                         depth++;
                 else if (c == '}' && --depth == 0)
                         return separates ? i + 1 : 0;
-                else if (depth == 1 && (c == ',' || (c == '.' && ahead(parser, i + 1) == '.')))
+                else if (depth == 1 && (c == ',' || (c == '.' && byte_ahead(parser, i + 1) == '.')))
                         separates = true;
                 else if (is_meta(c) && c != '<' && c != '>')
                         return 0;
@@ -410,7 +412,7 @@ static size_t brace_expansion(const struct parser *parser) {
 }
 
 static bool ends_word(const struct parser *parser, enum word_mode mode) {
-        char c = ahead(parser, 0);
+        char c = byte_ahead(parser, 0);
 
         switch (mode) {
         case WORD_BRACED:
@@ -439,7 +441,7 @@ static int process_substitution(struct word_builder *builder) {
                 r = parse_list(parser, &part.list);
         if (r == 0)
                 r = skip_newlines(parser);
-        if (r == 0 && ahead(parser, 0) != ')')
+        if (r == 0 && byte_ahead(parser, 0) != ')')
                 r = parser_fail(parser, "a process substitution is not closed");
         if (r < 0)
                 return r;
@@ -452,13 +454,14 @@ static int process_substitution(struct word_builder *builder) {
 
 static bool starts_extended_pattern(const struct parser *parser, enum word_mode mode) {
         return (mode == WORD_CASE || mode == WORD_CONDITION) && !at_end(parser) && strchr("@?*+!", *parser->p) &&
-               ahead(parser, 1) == '(';
+               byte_ahead(parser, 1) == '(';
 }
 
 static int word_tilde(struct word_builder *builder) {
         struct parser *parser = builder->p;
         const char *from = parser->p++;
-        while (ascii_is_alnum(ahead(parser, 0)) || (ahead(parser, 0) && strchr("_-+.", ahead(parser, 0))))
+        while (ascii_is_alnum(byte_ahead(parser, 0)) ||
+               (byte_ahead(parser, 0) && strchr("_-+.", byte_ahead(parser, 0))))
                 parser->p++;
         return add_special(builder,
                            (struct sh_part){ .kind = SH_TILDE, .text = str_n(from, (size_t)(parser->p - from)) });
@@ -492,7 +495,7 @@ static int word_step(struct word_builder *builder, enum word_mode mode, bool fir
         struct parser *parser = builder->p;
         switch (*parser->p) {
         case '\\':
-                if (ahead(parser, 1) == '\n') {
+                if (byte_ahead(parser, 1) == '\n') {
                         parser->p += 2;
                         return 0;
                 }
@@ -514,12 +517,12 @@ static int word_step(struct word_builder *builder, enum word_mode mode, bool fir
         case '$':
                 parser->p++;
 
-                if (ahead(parser, 0) == '\'') {
+                if (byte_ahead(parser, 0) == '\'') {
                         parser->p++;
                         return ansi_quotes(builder);
                 }
 
-                if (ahead(parser, 0) == '"') {
+                if (byte_ahead(parser, 0) == '"') {
                         parser->p++;
                         return double_quotes(builder);
                 }
@@ -535,12 +538,12 @@ static bool takes_parenthesis(const struct parser *parser, enum word_mode mode, 
         if (mode != WORD_CONDITION)
                 return false;
 
-        if (ahead(parser, 0) == '(')
+        if (byte_ahead(parser, 0) == '(')
                 ++*depth;
-        else if (ahead(parser, 0) == ')' && *depth > 0)
+        else if (byte_ahead(parser, 0) == ')' && *depth > 0)
                 --*depth;
         else
-                return *depth > 0 && ahead(parser, 0) != '\n' && !at_end(parser);
+                return *depth > 0 && byte_ahead(parser, 0) != '\n' && !at_end(parser);
 
         return true;
 }
@@ -551,7 +554,7 @@ int parse_word(struct parser *parser, enum word_mode mode, struct sh_word **ret)
         unsigned depth = 0;
         int r = builder_start(&builder, parser);
         while (r == 0 && !at_end(parser)) {
-                if ((*parser->p == '<' || *parser->p == '>') && ahead(parser, 1) == '(' &&
+                if ((*parser->p == '<' || *parser->p == '>') && byte_ahead(parser, 1) == '(' &&
                     (mode == WORD_NORMAL || mode == WORD_BRACED)) {
                         r = process_substitution(&builder);
                         continue;
@@ -602,7 +605,7 @@ int parse_expanding_text(struct parser *outer, struct str text, struct sh_word *
                         r = word_dollar(&builder, true);
                 else if (c == '`')
                         r = word_backquotes(&builder, true);
-                else if (c == '\\' && ahead(&parser, 0) && strchr("$`\\\n", ahead(&parser, 0)))
+                else if (c == '\\' && byte_ahead(&parser, 0) && strchr("$`\\\n", byte_ahead(&parser, 0)))
                         r = add_text(&builder, str_n(parser.p++, 1), true);
                 else
                         r = add_text(&builder, str_n(&c, 1), true);
@@ -659,7 +662,7 @@ int parse_arithmetic(struct parser *parser, struct sh_word **ret) {
         if (r < 0)
                 return r;
 
-        while (r == 0 && !(ahead(parser, 0) == ')' && depth == 0)) {
+        while (r == 0 && !(byte_ahead(parser, 0) == ')' && depth == 0)) {
                 if (at_end(parser))
                         r = parser_fail(parser, "an arithmetic expression is not closed");
                 else if (strchr("\\'\"`$", *parser->p))
@@ -675,7 +678,7 @@ int parse_arithmetic(struct parser *parser, struct sh_word **ret) {
                 r = flush_text(&builder);
 
         buf_done(&builder.text);
-        if (r == 0 && ahead(parser, 1) != ')')
+        if (r == 0 && byte_ahead(parser, 1) != ')')
                 r = parser_fail(parser, "an arithmetic expression is not closed");
         if (r < 0)
                 return r;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who owns what: the process that holds the lock on FILE is the only one that writes, truncates or renames it and its
- * rotated forms. `size` is the length of the part that is known to consist of whole lines; everything behind it is ours
- * to remove. Whoever may write to the directory can of course delete the log: the chain shows changes, it does not
- * prevent them.
+ * Ownership: only the process that holds the lock on FILE writes, truncates or renames it and its rotated forms. `size`
+ * is the length that is known to consist of whole lines; anything after it is ours to remove. Anyone who can write to
+ * the directory can delete the log: the chain shows changes, it does not prevent them.
  */
 #include "store/audit.h"
 
@@ -32,8 +31,8 @@ struct audit {
         bool failed, torn; /* torn: bytes of a half-written line may stand behind `size` */
 };
 
-enum { NOTE_MAX = 8192 }; /* an answer stands behind the command that it is about */
-enum { FRAME = 3 };       /* a run says that it starts and ends, and the log that it stops */
+enum { NOTE_MAX = 24576 }; /* an answer stands behind what it is about, every byte of which may be escaped */
+enum { FRAME = 3 };        /* a run says that it starts and ends, and the log that it stops */
 enum { LOCK_TRIES = 40, LOCK_STEP_MS = 5 };
 static const char line_start[] = "{\"ts\":\"";
 
@@ -60,10 +59,6 @@ bool audit_writable(const struct audit *audit) {
 
 const char *audit_path(const struct audit *audit) {
         return audit->path;
-}
-
-uint64_t audit_records(const struct audit *audit) {
-        return audit->head.seq;
 }
 
 /*
@@ -102,7 +97,7 @@ static int continue_from(struct audit_head *head, struct str line, struct err *e
         return 0;
 }
 
-/* Only what this writer may have left is ever cut off: the beginning of a line, or blocks that were never written. */
+/* Removes only what this writer may have left: a partial line, or blocks that were never written. */
 static bool is_torn_line(struct str s) {
         size_t n = s.n < sizeof line_start - 1 ? s.n : sizeof line_start - 1;
         if (memcmp(s.p, line_start, n) == 0)
@@ -285,8 +280,8 @@ int audit_close(struct audit *audit, struct err *err) {
         int r = audit_note(closing, AUDIT_STOPPED_TEXT);
         r = r < 0 ? err_set(err, -r, "cannot note the end in %s", closing->path) : audit_flush(closing, err);
 
-        /* The disk is told to begin; the end of a run does not wait for it. A run of which there is nothing to tell but
-         * that it began and ended is left to the kernel: telling takes as long as all the writing before. */
+        /* Starts writeback; the end of a run does not wait for it. If the run has no records but its start and end,
+         * leave it to the kernel: the call would take as long as all writes before it. */
         if (r == 0 && closing->head.seq > closing->first_seq + FRAME)
                 (void)sync_file_range(closing->fd, 0, 0, SYNC_FILE_RANGE_WRITE);
 

@@ -5,10 +5,10 @@
  * locked), hash-chained: each line carries its number and the SHA-256 of the line before it, also across rotated files
  * (FILE.1 is the newest of them) and across runs that share a file.
  *
- * Lines are formatted by audit_add() and written by audit_flush(), one write for a batch. What was flushed survives the
- * death of every process at once. It survives a power failure once the kernel has written it: when the file is rotated
- * (fdatasync), and soon after it is closed (the disk is told to begin, nobody waits). A line that was cut by one is
- * removed at the next start, with a note in the log.
+ * Lines are formatted by audit_add() and written by audit_flush(), one write for a batch. Flushed lines survive the
+ * death of every process at once. They survive a power failure once the kernel has written them: when the file is
+ * rotated (fdatasync), and soon after it is closed (writeback is started, nobody waits). The next start removes a line
+ * that a power failure cut, and notes that in the log.
  *
  * When the file cannot be written, audit_flush() says so and audit_writable() turns false: the caller refuses new work.
  * Lines wait in memory, up to a limit, and the next audit_flush() that succeeds makes it writable again; lines that did
@@ -43,12 +43,11 @@ void audit_freep(struct audit **a);
 /* One event; `rule` is what decided, or NULL. -ENOBUFS when the line had to be given up (it is counted). */
 int audit_add(struct audit *audit, const struct event *ev, const struct snapshot_rule *rule);
 int audit_note(struct audit *audit, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* What is run, as a shell would read it; what is longer than a note can be is cut, and says so. */
+/* The command, as a shell would read it; one that is too long for a note is cut, and marked so. */
 void audit_note_command(struct audit *a, char *const *argv);
 int audit_flush(struct audit *audit, struct err *err);
 bool audit_writable(const struct audit *audit);
 const char *audit_path(const struct audit *audit);
-uint64_t audit_records(const struct audit *audit); /* number of the next record */
 
 /* The rotated file number k (0: the file itself). */
 char *audit_rotated_name(const char *path, unsigned k);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Theory: `runs` says of each log up to which byte of which file (by its inode, since files are renamed when they are
- * rotated) it was read. A step opens a transaction, reads that place again (another process may have gone on), takes in
- * lines, writes the place and commits. What breaks off leaves the index as it was before the step.
+ * Theory: `runs` has, for each log, the file (by inode, since rotation renames files) and the byte up to which it was
+ * read. A step opens a transaction, reads that place again (another process may have gone on), takes in lines, writes
+ * the place and commits. An interrupted step leaves the index unchanged.
  *
  * Nothing waits for the disk (synchronous = OFF): after a power failure the index may be damaged, and is built anew.
  */

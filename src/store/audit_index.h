@@ -2,9 +2,9 @@
 #pragma once
 /*
  * An index over the audit logs, for searches over all runs and for the dashboard: one SQLite file in the state
- * directory, index.db. It is never the truth. Of each record it keeps what is searched for and where its line stands;
- * whoever asks gets the line itself, read from the log. Removed, damaged or made by another version it is simply built
- * anew.
+ * directory, index.db. It is never the truth. For each record it keeps the searchable fields and the place of its line;
+ * a search returns the line itself, read from the log. An index that is missing, damaged or of another version is
+ * rebuilt.
  *
  * It grows in steps: audit_index_step() takes in so many lines and returns, so that a server can go on answering
  * meanwhile. Several processes may do this at once; each step is one transaction.
@@ -30,8 +30,8 @@ void audit_index_progress(const struct audit_index *ix, uint64_t *ret_read, uint
 
 enum audit_verdict { VERDICT_ANY, VERDICT_ALLOWED, VERDICT_REFUSED };
 
-/* What is searched for; NULL and 0: anything. Hosts, rules and credentials are exact, or patterns with '*'; `path` and
- * `text` are looked for anywhere inside (text: in host, path, rule and credential). */
+/* The search; NULL and 0: anything. Hosts, rules and credentials are exact, or patterns with '*'; `path` and `text` are
+ * looked for anywhere inside (text: in host, path, rule and credential). */
 struct audit_query {
         const char *run; /* id, or the beginning of one */
         const char *host, *path, *rule, *credential, *text, *kind;

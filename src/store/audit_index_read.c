@@ -65,7 +65,7 @@ static int row_load(struct audit_index *ix, const char *path, struct run_row *re
         ret->closed = sqlite3_column_int(get, 11);
         for (int i = 0; i < RUN_TEXTS; i++) {
                 const char *text = (const char *)sqlite3_column_text(get, 12 + i);
-                if (set_text(&ret->texts[i], str_of(text ? text : "")) < 0)
+                if (set_text(&ret->texts[i], str_of(text_or(text, ""))) < 0)
                         return err_memory(err);
         }
         return 0;

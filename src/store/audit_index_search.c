@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Questions to the index. A hit is a place; its line is read from the log and must be what the index says it is. */
+/* Searches. A hit is a place; its line is read from the log and must match the index. */
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "store/audit_index_internal.h"
@@ -94,7 +94,7 @@ static void conditions_done(struct conditions *c) {
 }
 
 /* Each '#' of the text stands for the value, which is taken. */
-static void condition(struct conditions *c, const char *form, char *value) {
+static void search_condition(struct conditions *c, const char *form, char *value) {
         if (!value || c->status < 0 || vec_push(&c->texts, value) < 0) {
                 free(value);
                 c->status = c->status < 0 ? c->status : -ENOMEM;
@@ -123,14 +123,14 @@ static void condition_name(struct conditions *c, const char *text, const char *e
         if (!text || !*text)
                 return;
         if (strchr(text, '*'))
-                condition(c, glob, glob_of(text));
+                search_condition(c, glob, glob_of(text));
         else
-                condition(c, exact, str_format("%s", text));
+                search_condition(c, exact, str_format("%s", text));
 }
 
 static void condition_number(struct conditions *c, const char *format, uint64_t number) {
         if (number)
-                condition(c, format, str_format("%ju", (uintmax_t)number));
+                search_condition(c, format, str_format("%ju", (uintmax_t)number));
 }
 
 static void conditions_of(struct conditions *c, const struct audit_query *q) {
@@ -139,27 +139,30 @@ static void conditions_of(struct conditions *c, const struct audit_query *q) {
         condition_name(c, q->kind, "kind = #", "kind GLOB #");
         if (q->credential && *q->credential) {
                 if (strchr(q->credential, '*'))
-                        condition(c, "credentials GLOB '*\"' || # || '\"*'", glob_of(q->credential));
+                        search_condition(c, "credentials GLOB '*\"' || # || '\"*'", glob_of(q->credential));
                 else
-                        condition(c, "instr(credentials, '\"' || # || '\"')", str_format("%s", q->credential));
+                        search_condition(c, "instr(credentials, '\"' || # || '\"')", str_format("%s", q->credential));
         }
         if (q->path && *q->path)
-                condition(c, "instr(records.path, #)", str_format("%s", q->path));
+                search_condition(c, "instr(records.path, #)", str_format("%s", q->path));
         if (q->run && *q->run)
-                condition(c, "substr(runs.run, 1, length(#)) = #", str_format("%s", q->run));
+                search_condition(c, "substr(runs.run, 1, length(#)) = #", str_format("%s", q->run));
         if (q->text && *q->text)
-                condition(c,
-                          "(instr(host, #) OR instr(records.path, #) OR instr(rule, #) OR instr(credentials, #) OR "
-                          "instr(runs.command, #))",
-                          str_format("%s", q->text));
+                search_condition(
+                    c,
+                    "(instr(host, #) OR instr(records.path, #) OR instr(rule, #) OR instr(credentials, #) OR "
+                    "instr(runs.command, #))",
+                    str_format("%s", q->text));
         condition_number(c, "at_us >= CAST(# AS INTEGER)", q->since_us);
         condition_number(c, "at_us < CAST(# AS INTEGER)", q->until_us);
         condition_number(c, "verdict = CAST(# AS INTEGER)", (uint64_t)q->verdict);
 
         if (q->after_us && c->status == 0) { /* numbers of our own: no value has to be bound */
-                c->status = buf_printf(&c->sql, "%s (at_us, records.run, records.seq) %s (%ju, %ju, %ju)",
-                                       c->sql.n ? " AND" : " WHERE", q->newest_first ? "<" : ">",
-                                       (uintmax_t)q->after_us, (uintmax_t)q->after_run, (uintmax_t)q->after_seq);
+                const char *joint = c->sql.n ? " AND" : " WHERE";
+
+                c->status = buf_printf(&c->sql, "%s (at_us, records.run, records.seq) %s (%ju, %ju, %ju)", joint,
+                                       q->newest_first ? "<" : ">", (uintmax_t)q->after_us, (uintmax_t)q->after_run,
+                                       (uintmax_t)q->after_seq);
         }
 }
 
@@ -249,7 +252,7 @@ static const struct {
 
 static const char *column_text(sqlite3_stmt *statement, int place) {
         const char *text = (const char *)sqlite3_column_text(statement, place);
-        return text ? text : "";
+        return text_or(text, "");
 }
 
 static struct audit_sum sum_of(sqlite3_stmt *statement, enum audit_sums what) {
@@ -277,15 +280,15 @@ static struct audit_sum sum_of(sqlite3_stmt *statement, enum audit_sums what) {
 
 static void sums_conditions(struct conditions *c, enum audit_sums what, const char *run, const char *text) {
         if (what == SUMS_RULES || what == SUMS_CREDENTIALS)
-                condition(c, "what = CAST(# AS INTEGER)", str_format("%d", (int)what));
+                search_condition(c, "what = CAST(# AS INTEGER)", str_format("%d", (int)what));
         if (run && *run)
-                condition(c, "substr(runs.run, 1, length(#)) = #", str_format("%s", run));
+                search_condition(c, "substr(runs.run, 1, length(#)) = #", str_format("%s", run));
         if (text && *text)
-                condition(c,
-                          what == SUMS_RUNS
-                              ? "(instr(runs.run, #) OR instr(runs.command, #) OR instr(runs.workspace, #))"
-                              : "instr(name, #)",
-                          str_format("%s", text));
+                search_condition(c,
+                                 what == SUMS_RUNS
+                                     ? "(instr(runs.run, #) OR instr(runs.command, #) OR instr(runs.workspace, #))"
+                                     : "instr(name, #)",
+                                 str_format("%s", text));
 }
 
 int audit_index_sums(struct audit_index *ix, enum audit_sums what, const char *run, const char *text, unsigned limit,

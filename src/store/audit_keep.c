@@ -136,6 +136,10 @@ static int drop_record_open(struct drop_record *record, struct err *err) {
         return r < 0 ? err_wrap(err, r, "what is dropped cannot be recorded") : 0;
 }
 
+static const char *known_or_mark(const char *text) {
+        return *text ? text : "?";
+}
+
 /* First the record, then the act. */
 static int run_drop(struct audit_keep *keep, struct drop_record *record, const struct kept_run *run, bool by_age,
                     struct err *err) {
@@ -156,8 +160,8 @@ static int run_drop(struct audit_keep *keep, struct drop_record *record, const s
                                "dropped run %s: %ju records, %ju bytes, from %s to %s, SHA-256 of the last record %s, "
                                "%s",
                                id, (uintmax_t)dropped.records, (uintmax_t)dropped.bytes,
-                               dropped.first_ts[0] ? dropped.first_ts : "?", dropped.last_ts[0] ? dropped.last_ts : "?",
-                               dropped.last_hash[0] ? dropped.last_hash : "?",
+                               known_or_mark(dropped.first_ts), known_or_mark(dropped.last_ts),
+                               known_or_mark(dropped.last_hash),
                                by_age ? "older than log.max_age" : "over log.max_size");
                 if (r < 0)
                         return err_set(err, -r, "what is dropped cannot be recorded");
@@ -175,7 +179,7 @@ static int run_drop(struct audit_keep *keep, struct drop_record *record, const s
         return 0;
 }
 
-/* The writer holds the lock; whoever gets it knows that nobody writes. */
+/* The writer holds the lock; if we get it, nobody writes. */
 static int run_lock(const struct kept_run *run) {
         int fd = open(run->path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 
@@ -245,7 +249,7 @@ int audit_keep(struct audit_keep *keep, struct err *err) {
         return audit_close(take_ptr(&record.audit), err);
 }
 
-/* True once an hour for whoever comes first. */
+/* True once an hour, for the first caller. */
 static bool is_time(const char *stamp) {
         struct stat st;
 

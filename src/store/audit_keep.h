@@ -2,9 +2,9 @@
 #pragma once
 /*
  * How long audit logs are kept. A log is dropped whole, oldest first, when it is older than the limit or while all of
- * them together are larger than the limit; one that is being written, and the newest, never. What is dropped is written
- * down before it goes: in an audit log of its own, dropped.jsonl beside the others, with the run, its times, the number
- * of its records and the SHA-256 of the last one.
+ * them together are larger than the limit; one that is being written, and the newest, never. Before a log is dropped,
+ * that is recorded in an audit log of its own, dropped.jsonl beside the others: the run, its times, the number of its
+ * records and the SHA-256 of the last one.
  */
 #include "base/err.h"
 #include "store/audit_place.h"

@@ -308,9 +308,9 @@ int audit_line_format(struct buf *out, struct audit_head *head, const struct eve
 }
 
 /*
- * Reading: a scanner for flat objects of strings, numbers, booleans, null and arrays of strings. Strict: what the
- * writer does not write (spaces, nesting, duplicate fields, trailing bytes) is an error, since it means that somebody
- * else wrote.
+ * Reading: a scanner for flat objects of strings, numbers, booleans, null and arrays of strings. Strict: anything that
+ * the writer never writes (spaces, nesting, duplicate fields, trailing bytes) is an error, since somebody else wrote
+ * it.
  */
 enum value_type { VALUE_STRING, VALUE_NUMBER, VALUE_BOOL, VALUE_NULL, VALUE_ARRAY };
 

@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/digest.h"
 #include "ipc/event.h"
-#include "policy/snapshot.h"
+#include "policy/judge/snapshot.h"
 
 #define AUDIT_ID_MAX 32             /* run and sandbox ids, with the NUL: letters, digits, '-', '_' */
 #define AUDIT_LINE_MAX (192 * 1024) /* the longest strings, each byte escaped, fit */

@@ -45,6 +45,8 @@ static const char *const migrations[] = {
         " at_us INTEGER NOT NULL, ok INTEGER NOT NULL, tail TEXT NOT NULL, PRIMARY KEY (guest, recipe, step));"
         "CREATE TABLE variables (guest TEXT NOT NULL, recipe TEXT NOT NULL, position INTEGER NOT NULL,"
         " name TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (guest, recipe, position));",
+        /* 3 */
+        "ALTER TABLE guests ADD COLUMN disk INTEGER NOT NULL DEFAULT 0;",
 };
 enum { VERSION = sizeof migrations / sizeof *migrations };
 
@@ -174,7 +176,7 @@ int guests_sql_next(struct guests_db *db, sqlite3_stmt *query, struct err *err) 
 
 const char *guests_sql_text(sqlite3_stmt *query, int i) {
         const char *text = (const char *)sqlite3_column_text(query, i);
-        return text ? text : "";
+        return text_or(text, "");
 }
 
 uint64_t guests_sql_number(sqlite3_stmt *query, int i) {
@@ -272,7 +274,7 @@ void guests_db_rollback(struct guests_db *db) {
  */
 #define GUEST_COLUMNS                                                                                                  \
         "id, name, kind, state, before, reason, doing, note, workspace, uid, gid, idle_s, made_us, changed_us, "       \
-        "used_us"
+        "used_us, disk"
 
 static int row_read(sqlite3_stmt *query, struct guest_row *ret, struct err *err) {
         struct guest_row row = { .uid = (uint32_t)guests_sql_number(query, 9),
@@ -280,7 +282,8 @@ static int row_read(sqlite3_stmt *query, struct guest_row *ret, struct err *err)
                                  .idle_s = guests_sql_number(query, 11),
                                  .made_us = guests_sql_number(query, 12),
                                  .changed_us = guests_sql_number(query, 13),
-                                 .used_us = guests_sql_number(query, 14) };
+                                 .used_us = guests_sql_number(query, 14),
+                                 .disk = guests_sql_number(query, 15) };
         char **const texts[] = { &row.id,     &row.name,  &row.kind, &row.state,    &row.before,
                                  &row.reason, &row.doing, &row.note, &row.workspace };
 
@@ -334,24 +337,23 @@ int guests_db_find(struct guests_db *db, const char *name, struct guest_row *ret
 
 static int step_add(struct guests_db *db, const char *id, const struct guest_change *change, struct err *err) {
         const struct value values[] = { TEXT(id), NUMBER(clock_wall_us()), TEXT(change->step),
-                                        TEXT(change->state ? change->state : ""),
-                                        TEXT(change->reason ? change->reason : "") };
+                                        TEXT(text_or(change->state, "")), TEXT(text_or(change->reason, "")) };
 
         return guests_sql_run(db, "INSERT INTO steps (guest, at_us, step, state, note) VALUES (?1, ?2, ?3, ?4, ?5)",
                               values, 5, err);
 }
 
 int guests_db_add(struct guests_db *db, const struct guest_row *row, struct err *err) {
-        const struct value values[] = { TEXT(row->id),     TEXT(row->name),        TEXT(row->kind),
-                                        NUMBER(row->uid),  NUMBER(row->gid),       TEXT(row->state),
-                                        TEXT(row->doing),  TEXT(row->workspace),   NUMBER(row->idle_s),
-                                        TEXT(row->reason), NUMBER(clock_wall_us()) };
+        const struct value values[] = { TEXT(row->id),     TEXT(row->name),         TEXT(row->kind),
+                                        NUMBER(row->uid),  NUMBER(row->gid),        TEXT(row->state),
+                                        TEXT(row->doing),  TEXT(row->workspace),    NUMBER(row->idle_s),
+                                        TEXT(row->reason), NUMBER(clock_wall_us()), NUMBER(row->disk) };
         const struct guest_change first = { .step = "create", .state = row->state };
         int r = guests_sql_run(
             db,
             "INSERT INTO guests (id, name, kind, uid, gid, state, doing, workspace, idle_s, reason, made_us,"
-            " changed_us, used_us) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?11, ?11)",
-            values, 11, err);
+            " changed_us, used_us, disk) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?11, ?11, ?12)",
+            values, 12, err);
 
         if (r < 0 && sqlite3_errcode(db->db) == SQLITE_CONSTRAINT)
                 return err_set(err, EEXIST, "there is a guest %s already; see `bailey guest ls`", row->name);
@@ -411,6 +413,12 @@ int guests_db_set_idle(struct guests_db *db, const char *id, uint64_t seconds, s
         const struct value values[] = { TEXT(id), NUMBER(seconds) };
 
         return guests_sql_run(db, "UPDATE guests SET idle_s = ?2 WHERE id = ?1", values, 2, err);
+}
+
+int guests_db_set_disk(struct guests_db *db, const char *id, uint64_t bytes, struct err *err) {
+        const struct value values[] = { TEXT(id), NUMBER(bytes) };
+
+        return guests_sql_run(db, "UPDATE guests SET disk = ?2 WHERE id = ?1", values, 2, err);
 }
 
 int guests_db_steps(struct guests_db *db, const char *id, unsigned max, guests_on_step *on, void *arg,

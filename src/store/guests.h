@@ -2,8 +2,8 @@
 #pragma once
 /*
  * What Bailey knows about guests (src/guest): one SQLite file in the state directory, guests.db, 0600, in WAL mode, so
- * that a look at it waits for nobody who writes. Every change of a guest's state is one transaction with the step that
- * made it. This file knows rows; which change is allowed says guest/guest_state.h.
+ * that readers do not wait for writers. Every change of a guest's state is one transaction with the step that made it.
+ * This file knows rows; guest/guest_state.h says which changes are allowed.
  */
 #include "base/err.h"
 #include "base/vec.h"
@@ -22,6 +22,7 @@ struct guest_row {
         char *doing, *note;   /* an operation that was begun, and what it needs to be finished */
         char *workspace;      /* of the host, mounted or granted */
         uint64_t idle_s;      /* a running guest without work ends after so long; 0: never */
+        uint64_t disk;        /* how much its home may take; 0: as much as there is */
         uint64_t made_us, changed_us, used_us;
 };
 typedef VEC(struct guest_row) guest_rows;
@@ -57,6 +58,7 @@ int guests_db_change(struct guests_db *db, const char *id, const struct guest_ch
 int guests_db_used(struct guests_db *db, const char *id, struct err *err);
 int guests_db_set_ids(struct guests_db *db, const char *id, uint32_t uid, uint32_t gid, struct err *err);
 int guests_db_set_idle(struct guests_db *db, const char *id, uint64_t seconds, struct err *err);
+int guests_db_set_disk(struct guests_db *db, const char *id, uint64_t bytes, struct err *err);
 
 struct guest_step {
         uint64_t at_us;
@@ -71,6 +73,8 @@ typedef int guests_on_setting(void *arg, const char *flag, const char *text);
 int guests_db_add_setting(struct guests_db *db, const char *id, const char *flag, const char *text, struct err *err);
 /* 0 also when it was not there. */
 int guests_db_remove_setting(struct guests_db *db, const char *id, const char *flag, const char *text, struct err *err);
+/* All of one flag. */
+int guests_db_clear_setting(struct guests_db *db, const char *id, const char *flag, struct err *err);
 int guests_db_settings(struct guests_db *db, const char *id, guests_on_setting *on, void *arg, struct err *err);
 
 /* Directories of the host that the guest was given. */
@@ -110,7 +114,7 @@ int guests_db_end_job(struct guests_db *db, const char *id, uint64_t number, con
 int guests_db_lose_jobs(struct guests_db *db, const char *id, struct err *err);
 int guests_db_jobs(struct guests_db *db, const char *id, guests_on_job *on, void *arg, struct err *err);
 
-/* Steps of recipes (guest/recipe.h), each with the digest of what it was. */
+/* Steps of recipes (guest/recipe/recipe.h), each with the digest of what it was. */
 struct guest_provision {
         const char *recipe; /* its name, or the path of its file */
         const char *step, *digest;

@@ -60,6 +60,12 @@ int guests_db_remove_setting(struct guests_db *db, const char *id, const char *f
         return guests_sql_run(db, "DELETE FROM settings WHERE guest = ?1 AND flag = ?2 AND text = ?3", values, 3, err);
 }
 
+int guests_db_clear_setting(struct guests_db *db, const char *id, const char *flag, struct err *err) {
+        const struct value values[] = { TEXT(id), TEXT(flag) };
+
+        return guests_sql_run(db, "DELETE FROM settings WHERE guest = ?1 AND flag = ?2", values, 2, err);
+}
+
 int guests_db_clear_variables(struct guests_db *db, const char *id, const char *recipe, struct err *err) {
         const struct value values[] = { TEXT(id), TEXT(recipe) };
 

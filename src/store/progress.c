@@ -4,7 +4,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
-#include "base/lock_file.h"
+#include "base/files/lock_file.h"
 #include "base/path.h"
 #include "conf/dirs.h"
 #include "conf/json.h"
@@ -110,7 +110,7 @@ static void progress_show(const struct progress *progress) {
         if (n <= 0)
                 return;
 
-        /* One write each: the line is whole whoever else writes. */
+        /* One write each: the line stays whole even if others write. */
         if (progress->terminal)
                 (void)dprintf(STDERR_FILENO, "\r\033[K%s", text);
         else

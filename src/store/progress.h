@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * How far a long work is, for whoever waits for it: on standard error, and on the dashboard.
+ * Progress of a long operation, on standard error and on the dashboard.
  *
  * On a terminal it is one line that changes four times a second and goes at the end, elsewhere a line every ten
  * seconds. Short work shows nothing. For the dashboard it is a small locked file below the state directory; the lock
- * goes with the process, and whoever lists them removes what dead ones left. Where no such file can be made there is
- * none.
+ * goes with the process, and listing them removes those of dead processes. If the file cannot be made, the dashboard
+ * shows nothing.
  */
 #include "base/emit.h"
 

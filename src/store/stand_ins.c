@@ -165,8 +165,11 @@ static int write_file(const struct stand_ins *ins, struct err *err) {
 
         for (size_t i = 0; r == 0 && i < ins->rotated.n; i++) {
                 const struct rotated *one = &ins->rotated.p[i];
-                r = buf_printf(&text, "rotated %ju%s%s\n", (uintmax_t)one->times, one->credential ? " " : "",
-                               one->credential ? one->credential : "");
+
+                if (one->credential)
+                        r = buf_printf(&text, "rotated %ju %s\n", (uintmax_t)one->times, one->credential);
+                else
+                        r = buf_printf(&text, "rotated %ju\n", (uintmax_t)one->times);
         }
 
         if (r < 0)
@@ -186,7 +189,7 @@ static int make_first(struct stand_ins *ins, struct err *err) {
         return write_file(ins, err);
 }
 
-/* Whoever has the lock reads and writes alone. It goes with the process, whatever ends it. */
+/* Only the holder of the lock reads and writes. The lock goes with the process, however it ends. */
 static int take_lock(struct stand_ins *ins, struct err *err) {
         cleanup(free_ptr) char *path = str_format("%s.lock", ins->path);
         if (!path)
@@ -286,8 +289,14 @@ int stand_ins_rotate(const char *credential, struct err *err) {
 
 uint64_t stand_ins_rotations(const struct stand_ins *ins, const char *credential) {
         const struct rotated *all = find_rotated(ins, NULL), *one = find_rotated(ins, credential);
+        uint64_t times = 0;
 
-        return (all ? all->times : 0) + (one ? one->times : 0);
+        if (all)
+                times += all->times;
+        if (one)
+                times += one->times;
+
+        return times;
 }
 
 void stand_ins_seed(const struct stand_ins *ins, const char *place, const char *credential, uint64_t rotations,

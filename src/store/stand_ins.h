@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * What the user's stand-ins are made of: one key for all of them, and how often each credential was rotated. A stand-in
+ * The material of the user's stand-ins: one key for all of them, and how often each credential was rotated. A stand-in
  * is derived from key, place (the workspace), credential and number of rotations, so that it is the same in each run:
  * agents store, compare and approve what they take for a key. The file is 0600 in the state directory, made on first
  * use; two starts at once get the same one.

@@ -87,7 +87,7 @@ static int state_prepare(struct state *s, const char *sql, const char *const *te
                 return state_fault(s, err);
 
         for (int i = 0; i < n; i++)
-                if (sqlite3_bind_text(q, i + 1, texts[i] ? texts[i] : "", -1, SQLITE_TRANSIENT) != SQLITE_OK)
+                if (sqlite3_bind_text(q, i + 1, text_or(texts[i], ""), -1, SQLITE_TRANSIENT) != SQLITE_OK)
                         return state_fault(s, err);
 
         *ret = take_ptr(&q);
@@ -96,7 +96,7 @@ static int state_prepare(struct state *s, const char *sql, const char *const *te
 
 static const char *state_column(sqlite3_stmt *q, int i) {
         const char *text = (const char *)sqlite3_column_text(q, i);
-        return text ? text : "";
+        return text_or(text, "");
 }
 
 static int state_run(struct state *s, const char *sql, const char *const *texts, int n, struct err *err) {
@@ -336,10 +336,14 @@ int state_command(struct state *s, const char *workspace, const char *rule, cons
         if (r == 0 && step != SQLITE_ROW && step != SQLITE_DONE)
                 r = state_fault(s, err);
 
-        if (r == 0)
-                *ret = step == SQLITE_DONE                        ? STATE_NO_ANSWER
-                       : strcmp(state_column(q, 0), "allow") == 0 ? STATE_ALLOWED
-                                                                  : STATE_DENIED;
+        if (r == 0) {
+                if (step == SQLITE_DONE)
+                        *ret = STATE_NO_ANSWER;
+                else if (strcmp(state_column(q, 0), "allow") == 0)
+                        *ret = STATE_ALLOWED;
+                else
+                        *ret = STATE_DENIED;
+        }
 
         return r;
 }
@@ -367,7 +371,7 @@ int state_add_decision(struct state *s, const struct state_decision *state_decis
                                          state_decision->answer,
                                          state_decision->scope,
                                          state_decision->by,
-                                         state_decision->kind ? state_decision->kind : "host" };
+                                         text_or(state_decision->kind, "host") };
         int r = 0;
 
         if (state_decision->sandbox)

@@ -57,7 +57,7 @@ int callers_listen(struct ui *ui, struct err *err) {
         if (fd < 0)
                 return err_errno(err, "cannot make a socket");
 
-        unlinkat(place, socket_name, 0); /* whoever had it is gone: the lock on the record says so */
+        unlinkat(place, socket_name, 0); /* its owner is gone: the lock on the record says so */
 
         if (bind(fd, (struct sockaddr *)&address, sizeof address) < 0 || fchmodat(place, socket_name, 0600, 0) < 0 ||
             listen(fd, 8) < 0)
@@ -260,7 +260,7 @@ static int take_pair_line(const struct ui_pair *pair, struct str line, struct er
 
 int ui_ask_pair(const struct ui_pair *pair, struct err *err) {
         cleanup(free_ptr) char *words =
-            str_format("pair %ju %s\n", (uintmax_t)pair->seconds, pair->address ? pair->address : "");
+            str_format("pair %ju %s\n", (uintmax_t)pair->seconds, text_or(pair->address, ""));
         cleanup(close_fd) int fd = -1;
         cleanup(buf_done) struct buf in = BUF(65536);
         int r;

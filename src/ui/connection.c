@@ -76,7 +76,7 @@ void connection_reply(struct connection *connection, unsigned status, const char
         int r = buf_printf(&connection->out,
                            "HTTP/1.1 %u %s\r\n%sContent-Type: %s\r\nContent-Length: %zu\r\nConnection: %s\r\n%s\r\n",
                            status, status_text(status), security_headers, type, body.n,
-                           connection->closing ? "close" : "keep-alive", more_headers ? more_headers : "");
+                           connection->closing ? "close" : "keep-alive", text_or(more_headers, ""));
 
         if (r == 0)
                 r = buf_append(&connection->out, body);
@@ -178,16 +178,27 @@ static struct str refused_detail(enum gate_verdict verdict, const struct gate_re
         }
 }
 
+/* A paired device has one session of its own, and reaches the page by another name. */
+static struct gate_rules connection_rules(const struct ui *ui, bool device) {
+        struct gate_rules rules = { .port = ui->port,
+                                    .read_only = ui->settings->read_only,
+                                    .sessions = ui->sessions,
+                                    .n_sessions = UI_SESSIONS_MAX };
+
+        if (device) {
+                rules.sessions = &ui->pair.pairing.session;
+                rules.n_sessions = 1;
+                rules.device_host = ui->pair.pairing.host;
+        }
+
+        return rules;
+}
+
 static void connection_handle(struct ui *ui, struct connection *connection, const struct http1_request *parsed,
                               struct str body) {
         struct str path = http1_path_only(parsed->path);
         bool twice = false;
-        bool device = connection->device[0];
-        const struct gate_rules rules = { .port = ui->port,
-                                          .read_only = ui->settings->read_only,
-                                          .sessions = device ? &ui->pair.pairing.session : ui->sessions,
-                                          .n_sessions = device ? 1 : UI_SESSIONS_MAX,
-                                          .device_host = device ? ui->pair.pairing.host : NULL };
+        const struct gate_rules rules = connection_rules(ui, connection->device[0]);
         const struct gate_request request = { .method = parsed->method,
                                               .host = parsed->host,
                                               .origin = header_of(&parsed->head, "origin", &twice),

@@ -42,7 +42,7 @@ static uint64_t number_of(const char *text, uint64_t fallback) {
 
 /* "AT.RUN.SEQ", as the last answer gave it. */
 static void read_cursor(const char *text, struct audit_query *ret) {
-        struct str rest = str_of(text ? text : ""), part;
+        struct str rest = str_of(text_or(text, "")), part;
         uint64_t *const numbers[] = { &ret->after_us, &ret->after_run, &ret->after_seq };
 
         for (size_t i = 0; i < 3 && str_split(&rest, '.', &part); i++)

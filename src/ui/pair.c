@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The life of a pairing: a listener on one address of the local network, opened when a person asks for it and closed
- * with the pairing. The address behind a connection is judged before a byte of it is read; then the door (ipc/door.h)
- * speaks TLS with it, and what comes out is a connection like the browser's, marked as the device's. The device's
- * answers go to the sandboxes over control connections of their own, so that the record says who answered.
+ * with the pairing. The address behind a connection is judged before a byte of it is read; then the door
+ * (ipc/door_messages.h) speaks TLS with it, and what comes out is a connection like the browser's, marked as the
+ * device's. The device's answers go to the sandboxes over control connections of their own, so that the record says who
+ * answered.
  *
  * The local network is hostile: its connections have a small share of the places, little time without a session, and a
  * limited number of lines in the record.
@@ -146,7 +147,7 @@ int pair_begin(struct ui *ui, const struct ui_pair *asked, struct caller *caller
         ui->pair.notes = 0;
         ui_note(ui, "a pairing begins on %s, for %ju seconds at most", host, (uintmax_t)asked->seconds);
         link = pairing_link(&ui->pair.pairing);
-        pair_tell(ui, PAIR_LINK, link ? link : "");
+        pair_tell(ui, PAIR_LINK, text_or(link, ""));
 
         return 0;
 }
@@ -192,7 +193,7 @@ void pair_tick(struct ui *ui) {
                 pair_end(ui, why);
 }
 
-/* Whoever is on the network can fill neither the disk nor the reader's day. */
+/* Nobody on the network can fill the disk or the reader's day. */
 void pair_note(struct ui *ui, const char *format, ...) {
         char text[512];
         va_list args;
@@ -273,8 +274,8 @@ void pair_open_session(struct ui *ui, const struct ui_request *request, const st
         const char *key = control_text(body, "key"), *certificate = control_text(body, "certificate"),
                    *device = request->connection->device;
         char cookie[192];
-        enum pairing_result result = pairing_exchange(pairing, str_of(key ? key : ""),
-                                                      str_of(certificate ? certificate : ""), device, clock_ns());
+        enum pairing_result result =
+            pairing_exchange(pairing, str_of(text_or(key, "")), str_of(text_or(certificate, "")), device, clock_ns());
 
         if (result != PAIRING_DONE) {
                 pair_note(ui, "refused the link of the pairing from %s: %s", device, pairing_text(result));

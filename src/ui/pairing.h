@@ -6,8 +6,8 @@
  *
  *     https://ADDRESS:PORT/#pair=KEY.DIGEST
  *
- * The first device that shows the key is the paired one, by a session of two halves (ui/gate.h) and by its address: no
- * other address is listened to any more. Nothing of it outlives the pairing.
+ * The first device that shows the key is the paired one, by a session of two halves (ui/ui_gate.h) and by its address:
+ * no other address is listened to any more. Nothing of it outlives the pairing.
  *
  * The digest: a program that opens the link can compare it with the certificate. A page in a browser cannot, since no
  * browser tells a page which certificate its connection has; the person compares it with what the browser's warning
@@ -16,7 +16,7 @@
  *
  * Pure: no clock, no I/O.
  */
-#include "ui/gate.h"
+#include "ui/ui_gate.h"
 
 enum { PAIRING_KEY_MAX = 44 /* 256 bits in base64url, terminated */, PAIRING_HOST_MAX = 64 };
 

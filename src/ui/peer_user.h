@@ -6,6 +6,6 @@
  */
 #include <stdbool.h>
 
-/* True when the other end of this accepted IPv4 connection is open and belongs to the user that we are, or to root.
- * What cannot be found out is nobody of ours: a closed socket has no owner any more and is listed as root's. */
+/* True when the other end of this accepted IPv4 connection is open and belongs to the user that we are, or to root. If
+ * the owner is unknown the answer is false: a closed socket has no owner any more and is listed as root's. */
 bool peer_user_is_ours(int fd);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * The latest events, numbered from 1, so that a page whose connection broke gets what it missed. Bounded by number and
- * by bytes; a page that was away for longer is told to begin anew.
+ * The latest events, numbered from 1, so that a page whose connection broke gets the events it missed. Bounded by
+ * number and by bytes; a page that was away for longer must reload its state.
  */
 #include "base/str.h"
 

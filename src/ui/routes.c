@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a request means. All of it was let in by the gate; a POST comes from the page of a person who may do this. */
+/* Handles requests. The gate has let all of them in; a POST comes from the page of a person who may do this. */
 #include "bailey/version.h"
 #include "base/cleanup.h"
 #include "base/clock.h"

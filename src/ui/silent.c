@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Silent mode: for some minutes every host that nobody decided about is allowed, each connection once, and listed for a
- * look afterwards. What a rule denies, private addresses and metadata services are never asked about, so they stay
- * refused; commands keep waiting for a person. The answers come over connections of their own, so that the record says
- * "by control (bailey ui silent mode)".
+ * Silent mode: for some minutes every undecided host is allowed, each connection once, and listed for review. Denied
+ * hosts, private addresses and metadata services never become questions, so they stay refused; commands keep waiting
+ * for a person. The answers come over connections of their own, so that the record says "by control (bailey ui silent
+ * mode)".
  */
 #include "base/cleanup.h"
 #include "base/clock.h"

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Verbs in children: what is not live is done by the verb that does it, so that the page can do neither more nor less.
- * The words are ours; what comes from a request is one word among them, behind "--" where it could be taken for an
- * option.
+ * Runs verbs as children: everything that is not live is done by its verb, so that the page can do neither more nor
+ * less. The arguments are ours; a value from a request is one argument, after "--" if it could be taken for an option.
  */
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/processes/spawn.h"
 #include "ui/ui_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -33,14 +32,11 @@ void tool_free(struct tool *tool) {
         free(tool);
 }
 
-static int spawn_self(const char *const *words, int out, int errors, int *ret_pid) {
+static int spawn_self(const char *const *words, int out, int errors, pid_t *ret_pid) {
         cleanup(free_ptr) char *self = realpath("/proc/self/exe", NULL);
         const char *argv[16] = { "bailey" };
-        posix_spawn_file_actions_t actions;
-        posix_spawnattr_t attributes;
-        sigset_t none;
+        struct err ignored = { 0 };
         size_t n = 1;
-        int r;
 
         if (!self)
                 return -errno;
@@ -48,19 +44,13 @@ static int spawn_self(const char *const *words, int out, int errors, int *ret_pi
         for (; words[n - 1] && n < 15; n++)
                 argv[n] = words[n - 1];
 
-        sigemptyset(&none);
-        posix_spawn_file_actions_init(&actions);
-        posix_spawnattr_init(&attributes);
-        posix_spawnattr_setsigmask(&attributes, &none);
-        posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
-        posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-        posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
-        posix_spawn_file_actions_adddup2(&actions, errors, STDERR_FILENO);
-        r = posix_spawn(ret_pid, self, &actions, &attributes, (char *const *)argv, environ);
-        posix_spawn_file_actions_destroy(&actions);
-        posix_spawnattr_destroy(&attributes);
-
-        return -r;
+        const struct spawn spawn = { .program = self,
+                                     .argv = (char *const *)argv,
+                                     .environment = environ,
+                                     .input = SPAWN_NULL,
+                                     .output = out,
+                                     .errors = errors };
+        return spawn_start(&spawn, ret_pid, &ignored);
 }
 
 void tool_start(struct ui *ui, const struct ui_request *request, const char *const *words, const char *type) {

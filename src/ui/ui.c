@@ -106,8 +106,8 @@ static int ui_catch_signals(struct ui *ui, struct err *err) {
         return ui->signals < 0 ? err_errno(err, "cannot watch signals") : 0;
 }
 
-/* A sandbox that appears is listened to at once: its first attempts are events like all others. Where the directory
- * cannot be watched it is looked at twice a second. */
+/* Subscribes to a new sandbox at once: its first attempts are events like all others. If the directory cannot be
+ * watched, it is read twice a second. */
 static void ui_watch_places(struct ui *ui) {
         cleanup(free_ptr) char *directory = NULL;
 
@@ -189,7 +189,7 @@ static void ui_close(struct ui *ui) {
         if (ui->audit)
                 (void)audit_close(ui->audit, NULL); /* nothing depends on it any more */
 
-        /* Whoever waits for the end may start the next one now: the record is free. */
+        /* A process that waits for the end may start the next one now: the record is free. */
         for (size_t i = 0; i < ui->callers.n; i++)
                 caller_free(ui->callers.p[i]);
 

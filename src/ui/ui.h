@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * The dashboard's server, `bailey ui`: a process of its own that shows in a browser what runs, what waits for an answer
- * and what happened, and takes answers. It stands on what every verb has: the control sockets, the audit logs and the
- * index over them, and the verbs themselves, which it starts for everything that is not live. It can do nothing that
- * `bailey allow`, `kill` and the others cannot, and what it does is on record as done by "control (bailey ui)".
+ * The dashboard's server, `bailey ui`: a process of its own that shows running sandboxes, open questions and history in
+ * a browser, and takes answers. It uses what every verb has: the control sockets, the audit logs and the index over
+ * them, and the verbs themselves, which it starts for everything that is not live. It can do nothing that `bailey
+ * allow`, `kill` and the others cannot, and what it does is on record as done by "control (bailey ui)".
  *
  * HTTP is read by the gateway's own parser (gateway/wire/http1.h), which is strict, bounded and fuzzed. A library
  * (libevent's evhttp, libmicrohttpd) would be a second parser with other leniencies, and evhttp would bring libevent
@@ -14,7 +14,7 @@
  * Replies are not compressed: on loopback that costs more than it saves, and towards a phone the length of a compressed
  * reply would tell something of what is in it.
  *
- * Who is let in is said in ui/gate.h.
+ * ui/ui_gate.h says who is let in.
  */
 #include "base/err.h"
 

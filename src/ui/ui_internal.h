@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Parts: ui.c (life, loop), connection.c (HTTP), gate.c (who is let in), links.c (one-time links and sessions),
- * callers.c (other `bailey ui`), pairing.c and pair.c (a phone), routes.c (what a request means), history.c (answers
- * from the index), overlay_view.c, watch.c (the sandboxes), silent.c (answers while nobody wants to be asked), tool.c
- * (verbs in children).
+ * Parts: ui.c (life, loop), connection.c (HTTP), ui_gate.c (who is let in), links.c (one-time links and sessions),
+ * callers.c (other `bailey ui`), pairing.c and pair.c (a phone), routes.c (requests), history.c (answers from the
+ * index), overlay_view.c, watch.c (the sandboxes), silent.c (answers while nobody wants to be asked), tool.c (verbs in
+ * children).
  *
- * One thread, one poll(). Nothing waits: a request whose answer comes later (from a sandbox, from a child) has a
- * ticket, and who has the answer replies to the ticket, whether its connection still lives or not.
+ * One thread, one poll(). Nothing waits: a request whose response comes later (from a sandbox, from a child) has a
+ * ticket. The response goes to the ticket, whether its connection still lives or not.
  */
 #include "base/buf.h"
 #include "base/emit.h"
@@ -17,10 +17,10 @@
 #include "roles/door_process.h"
 #include "store/audit.h"
 #include "store/audit_index.h"
-#include "ui/gate.h"
 #include "ui/pairing.h"
 #include "ui/ring.h"
 #include "ui/ui.h"
+#include "ui/ui_gate.h"
 
 #include <poll.h>
 
@@ -140,7 +140,7 @@ void connection_pump(struct ui *ui, struct connection *connection); /* events fo
 void connection_reply(struct connection *connection, unsigned status, const char *type, struct str body,
                       const char *more_headers);
 void connection_fault(struct connection *connection, unsigned status, const char *text);
-/* A reply to whoever waits under this ticket. */
+/* A reply to the request with this ticket. */
 void ui_reply(struct ui *ui, uint64_t ticket, unsigned status, const char *type, struct str body);
 void ui_reply_fault(struct ui *ui, uint64_t ticket, unsigned status, const char *text);
 uint64_t ui_ticket(struct ui *ui, struct connection *connection);

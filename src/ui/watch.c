@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The sandboxes, as their control sockets show them. Each has one connection that is subscribed to events and asked for
- * its status once a second, for its questions and rules whenever they have changed. Nothing here waits for a reply: one
- * whose supervisor is stopped keeps what it said last, and the page sees how old that is.
+ * its status once a second, for its questions and rules whenever they have changed. Nothing here waits for a reply: if
+ * a supervisor is stopped, its last status stays, and the page shows how old it is.
  */
 #include "base/cleanup.h"
 #include "base/clock.h"

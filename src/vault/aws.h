@@ -4,7 +4,7 @@
  * Credentials of AWS: three values in one text, and the signing key that is derived from the secret one. Pure.
  */
 #include "base/err.h"
-#include "ipc/vault.h"
+#include "ipc/vault_messages.h"
 
 struct aws {
         struct str key_id, secret_key, session_token; /* the last may be empty */

@@ -6,7 +6,7 @@
  */
 #include "base/err.h"
 #include "base/str.h"
-#include "ipc/vault.h"
+#include "ipc/vault_messages.h"
 
 enum { CA_SIGNATURE_MAX = 512, CA_KEY_ID = 20 };
 

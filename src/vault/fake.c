@@ -74,7 +74,7 @@ unsigned fake_draw(struct fake_source *source, unsigned n) {
 #define UPPER "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 #define DIGITS "0123456789"
 
-/* What a run of letters and digits is made of decides what its stand-in is made of. */
+/* The characters in a run of letters and digits decide the alphabet of its stand-in. */
 static const char *alphabet_of(struct str run) {
         bool lower = false, upper = false, digit = false, hex = true;
 

@@ -7,7 +7,7 @@
 #include "vault/fake.h"
 
 /* "opaque:PREFIX": the prefix and FORM_OPAQUE letters and digits. "jwt": a token that decodes, with claims that clients
- * look at and nobody needs to hide (of the real one, if it has them), an end that is far away, and a signature that was
- * drawn. `real` may be empty. Heap text. */
+ * look at and nobody needs to hide (of the real one, if it has them), a distant expiry, and a random signature. `real`
+ * may be empty. Heap text. */
 enum { FORM_OPAQUE = 72, FORM_SIGNATURE = 86 };
 int form_make(struct fake_source *source, struct str form, struct str real, char **ret, struct err *err);

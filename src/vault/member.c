@@ -5,7 +5,7 @@
 #include "base/fd.h"
 #include "base/secret.h"
 #include "policy/mappings.h"
-#include "policy/sign_ins.h"
+#include "policy/profile/sign_ins.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * A secret that is one member of a file: where agents keep their sign-in ("json:FILE#/POINTER", "yaml:..."). Runs where
+ * A secret that is one member of a file, as agents keep their sign-in ("json:FILE#/POINTER", "yaml:..."). Runs where
  * sources are read (vault/reader.c).
  */
 #include "base/buf.h"
 #include "base/err.h"
-#include "ipc/vault.h"
+#include "ipc/vault_messages.h"
 
 enum { MEMBER_FILE_MAX = 1 << 20 };
 

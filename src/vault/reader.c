@@ -8,8 +8,8 @@
 #include "base/path.h"
 #include "base/secret.h"
 #include "base/vec.h"
-#include "vault/confine.h"
 #include "vault/source.h"
+#include "vault/vault_confine.h"
 #include "vault/write_back.h"
 
 #include <errno.h>
@@ -295,7 +295,7 @@ static void try_lock(struct state *s, uint32_t leader) {
         (void)reader_say(s->sock, SAY_LOCKED, leader, STR(""));
 }
 
-static void unlock(struct state *s, uint32_t leader) {
+static void source_unlock(struct state *s, uint32_t leader) {
         renew_lock_release(&s->renewals[leader].lock);
         s->renewals[leader].asked = s->renewals[leader].held = false;
 }
@@ -318,7 +318,7 @@ static void write_group(struct state *s, uint32_t leader, struct str text) {
         if (r == 0 && result == WRITE_BACK_NEWER)
                 tell_group(s, leader);
 
-        unlock(s, leader);
+        source_unlock(s, leader);
         const char *said = r < 0 ? err_text(&why) : "";
 
         if (r == 0 && result == WRITE_BACK_NEWER)
@@ -336,7 +336,7 @@ static bool obey_renewal(struct state *s, uint32_t kind, uint32_t leader, struct
                 try_lock(s, leader);
                 return true;
         case SAY_UNLOCK:
-                unlock(s, leader);
+                source_unlock(s, leader);
 
                 return true;
         case SAY_WRITE:
@@ -511,7 +511,7 @@ static _Noreturn void reader_run(const struct vault_start *start, const struct v
                         end_job(&s.jobs[i]);
 
         for (uint32_t i = 0; i < start->n_mappings; i++)
-                unlock(&s, i);
+                source_unlock(&s, i);
 
         _exit(0);
 }
@@ -591,8 +591,15 @@ int reader_receive(const struct reader *reader, size_t n_mappings, char *room, s
         cleanup(close_fd) int fd = -1;
         size_t none;
         ssize_t n = fd_receive(reader->sock, room, VAULT_MESSAGE_MAX, &fd, 1, &none);
-        if (n <= 0)
-                return n == -EAGAIN ? -EAGAIN : n == 0 || n == -ECONNRESET ? 0 : -EBADMSG;
+        if (n <= 0) {
+                if (n == -EAGAIN)
+                        return -EAGAIN;
+
+                if (n == 0 || n == -ECONNRESET)
+                        return 0;
+
+                return -EBADMSG;
+        }
         if (n < (ssize_t)sizeof head || fd >= 0)
                 return -EBADMSG;
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * The reader: a second process of the vault, made before there is anything to protect. It has what the vault gives up
- * (files, programs, watching) and nothing of what the vault has (the CA, values that are in use). Each reading of a
- * source happens in a process of its own with a time limit, all at once if need be; the value passes through and is
+ * The reader: a second process of the vault, made before there is anything to protect. It keeps the rights that the
+ * vault gives up (files, programs, watching) and has none of the vault's data (the CA, values in use). Each reading of
+ * a source happens in a process of its own with a time limit, all at once if need be; the value passes through and is
  * wiped.
  */
 #include "base/err.h"
-#include "ipc/vault.h"
+#include "ipc/vault_messages.h"
 
 #include <sys/types.h>
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Sign-ins that are being renewed: who has the turn, and who waits for it. The vault asks the reader for the lock and
- * for what is to be written; this says what comes next. Knows no sockets.
+ * Sign-ins that are being renewed: who has the turn, and who waits for it. The vault asks the reader to lock and to
+ * write; this decides the next step. Knows no sockets.
  */
 #include "base/secret.h"
-#include "ipc/vault.h"
+#include "ipc/vault_messages.h"
 
 enum { TURNS_MAX = 64 };
 

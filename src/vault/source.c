@@ -9,7 +9,7 @@
 #include "policy/mappings.h"
 #include "vault/aws.h"
 #include "vault/member.h"
-#include "vault/program.h"
+#include "vault/source_program.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -34,9 +34,10 @@ void source_label(const char *source, char ret[static SOURCE_LABEL_MAX]) {
         const char *rest;
 
         if (source_is(source, "exec:", &rest)) {
-                size_t word = strcspn(rest, " \t\n");
-                snprintf(ret, SOURCE_LABEL_MAX, "exec:%.*s%s", (int)(word < 100 ? word : 100), rest,
-                         rest[word] ? " ..." : "");
+                struct str program = str_n(rest, strcspn(rest, " \t\n"));
+                const char *more = rest[program.n] ? " ..." : "";
+
+                snprintf(ret, SOURCE_LABEL_MAX, "exec:%.*s%s", STR_FMT(str_first(program, 100)), more);
         } else {
                 snprintf(ret, SOURCE_LABEL_MAX, "%s", source);
         }
@@ -213,8 +214,14 @@ static int read_bws(const char *what, char *const *environment, char *ret, size_
         };
         char *const list_all[] = { (char *)"bws",      (char *)"secret", (char *)"list",
                                    (char *)"--output", (char *)"json",   NULL };
+        char *const *command = list_all;
+        if (by_id)
+                command = get;
+        else if (project.n)
+                command = list;
+
         cleanup(buf_done) struct buf out = BUF(LIST_MAX);
-        int r = program_run("bws", by_id ? get : project.n ? list : list_all, environment, &out, err);
+        int r = program_run("bws", command, environment, &out, err);
         if (r < 0)
                 return has_token(environment) ? r : err_wrap(err, r, "BWS_ACCESS_TOKEN is not set");
 

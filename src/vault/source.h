@@ -5,7 +5,7 @@
  * left in its memory goes with it.
  */
 #include "base/err.h"
-#include "ipc/vault.h"
+#include "ipc/vault_messages.h"
 
 /* The source as it may be shown: a command's arguments are left out. */
 #define SOURCE_LABEL_MAX 160

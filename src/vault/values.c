@@ -4,7 +4,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
-#include "policy/pattern.h"
+#include "policy/match/pattern.h"
 #include "vault/aws.h"
 #include "vault/fake.h"
 #include "vault/form.h"
@@ -322,7 +322,7 @@ enum vault_refusal values_release(const struct values *values, uint32_t mapping,
         return refused;
 }
 
-/* A key counts for one day. A gateway in hostile hands gets none for the days to come; clocks differ, and there is
+/* A key counts for one day. A compromised gateway gets none for the days to come; clocks differ, and there is
  * midnight. */
 static bool is_about_today(struct str date) {
         const uint64_t day_us = 86400ULL * 1000000, now = clock_wall_us();

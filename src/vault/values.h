@@ -5,7 +5,7 @@
  * go to. Knows no sockets.
  */
 #include "base/secret.h"
-#include "ipc/vault.h"
+#include "ipc/vault_messages.h"
 
 struct values; /* opaque */
 

@@ -3,14 +3,14 @@
  * The vault: the CA key and the real secrets, and four answers about them (a certificate, a value, a signing key, no).
  *
  * Trust: the supervisor is trusted. A gateway is not: it parses hostile bytes. It can ask only for what a message of
- * ipc/vault.h can say; each release is checked here against the mapping's own hosts and ports, whatever the gateway
- * thinks it is doing. What a gateway in hostile hands gains are the values of mappings for their own hosts, signing
- * keys of today, and certificates for a CA that nobody but its own sandbox trusts.
+ * ipc/vault_messages.h can say; each release is checked here against the mapping's own hosts and ports, whatever the
+ * gateway thinks it is doing. A compromised gateway gains the values of mappings for their own hosts, today's signing
+ * keys, and certificates of a CA that only its own sandbox trusts.
  *
- * States: COLLECTING (the supervisor tells what it has), OPENING (the reader reads all sources), SERVING. A source that
- * fails while opening is the end, told loudly. Later a file, key or credential that is gone means that the mapping has
- * no value: requests are refused until it is back. A command that fails then may fail for many reasons (no network);
- * the value before stays, and the supervisor is told.
+ * States: COLLECTING (the supervisor sends its values), OPENING (the reader reads all sources), SERVING. A source that
+ * fails while opening ends the vault with an error. Later, if a file, key or credential is gone, the mapping has no
+ * value: requests are refused until it is back. A command may then fail for many reasons (no network); the old value
+ * stays, and the supervisor is notified.
  *
  * A channel is read only while its answer will fit, so nothing is queued and nothing grows. Limits: CHANNELS_MAX.
  */
@@ -22,11 +22,11 @@
 #include "base/log.h"
 #include "base/secret.h"
 #include "vault/ca.h"
-#include "vault/confine.h"
 #include "vault/leaf.h"
 #include "vault/renewals.h"
 #include "vault/source.h"
 #include "vault/values.h"
+#include "vault/vault_confine.h"
 #include "vault/write_back.h"
 
 #include <assert.h>
@@ -70,7 +70,7 @@ static void set_state(struct vault *v, enum state s) {
 /*
  * To the supervisor. It reads all the time; one that does not is gone.
  */
-static int tell(struct vault *vault, const struct vault_message *message, struct err *err) {
+static int supervisor_tell(struct vault *vault, const struct vault_message *message, struct err *err) {
         for (int tries = 0; tries < 100; tries++) {
                 int r = vault_send(vault->control, VAULT_TO_SUPERVISOR, message, -1);
                 if (r != -EAGAIN)
@@ -100,7 +100,7 @@ static int tell_changed(struct vault *vault, uint32_t mapping, enum vault_change
         const struct vault_message message = {
                 .kind = VAULT_CHANGED, .mapping = mapping, .number = change, .data = { str_of(text) }
         };
-        return tell(vault, &message, err);
+        return supervisor_tell(vault, &message, err);
 }
 
 /*
@@ -161,7 +161,7 @@ static int tell_old_fakes(struct vault *vault, struct err *err) {
                         const struct vault_message message = { .kind = VAULT_FAKE_OLD,
                                                                .mapping = i,
                                                                .data = { str_of(old) } };
-                        r = tell(vault, &message, err);
+                        r = supervisor_tell(vault, &message, err);
                         if (r < 0)
                                 return r;
                 }
@@ -180,7 +180,7 @@ static int begin_serving(struct vault *vault, struct err *err) {
                 return r;
 
         const struct vault_message ca = { .kind = VAULT_CA, .data = { ca_certificate(vault->ca) } };
-        r = tell(vault, &ca, err);
+        r = supervisor_tell(vault, &ca, err);
 
         for (uint32_t i = 0; i < vault->start.n_mappings; i++)
                 for (uint32_t part = 0; r == 0 && part < PARTS; part++) {
@@ -190,12 +190,12 @@ static int begin_serving(struct vault *vault, struct err *err) {
                                                                .data = { values_fake(vault->values, i,
                                                                                      (enum vault_part)part) } };
                         if (message.data[0].n > 0)
-                                r = tell(vault, &message, err);
+                                r = supervisor_tell(vault, &message, err);
                 }
 
         r = r < 0 ? r : tell_old_fakes(vault, err);
         const struct vault_message ready = { .kind = VAULT_READY };
-        r = r < 0 ? r : tell(vault, &ready, err);
+        r = r < 0 ? r : supervisor_tell(vault, &ready, err);
         if (r == 0)
                 set_state(vault, SERVING);
 
@@ -226,7 +226,7 @@ static int open_sources(struct vault *vault, struct err *err) {
         return r;
 }
 
-/* While opening every failure is the end; later only what is told. */
+/* While opening, every failure ends the vault; later it is only reported. */
 static int take_value(struct vault *vault, uint32_t mapping, struct str value, struct err *err) {
         enum value_change change;
         struct err why = { 0 };
@@ -267,9 +267,9 @@ static int vault_refuse(int fd, uint64_t id, enum vault_refusal why) {
 }
 
 /*
- * Sign-ins that are renewed. One at a time for each: the gateway says that it is about to send the refresh token, gets
- * its turn when nobody else renews it (in other sandboxes, and outside), and ends it with the tokens that came, which
- * are in the user's file before it hears so.
+ * Sign-ins that are renewed. One renewal at a time for each: the gateway announces that it will send the refresh token,
+ * and gets its turn when nobody else renews it (in other sandboxes, and outside). It ends its turn with the new tokens,
+ * and gets its reply once they are in the user's file.
  */
 static int answer_turn(const struct turn *turn, enum vault_refusal refused) {
         const struct vault_message message = { .kind = refused ? VAULT_REFUSED : VAULT_RENEWED,
@@ -333,7 +333,7 @@ static int on_locked(struct vault *vault, uint32_t leader) {
         struct turn *turn = turns_current(&vault->turns, leader);
 
         if (!turn || turn->state != TURN_LOCKING) {
-                reader_unlock(vault->reader, leader); /* whoever wanted it has gone */
+                reader_unlock(vault->reader, leader); /* the requester has gone */
                 return 0;
         }
 
@@ -357,7 +357,7 @@ static int on_written(struct vault *vault, uint32_t leader, struct str how, stru
         if (!turn || turn->state != TURN_WRITING)
                 return 0;
 
-        snprintf(why, sizeof why, "%.*s", (int)(how.n < sizeof why ? how.n : sizeof why - 1), how.n ? how.p : "");
+        snprintf(why, sizeof why, "%.*s", STR_FMT(str_first(how, sizeof why - 1)));
         if (!str_is(how, "newer"))
                 r = take_lines(vault, leader, secret_value(turn->lines));
 
@@ -432,7 +432,7 @@ static int leave_renewal(struct vault *vault, int fd, const struct vault_message
         return 0;
 }
 
-/* What is being written is written; nobody is told. */
+/* A write in progress is finished; nobody gets a reply. */
 static void forget_channel(struct vault *vault, int fd) {
         for (size_t i = vault->turns.n; i-- > 0;) {
                 struct turn *turn = &vault->turns.list[i];
@@ -676,9 +676,17 @@ static int time_left(const struct vault *vault) {
 static size_t vault_watch(const struct vault *vault, struct pollfd *fds) {
         fds[0] = (struct pollfd){ .fd = vault->control, .events = POLLIN };
         fds[1] = (struct pollfd){ .fd = vault->reader->sock, .events = POLLIN };
-        for (size_t i = 0; i < vault->n_channels; i++)
-                fds[2 + i] = (struct pollfd){ .fd = vault->state == SERVING ? vault->channels[i] : -1,
-                                              .events = has_room(vault->channels[i]) ? POLLIN : POLLOUT };
+
+        for (size_t i = 0; i < vault->n_channels; i++) {
+                struct pollfd *channel = &fds[2 + i];
+
+                *channel = (struct pollfd){ .fd = -1, .events = POLLOUT };
+                if (vault->state == SERVING)
+                        channel->fd = vault->channels[i];
+                if (has_room(vault->channels[i]))
+                        channel->events = POLLIN;
+        }
+
         return 2 + vault->n_channels;
 }
 
@@ -706,7 +714,7 @@ static int vault_turn(struct vault *vault, struct err *err) {
 
         int r = 0;
 
-        /* A change that was told before a request is in force for it. */
+        /* A change that was announced before a request is in force for it. */
         if (fds[1].revents)
                 r = read_reader(vault, err);
 
@@ -730,7 +738,7 @@ int vault_run(struct vault *vault, struct err *err) {
                 snprintf(text, sizeof text, "%.700s", err_text(err));
                 vault_printable(text);
                 const struct vault_message message = { .kind = VAULT_FAILED, .data = { str_of(text) } };
-                (void)tell(vault, &message, NULL);
+                (void)supervisor_tell(vault, &message, NULL);
         }
 
         return r;

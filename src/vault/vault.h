@@ -4,7 +4,7 @@
  * The vault itself: mappings, values, channels. See vault.c for the theory.
  */
 #include "base/err.h"
-#include "ipc/vault.h"
+#include "ipc/vault_messages.h"
 #include "vault/reader.h"
 
 struct vault; /* opaque */

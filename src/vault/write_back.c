@@ -9,7 +9,7 @@
 #include "base/secret.h"
 #include "conf/json_walk.h"
 #include "policy/mappings.h"
-#include "policy/sign_ins.h"
+#include "policy/profile/sign_ins.h"
 #include "vault/member.h"
 
 #include <errno.h>
@@ -192,7 +192,7 @@ static int replace_member(void *arg, const struct json_scalar *scalar, struct bu
         return 0;
 }
 
-/* Beside the file, then in its place: whoever reads sees the one or the other. */
+/* Beside the file, then in its place: a reader sees the one or the other. */
 static int replace_file(const char *path, struct str content, const struct stat *was, struct err *err) {
         char suffix[9];
 

@@ -8,7 +8,7 @@
  * the table of sign-ins names one.
  */
 #include "base/err.h"
-#include "ipc/vault.h"
+#include "ipc/vault_messages.h"
 
 struct renew_lock {
         int fd;                      /* among sandboxes; -1: not held */

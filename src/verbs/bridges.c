@@ -7,8 +7,8 @@
 #include "conf/suggest.h"
 #include "policy/file.h"
 #include "policy/load.h"
-#include "policy/tool_grammar.h"
-#include "policy/tools.h"
+#include "policy/tools/tool_grammar.h"
+#include "policy/tools/tools.h"
 
 #include <errno.h>
 
@@ -61,8 +61,10 @@ static int list_text(const struct bridge_tool *tool, struct buf *out) {
 
         for (size_t i = 0; r == 0 && i < tool->verbs.n; i++) {
                 r = tool_verb_parse(str_of(tool->verbs.p[i].text), verb, NULL);
+                if (r == 0 && i > 0 && verb->n_words > 0)
+                        r = buf_add_char(out, ',');
                 for (size_t k = 0; r == 0 && k < verb->n_words; k++)
-                        r = buf_printf(out, "%s%.*s", k ? " " : i ? ", " : " ", STR_FMT(verb->words[k]));
+                        r = buf_printf(out, " %.*s", STR_FMT(verb->words[k]));
         }
 
         free(verb);
@@ -138,13 +140,14 @@ static int show_tool(const struct bridge_tool *tool, struct buf *out) {
         const struct {
                 const char *label;
                 const origin_texts *list;
-        } lists[] = { { "verbs", &tool->verbs }, { "front", &tool->front }, { "never", &tool->never },
-                      { "repos", &tool->repos }, { "hosts", &tool->hosts }, { "credentials", &tool->credentials },
-                      { "files", &tool->files }, { "env", &tool->env },     { "env_pass", &tool->env_pass } };
+        } lists[] = { { "verbs", &tool->verbs },       { "front", &tool->front },
+                      { "never", &tool->never },       { "ask", &tool->ask },
+                      { "repos", &tool->repos },       { "hosts", &tool->hosts },
+                      { "files", &tool->files },       { "env", &tool->env },
+                      { "env_pass", &tool->env_pass }, { "credentials", &tool->credentials } };
         int r = buf_printf(out, "%-12s%s\n%-12s%s\n%-12s%s\n%-12s%s\n", "tool", tool->name, "program",
-                           tool->program ? tool->program : "(by its name)", "workspace",
-                           tool->workspace ? tool->workspace : "none", "otherwise",
-                           tool->otherwise ? tool->otherwise : "refuse");
+                           text_or(tool->program, "(by its name)"), "workspace", text_or(tool->workspace, "none"),
+                           "otherwise", text_or(tool->otherwise, "refuse"));
 
         for (size_t i = 0; r == 0 && i < sizeof lists / sizeof *lists; i++)
                 r = show_list(out, lists[i].label, lists[i].list);
@@ -180,10 +183,11 @@ static int write_json(const struct bridge_tool *tool, const struct tool_call *ca
 
         emit_open(&j, '{');
         emit_put_text(&j, "tool", tool->name);
-        emit_put_text(&j, "verdict", names[call->verdict]);
+        emit_put_text(&j, "verdict", call->ask ? "ask" : names[call->verdict]);
         emit_put_texts(&j, "argv", call->argv.p, call->argv.n);
         emit_put_text(&j, "verb", call->line);
         emit_put_text(&j, "why", call->why[0] ? call->why : NULL);
+        emit_put_text(&j, "ask", call->ask ? call->ask->text : NULL);
         emit_close(&j);
 
         if (emit_status(&j) < 0)
@@ -192,41 +196,20 @@ static int write_json(const struct bridge_tool *tool, const struct tool_call *ca
         return buf_add(out, "\n");
 }
 
-static int write_word(struct buf *out, const char *word) {
-        bool plain = word[0] != '\0';
-
-        for (const char *c = word; *c; c++)
-                plain = plain && (ascii_is_alnum(*c) || strchr("-_./:=,@+%", *c));
-
-        if (plain)
-                return buf_add(out, word);
-
-        int r = buf_add(out, "'");
-        for (const char *c = word; r == 0 && *c; c++)
-                r = *c == '\'' ? buf_add(out, "'\\''") : buf_add_char(out, *c);
-
-        if (r < 0)
-                return r;
-
-        return buf_add(out, "'");
-}
-
 static int write_text(const struct bridge_tool *tool, const struct tool_call *call, struct buf *out) {
         int r;
 
         if (call->verdict != TOOL_RUN)
                 return buf_printf(out, "%s: %s\n", call->verdict == TOOL_INSIDE ? "inside" : "refused", call->why);
 
-        r = buf_add(out, "run:");
-        for (size_t i = 0; r == 0 && i < call->argv.n; i++) {
-                r = buf_add(out, " ");
-                if (r == 0)
-                        r = write_word(out, call->argv.p[i]);
-        }
-
+        r = buf_add(out, call->ask ? "ask: " : "run: ");
+        if (r == 0)
+                r = tool_call_write(call, NULL, out);
         if (r == 0)
                 r = buf_printf(out, "\n  verb        %s\n  workspace   %s\n", call->line,
-                               tool->workspace ? tool->workspace : "none");
+                               text_or(tool->workspace, "none"));
+        if (r == 0 && call->ask)
+                r = buf_printf(out, "  asked by    ask: \"%s\" (%s)\n", call->ask->text, call->ask->origin);
 
         for (size_t i = 0; r == 0 && i < tool->hosts.n; i++)
                 r = buf_printf(out, "  %-12s%s\n", i ? "" : "reaches", tool->hosts.p[i].text);

@@ -2,7 +2,7 @@
 #include "verbs/doctor.h"
 
 #include "guest/firewall_compare.h"
-#include "sandbox/linux/probe.h"
+#include "sandbox/linux/probe/probe.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -94,7 +94,7 @@ static const struct {
                              "-w "
                              "kernel.apparmor_restrict_unprivileged_userns=0" KEEP },
         [CAUSE_CHROOT] = { "this is a chroot, and the kernel makes no user namespaces there",
-                           "run Bailey outside of the chroot" },
+                           "run Bailey outside the chroot" },
         [CAUSE_SECCOMP] = { "a seccomp filter over this process refuses it, usually a container's", CONTAINER },
         [CAUSE_NEEDS_USERNS] = { "it needs a user namespace", "get user namespaces to work first" },
         [CAUSE_LSM_ORDER] = { "it is built in but was not switched on at boot",
@@ -144,8 +144,13 @@ static void fill_row(struct doctor_row *row, enum probe_item item, const struct 
                 .follows = result->cause == CAUSE_NEEDS_USERNS,
                 .gives = items[item].gives,
         };
-        (void)snprintf(row->detail, sizeof row->detail, "%s%s%s", result->detail,
-                       result->error && *result->detail ? ": " : "", result->error ? strerror(result->error) : "");
+        if (!result->error)
+                (void)snprintf(row->detail, sizeof row->detail, "%s", result->detail);
+        else if (*result->detail)
+                (void)snprintf(row->detail, sizeof row->detail, "%s: %s", result->detail, strerror(result->error));
+        else
+                (void)snprintf(row->detail, sizeof row->detail, "%s", strerror(result->error));
+
         if (row->works)
                 return;
 
@@ -191,16 +196,19 @@ static void examine_firewall(struct doctor_report *report) {
 
         *row = (struct doctor_row){ .name = "guest-firewall",
                                     .title = "firewall of guests",
-                                    .state = r == 0 ? "works" : "missing",
-                                    .cause = r == 0 ? "none" : "firewall",
+                                    .state = "works",
+                                    .cause = "none",
                                     .works = r == 0,
-                                    .gives = "account guests send nothing outside of their sandbox" };
+                                    .gives = "account guests send nothing outside their sandbox" };
 
         if (r == 0) {
+                const char *how = state.compared ? "rules compared" : "tried as each of them";
+
                 (void)snprintf(row->detail, sizeof row->detail, "%zu %s, %s", state.accounts,
-                               state.accounts == 1 ? "account" : "accounts",
-                               state.compared ? "rules compared" : "tried as each of them");
+                               state.accounts == 1 ? "account" : "accounts", how);
         } else {
+                row->state = "missing";
+                row->cause = "firewall";
                 (void)snprintf(row->detail, sizeof row->detail, "%s", err_text(&why));
                 row->lost = "account guests do not start, and what their uids send is neither refused nor recorded";
                 row->why = "the rules that are loaded are not those that must be there, or nobody reads their log";

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * The probe's results in plain words: what works, what is lost without the rest, how to get it, and which mode `bailey
- * run` will use. Also what a launch says when it must refuse.
+ * The probe's results in plain words: what works, what is missing and how to get it, and the mode that `bailey run`
+ * will use. Also what a launch says when it must refuse.
  */
 #include <stdbool.h>
 #include <stddef.h>

@@ -5,8 +5,8 @@
 #include "base/emit.h"
 #include "base/escape.h"
 #include "plan/env.h"
-#include "policy/host.h"
 #include "policy/load.h"
+#include "policy/match/host.h"
 #include "roles/listen.h"
 
 #include <errno.h>
@@ -103,7 +103,12 @@ int environment_show(const struct environment_request *environment_request, stru
         if (r < 0)
                 return r;
 
-        in.proxy_address = environment_request->http ? http : environment_request->socks ? socks : NULL;
+        if (environment_request->http)
+                in.proxy_address = http;
+        else if (environment_request->socks)
+                in.proxy_address = socks;
+        else
+                in.proxy_address = NULL;
         cleanup(free_ptr) char *self = realpath("/proc/self/exe", NULL);
         in.bailey = self;
 

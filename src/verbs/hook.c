@@ -5,7 +5,7 @@
 #include "base/emit.h"
 #include "base/path.h"
 #include "conf/json.h"
-#include "verbs/check.h"
+#include "verbs/command_check.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -16,7 +16,7 @@ enum { COMMAND_WORDS_MAX = 256, PATHS_MAX = 64, REASON_MAX = 600, STATUS_BLOCK =
 
 enum hook_decision { DECIDE_PASS, DECIDE_ALLOW, DECIDE_ASK, DECIDE_DENY };
 
-/* What a tool of an agent does, and where its input says with what. */
+/* An agent's tool: what it does, and the keys of its input that name the object. */
 enum tool_kind { TOOL_COMMAND, TOOL_READ, TOOL_SEARCH, TOOL_WRITE, TOOL_PATCH };
 struct tool {
         const char *name;
@@ -110,10 +110,13 @@ static enum hook_decision hook_decide(const struct hook_request *request, enum c
 static void verdict_add(struct verdict *verdict, enum hook_decision decision, const struct check_verdict *said) {
         if (decision < verdict->decision || (decision == verdict->decision && verdict->reason[0]))
                 return;
+
+        cleanup(free_ptr) char *rule = *said->rule ? str_format(" (rule %s)", said->rule) : NULL;
+        cleanup(free_ptr) char *detail = said->detail ? str_format(": %s", said->detail) : NULL;
+
         verdict->decision = decision;
-        snprintf(verdict->reason, sizeof verdict->reason, "Bailey: %s%s%s%s%s%s", said->reason,
-                 *said->rule ? " (rule " : "", said->rule, *said->rule ? ")" : "", said->detail ? ": " : "",
-                 said->detail ? said->detail : "");
+        snprintf(verdict->reason, sizeof verdict->reason, "Bailey: %s%s%s", said->reason, text_or(rule, ""),
+                 text_or(detail, ""));
 }
 
 static int judge_words(const struct hook_request *request, const struct node *cwd, char *const *words, size_t n,
@@ -162,11 +165,15 @@ static int judge_path(const struct hook_request *request, const struct node *cwd
                       struct verdict *verdict, struct err *err) {
         static char cat[] = "cat", tee[] = "tee", dashes[] = "--";
         cleanup(free_ptr) char *expanded = NULL;
+        char *whole = path;
 
-        if (path[0] == '~' && path_expand_home(str_of(path), getenv("HOME"), &expanded) < 0)
-                return err_set(err, EINVAL, "the home in '%s' is not known", path);
+        if (path[0] == '~') {
+                if (path_expand_home(str_of(path), getenv("HOME"), &expanded) < 0)
+                        return err_set(err, EINVAL, "the home in '%s' is not known", path);
+                whole = expanded;
+        }
 
-        char *const words[] = { writes ? tee : cat, dashes, expanded ? expanded : path };
+        char *const words[] = { writes ? tee : cat, dashes, whole };
 
         return judge_words(request, cwd, words, 3, true, verdict, err);
 }
@@ -335,7 +342,7 @@ static void emit_decision(struct emit *j, const struct verdict *verdict) {
         emit_close(j);
 }
 
-/* An agent that cannot ask is told no: a person can run the command, or permit it by a rule of the policy. */
+/* If an agent cannot ask, the answer is no: a person can run the command, or permit it by a rule of the policy. */
 static void verdict_fit(const struct agent *agent, struct verdict *verdict) {
         size_t n = strlen(verdict->reason);
 
@@ -419,7 +426,7 @@ int hook_answer(const struct hook_request *request, struct hook_answer *ret, str
         ret->status = 0;
         ret->bad = r < 0;
 
-        if (r < 0) { /* the safe answer; nobody is told to go ahead by a question that cannot be read */
+        if (r < 0) { /* the safe answer: a request that cannot be read is never allowed */
                 verdict.decision = DECIDE_ASK;
                 snprintf(verdict.reason, sizeof verdict.reason, "Bailey could not judge this: %s", err_text(err));
         }

@@ -2,8 +2,8 @@
 #pragma once
 /*
  * Hooks of coding agents: before an agent runs a command or touches a file, it asks a program, by JSON on its standard
- * input, and obeys what that prints. Here the question is read and the classifier answers it, in the agent's own form
- * (docs/hooks.md has all of them). Whatever cannot be read gets the answer that stops: ask, or deny where the agent
+ * input, and obeys what that prints. This reads the question and answers it with the classifier, in the agent's own
+ * format (docs/hooks.md has all of them). Input that cannot be read gets the safe answer: ask, or deny if the agent
  * cannot ask.
  */
 #include "base/buf.h"
@@ -14,7 +14,7 @@ bool hook_agent_from(const char *name, enum hook_agent *ret);
 
 /* What a command that no rule is about gets. */
 enum hook_unknown {
-        HOOK_AUTO, /* allow inside a sandbox; pass outside of one */
+        HOOK_AUTO, /* allow inside a sandbox; pass outside one */
         HOOK_ALLOW,
         HOOK_ASK,
         HOOK_PASS, /* no answer: the agent decides as if there were no hook */

@@ -5,16 +5,16 @@
 #include "base/cleanup.h"
 #include "base/emit.h"
 #include "base/path.h"
-#include "policy/forges.h"
-#include "policy/git.h"
-#include "policy/git_verdict.h"
+#include "policy/git/forges.h"
+#include "policy/git/git.h"
+#include "policy/git/git_verdict.h"
 #include "policy/groups.h"
 #include "policy/idle.h"
 #include "policy/load.h"
-#include "policy/paths.h"
-#include "policy/profile.h"
+#include "policy/paths/asks.h"
+#include "policy/profile/profile.h"
 #include "policy/show.h"
-#include "policy/tools.h"
+#include "policy/tools/tools.h"
 #include "roles/host_addresses.h"
 #include "sandbox/sandbox.h"
 #include "verbs/inspect_advice.h"
@@ -98,10 +98,14 @@ int inspector_new(const struct option_values *options, const char *file, struct 
 }
 
 int inspect_show(const struct inspector *inspector, unsigned flags, struct buf *out) {
-        unsigned f =
-            (flags & INSPECT_EXPAND ? POLICY_SHOW_EXPAND : 0) | (flags & INSPECT_DEFAULTS ? POLICY_SHOW_DEFAULTS : 0);
-        return flags & INSPECT_JSON ? policy_show_json(out, inspector->policy, f)
-                                    : policy_show_text(out, inspector->policy, f);
+        unsigned how = 0;
+        if (flags & INSPECT_EXPAND)
+                how |= POLICY_SHOW_EXPAND;
+        if (flags & INSPECT_DEFAULTS)
+                how |= POLICY_SHOW_DEFAULTS;
+
+        return flags & INSPECT_JSON ? policy_show_json(out, inspector->policy, how)
+                                    : policy_show_text(out, inspector->policy, how);
 }
 
 void inspect_idle(const struct inspector *inspector, void (*say)(void *arg, const char *text), void *arg) {
@@ -237,8 +241,9 @@ int inspect_list_groups(struct buf *out, bool json) {
                 r = buf_printf(out, "@%-12s %s%s\n", group->name, group->help,
                                group->mirror ? ", and the mirrors in your own settings" : "");
                 for (const char *const *p = group->patterns; *p && r == 0; p++)
-                        r = buf_printf(out, "%s%s%s", p == group->patterns ? "              " : " ", *p,
-                                       p[1] ? "" : "\n");
+                        r = buf_printf(out, "%s%s", p == group->patterns ? "              " : " ", *p);
+                if (r == 0 && group->patterns[0])
+                        r = buf_add_char(out, '\n');
         }
 
         const char *name, *help;
@@ -308,7 +313,13 @@ static const char *list_name(enum rule_list list) {
 }
 
 static const char *decision_name(enum decision d) {
-        return d == DECISION_ALLOW ? "allow" : d == DECISION_ASK ? "ask" : "deny";
+        if (d == DECISION_ALLOW)
+                return "allow";
+
+        if (d == DECISION_ASK)
+                return "ask";
+
+        return "deny";
 }
 
 /* Fills in what the verdict found; -ENOMEM is the only failure. */
@@ -369,8 +380,7 @@ static int inspect_judge(const struct inspector *inspector, const struct authori
 
         if ((question->method || question->path) && ret->decision == DECISION_ALLOW && ret->needs_request)
                 *ret = verdict_request(inspector->snapshot, &authority->host, authority->port,
-                                       str_of(question->method ? question->method : "GET"),
-                                       str_of(question->path ? question->path : "/"));
+                                       str_of(text_or(question->method, "GET")), str_of(text_or(question->path, "/")));
 
         return 0;
 }
@@ -464,8 +474,10 @@ int inspect_repository(const struct inspector *inspector, const char *text, stru
         struct git_verdict verdict = judge_repository(inspector, &name, str_of(whole));
         const struct authority target = { .host = name.host, .port = name.port ? name.port : 443 };
         answer.port = target.port;
-        answer.target =
-            str_format("%s %.*s%s%s", whole[0] ? "push to" : "fetch from", STR_FMT(word), whole[0] ? " " : "", whole);
+        if (whole[0])
+                answer.target = str_format("push to %.*s %s", STR_FMT(word), whole);
+        else
+                answer.target = str_format("fetch from %.*s", STR_FMT(word));
         if (!answer.target || inspect_describe(inspector, &verdict.verdict, &target, &answer) < 0)
                 return err_memory(err);
 
@@ -518,9 +530,9 @@ static bool path_holds(const struct plan_path *known, const char *path) {
         return known->type == PLAN_PATH_LINK ? strcmp(path, known->path) == 0 : path_is_within(path, known->path);
 }
 
-/* What a launch would find on this host, which no rule names by itself: parts of repositories, what their configuration
- * names. The deepest one that closes the path, or NULL where a grant stands closer to it: a directory in a home that
- * was opened by name, while homes are closed. */
+/* Paths that a launch would find on this host though no rule names them: parts of repositories, and the targets of
+ * their configuration. The deepest one that closes the path, or NULL if a grant is more specific, such as a directory
+ * opened by name in a closed home. */
 static const struct plan_path *find_closed(const struct plan_host *host, const char *path) {
         const struct plan_path *found = NULL;
 
@@ -548,7 +560,7 @@ static int describe_closed(const struct inspector *inspector, struct inspect_ver
         if (closed) {
                 *access = closed->access;
                 answer->rule = str_dup(str_of(closed->path));
-                answer->origin = str_dup(str_of(closed->origin ? closed->origin : ""));
+                answer->origin = str_dup(str_of(text_or(closed->origin, "")));
                 if (!answer->rule || !answer->origin)
                         r = err_memory(err);
         }
@@ -569,6 +581,24 @@ bool inspect_is_page(const char *text) {
 
 int inspect_page(const struct inspector *inspector, const char *text, struct inspect_verdict *ret, struct err *err) {
         return inspect_page_judge(inspector->policy, text, ret, err);
+}
+
+/* Nobody is asked about what a rule refuses. */
+static int describe_asked(const struct inspector *inspector, struct inspect_verdict *answer, struct err *err) {
+        int asked = asks_about_reading(inspector->policy, inspector->paths, answer->target, err);
+        const struct origin_text *entry = asked > 0 ? asks_covering(inspector->policy, answer->target) : NULL;
+
+        if (!entry)
+                return asked;
+
+        answer->decision = answer->reason = "ask";
+        answer->text = "a person is asked when a program opens it";
+        free(answer->rule);
+        free(answer->origin);
+        answer->rule = str_dup(str_of(entry->text));
+        answer->origin = str_dup(str_of(entry->origin));
+
+        return answer->rule && answer->origin ? 0 : err_memory(err);
 }
 
 int inspect_path(const struct inspector *inspector, const char *path, struct inspect_verdict *ret, struct err *err) {
@@ -595,6 +625,10 @@ int inspect_path(const struct inspector *inspector, const char *path, struct ins
                 if (!answer.rule || !answer.origin)
                         return err_memory(err);
         }
+
+        r = describe_asked(inspector, &answer, err);
+        if (r < 0)
+                return r;
 
         answer.change = inspect_advice_path(access, answer.target, inspector->policy->mode == MODE_READ_ONLY);
         if (inspect_ratchets(inspector->policy, NULL, &answer) < 0)

@@ -33,12 +33,12 @@ int inspect_list_groups(struct buf *out, bool json);
 struct inspect_verdict {
         bool is_path;
         bool allowed;
-        const char *decision; /* hosts: allow, ask, deny; paths: write, read, denied */
+        const char *decision; /* hosts: allow, ask, deny; paths: write, read, ask, denied */
         const char *reason;   /* code */
         const char *text;     /* for people */
         const char *list;     /* allow, deny, allow_private: where the rule stands */
         char *target;         /* canonical: "host:port", or the path with links resolved */
-        char *detail;         /* what is wrong with the name, or which class the address has */
+        char *detail;         /* what is wrong with the name, or the class of the address */
         char *rule, *origin;
         char *because;  /* the reason that the rule gives */
         char *change;   /* what a person can do about it */

@@ -36,19 +36,19 @@ char *inspect_advice_host(const struct verdict *verdict, const struct authority 
                 return str_format("to allow it: --allow %s, or under network.allow in the policy", target);
         case REASON_DENY_RULE:
                 return str_format("a deny rule wins over every allow rule; take it out where it stands: %s",
-                                  origin ? origin : "in the policy");
+                                  text_or(origin, "in the policy"));
         case REASON_NO_NETWORK:
                 return str_dup(STR("the mode has no network: use --mode workspace-write-whitelist and --allow"));
         case REASON_METHOD:
         case REASON_PATH:
         case REASON_NOT_VISIBLE:
                 return str_format("the rule names methods or paths; change it where it stands: %s",
-                                  origin ? origin : "in the policy");
+                                  text_or(origin, "in the policy"));
         case REASON_GIT_REPOSITORY:
                 return str_dup(STR("to allow it: --git HOST/PATH, or under git in the policy"));
         case REASON_GIT_SERVICE:
         case REASON_GIT_REF:
-                return str_format("change the entry where it stands: %s", origin ? origin : "under git in the policy");
+                return str_format("change the entry where it stands: %s", text_or(origin, "under git in the policy"));
         case REASON_ADDRESS_CLASS:
                 return advice_for_class((enum addr_class)verdict->class, target);
         default:

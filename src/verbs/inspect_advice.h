@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* What a person can do about a verdict. Heap text, NULL when there is nothing to say (or no memory for it). */
-#include "policy/paths.h"
-#include "policy/verdict.h"
+#include "policy/judge/verdict.h"
+#include "policy/paths/paths.h"
 
 char *inspect_advice_host(const struct verdict *verdict, const struct authority *authority, const char *origin);
 char *inspect_advice_path(enum path_access access, const char *path, bool read_only);

@@ -3,7 +3,7 @@
 
 #include "base/cleanup.h"
 #include "bridge/page.h"
-#include "policy/browser.h"
+#include "policy/tools/browser.h"
 
 #include <errno.h>
 #include <stdlib.h>

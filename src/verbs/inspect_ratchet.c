@@ -2,7 +2,7 @@
 #include "verbs/inspect_ratchet.h"
 
 #include "base/cleanup.h"
-#include "policy/ratchet.h"
+#include "policy/judge/ratchet.h"
 
 #include <stdlib.h>
 

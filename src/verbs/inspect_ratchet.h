@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* What ratchets (policy/ratchet.h) have to do with a host or a path. */
+/* What ratchets (policy/judge/ratchet.h) have to do with a host or a path. */
 #include "policy/policy.h"
 #include "verbs/inspect.h"
 

@@ -37,11 +37,14 @@ static void on_dropped(void *arg, const struct audit_dropped *dropped) {
                 return;
         }
 
+        const char *until = dropped->last_ts[0] ? dropped->last_ts : "?";
+        const char *why = dropped->by_age ? "too old" : "too much in all";
+
         if (keeping->status == 0)
-                keeping->status = buf_printf(
-                    keeping->out, "%s %s: %" PRIu64 " records, %" PRIu64 " bytes, until %.19s (%s)\n",
-                    keeping->request->dry ? "would drop" : "dropped", dropped->run_id, dropped->records, dropped->bytes,
-                    dropped->last_ts[0] ? dropped->last_ts : "?", dropped->by_age ? "too old" : "too much in all");
+                keeping->status =
+                    buf_printf(keeping->out, "%s %s: %" PRIu64 " records, %" PRIu64 " bytes, until %.19s (%s)\n",
+                               keeping->request->dry ? "would drop" : "dropped", dropped->run_id, dropped->records,
+                               dropped->bytes, until, why);
 }
 
 /* The user's own limits; a workspace has no say in this. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is read here was written by this program, but about names and paths that a hostile program chose, and perhaps
- * edited since: every text is unescaped and escaped again for a terminal before it is shown.
+ * Bailey wrote these logs, but about names and paths that a hostile program chose, and they may have been edited since:
+ * every text is unescaped and escaped again for a terminal before it is shown.
  */
 #include "verbs/log_view_internal.h"
 
@@ -186,7 +186,7 @@ static int add_amount(struct view *view, uint64_t bytes) {
         return buf_printf(&view->line, unit ? "%.1f %s" : "%.0f %s", n, units[unit]);
 }
 
-/* What came of it: amounts for what went through, the reason for what did not. */
+/* The outcome: amounts if it passed, the reason if not. */
 static int add_outcome(struct view *view, const struct audit_record *rec, bool opened) {
         int r = 0;
 
@@ -223,8 +223,22 @@ static int add_outcome(struct view *view, const struct audit_record *rec, bool o
 static int add_record(struct view *view, const struct audit_record *rec) {
         bool color = view->request->color, closed = str_is(rec->kind, "tunnel-close"),
              opened = str_is(rec->kind, "tunnel-open");
-        const char *word = closed ? "close" : rec->allowed ? "allow" : "DENY";
-        const char *paint = !color ? "" : rec->allowed ? "\033[32m" : "\033[31m";
+        const char *word;
+        if (closed)
+                word = "close";
+        else if (rec->allowed)
+                word = "allow";
+        else
+                word = "DENY";
+
+        const char *paint;
+        if (!color)
+                paint = "";
+        else if (rec->allowed)
+                paint = "\033[32m";
+        else
+                paint = "\033[31m";
+
         char status[24] = "";
         int r = add_time(view, rec);
         if (r < 0)
@@ -252,7 +266,8 @@ static int add_record(struct view *view, const struct audit_record *rec) {
                 snprintf(status, sizeof status, "%" PRIu64, rec->status);
 
         r = buf_printf(&view->line, "  %s%-5s%s  ", paint, word, color ? "\033[0m" : "");
-        r = r < 0 ? r : add_padded(view, rec->via.n ? rec->via : rec->kind, VIA_WIDTH);
+        if (r == 0)
+                r = add_padded(view, rec->via.n ? rec->via : rec->kind, VIA_WIDTH);
         r = r < 0 ? r : buf_printf(&view->line, " %3s  ", status);
         r = r < 0 ? r : add_target(view, rec);
         r = r < 0 ? r : add_outcome(view, rec, opened);
@@ -264,7 +279,7 @@ static int add_record(struct view *view, const struct audit_record *rec) {
         return r;
 }
 
-/* The inside of a JSON string, as the log has it. */
+/* The internals of a JSON string, as the log has it. */
 static int add_field(struct view *view, const char *name, struct str inside) {
         return inside.p ? buf_printf(&view->line, ",\"%s\":\"%.*s\"", name, STR_FMT(inside))
                         : buf_printf(&view->line, ",\"%s\":null", name);
@@ -280,7 +295,14 @@ static bool is_request(const struct audit_record *rec) {
  * is. */
 static int add_request(struct view *view, const struct audit_record *rec) {
         bool tunnel = str_is(rec->kind, event_kind_name(EVENT_TUNNEL_OPEN));
-        struct str method = rec->method.p ? rec->method : tunnel ? STR("CONNECT") : STR("");
+        struct str method;
+        if (rec->method.p)
+                method = rec->method;
+        else if (tunnel)
+                method = STR("CONNECT");
+        else
+                method = STR("");
+
         struct str path = rec->path.p ? rec->path : STR("");
         uint64_t status = tunnel && rec->allowed && rec->status == 0 ? 200 : rec->status;
         int r = buf_printf(&view->line, "{\"timestamp\":\"%.*s\"", STR_FMT(rec->ts));
@@ -480,8 +502,8 @@ static bool has_writer(const char *path) {
         return fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK;
 }
 
-/* A log whose writer is gone must say that it ended. Its writer was killed, or somebody has cut it off: nobody can
- * tell. */
+/* A log whose writer is gone should end with a closing record. Without one, the writer was killed or the log was
+ * truncated: nobody can tell which. */
 static int prove_end(const char *path, const struct audit_report *rep, bool running, struct err *err) {
         if ((rep->closed && !rep->torn) || rep->records == 0 || running)
                 return 0;
@@ -517,9 +539,12 @@ int log_verify(const char *file, const char *run, bool json, struct buf *out, st
         if (proof < 0 && proof != -EBADMSG)
                 return err_set(err, -proof, "%s", err_text(&broken));
 
-        r = json         ? verify_json(path, &report, proof == 0, &broken, out)
-            : proof == 0 ? verify_text(path, &report, out)
-                         : 0;
+        if (json)
+                r = verify_json(path, &report, proof == 0, &broken, out);
+        else if (proof == 0)
+                r = verify_text(path, &report, out);
+        else
+                r = 0;
         if (r < 0)
                 return err_set(err, -r, "out of memory");
 

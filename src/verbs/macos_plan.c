@@ -8,9 +8,9 @@
 #include "base/cleanup.h"
 #include "base/path.h"
 #include "plan/build.h"
-#include "plan/macos/launch.h"
-#include "policy/home_kind.h"
+#include "plan/macos/macos_launch.h"
 #include "policy/load.h"
+#include "policy/paths/home_kind.h"
 
 #include <errno.h>
 #include <unistd.h>
@@ -29,7 +29,7 @@ const struct macos_difference macos_differences[] = {
         { "processes outside", "are invisible", "are visible by number; signals are refused" },
         { "end of a run", "nothing outlives it", "a program that forks twice may, unless it is a guest" },
         { "denials", "all are on record", "some are lost in the system log" },
-        { "overlay, nesting", "as options", "refused" },
+        { "overlay, nesting, ask-path", "as options", "refused" },
         { "limits", "of all processes together", "of each process; none of memory" },
         { "spellings", "names as they are written", "protected names in every case" },
 };
@@ -41,7 +41,6 @@ const size_t n_macos_differences = sizeof macos_differences / sizeof macos_diffe
 
 static int macos_plan_build(const struct macos_plan_request *macos_plan_request, const struct policy *policy,
                             struct macos_launch **ret, struct err *err) {
-        bool network = plan_network(policy) != NETWORK_NONE;
         cleanup(path_rules_freep) struct path_rules *rules = NULL;
         cleanup(free_ptr) char *own_home = NULL, *cwd = getcwd(NULL, 0);
         int r = path_rules_compile(policy, &rules, err);
@@ -55,15 +54,18 @@ static int macos_plan_build(const struct macos_plan_request *macos_plan_request,
                         return err_memory(err);
         }
 
-        const struct seatbelt_host host = {
+        struct seatbelt_host host = {
                 .home = policy->home,
                 .own_home = own_home,
                 .tmpdir = PREVIEW_TMPDIR,
-                .http_port = network ? PLAN_PORT_HTTP : 0,
-                .socks_port = network ? PLAN_PORT_SOCKS5 : 0,
-                .api_port = network && policy->credentials.n > 0 ? PLAN_PORT_API : 0,
                 .tag = "bailey-" PREVIEW,
         };
+        if (plan_network(policy) != NETWORK_NONE) {
+                host.http_port = PLAN_PORT_HTTP;
+                host.socks_port = PLAN_PORT_SOCKS5;
+                host.api_port = policy->credentials.n > 0 ? PLAN_PORT_API : 0;
+        }
+
         const struct macos_request request = {
                 .policy = policy,
                 .rules = rules,

@@ -3,7 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "ipc/gateway.h"
+#include "ipc/gateway_messages.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -160,7 +160,7 @@ static int put_header(struct buf *out, const struct mcp_question *question, stru
         if (r < 0)
                 return err_set(err, ENOMEM, "out of memory");
 
-        put_plain(out, question->reason ? question->reason : "", HEADER_MAX - wants.n);
+        put_plain(out, text_or(question->reason, ""), HEADER_MAX - wants.n);
         return buf_add(out, "\r\n");
 }
 

@@ -5,7 +5,8 @@
 #include "base/emit.h"
 #include "base/fd.h"
 #include "base/path.h"
-#include "verbs/check.h"
+#include "base/processes/spawn.h"
+#include "verbs/command_check.h"
 #include "verbs/inspect.h"
 #include "verbs/mcp_ask.h"
 
@@ -13,7 +14,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -226,26 +226,24 @@ static int tools_collect(int fd, pid_t child, int64_t until, struct buf *into, i
 }
 
 static int spawn_self(struct mcp_toolbox *box, char *const *argv, int *ret_fd, pid_t *ret_child, struct err *err) {
-        posix_spawn_file_actions_t actions;
         int pipe_fds[2];
 
         if (pipe2(pipe_fds, O_CLOEXEC) < 0)
                 return err_errno(err, "no pipe");
 
-        posix_spawn_file_actions_init(&actions);
-        posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-        posix_spawn_file_actions_adddup2(&actions, pipe_fds[1], STDOUT_FILENO);
+        cleanup(close_fd) int from = pipe_fds[0], to = pipe_fds[1];
+        const struct spawn spawn = { .program = box->program,
+                                     .argv = argv,
+                                     .environment = environ,
+                                     .input = SPAWN_NULL,
+                                     .output = to,
+                                     .errors = SPAWN_KEEP };
+        int r = spawn_start(&spawn, ret_child, err);
+        if (r < 0)
+                return r;
 
-        int r = posix_spawn(ret_child, box->program, &actions, NULL, argv, environ);
-        posix_spawn_file_actions_destroy(&actions);
-        close(pipe_fds[1]);
-
-        if (r != 0) {
-                close(pipe_fds[0]);
-                return err_set(err, r, "bailey cannot be started: %s", strerror(r));
-        }
-
-        *ret_fd = pipe_fds[0];
+        *ret_fd = from;
+        from = -1;
         return 0;
 }
 
@@ -285,18 +283,17 @@ static int tool_run(struct mcp_toolbox *box, const struct node *arguments, struc
         }
 
         snprintf(limit, sizeof limit, "%us", seconds);
-        bool agreed = was_agreed(box, command);
-        char *const argv[] = { (char *)"bailey",
-                               (char *)"exec",
-                               (char *)"--json",
-                               (char *)"--output-limit",
-                               (char *)"256KiB",
-                               (char *)"--timeout",
-                               limit,
-                               (char *)(agreed ? "--approved" : "--"),
-                               (char *)(agreed ? "--" : command),
-                               agreed ? (char *)command : NULL,
-                               NULL };
+        char *argv[12] = {
+                (char *)"bailey",    (char *)"exec", (char *)"--json", (char *)"--output-limit", (char *)"256KiB",
+                (char *)"--timeout", limit
+        };
+        size_t n = 7;
+
+        if (was_agreed(box, command))
+                argv[n++] = (char *)"--approved";
+        argv[n++] = (char *)"--";
+        argv[n] = (char *)command;
+
         cleanup(close_fd) int fd = -1;
         r = spawn_self(box, argv, &fd, &child, err);
         if (r < 0) {
@@ -331,7 +328,10 @@ static int say_answered(struct buf *ret, const struct mcp_question *question, co
         *ret_failed = said->what != MCP_ALLOWED;
         emit_open(&j, '{');
         emit_put_text(&j, "outcome", outcomes[said->what]);
-        emit_put_text(&j, question->wants ? "asked" : "host", question->wants ? question->wants : question->target);
+        if (question->wants)
+                emit_put_text(&j, "asked", question->wants);
+        else
+                emit_put_text(&j, "host", question->target);
         emit_put_text(&j, "text", texts[said->what]);
 
         if (!question->wants)
@@ -362,9 +362,9 @@ static int ask_from_outside(struct mcp_toolbox *box, const struct mcp_question *
                                (char *)"--wait",
                                limit,
                                (char *)"--reason",
-                               (char *)(question->reason ? question->reason : ""),
+                               (char *)text_or(question->reason, ""),
                                (char *)(question->wants ? "--want" : "--ask"),
-                               (char *)(question->wants ? question->wants : question->target),
+                               (char *)text_or(question->wants, question->target),
                                NULL };
         int r = spawn_self(box, argv, &fd, &child, err);
         if (r < 0)
@@ -422,12 +422,15 @@ static bool path_is_open_outside(struct mcp_toolbox *box, const char *path, bool
                (!write || strcmp(verdict.decision, "write") == 0);
 }
 
-/* Most paths are opened in the sandbox that runs. What cannot be is remembered for the next one, or told as an option.
- */
+/* Most paths are opened in the sandbox that runs. Others are remembered for the next one, or reported as an option. */
+static bool path_is_open_here(const char *path, bool write) {
+        return access(path, write ? W_OK : R_OK) == 0;
+}
+
 static char *path_agreed(struct mcp_toolbox *box, const struct mcp_question *question, const char *path, bool write) {
         bool kept = box->inside ? mcp_agreed(question->wants) : path_is_open_outside(box, path, write);
 
-        if (box->inside && access(path, write ? W_OK : R_OK) == 0)
+        if (box->inside && path_is_open_here(path, write))
                 return str_format("a person agreed: the path is open%s",
                                   kept ? ", and in later runs too" : ", in this run");
 
@@ -455,7 +458,7 @@ static int access_path(struct mcp_toolbox *box, const char *path, bool write, st
         int r = absolute_path(path, &whole, err);
         if (r < 0)
                 return r;
-        if (box->inside ? access(whole, write ? W_OK : R_OK) == 0 : path_is_open_outside(box, whole, write))
+        if (box->inside ? path_is_open_here(whole, write) : path_is_open_outside(box, whole, write))
                 return tools_say(ret, "allowed", "nobody has to be asked: the path is open");
 
         wants = str_format("%s %s", write ? "write" : "read", whole);

@@ -3,12 +3,12 @@
 
 #include "base/cleanup.h"
 #include "base/emit.h"
-#include "policy/profile.h"
+#include "policy/profile/profile.h"
 
 #include <errno.h>
 
 static const char *place_of(const struct profile *profile) {
-        return profile->path ? profile->path : "built in";
+        return text_or(profile->path, "built in");
 }
 
 static int too_large(struct err *err) {
@@ -51,9 +51,12 @@ static int put_programs(const struct profile *profile, struct buf *out) {
         const struct node *list = profile_node(profile, "programs");
         int r = 0;
 
-        for (const struct node *node = list ? list->first : NULL; node && r == 0; node = node->next)
-                r = buf_printf(out, "%s%s", node == list->first ? "" : ", ",
-                               node->kind == NODE_SCALAR ? node->text.p : "");
+        for (const struct node *node = list ? list->first : NULL; node && r == 0; node = node->next) {
+                const char *name = node->kind == NODE_SCALAR ? node->text.p : "";
+
+                r = buf_printf(out, "%s%s", node == list->first ? "" : ", ", name);
+        }
+
         return r;
 }
 
@@ -62,7 +65,7 @@ static int put_line(const struct profile *profile, struct buf *out) {
         const char *text = put_programs(profile, &programs) == 0 ? buf_text(&programs) : NULL;
 
         return buf_printf(out, "%-10s %-20s %-14s %s\n", profile->name, profile_text(profile, "title"),
-                          text ? text : "", place_of(profile));
+                          text_or(text, ""), place_of(profile));
 }
 
 int profiles_list(bool json, struct buf *out, struct err *err) {

@@ -28,7 +28,8 @@ static int refuse_kind(const char *name, mode_t mode, struct err *err) {
                        kind_name(mode));
 }
 
-/* What stands where a directory was expected: .git is a file in a second working tree, and has nothing to read then. */
+/* Examines the parent if it is no directory: in a second working tree .git is a file, and then there is nothing to
+ * read. */
 static int examine_parent(int directory_fd, const char *name, enum project_file *ret, struct err *err) {
         struct str parent = str_first(str_of(name), (size_t)str_find(str_of(name), '/'));
         cleanup(free_ptr) char *copy = str_dup(parent);

@@ -3,8 +3,8 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/files/tree.h"
 #include "base/path.h"
-#include "base/tree.h"
 #include "run/run.h"
 #include "verbs/policy_options.h"
 #include "verbs/prove_acts.h"
@@ -67,7 +67,7 @@ static int listen_unix(const char *place, int *ret_fd) {
                    : -errno;
 }
 
-/* Says the greeting to whoever comes, on every socket alike, until it is ended. */
+/* Sends the greeting to every client, on every socket alike, until it is ended. */
 _Noreturn static void prove_serve(const struct stage *stage) {
         struct pollfd polls[SERVER_SOCKETS];
         const char greeting = PROVE_GREETING;

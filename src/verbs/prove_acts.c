@@ -45,7 +45,13 @@ static int write_workspace(const struct prove_world *world) {
 static int wait_readable(int fd) {
         struct pollfd pollfd = { .fd = fd, .events = POLLIN };
         int n = poll(&pollfd, 1, WAIT_MS);
-        return n < 0 ? -errno : n == 0 ? -ETIMEDOUT : 0;
+        if (n < 0)
+                return -errno;
+
+        if (n == 0)
+                return -ETIMEDOUT;
+
+        return 0;
 }
 
 /* Reached is who hears the server's greeting: a captured connection is accepted before it is judged. */
@@ -61,7 +67,13 @@ static int hear_greeting(const struct sockaddr_in *to) {
                 return r;
 
         ssize_t n = recv(fd, &greeting, 1, 0);
-        return n < 0 ? -errno : n == 1 && greeting == PROVE_GREETING ? 0 : -ECONNABORTED;
+        if (n < 0)
+                return -errno;
+
+        if (n == 1 && greeting == PROVE_GREETING)
+                return 0;
+
+        return -ECONNABORTED;
 }
 
 /* A question for the name's address, as any resolver asks it. */
@@ -195,7 +207,7 @@ const struct prove_act prove_acts[] = {
         { "write in the workspace", true, write_workspace },
         { "reach an allowed host by name", true, reach_allowed },
         { "read a denied file", false, read_denied },
-        { "write outside of the workspace", false, write_outside },
+        { "write outside the workspace", false, write_outside },
         { "reach a refused host by name", false, reach_refused_name },
         { "reach a port of the host's loopback", false, reach_host_loopback },
         { "send a datagram out", false, send_datagram },

@@ -7,7 +7,7 @@
 
 struct prove_world {
         const char *work;          /* the workspace */
-        const char *place;         /* a directory of the test outside of it */
+        const char *place;         /* a directory of the test outside it */
         uint16_t allowed, refused; /* ports of a server outside */
         bool inside;
 };

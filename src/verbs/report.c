@@ -358,7 +358,7 @@ static int credential_host(struct report_credential *credential, const struct re
         return 0;
 }
 
-/* `"a","b"`: the inside of the array. The line was parsed: each name is a whole JSON string. */
+/* `"a","b"`: the inside the array. The line was parsed: each name is a whole JSON string. */
 static int take_credentials(struct report *rep, struct str inside, const struct report_target *host, uint64_t at_us) {
         while (inside.n > 2) {
                 struct report_credential *credential;
@@ -505,9 +505,10 @@ static int report_collect(const struct report_request *request, struct report *r
                         return r;
         }
 
+        if (rep->records == 0 && run_id.n)
+                return err_set(err, ENOENT, "%s has no record of the run %s", rep->path, request->run);
         if (rep->records == 0)
-                return err_set(err, ENOENT, "%s has no record%s%s", rep->path, run_id.n ? " of the run " : "",
-                               run_id.n ? request->run : "");
+                return err_set(err, ENOENT, "%s has no record", rep->path);
 
         take_changes(rep);
         return 0;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * What one run did, for a person who was not there: what it asked for, what was allowed and refused, which commands and
- * credentials took part, who answered what, what changed. Made from the audit log alone (and, where the run had an
- * overlay, from what is kept of it), with the hash of the log's last record, so that it can be checked.
+ * The report of one run, for a person who was not there: requests, verdicts, commands, credentials, answers and by
+ * whom, changes. Made from the audit log alone (and, where the run had an overlay, from what is kept of it), with the
+ * hash of the log's last record, so that it can be checked.
  *
  * Nearly every text in it was chosen by the program that the report is about. Each form has one function through which
  * all such text goes: report_html_text(), report_md_text(), emit_string().

@@ -76,7 +76,7 @@ struct report {
         struct buf scratch;
 };
 
-/* A text that lives as long as the report: of plain text, and of the inside of a JSON string. */
+/* A text that lives as long as the report: of plain text, and of the inside a JSON string. */
 int report_keep(struct report *rep, struct str text, struct str *ret);
 int report_keep_escaped(struct report *rep, struct str inside, struct str *ret);
 int report_add_moment(struct report *rep, uint64_t at_us, enum report_lane lane, enum report_tone tone,

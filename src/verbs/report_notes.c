@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the supervisor wrote in words. The forms are those of run/run.c, control/live_questions.c and
- * control/live_rules.c. A target stands in the middle of a note and was chosen by the sandbox, so what follows it is
- * looked for from the end: a host or command that contains ", by terminal" does not become an answer.
+ * The supervisor's notes, which are free text. The forms are those of run/run.c, control/live_questions.c and
+ * control/live_rules.c. A target is in the middle of a note and was chosen by the sandbox, so the text after it is
+ * searched for from the end: a host or command that contains ", by terminal" does not become an answer.
  */
 #include "verbs/report_internal.h"
 
@@ -60,6 +60,17 @@ static struct report_question *open_question(struct report *rep, struct str abou
         return NULL;
 }
 
+/* An answer by timeout has none. What it is about is the sandbox's text, which may have such words in it as well. */
+static void cut_scope(struct str *text, struct str *ret) {
+        struct str before = *text, scope = { 0 };
+
+        if (!cut_last(&before, STR(", scope "), &scope) || str_find(scope, ' ') >= 0)
+                return;
+
+        *text = before;
+        *ret = scope;
+}
+
 /* "TARGET, allow, scope once, by WHO", or "TARGET, deny, by timeout". */
 static int read_answer(struct report *rep, uint64_t at_us, struct str text) {
         struct report_question answer = { .answered_us = at_us, .about = text };
@@ -67,7 +78,7 @@ static int read_answer(struct report *rep, uint64_t at_us, struct str text) {
         if (!cut_last(&answer.about, STR(", by "), &answer.by))
                 return 0;
 
-        (void)cut_last(&answer.about, STR(", scope "), &answer.scope);
+        cut_scope(&answer.about, &answer.scope);
         if (!cut_last(&answer.about, STR(", "), &answer.answer))
                 return 0;
 
@@ -82,12 +93,12 @@ static int read_answer(struct report *rep, uint64_t at_us, struct str text) {
 }
 
 static enum report_tone answer_tone(struct str text) {
-        struct str by, scope, answer;
+        struct str by, scope = { 0 }, answer;
 
         if (!cut_last(&text, STR(", by "), &by))
                 return TONE_PLAIN;
 
-        (void)cut_last(&text, STR(", scope "), &scope);
+        cut_scope(&text, &scope);
         if (!cut_last(&text, STR(", "), &answer))
                 return TONE_PLAIN;
 

@@ -35,6 +35,7 @@ int sandboxes_events(const struct events_request *request, struct err *err);
 struct decide_request {
         bool deny, forget;
         bool page;           /* the target is a sandbox with a page that waits */
+        bool call;           /* the target is a sandbox that waits with a call of a bridged tool */
         bool push;           /* the target is a sandbox with a push that waits */
         bool path, write;    /* the target is a path, to be read or written */
         bool access;         /* or one whose agent asks for something */

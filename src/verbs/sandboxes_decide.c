@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `bailey allow` and `bailey deny`: a rule, or the answer to a question, from outside. Which sandboxes it concerns is
- * decided by its scope and by what waits: see decide_concerned(). What is to be remembered is remembered here too, so
- * that it works while nothing runs.
+ * `bailey allow` and `bailey deny`: a rule, or the answer to a question, from outside. Its scope and the pending
+ * questions decide which sandboxes it concerns: see decide_concerned(). Rules are remembered here too, so that this
+ * works while nothing runs.
  */
 #include "base/cleanup.h"
+#include "base/escape.h"
 #include "base/path.h"
+#include "control/questions.h"
 #include "policy/apply.h"
 #include "policy/check.h"
-#include "policy/pattern.h"
+#include "policy/match/pattern.h"
 #include "verbs/sandboxes.h"
 
 #include <errno.h>
@@ -78,8 +80,8 @@ static bool decide_concerned(struct deciding *deciding, struct control_client *c
         return is_in_workspace(deciding, client);
 }
 
-/* The workspace of every sandbox that waits for the host. NULL in *ret: none waits. Of different ones a person must say
- * which is meant. */
+/* The workspace of the sandboxes that wait for the host. NULL in *ret: none waits. If they differ, a person must say
+ * which one. */
 static int workspace_that_waits(struct deciding *deciding, char **ret, struct err *err) {
         cleanup(free_ptr) char *found = NULL;
 
@@ -110,8 +112,8 @@ static char *workspace_below(struct deciding *deciding) {
         return here && workspace && path_is_within(workspace, here) ? take_ptr(&workspace) : NULL;
 }
 
-/* The directory that a remembered rule is for: what was named; else where somebody waits for an answer, wherever this
- * terminal stands; else the current one. */
+/* The directory that a remembered rule is for: the named one; else that of a sandbox that waits for an answer, from any
+ * terminal; else the current one. */
 static int find_workspace(struct deciding *deciding, struct err *err) {
         const struct decide_request *request = deciding->q;
         int r = 0;
@@ -207,12 +209,21 @@ static int decide_remember(struct deciding *deciding, struct err *err) {
 }
 
 /* One that is gone or says no does not keep the others from being told; the last no is the result. */
+static enum control_do decide_what(const struct decide_request *request) {
+        if (request->forget)
+                return CONTROL_FORGET;
+        return request->deny ? CONTROL_DENY : CONTROL_ALLOW;
+}
+
+static const char *decided_word(const struct decide_request *request) {
+        if (request->forget)
+                return "forgotten:";
+        return request->deny ? "denied" : "allowed";
+}
+
 static int decide_tell(struct deciding *deciding, struct err *err) {
         const struct decide_request *request = deciding->q;
-        struct control_request order = { .what = request->forget ? CONTROL_FORGET
-                                                 : request->deny ? CONTROL_DENY
-                                                                 : CONTROL_ALLOW,
-                                         .scope = request->scope };
+        struct control_request order = { .what = decide_what(request), .scope = request->scope };
         int result = 0;
 
         snprintf(order.pattern, sizeof order.pattern, "%s", request->target);
@@ -231,11 +242,7 @@ static int decide_tell(struct deciding *deciding, struct err *err) {
                 }
 
                 uint64_t answered = control_number(message.root, "answered");
-                (void)buf_printf(deciding->out, "%s: %s %s", client->id,
-                                 request->forget ? "forgotten:"
-                                 : request->deny ? "denied"
-                                                 : "allowed",
-                                 request->target);
+                (void)buf_printf(deciding->out, "%s: %s %s", client->id, decided_word(request), request->target);
                 (void)buf_printf(deciding->out, answered ? ", and it was waiting\n" : "\n");
         }
 
@@ -261,29 +268,62 @@ static int read_target(struct deciding *deciding, struct err *err) {
 /*
  * Commands.
  */
-static uint64_t question_of_kind(const struct control_message *message, const char *wanted) {
-        const struct node *questions = node_get(message->root, STR("questions"));
+static const struct node *question_of_kind(const struct control_message *message, const char *wanted, uint64_t number,
+                                           size_t *ret_n) {
+        const struct node *questions = node_get(message->root, STR("questions")), *found = NULL;
+
+        *ret_n = 0;
         for (const struct node *node = questions ? questions->first : NULL; node; node = node->next) {
                 const char *kind = control_text(node, "kind");
-                if (kind && strcmp(kind, wanted) == 0)
-                        return control_number(node, "id");
+
+                if (!kind || strcmp(kind, wanted) != 0 || (number && control_number(node, "id") != number))
+                        continue;
+                found = found ? found : node;
+                (*ret_n)++;
         }
-        return 0;
+
+        return found;
 }
 
-/* A command, or a push: one at a time, the oldest first. */
+/* "ID" or "ID/NUMBER", as `bailey pending` has it. 0: no number is given. */
+static int read_question(const char *target, char **ret_sandbox, uint64_t *ret_number, struct err *err) {
+        struct str rest = str_of(target), sandbox = rest;
+        ptrdiff_t slash = str_find(rest, '/');
+
+        *ret_number = 0;
+        if (slash >= 0) {
+                sandbox = str_first(rest, (size_t)slash);
+                if (!str_to_u64(str_skip(rest, (size_t)slash + 1), UINT64_MAX, ret_number) || *ret_number == 0)
+                        return err_set(err, EINVAL,
+                                       "behind the / stands the number of a question, as `bailey pending` "
+                                       "shows it");
+        }
+
+        *ret_sandbox = str_dup(sandbox);
+        return *ret_sandbox ? 0 : err_memory(err);
+}
+
 static const char *waiting_kind(const struct decide_request *request) {
         if (request->access)
                 return "access";
         if (request->page)
                 return "page";
+        if (request->call)
+                return "call";
         return request->push ? "push" : "command";
 }
 
 static int answer_waiting(const struct decide_request *request, struct buf *out, struct err *err) {
         cleanup(sandboxes_done) struct sandboxes_list list = { 0 };
         cleanup(control_message_done) struct control_message pending = { 0 }, done = { 0 };
-        int r = sandboxes_open(request->target, request->deny ? "bailey deny" : "bailey allow", &list, err);
+        cleanup(free_ptr) char *sandbox = NULL;
+        const char *kind = waiting_kind(request), *article = request->access ? "" : "a ";
+        uint64_t number;
+        size_t n;
+        int r = read_question(request->target, &sandbox, &number, err);
+
+        if (r == 0)
+                r = sandboxes_open(sandbox, request->deny ? "bailey deny" : "bailey allow", &list, err);
         if (r < 0)
                 return r;
 
@@ -293,24 +333,37 @@ static int answer_waiting(const struct decide_request *request, struct buf *out,
         if (r < 0)
                 return r;
 
+        const struct node *question = question_of_kind(&pending, kind, number, &n);
+        if (!question)
+                return err_set(err, ENOENT, "no %squestion about %s%s waits in %s; `bailey pending` lists what does",
+                               number ? "such " : "", article, kind, client->id);
+        if (n > 1) /* which one was read is not known here */
+                return err_set(err, EINVAL,
+                               "%zu questions of this kind wait in %s: name one by its number, as `bailey pending` "
+                               "shows it (--%s %s/%ju)",
+                               n, client->id, kind, client->id, (uintmax_t)control_number(question, "id"));
+
         const struct control_request answer = { .what = CONTROL_ANSWER,
-                                                .question = question_of_kind(&pending, waiting_kind(request)),
+                                                .question = control_number(question, "id"),
                                                 .answer = request->deny ? ANSWER_DENY : ANSWER_ALLOW,
                                                 .scope = request->scope };
-        if (!answer.question)
-                return err_set(err, ENOENT, "no question about %s %s waits in %s; `bailey pending` lists what does",
-                               request->access ? "" : "a", waiting_kind(request), client->id);
 
         r = control_client_call(client, &answer, &done, err);
         if (r < 0)
                 return r;
 
-        return buf_printf(out, "%s: %s\n", client->id, request->deny ? "denied" : "allowed");
+        r = buf_printf(out, "%s: %s ", client->id, request->deny ? "denied" : "allowed");
+        if (r == 0) /* the key of what it is about is the kind's name */
+                r = escape_text(out, str_of(control_text(question, kind)), QUESTION_SHOWN);
+        if (r < 0)
+                return r;
+
+        return buf_add(out, "\n");
 }
 
 static int forget_command(const struct decide_request *request, struct buf *out, struct err *err) {
         cleanup(state_closep) struct state *s = NULL;
-        cleanup(free_ptr) char *workspace = realpath(request->workspace ? request->workspace : ".", NULL);
+        cleanup(free_ptr) char *workspace = realpath(text_or(request->workspace, "."), NULL);
         int r = workspace ? state_open(&s, err) : err_set(err, ENOENT, "the workspace cannot be found");
         int n = r < 0 ? r : state_forget_command(s, workspace, request->target, err);
         if (n == 0)
@@ -323,7 +376,7 @@ static int forget_command(const struct decide_request *request, struct buf *out,
 
 static int forget_access(const struct decide_request *request, struct buf *out, struct err *err) {
         cleanup(state_closep) struct state *s = NULL;
-        cleanup(free_ptr) char *workspace = realpath(request->workspace ? request->workspace : ".", NULL);
+        cleanup(free_ptr) char *workspace = realpath(text_or(request->workspace, "."), NULL);
 
         if (!approved_is_path(str_of(request->target)))
                 return err_set(err, EINVAL,
@@ -344,7 +397,7 @@ static int path_target(const struct decide_request *request, char **ret, struct 
         cleanup(free_ptr) char *path = NULL, *here = realpath(".", NULL), *expanded = NULL;
         int r = path_expand_home(str_of(request->target), path_home(), &expanded);
 
-        r = r < 0 ? r : path_normalise(str_of(expanded), here ? here : "/", &path);
+        r = r < 0 ? r : path_normalise(str_of(expanded), text_or(here, "/"), &path);
         if (r < 0 || !path)
                 return err_set(err, EINVAL, "%s is no path", request->target);
 
@@ -389,12 +442,12 @@ int sandboxes_decide(const struct decide_request *request, struct buf *out, stru
 
         if (request->path)
                 return decide_path(request, out, err);
-        if ((request->push || request->page) && request->forget)
-                return err_set(err, EINVAL, "the answer about a %s is for this one and not remembered",
+        if ((request->push || request->page || request->call) && request->forget)
+                return err_set(err, EINVAL, "the answer about a %s is not remembered beyond the run",
                                waiting_kind(request));
         if (request->access && request->forget)
                 return forget_access(request, out, err);
-        if (request->push || request->page || request->access)
+        if (request->push || request->page || request->call || request->access)
                 return answer_waiting(request, out, err);
         if (request->command)
                 return request->forget ? forget_command(request, out, err) : answer_waiting(request, out, err);

@@ -41,7 +41,7 @@ void sandboxes_emit_node(struct emit *j, const struct node *node) {
 }
 
 static int text_put(struct buf *out, const char *text) {
-        return escape_text(out, str_of(text ? text : "-"), SHOWN);
+        return escape_text(out, str_of(text_or(text, "-")), SHOWN);
 }
 
 /* "3m", from "2026-11-15T03:14:07.123456Z" to now. */
@@ -74,7 +74,7 @@ int sandboxes_ps_line(struct buf *out, const struct node *node) {
         char age[32];
 
         age_of(control_text(node, "started"), age);
-        int r = buf_printf(out, "%-14s %-8s %6ju %5s %7ju %8ju %8ju  ", sandbox ? sandbox : "?", state ? state : "?",
+        int r = buf_printf(out, "%-14s %-8s %6ju %5s %7ju %8ju %8ju  ", text_or(sandbox, "?"), text_or(state, "?"),
                            (uintmax_t)control_number(node, "pid"), age, (uintmax_t)control_number(node, "pending"),
                            (uintmax_t)control_number(node, "allowed"), (uintmax_t)control_number(node, "refused"));
         for (const struct node *word = command ? command->first : NULL; word && r == 0; word = word->next) {
@@ -97,6 +97,11 @@ int sandboxes_ps_line(struct buf *out, const struct node *node) {
         return buf_add(out, ")\n");
 }
 
+/* The very question: what waits may be another one by the time that somebody answers. */
+static int pending_how(struct buf *out, const char *sandbox, const struct node *node, const char *option) {
+        return buf_printf(out, "): bailey allow --%s %s/%ju\n", option, sandbox, (uintmax_t)control_number(node, "id"));
+}
+
 static int pending_command(struct buf *out, const char *sandbox, const struct node *node) {
         char age[32];
 
@@ -117,7 +122,11 @@ static int pending_command(struct buf *out, const char *sandbox, const struct no
         if (r < 0)
                 return r;
 
-        return buf_printf(out, ", for %s): bailey allow --command %s\n", age, sandbox);
+        r = buf_printf(out, ", for %s", age);
+        if (r < 0)
+                return r;
+
+        return pending_how(out, sandbox, node, "command");
 }
 
 static int pending_push(struct buf *out, const char *sandbox, const struct node *node) {
@@ -132,7 +141,11 @@ static int pending_push(struct buf *out, const char *sandbox, const struct node 
         if (r < 0)
                 return r;
 
-        return buf_printf(out, " (for %s): bailey allow --push %s\n", age, sandbox);
+        r = buf_printf(out, " (for %s", age);
+        if (r < 0)
+                return r;
+
+        return pending_how(out, sandbox, node, "push");
 }
 
 static int pending_page(struct buf *out, const char *sandbox, const struct node *node) {
@@ -143,11 +156,40 @@ static int pending_page(struct buf *out, const char *sandbox, const struct node 
         if (r < 0)
                 return r;
 
-        r = text_put(out, control_text(node, "page"));
+        r = escape_text(out, str_of(control_text(node, "page")), COMMAND_SHOWN);
         if (r < 0)
                 return r;
 
-        return buf_printf(out, " (for %s): bailey allow --page %s\n", age, sandbox);
+        r = buf_printf(out, " (for %s", age);
+        if (r < 0)
+                return r;
+
+        return pending_how(out, sandbox, node, "page");
+}
+
+static int pending_call(struct buf *out, const char *sandbox, const struct node *node) {
+        char age[32];
+
+        age_of(control_text(node, "asked"), age);
+        int r = buf_printf(out, "%s calls the tool ", sandbox);
+        if (r == 0)
+                r = text_put(out, control_text(node, "tool"));
+        if (r == 0)
+                r = buf_add(out, " of this host: ");
+        if (r == 0)
+                r = escape_text(out, str_of(control_text(node, "call")), COMMAND_SHOWN);
+        if (r == 0)
+                r = buf_add(out, " (in ");
+        if (r == 0)
+                r = escape_text(out, str_of(control_text(node, "directory")), COMMAND_SHOWN);
+        if (r < 0)
+                return r;
+
+        r = buf_printf(out, ", for %s", age);
+        if (r < 0)
+                return r;
+
+        return pending_how(out, sandbox, node, "call");
 }
 
 /* The agent's own words, in quotes; `put` escapes them. */
@@ -188,7 +230,7 @@ static int pending_access(struct buf *out, const char *sandbox, const struct nod
         if (r < 0)
                 return r;
 
-        return buf_printf(out, "): bailey allow --access %s\n", sandbox);
+        return pending_how(out, sandbox, node, "access");
 }
 
 int sandboxes_pending_line(struct buf *out, const char *sandbox, const struct node *node) {
@@ -201,6 +243,8 @@ int sandboxes_pending_line(struct buf *out, const char *sandbox, const struct no
                 return pending_access(out, sandbox, node);
         if (control_text(node, "page"))
                 return pending_page(out, sandbox, node);
+        if (control_text(node, "call"))
+                return pending_call(out, sandbox, node);
         if (control_text(node, "push"))
                 return pending_push(out, sandbox, node);
 

@@ -7,14 +7,15 @@
 #include "base/emit.h"
 #include "base/escape.h"
 #include "base/fd.h"
+#include "base/files/tree.h"
 #include "base/path.h"
 #include "base/random.h"
-#include "base/tree.h"
 #include "conf/suggest.h"
 #include "control/session.h"
-#include "ipc/probe.h"
+#include "ipc/probe_messages.h"
 #include "policy/load.h"
-#include "policy/own_commands.h"
+#include "policy/tools/own_commands.h"
+#include "policy/tools/tool_credentials.h"
 #include "roles/helper.h"
 #include "roles/host_addresses.h"
 #include "roles/listen.h"
@@ -48,7 +49,7 @@ static char *shown_source(const char *source) {
         return str_format("%.*s%s", (int)word, source, source[word] ? " ..." : "");
 }
 
-static int list_text(const mappings *list, struct buf *out) {
+static int list_text(const mappings *list, const char *whose, struct buf *out) {
         int r = 0;
         for (size_t i = 0; r == 0 && i < list->n; i++) {
                 const struct mapping *mapping = &list->p[i];
@@ -57,38 +58,43 @@ static int list_text(const mappings *list, struct buf *out) {
                 r = buf_printf(out, "%-16s ", mapping->name);
                 r = r < 0 ? r : put_texts(out, mapping->env.p, mapping->env.n);
                 r = r < 0 ? r : buf_add(out, "  from ");
-                r = r < 0 ? r : escape_text(out, str_of(source ? source : "?"), 200);
+                r = r < 0 ? r : escape_text(out, str_of(text_or(source, "?")), 200);
                 r = r < 0 ? r : buf_add(out, "  to ");
                 r = r < 0 ? r : put_texts(out, mapping->hosts.p, mapping->hosts.n);
                 r = r < 0 ? r : buf_add(out, "  as ");
                 r = r < 0 ? r : put_texts(out, mapping->slots.p, mapping->slots.n);
-                r = r < 0 ? r : buf_add(out, "\n");
+                r = r < 0 ? r : buf_printf(out, "%s\n", whose);
         }
 
         return r;
 }
 
-static int list_json(const mappings *list, struct buf *out) {
-        struct emit j = emit_to(out);
-
-        emit_open(&j, '[');
-
+static void emit_list(struct emit *j, const mappings *list, bool sandbox) {
         for (size_t i = 0; i < list->n; i++) {
                 const struct mapping *mapping = &list->p[i];
                 cleanup(free_ptr) char *source = shown_source(mapping->source);
 
-                emit_open(&j, '{');
-                emit_put_text(&j, "name", mapping->name);
-                emit_put_text(&j, "provider", mapping->provider ? mapping->provider->name : NULL);
-                emit_put_text(&j, "source", source);
-                emit_put_texts(&j, "env", mapping->env.p, mapping->env.n);
-                emit_put_texts(&j, "hosts", mapping->hosts.p, mapping->hosts.n);
-                emit_put_texts(&j, "slots", mapping->slots.p, mapping->slots.n);
-                emit_put_text(&j, "origin", mapping->origin);
-                emit_close(&j);
+                emit_open(j, '{');
+                emit_put_text(j, "name", mapping->name);
+                emit_put_text(j, "provider", mapping->provider ? mapping->provider->name : NULL);
+                emit_put_text(j, "source", source);
+                emit_put_texts(j, "env", mapping->env.p, mapping->env.n);
+                emit_put_texts(j, "hosts", mapping->hosts.p, mapping->hosts.n);
+                emit_put_texts(j, "slots", mapping->slots.p, mapping->slots.n);
+                emit_put_bool(j, "sandbox", sandbox);
+                emit_put_text(j, "origin", mapping->origin);
+                emit_close(j);
         }
+}
 
+static int list_json(const mappings *list, const mappings *tools, struct buf *out) {
+        struct emit j = emit_to(out);
+
+        emit_open(&j, '[');
+        emit_list(&j, list, true);
+        emit_list(&j, tools, false);
         emit_close(&j);
+
         int r = emit_status(&j);
         if (r < 0)
                 return r;
@@ -103,7 +109,7 @@ static int secrets_load(const struct option_values *options, struct policy **ret
 
 int secrets_list(const struct option_values *options, bool json, struct buf *out, struct err *err) {
         cleanup(policy_freep) struct policy *policy = NULL;
-        cleanup(mappings_done) mappings list = { 0 };
+        cleanup(mappings_done) mappings list = { 0 }, tools = { 0 };
 
         err_blame(err, ERR_CONFIG);
         int r = secrets_load(options, &policy, err);
@@ -113,25 +119,39 @@ int secrets_list(const struct option_values *options, bool json, struct buf *out
         r = mappings_of(policy, &list, err);
         if (r < 0)
                 return r;
+        r = tool_mappings_all(policy, &tools, err);
+        if (r < 0)
+                return r;
 
         err_blame(err, ERR_SYSTEM);
-        r = json ? list_json(&list, out) : list_text(&list, out);
+        if (json)
+                r = list_json(&list, &tools, out);
+        else
+                r = list_text(&list, "", out);
+        if (r == 0 && !json)
+                r = list_text(&tools, "  (bridged tools alone)", out);
 
         return r < 0 ? err_set(err, -r, "the list is too long to print") : 0;
 }
 
 /* Names of the policy's own credentials and of providers: a typing mistake must not look like a rotation. */
 static int find_name(const struct policy *policy, const char *name, struct err *err) {
-        cleanup(mappings_done) mappings list = { 0 };
+        cleanup(mappings_done) mappings list = { 0 }, tools = { 0 };
         struct suggestion near = suggest_for(str_of(name));
         int r = mappings_of(policy, &list, err);
         if (r < 0)
                 return r;
 
-        for (size_t i = 0; i < list.n; i++) {
-                if (strcmp(list.p[i].name, name) == 0)
+        r = tool_mappings_all(policy, &tools, err);
+        if (r < 0)
+                return r;
+
+        for (size_t i = 0; i < list.n + tools.n; i++) {
+                const char *known = i < list.n ? list.p[i].name : tools.p[i - list.n].name;
+
+                if (strcmp(known, name) == 0)
                         return 0;
-                suggest_offer(&near, list.p[i].name);
+                suggest_offer(&near, known);
         }
 
         for (const char *const *known = policy_provider_names; *known; known++) {
@@ -196,10 +216,39 @@ static void test_done(struct test *test) {
         free(test->roots);
 }
 
+/* One of the tools' is tried in the same way: it alone is the policy's then. */
+static int take_tools(struct policy *policy, const char *name, struct err *err) {
+        cleanup(mappings_done) mappings tools = { 0 };
+        int r = tool_mappings_all(policy, &tools, err);
+
+        for (size_t i = 0; r == 0 && i < tools.n; i++) {
+                struct credential wanted = policy->tool_credentials.p[i];
+
+                if (strcmp(tools.p[i].name, name) != 0)
+                        continue;
+                if (vec_reserve(&policy->tool_credentials, policy->credentials.n) < 0 ||
+                    vec_reserve(&policy->credentials, 1) < 0)
+                        return err_memory(err);
+
+                policy->tool_credentials.p[i] = policy->tool_credentials.p[--policy->tool_credentials.n];
+                for (size_t k = 0; k < policy->credentials.n; k++)
+                        policy->tool_credentials.p[policy->tool_credentials.n++] = policy->credentials.p[k];
+
+                policy->credentials.p[0] = wanted;
+                policy->credentials.n = 1;
+                return 0;
+        }
+
+        return r;
+}
+
 static int keep_only(struct policy *policy, const char *name, struct err *err) {
         cleanup(mappings_done) mappings list = { 0 };
-        int r = mappings_of(policy, &list, err);
+        int r = take_tools(policy, name, err);
         struct suggestion suggestion = suggest_for(str_of(name));
+
+        if (r == 0)
+                r = mappings_of(policy, &list, err);
 
         for (size_t i = 0; r == 0 && i < list.n; i++) {
                 suggest_offer(&suggestion, list.p[i].name);
@@ -313,24 +362,27 @@ static const char *const no_user = "x";
 /* The request with the stand-in in its slot, and what must stand before the value when it arrives. */
 static int write_request(struct probe_start *start, const char *slot, const char *fake, struct err *err) {
         char host[AUTHORITY_TEXT_MAX], pair[PROBE_FAKE_MAX + 8], encoded[2 * PROBE_FAKE_MAX];
-        const char *target = "/", *field = "authorization";
         char header[2 * PROBE_FAKE_MAX] = "", path[PROBE_FAKE_MAX + 300] = "/";
 
         authority_text(&start->origin, host);
 
         if (strcmp(slot, "bearer") == 0) {
-                snprintf(header, sizeof header, "Bearer %s", fake);
+                snprintf(header, sizeof header, "authorization: Bearer %s\r\n", fake);
                 snprintf(start->marker, sizeof start->marker, "authorization: bearer ");
         } else if (strncmp(slot, "header:", 7) == 0) {
-                field = slot + 7;
-                snprintf(header, sizeof header, "%s", fake);
-                snprintf(start->marker, sizeof start->marker, "%.200s: ", field);
+                snprintf(header, sizeof header, "%s: %s\r\n", slot + 7, fake);
+                snprintf(start->marker, sizeof start->marker, "%.200s: ", slot + 7);
         } else if (strncmp(slot, "basic", 5) == 0) {
-                bool user = strcmp(slot, "basic:user") == 0;
-                int n = snprintf(pair, sizeof pair, "%s:%s", user ? fake : no_user, user ? no_user : fake);
+                int n;
+
+                if (strcmp(slot, "basic:user") == 0)
+                        n = snprintf(pair, sizeof pair, "%s:%s", fake, no_user);
+                else
+                        n = snprintf(pair, sizeof pair, "%s:%s", no_user, fake);
 
                 base64_encode(str_n(pair, (size_t)n), BASE64_STANDARD, encoded);
-                snprintf(header, sizeof header, "Basic %.*s", (int)base64_length((size_t)n), encoded);
+                snprintf(header, sizeof header, "authorization: Basic %.*s\r\n", (int)base64_length((size_t)n),
+                         encoded);
                 snprintf(start->marker, sizeof start->marker, "authorization: basic ");
         } else if (strncmp(slot, "query:", 6) == 0) {
                 snprintf(path, sizeof path, "/?%.200s=%s", slot + 6, fake);
@@ -344,16 +396,14 @@ static int write_request(struct probe_start *start, const char *slot, const char
                 clock_text(clock_wall_us(), now); /* "2026-11-15T02:52:32.123456Z" */
                 snprintf(date, sizeof date, "%.4s%.2s%.2s", now, now + 5, now + 8);
                 snprintf(header, sizeof header,
-                         "AWS4-HMAC-SHA256 Credential=%s/%s/us-east-1/bedrock/aws4_request, "
-                         "SignedHeaders=host;x-amz-date, Signature=%064d\r\nx-amz-date: %sT%.2s%.2s%.2sZ",
+                         "authorization: AWS4-HMAC-SHA256 Credential=%s/%s/us-east-1/bedrock/aws4_request, "
+                         "SignedHeaders=host;x-amz-date, Signature=%064d\r\nx-amz-date: %sT%.2s%.2s%.2sZ\r\n",
                          fake, date, 0, date, now + 11, now + 14, now + 17);
                 snprintf(start->marker, sizeof start->marker, "authorization: aws4-hmac-sha256 credential=");
         }
 
-        target = path;
         int n = snprintf(start->request, sizeof start->request,
-                         "GET %s HTTP/1.1\r\nHost: %s\r\n%s%s%s%sConnection: close\r\n\r\n", target, host,
-                         header[0] ? field : "", header[0] ? ": " : "", header, header[0] ? "\r\n" : "");
+                         "GET %s HTTP/1.1\r\nHost: %s\r\n%sConnection: close\r\n\r\n", path, host, header);
         int f = snprintf(start->fake, sizeof start->fake, "%s", fake);
         start->request_n = (uint32_t)n;
 
@@ -385,8 +435,8 @@ static int make_places(struct test *test, struct err *err) {
         return session_open_audit(&test->session, test->session.audit_path, test->session.id, err);
 }
 
-/* After the vault, which makes the stand-in that is in the request, and before the gateway, which reads at its start
- * what it is to trust: the CA of this origin. */
+/* After the vault, which makes the stand-in for the request, and before the gateway, which must trust this origin's CA
+ * from its start. */
 static int start_probe(struct test *test, const struct probe_start *start, struct err *err) {
         int ends[2];
         char der[PROBE_CA_MAX];
@@ -555,11 +605,18 @@ int secrets_test(const struct option_values *options, const char *name, struct s
 
         ret->swapped = test.result.swapped;
         ret->hidden = test.result.hidden;
-        const char *why = test.result.text[0]    ? test.result.text
-                          : !test.result.arrived ? "nothing arrived at the origin"
-                          : !test.result.swapped ? "the origin got the stand-in, or nothing in its place"
-                          : !test.result.hidden  ? "the origin repeated the value, and the client saw it"
-                                                 : "";
+        const char *why;
+        if (test.result.text[0])
+                why = test.result.text;
+        else if (!test.result.arrived)
+                why = "nothing arrived at the origin";
+        else if (!test.result.swapped)
+                why = "the origin got the stand-in, or nothing in its place";
+        else if (!test.result.hidden)
+                why = "the origin repeated the value, and the client saw it";
+        else
+                why = "";
+
         snprintf(ret->why, sizeof ret->why, "%s", why);
 
         return 0;

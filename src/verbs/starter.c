@@ -8,11 +8,11 @@
 #include "base/vec.h"
 #include "conf/json.h"
 #include "conf/suggest.h"
-#include "policy/gitconfig.h"
-#include "policy/host.h"
-#include "policy/profile.h"
+#include "policy/git/gitconfig.h"
+#include "policy/match/host.h"
+#include "policy/profile/profile.h"
 #include "verbs/project_files.h"
-#include "verbs/trust.h"
+#include "verbs/trust_files.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -422,7 +422,7 @@ static int put_links(struct buf *out, const struct findings *found) {
 
 static int put_policy(struct buf *out, const struct findings *found) {
         int r = buf_add(
-            out, "# Made by `bailey init`. What is not named here is refused: hosts, files outside of this directory, "
+            out, "# Made by `bailey init`. What is not named here is refused: hosts, files outside this directory, "
                  "credentials.\n"
                  "# `bailey policy check` reads it, `bailey why HOST` explains it, `bailey-policy(5)` describes it.\n");
         if (r == 0)
@@ -456,7 +456,7 @@ static int put_policy(struct buf *out, const struct findings *found) {
 int starter_propose(const char *directory, struct starter *ret, struct err *err) {
         cleanup(starter_done) struct starter starter = { .text = BUF(POLICY_BYTES_MAX) };
         cleanup(findings_done) struct findings found = { 0 };
-        const char *place = directory ? directory : ".";
+        const char *place = text_or(directory, ".");
         struct stat st;
 
         cleanup(close_fd) int fd = open(place, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -313,7 +313,7 @@ static void guest_life(void **state) {
         struct fixture *f = *state;
         bailey_guests *guests = NULL;
         bailey_rows *rows = NULL;
-        const char *const idle[] = { "--idle=1h", NULL }, *const wrong[] = { "--no-such-option", NULL };
+        const char *const idle[] = { "--idle=1h", "--disk=1G", NULL }, *const wrong[] = { "--no-such-option", NULL };
 
         assert_code(bailey_guests_new("/nowhere/bailey", &guests, &f->e), BAILEY_E_DEPENDENCY);
         assert_ok(bailey_guests_new(test_executable(), &guests, &f->e));
@@ -331,6 +331,9 @@ static void guest_life(void **state) {
         assert_string_equal(bailey_rows_get(rows, 0, "name"), "one");
         assert_string_equal(bailey_rows_get(rows, 0, "state"), "running");
         assert_string_equal(bailey_rows_get(rows, 0, "idle_seconds"), "3600");
+        assert_string_equal(bailey_rows_get(rows, 0, "disk.limit"), "1073741824");
+        assert_string_equal(bailey_rows_get(rows, 0, "disk.state"), "well");
+        assert_null(bailey_rows_get(rows, 0, "limit"));
         assert_null(bailey_rows_get(rows, 0, "no such field"));
         assert_null(bailey_rows_get(rows, 1, "name"));
         bailey_rows_free(rows);
@@ -388,12 +391,95 @@ static void guest_jobs(void **state) {
         bailey_guests_free(guests);
 }
 
+static size_t rows_count(bailey_rows **rows) {
+        size_t n = bailey_rows_size(*rows);
+
+        bailey_rows_free(*rows);
+        *rows = NULL;
+        return n;
+}
+
+static void guest_settings(void **state) {
+        struct fixture *f = *state;
+        bailey_guests *guests = NULL;
+        bailey_rows *rows = NULL;
+        const char *const limits[] = { "--limit-processes=60", "--disk=64M", "--idle=2h", NULL };
+        const char *const half[] = { "--disk=1M", "--unset=no-such-option", NULL };
+        const char *const wrong[] = { "--disk=much", NULL };
+
+        assert_ok(bailey_guests_new(test_executable(), &guests, &f->e));
+        assert_ok(bailey_guest_create(guests, "one", NULL, &f->e));
+        assert_ok(bailey_guest_set(guests, "one", limits, &f->e));
+        assert_code(bailey_guest_set(guests, "one", wrong, &f->e), BAILEY_E_ARGUMENT);
+        assert_code(bailey_guest_set(guests, "one", half, &f->e), BAILEY_E_ARGUMENT);
+        assert_code(bailey_guest_set(guests, "two", limits, &f->e), BAILEY_E_ARGUMENT);
+        assert_code(bailey_guest_set(guests, NULL, limits, &f->e), BAILEY_E_ARGUMENT);
+
+        assert_ok(bailey_guests_list(guests, &rows, &f->e));
+        assert_string_equal(bailey_rows_get(rows, 0, "disk.limit"), "67108864");
+        assert_string_equal(bailey_rows_get(rows, 0, "idle_seconds"), "7200");
+        assert_int_equal(rows_count(&rows), 1);
+        assert_ok(bailey_guest_settings(guests, "one", &rows, &f->e));
+        assert_string_equal(bailey_rows_get(rows, 0, "option"), "limit-processes");
+        assert_string_equal(bailey_rows_get(rows, 0, "value"), "60");
+        assert_null(bailey_rows_get(rows, 0, "name"));
+        assert_int_equal(rows_count(&rows), 1);
+        assert_ok(bailey_guest_steps(guests, "one", &rows, &f->e));
+        assert_non_null(bailey_rows_get(rows, 0, "step"));
+        assert_true(rows_count(&rows) >= 1);
+
+        assert_ok(bailey_guest_rename(guests, "one", "two", &f->e));
+        assert_code(bailey_guest_rename(guests, "one", "two", &f->e), BAILEY_E_ARGUMENT);
+        assert_ok(bailey_guest_fix(guests, "two", &f->e));
+        assert_ok(bailey_guest_delete(guests, "two", &f->e));
+        bailey_guests_free(guests);
+}
+
+static void guest_data(void **state) {
+        struct fixture *f = *state;
+        bailey_guests *guests = NULL;
+        bailey_rows *rows = NULL;
+
+        assert_ok(bailey_guests_new(test_executable(), &guests, &f->e));
+        assert_ok(bailey_guest_create(guests, "one", NULL, &f->e));
+        assert_ok(bailey_guest_copy_in(guests, "one", "/etc/hostname", "a:b", &f->e));
+        assert_code(bailey_guest_copy_in(guests, "one", "/etc/hostname", "a:b", &f->e), BAILEY_E_ARGUMENT);
+        assert_code(bailey_guest_copy_in(guests, "one:x", "/etc/hostname", "c", &f->e), BAILEY_E_ARGUMENT);
+        assert_ok(bailey_guest_snapshot(guests, "one", "first", &f->e));
+        assert_ok(bailey_guest_snapshot(guests, "one", NULL, &f->e));
+        assert_ok(bailey_guest_snapshots(guests, "one", &rows, &f->e));
+        assert_string_equal(bailey_rows_get(rows, 0, "label"), "first");
+        assert_int_equal(rows_count(&rows), 2);
+        assert_guest_says(f, guests, "test -s a:b && rm a:b", 0, "");
+        assert_ok(bailey_guest_stop(guests, "one", &f->e));
+        assert_ok(bailey_guest_restore(guests, "one", "first", &f->e));
+        assert_code(bailey_guest_restore(guests, "one", "none", &f->e), BAILEY_E_ARGUMENT);
+        assert_ok(bailey_guest_snapshot_remove(guests, "one", "first", &f->e));
+        assert_ok(bailey_guest_snapshots(guests, "one", &rows, &f->e));
+        assert_int_equal(rows_count(&rows), 1);
+
+        assert_ok(bailey_guest_archive(guests, "one", &f->e));
+        assert_ok(bailey_guest_unarchive(guests, "one", &f->e));
+        assert_ok(bailey_guest_publish(guests, "one", 18080, 80, &f->e));
+        assert_code(bailey_guest_publish(guests, "one", 18080, 0, &f->e), BAILEY_E_ARGUMENT);
+        assert_ok(bailey_guest_ports(guests, "one", &rows, &f->e));
+        assert_string_equal(bailey_rows_get(rows, 0, "outside"), "18080");
+        assert_string_equal(bailey_rows_get(rows, 0, "state"), "closed");
+        assert_int_equal(rows_count(&rows), 1);
+        assert_ok(bailey_guest_unpublish(guests, "one", 18080, &f->e));
+        assert_ok(bailey_guest_ports(guests, "one", &rows, &f->e));
+        assert_int_equal(rows_count(&rows), 0);
+        assert_guest_says(f, guests, "test -s a:b && echo there", 0, "there\n");
+        assert_ok(bailey_guest_delete(guests, "one", &f->e));
+        bailey_guests_free(guests);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
-                TEST(filter_order),      TEST(filter_callback), TEST(patterns),
-                TEST(proxy_environment), TEST(gateway_life),    TEST(update_in_a_callback),
-                TEST(gateway_halves),    TEST(guest_life),      TEST(guest_jobs),
+                TEST(filter_order), TEST(filter_callback),      TEST(patterns),       TEST(proxy_environment),
+                TEST(gateway_life), TEST(update_in_a_callback), TEST(gateway_halves), TEST(guest_life),
+                TEST(guest_jobs),   TEST(guest_settings),       TEST(guest_data),
         };
         return cmocka_run_group_tests_name("parts of libbailey", tests, NULL, NULL);
 }

@@ -2,7 +2,7 @@
 /* A request to a guest's agent: what is parsed is written as the very same bytes. */
 #include "base/cleanup.h"
 #include "fuzz.h"
-#include "guest/agent_wire.h"
+#include "guest/agent/agent_wire.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         cleanup(agent_request_done) struct agent_request request = { 0 };

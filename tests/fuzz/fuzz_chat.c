@@ -2,7 +2,7 @@
 /* What a chat service sends. The first byte chooses the service, the second whether its session has begun. Whatever is
  * said, only the room's approver counts, and what a session keeps can be put into the next request. */
 #include "base/cleanup.h"
-#include "chat/judge.h"
+#include "chat/chat_judge.h"
 #include "fuzz.h"
 
 static struct origin_text names[] = { { .text = (char *)"alice" } };

@@ -2,7 +2,7 @@
 /* Messages of the courier: what is read is written again as the same bytes. */
 #include "base/cleanup.h"
 #include "fuzz.h"
-#include "ipc/courier.h"
+#include "ipc/courier_messages.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         cleanup(buf_done) struct buf out = BUF(COURIER_MESSAGE_MAX);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whatever the bytes: a table that is accepted has fakes that are found, alone and inside of other text, and mappings
+ * Whatever the bytes: a table that is accepted has fakes that are found, alone and inside other text, and mappings
  * that are those of their hosts.
  */
 #include "base/cleanup.h"

@@ -3,7 +3,7 @@
  * with as many records as there were. The first byte is the limit. */
 #include "base/cleanup.h"
 #include "conf/json.h"
-#include "export/form.h"
+#include "export/record_form.h"
 #include "fuzz.h"
 
 static const struct export_form form = { .host = "h", .pid = 1 };

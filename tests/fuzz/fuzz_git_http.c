@@ -5,7 +5,7 @@
 #include "base/cleanup.h"
 #include "bridge/git_http.h"
 #include "fuzz.h"
-#include "policy/git.h"
+#include "policy/git/git.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         struct str rest = str_n(data, size), method = { 0 };

@@ -2,7 +2,7 @@
 /* Base, inside and host with a NUL between them. What git runs is in the result only where the host has it; a copy that
  * is as it was changes nothing; the result is a configuration. */
 #include "fuzz.h"
-#include "policy/git_merge.h"
+#include "policy/git/git_merge.h"
 
 struct sought {
         const struct gitconfig_setting *setting;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Settings have small letters where git makes them small, and no key without a letter; words are never empty. */
 #include "fuzz.h"
-#include "policy/gitconfig.h"
+#include "policy/git/gitconfig.h"
 
 static int check_setting(const struct gitconfig_setting *setting, void *context) {
         struct str rest = setting->value, word;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whatever the bytes, a path that is found is not empty and has no NUL in it. */
 #include "fuzz.h"
-#include "policy/gitindex.h"
+#include "policy/git/gitindex.h"
 
 static int check_path(struct str path, void *context) {
         (void)context;

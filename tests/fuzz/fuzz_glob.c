@@ -2,7 +2,7 @@
 /* "pattern NUL path": the matcher says what the plain recursive definition says. Classes are left out of the
  * comparison. */
 #include "fuzz.h"
-#include "policy/glob.h"
+#include "policy/match/glob.h"
 
 enum { SHORT = 24, STARS = 5 }; /* the definition takes exponential time */
 

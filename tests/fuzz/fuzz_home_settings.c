@@ -2,7 +2,7 @@
 /* Filters of settings: anything in; what comes out passes the same filter unchanged in number of lines, and has no URL
  * with a password. */
 #include "base/cleanup.h"
-#include "policy/settings_filter.h"
+#include "policy/paths/settings_filter.h"
 
 #include "fuzz.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is accepted is canonical: it is written with harmless bytes only, and reads as itself. */
 #include "fuzz.h"
-#include "policy/host.h"
+#include "policy/match/host.h"
 
 #include <arpa/inet.h>
 

@@ -2,7 +2,7 @@
 /* A pattern that is accepted matches what it names and not the name that a wildcard stands above; errors say something.
  */
 #include "fuzz.h"
-#include "policy/pattern.h"
+#include "policy/match/pattern.h"
 
 static void check_matches(const struct pattern *p) {
         struct host h;

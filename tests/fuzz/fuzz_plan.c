@@ -13,6 +13,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
         cleanup(buf_done) struct buf text = BUF(64u << 20);
         cleanup(buf_done) struct buf json = BUF(64u << 20);
         FUZZ_CHECK(plan_encode(p, &bytes, NULL) == 0 && str_eq(buf_str(&bytes), str_n(data, n)));
-        FUZZ_CHECK(plan_dump_text(p, &text) == 0 && plan_dump_json(p, &json) == 0);
+        FUZZ_CHECK(plan_dump_text(p, &text) == 0 && plan_dump_json(p, NULL, &json) == 0);
         return 0;
 }

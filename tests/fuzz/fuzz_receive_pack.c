@@ -7,7 +7,7 @@
 #include "bridge/git_answer.h"
 #include "bridge/pktline.h"
 #include "fuzz.h"
-#include "policy/git.h"
+#include "policy/git/git.h"
 
 static void check_updates(const struct receive_pack *head) {
         for (size_t i = 0; i < head->updates.n; i++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A recipe that is accepted names nothing outside of the home, and says the same when it is read again. */
+/* A recipe that is accepted names nothing outside the home, and says the same when it is read again. */
 #include "base/cleanup.h"
 #include "fuzz.h"
-#include "guest/recipe.h"
+#include "guest/recipe/recipe.h"
 
 static void path_check(const char *path) {
         struct str rest = str_of(path), part;

@@ -6,8 +6,8 @@
 #include "bridge/tool_call.h"
 #include "fuzz.h"
 #include "policy/load.h"
-#include "policy/tool_grammar.h"
-#include "policy/tools.h"
+#include "policy/tools/tool_grammar.h"
+#include "policy/tools/tools.h"
 
 static struct policy *the_policy(void) {
         static struct policy *policy;

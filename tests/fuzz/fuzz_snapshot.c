@@ -3,7 +3,7 @@
  * makes them). */
 #include "base/cleanup.h"
 #include "fuzz.h"
-#include "policy/snapshot.h"
+#include "policy/judge/snapshot.h"
 
 static const char *const hosts[] = {
         "api.example.com",      "deep.sub.example.com", "localhost", "10.1.2.3", "[fd00::1]",

@@ -2,7 +2,7 @@
 /* A job for the supervisor: what is decoded encodes to a block that decodes to the same. */
 #include "base/cleanup.h"
 #include "fuzz.h"
-#include "ipc/supervise.h"
+#include "ipc/supervise_messages.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         cleanup(supervise_request_done) struct supervise_request q = { 0 }, again = { 0 };

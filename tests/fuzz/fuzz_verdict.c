@@ -3,8 +3,8 @@
  * says. */
 #include "base/cleanup.h"
 #include "fuzz.h"
-#include "policy/pattern.h"
-#include "policy/snapshot.h"
+#include "policy/judge/snapshot.h"
+#include "policy/match/pattern.h"
 
 enum { RULES_MAX = 64 };
 

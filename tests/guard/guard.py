@@ -26,8 +26,8 @@ import threading
 
 HERE = pathlib.Path(__file__).resolve().parent
 STORE = HERE / "instructions.json"
-TOLERANCE = {"plan": 0.25, "launch calls": 0.15, "launch faults": 0.25}  # these look at the machine: its directories, its mounts, its kernel
-UNITS = {"launch calls": "system calls", "launch faults": "page faults"}  # of everything else: instructions
+TOLERANCE = {"plan": 0.25, "launch calls": 0.15, "launch faults": 0.25, "first request calls": 0.15}  # these look at the machine: its directories, its mounts, its kernel
+UNITS = {"launch calls": "system calls", "launch faults": "page faults", "first request calls": "system calls"}  # of everything else: instructions
 TOLERANCE_ELSE = 0.10
 WARM, COUNTED = 100, 1000  # the difference of two runs is what the counted ones cost
 PLANS, TRACED, LAUNCHES = 3, 3, 100
@@ -100,8 +100,8 @@ class Lines:
         return found
 
 
-def gateway(build, scratch, load, n):
-    """Instructions of a gateway for n operations of the load generator, one at a time."""
+def gateway(build, scratch, load, n, workers):
+    """Instructions of a gateway for n operations of the load generator, one at a time. More workers than one must cost nothing while one is enough."""
     output, program = scratch / f"{load}.{n}", scratch / "gateway"
     words = [str(word) for word in counted(output, [build / "tests/guard/guard-gateway"])]
     program.write_text("#!/bin/sh\nexec " + " ".join(words) + "\n")
@@ -111,7 +111,7 @@ def gateway(build, scratch, load, n):
     try:
         place = f"127.0.0.1:{int(origin.stdout.readline())}"
         names = [f"allow=h{i}.example{i % 7}.org" for i in range(100)]
-        driver = subprocess.Popen([build / "tests/tools/gateway-driver", program, "http", "workers=1", f"private={place}", *names],
+        driver = subprocess.Popen([build / "tests/tools/gateway-driver", program, "http", f"workers={workers}", f"private={place}", *names],
                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         lines = Lines(driver)
         port = lines.find(r"listen http (\d+)").group(1)
@@ -149,14 +149,40 @@ def launch(build, scratch):
         return {}
     calls, faults = [], []
     for _ in range(TRACED):
-        subprocess.run(["strace", "-f", "-qq", "-o", trace, *command], check=True, **quiet)
-        lines = (line.split(None, 1)[1] for line in trace.read_text(errors="replace").splitlines())
-        calls.append(sum(1 for line in lines if not line.startswith(("<...", "+++", "---"))))
+        calls.append(traced(command, trace, quiet))
     for _ in range(LAUNCHES):
         before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_minflt
         subprocess.run(command, check=True, **quiet)
         faults.append(resource.getrusage(resource.RUSAGE_CHILDREN).ru_minflt - before)
-    return {"launch calls": int(statistics.median(calls)), "launch faults": int(statistics.median(faults))}
+    return {"launch calls": int(statistics.median(calls)), "launch faults": int(statistics.median(faults)), **first_request(build, scratch, quiet)}
+
+
+def traced(command, trace, quiet):
+    """System calls of the command and of all that it starts."""
+    subprocess.run(["strace", "-f", "-qq", "-o", trace, *command], check=True, **quiet)
+    lines = (line.split(None, 1)[1] for line in trace.read_text(errors="replace").splitlines())
+    return sum(1 for line in lines if not line.startswith(("<...", "+++", "---")))
+
+
+def first_request(build, scratch, quiet):
+    """System calls of a run with one plain request in it: the launch, the gateway's start, the request."""
+    workspace, policy = scratch / "workspace", scratch / "request.yaml"
+    client = workspace / "client"
+    shutil.copy(build / "bench/lab-load", client)
+    origin = subprocess.Popen([build / "bench/lab-origin", "127.0.0.1:0"], stdout=subprocess.PIPE, text=True)
+    try:
+        place = f"127.0.0.1:{int(origin.stdout.readline())}"
+        policy.write_text(f'network:\n  allow_private: ["{place}"]\n')
+        command = [build / "src/cli/bailey", "run", "--policy", policy, "-w", workspace, "--", client, "requests", "--through", "http", "--proxy", "127.0.0.1:3128",
+                   "--origin", place, "--size", "64", "--operations", "1", "--ms", "20000"]
+        done = subprocess.run(command, **{**quiet, "stdout": subprocess.PIPE})
+        if done.returncode or json.loads(done.stdout)["operations"] != 1:
+            raise GuardError(f"no request got through: exit {done.returncode}, {done.stdout}")
+        return {"first request calls": int(statistics.median(traced(command, scratch / "request.trace", quiet) for _ in range(TRACED)))}
+    finally:
+        origin.kill()
+        origin.wait()
+        client.unlink()
 
 
 def plan(build, scratch):
@@ -173,8 +199,8 @@ def plan(build, scratch):
 def measure(build, scratch):
     checks_each = (checks(build, scratch, WARM + COUNTED) - checks(build, scratch, WARM)) / COUNTED
     found = {"check": round(checks_each)}
-    for name, load in (("request", "requests"), ("tunnel", "tunnels")):
-        found[name] = round((gateway(build, scratch, load, WARM + COUNTED) - gateway(build, scratch, load, WARM)) / COUNTED)
+    for name, load, workers in (("request", "requests", 1), ("tunnel", "tunnels", 1), ("tunnel, 4 workers", "tunnels", 4)):
+        found[name] = round((gateway(build, scratch, load, WARM + COUNTED, workers) - gateway(build, scratch, load, WARM, workers)) / COUNTED)
     found["plan"] = plan(build, scratch)
     found.update(launch(build, scratch))
     return found

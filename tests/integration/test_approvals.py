@@ -450,11 +450,14 @@ def test_monitor_counts_files_too(config, start, work):
     assert result.status == 137 and "3 violations within 1m: the sandbox is ended" in result.errors
 
 
-def test_monitor_pauses_and_warns(config, held, bailey):
+def test_monitor_pauses_and_warns(config, held, bailey, work):
     config.write_text("monitor:\n  - { violations: 2, within: 60s, action: warn }\n  - { violations: 4, within: 60s, action: pause }\n")
-    child = held(REFUSED, ask="never")
+    waiting = REFUSED.replace("; echo", "; until [ -e go ]; do sleep 0.05; done; echo")  # the pause may take a moment to hold
+    child = held(waiting, ask="never")
     assert [child.control.event("monitor")["action"] for _ in range(2)] == ["warn", "pause"]
     wait_for(lambda: child.control("status")["state"] == "paused", "the pause")
+    (work / "go").touch()
+    time.sleep(1)
     assert b"goes-on" not in child.output()
     bailey("resume", child.id).check()
     wait_for(lambda: b"goes-on" in child.output(), "going on")

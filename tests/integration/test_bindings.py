@@ -298,7 +298,7 @@ def test_guests_from_node(node):
     node("""
   const guests = new bailey.Guests();
   try {
-    await guests.create('one', ['--idle=1h']);
+    await guests.create('one', ['--idle=1h', '--disk=1G']);
     assert.strictEqual(await failure(guests.create('one')), 'bad-argument');
     assert.strictEqual(await failure(guests.create('two', ['--no-such-option'])), 'bad-argument');
     assert.strictEqual(await failure(guests.start('two')), 'bad-argument');
@@ -315,7 +315,7 @@ def test_guests_from_node(node):
     for (let i = 0; i < 600 && (await guests.jobs('one'))[0].state === 'running'; i++) await new Promise((go) => setTimeout(go, 50));
     assert.deepStrictEqual((await guests.jobs('one')).map((job) => [job.number, job.status]), [[number, 4]]);
     assert.strictEqual(await guests.log('one', number), 'from the job\\n');
-    assert.deepStrictEqual((await guests.list()).map((row) => [row.name, row.state]), [['one', 'running']]);
+    assert.deepStrictEqual((await guests.list()).map((row) => [row.name, row.state, row.disk.limit, row.disk.state]), [['one', 'running', 2 ** 30, 'well']]);
     await guests.stop('one');
     assert.strictEqual((await guests.list())[0].state, 'stopped');
   } finally {
@@ -336,7 +336,7 @@ def failure(call, *words, **more):
     except bailey.Error as error:
         return type(error)
 try:
-    guests.create("one", "--idle=1h")
+    guests.create("one", "--idle=1h", "--disk=1G")
     assert failure(guests.create, "one") is bailey.ArgumentError
     assert failure(guests.create, "two", "--no-such-option") is bailey.ArgumentError
     assert failure(guests.start, "two") is bailey.ArgumentError
@@ -354,6 +354,7 @@ try:
     assert [(job["number"], job["status"]) for job in guests.jobs("one")] == [(number, 4)]
     assert guests.log("one", number) == b"from the job\\n"
     (row,) = guests.list()
+    assert (row["disk.limit"], row["disk.state"]) == (1 << 30, "well") and row["disk.used"] >= 0, row
     assert (row["name"], row["state"], row["idle_seconds"], row["reason"]) == ("one", "running", 3600, None), row
     guests.stop("one")
     assert guests.list()[0]["state"] == "stopped"
@@ -365,3 +366,128 @@ print("done")
     env = {"PYTHONPATH": str(TOP / "bindings/python"), "BAILEY_LIBRARY": str(BUILD / "src/api/libbailey.so.0"), "PYTHONDONTWRITEBYTECODE": "1"}
     result = run(["/usr/bin/python3", "-c", script], cwd=work, env=env, timeout=120)
     assert result.text == "done\n", result
+
+
+@needs_node
+def test_what_guests_have_from_node(node, home, free_port):
+    """Every verb of `bailey guest` that a program can use: limits, ports, grants, copies, snapshots, archives, recipes."""
+    (home / "given").mkdir()
+    recipe = home / "recipe.yaml"
+    recipe.write_text("files: {made/by-recipe: text}\n")
+    recipe.chmod(0o600)
+    port = free_port()
+    node(f"""
+  const guests = new bailey.Guests();
+  try {{
+    await guests.create('one');
+    await guests.set('one', ['--disk=64M', '--limit-processes=60', '--env=A=1']);
+    assert.strictEqual(await failure(guests.set('one', ['--disk=much'])), 'bad-argument');
+    assert.strictEqual(await failure(guests.set('two', ['--disk=1G'])), 'bad-argument');
+    const shown = await guests.show('one');
+    assert.deepStrictEqual(shown.options.map((row) => row.option + ' ' + row.value).sort(), ['env A=1', 'limit-processes 60']);
+    assert.strictEqual(shown.disk.limit, 64 * 2 ** 20);
+    assert.ok(shown.steps.length > 0);
+    await guests.provision('one', ['{recipe}']);
+    await guests.provision('one');
+    assert.strictEqual(await failure(guests.provision('one', ['none'])), 'bad-argument');
+    assert.strictEqual(await failure(guests.restore('one', 'none')), 'bad-argument');
+    assert.strictEqual(await failure(guests.log('one', 99)), 'bad-argument');
+    assert.strictEqual(await failure(guests.unpublish('one', 9)), 'bad-argument');
+    assert.ok((await guests.recipes()).some((row) => row.name === 'claude'));
+    await guests.copyIn('one', '{recipe}', 'with:colon');
+    assert.strictEqual(await failure(guests.copyIn('one:', '{recipe}', 'x')), 'bad-argument');
+    await guests.grant('one', '{home}/given', {{ writable: true }});
+    assert.deepStrictEqual(await guests.grants('one'), [{{ path: '{home}/given', access: 'rw' }}]);
+    assert.strictEqual((await guests.exec('one', ['sh', '-c', 'cat made/by-recipe; echo $A; echo x > {home}/given/new; ulimit -n >/dev/null; rm with:colon'])).stdout, 'text1\\n');
+    await guests.publish('one', {port}, 80);
+    assert.strictEqual(await failure(guests.publish('one', 70000, 80)), 'bad-argument');
+    assert.deepStrictEqual((await guests.ports('one')).map((row) => [row.outside, row.inside, row.state]), [[{port}, 80, 'open']]);
+    await guests.unpublish('one', {port});
+    assert.deepStrictEqual(await guests.ports('one'), []);
+    await guests.snapshot('one', 'good');
+    await guests.exec('one', ['rm', '-r', 'made']);
+    await guests.stop('one');
+    await guests.revoke('one', '{home}/given');
+    assert.deepStrictEqual(await guests.grants('one'), []);
+    await guests.restore('one', 'good');
+    await guests.copyOut('one', 'made/by-recipe', '{home}/out');
+    assert.strictEqual(require('fs').readFileSync('{home}/out', 'utf8'), 'text');
+    await guests.snapshotRemove('one', 'good');
+    assert.deepStrictEqual(await guests.snapshots('one'), []);
+    await guests.archive('one');
+    assert.strictEqual((await guests.list())[0].state, 'archived');
+    await guests.unarchive('one');
+    await guests.rename('one', 'two');
+    await guests.fix('two');
+    await guests.rename('two', 'one');
+  }} finally {{
+    await guests.delete('one');
+  }}
+""")
+    assert (home / "given/new").read_text() == "x\n"
+
+
+@needs_plain_library
+def test_what_guests_have_from_python(run, work, home, free_port):
+    (home / "given").mkdir()
+    recipe = home / "recipe.yaml"
+    recipe.write_text("files: {made/by-recipe: text}\n")
+    recipe.chmod(0o600)
+    script = f"""
+import bailey, pathlib
+guests, home, port = bailey.Guests(), pathlib.Path({str(home)!r}), {free_port()}
+def failure(call, *words, **more):
+    try:
+        call(*words, **more)
+    except bailey.Error as error:
+        return type(error)
+try:
+    guests.create("one")
+    guests.set("one", "--disk=64M", "--limit-processes=60", "--env=A=1", "--idle=1h")
+    assert failure(guests.set, "one", "--disk=much") is bailey.ArgumentError
+    assert failure(guests.set, "one", "--limit-processes=10", "--unset=no-such") is bailey.ArgumentError
+    assert failure(guests.set, "two", "--disk=1G") is bailey.ArgumentError
+    assert {{(row["option"], row["value"]) for row in guests.settings("one")}} == {{("env", "A=1"), ("limit-processes", "60")}}
+    row = guests.list()[0]
+    assert (row["disk.limit"], row["idle_seconds"]) == (64 << 20, 3600) and row["made"], row
+    assert guests.steps("one")[-1]["at"]
+    guests.provision("one", home / "recipe.yaml")
+    guests.provision("one")
+    for call, word in ((guests.provision, "none"), (guests.restore, "none"), (guests.log, 99), (guests.unpublish, 9)):
+        assert failure(call, "one", word) is bailey.ArgumentError, call
+    assert "claude" in [row["name"] for row in guests.recipes()]
+    guests.grant("one", home / "given", writable=True)
+    assert guests.grants("one") == [{{"path": str(home / "given"), "access": "rw"}}]
+    result = guests.exec("one", ["sh", "-c", f"cat made/by-recipe; echo $A $B; echo x > {{home}}/given/new"], env={{"B": "c d"}})
+    assert result.stdout == b"text1 c d\\n", result.stderr
+    number = guests.job("one", ["sh", "-c", "echo $B"], env={{"B": "of the job"}})
+    guests.publish("one", port, 80)
+    assert failure(guests.publish, "one", 70000, 80) is bailey.ArgumentError
+    assert [(row["outside"], row["inside"], row["state"]) for row in guests.ports("one")] == [(port, 80, "open")]
+    guests.unpublish("one", port)
+    assert guests.ports("one") == []
+    guests.snapshot("one", "good")
+    assert [row["label"] for row in guests.snapshots("one")] == ["good"] and guests.snapshots("one")[0]["bytes"] > 0
+    guests.exec("one", ["rm", "-r", "made"])
+    guests.stop("one")
+    assert guests.log("one", number) == b"of the job\\n"
+    guests.revoke("one", home / "given")
+    guests.restore("one", "good")
+    guests.copy_out("one", "made/by-recipe", home / "out")
+    guests.copy_in("one", home / "out", "in")
+    assert (home / "out").read_text() == "text"
+    guests.snapshot_remove("one", "good")
+    guests.archive("one")
+    assert guests.list()[0]["state"] == "archived"
+    guests.unarchive("one")
+    guests.rename("one", "two")
+    guests.fix("two")
+    guests.rename("two", "one")
+finally:
+    guests.delete("one")
+print("done")
+"""
+    env = {"PYTHONPATH": str(TOP / "bindings/python"), "BAILEY_LIBRARY": str(BUILD / "src/api/libbailey.so.0"), "PYTHONDONTWRITEBYTECODE": "1"}
+    result = run(["/usr/bin/python3", "-c", script], cwd=work, env=env, timeout=120)
+    assert result.text == "done\n", result
+    assert (home / "given/new").read_text() == "x\n"

@@ -501,6 +501,27 @@ def test_a_poisoned_repository_is_pushed_and_its_canary_never_runs(bailey, home,
     assert "remote rejected" in done.text and "refs/heads/other" not in refs, str(done)
 
 
+def test_a_bridged_push_is_asked_about_as_any_other(bailey, home, work, start, authority, tmp_path, free_port, repository):
+    """`ask: push` of the policy holds for git outside as well: the question has the refs and what they become."""
+    forge = Forge(start, authority, tmp_path / "forge", HOST, free_port())
+    forge.make("acme/app", tmp_path)
+    where = f"{HOST}:{forge.port}"
+    (home / "hosts").write_text(f"127.0.0.1 {HOST}\n")
+    (home / "policy.yaml").write_text(json.dumps({
+        "network": {"allow_private": [where], "ask_timeout": "60s"}, "bridge": {"git": {"repos": [f"{where}/acme/app"]}},
+        "git": [{"repo": f"{where}/acme/app", "push": ["refs/heads/agent/**"], "ask": "push"}]}))
+    child = start(["bailey", "run", "--policy", str(home / "policy.yaml"), "--hosts", str(home / "hosts"), "--ca-bundle", str(authority.file), "--", "bash", "-c",
+                   f"git push https://{where}/acme/app main:refs/heads/agent/yes 2>&1; echo $?; git push https://{where}/acme/app main:refs/heads/agent/no 2>&1; echo $?"],
+                  cwd=work)
+    for word, ref in (("allow", "refs/heads/agent/yes"), ("deny", "refs/heads/agent/no")):
+        shown = wait_until(lambda ref=ref: ref in (text := bailey("pending").text) and text, 60 * SLOW, "the question")
+        assert "waits with a push to" in shown and repository[:7] in shown, shown
+        bailey(word, "--push", shown.split()[0]).check()
+    done = child.wait(120 * SLOW)
+    assert "remote rejected" in done.text and forge.refs("acme/app").get("refs/heads/agent/yes") == repository, str(done)
+    assert "refs/heads/agent/no" not in forge.refs("acme/app"), str(done)
+
+
 def test_a_poisoned_repository_is_read_by_real_git(bridged, home, work, repository):
     """Any verb of git that reads, in the repository of Bailey's own: what is written in the workspace's settings is not obeyed."""
     program = home / "outside" / "reader"
@@ -558,12 +579,13 @@ class Cluster(http.server.ThreadingHTTPServer):
         "/version": {"major": "1", "minor": "20", "gitVersion": "v1.20.5"},
     }
 
-    def __init__(self, authority, name):
+    def __init__(self, authority, name, client=True):
         self.seen = []
-        super().__init__(("127.0.0.1", 0), Cluster.Handler)
+        super().__init__(("127.0.0.1", 0), self.Handler)
         context = authority.context(name)
-        context.load_verify_locations(authority.file)
-        context.verify_mode = ssl.CERT_REQUIRED
+        if client:
+            context.load_verify_locations(authority.file)
+            context.verify_mode = ssl.CERT_REQUIRED
         self.socket = context.wrap_socket(self.socket, server_side=True)
         self.port = self.server_address[1]
         threading.Thread(target=self.serve_forever, daemon=True).start()
@@ -619,6 +641,40 @@ def test_kubectl_with_a_client_certificate(bailey, home, work, authority, closin
     assert {method for method, _ in cluster.seen} == {"GET"} and not [path for _, path in cluster.seen if "secret" in path], cluster.seen
     records = [json.loads(line) for line in (home / "audit.jsonl").read_text().splitlines()]
     assert [r["allowed"] for r in records if r.get("kind") == "command"] == [True] * 4 + [False] * len(refused)
+
+
+class Api(Cluster):
+    """As much of GitHub's API, at a host of its own, as the calls below ask for."""
+
+    class Handler(Cluster.Handler):
+        def do_POST(self):
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            self.server.seen.append((self.path, self.headers.get("Authorization"), body["query"].split("(")[0].split("{")[0].strip(), body.get("variables")))
+            answer = json.dumps({"data": {"repository": {"id": "R1", "hasIssuesEnabled": True, "pullRequest": {"number": 5, "title": "the title", "id": "P5"}, "issue": {"number": 5, "id": "P5", "__typename": "Issue"}},
+                                          "viewer": {"login": "me"}, "addComment": {"commentEdge": {"node": {"url": "https://gh.test/comment"}}}}}).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer)
+
+
+def test_gh_at_a_host_of_its_own(bailey, home, work, authority, closing):
+    """Debian's gh by its built-in table: the server gets the tool's token, its caller never has it, and what is refused reaches nobody."""
+    api = closing(Api(authority, "gh.test", client=False))
+    where = f"gh.test:{api.port}"
+    (home / "hosts").write_text("127.0.0.1 gh.test\n")
+    (home / "policy.yaml").write_text(json.dumps({
+        "network": {"allow_private": [where]}, "bridge": {"gh": {"repos": [f"{where}/acme/app"], "hosts": [where], "env_pass": ["GH_ENTERPRISE_TOKEN"]}}}))
+    refused = ["auth token", "auth status -t", "api graphql -f query=x", "pr merge 5", "pr view 5 --web", "pr view 5 -R github.com/acme/app", "pr view 5 --jq env",
+               "alias set x '!id'", "extension install a/b", "secret list", "pr comment 5 -F x", "repo delete", "config get oauth_token", "workflow run x"]
+    done = bailey("run", "--policy", str(home / "policy.yaml"), "--hosts", str(home / "hosts"), "--ca-bundle", str(authority.file), "--audit", str(home / "audit.jsonl"),
+                  "--", "bash", "-c", "gh pr view 5 --json title; gh pr comment 5 --body hello; " + "".join(f"gh {words} && echo RAN; " for words in refused) + "env; true",
+                  cwd=work, timeout=120 * SLOW, env={"GH_ENTERPRISE_TOKEN": "ghe-real-token", "GH_TOKEN": "gh-other-token"})
+    assert '{"title":"the title"}' in done.text and "RAN" not in done.text and "ghe-real-token" not in done.text + done.errors, str(done)
+    assert api.seen and {path for path, *_ in api.seen} == {"/api/graphql"} and {token for _, token, *_ in api.seen} == {"token ghe-real-token"}, (api.seen, str(done))
+    records = [json.loads(line) for line in (home / "audit.jsonl").read_text().splitlines()]
+    assert [r["allowed"] for r in records if r.get("kind") == "command"] == [True] * 2 + [False] * len(refused)
 
 
 # --- the lists of what executes, redirects and leaks, an entry each ---
@@ -677,7 +733,11 @@ def test_each_variable(bridged):
     inside = " ".join(f"{name}=leaked-{name}" for name in VARIABLES if not name.startswith("LD_"))
     done = bridged(f"{inside} LD_PRELOAD=/leaked LD_LIBRARY_PATH=/leaked LD_AUDIT=/leaked /run/bailey/bin/tool env", environment=value)
     assert "HOME=" in done.text and "leaked" not in done.text, [line for line in done.text.splitlines() if "leaked" in line]
-    assert not [name for name in VARIABLES if f"\n{name}=" in "\n" + done.text], done.text
+    quiet = {"PAGER": "cat", "EDITOR": "false", "VISUAL": "false", "MANPAGER": "cat", "LESSSECURE": "1"}  # they would start programs for who is at the terminal
+    assert not [name for name in VARIABLES if name not in quiet and f"\n{name}=" in "\n" + done.text], done.text
+    assert not [name for name, value in quiet.items() if f"\n{name}={value}\n" not in "\n" + done.text], done.text
+    own = bridged("tool env", environment={"EDITOR": "mine"}, env=["PAGER=less"], env_pass=["EDITOR"]).text
+    assert "PAGER=less\n" in own and "EDITOR=mine\n" in own and "VISUAL=false\n" in own, own
 
 
 def test_files_that_act(bridged, home, work, repository):

@@ -166,6 +166,13 @@ def test_hostile_addresses_are_refused_and_recorded(desk, work):
     assert not any(r["allowed"] for r in desk.records)
 
 
+def test_an_answer_by_post_is_refused_before_the_page_is_opened(desk):
+    desk.write()
+    done = desk.run("xdg-open 'https://login.test/a?response_mode=form_post&state=x&redirect_uri=http%3A%2F%2Flocalhost%3A8085%2Fcb'; echo $?")
+    assert done.text.split() == ["125"] and "response_mode=form_post" in done.errors and not desk.opened, str(done)
+    assert [r["allowed"] for r in desk.records] == [False]
+
+
 def test_what_a_shell_would_take_is_written_in_percent_form(desk):
     desk.write()
     desk.run("xdg-open 'https://login.test/$(id);x?a=(b)*!&c=d'").check()
@@ -175,16 +182,17 @@ def test_what_a_shell_would_take_is_written_in_percent_form(desk):
 
 def test_a_person_is_asked(desk, bailey, work):
     desk.write(browser={"hosts": ["*"], "ask": True})
+    page = "https://anywhere.test/page?x=" + "1" * 1500  # whole: what is not seen is not approved
     for answer, status in (("allow", 0), ("deny", 125)):
-        child = desk.begin("bash", "-c", "xdg-open 'https://anywhere.test/page?x=1'; echo status $?")
-        wait_until(lambda: "wants a page opened: https://anywhere.test/page?x=1" in bailey("pending").text, 30 * SLOW, "the question")
+        child = desk.begin("bash", "-c", f"xdg-open '{page}'; echo status $?")
+        wait_until(lambda: f"wants a page opened: {page} (for " in bailey("pending").text, 30 * SLOW, "the question")
         line = bailey("pending").text
         name = re.search(r"bailey allow --page (\S+)", line).group(1)
         bailey(answer, "--page", name).check()
         done = child.wait(60 * SLOW)
         assert f"status {status}" in done.text, str(done)
     wait_until(lambda: desk.opened, 30 * SLOW, "the page")
-    assert desk.opened == ["https://anywhere.test/page?x=1"]
+    assert desk.opened == [page]
     assert [r["allowed"] for r in desk.records] == [True, False]
 
 

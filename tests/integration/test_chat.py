@@ -55,7 +55,7 @@ def held(start, work, hosts, origin):
 def records(chat):
     if not chat.log.exists():
         return ""
-    return "\n".join(r.get("detail", "") for r in map(json.loads, chat.log.read_text().splitlines()))
+    return "\n".join(r.get("detail", "") for r in map(json.loads, chat.log.read_text().rpartition("\n")[0].splitlines()))
 
 
 def wait_code(chat, number=-1, other_than=None):

@@ -266,6 +266,8 @@ def test_reload(sandbox, connect, config):
                       "filesystem: { deny_write: [x] }\nprocess: { limits: { processes: 99 } }\n")
     assert control("reload")["later"] == "filesystem, process.limits"
     assert [control.event("reload")["later"] for _ in range(2)] == ["", "filesystem, process.limits"]
+    config.write_text("network: { allow: [second.example.com] }\nfilesystem: { deny_write: [x] }\nprocess: { limits: { processes: 99 } }\nbridge: { kubectl: {} }\n")
+    assert control("reload")["later"] == "filesystem, process.limits, bridge"
     config.write_text("mode: read-only\n")
     assert [control("reload")["later"] for _ in range(2)] == ["mode", "mode"]  # its files were made at the launch
     config.write_text("network: { allow: [fourth.example.com] }\n")

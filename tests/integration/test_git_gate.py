@@ -250,6 +250,48 @@ def test_ask(gated, forge, bailey, work, home):
     assert len(results) == 4 and not thread.is_alive()
 
 
+def test_what_cannot_be_shown_is_not_asked_about(gated, forge, bailey, work):
+    """A question has every ref, whole: a push that does not fit is refused, and nothing of it is sent."""
+    forge.make("acme/app", work)
+    shown = []
+
+    def person():
+        def waiting():
+            text = bailey("pending").text
+            return text if "waits with a push to" in text else None
+        shown.append(wait_until(waiting, 60 * SLOW, "the question"))
+        bailey("allow", "--push", shown[0].split()[0])
+    thread = threading.Thread(target=person)
+    thread.start()
+    done = gated([{**APP, "ask": "push"}], """
+        git clone -q $URL/acme/app.git one && cd one && git commit -q --allow-empty -m 1
+        git push origin $(for i in $(seq 1 9); do echo HEAD:refs/heads/agent/n$i; done) 2>&1 || echo many
+        git push origin HEAD:refs/heads/agent/$(head -c 200 /dev/zero | tr '\\0' x) 2>&1 || echo long
+        git push origin $(for i in 1 2 3 4; do echo HEAD:refs/heads/agent/$i; done) 2>&1 && echo four; git rev-parse HEAD
+        """)
+    thread.join(120 * SLOW)
+    assert all(word in done.text.split() for word in ("many", "long", "four")) and done.text.count("push fewer at once") >= 2, str(done)
+    assert set(forge.refs("acme/app")) == {"refs/heads/main", *(f"refs/heads/agent/{i}" for i in range(1, 5))}
+    assert len(shown) == 1 and all(f"refs/heads/agent/{i} 0000000..{done.text.split()[-1][:12]}" in shown[0] for i in range(1, 5)), shown
+
+
+def test_the_short_form(gated, forge, work):
+    """--git REPO=REFS+REFS: branches by their short names; without refs nothing is pushed."""
+    for name in ("acme/app", "acme/lib", "acme/other"):
+        forge.make(name, work)
+    where = f"{HOST}:{forge.port}"
+    done = gated([], """
+        git clone -q $URL/acme/app.git one && git clone -q $URL/acme/lib.git two && echo cloned; git clone -q $URL/acme/other.git 2>&1 || echo other refused
+        cd one && git commit -q --allow-empty -m 1
+        git push -q origin HEAD:refs/heads/agent/x/y && git push -q origin HEAD:refs/heads/fix && echo pushed
+        git push origin HEAD:main 2>&1 || echo main refused
+        git push $URL/acme/lib.git HEAD:refs/heads/agent/x 2>&1 || echo lib refused
+        """, options=["--git", f"{where}/acme/app=agent/**+fix", "--git", f"{where}/acme/lib"])
+    assert [line for line in done.text.splitlines() if line in ("cloned", "pushed") or line.endswith(" refused")] == \
+        ["cloned", "other refused", "pushed", "main refused", "lib refused"], str(done)
+    assert set(forge.refs("acme/app")) == {"refs/heads/main", "refs/heads/agent/x/y", "refs/heads/fix"} and set(forge.refs("acme/lib")) == {"refs/heads/main"}
+
+
 def test_a_ratchet_takes_git_away(gated, forge, work):
     """Before it closes git works; after it, on kept connections and new ones, nothing of git's reaches the server."""
     forge.make("acme/app", work)
@@ -370,3 +412,28 @@ def test_documents_are_read_as_others_read_them():
     """A short form of tests/oracle/graphql_documents.py."""
     done = subprocess.run(["/usr/bin/python3", TOP / "tests/oracle/graphql_documents.py", BUILD, "--count", "2000"], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_what_was_learned_allows_the_same_and_no_more(forge, bailey, work, home, authority):
+    """The lines that `learn` writes for git, applied: the repository that was fetched from, and no other; a push is a person's to allow."""
+    where, hosts, policy, learned = f"{HOST}:{forge.port}", home / "hosts", home / "policy.yaml", work / "learned.yaml"
+    for name in ("acme/app", "acme/other"):
+        forge.make(name, work)
+    hosts.write_text(f"127.0.0.1 {HOST}\n")
+    policy.write_text(json.dumps({"network": {"allow_private": [where]}, "git": [{"repo": f"{where}/acme/*", "push": ["refs/heads/**"]}]}))
+    common = ["--hosts", str(hosts), "--ca-bundle", str(authority.file)]
+    setup = ("export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b GIT_TERMINAL_PROMPT=0 GIT_CONFIG_GLOBAL=/dev/null\n")
+    clone = setup + f"rm -rf one; git clone -q https://{where}/acme/app.git one && cd one && git commit -q --allow-empty -m 1 && "
+    bailey("learn", "--policy", str(policy), *common, "--output", str(learned), "--", "bash", "-c", clone + "git push -q origin HEAD:refs/heads/agent/x", cwd=work,
+           timeout=120 * SLOW).check()
+    text = learned.read_text()
+    assert f"{where}/acme/app" in text and "acme/other" not in text and "acme/*" not in text, text
+    assert forge.refs("acme/app").get("refs/heads/agent/x")
+    bailey("policy", "check", str(learned), cwd=work).check()
+    script = clone + "echo cloned; git push -q origin HEAD:refs/heads/agent/y 2>&1 || echo not pushed; cd ..; " \
+        f"git clone -q https://{where}/acme/other.git two 2>&1 || echo not cloned"
+    done = bailey("run", "--policy", str(learned), "--allow-private", where, *common, "--", "bash", "-c", script, cwd=work, timeout=120 * SLOW)
+    assert "cloned\n" in done.text and "not pushed" in done.text and "not cloned" in done.text, text + str(done)
+    assert "refs/heads/agent/y" not in forge.refs("acme/app")
+    pushes = [line for line in text.splitlines() if "agent/x" in line]
+    assert pushes and all(line.lstrip().startswith("#") for line in pushes), text  # a proposal, and no rule

@@ -243,9 +243,12 @@ def test_ask(inside, sshd, bailey, work):
 
 def children(pid):
     found = []
-    for task in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in task.read_text().split():
-            found += [int(child), *children(child)]
+    try:
+        for task in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
+            for child in task.read_text().split():
+                found += [int(child), *children(child)]
+    except OSError:  # it has ended meanwhile
+        pass
     return found
 
 

@@ -51,6 +51,26 @@ def test_writing_a_file(running, bailey, home, work):
     assert (home / "notes/list.md").read_text() == "after\n" and not (home / "notes/another").exists()
 
 
+@pytest.mark.parametrize("again", ["--forget", "--write"])
+@pytest.mark.parametrize("trick", ["mv ~/other ~/moved", "mv ~/other ~/moved; ln -s $PWD ~/other"])
+def test_what_is_closed_is_what_was_opened(start, bailey, home, work, again, trick):
+    """The directories on the way inside are the sandbox's: moved, or a link in their place that leads to a mask."""
+    (home / "other").mkdir()
+    (home / "other/.env").write_text("agreed\n")
+    (work / ".env").write_text("secret\n")
+    script = f"""touch ready; while ! test -e opened; do sleep 0.05; done; cat ~/other/.env; {trick}; touch moved
+                 while ! test -e closed; do cat .env 2>/dev/null; done; cat .env; cat ~/moved/.env; true"""
+    child = start(["bailey", "run", "-q", "--deny-read", work / ".env", "--", "bash", "-c", script], cwd=work)
+    wait_until(lambda: (work / "ready").exists(), 30 * SLOW)
+    allow(bailey, home / "other/.env", cwd=work).check()
+    (work / "opened").touch()
+    wait_until(lambda: (work / "moved").exists(), 30 * SLOW)
+    allow(bailey, home / "other/.env", again, cwd=work)
+    (work / "closed").touch()
+    done = child.wait(60 * SLOW)
+    assert done.text == "agreed\n", done
+
+
 def test_it_ends_with_the_sandbox_and_leaves_nothing(running, bailey, home, work):
     (home / "one").write_text("one\n")
     go = running("cat ~/one")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Guests with accounts of their own: made and removed by root, a firewall by uid outside of the sandbox, and the reader of its log. In one
+"""Guests with accounts of their own: made and removed by root, a firewall by uid outside the sandbox, and the reader of its log. In one
 file, whose tests run one after the other: the accounts of a machine are there for all to see."""
 import contextlib
 import json
@@ -18,6 +18,7 @@ import pytest
 from conftest import program
 from kit.process import wait_until
 from test_guest_life import guest, rows, state, top  # noqa: F401
+from test_guest_state import KILLS, Killer
 
 
 def accounts():
@@ -129,7 +130,12 @@ def test_an_account_by_sudo(run, network):
         assert all(f"{user}:{number}:1\n" in path.read_text() for path, number in zip(files, (made.pw_uid, made.pw_gid)))
         assert (place / ".local/state/bailey/guests.db").stat().st_uid == entry.pw_uid
         firewall_holds(network, made.pw_uid)
+        gone = subprocess.Popen(["true"])
+        gone.wait()
+        lock = pathlib.Path("/etc/subuid.lock")
+        lock.write_text(f"{gone.pid}\0")  # of a program that was killed
         sudo("delete", "--force", "one").check()
+        assert not lock.exists() and not list(lock.parent.glob("subuid.lock.*"))
         assert accounts() == before and ids == [path.read_text() for path in files]
         assert "bailey_guests" not in network.run("nft", "list", "tables").stdout
     finally:
@@ -495,3 +501,36 @@ def test_the_story_of_an_account(host_users, network, internet, run, tmp_path):
     with contextlib.closing(sqlite3.connect(ann.home / ".local/state/bailey/guests.db")) as database:
         assert [row[0] for row in database.execute("select state from guests")] == ["deleted"]
     assert processes_of(ann.entry.pw_uid) == []
+
+
+@pytest.mark.root
+def test_account_verbs_killed_at_any_moment(guest, run, network, environment, home, top):
+    """What the next command finds it finishes or rolls back, with root's rights or by saying how; nothing of an account stays behind."""
+    killer = Killer(environment, 18, 0.25, network.words)
+    before, tables = machine_state(), network.run("nft", "list", "tables").stdout
+    granted = home / "granted"
+    granted.mkdir()
+
+    def there(*words):
+        return run([*network.words, program("bailey"), "guest", *words])
+    there("create", "--account", "keep").check()
+    there("exec", "keep", "--", "sh", "-c", "echo precious > file").check()
+    there("stop", "keep").check()
+    verbs = [("create", "--account", "x"), ("delete", "--force", "x"), ("create", "--account", "x"), ("rename", "x", "y"), ("start", "keep"), ("fix", "keep"),
+             ("stop", "keep"), ("grant", "keep", str(granted)), ("revoke", "keep", str(granted)), ("snapshot", "keep", "s"), ("archive", "keep"), ("unarchive", "keep"),
+             ("set", "--disk", "1G", "keep"), ("exec", "keep", "--", "true"), ("delete", "--force", "y"), ("delete", "--force", "x")]
+    for turn in range(KILLS):
+        words = verbs[turn % len(verbs)] if turn < 100 else killer.chance.choice(verbs)
+        killer.kill(*words)
+        wait_until(lambda: all(row["state"] != "creating" for row in rows(guest).values()))
+        assert rows(guest)["keep"]["state"] != "broken", (words, rows(guest))
+    wait_until(lambda: there("stop", "keep").status == 0)
+    there("fix", "keep").check()
+    if state(guest, "keep") == "archived":
+        there("unarchive", "keep").check()
+    assert there("exec", "keep", "--", "cat", "file").check().text == "precious\n"
+    for name in list(rows(guest)):
+        there("delete", "--force", name).check()
+    assert machine_state() == before
+    wait_until(lambda: rows(guest) == {} and list(top.iterdir()) == [])  # a place that was made without a row goes when it is a few seconds old
+    assert network.run("nft", "list", "tables").stdout == tables

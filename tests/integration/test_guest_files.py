@@ -111,6 +111,21 @@ def test_the_identity_is_its_own(guest):
     assert groups.split("\n")[1].strip() == "Groups:", groups
 
 
+def test_large_trees_are_copied_whole(guest, tmp_path):
+    """As many files as a person's projects have."""
+    tree, back = tmp_path / "tree", tmp_path / "back"
+    for directory in range(25):
+        (tree / str(directory)).mkdir(parents=True)
+        for number in range(1000):
+            (tree / str(directory) / str(number)).write_text(f"{directory} {number}")
+    guest("create", "one").check()
+    guest("cp", str(tree), "one:tree").check()
+    guest("start", "one").check()
+    assert inside(guest, "one", "find tree -type f | wc -l; cat tree/24/999; echo more > tree/24/999").check().text.split("\n")[:2] == ["25000", "24 999"]
+    guest("cp", "one:tree", str(back)).check()
+    assert sum(1 for file in back.rglob("*") if file.is_file()) == 25000 and (back / "24/999").read_text() == "more\n"
+
+
 def test_copies_follow_no_link(guest, tmp_path):
     guest("create", "one").check()
     guest("start", "one").check()

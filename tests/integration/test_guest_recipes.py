@@ -246,6 +246,36 @@ def test_a_manager_stand_in(guest, tmp_path):
     assert (home_of(guest) / "asked").read_text() == "use --global --yes node@22\nuse --global --yes npm:@scope/tool@1.2\n"
 
 
+FLAKE = """
+{
+  outputs = self: {
+    packages.SYSTEM.greeting = derivation {
+      name = "greeting";
+      system = "SYSTEM";
+      builder = "/bin/sh";
+      args = [ "-c" "/bin/mkdir -p $out/bin && echo '#!/bin/sh' > $out/bin/greeting && echo 'echo built by nix' >> $out/bin/greeting && /bin/chmod 755 $out/bin/greeting" ];
+    };
+  };
+}
+"""
+
+
+@pytest.mark.root
+@pytest.mark.skipif(not shutil.which("nix"), reason="nix is not installed")
+def test_nix_for_real(guest, tmp_path):
+    """A flake in the guest's home, built inside into a store in the home, without any network; then the tool is in PATH."""
+    flake = "".join(f"      {line}\n" for line in FLAKE.replace("SYSTEM", f"{os.uname().machine}-linux").strip().splitlines())
+    guest("create", "one").check()
+    path = write(tmp_path, f"timeout: 2m\nfiles:\n  tools/flake.nix:\n    text: |\n{flake}tools: {{nix: ['./tools#greeting']}}\n")
+    guest("provision", "one", path, timeout=180).check()
+    assert inside(guest, "one", "greeting").check().text == "built by nix\n"
+    where = inside(guest, "one", "readlink -f $(command -v greeting); echo $HOME").check().text.split()
+    assert where[0].startswith(where[1] + "/.nix/store/"), where
+    assert "0 steps done" in guest("provision", "one").check().text
+    unknown = guest("provision", "one", write(tmp_path, "timeout: 1m\ntools: {nix: ['./tools#nothing']}\n", "two.yaml"), timeout=120)
+    assert unknown.status != 0 and "nothing" in unknown.errors, unknown
+
+
 def registry_address():
     """Where npm's registry is, if this machine gets there; the machine may have it at a private address."""
     try:
@@ -266,3 +296,19 @@ def test_mise_for_real(guest, tmp_path):
     guest("provision", "one", path, timeout=600).check()
     assert inside(guest, "one", "semver 1.2.3").check().text == "1.2.3\n"
     assert "0 steps done" in guest("provision", "one").check().text
+
+
+@pytest.mark.table
+def test_an_agent_for_real(guest):
+    """A built-in recipe, from npm itself through the gateway: the agent is in PATH and starts, and a second time nothing is done."""
+    address = registry_address()
+    if not address:
+        pytest.skip("npm cannot be reached")
+    roots = os.environ.get("NODE_EXTRA_CA_CERTS")  # of a machine whose registry has a certificate of its own
+    more = ["--env", f"NODE_EXTRA_CA_CERTS={roots}"] if roots else []
+    guest("create", "--allow-private", f"{address}:443", "--disk", "4G", *more, "one").check()
+    guest("provision", "one", "claude", timeout=600).check()
+    said = inside(guest, "one", "command -v claude; claude --version").check().text.splitlines()
+    assert said[0].endswith("/.local/bin/claude") and said[1][:1].isdigit(), said
+    assert "0 steps done" in guest("provision", "one").check().text
+    assert json.loads(guest("ls", "--json").check().text)[0]["disk"]["state"] == "well"

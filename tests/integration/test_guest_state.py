@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Guests and their state: killed at any moment, with databases that cannot be used. GUEST_KILLS in the
-environment says how often commands are killed; a few times by default."""
+environment says how often commands are killed."""
 import json
 import os
 import pathlib
@@ -16,7 +16,28 @@ from conftest import program
 from kit.process import wait_until
 from test_guest_life import guest, inside, rows, state, top  # noqa: F401
 
-KILLS = int(os.environ.get("GUEST_KILLS", "21"))
+KILLS = int(os.environ.get("GUEST_KILLS", "200"))
+SPAN = 0.12  # how long a verb is expected to take until it is known
+
+
+class Killer:
+    """Kills a command at a random moment of its life. How long that is it learns from those that ended first."""
+
+    def __init__(self, environment, seed, span=SPAN, where=()):
+        self.environment, self.chance, self.span, self.where, self.spans = environment, random.Random(seed), span, where, {}
+
+    def kill(self, *words):
+        span = self.spans.get(words[0], self.span)
+        began = time.monotonic()
+        child = subprocess.Popen([*self.where, str(program("bailey")), "guest", *words], env=self.environment, stdin=subprocess.DEVNULL,
+                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+        try:
+            child.wait(self.chance.random() * span)
+            self.spans[words[0]] = max(time.monotonic() - began, span / 2)
+        except subprocess.TimeoutExpired:
+            child.send_signal(signal.SIGKILL)
+            child.wait()
+            self.spans[words[0]] = min(span * 1.2, 1.5)
 
 
 def test_databases_that_cannot_be_used(guest, home):
@@ -27,11 +48,12 @@ def test_databases_that_cannot_be_used(guest, home):
     database = home / ".local/state/bailey/guests.db"
 
     connection = sqlite3.connect(database)
+    (version,) = connection.execute("pragma user_version").fetchone()
     connection.execute("pragma user_version = 999")
     connection.commit()
     newer = guest("ls")
     assert newer.status != 0 and "newer" in newer.errors
-    connection.execute("pragma user_version = 1")
+    connection.execute(f"pragma user_version = {version}")
     connection.commit()
 
     connection.execute("begin exclusive")
@@ -91,13 +113,10 @@ def test_killed_at_any_moment(guest, home, environment, tmp_path, free_port):
              ("provision", "--again", "keep", str(recipe)), ("ports", "--publish", f"{free_port()}:80", "keep"), ("grant", "keep", str(granted)),
              ("revoke", "keep", str(granted)), ("exec", "keep", "--", "true"), ("exec", "-d", "keep", "--", "sleep", "5"),
              ("cp", str(recipe), "keep:copied"), ("logs", "keep"), ("ssh-config", "keep")]
+    killer = Killer(environment, 17)
     for turn in range(KILLS):
-        words = verbs[turn % len(verbs)] if KILLS < 50 else chance.choice(verbs)
-        child = subprocess.Popen([str(program("bailey")), "guest", *words], env=environment, stdin=subprocess.DEVNULL,
-                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
-        time.sleep(chance.random() * 0.12)
-        child.send_signal(signal.SIGKILL)
-        child.wait()
+        words = verbs[turn % len(verbs)] if turn < 100 else chance.choice(verbs)
+        killer.kill(*words)
         wait_until(lambda: all(row["state"] != "creating" for row in rows(guest).values()))
         assert rows(guest)["keep"]["state"] != "broken", (words, rows(guest))
     wait_until(lambda: guest("stop", "keep").status == 0)

@@ -370,6 +370,7 @@ with bailey.Manager(bailey.Config("development")) as m:
     ({"bridge": {"gh": {"repos": ["github.com/acme/app"]}}}, "bridge"), ({"ssh": {"git": True}}, "ssh.git"),
     ({"ssh": {"hosts": ["build.example.com"], "keys": ["SHA256:" + "a" * 43]}}, "ssh.hosts"), ({"signing": {"gpg": ["AABBCCDD"]}}, "signing"), ({"browser": {"hosts": ["a.example.com"]}}, "browser"),
     ({"ratchet": [{"when": {"read": ["x"]}, "then": {"allow": "none"}}]}, "ratchet"), ({"process": {"nesting": True}}, "nesting"),
+    ({"filesystem": {"ask": ["~/docs"]}}, "filesystem.ask"),
 ])
 @pytest.mark.parametrize("place", ["degraded", "container"])
 def test_what_cannot_be_given_is_refused_by_name(sh, bailey, home, work, policy, named, place):

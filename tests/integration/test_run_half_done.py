@@ -14,6 +14,7 @@ import time
 
 import pytest
 
+from kit.control import wait_for
 from kit.git import ENVIRONMENT
 
 pytestmark = pytest.mark.visible_home
@@ -82,10 +83,7 @@ def test_a_slot_that_was_cut_off(start, bailey, home, work, rest):
     """The note before it counts, and so does what comes behind."""
     script = f"mkdir -p {DEEP}; git init -q {DEEP}; printf '[core]\\n\\tfsmonitor = touch {home}/ran\\n' >> {DEEP}/.git/config; echo > ready; sleep 60"
     running = start(["bailey", "run", "--", "sh", "-c", script], cwd=work, env=ENVIRONMENT)
-    for _ in range(400):
-        if (work / "ready").exists():
-            break
-        time.sleep(0.05)
+    wait_for(lambda: (work / "ready").exists(), "the attack")
     children = subprocess.run(["pgrep", "-P", str(running.pid)], capture_output=True, text=True, check=False).stdout.split()
     for pid in [running.pid, *map(int, children)]:
         with contextlib.suppress(ProcessLookupError):
@@ -102,6 +100,38 @@ def test_a_slot_that_was_cut_off(start, bailey, home, work, rest):
         slot.write_bytes(whole[:at] + (rest + whole[at:] if rest.endswith(b"\0") else whole[at:] + rest))
     bailey("run", "--", "true", cwd=work)
     assert "fsmonitor" not in (work / DEEP / ".git/config").read_text()
+
+
+def start_time(pid):
+    return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+
+
+@pytest.mark.parametrize("reboot", [False, True])
+def test_a_sandbox_that_is_still_dying_is_not_swept(start, bailey, home, work, reboot):
+    """The kernel closes the files of a killed init, and with them its lock, before it ends the processes inside: whoever swept then
+    would sweep beside an attacker. The moment is short, so a process that lasts stands for the dying one.
+    One of another boot is over, whoever has its number and even its start time now."""
+    running = start(["bailey", "run", "--", "sh", "-c", "echo evil > .envrc; echo > ready; exec sleep 60"], cwd=work)
+    wait_for(lambda: (work / "ready").exists(), "the attack")
+    children = subprocess.run(["pgrep", "-P", str(running.pid)], capture_output=True, text=True, check=False).stdout.split()
+    os.kill(running.pid, signal.SIGSTOP)
+    for pid in [*map(int, children), running.pid]:  # the supervisor stands still and init is gone: nobody is left who sweeps
+        os.kill(pid, signal.SIGKILL)
+    running.wait(10)
+    dying = start(["sleep", "60"])
+    boot = "0" * 36 if reboot else pathlib.Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    state = pathlib.Path(os.environ.get("XDG_STATE_HOME", home / ".local/state"))
+    slots = [s for s in (state / "bailey/guards").iterdir() if s.name.isdigit() and b"first\0" in s.read_bytes()]
+    assert len(slots) == 1
+    before, _, rest = slots[0].read_bytes().partition(b"first\0")
+    slots[0].write_bytes(before + f"first\0{dying.pid} {start_time(dying.pid)} {boot}\0".encode() + rest.partition(b"\0")[2])
+    assert (work / ".envrc").exists()
+
+    between = bailey("run", "--", "true", cwd=work).check()
+    assert (work / ".envrc").exists() != reboot, between.errors
+    os.kill(dying.pid, signal.SIGKILL)  # and not yet waited for: it has ended all the same
+    bailey("run", "--", "true", cwd=work)
+    assert not (work / ".envrc").exists()
 
 
 # Beside a protected name somebody outside writes a file and renames it over that one; 0.3 s lie between. Each of these tries to be
@@ -124,10 +154,7 @@ def save_by_renaming(start, work, script, options):
         (work / name).unlink(missing_ok=True)
     (work / ".envrc").write_text("export A=1\n")
     running = start(["bailey", "run", *options, "--", "sh", "-c", script], cwd=work)
-    for _ in range(400):
-        if (work / "ready").exists():
-            break
-        time.sleep(0.05)
+    wait_for(lambda: (work / "ready").exists(), "the attack")
     time.sleep(0.1)  # what is as old as the sandbox is nobody's save, and clocks of file systems tick slowly
     began = time.monotonic()
     (work / "new.1").write_text("export A=2\n")
@@ -155,10 +182,7 @@ def test_others_files_can_be_changed_after_a_moment(start, work):
     (work / "sub").mkdir()
     running = start(["bailey", "run", "--", "sh", "-c", "touch ready; while ! test -e b; do :; done; echo c >> sub/a; date +%s%N > mid; "
                      "echo c >> a; date +%s%N > sub/end; rm b"], cwd=work)
-    for _ in range(400):
-        if (work / "ready").exists():
-            break
-        time.sleep(0.05)
+    wait_for(lambda: (work / "ready").exists(), "the attack")
     time.sleep(0.1)
     for name in ("a", "sub/a", "b"):
         (work / name).write_text("b\n")

@@ -166,7 +166,7 @@ def test_homes_of_other_accounts(run, home, work):
 
 
 def test_no_act_reaches_the_real_home(world, start):  # noqa: F811
-    """All that is tried against the files of a home, inside of its own: what is done there changes nothing outside."""
+    """All that is tried against the files of a home, inside its own: what is done there changes nothing outside."""
     home = pathlib.Path(world["home"])
     names = [name for name in ACTS if "home" in name or "ssh" in name or "netrc" in name or "key" in name]
     before = tree_of(home)
@@ -208,8 +208,8 @@ def test_why_and_plan(bailey, home, work):
 
 
 def table():
-    """The rows of src/policy/home_table.c: path and kind."""
-    text = (pathlib.Path(__file__).resolve().parents[2] / "src/policy/home_table.c").read_text()
+    """The rows of src/policy/paths/home_table.c: path and kind."""
+    text = (pathlib.Path(__file__).resolve().parents[2] / "src/policy/paths/home_table.c").read_text()
     return re.findall(r'\{ "([^"]+)", HOME_(TOOLCHAIN|CACHE), "[^"]+" \}', text)
 
 

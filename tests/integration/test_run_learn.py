@@ -9,7 +9,7 @@ import pytest
 
 @pytest.fixture
 def places(tmp_path, home):
-    """The workspace, and a directory outside of it that the sandbox can see: its own /tmp hides the test's."""
+    """The workspace, and a directory outside it that the sandbox can see: its own /tmp hides the test's."""
     work = tmp_path / "work"
     work.mkdir()
     visible = pathlib.Path(tempfile.mkdtemp(dir="/var/tmp", prefix="bailey-learn-"))

@@ -2,7 +2,7 @@
 """Protected and write-denied paths at every moment: whatever the host does to them while a sandbox attacks.
 
 A mount over a name goes when the host renames another file over it, and where nothing is there is nothing to mount over.
-So each call that would change something is judged when it is made (sandbox/linux/broker_judge.c)."""
+So each call that would change something is judged when it is made (sandbox/linux/broker/broker_judge.c)."""
 import os
 import pathlib
 import shutil

@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from kit.control import wait_for
 from kit.git import ENVIRONMENT, git
 
 pytestmark = pytest.mark.visible_home
@@ -185,10 +186,7 @@ def test_deep_ones_can_be_removed(sh, work, deep):
 @pytest.mark.parametrize("how", ["init", "renamed"])
 def test_after_a_run_that_was_killed_whole(start, bailey, home, work, how, next_one):
     running = start(["bailey", "run", "--", "sh", "-c", plant(home, DEEP, how) + "; echo > ready; sleep 60"], cwd=work, env=ENVIRONMENT)
-    for _ in range(400):
-        if (work / "ready").exists():
-            break
-        time.sleep(0.05)
+    wait_for(lambda: (work / "ready").exists(), "the attack")
     assert (work / "ready").exists()
     children = subprocess.run(["pgrep", "-P", str(running.pid)], capture_output=True, text=True, check=False).stdout.split()
     for pid in [running.pid, *map(int, children)]:

@@ -56,7 +56,7 @@ def test_a_relative_path_is_told(command, place, bailey, work, home):
 
 
 def test_it_runs_in_the_root_directory(place, bailey, work, home):
-    """A word without a slash is no file of the workspace; what is outside of it works as before."""
+    """A word without a slash is no file of the workspace; what is outside it works as before."""
     safe = home / "bin/safe"
     safe.write_text(f"#!/bin/sh\npwd > {home}/where\necho {VALUE}\n")
     safe.chmod(0o755)

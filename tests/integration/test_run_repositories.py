@@ -36,7 +36,7 @@ def attack(sh, home, work):
 
 @pytest.fixture(scope="module")
 def modules_once(tmp_path_factory):
-    """A repository with submodules: one of a plain name, one whose name has a slash, one inside of another. Made once: that takes
+    """A repository with submodules: one of a plain name, one whose name has a slash, one inside another. Made once: that takes
     forty processes of git."""
     home = tmp_path_factory.mktemp("modules")
     work = home / "work"

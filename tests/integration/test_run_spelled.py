@@ -57,7 +57,7 @@ for base, number in (("directory", deep), ("file", file), ("closed", 999), ("neg
         for way in ("read", "over", "anew"):
             note(f"{way} {path!r} at a {base}", lambda: opened(path, ways[way], dir_fd=number)); clean()
 for path in paths:
-    if path.startswith(("/", "..")) or "to_" in path or "up" in path: continue  # nothing outside of this directory is changed
+    if path.startswith(("/", "..")) or "to_" in path or "up" in path: continue  # nothing outside this directory is changed
     for name, do in (("mkdir", os.mkdir), ("link", lambda p: os.link("d/e/g", p)), ("symlink", lambda p: os.symlink("x", p)), ("rmdir", os.rmdir)):
         if name == "rmdir" and path.endswith(".."): continue  # refused everywhere, in another word
         what = f"{name} {shown(path)}"

@@ -58,7 +58,7 @@ def whole():
                                            **{f"{k}_ns": 400 for k in ("hit", "wildcard_hit", "miss", "net_hit", "net_miss")}) for n in (100000, 1000000)]},
         "audit_line": {"decode_ns": 40, "line_ns": 800, "write_ns": 200}, "api": {"check_200_us": 30, "exec_ms": 4, "run_ms": 4, "exec_over_run": 1.0},
         "notify": {"alone_us": 0.7, "round_trip_us": 2.5, "least_us": 6.3}})
-    kept.add("connections", {"bailey": {FEW: in_use(10), MANY: in_use(15)}, "bailey, 2 workers": {FEW: in_use(11), MANY: in_use(16)},
+    kept.add("connections", {"bailey": {FEW: in_use(10), MANY: in_use(15)}, "bailey, default workers": {FEW: in_use(11), MANY: in_use(16)},
                              "relay": {FEW: in_use(8), MANY: in_use(10)}, "bailey" + AT_REST: {MANY: in_use(10.1)}, "relay" + AT_REST: {MANY: in_use(8.1)}})
     kept.add("sandboxes", {name: {count: [{"ms_each": 3, "cpu_ms_each": cpu, "mib_each": 1}] for count in (100, 200)} for name, cpu in (("bailey run", 5), ("limit", 2))})
     return kept
@@ -201,6 +201,19 @@ class Page(unittest.TestCase):
         text = page(Samples())
         self.assertEqual({cells(text, target.words)[4] for target in figures.TARGETS}, {"not measured"})
         self.assertEqual(charts(figures.summarise_all(Samples())), {})
+
+    def test_a_new_page_keeps_what_was_written_by_hand(self):
+        by_hand = "\n" + report.BY_HAND + "\nWords.\n"
+        text = page(whole())
+        with tempfile.TemporaryDirectory() as directory:
+            old = pathlib.Path(directory) / "benchmarks.md"
+            self.assertEqual(report.with_hand_written(text, old), text)  # there is no page yet
+            old.write_text("# Benchmarks\n\nOld figures.\n" + by_hand)
+            once = report.with_hand_written(text, old)
+            self.assertTrue(once.startswith(text.rstrip("\n")) and once.endswith("\n" + by_hand))
+            self.assertNotIn("Old figures", once)
+            old.write_text(once)
+            self.assertEqual(report.with_hand_written(text, old), once)
 
     def test_every_chart_that_the_page_shows(self):
         kept = whole()

@@ -124,12 +124,14 @@ def check_documents():
 
 
 def check_promises():
-    """Every paragraph of SECURITY.md says which tests show it, and they are there."""
+    """Every paragraph of SECURITY.md says which tests show it, they are there, and no row is about a paragraph that is not."""
     text = (TOP / "SECURITY.md").read_text()
     table = text.split("## What shows it", 1)[1].split("\n## ", 1)[0]
     rows = {cells[0].strip(): cells[1:] for cells in (line.strip("|").split("|") for line in table.splitlines() if line.startswith("| "))}
     titles = {title.rstrip(".") for title in re.findall(r"^- \*\*(.+?)\*\*(?!\w|`)", text, flags=re.M)}
     wrong = [f"no row for '{title}'" for title in sorted(titles - set(rows))]
+    headings = set(re.findall(r"^### (.+)$", text, flags=re.M))
+    wrong += [f"no paragraph '{title}'" for title in sorted(set(rows) - titles - headings - {"paragraph"})]
     for title, cells in rows.items():
         files = re.findall(r"`(test_\w+\.py)`", cells[0])
         wrong += [f"{title}: tests/integration/{name} is not there" for name in files if not (TOP / "tests/integration" / name).exists()]

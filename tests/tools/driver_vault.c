@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "ipc/credentials.h"
-#include "ipc/vault.h"
+#include "ipc/vault_messages.h"
 
 #include <errno.h>
 #include <fcntl.h>

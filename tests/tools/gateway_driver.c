@@ -20,8 +20,8 @@
 #include "base/escape.h"
 #include "base/fd.h"
 #include "ipc/event.h"
-#include "ipc/gateway.h"
-#include "policy/snapshot.h"
+#include "ipc/gateway_messages.h"
+#include "policy/judge/snapshot.h"
 
 #include "driver_vault.h"
 

@@ -11,7 +11,7 @@
 #include "base/cleanup.h"
 #include "import/import.h"
 #include "policy/load.h"
-#include "policy/paths.h"
+#include "policy/paths/paths.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -11,7 +11,7 @@
  */
 #include "base/cleanup.h"
 #include "base/path.h"
-#include "policy/snapshot.h"
+#include "policy/judge/snapshot.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -27,6 +27,13 @@ async function main(): Promise<void> {
   const allowed: boolean = (await filter.test('a.test', 443)).allowed;
   const guests = new Guests({ executable: '/usr/bin/bailey' });
   await guests.create('one', ['--idle=1h']);
+  await guests.set('one', ['--disk=1G']);
+  // @ts-expect-error: options are a list of words
+  await guests.set('one', '--disk=1G');
+  await guests.grant('one', '/srv', { writable: true });
+  const kept: string[] = (await guests.show('one')).options.map((row) => row.option + row.value);
+  const bytes: number[] = (await guests.snapshots('one')).map((row) => row.bytes + kept.length);
+  await guests.publish('one', 8080, bytes.length);
   const job: number = await guests.job('one', ['make'], { cwd: '/' });
   const said: string = (await guests.exec('one', ['make'], { timeout: 1000 })).stdout + await guests.log('one', job);
   const states: string[] = (await guests.list()).map((guest) => guest.state + said);

@@ -26,6 +26,10 @@ def main() -> None:
         print(proxy.port)
     guests = bailey.Guests()
     guests.create("one", "--idle=1h")
+    guests.set("one", "--disk=1G")
+    guests.grant("one", "/srv", writable=True)
+    guests.publish("one", "8080", 80)  # type: ignore[arg-type]
+    print(guests.settings("one")[0]["value"], guests.snapshots("one")[0]["bytes"], guests.exec("one", ["make"], env={"A": "b"}).exit_code)
     number: int = guests.job("one", ["make"], directory="/")
     print(guests.exec("one", ["make"], timeout=1.5).stdout.decode(), guests.log("one", number).decode(), guests.jobs("one")[0]["status"])
     guests.exec("one", "make", shell="/bin/sh")  # type: ignore[call-arg]

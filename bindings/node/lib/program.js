@@ -51,7 +51,7 @@ const FLAGS = {
   ask: ['--ask', NETWORK], askTimeout: ['--ask-timeout', NETWORK],
   credential: ['--credential', ['exec', 'run', 'gateway']], audit: ['--audit', ['exec', 'run', 'gateway']], hosts: ['--hosts', ['exec', 'run', 'gateway']],
   caBundle: ['--ca-bundle', ['run', 'gateway']],
-  write: ['--write', RUNS], denyRead: ['--deny-read', RUNS], denyWrite: ['--deny-write', RUNS], envPass: ['--env-pass', RUNS],
+  write: ['--write', RUNS], askPath: ['--ask-path', RUNS], denyRead: ['--deny-read', RUNS], denyWrite: ['--deny-write', RUNS], envPass: ['--env-pass', RUNS],
   shell: ['--shell', ['exec']], outputLimit: ['--output-limit', ['exec']],
 };
 // What is for this module itself.

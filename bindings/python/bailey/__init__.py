@@ -188,16 +188,24 @@ def _load():
         "bailey_proxy_environment": [POINTER(_Proxy), POINTER(POINTER(c_char_p)), error],
         "bailey_proxy_environment_free": [POINTER(c_char_p)],
         "bailey_guests_new": [c_char_p, POINTER(handle), error], "bailey_guests_free": [handle],
-        "bailey_guests_list": [handle, POINTER(handle), error], "bailey_guest_jobs": [handle, c_char_p, POINTER(handle), error],
-        "bailey_guest_create": [handle, c_char_p, POINTER(c_char_p), error], "bailey_guest_start": [handle, c_char_p, error],
-        "bailey_guest_delete": [handle, c_char_p, error],
+        "bailey_guests_list": [handle, POINTER(handle), error], "bailey_guests_recipes": [handle, POINTER(handle), error],
+        "bailey_guest_publish": [handle, c_char_p, c_uint16, c_uint16, error], "bailey_guest_unpublish": [handle, c_char_p, c_uint16, error],
+        "bailey_guest_grant": [handle, c_char_p, c_char_p, c_int, error],
+        "bailey_guest_copy_in": [handle, c_char_p, c_char_p, c_char_p, error], "bailey_guest_copy_out": [handle, c_char_p, c_char_p, c_char_p, error],
         "bailey_guest_exec": [handle, c_char_p, POINTER(c_char_p), handle, POINTER(handle), error],
         "bailey_guest_job": [handle, c_char_p, POINTER(c_char_p), handle, POINTER(c_uint64), error],
         "bailey_guest_log": [handle, c_char_p, c_uint64, handle, POINTER(handle), error],
         "bailey_rows_size": [handle], "bailey_rows_get": [handle, c_size_t, c_char_p], "bailey_rows_free": [handle],
         "bailey_gateway_start": [handle, POINTER(_Addresses), POINTER(handle), error], "bailey_gateway_stop": [handle],
     }
-    arguments["bailey_guest_stop"] = [handle, c_char_p, error]
+    for name in ("start", "stop", "delete", "fix", "archive", "unarchive"):
+        arguments["bailey_guest_" + name] = [handle, c_char_p, error]
+    for name in ("rename", "revoke", "snapshot", "snapshot_remove", "restore"):
+        arguments["bailey_guest_" + name] = [handle, c_char_p, c_char_p, error]
+    for name in ("create", "set", "provision"):
+        arguments["bailey_guest_" + name] = [handle, c_char_p, POINTER(c_char_p), error]
+    for name in ("jobs", "settings", "steps", "ports", "grants", "snapshots"):
+        arguments["bailey_guest_" + name] = [handle, c_char_p, POINTER(handle), error]
     for name in ("exit_code", "signal", "truncated", "duration_ns", "sandboxed", "notice", "violations", "free"):
         arguments["bailey_result_" + name] = [handle]
     for name in ("http_port", "socks_port", "address", "running"):
@@ -631,9 +639,10 @@ class Filter:
             _lib.bailey_filter_free(self._handle)
 
 
-_GUEST_FIELDS = ("name", "id", "kind", "state", "reason", "uid", "gid", "home", "sandbox", "idle_seconds")
+_GUEST_FIELDS = ("name", "id", "kind", "state", "reason", "uid", "gid", "home", "sandbox", "idle_seconds", "disk.limit", "disk.used", "disk.files", "disk.state",
+                 "made", "changed", "used")
 _JOB_FIELDS = ("number", "state", "status", "command", "started", "ended")
-_NUMBERS = ("uid", "gid", "idle_seconds", "number", "status")
+_NUMBERS = ("uid", "gid", "idle_seconds", "number", "status", "disk.limit", "disk.used", "disk.files", "outside", "inside", "bytes")
 
 
 def _rows(handle, fields):
@@ -667,6 +676,17 @@ class Guests:
         """Options are words of `bailey guest create`."""
         _call("bailey_guest_create", self._handle, _bytes(name), _list(options))
 
+    def set(self, name, *options):
+        """Changes what it was made with. Options are words of `bailey guest set`: set("agent", "--disk=20G", "--limit-memory=4G")."""
+        _call("bailey_guest_set", self._handle, _bytes(name), _list(options))
+
+    def rename(self, name, new_name):
+        _call("bailey_guest_rename", self._handle, _bytes(name), _bytes(new_name))
+
+    def fix(self, name):
+        """Opens to the user what the guest closed, and mends what is broken."""
+        _call("bailey_guest_fix", self._handle, _bytes(name))
+
     def start(self, name):
         """exec() and job() do so by themselves."""
         _call("bailey_guest_start", self._handle, _bytes(name))
@@ -679,14 +699,15 @@ class Guests:
         _call("bailey_guest_delete", self._handle, _bytes(name))
 
     def list(self):
-        """All guests, as dictionaries: name, id, kind, state, reason, uid, gid, home, sandbox, idle_seconds."""
+        """All guests, as dictionaries: name, id, kind, state, reason, uid, gid, home, sandbox, idle_seconds, made, changed, used, and
+        of the disk (create(..., "--disk=10G")) disk.limit, disk.used, disk.files (None before it was measured), disk.state."""
         handle = c_void_p()
         _call("bailey_guests_list", self._handle, byref(handle))
         return _rows(handle, _GUEST_FIELDS)
 
-    def exec(self, name, argv, *, directory=None, timeout=None, output_limit=None, stdin=None, cancel=None):
+    def exec(self, name, argv, *, directory=None, env=None, timeout=None, output_limit=None, stdin=None, cancel=None):
         """Runs a program in the guest to its end, without a shell: a Result."""
-        options, handle = _Options(None, directory, timeout, None, output_limit, stdin, True, cancel), c_void_p()
+        options, handle = _Options(_variables(env), directory, timeout, None, output_limit, stdin, True, cancel), c_void_p()
         try:
             _call("bailey_guest_exec", self._handle, _bytes(name), _list(argv), options._handle, byref(handle))
         except Timeout as over:
@@ -694,23 +715,107 @@ class Guests:
             raise
         return Result(handle)
 
-    def job(self, name, argv, *, directory=None):
+    def job(self, name, argv, *, directory=None, env=None):
         """Starts a job, which goes on when this program ends: its number."""
-        options, number = _Options(None, directory, None, None, None, None, True, None), c_uint64()
+        options, number = _Options(_variables(env), directory, None, None, None, None, True, None), c_uint64()
         _call("bailey_guest_job", self._handle, _bytes(name), _list(argv), options._handle, byref(number))
         return number.value
 
     def jobs(self, name):
         """Jobs of a guest, also those that ended: number, state, status, command, started, ended."""
-        handle = c_void_p()
-        _call("bailey_guest_jobs", self._handle, _bytes(name), byref(handle))
-        return _rows(handle, _JOB_FIELDS)
+        return self._rows_of("jobs", name, _JOB_FIELDS)
 
     def log(self, name, job, *, output_limit=None):
         """What a job wrote so far, as bytes."""
         options, handle = _Options(None, None, None, None, output_limit, None, True, None), c_void_p()
         _call("bailey_guest_log", self._handle, _bytes(name), job, options._handle, byref(handle))
         return Result(handle).stdout
+
+    def settings(self, name):
+        """Options of the policy that are kept with it: option, value."""
+        return self._rows_of("settings", name, ("option", "value"))
+
+    def steps(self, name):
+        """What happened to it last: at, step, state, note."""
+        return self._rows_of("steps", name, ("at", "step", "state", "note"))
+
+    def publish(self, name, outside, inside):
+        """Offers a port of the guest on 127.0.0.1: at once if it runs, and at every start."""
+        _call("bailey_guest_publish", self._handle, _bytes(name), _port(outside), _port(inside))
+
+    def unpublish(self, name, outside):
+        _call("bailey_guest_unpublish", self._handle, _bytes(name), _port(outside))
+
+    def ports(self, name):
+        """Ports that it offers: publish, outside, inside, state."""
+        return self._rows_of("ports", name, ("publish", "outside", "inside", "state"))
+
+    def grant(self, name, path, *, writable=False):
+        """Gives it a directory of this machine, from its next start on."""
+        _call("bailey_guest_grant", self._handle, _bytes(name), _bytes(path), bool(writable))
+
+    def revoke(self, name, path):
+        _call("bailey_guest_revoke", self._handle, _bytes(name), _bytes(path))
+
+    def grants(self, name):
+        """What it was given: path, access ("ro" or "rw")."""
+        return self._rows_of("grants", name, ("path", "access"))
+
+    def copy_in(self, name, source, target):
+        """Copies a file or directory of this machine to a path in its home. No link is followed, and nothing is replaced."""
+        _call("bailey_guest_copy_in", self._handle, _bytes(name), _bytes(source), _bytes(target))
+
+    def copy_out(self, name, source, target):
+        """Copies a path in its home to this machine."""
+        _call("bailey_guest_copy_out", self._handle, _bytes(name), _bytes(source), _bytes(target))
+
+    def snapshot(self, name, label=None):
+        """Keeps a copy of its home; without a label that is the time."""
+        _call("bailey_guest_snapshot", self._handle, _bytes(name), None if label is None else _bytes(label))
+
+    def snapshots(self, name):
+        """Copies of its home: label, at, bytes."""
+        return self._rows_of("snapshots", name, ("label", "at", "bytes"))
+
+    def restore(self, name, label):
+        """Puts its home back to what the copy has; it must not run."""
+        _call("bailey_guest_restore", self._handle, _bytes(name), _bytes(label))
+
+    def snapshot_remove(self, name, label):
+        _call("bailey_guest_snapshot_remove", self._handle, _bytes(name), _bytes(label))
+
+    def archive(self, name):
+        """Packs its home away, until unarchive()."""
+        _call("bailey_guest_archive", self._handle, _bytes(name))
+
+    def unarchive(self, name):
+        _call("bailey_guest_unarchive", self._handle, _bytes(name))
+
+    def provision(self, name, *recipes):
+        """Does what recipes say (names or paths); without one, those that it has had."""
+        _call("bailey_guest_provision", self._handle, _bytes(name), _list(recipes))
+
+    def recipes(self):
+        """Recipes that can be done to guests: name, title."""
+        handle = c_void_p()
+        _call("bailey_guests_recipes", self._handle, byref(handle))
+        return _rows(handle, ("name", "title"))
+
+    def _rows_of(self, what, name, fields):
+        handle = c_void_p()
+        _call("bailey_guest_" + what, self._handle, _bytes(name), byref(handle))
+        return _rows(handle, fields)
+
+
+def _variables(env):
+    return {"process.env.set": [f"{name}={value}" for name, value in env.items()]} if env else None
+
+
+def _port(number):
+    """ctypes would cut a number that is too large."""
+    if not isinstance(number, int) or not 0 < number < 65536:
+        raise ArgumentError(_Error(code=-2, message=_bytes(f"{number} is not a port")))
+    return number
 
 
 class NetworkProxy(Gateway):

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A request to the API proxy is one to the origin, as if TLS had been opened: the same verdict, the same slots, the
- * same search of what comes back, TLS to the origin verified. Only where it goes is said in another way, by the first
- * segment of its path, which is compared byte by byte with the names of credentials. Nothing is normalised: a path that
- * two readers could understand in two ways is refused, so that what was compared is what the origin gets.
+ * same search of what comes back, TLS to the origin verified. Only its destination comes from elsewhere: the first
+ * segment of its path, which is compared byte by byte with the names of credentials. Nothing is normalised: an
+ * ambiguous path is refused, so that the origin gets exactly what was compared.
  *
  * The client must present the stand-in, as it would the key; SDKs find it in the variable they always look in. A
- * listener may be within reach of others (another user of the machine, a neighbouring container): the stand-in is what
- * tells the sandbox from them, and something else in its place is not replaced but refused.
+ * listener may be within reach of others (another user of the machine, a neighbouring container): the stand-in
+ * distinguishes the sandbox from them, and a request without it is refused.
  *
  * Host must be an address or localhost: a web page cannot point a name of its own here.
  */

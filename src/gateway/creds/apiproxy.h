@@ -7,7 +7,7 @@
 #include "gateway/wire/http1.h"
 #include "ipc/credentials.h"
 
-/* Where the request goes: its path loses /NAME, and its Host. 0, or the status to refuse it with and *ret_what. Pure.
- */
+/* Redirects the request to its origin: removes /NAME from its path and replaces its Host. 0, or the status to refuse it
+ * with and *ret_what. Pure. */
 unsigned apiproxy_route(const struct credentials *credentials, struct http1_request *request,
                         struct authority *ret_target, const char **ret_what);

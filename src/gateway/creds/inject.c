@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What counts is where the real secret could end up, so the rule is strict and the same everywhere: a stand-in is
- * replaced only where it fills its slot exactly. "Bearer F" is, "Bearer F, x" is not: what a server makes of text
- * around a secret is not known here. All other text that leaves and can be seen (header names and values, the target)
- * is searched for every stand-in of every mapping, in base64 and percent-encoded too, and one that is found refuses the
- * request. Bodies are neither searched nor changed: the stand-in is worth nothing to whoever gets it.
+ * A real secret must not end up in the wrong place, so the rule is strict and the same everywhere: a stand-in is
+ * replaced only if it fills its slot exactly. "Bearer F" is, "Bearer F, x" is not: nobody knows what a server makes of
+ * text around a secret. All other text that leaves and can be seen (header names and values, the target) is searched
+ * for every stand-in of every mapping, in base64 and percent-encoded too, and one that is found refuses the request.
+ * Bodies are neither searched nor changed: a stand-in is worth nothing to its receiver.
  *
- * Headers that end at this gateway (hop-by-hop, or named in Connection) are no slots, but they are searched: who hides
- * a stand-in there has a reason for it.
+ * Headers that end at this gateway (hop-by-hop, or named in Connection) are no slots, but they are searched: nobody
+ * puts a stand-in there by accident.
  */
 #include "gateway/creds/inject.h"
 
@@ -72,8 +72,8 @@ static bool same_decoded(struct str a, struct str b) {
         return a.n == 0 && b.n == 0;
 }
 
-/* What stands for itself. In a segment of a path that is more (RFC 3986, 3.3), and the escaped form of it is another
- * path for some servers (2.2); in a query '&', '=' and '+' mean something. */
+/* Characters that need no escape. A path segment allows more of them (RFC 3986, 3.3), and for some servers the escaped
+ * form is another path (2.2); in a query '&', '=' and '+' have a meaning. */
 static bool stands_for_itself(char c, bool in_segment) {
         if (ascii_is_alnum(c) || str_find(STR("-._~"), c) >= 0)
                 return true;
@@ -155,9 +155,14 @@ static const struct credential_mapping *mapping_for(struct judging *judging, str
 
                 for (size_t k = 0; k < mapping->n_slots; k++) {
                         const struct credential_slot *slot = &mapping->slots[k];
-                        bool same_name = kind == SLOT_HEADER  ? str_eq_nocase(slot->name, name)
-                                         : kind == SLOT_QUERY ? decodes_to(name, slot->name)
-                                                              : true;
+                        bool same_name;
+                        if (kind == SLOT_HEADER)
+                                same_name = str_eq_nocase(slot->name, name);
+                        else if (kind == SLOT_QUERY)
+                                same_name = decodes_to(name, slot->name);
+                        else
+                                same_name = true;
+
                         bool basic =
                             slot->kind == SLOT_BASIC && (kind == SLOT_BASIC_USER || kind == SLOT_BASIC_PASSWORD);
                         if ((slot->kind == kind || basic) && same_name)

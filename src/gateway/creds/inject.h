@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Stand-ins in requests: where one stands in its own slot, on the way to its own host, over TLS, it will be replaced by
- * the real secret; anywhere else that can be seen, the request is refused. Pure, and the same for HTTP/1 and HTTP/2: a
- * request is its target and a list of headers. Theory in inject.c.
+ * Stand-ins in requests. One in its own slot, on the way to its own host, over TLS, is replaced by the real secret; one
+ * anywhere else that we can see refuses the request. Pure, and the same for HTTP/1 and HTTP/2: a request is its target
+ * and a list of headers. Theory in inject.c.
  *
  *     inject_judge(table, target host, request, &plan)
  *       INJECT_PASS     no stand-in in sight, send it as it is
@@ -57,7 +57,7 @@ const char *inject_problem_text(const struct inject_plan *plan);
 
 /* The new value of a header, or of the target, appended; values[i] is the secret for swaps[i]. 1: written, 0: nothing
  * in it changes, -EMSGSIZE: too long for the buffer, -EILSEQ: the secret has bytes that cannot stand there. The buffer
- * then holds a secret: whoever frees it wipes it. */
+ * then holds a secret: its owner must wipe it. */
 int inject_header(const struct inject_plan *plan, const struct request_view *view, size_t header,
                   const struct str *values, struct buf *out);
 int inject_target(const struct inject_plan *plan, const struct request_view *view, const struct str *values,

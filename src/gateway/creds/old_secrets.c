@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One list for all workers, under a lock that is taken when a value comes and when words are made of them (gateway/
- * swap.c), both of which are rare; requests look at the generation only. At most KEPT replaced values of each part,
- * each for KEEP_NS: a secret that was replaced is worth nothing soon, and whoever replaces it a hundred times a minute
- * has other worries.
+ * One list for all workers. Its lock is taken when a value comes and when a scrubber is built from the values
+ * (gateway/creds/swap.c); both are rare. Requests only compare the generation. At most KEPT replaced values of each
+ * part, each for KEEP_NS: a replaced secret soon becomes worthless, and a hundred replacements a minute are not a case
+ * we cover.
  *
- * The bytes lie in locked memory, in the order of the list, without gaps; when there is no room the oldest that was
- * replaced goes. Where so little cannot be locked, it is the heap.
+ * The bytes lie in locked memory, in the order of the list, without gaps; when there is no room the oldest replaced one
+ * goes. If even so little memory cannot be locked, the heap is used.
  */
 #include "gateway/creds/old_secrets.h"
 
@@ -86,8 +86,7 @@ static bool is_of(const struct entry *entry, uint32_t mapping, enum vault_part p
         return entry->mapping == mapping && entry->part == part;
 }
 
-/* The one that was replaced first goes; where none was, the oldest: its worker has it, and puts it into its own words.
- */
+/* Drops the one that was replaced first; if none was, the oldest: its own worker still has it for its scrubber. */
 static void make_room(struct past *past, size_t n) {
         while (past->n == ENTRIES || past->used + n > BYTES) {
                 size_t oldest = 0;
@@ -97,7 +96,7 @@ static void make_room(struct past *past, size_t n) {
         }
 }
 
-/* The value before is one that was replaced from now on; the same value, if it was here, will be the newest. */
+/* Marks the previous value as replaced; if the same value was here before, it becomes the newest. */
 static void secrets_retire(struct past *past, uint32_t mapping, enum vault_part part, struct str value, uint64_t now) {
         size_t kept = 0;
 

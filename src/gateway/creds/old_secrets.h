@@ -3,10 +3,10 @@
 /*
  * Values that the vault has given to any worker, for searching answers: an origin may still show a secret after it was
  * replaced, to a client of a worker that never had it. Each value is put here before its worker can use it, and stays
- * for a while after the next one has come. Theory in past.c.
+ * for a while after the next one has come. Theory in old_secrets.c.
  */
 #include "base/str.h"
-#include "ipc/vault.h"
+#include "ipc/vault_messages.h"
 
 struct past;
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bodies are neither searched nor changed anywhere else. Here they are, because here a body is the place of a secret:
- * at one path of one host, both named by the credential. So everything about it is strict. The request's body is JSON
- * or a form, small and whole; a stand-in fills one member exactly, and any other in it refuses the request. Of the
- * answer nothing is passed on before it is whole, the tokens in it are where they belong (the vault, the user's file),
- * and what is left has no text that looks like one.
+ * Only here are bodies searched and changed, because here the secret is in the body: at one path of one host, both
+ * named by the credential. So everything about it is strict. The request's body is JSON or a form, small and whole; a
+ * stand-in fills one member exactly, and any other in it refuses the request. No byte of the response is passed on
+ * until it is complete, its tokens are stored (in the vault, in the user's file), and the rest has no text that looks
+ * like a token.
  *
  * Members of the answer belong to the mappings of the leader's group ("x", "x.refresh") that name them. Their stand-ins
  * do not change: the sandbox renews its token and gets the stand-in that it has.
@@ -16,7 +16,7 @@
 #include "base/path.h"
 #include "base/secret.h"
 #include "conf/json_walk.h"
-#include "policy/sign_ins.h"
+#include "policy/profile/sign_ins.h"
 
 #include <errno.h>
 
@@ -27,7 +27,8 @@ enum { PATH_BYTES_MAX = 65536, MEMBER_NAME_MAX = 64 };
 static int put_decoded(struct str text, struct buf *out);
 
 /* As servers may read it: escapes undone, dot segments and double slashes folded, without query and parameters, in any
- * case. What looks like the endpoint to its origin must look like it here, or an answer would go in as it is. */
+ * case. A path that the origin takes for the endpoint must be recognised here, or the response would reach the sandbox
+ * unchanged. */
 static bool path_is(struct str target, struct str wanted) {
         cleanup(buf_done) struct buf plain = BUF(PATH_BYTES_MAX);
         cleanup(free_ptr) char *path = NULL;
@@ -281,8 +282,8 @@ static enum inject_result refuse_grant(struct inject_plan *plan) {
         return INJECT_REFUSE;
 }
 
-/* The tokens of an answer go into the user's file only when the user's own refresh token was sent for them, and for
- * nothing else. Whoever has a token or a code of another account could sign the user in there otherwise. */
+/* The tokens of a response go into the user's file only if the user's own refresh token was sent for them. Otherwise a
+ * token or code of another account could sign the user in there. */
 enum inject_result renew_judge(const struct credentials *credentials, const struct credential_mapping *leader,
                                const struct renew_request *request, struct inject_plan *plan, bool *ret_fresh) {
         struct judging judging = { .table = credentials, .plan = plan, .body = request->body };

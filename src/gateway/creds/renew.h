@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * A provider's token endpoint: the sandbox sends the stand-in of a refresh token in the body of a POST, the real one
- * leaves; the answer brings new tokens, and stand-ins go in. Pure. Theory in renew.c.
+ * A provider's token endpoint: the sandbox sends the stand-in of a refresh token in the body of a POST, and the real
+ * one goes upstream; the response brings new tokens, and the sandbox gets stand-ins. Pure. Theory in renew.c.
  */
 #include "gateway/creds/inject.h"
 
@@ -22,8 +22,8 @@ struct renew_request {
 };
 
 /* Adds the stand-ins in the body to the plan; INJECT_REFUSE: one is where it may not be, or the request asks for
- * something that is not renewed here, or could be read as another one. *ret_fresh: no refresh of what the user has, so
- * that the answer is nothing for the user's file. */
+ * something that is not renewed here, or could be read as another one. *ret_fresh: not a refresh of the user's sign-in,
+ * so the response does not go into the user's file. */
 enum inject_result renew_judge(const struct credentials *credentials, const struct credential_mapping *leader,
                                const struct renew_request *request, struct inject_plan *plan, bool *ret_fresh);
 /* The body as it leaves: values[i] for plan->swaps[i]. The buffer then holds a secret. */

@@ -9,11 +9,10 @@
  * was percent-encoded stays so, symbol by symbol. In base64 the first and last character may carry bits of a neighbour
  * and up to four bits of the secret's first or last byte; those stay.
  *
- * What is held back is somebody's message, and its last byte may be the first of a secret by chance. A reader that
- * waits for that byte before it says more (gRPC, WebSocket) would wait for ever, so after a while it gets it: at most
- * RELEASE_MAX bytes, and less than half of the shortest secret, counted from where the secret would begin, so that one
- * that comes byte by byte does not go byte by byte. An origin that stops for that long in the middle of a secret gives
- * that much of it away.
+ * The last byte of a message may by chance be the first of a secret. A client that waits for that byte before it goes
+ * on (gRPC, WebSocket) would hang, so queued bytes are released after a while: at most RELEASE_MAX, and less than half
+ * of the shortest secret, counted from where the secret would begin. So a secret that arrives byte by byte does not
+ * leave byte by byte. An origin that pauses that long inside a secret reveals that much of it.
  */
 #include "gateway/creds/scrub.h"
 

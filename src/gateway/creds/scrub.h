@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Takes secrets out of what comes back: wherever a real value appears in a response (as it is, inside base64 at any
- * alignment, percent-encoded in whole or in part), its stand-in is put, byte for byte. Lengths do not change, so
- * framing does not either. A stream is held back only as far as its last bytes may be the beginning of a secret. Theory
- * in scrub.c.
+ * Removes secrets from responses: every occurrence of a real value (as it is, inside base64 at any alignment,
+ * percent-encoded in whole or in part) is replaced by its stand-in, byte for byte. Lengths and framing do not change.
+ * Of a stream, only bytes that may be the beginning of a secret are delayed. Theory in scrub.c.
  */
 #include "base/clock.h"
 #include "base/needles.h"
@@ -41,8 +40,8 @@ static inline bool scrub_is_on(const struct scrub *s) {
 /* The next bytes of the body, changed in place where a secret is. *ret_before, then *ret_now, are to be passed on; both
  * are valid until the next call. */
 void scrub_feed(struct scrub *scrub, char *bytes, size_t n, struct str *ret_before, struct str *ret_now);
-/* Nothing has come for a while: what is held and is too little to tell anything, or nothing. A reader may be waiting
- * for it. If it turns out to have been the beginning of a secret, the rest of that is replaced all the same. */
+/* Nothing has come for a while: returns the delayed bytes if they reveal too little to matter, or nothing. A client may
+ * be waiting for them. If they were the beginning of a secret, its rest is still replaced. */
 struct str scrub_release(struct scrub *scrub);
 #define SCRUB_RELEASE_NS (50 * NS_PER_MS) /* that while */
 /* No more will come: what is still held. */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program inside signs with the stand-ins that it has. Its signature is worth nothing to AWS, but it says what the
- * program wanted signed: the scope (day, region, service), the headers, and how the body counts. The request that will
- * leave is brought into its canonical form and signed with a key that the vault derived for exactly that scope; the
- * secret itself is not here. A key for a scope signs anything of that service for one day, which is why the time of the
- * request must be now, and why the vault looks at the host before it derives one.
+ * A program inside signs with the stand-ins that it has. AWS would reject its signature, but it says what the program
+ * wanted signed: the scope (day, region, service), the headers, and how the body is hashed. The final request is
+ * brought into canonical form and signed with a key that the vault derived for exactly that scope; the secret itself
+ * never comes here. A key for a scope signs anything of that service for one day, which is why the time of the request
+ * must be now, and why the vault looks at the host before it derives one.
  *
- * The client's own signature is not verified: who may use a stand-in is decided by who can reach this gateway.
+ * The client's own signature is not verified: anyone who can reach this gateway may use a stand-in.
  */
 #include "gateway/creds/sigv4.h"
 
@@ -71,12 +71,21 @@ static bool find_in_header(const struct request_view *view, struct sigv4 *sigv4)
         while (str_split(&rest, ',', &part)) {
                 part = str_trim(part);
                 ptrdiff_t equals = str_find(part, '=');
-                struct str name = str_first(part, equals < 0 ? 0 : (size_t)equals),
-                           value = str_skip(part, equals < 0 ? part.n : (size_t)equals + 1);
-                struct str *to = str_eq(name, STR("Credential"))      ? &credential
-                                 : str_eq(name, STR("SignedHeaders")) ? &sigv4->signed_headers
-                                 : str_eq(name, STR("Signature"))     ? &signature
-                                                                      : NULL;
+                struct str name = { 0 }, value = { 0 }, *to;
+                if (equals >= 0) {
+                        name = str_first(part, (size_t)equals);
+                        value = str_skip(part, (size_t)equals + 1);
+                }
+
+                if (str_eq(name, STR("Credential")))
+                        to = &credential;
+                else if (str_eq(name, STR("SignedHeaders")))
+                        to = &sigv4->signed_headers;
+                else if (str_eq(name, STR("Signature")))
+                        to = &signature;
+                else
+                        to = NULL;
+
                 if (!to || to->p)
                         sigv4->problem = SIGV4_MALFORMED;
                 else
@@ -198,9 +207,12 @@ static bool parse_timestamp(struct str s, int64_t *ret) {
 static enum sigv4_problem check_time(const struct request_view *view, struct sigv4 *sigv4) {
         uint32_t header = request_view_only(view, "x-amz-date");
 
-        sigv4->timestamp = sigv4->presigned      ? sigv4_parameter(view, "X-Amz-Date")
-                           : header != VIEW_NONE ? view->headers[header].value
-                                                 : (struct str){ 0 };
+        if (sigv4->presigned)
+                sigv4->timestamp = sigv4_parameter(view, "X-Amz-Date");
+        else if (header != VIEW_NONE)
+                sigv4->timestamp = view->headers[header].value;
+        else
+                sigv4->timestamp = (struct str){ 0 };
         int64_t at, now = (int64_t)view->now_s;
         if (sigv4->date.n != 8 || !parse_timestamp(sigv4->timestamp, &at) ||
             !str_eq(str_first(sigv4->timestamp, 8), sigv4->date))
@@ -319,7 +331,16 @@ struct name_list {
 static int compare_names(const void *left, const void *right) {
         const struct str *a = left, *b = right;
         int order = memcmp(a->p, b->p, a->n < b->n ? a->n : b->n);
-        return order ? order : a->n == b->n ? 0 : a->n < b->n ? -1 : 1;
+        if (order)
+                return order;
+
+        if (a->n == b->n)
+                return 0;
+
+        if (a->n < b->n)
+                return -1;
+
+        return 1;
 }
 
 /* Those of the client that are still there, and the token, where it travels as a header. */
@@ -411,10 +432,16 @@ static int put_canonical(const struct sigv4 *sigv4, const struct request_view *v
         e = e < 0 ? e : put_names(names, ";", out);
         e = e < 0 ? e : buf_add_char(out, '\n');
 
-        struct str hash = sigv4->payload == PAYLOAD_UNSIGNED ? STR("UNSIGNED-PAYLOAD")
-                          : sigv4->payload != PAYLOAD_BODY   ? sigv4->hash
-                          : body_hash.n > 0                  ? body_hash
-                                                             : STR(EMPTY_HASH);
+        struct str hash;
+        if (sigv4->payload == PAYLOAD_UNSIGNED)
+                hash = STR("UNSIGNED-PAYLOAD");
+        else if (sigv4->payload != PAYLOAD_BODY)
+                hash = sigv4->hash;
+        else if (body_hash.n > 0)
+                hash = body_hash;
+        else
+                hash = STR(EMPTY_HASH);
+
         if (e < 0)
                 return e;
 

@@ -68,10 +68,12 @@ bool sigv4_owns_header(const struct sigv4 *sigv4, struct str name);
 bool sigv4_owns_parameter(const struct sigv4 *sigv4, struct str parameter);
 
 /*
- * The new signature, over what will leave: `r` has the final headers, owned ones not looked at. What the client signed
- * and is not among them (it ends here) goes out of the list. body_hash: hex, for PAYLOAD_BODY. Appended is
- *   presigned   to `out` the new target
- *   else        to `out` the new value of Authorization; X-Amz-Security-Token: key->token is to be sent too, if any
+ * Signs the request that will be sent: `view` has its final headers; owned ones are ignored. Headers that the client
+ * signed and that end at this hop are dropped from the list. body_hash: hex, for PAYLOAD_BODY. Appends to `out`
+ *
+ *   presigned   the new target
+ *   else        the new value of Authorization; the caller also sends X-Amz-Security-Token: key->token, if any
+ *
  * ret_signature (hex, not terminated) is the seed of a stream. 0, -EMSGSIZE, -ENOMEM, -E2BIG.
  */
 int sigv4_sign(const struct sigv4 *sigv4, const struct request_view *view, const struct sigv4_key *key,

@@ -95,20 +95,25 @@ struct parameter {
         struct str name, value; /* encoded */
 };
 
+static int compare_texts(struct str left, struct str right) {
+        size_t common = left.n < right.n ? left.n : right.n;
+        int order = common > 0 ? memcmp(left.p, right.p, common) : 0;
+
+        if (order != 0)
+                return order;
+        if (left.n == right.n)
+                return 0;
+
+        return left.n < right.n ? -1 : 1;
+}
+
 static int compare_parameters(const void *left, const void *right) {
-        const struct parameter *parameter = left, *b = right;
+        const struct parameter *one = left, *other = right;
+        int order = compare_texts(one->name, other->name);
+        if (order != 0)
+                return order;
 
-        for (int part = 0; part < 2; part++) {
-                struct str x = part ? parameter->value : parameter->name, y = part ? b->value : b->name;
-                size_t n = x.n < y.n ? x.n : y.n;
-                int order = n > 0 ? memcmp(x.p, y.p, n) : 0;
-                if (order != 0)
-                        return order;
-                if (x.n != y.n)
-                        return x.n < y.n ? -1 : 1;
-        }
-
-        return 0;
+        return compare_texts(one->value, other->value);
 }
 
 int sigv4_canonical_query(struct str query, struct buf *out) {

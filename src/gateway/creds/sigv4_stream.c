@@ -118,7 +118,12 @@ static int in_data(struct sigv4_stream *stream, struct buf *out) {
         r = r < 0 ? r : buf_append(out, str_n(stream->previous, SIGV4_SIGNATURE_HEX));
         r = r < 0 ? r : buf_append(out, str_n(stream->in.p + head - 2, whole - (head - 2)));
         buf_consume(&stream->in, whole);
-        stream->state = !last ? AT_SIZE : stream->trailer ? AT_TRAILER : AT_END;
+        if (!last)
+                stream->state = AT_SIZE;
+        else if (stream->trailer)
+                stream->state = AT_TRAILER;
+        else
+                stream->state = AT_END;
 
         if (r < 0)
                 return r;

@@ -40,15 +40,30 @@ bool swap_is_wanted(const struct worker *worker, const struct authority *to) {
         return !credential_set_is_empty(&at);
 }
 
-void swap_init(struct swap *s, struct worker *worker, const struct authority *to, const struct credential_set *set,
-               void (*done)(struct swap *s)) {
-        *s = (struct swap){ .worker = worker, .to = to, .done = done, .set = *set };
+int swap_init(struct swap *s, struct worker *worker, const struct authority *to, const struct inject_plan *plan,
+              void (*done)(struct swap *s)) {
+        s->worker = worker;
+        s->to = to;
+        s->done = done;
+        s->set = plan->set;
+        s->names = BUF(EVENT_TEXT_MAX);
         link_init(&s->call.link);
+
+        return inject_names(plan, worker->gateway->credentials, &s->names);
+}
+
+/* Another try: nothing of the body has left. */
+static void end_stream(struct swap *swap) {
+        if (swap->streaming)
+                sigv4_stream_done(&swap->stream);
+        swap->streaming = false;
 }
 
 void swap_done(struct swap *s) {
         vault_call_cancel(&s->call);
         scrub_words_unref(take_ptr(&s->words));
+        end_stream(s);
+        buf_done(&s->names);
 }
 
 const char *swap_error_text(int error) {
@@ -68,6 +83,10 @@ const char *swap_error_text(int error) {
         }
 }
 
+enum reason swap_error_reason(int error) {
+        return error == -EILSEQ || error == -EACCES || error == -EKEYREVOKED ? REASON_CREDENTIAL : REASON_VAULT;
+}
+
 /* --- values --- */
 
 static bool is_used(const struct inject_plan *plan, uint32_t mapping) {
@@ -84,8 +103,8 @@ static void on_answer(struct vault_call *c, int error) {
         swap->done(swap);
 }
 
-/* What signs: the scope of the request. Of an AWS credential that is not in it only what answers are searched for is
- * wanted (the key's id, the session's token), which come with a key of any scope: that of this one signs nothing. */
+/* The scope of the request to be signed. If the request does not use this AWS credential, we only need its key id and
+ * session token to scrub responses. Any scope returns those, so ask for one that signs nothing. */
 static struct vault_scope scope_of(const struct inject_plan *plan, uint32_t mapping) {
         static _Thread_local char today[9];
         if (is_used(plan, mapping))
@@ -246,7 +265,8 @@ static bool is_here(const struct swap *swap, const struct inject_plan *plan, con
         return vault_signing_key(swap->worker->vault, mapping->index, swap->to, &scope) != NULL;
 }
 
-int swap_ready(struct swap *swap, const struct inject_plan *plan) {
+/* Every value of the host is here. */
+static int swap_ready(struct swap *swap, const struct inject_plan *plan) {
         const struct credentials *table = swap->worker->gateway->credentials;
         if (plan->n_swaps > 0 && snapshot_takes_credentials(worker_snapshot(swap->worker)))
                 return -EKEYREVOKED;
@@ -310,7 +330,8 @@ static int rewrite_values(struct swap *swap, const struct request_view *view, co
         return e < 0 ? e : 0;
 }
 
-bool swap_signing_key(struct swap *swap, const struct inject_plan *plan, struct sigv4_key *ret) {
+/* The key behind the seed of a signed request; false when it has gone. */
+static bool swap_signing_key(struct swap *swap, const struct inject_plan *plan, struct sigv4_key *ret) {
         struct vault_scope scope = scope_of(plan, plan->swaps[0].mapping);
         const struct vault_signing_key *key =
             vault_signing_key(swap->worker->vault, plan->swaps[0].mapping, swap->to, &scope);
@@ -378,18 +399,16 @@ static void force_identity(struct swap_output *out) {
         out->n_headers = n;
 }
 
-int swap_again(struct swap *swap, const struct inject_plan *plan) {
-        int e = swap_ready(swap, plan);
+int swap_again(struct swap *swap) {
+        int e = swap_ready(swap, &swap->plan);
         if (e < 0)
                 return e;
 
         return -EPIPE;
 }
 
-int swap_rewrite(struct swap *swap, const struct request_view *view, const struct inject_plan *plan,
-                 struct str body_hash, struct swap_output *out) {
-        out->text = BUF(OUTPUT_MAX);
-        out->target = (struct str){ 0 };
+static int swap_rewrite(struct swap *swap, const struct request_view *view, const struct inject_plan *plan,
+                        struct str body_hash, struct swap_output *out) {
         if (view->n_headers + 2 > SWAP_HEADERS_MAX)
                 return -EMSGSIZE;
 
@@ -406,7 +425,54 @@ int swap_rewrite(struct swap *swap, const struct request_view *view, const struc
         if (e == 0 && is_signature(plan))
                 e = rewrite_signature(swap, view, plan, body_hash, out);
 
-        return e == -EPIPE ? swap_again(swap, plan) : e;
+        return e;
+}
+
+/* With the key that signed the head; one that changed meanwhile is asked for, and the head is written again. */
+static int begin_chunks(struct swap *swap, const char seed[static SIGV4_SIGNATURE_HEX]) {
+        struct sigv4_key key;
+
+        if (!swap_signing_key(swap, &swap->plan, &key))
+                return -EPIPE;
+
+        int e = sigv4_stream_init(&swap->stream, &swap->plan.sigv4, &key, seed);
+        secret_wipe(key.key, sizeof key.key);
+        swap->streaming = e == 0;
+
+        return e == -EINVAL ? -EACCES : e;
+}
+
+int swap_judge(struct swap *swap, const struct request_view *view) {
+        const struct credentials *table = swap->worker->gateway->credentials;
+
+        return inject_judge(table, swap->to, view, &swap->plan) == INJECT_REFUSE ? -EACCES : 0;
+}
+
+int swap_compose(struct swap *swap, const struct request_view *view, const struct swap_body *body,
+                 struct swap_output *out) {
+        char hash[DIGEST_HEX_MAX] = "";
+
+        out->text = BUF(OUTPUT_MAX);
+        out->target = (struct str){ 0 };
+        out->n_headers = 0;
+        end_stream(swap);
+
+        int e = swap_ready(swap, &swap->plan);
+        if (e < 0)
+                return e;
+
+        if (body->keeps) {
+                unsigned char digest[DIGEST_BYTES];
+
+                digest_sha256(body->kept, digest);
+                digest_hex(digest, hash);
+        }
+
+        e = swap_rewrite(swap, view, &swap->plan, str_of(hash), out);
+        if (e == 0 && body->follows && swap_signs_chunks(&swap->plan))
+                e = begin_chunks(swap, out->seed);
+
+        return e == -EPIPE ? swap_again(swap) : e;
 }
 
 void swap_output_done(struct swap_output *out) {

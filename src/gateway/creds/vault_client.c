@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Trust: the vault is trusted with its answers, yet every message is checked (ipc/vault.h); one that is malformed, or
- * that answers a question which nobody asked, ends the connection, and the supervisor brings another.
+ * Trust: the vault is trusted with its answers, yet every message is checked (ipc/vault_messages.h); one that is
+ * malformed, or that answers a question which nobody asked, ends the connection, and the supervisor brings another.
  *
  * A question is named by its key: the kind, the mapping and the target, and for a signing key its scope. The same key
  * names the answer on its shelf. Questions that do not fit the socket wait in order. Each has a time limit.
  *
- * Secrets lie in locked memory while they count (base/secret.h), at most SECRETS_MAX of them in SECRETS_BYTES, and are
- * wiped when they are dropped. Where so little cannot be locked, it is the heap; the process is not dumpable either
- * way. Copies of them that others make for a request are wiped by those.
+ * Secrets are in locked memory while they are valid (base/secret.h), at most SECRETS_MAX of them in SECRETS_BYTES, and
+ * are wiped when they are dropped. If even so little memory cannot be locked, the heap is used; the process is not
+ * dumpable either way. Callers wipe the copies that they make for a request.
  */
 #include "gateway/creds/vault_client.h"
 
@@ -129,7 +129,7 @@ static void on_limit(struct timer *t) {
         client_finish(link_owner(t, struct question, limit), -ETIMEDOUT);
 }
 
-/* The connection is over. Whoever waits is told; the callbacks may ask again and are refused then. */
+/* The connection is over. Every waiting caller gets an error; its callback may ask again and is refused. */
 static void client_disconnect(struct vault_client *v, const char *why) {
         if (v->fd < 0)
                 return;
@@ -189,7 +189,12 @@ static int send_waiting(struct vault_client *client) {
                 question->sent = r == 0;
         }
 
-        return r < 0 && r != -EAGAIN ? r : listen_for(client, WATCH_READ | (r == -EAGAIN ? WATCH_WRITE : 0u));
+        if (r == -EAGAIN)
+                return listen_for(client, WATCH_READ | WATCH_WRITE);
+        if (r < 0)
+                return r;
+
+        return listen_for(client, WATCH_READ);
 }
 
 static int client_ask(struct vault_client *client, const struct question *wanted, struct vault_call *call) {

@@ -65,8 +65,8 @@ static char *find_room(struct shelf *shelf, struct link *place, size_t n, struct
         return shelf->room_n - (size_t)(at - shelf->room) >= n ? at : NULL;
 }
 
-/* Looks behind the place that was given out last, where it is most likely, then everywhere; for as long as there is
- * nothing, what was not used for longest gives way. */
+/* Searches from the slot after the last one given out, the most likely place, then everywhere; while there is none, the
+ * least recently used entry is dropped. */
 static bool make_room(struct shelf *s, struct kept *kept, size_t n) {
         struct link *next;
 

@@ -34,7 +34,7 @@ void shelf_init(struct shelf *shelf, size_t max, char *room, size_t room_n);
 void shelf_clear(struct shelf *s);
 void shelf_done(struct shelf *shelf);
 struct kept *shelf_find(struct shelf *shelf, struct str key);
-/* An empty place for the key (what was there is dropped), with room for n bytes, for which others give way; NULL: no
+/* An empty place for the key (its old entry is dropped) with room for n bytes, evicting others if needed; NULL: no
  * memory. */
 struct kept *shelf_add(struct shelf *s, struct str key, size_t n);
 void shelf_drop(struct shelf *shelf, struct kept *kept);

@@ -15,8 +15,8 @@ static enum dns_next judge_say(struct dns_job *job, enum dns_rcode rcode, enum r
         return DNS_READY;
 }
 
-/* Those that RFC 6761 reserves, and where questions come from a sandbox (others have a host name that is not ours),
- * what it calls itself: many programs look their own host up when they start. */
+/* Names that RFC 6761 reserves and, for a sandbox (others have their own host name), the sandbox's host name: many
+ * programs look up their own host when they start. */
 bool dns_is_local_name(const struct worker *worker, struct str name) {
         return str_eq(name, STR("localhost")) || str_ends(name, STR(".localhost")) ||
                (worker->gateway->synthetic && str_eq(name, STR(HOST_SANDBOX)));
@@ -146,7 +146,6 @@ void dns_job_record(struct worker *worker, const struct dns_job *job, uint64_t c
                 return;
 
         char type[DNS_TYPE_TEXT_MAX];
-        dns_type_text(job->query.type, type);
         struct event ev = {
                 .kind = EVENT_DNS,
                 .via = VIA_DNS,
@@ -157,8 +156,15 @@ void dns_job_record(struct worker *worker, const struct dns_job *job, uint64_t c
                 .reason = job->verdict.reason,
                 .status = (uint16_t)job->answer.rcode,
                 .allowed = job->verdict.decision != DECISION_DENY,
-                .domain = job->host.name_n ? host_str(&job->host) : str_n(job->query.name, job->query.name_n),
-                .method = job->query.has_question ? str_of(type) : STR(""),
+                .domain = str_n(job->query.name, job->query.name_n),
         };
+
+        if (job->host.name_n)
+                ev.domain = host_str(&job->host);
+        if (job->query.has_question) {
+                dns_type_text(job->query.type, type);
+                ev.method = str_of(type);
+        }
+
         report_event(&worker->report, &ev);
 }

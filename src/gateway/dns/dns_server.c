@@ -6,7 +6,7 @@
  * not be dialled are left out of the answer.
  *
  * UDP: questions are taken and answered in batches, one system call each way for up to 32 of them. TCP: one question
- * after another, in order, with limits of time and size. What must wait for the resolver waits in a struct dns_wait;
+ * after another, in order, with limits of time and size. A question that needs the resolver waits in a struct dns_wait;
  * there are never more than WAITS_MAX of them.
  */
 #include "gateway/dns/dns_server.h"

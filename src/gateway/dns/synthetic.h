@@ -10,7 +10,7 @@
  * is bounded by the size of the pool. Safe from all threads.
  */
 #include "base/err.h"
-#include "policy/host.h"
+#include "policy/match/host.h"
 
 struct synthetic;
 

@@ -287,10 +287,14 @@ static int callbacks_greet(struct h2_side *side) {
                 { NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, H2_STREAM_WINDOW },
                 { NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, heads },
         };
-        bool client = side->index == H2_CLIENT;
-        int r = nghttp2_submit_settings(side->ng, NGHTTP2_FLAG_NONE, client ? to_client : to_origin,
-                                        client ? sizeof to_client / sizeof *to_client
-                                               : sizeof to_origin / sizeof *to_origin);
+        int r;
+
+        if (side->index == H2_CLIENT)
+                r = nghttp2_submit_settings(side->ng, NGHTTP2_FLAG_NONE, to_client,
+                                            sizeof to_client / sizeof *to_client);
+        else
+                r = nghttp2_submit_settings(side->ng, NGHTTP2_FLAG_NONE, to_origin,
+                                            sizeof to_origin / sizeof *to_origin);
         if (r == 0)
                 r = nghttp2_session_set_local_window_size(side->ng, NGHTTP2_FLAG_NONE, 0, H2_CONNECTION_WINDOW);
 
@@ -306,9 +310,12 @@ int h2_side_open(struct h2_side *side) {
                 nghttp2_option_set_no_closed_streams(options, 1);
                 nghttp2_option_set_max_outbound_ack(options, ACKS_MAX);
                 nghttp2_option_set_peer_max_concurrent_streams(options, H2_STREAMS_MAX);
-                r = side->index == H2_CLIENT ? nghttp2_session_server_new2(&side->ng, callbacks, side, options)
-                                             : nghttp2_session_client_new3(&side->ng, callbacks, side, options,
-                                                                           side->session->secrets ? &wiping : NULL);
+
+                if (side->index == H2_CLIENT)
+                        r = nghttp2_session_server_new2(&side->ng, callbacks, side, options);
+                else
+                        r = nghttp2_session_client_new3(&side->ng, callbacks, side, options,
+                                                        side->session->secrets ? &wiping : NULL);
         }
 
         if (r == 0)

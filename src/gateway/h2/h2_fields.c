@@ -58,9 +58,12 @@ struct str h2_fields_find(const struct h2_fields *fields, const char *name) {
 void h2_nvs_add(struct h2_nvs *to, struct str name, struct str value, bool sensitive) {
         if (to->n == sizeof to->at / sizeof *to->at)
                 return; /* cannot be: there are as many places as fields */
+        if (value.n == 0)
+                value = STR(""); /* nghttp2 takes no NULL */
+
         to->at[to->n++] = (nghttp2_nv){ .name = (uint8_t *)name.p,
                                         .namelen = name.n,
-                                        .value = (uint8_t *)(value.n ? value.p : ""),
+                                        .value = (uint8_t *)value.p,
                                         .valuelen = value.n,
                                         .flags = sensitive ? NGHTTP2_NV_FLAG_NO_INDEX : NGHTTP2_NV_FLAG_NONE };
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* The inside of an HTTP/2 session, for the h2_*.c files only. nghttp2 is seen by them and nobody else. */
+/* The internals of an HTTP/2 session, for the h2_*.c files only. nghttp2 is seen by them and nobody else. */
 #include "gateway/gate.h"
 #include "gateway/h2/h2_session.h"
 #include "gateway/quota.h"
@@ -133,7 +133,7 @@ struct h2_session {
         size_t n_streams;
         size_t kept; /* of H2_KEPT_MAX */
         struct timer limit;
-        struct timer patrol; /* looks after streams that stand still */
+        struct timer patrol; /* looks after streams that stall */
         struct task later, destroy;
         struct h2_allowance resets, noise;
         const char *why; /* of spoilt */

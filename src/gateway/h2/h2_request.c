@@ -20,21 +20,30 @@
 
 static void answer_as(struct h2_stream *stream, unsigned status, enum reason reason, const char *type,
                       struct str text) {
-        char number[8], length[24];
-        struct h2_nvs head = { 0 };
+        char number[8];
+        struct h2_nvs nvs = { 0 };
+        struct refusal_head head;
 
         stream->status = (uint16_t)status;
-        h2_nvs_add(&head, STR(":status"), str_n(number, (size_t)snprintf(number, sizeof number, "%u", status)), false);
-        h2_nvs_add(&head, STR("content-type"), str_of(type), false);
-        h2_nvs_add(&head, STR("content-length"), str_n(length, (size_t)snprintf(length, sizeof length, "%zu", text.n)),
-                   false);
-        h2_nvs_add(&head, STR("cache-control"), STR("no-store"), false);
-        h2_nvs_add(&head, STR("x-bailey-reason"), str_of(reason_code(reason)), false);
-        h2_stream_answer(stream, &head, text);
+        h2_nvs_add(&nvs, STR(":status"), str_n(number, (size_t)snprintf(number, sizeof number, "%u", status)), false);
+        refusal_head(&head, reason, type, text.n);
+        for (size_t i = 0; i < REFUSAL_HEADERS; i++)
+                h2_nvs_add(&nvs, head.at[i].lower, head.at[i].value, false);
+
+        h2_stream_answer(stream, &nvs, text);
 }
 
-static void request_answer(struct h2_stream *stream, unsigned status, enum reason reason, struct str text) {
-        answer_as(stream, status, reason, "text/plain; charset=utf-8", text);
+static void refusal_answer(struct h2_stream *stream, struct refusal refusal) {
+        answer_as(stream, refusal.status, refusal.reason, refusal.type, buf_str(&refusal.text));
+        refusal_done(&refusal);
+}
+
+static struct refused refused_by(const struct h2_stream *stream) {
+        return (struct refused){ .snapshot = worker_snapshot(stream->session->client.worker),
+                                 .target = &stream->session->target,
+                                 .verdict = &stream->verdict,
+                                 .error = stream->error,
+                                 .why = stream->why };
 }
 
 void h2_refuse_as(struct h2_stream *stream, unsigned status, const char *type, struct str content) {
@@ -42,42 +51,21 @@ void h2_refuse_as(struct h2_stream *stream, unsigned status, const char *type, s
 }
 
 void h2_refuse(struct h2_stream *stream) {
-        struct h2_session *session = stream->session;
-
         if (h2_examine_refuse(stream))
                 return;
 
-        cleanup(buf_done) struct buf text = BUF(REFUSAL_TEXT_MAX);
-        const struct verdict *verdict = &stream->verdict;
-        if (refusal_text(&text, worker_snapshot(session->client.worker), &session->target, verdict, stream->error,
-                         stream->why) < 0 ||
-            buf_add_char(&text, '\n') < 0)
-                buf_clear(&text);
-
-        request_answer(stream, verdict->reason == REASON_METHOD ? 405 : refusal_status(verdict, stream->error),
-                       (enum reason)verdict->reason, buf_str(&text));
+        const struct refused refused = refused_by(stream);
+        refusal_answer(stream, refusal_of(&refused));
 }
 
 void h2_refuse_rest(struct h2_stream *stream) {
-        cleanup(buf_done) struct buf text = BUF(REFUSAL_TEXT_MAX);
-
-        if (refusal_rest_text(&text, &stream->session->target, stream->why) < 0 || buf_add_char(&text, '\n') < 0)
-                buf_clear(&text);
-        request_answer(stream, 403, (enum reason)stream->verdict.reason, buf_str(&text));
+        const struct refused refused = refused_by(stream);
+        refusal_answer(stream, refusal_of_rest(&refused));
 }
 
 void h2_refuse_bytes(struct h2_stream *stream, unsigned status, enum reason reason, const char *what) {
-        cleanup(buf_done) struct buf text = BUF(REFUSAL_TEXT_MAX);
-
         stream->verdict = (struct verdict){ .decision = DECISION_DENY, .reason = (uint8_t)reason, .rule = RULE_NONE };
-
-        if (buf_printf(&text,
-                       "Bailey did not forward this request: %s.\n"
-                       "Sending the same bytes again will not help; the request itself must change.\n",
-                       what) < 0)
-                buf_clear(&text);
-
-        request_answer(stream, status, reason, buf_str(&text));
+        refusal_answer(stream, refusal_of_bytes(status, reason, what));
 }
 
 /* judging */
@@ -245,9 +233,10 @@ static void send_on(struct h2_stream *stream, const struct h2_fields *fields, co
         h2_nvs_add_fields(&head, fields);
 
         int e = h2_stream_send(stream, &head);
-        if (e < 0)
-                h2_stream_fail(stream, e == -EDQUOT || e == -ENOMEM ? REASON_LIMIT : REASON_UPSTREAM,
-                               e == -EDQUOT ? 0 : e);
+        if (e == -EDQUOT)
+                h2_stream_fail(stream, REASON_LIMIT, 0);
+        else if (e < 0)
+                h2_stream_fail(stream, e == -ENOMEM ? REASON_LIMIT : REASON_UPSTREAM, e);
 }
 
 void h2_request_send(struct h2_stream *stream) {

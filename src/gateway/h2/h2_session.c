@@ -16,7 +16,7 @@
  * connection at rest holds nghttp2's tables and no buffer of ours.
  *
  * Time: a header block must be whole within the header limit, a connection without streams rests for the idle limit,
- * one with streams for the limit of tunnels. Pings do not count. A stream that stands still for the limit of tunnels
+ * one with streams for the limit of tunnels. Pings do not count. A stream that stalls for the limit of tunnels
  * fails by itself while others go on, one whose body must be signed first for the idle limit.
  *
  * Connections to origins are not shared. Each client has its own, so that one client's stream limits, windows, resets
@@ -167,7 +167,7 @@ static void on_limit(struct timer *t) {
         h2_session_run(session);
 }
 
-enum { PATROLS = 4 }; /* in the time that a stream may stand still */
+enum { PATROLS = 4 }; /* in the time that a stream may stall */
 
 static uint64_t patience_with(const struct h2_stream *stream) {
         const struct gateway_limits *limits = h2_settings(stream->session);

@@ -7,6 +7,7 @@
 #include "gateway/h2/h2_examine.h"
 #include "gateway/h2/h2_swap.h"
 #include "gateway/override.h"
+#include "gateway/refusal.h"
 
 #include "base/alloc.h"
 #include "base/cleanup.h"
@@ -53,27 +54,33 @@ void h2_stream_record(struct h2_stream *stream) {
                 return;
 
         stream->recorded = true;
-        report_event(&session->client.worker->report,
-                     &(struct event){ .kind = EVENT_REQUEST,
-                                      .via = session->client.via,
-                                      .scheme = SCHEME_HTTPS,
-                                      .connection = session->client.number,
-                                      .bytes_in = stream->bytes_in,
-                                      .bytes_out = stream->bytes_out,
-                                      .duration_us = (clock_ns() - stream->since) / 1000,
-                                      .rule = stream->verdict.rule,
-                                      .generation = stream->generation,
-                                      .reason = stream->verdict.reason,
-                                      .port = session->target.port,
-                                      .status = stream->status,
-                                      .allowed = !stream->cut && (stream->begun || !gate_was_refused(&stream->verdict)),
-                                      .addr = stream->begun ? session->addr : (struct addr){ .family = ADDR_NONE },
-                                      .domain = host_str(&session->target.host),
-                                      .method = str_of(stream->method),
-                                      .path = str_of(stream->path),
-                                      .swapped = stream->swap ? buf_str(&stream->swap->names) : STR(""),
-                                      .detail = str_of(stream->why),
-                                      .act = stream->examine ? buf_str(&stream->examine->examine->act) : STR("") });
+        struct event ev = { .kind = EVENT_REQUEST,
+                            .via = session->client.via,
+                            .scheme = SCHEME_HTTPS,
+                            .connection = session->client.number,
+                            .bytes_in = stream->bytes_in,
+                            .bytes_out = stream->bytes_out,
+                            .duration_us = (clock_ns() - stream->since) / 1000,
+                            .rule = stream->verdict.rule,
+                            .generation = stream->generation,
+                            .reason = stream->verdict.reason,
+                            .port = session->target.port,
+                            .status = stream->status,
+                            .allowed = !stream->cut && (stream->begun || !gate_was_refused(&stream->verdict)),
+                            .addr = { .family = ADDR_NONE },
+                            .domain = host_str(&session->target.host),
+                            .method = str_of(stream->method),
+                            .path = str_of(stream->path),
+                            .detail = str_of(stream->why) };
+
+        if (stream->begun)
+                ev.addr = session->addr;
+        if (stream->swap)
+                ev.swapped = buf_str(&stream->swap->swap.names);
+        if (stream->examine)
+                ev.act = buf_str(&stream->examine->examine->act);
+
+        report_event(&session->client.worker->report, &ev);
 }
 
 void h2_stream_end(struct h2_stream *stream) {
@@ -125,8 +132,7 @@ void h2_stream_answer(struct h2_stream *stream, const struct h2_nvs *head, struc
 }
 
 void h2_stream_fail(struct h2_stream *stream, enum reason reason, int error) {
-        stream->verdict.decision = DECISION_DENY;
-        stream->verdict.reason = (uint8_t)reason;
+        refusal_decide(&stream->verdict, reason);
         stream->error = error;
         judged_remove(&stream->judged);
         stream->state = H2_ANSWERED;
@@ -140,8 +146,7 @@ void h2_stream_fail(struct h2_stream *stream, enum reason reason, int error) {
 
 /* Trailers that may not leave. Whatever came before them may be at the origin already. */
 static void h2_stream_cut(struct h2_stream *stream, enum reason reason, const char *why) {
-        stream->verdict.decision = DECISION_DENY;
-        stream->verdict.reason = (uint8_t)reason;
+        refusal_decide(&stream->verdict, reason);
         stream->why = why;
         stream->cut = true;
         judged_remove(&stream->judged);
@@ -430,8 +435,7 @@ static void h2_stream_explain(struct h2_stream *stream) {
         }
 
         stream->why = "The body does not fit its content-length, or the trailers are not valid.";
-        stream->verdict.decision = DECISION_DENY;
-        stream->verdict.reason = REASON_PROTOCOL;
+        refusal_decide(&stream->verdict, REASON_PROTOCOL);
         stream->cut = true;
 }
 

@@ -20,12 +20,9 @@
 
 enum { WORK_BYTES = 65536 }; /* at a time */
 
-/* Large, and needed only within one call. */
-static _Thread_local struct header_view views[H2_FIELDS_MAX];
-static _Thread_local struct inject_plan plan;
-
-/* Fields that end here are judged with the others, but do not leave. */
-static struct request_view view_of(const struct h2_stream *stream, const struct h2_fields *fields, bool leaving) {
+/* Fields that end here are judged with the others, but do not leave. The view lies in `views`. */
+static struct request_view view_of(const struct h2_stream *stream, const struct h2_fields *fields, bool leaving,
+                                   struct header_view views[static H2_FIELDS_MAX]) {
         struct request_view view = { .secure = true,
                                      .method = h2_fields_find(fields, ":method"),
                                      .target = h2_fields_find(fields, ":path"),
@@ -52,14 +49,6 @@ static void swap_refuse(struct h2_stream *stream, enum reason reason, const char
         h2_refuse(stream);
 }
 
-static bool is_signature(void) {
-        return plan.n_swaps > 0 && plan.swaps[0].slot == SLOT_SIGV4;
-}
-
-static bool is_chunked(void) {
-        return is_signature() && (plan.sigv4.payload == PAYLOAD_CHUNKS || plan.sigv4.payload == PAYLOAD_CHUNKS_TRAILER);
-}
-
 /* The list that leaves, in its order, with the values of this moment. */
 static int send_swapped(struct h2_stream *stream, const struct request_view *view, const struct swap_output *made) {
         struct h2_nvs head = { 0 };
@@ -79,41 +68,20 @@ static int send_swapped(struct h2_stream *stream, const struct request_view *vie
         return h2_stream_send(stream, &head);
 }
 
-/* With the key that signed the head; one that changed meanwhile is asked for, and the head is written again. */
-static int begin_chunks(struct h2_swap *swap, const char seed[static SIGV4_SIGNATURE_HEX]) {
-        struct sigv4_key key;
-        if (!swap_signing_key(&swap->swap, &plan, &key))
-                return swap_again(&swap->swap, &plan);
-        int e = sigv4_stream_init(&swap->chunks, &plan.sigv4, &key, seed);
-        secret_wipe(key.key, sizeof key.key);
-        swap->streaming = e == 0;
-        return e == -EINVAL ? -EACCES : e;
-}
-
 static int h2_swap_rewrite(struct h2_stream *stream) {
-        static _Thread_local struct swap_output made;
+        static _Thread_local struct swap_output made; /* large, and needed only within this call */
         struct h2_swap *swap = stream->swap;
-        char hash[DIGEST_HEX_MAX] = "";
-        struct request_view view = view_of(stream, swap->fields, true);
-        if (inject_judge(stream->session->client.worker->gateway->credentials, &stream->session->target, &view,
-                         &plan) == INJECT_REFUSE)
-                return -EACCES;
-
-        int e = swap_ready(&swap->swap, &plan);
+        struct header_view views[H2_FIELDS_MAX];
+        struct request_view view = view_of(stream, swap->fields, true, views);
+        int e = swap_judge(&swap->swap, &view);
         if (e < 0)
                 return e;
 
-        if (is_signature() && plan.sigv4.payload == PAYLOAD_BODY) {
-                unsigned char digest[DIGEST_BYTES];
+        const struct swap_body body = { .kept = buf_str(&swap->body),
+                                        .keeps = swap_hashes_body(&swap->swap.plan),
+                                        .follows = stream->up.worked };
 
-                digest_sha256(buf_str(&swap->body), digest);
-                digest_hex(digest, hash);
-        }
-
-        e = swap_rewrite(&swap->swap, &view, &plan, str_of(hash), &made);
-        if (e == 0 && stream->up.worked)
-                e = begin_chunks(swap, made.seed);
-
+        e = swap_compose(&swap->swap, &view, &body, &made);
         if (e == 0 && swap->keeps_body) {
                 stream->up.bytes = swap->body;
                 stream->up.own = true;
@@ -148,9 +116,7 @@ static void go_on(struct h2_stream *stream) {
 
                 return;
         default:
-                swap_refuse(stream,
-                            e == -EILSEQ || e == -EACCES || e == -EKEYREVOKED ? REASON_CREDENTIAL : REASON_VAULT,
-                            swap_error_text(e));
+                swap_refuse(stream, swap_error_reason(e), swap_error_text(e));
         }
 }
 
@@ -163,7 +129,7 @@ static void on_ready(struct swap *swap) {
         loop_soon(session->client.worker->loop, &session->later);
 }
 
-static int swap_begin(struct h2_stream *stream) {
+static int swap_begin(struct h2_stream *stream, const struct inject_plan *plan) {
         struct h2_side *side = &stream->session->side[H2_CLIENT];
         struct worker *worker = stream->session->client.worker;
         struct h2_fields *next = h2_fields_new(side->fields->max);
@@ -175,11 +141,9 @@ static int swap_begin(struct h2_stream *stream) {
 
         swap->stream = stream;
         swap->fields = side->fields;
-        swap->names = BUF(EVENT_TEXT_MAX);
         side->fields = next;
-        swap_init(&swap->swap, worker, &stream->session->target, &plan.set, on_ready);
 
-        return inject_names(&plan, worker->gateway->credentials, &swap->names);
+        return swap_init(&swap->swap, worker, &stream->session->target, plan, on_ready);
 }
 
 /* A place among what this connection makes us hold. */
@@ -221,7 +185,9 @@ bool h2_swap_take(struct h2_stream *stream) {
         if (!worker->gateway->credentials)
                 return false;
 
-        struct request_view view = view_of(stream, stream->session->side[H2_CLIENT].fields, false);
+        struct header_view views[H2_FIELDS_MAX];
+        struct request_view view = view_of(stream, stream->session->side[H2_CLIENT].fields, false, views);
+        struct inject_plan plan; /* of the request as it came */
         if (inject_judge(worker->gateway->credentials, &stream->session->target, &view, &plan) == INJECT_REFUSE) {
                 swap_refuse(stream, REASON_CREDENTIAL, inject_problem_text(&plan));
                 return true;
@@ -236,14 +202,14 @@ bool h2_swap_take(struct h2_stream *stream) {
                 return true;
         }
 
-        if (swap_begin(stream) < 0) {
+        if (swap_begin(stream, &plan) < 0) {
                 h2_refuse_bytes(stream, 503, REASON_LIMIT, "Out of memory");
                 return true;
         }
 
-        if (!stream->up.ended && is_signature() && plan.sigv4.payload == PAYLOAD_BODY)
+        if (swap_hashes_body(&plan) && !stream->up.ended)
                 begin_keeping(stream);
-        else if (is_chunked() && !stream->up.ended)
+        else if (swap_signs_chunks(&plan) && !stream->up.ended)
                 begin_working(stream);
         else
                 go_on(stream);
@@ -274,12 +240,12 @@ static int sign_some(struct h2_flow *flow) {
         flow->at = 0;
         flow->bytes.max = SIGV4_CHUNK_MAX + 2 * WORK_BYTES;
 
-        int e = in.n > 0 ? sigv4_stream_feed(&swap->chunks, in, &flow->bytes) : 0;
+        int e = in.n > 0 ? sigv4_stream_feed(&swap->swap.stream, in, &flow->bytes) : 0;
         h2_flow_used(flow, in.n);
 
         if (e == 0 && flow->ended && flow->raw.n == 0) {
                 flow->finished = true;
-                e = sigv4_stream_is_whole(&swap->chunks) ? 0 : -EBADMSG;
+                e = sigv4_stream_is_whole(&swap->swap.stream) ? 0 : -EBADMSG;
         }
 
         return e;
@@ -300,11 +266,15 @@ void h2_swap_work(struct h2_flow *flow) {
         if (e == 0)
                 return;
 
-        bool client = flow->from == H2_CLIENT;
-        if (client)
+        enum reason reason = REASON_UPSTREAM;
+        if (flow->from == H2_CLIENT) {
                 stream->why = "A signed body that is not framed as it says.";
+                reason = REASON_PROTOCOL;
+        }
+        if (e == -ENOMEM)
+                reason = REASON_LIMIT;
 
-        h2_stream_fail(stream, e == -ENOMEM ? REASON_LIMIT : client ? REASON_PROTOCOL : REASON_UPSTREAM, e);
+        h2_stream_fail(stream, reason, e);
         loop_soon(stream->session->client.worker->loop, &stream->session->later);
 }
 
@@ -312,7 +282,10 @@ bool h2_swap_trailers_pass(struct h2_stream *stream, const struct h2_fields *fie
         struct worker *worker = stream->session->client.worker;
         if (!worker->gateway->credentials)
                 return true;
-        struct request_view view = view_of(stream, fields, false);
+        struct header_view views[H2_FIELDS_MAX];
+        struct request_view view = view_of(stream, fields, false, views);
+        struct inject_plan plan;
+
         return inject_judge(worker->gateway->credentials, &stream->session->target, &view, &plan) == INJECT_PASS;
 }
 
@@ -323,12 +296,8 @@ void h2_swap_free(struct h2_stream *t) {
 
         swap_done(&swap->swap);
         h2_swap_done_down(swap);
-        if (swap->streaming)
-                sigv4_stream_done(&swap->chunks);
-
         t->session->kept -= swap->reserved;
         buf_done(&swap->body);
         h2_fields_free(swap->fields);
-        buf_done(&swap->names);
         free(swap);
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Credentials in HTTP/2 streams, for the h2_*.c files only. Theory in h2_swap.c. */
-#include "gateway/creds/sigv4_stream.h"
 #include "gateway/creds/swap.h"
 #include "gateway/h2/h2_internal.h"
 #include "gateway/wire/decode.h"
@@ -12,15 +11,12 @@ struct h2_swap {
         struct swap swap;
         struct h2_stream *stream;
         struct h2_fields *fields; /* of the request, as the client sent them */
-        struct buf names;         /* of the mappings, for the record */
         struct scrub scrub;       /* of the response's body */
         struct timer patience;    /* with an origin that stops where a secret may begin */
         struct decoder *decoder;  /* of a response that is coded */
-        struct sigv4_stream chunks;
-        struct buf body; /* kept whole, because it is signed */
-        size_t reserved; /* of the session's H2_KEPT_MAX */
-        bool keeps_body; /* `body` is the request's body */
-        bool streaming;  /* `chunks` signs the request's body */
+        struct buf body;          /* kept whole, because it is signed */
+        size_t reserved;          /* of the session's H2_KEPT_MAX */
+        bool keeps_body;          /* `body` is the request's body */
 };
 
 /* The request whose fields the client's side has just received: true when it is taken care of here (refused, waiting

@@ -21,7 +21,7 @@
 
 static struct examine_head head_of(const struct http_session *session, const struct http1_request *request) {
         struct examine_head head = { .method = request->method,
-                                     .target = http_session_target(session),
+                                     .target = http_exchange_target(session),
                                      .has_body = request->head.body != BODY_NONE };
 
         for (size_t i = 0; i < request->head.n_headers; i++) {
@@ -55,41 +55,25 @@ struct verdict http_examine_begin(struct http_session *session, const struct htt
         if (!examine)
                 return verdict;
 
-        session->examine = alloc_zeroed(sizeof *session->examine);
-        if (!session->examine) {
+        session->exchange.examine = alloc_zeroed(sizeof *session->exchange.examine);
+        if (!session->exchange.examine) {
                 examine_free(examine);
                 return no_memory();
         }
 
-        *session->examine = (struct http_examine){ .examine = examine,
-                                                   .session = session,
-                                                   .raw = BUF(RAW_MAX),
-                                                   .expects = request->expect_continue && request->head.minor > 0 };
+        *session->exchange.examine =
+            (struct http_examine){ .examine = examine,
+                                   .session = session,
+                                   .raw = BUF(RAW_MAX),
+                                   .expects = request->expect_continue && request->head.minor > 0 };
         session->call.why = examine_why(examine);
 
         return verdict;
 }
 
-void http_examine_free(struct http_session *s) {
-        struct http_examine *examine = take_ptr(&s->examine);
-
-        if (!examine)
-                return;
-        if (examine->holding)
-                gate_cancel(&examine->hold);
-
-        examine_free(examine->examine);
-        buf_done(&examine->raw);
-        free(examine);
-}
-
-bool http_examine_is_held(const struct http_session *session) {
-        return session->examine && session->examine->holding && gate_is_held(&session->examine->hold);
-}
-
 static void refuse(struct http_session *session, struct verdict verdict) {
         session->call.verdict = verdict;
-        session->call.why = examine_why(session->examine->examine);
+        session->call.why = examine_why(session->exchange.examine->examine);
         http_refuse(session);
 }
 
@@ -100,7 +84,7 @@ static void on_agreed(struct gate_call *c) {
         struct http_session *session = examine->session;
 
         examine->holding = false;
-        http_session_enter(session, HTTP_HEAD);
+        http_session_enter(session, HTTP_JUDGED);
 
         if (c->verdict.decision == DECISION_ALLOW) {
                 examine->examine->asked = true;
@@ -112,11 +96,12 @@ static void on_agreed(struct gate_call *c) {
                 http_refuse(session);
         }
 
-        http_session_run(session);
+        if (session->state != HTTP_GONE)
+                session->resume(session, 0);
 }
 
 static bool begin_asking(struct http_session *session) {
-        struct http_examine *examine = session->examine;
+        struct http_examine *examine = session->exchange.examine;
         cleanup(buf_done) struct buf text = BUF(GATE_QUESTION_MAX - 1);
 
         (void)examine_question(examine->examine, &text);
@@ -127,7 +112,7 @@ static bool begin_asking(struct http_session *session) {
                                             .done = on_agreed };
         gate_set_question(&examine->hold, buf_str(&text), &session->call.verdict);
         examine->holding = true;
-        http_session_enter(session, HTTP_OPENING);
+        http_session_enter(session, HTTP_ASKING);
         timer_stop(&session->limit);
         gate_open(&examine->hold);
 
@@ -138,23 +123,23 @@ static bool begin_asking(struct http_session *session) {
 
 /* Enough was seen: its bytes are the client's next again. */
 static int give_back(struct http_session *session) {
-        int r = stream_unread(session->client.stream, buf_str(&session->examine->raw));
+        int r = stream_unread(session->client.stream, buf_str(&session->exchange.examine->raw));
 
-        buf_done(&session->examine->raw);
-        session->examine->raw = BUF(RAW_MAX);
+        buf_done(&session->exchange.examine->raw);
+        session->exchange.examine->raw = BUF(RAW_MAX);
         return r;
 }
 
 /* What came is whole, or enough of it: judged, then on its way. */
 static void http_examine_settle(struct http_session *session, int found) {
-        struct http_examine *examine = session->examine;
+        struct http_examine *examine = session->exchange.examine;
         struct examine *e = examine->examine;
 
         timer_stop(&session->limit);
-        http_session_enter(session, HTTP_HEAD);
+        http_session_enter(session, HTTP_JUDGED);
 
         if (found < 0) {
-                session->request = examine->seen;
+                session->exchange.request = examine->seen;
                 refuse(session, found == -ENOMEM ? no_memory() : examine_malformed(e));
                 return;
         }
@@ -176,7 +161,7 @@ static void http_examine_settle(struct http_session *session, int found) {
 }
 
 static int take_body(struct http_session *session, struct str bytes) {
-        struct http_examine *examine = session->examine;
+        struct http_examine *examine = session->exchange.examine;
         struct str left = bytes, span;
         enum http1_result result;
         int found = 0;
@@ -196,16 +181,16 @@ static int take_body(struct http_session *session, struct str bytes) {
 }
 
 bool http_examine_step(struct http_session *s) {
-        struct http_examine *examine = s->examine;
+        struct http_examine *examine = s->exchange.examine;
         struct str bytes;
-        int r = http_flow_flush(&s->down, http_pool(s), s->client.stream);
+        int r = http_flow_flush(&s->exchange.down, http_pool(s), s->client.stream);
 
         if (r < 0 && r != -EAGAIN) {
                 http_session_end(s, true);
                 return false;
         }
 
-        r = http_exchange_body_bytes(s, &bytes);
+        r = http_session_body_bytes(s, &bytes);
         if (r == -EAGAIN)
                 return false;
 
@@ -219,7 +204,7 @@ bool http_examine_step(struct http_session *s) {
                 pool_chunk_put(http_pool(s), take_ptr(&s->in)); /* all of it is in `raw` */
 
         if (r == -EPROTO) {
-                s->request = examine->seen;
+                s->exchange.request = examine->seen;
                 http_refuse_bytes(s, 400, REASON_PROTOCOL, "Its body is not framed as it must be");
                 return s->state != HTTP_GONE;
         }
@@ -232,34 +217,34 @@ bool http_examine_step(struct http_session *s) {
 }
 
 static void begin_reading(struct http_session *session) {
-        struct http_examine *examine = session->examine;
+        struct http_examine *examine = session->exchange.examine;
 
-        examine->seen = session->request;
+        examine->seen = session->exchange.request;
         examine->seen.chunked.bare = true;
         examine->seen.chunked.trailers = NULL;
         http_session_enter(session, HTTP_EXAMINING);
         http_session_limit(session, http_settings(session)->idle_ns);
 
         if (examine->expects)
-                (void)buf_add(&session->down.head, "HTTP/1.1 100 Continue\r\n\r\n");
+                (void)buf_add(&session->exchange.down.head, "HTTP/1.1 100 Continue\r\n\r\n");
 }
 
 bool http_examine_pass(struct http_session *session) {
-        struct http_examine *examine = session->examine;
+        struct http_examine *examine = session->exchange.examine;
         int found = 0;
 
         if (!examine)
                 return true;
 
         if (examine_is_open(examine->examine)) {
-                bool kept = session->swap && session->swap->keeps_body;
-                if (!session->request.done && !kept) {
+                bool kept = session->exchange.swap && session->exchange.swap->keeps_body;
+                if (!session->exchange.request.done && !kept) {
                         begin_reading(session);
                         return false;
                 }
 
-                examine->seen = session->request;
-                found = examine_feed(examine->examine, kept ? buf_str(&session->swap->body) : STR(""), true);
+                examine->seen = session->exchange.request;
+                found = examine_feed(examine->examine, kept ? buf_str(&session->exchange.swap->body) : STR(""), true);
                 http_examine_settle(session, found);
                 return false;
         }
@@ -275,19 +260,19 @@ bool http_examine_pass(struct http_session *session) {
 static void answer_push(struct http_session *session) {
         cleanup(buf_done) struct buf body = BUF(EXAMINE_ANSWER_MAX);
 
-        session->examine->refused = true;
-        if (examine_answer(session->examine->examine, worker_snapshot(session->client.worker), &session->call.verdict,
-                           &body) < 0)
+        session->exchange.examine->refused = true;
+        if (examine_answer(session->exchange.examine->examine, worker_snapshot(session->client.worker),
+                           &session->call.verdict, &body) < 0)
                 http_refuse(session);
         else
                 http_refuse_as(session, 200, EXAMINE_ANSWER_TYPE, buf_str(&body));
 }
 
 bool http_examine_drain_step(struct http_session *session) {
-        struct http_examine *examine = session->examine;
+        struct http_examine *examine = session->exchange.examine;
         enum http1_result result = HTTP1_MORE;
         struct str all, span;
-        int r = session->request.done ? 0 : http_exchange_body_bytes(session, &all);
+        int r = session->exchange.request.done ? 0 : http_session_body_bytes(session, &all);
 
         if (r == -EAGAIN)
                 return false;
@@ -298,15 +283,15 @@ bool http_examine_drain_step(struct http_session *session) {
                 return false;
         }
 
-        if (!session->request.done) {
+        if (!session->exchange.request.done) {
                 struct str left = all;
-                while ((result = http_body_next(&session->request, &left, &span)) == HTTP1_OK)
+                while ((result = http_body_next(&session->exchange.request, &left, &span)) == HTTP1_OK)
                         examine->drained += span.n;
                 if (http_session_keep(session, all, all.n - left.n) < 0)
                         result = HTTP1_TOO_LARGE;
         }
 
-        if (!session->request.done && result == HTTP1_MORE && examine->drained < HTTP_DRAIN_MAX) {
+        if (!session->exchange.request.done && result == HTTP1_MORE && examine->drained < HTTP_DRAIN_MAX) {
                 http_session_limit(session, http_settings(session)->idle_ns);
                 return true;
         }
@@ -316,10 +301,10 @@ bool http_examine_drain_step(struct http_session *session) {
 }
 
 bool http_examine_refuse(struct http_session *session) {
-        struct http_examine *examine = session->examine;
+        struct http_examine *examine = session->exchange.examine;
         cleanup(buf_done) struct buf probe = BUF(EXAMINE_ANSWER_MAX);
 
-        if (!examine || examine->refused || session->begun)
+        if (!examine || examine->refused || session->exchange.begun)
                 return false;
         if (examine_answer(examine->examine, worker_snapshot(session->client.worker), &session->call.verdict, &probe) <
             0)

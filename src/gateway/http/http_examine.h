@@ -17,7 +17,7 @@ struct http_examine {
         bool holding, refused;
 };
 
-/* The verdict on a request whose target is allowed; what it needs is kept in s->examine. */
+/* The verdict on a request whose target is allowed; what it needs is kept in s->exchange.examine. */
 struct verdict http_examine_begin(struct http_session *session, const struct http1_request *request,
                                   struct verdict granted);
 /* Before it leaves. False: not now: its body is being read, a person is asked, or it was refused. */
@@ -27,11 +27,8 @@ bool http_examine_step(struct http_session *s);
 bool http_examine_drain_step(struct http_session *session);
 /* A refusal in git's own form is under way; false: there is none, so that it is refused as any other. */
 bool http_examine_refuse(struct http_session *session);
-void http_examine_free(struct http_session *s);
 /* What git's request it is; NULL: none. */
 static inline const struct git_http *http_examine_git(const struct http_session *s) {
-        bool git = s->examine && s->examine->examine->kind != EXAMINE_GRAPHQL;
-        return git ? &s->examine->examine->git : NULL;
+        bool git = s->exchange.examine && s->exchange.examine->examine->kind != EXAMINE_GRAPHQL;
+        return git ? &s->exchange.examine->examine->git : NULL;
 }
-/* Whether a person is being asked. */
-bool http_examine_is_held(const struct http_session *session);

@@ -1,613 +1,186 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One request on its way out and its response on its way back, both at once. Each direction reads only when the other
- * side has taken what was read before, so a slow reader slows the writer and nothing piles up here. A response is
- * checked as strictly as a request: what cannot be framed without doubt is answered with 502, or cut off when it had
- * begun.
+ * The exchange: one request of a session and the response to it, from the parsed head to the record. It begins as one
+ * initialiser, so that nothing of the request before it is left, and is let go of as a whole.
  */
-#include "gateway/http/http_internal.h"
-
-#include "base/cleanup.h"
 #include "gateway/http/http_examine.h"
 #include "gateway/http/http_swap.h"
-#include "gateway/quota.h"
-#include "net/splice.h"
+#include "gateway/override.h"
 
-#include <errno.h>
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/secret.h"
+
 #include <stdlib.h>
 
-enum { INTERIM_MAX = 32 }; /* 1xx responses before the final one */
-
-/* What the record says about an answer whose beginning the client has. An end without close_notify is no end: somebody
- * on the way may have cut the answer, and its client must not take it for whole. */
-static const char *cut_text(const struct http_session *session, enum reason reason) {
-        if (reason == REASON_TIMEOUT)
-                return "The answer was cut off: nothing more of it came in time.";
-        if (session->secure && session->response.kind == BODY_UNTIL_CLOSE)
-                return "The answer was cut off: it has no length, and the origin closed without TLS close_notify, "
-                       "which would "
-                       "have said that it is whole.";
-        return "The answer was cut off: the origin broke off in the middle of it.";
-}
-
-/* The exchange failed on the origin's side: told to the client if it was told nothing yet, else its connection is cut.
- */
-static void fail_upstream(struct http_session *s, enum reason reason, int error) {
-        s->call.verdict.decision = DECISION_DENY;
-        s->call.verdict.reason = (uint8_t)reason;
-        s->call.error = error;
-        stream_abort(take_ptr(&s->upstream));
-
-        /* what was written for the client is still here */
-        bool nothing_left = !s->down.begun && s->down.head_at == 0 && !s->down.rest;
-        if (s->head_sent && !nothing_left) {
-                s->call.why = cut_text(s, reason);
-                http_session_record(s, true);
-                http_session_end(s, true);
-                return;
-        }
-
-        s->down.held = false;
-        if (s->swap)
-                http_swap_done_down(s); /* what it holds does not follow our answer */
-
-        http_refuse(s);
-}
-
-/* The client went away or broke its own framing in the middle of the exchange. */
-static void fail_client(struct http_session *s, enum reason reason) {
-        s->call.verdict.reason = (uint8_t)reason;
-        stream_abort(take_ptr(&s->upstream));
-        http_session_record(s, true);
-        http_session_end(s, true);
-}
-
-/* A pooled connection that the origin closed just as it was used: the request was not answered, so it is sent once more
- * on a new connection, if sending twice cannot do harm. */
-static bool try_again(struct http_session *s) {
-        if (!s->reused || s->answered || !s->repeatable)
-                return false;
-
-        stream_close(take_ptr(&s->upstream));
-        judged_remove(&s->judged);
-        s->reused = false;
-        s->up_broken = false;
-        s->up.head_at = 0;
-        http_session_open(s);
-
-        return true;
-}
-
-void http_exchange_timeout(struct http_session *s) {
-        if (!s->request.done && !s->head_sent) {
-                stream_abort(take_ptr(&s->upstream));
-                http_refuse_bytes(s, 408, REASON_TIMEOUT, "The request's body did not arrive in time");
-                return;
-        }
-        fail_upstream(s, REASON_TIMEOUT, -ETIMEDOUT);
-}
-
-int http_exchange_body_bytes(struct http_session *session, struct str *ret) {
-        if (session->in) {
-                *ret = str_n(session->in->bytes + session->in->at, session->in->n);
-                return 0;
-        }
-
-        char *scratch = http_pool(session)->scratch;
-        ssize_t got = stream_read(session->client.stream, scratch, POOL_CHUNK_BYTES);
-        if (got <= 0)
-                return got < 0 ? (int)got : -EPIPE;
-
-        *ret = str_n(scratch, (size_t)got);
-        return 0;
-}
-
-/* False when a limit on what may be sent out is passed. */
-static bool count_out(struct http_session *session, size_t n) {
-        const struct gateway_limits *limits = http_settings(session);
-        session->bytes_out += n;
-        if (limits->bytes_out == 0 && limits->bytes_out_per_host == 0)
-                return true;
-        return quota_sent(session->client.worker->gateway->quota, session->host_bytes, n);
-}
-
-/* Whether the next bytes of a body go through a pipe: it is large, and only their number matters. */
-static bool is_spliced(const struct http_body *body, uint64_t moved, const struct stream *from,
-                       const struct stream *to) {
-        return moved >= SPLICE_AFTER && http_body_opaque(body) > 0 && splice_is_possible(from, to);
-}
-
-/* Each way up: 0 or the origin's error, -EAGAIN when somebody must be waited for, -ECANCELED when the exchange is over.
- */
-static int copy_up(struct http_session *s) {
-        struct str all, span;
-        int r = http_exchange_body_bytes(s, &all);
-        if (r == -EPIPE && s->request.kind == BODY_UNTIL_CLOSE) { /* after a 101: the client has no more to say */
-                s->request.done = true;
-                return stream_finish(s->upstream);
-        }
-
-        if (r < 0) {
-                if (r != -EAGAIN)
-                        fail_client(s, REASON_PROTOCOL);
-                return r == -EAGAIN ? r : -ECANCELED;
-        }
-
-        struct str bytes = all;
-        enum http1_result body;
-
-        while ((body = http_body_next(&s->request, &bytes, &span)) == HTTP1_OK) {
-                if (!http_swap_trailers_pass(s)) {
-                        http_refuse_rest(s, REASON_CREDENTIAL, INJECT_IN_TRAILERS);
-                        return -ECANCELED;
-                }
-
-                if (!count_out(s, span.n)) {
-                        fail_client(s, REASON_LIMIT);
-                        return -ECANCELED;
-                }
-
-                r = s->swap ? http_swap_push_up(s, span) : http_flow_push(&s->up, http_pool(s), s->upstream, span);
-                if (r < 0 && r != -EAGAIN)
-                        break;
-        }
-
-        if (!http_swap_trailers_pass(s)) { /* a body without framing has no last span */
-                http_refuse_rest(s, REASON_CREDENTIAL, INJECT_IN_TRAILERS);
-                return -ECANCELED;
-        }
-
-        if (s->swap && s->request.done && (r == 0 || r == -EAGAIN))
-                r = http_swap_end_up(s);
-
-        if (r == -EPROTO) { /* a signed body that is not as it says; some of it may have left */
-                fail_client(s, REASON_PROTOCOL);
-                return -ECANCELED;
-        }
-
-        if (body != HTTP1_OK && body != HTTP1_MORE) {
-                if (s->head_sent) {
-                        fail_client(s, REASON_PROTOCOL);
-                } else {
-                        stream_abort(take_ptr(&s->upstream));
-                        http_refuse_bytes(s, 400, REASON_PROTOCOL, http1_result_text(body));
-                }
-
-                return -ECANCELED;
-        }
-
-        if (http_session_keep(s, all, all.n - bytes.n) < 0) { /* what came behind the body is the next request */
-                fail_client(s, REASON_LIMIT);
-                return -ECANCELED;
-        }
-
-        return r;
-}
-
-static int splice_up(struct http_session *session) {
-        ssize_t got = http_flow_splice(&session->up, http_pool(session), session->client.stream,
-                                       http_body_opaque(&session->request));
-        if (got == -ENOSR)
-                return copy_up(session);
-        if (got == -EAGAIN)
-                return -EAGAIN;
-
-        if (got <= 0 || !count_out(session, (size_t)got)) { /* nothing of it has left yet */
-                fail_client(session, got <= 0 ? REASON_PROTOCOL : REASON_LIMIT);
-                return -ECANCELED;
-        }
-
-        http_body_passed(&session->request, (uint64_t)got);
-        return http_flow_flush(&session->up, http_pool(session), session->upstream);
-}
-
-/* From client to origin. */
-static bool pump_up(struct http_session *session) {
-        if (session->up_broken)
-                return false;
-
-        bool together =
-            session->up.head_at == 0 && session->in && !session->request.done; /* head and body leave in one packet */
-        int r = together ? 0 : http_flow_flush(&session->up, http_pool(session), session->upstream);
-        if (r == 0 && session->request.done) {
-                http_flow_rest(&session->up, http_pool(session));
-                return false;
-        }
-
-        if (r == 0) {
-                bool splices =
-                    !session->in && !session->swap &&
-                    is_spliced(&session->request, session->bytes_out, session->client.stream, session->upstream);
-                r = splices ? splice_up(session) : copy_up(session);
-        }
-
-        if (r == -EAGAIN)
-                http_flow_rest(&session->up, http_pool(session));
-        else if (r < 0 && r != -ECANCELED)
-                session->up_broken = true; /* reading tells whether it answered before it closed */
-
-        return r == 0;
-}
-
-/* What the client is told of it, without secrets. */
-static int write_head(struct http_session *session, const struct http1_response *response, enum http1_body body,
-                      bool chunked_out, const char *connection) {
-        size_t at = session->down.head.n;
-        int e = http1_response_write(&session->down.head, response, body, chunked_out, connection);
-        return e < 0 || !session->swap ? e : http_swap_take_head(session, response, body, at);
-}
-
-static void begin_switch(struct http_session *session, const struct http1_response *response, struct str behind) {
-        int e = write_head(session, response, BODY_NONE, false, NULL);
-        if (e == 0)
-                e = stream_unread(session->upstream, behind);
-
-        if (e < 0) {
-                fail_upstream(session, e == -EPROTO ? REASON_UPSTREAM : REASON_LIMIT, e);
-                return;
-        }
-
-        session->status = 101;
-        session->head_sent = true;
-        http_session_enter(session, HTTP_SWITCH);
-}
-
-/* The final head: what the client is told about the body, and whether either connection can be used again. */
-static int begin_response(struct http_session *session, struct http1_response *response) {
-        enum http1_body body = http1_response_body(response, session->head_method), sent = body;
-        bool to_old_client = session->client_minor == 0;
-
-        session->status = response->status;
-        session->response = (struct http_body){ .kind = (uint8_t)body, .left = response->head.length };
-        session->response.chunked.bare = to_old_client;
-        session->response.done = body == BODY_NONE || (body == BODY_LENGTH && response->head.length == 0);
-        session->keep_upstream = !response->head.close && body != BODY_UNTIL_CLOSE && !session->last;
-        session->head_sent = true;
-
-        int e = session->swap ? http_swap_decode(session, response, &sent) : 0;
-        if (sent == BODY_UNTIL_CLOSE || (sent == BODY_CHUNKED && to_old_client) || !session->request.done)
-                session->keep_client = false;
-        if (e < 0)
-                return e;
-
-        return write_head(session, response, sent, !to_old_client, http_session_connection(session));
-}
-
-/* All heads in `in`, interim ones passed on. HTTP1_OK: the final one was there and *in stands behind it. */
-static enum http1_result take_heads(struct http_session *session, struct str *in) {
-        static _Thread_local struct http1_response response; /* large, and needed only until this function returns */
-
-        for (;;) {
-                enum http1_result r = http1_response_parse(&session->back_progress, *in, POOL_CHUNK_BYTES, &response);
-                if (r != HTTP1_OK)
-                        return r;
-
-                *in = str_skip(*in, response.head.bytes);
-                session->back_progress = (struct http1_progress){ 0 };
-
-                if (response.status == 101) {
-                        if (!http1_response_switches(&response, str_of(session->upgrade)))
-                                return HTTP1_BAD_UPGRADE;
-                        begin_switch(session, &response, *in);
-                        return HTTP1_OK;
-                }
-
-                if (response.status >= 200)
-                        return begin_response(session, &response) < 0 ? HTTP1_TOO_LARGE : HTTP1_OK;
-                if (++session->n_interim > INTERIM_MAX)
-                        return HTTP1_TOO_MANY;
-                if (session->client_minor > 0 && write_head(session, &response, BODY_NONE, true, NULL) < 0)
-                        return HTTP1_TOO_LARGE;
-        }
-}
-
-/* An unfinished head waits in a chunk of its own. */
-static int keep_head(struct http_session *session, struct str left) {
-        if (!session->back) {
-                session->back = pool_chunk_get(http_pool(session));
-                if (!session->back)
-                        return -ENOMEM;
-        }
-
-        memmove(session->back->bytes, left.p, left.n);
-        session->back->at = 0;
-        session->back->n = left.n;
-
-        return 0;
-}
-
-/* Bytes of the body towards the client; what comes behind it nobody asked for. */
-static int pass_body(struct http_session *session, struct str bytes, enum http1_result *ret) {
-        struct str span;
-        int e = http_flow_is_empty(&session->down) ? 0 : -EAGAIN;
-        bool any = false;
-
-        while ((*ret = http_body_next(&session->response, &bytes, &span)) == HTTP1_OK) {
-                any = true;
-                session->bytes_in += span.n;
-                e = session->swap ? http_swap_push_down(session, span)
-                                  : http_flow_push(&session->down, http_pool(session), session->client.stream, span);
-                if (e < 0 && e != -EAGAIN)
-                        return e;
-        }
-
-        if (*ret != HTTP1_MORE)
-                return 0;
-        if (bytes.n > 0)
-                session->keep_upstream = false;
-        if (session->swap)
-                e = http_swap_settle_down(session);
-        if (e < 0 && e != -EAGAIN)
-                return e;
-
-        return any && !session->swap ? e : http_flow_flush(&session->down, http_pool(session), session->client.stream);
-}
-
-/* What was said about a body turns out to be wrong, or the client does not listen any more. */
-static void fail_body(struct http_session *session, int error) {
-        if (error == -EBADMSG)
-                fail_upstream(session, REASON_UPSTREAM, error);
-        else
-                fail_client(session, REASON_UPSTREAM);
-}
-
-void http_exchange_fail(struct http_session *session, int error) {
-        fail_upstream(session, REASON_UPSTREAM, error);
-        if (session->state != HTTP_GONE)
-                http_session_run(session);
-}
-
-static void take_bytes(struct http_session *session, struct str bytes) {
-        enum http1_result r = HTTP1_OK;
-
-        if (!session->head_sent) {
-                r = take_heads(session, &bytes);
-                if (r == HTTP1_OK && session->state == HTTP_SWITCH)
-                        return;
-                if (r == HTTP1_MORE && keep_head(session, bytes) < 0)
-                        r = HTTP1_TOO_LARGE;
-        }
-
-        if (r == HTTP1_OK || r == HTTP1_MORE) {
-                int e = pass_body(session, session->head_sent ? bytes : str_n(NULL, 0), &r);
-                if (e < 0 && e != -EAGAIN) {
-                        fail_body(session, e);
-                        return;
-                }
-        }
-
-        if (r != HTTP1_OK && r != HTTP1_MORE)
-                fail_upstream(session, REASON_UPSTREAM, -EBADMSG);
-}
-
-/* The bytes may lie in the chunk that the head was kept in: it is given back when all of them were looked at. */
-static void take_response(struct http_session *s, struct str bytes) {
-        s->answered = true;
-        take_bytes(s, bytes);
-        if (s->back && s->head_sent)
-                pool_chunk_put(http_pool(s), take_ptr(&s->back));
-}
-
-static void end_of_upstream(struct http_session *session, int error) {
-        if (!session->head_sent && try_again(session))
-                return;
-
-        if (session->head_sent && session->response.kind == BODY_UNTIL_CLOSE && error == 0) {
-                session->response.done = true;
-                int e = session->swap ? http_swap_settle_down(session) : 0;
-                if (e < 0)
-                        fail_body(session, e);
-
-                return;
-        }
-
-        fail_upstream(session, REASON_UPSTREAM, error ? error : -ECONNRESET);
-}
-
-/* Bytes, or 0 or the origin's error, as stream_read(). */
-static ssize_t copy_down(struct http_session *session) {
-        char *to = http_pool(session)->scratch;
-        size_t had = 0, room = POOL_CHUNK_BYTES;
-
-        if (session->back) { /* never full: a head that fills it was refused */
-                to = session->back->bytes;
-                had = session->back->n;
-                room -= had;
-        }
-
-        ssize_t got = stream_read(session->upstream, to + had, room);
-        if (got > 0)
-                take_response(session, str_n(to, had + (size_t)got));
-
-        return got;
-}
-
-static ssize_t splice_down(struct http_session *session) {
-        ssize_t got = http_flow_splice(&session->down, http_pool(session), session->upstream,
-                                       http_body_opaque(&session->response));
-        if (got == -ENOSR)
-                return copy_down(session);
-        if (got <= 0)
-                return got;
-
-        session->bytes_in += (uint64_t)got;
-        http_body_passed(&session->response, (uint64_t)got);
-        int e = http_flow_flush(&session->down, http_pool(session), session->client.stream);
-        if (e < 0 && e != -EAGAIN)
-                fail_client(session, REASON_UPSTREAM); /* the client does not listen any more */
-
-        return got;
-}
-
-/* From origin to client. */
-static bool pump_down(struct http_session *session) {
-        int e = session->down.held ? 0 : http_flow_flush(&session->down, http_pool(session), session->client.stream);
-        if (e == 0 && session->swap && http_swap_owes_down(session)) {
-                e = http_swap_settle_down(session);
-                if (e < 0)
-                        fail_body(session, e);
-                return e == 0;
-        }
-
-        if (e == -EAGAIN || session->response.done)
-                return false;
-
-        if (e < 0) {
-                fail_client(session, REASON_UPSTREAM);
-                return false;
-        }
-
-        bool splices = session->head_sent && !session->swap &&
-                       is_spliced(&session->response, session->bytes_in, session->upstream, session->client.stream);
-        ssize_t got = splices ? splice_down(session) : copy_down(session);
-        if (got == -EAGAIN)
-                http_flow_rest(&session->down, http_pool(session));
-        else if (got <= 0)
-                end_of_upstream(session, (int)got);
-
-        return got != -EAGAIN && session->state == HTTP_EXCHANGE;
-}
-
-static void exchange_finish(struct http_session *s) {
-        if (!s->request.done || s->up_broken)
-                s->keep_client = s->keep_upstream = false; /* answered before the body was sent: its rest is unknown */
-
-        if (s->keep_upstream && http_flow_is_empty(&s->up)) /* all was sent: the next request is not read as a body */
-                upstream_pool_put(s->client.worker->upstreams, &s->call.target, http_session_identity(s), &s->call.addr,
-                                  take_ptr(&s->upstream));
-        else
-                stream_close(take_ptr(&s->upstream));
-
-        http_session_record(s, true);
-        http_session_next(s);
-}
-
-bool http_exchange_step(struct http_session *session) {
-        bool moved = pump_up(session);
-
-        if (session->state == HTTP_EXCHANGE)
-                moved |= pump_down(session);
-        if (session->state != HTTP_EXCHANGE)
-                return session->state != HTTP_GONE && session->state != HTTP_OPENING;
-
-        if (session->response.done && http_flow_is_empty(&session->down) &&
-            !(session->swap && http_swap_owes_down(session))) {
-                exchange_finish(session);
-                return session->state != HTTP_GONE;
-        }
-
-        if (moved)
-                http_session_limit(session, http_settings(session)->tunnel_idle_ns);
-
-        return moved;
-}
-
-static void on_upstream(struct stream *upstream, void *owner) {
-        (void)upstream;
-        http_session_run(owner);
-}
-
-static void stop_relay(struct http_session *session, bool abort) {
-        struct relay *relay = &session->switched->relay;
-        session->bytes_out += relay->flow[RELAY_CLIENT].bytes;
-        session->bytes_in += relay->flow[RELAY_SERVER].bytes;
-        relay_stop(relay, abort);
-}
-
-static void on_revoked(struct judged *j, struct verdict verdict) {
-        struct http_session *s = link_owner(j, struct http_session, judged);
-
-        judged_remove(j);
-        bool refused = verdict.decision != DECISION_ALLOW; /* else the gateway ends */
-        if (refused)
-                s->call.verdict = verdict;
-
-        stream_abort(take_ptr(&s->upstream));
-        if (s->switched)
-                stop_relay(s, refused);
-
-        http_session_record(s, !refused);
-        http_session_end(s, true);
-}
-
-void http_exchange_begin(struct http_session *session) {
-        if (session->swap && !http_swap_prepare(session))
-                return;
-
-        stream_set_owner(session->upstream, on_upstream, session);
-        session->judged = (struct judged){ .target = &session->call.target,
-                                           .addr = session->call.addr,
-                                           .method = http_session_method(session),
-                                           .path = http_session_path(session),
-                                           .git = http_examine_git(session),
-                                           .asked = session->call.asked,
-                                           .revoke = on_revoked };
-        judged_add(session->client.worker, &session->judged);
-
-        bool full = false;
-        session->host_bytes = quota_host(session->client.worker->gateway->quota, &session->call.target.host, &full);
-        if (full || !count_out(session, session->up.head.n)) {
-                fail_upstream(session, REASON_LIMIT, 0);
-                return;
-        }
-
-        session->begun = true;
-        http_session_enter(session, HTTP_EXCHANGE);
-        http_session_limit(session, http_settings(session)->tunnel_idle_ns);
-}
-
-static void on_relay_done(struct relay *r, enum relay_end how, int error) {
-        struct http_session *session = link_owner(r, struct http_switched, relay)->session;
-        (void)how;
-        (void)error;
-        session->bytes_out += r->flow[RELAY_CLIENT].bytes;
-        session->bytes_in += r->flow[RELAY_SERVER].bytes;
-        http_session_record(session, true);
-        http_session_end(session, false);
-}
-
-static bool on_relay_sent(struct relay *r, size_t n) {
-        struct http_session *session = link_owner(r, struct http_switched, relay)->session;
-        return quota_sent(session->client.worker->gateway->quota, session->host_bytes, n);
-}
-
-/* What comes back must be searched: an exchange like any other, whose bodies end when the connection does. */
-static bool begin_searched(struct http_session *s) {
-        s->request = s->response = (struct http_body){ .kind = BODY_UNTIL_CLOSE };
-        s->keep_client = s->keep_upstream = false;
-        if (s->back)
-                pool_chunk_put(http_pool(s), take_ptr(&s->back));
-        http_session_enter(s, HTTP_EXCHANGE);
-        http_session_limit(s, http_settings(s)->tunnel_idle_ns);
-        return true;
-}
-
-/* Once the 101 is out: bytes both ways, those of the client not looked at, with the limits of a tunnel. */
-bool http_switch_step(struct http_session *s) {
-        int r = http_flow_flush(&s->down, http_pool(s), s->client.stream);
-        if (r == -EAGAIN)
-                return false;
-        if (r == 0 && http_swap_is_searching(s))
-                return begin_searched(s);
-
-        if (r == 0 && s->in) {
-                r = stream_unread(s->client.stream, str_n(s->in->bytes + s->in->at, s->in->n));
-                pool_chunk_put(http_pool(s), take_ptr(&s->in));
-        }
-
-        s->switched = r == 0 ? calloc(1, sizeof *s->switched) : NULL;
-        if (!s->switched) {
-                fail_client(s, REASON_UPSTREAM);
-                return false;
-        }
-
-        timer_stop(&s->limit);
-        s->switched->relay.done = on_relay_done;
-        s->switched->relay.account = on_relay_sent;
-        s->switched->session = s;
-        http_session_enter(s, HTTP_RELAY);
-        relay_start(&s->switched->relay, http_pool(s), take_ptr(&s->client.stream), take_ptr(&s->upstream),
-                    http_settings(s)->tunnel_idle_ns);
-
+/* the beginning */
+
+static bool is_one_of(struct str method, const struct str *list, size_t n) {
+        for (size_t i = 0; i < n; i++)
+                if (str_eq(method, list[i]))
+                        return true;
         return false;
+}
+
+static const struct override *find_override(const struct http1_request *request) {
+        for (size_t i = 0; i < request->head.n_headers; i++) {
+                const struct override *found = override_find(request->head.headers[i].name);
+                if (found)
+                        return found;
+        }
+        return NULL;
+}
+
+static struct http_body body_of(const struct http1_head *head) {
+        return (struct http_body){ .kind = head->body,
+                                   .left = head->length,
+                                   .done =
+                                       head->body == BODY_NONE || (head->body == BODY_LENGTH && head->length == 0) };
+}
+
+/* Doing it twice is as doing it once (RFC 9110, 9.2.2); without a body, which would be gone. */
+static bool is_repeatable(const struct http1_request *request) {
+        static const struct str methods[] = { STR("GET"), STR("HEAD"), STR("OPTIONS"), STR("PUT"), STR("DELETE") };
+
+        return body_of(&request->head).done && is_one_of(request->method, methods, sizeof methods / sizeof *methods);
+}
+
+void http_exchange_begin(struct http_session *session, const struct http1_request *request) {
+        struct http_exchange *exchange = &session->exchange;
+
+        *exchange = (struct http_exchange){
+                .since = clock_ns(),
+                .request = body_of(&request->head),
+                .trailers = BUF(HTTP1_TRAILER_MAX),
+                .up.head = BUF(2 * POOL_CHUNK_BYTES),
+                .down.head = BUF(2 * POOL_CHUNK_BYTES),
+                .override = find_override(request),
+                .client_minor = request->head.minor,
+                .keep_client = !request->head.close,
+                .last = http1_request_is_last(request),
+                .connect = request->form == FORM_AUTHORITY,
+                .head_method = str_eq(request->method, STR("HEAD")),
+                .repeatable = is_repeatable(request),
+        };
+        link_init(&exchange->judged.link);
+
+        if (session->client.worker->gateway->credentials)
+                exchange->request.chunked.trailers = &exchange->trailers;
+
+        if (request->head.upgrade && request->head.upgrade_to.n < sizeof exchange->upgrade) {
+                memcpy(exchange->upgrade, request->head.upgrade_to.p, request->head.upgrade_to.n);
+                exchange->repeatable = false;
+        }
+
+        gate_call_forget(&session->call);
+        session->call.via = exchange->connect ? VIA_CONNECT : session->client.via;
+        session->call.generation = session->client.worker->policy->generation;
+        if (!session->bound)
+                session->call.target = (struct authority){ 0 };
+}
+
+/* what is known of it */
+
+/* The head as the client meant it: without secrets. */
+static struct str own_head(const struct http_session *session) {
+        return buf_str(session->exchange.swap ? &session->exchange.swap->plain : &session->exchange.up.head);
+}
+
+/* Of the request that was written: "METHOD SP path ...". */
+struct str http_exchange_method(const struct http_session *session) {
+        return str_first(own_head(session), session->exchange.method_n);
+}
+
+struct str http_exchange_path(const struct http_session *session) {
+        return str_first(str_skip(own_head(session), session->exchange.method_n + 1u), session->exchange.path_n);
+}
+
+struct str http_exchange_target(const struct http_session *session) {
+        struct str rest = str_skip(own_head(session), session->exchange.method_n + 1u);
+        ptrdiff_t end = str_find(rest, ' ');
+
+        return end < 0 ? str_first(rest, session->exchange.path_n) : str_first(rest, (size_t)end);
+}
+
+void http_exchange_record(struct http_session *session, bool allowed) {
+        struct worker *worker = session->client.worker;
+        struct event ev = {
+                .kind = EVENT_REQUEST,
+                .via = session->client.via,
+                .scheme = session->secure ? SCHEME_HTTPS : SCHEME_HTTP,
+                .connection = session->client.number,
+                .bytes_in = session->exchange.bytes_in,
+                .bytes_out = session->exchange.bytes_out,
+                .duration_us = (clock_ns() - session->exchange.since) / 1000,
+                .rule = session->call.verdict.rule,
+                .generation = session->call.generation,
+                .reason = session->call.verdict.reason,
+                .port = session->call.target.port,
+                .status = session->exchange.status,
+                .allowed = allowed,
+                .addr = session->call.addr,
+                .domain = host_str(&session->call.target.host),
+                .method = http_exchange_method(session),
+                .path = str_first(http_exchange_path(session), EVENT_TEXT_MAX),
+                .detail = str_of(session->call.why),
+        };
+
+        if (session->exchange.swap)
+                ev.swapped = buf_str(&session->exchange.swap->swap.names);
+        if (session->exchange.examine)
+                ev.act = buf_str(&session->exchange.examine->examine->act);
+
+        report_event(&worker->report, &ev);
+}
+
+/* the end */
+
+void http_exchange_wipe_head(struct http_session *session) {
+        if (session->exchange.up.head.p)
+                secret_wipe(session->exchange.up.head.p, session->exchange.up.head.cap);
+        buf_clear(&session->exchange.up.head);
+        session->exchange.up.head_at = 0;
+}
+
+static void exchange_free_examine(struct http_session *s) {
+        struct http_examine *examine = take_ptr(&s->exchange.examine);
+
+        if (!examine)
+                return;
+        if (examine->holding)
+                gate_cancel(&examine->hold);
+
+        examine_free(examine->examine);
+        buf_done(&examine->raw);
+        free(examine);
+}
+
+static void exchange_free_swap(struct http_session *s) {
+        struct http_swap *swap = s->exchange.swap;
+        if (!swap)
+                return;
+
+        http_exchange_wipe_head(s);
+        http_renew_free(s);
+        secret_buf_done(&swap->sent);
+        http_swap_done_down(s);
+        swap_done(&swap->swap);
+
+        buf_done(&swap->plain);
+        free(swap->head.headers);
+        buf_done(&swap->body);
+        free(take_ptr(&s->exchange.swap));
+}
+
+void http_exchange_done(struct http_session *s) {
+        judged_remove(&s->exchange.judged);
+        stream_close(take_ptr(&s->exchange.upstream));
+        exchange_free_examine(s);
+        exchange_free_swap(s);
+        http_flow_done(&s->exchange.up, http_pool(s));
+        buf_done(&s->exchange.trailers);
+        http_flow_done(&s->exchange.down, http_pool(s));
+
+        if (s->exchange.back)
+                pool_chunk_put(http_pool(s), take_ptr(&s->exchange.back));
 }

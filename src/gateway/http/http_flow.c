@@ -6,6 +6,7 @@
 #include "net/splice.h"
 
 #include <errno.h>
+#include <stdio.h>
 
 void http_flow_done(struct http_flow *f, struct pool *pool) {
         if (f->rest)
@@ -51,11 +52,11 @@ int http_flow_push(struct http_flow *flow, struct pool *pool, struct stream *to,
 
         size_t head = flow->head.n - flow->head_at;
         struct iovec parts[2] = { { flow->head.p + flow->head_at, head }, { (void *)bytes.p, bytes.n } };
-        bool both = bytes.n > 0 && head > 0;
-        ssize_t put = both       ? stream_writev(to, parts, 2)
-                      : head > 0 ? stream_writev(to, parts, 1)
-                      : bytes.n  ? stream_writev(to, parts + 1, 1)
-                                 : 0;
+        ssize_t put = 0;
+        if (head > 0)
+                put = stream_writev(to, parts, bytes.n > 0 ? 2 : 1);
+        else if (bytes.n > 0)
+                put = stream_writev(to, parts + 1, 1);
         if (put == -EAGAIN)
                 put = 0;
         if (put < 0)
@@ -91,7 +92,11 @@ int http_flow_flush(struct http_flow *f, struct pool *pool, struct stream *to) {
                 size_t head = f->head.n - f->head_at, rest = f->rest ? f->rest->n : 0;
                 struct iovec parts[2] = { { f->head.p + f->head_at, head },
                                           { f->rest ? f->rest->bytes + f->rest->at : NULL, rest } };
-                ssize_t put = stream_writev(to, head ? parts : parts + 1, head && rest ? 2 : 1);
+                ssize_t put;
+                if (head > 0)
+                        put = stream_writev(to, parts, rest > 0 ? 2 : 1);
+                else
+                        put = stream_writev(to, parts + 1, 1);
                 if (put < 0)
                         return (int)put;
 
@@ -106,6 +111,37 @@ int http_flow_flush(struct http_flow *f, struct pool *pool, struct stream *to) {
         }
 
         return drain_pipe(f, to);
+}
+
+int http_flow_queue(struct http_flow *flow, struct str bytes) {
+        if (bytes.n > 0 && flow->head_at == flow->head.n) {
+                flow->begun |= flow->head_at > 0;
+                flow->head.n = 0;
+                flow->head_at = 0;
+        }
+        return buf_append(&flow->head, bytes);
+}
+
+int http_flow_queue_chunk(struct http_flow *flow, struct str first, struct str second) {
+        char size[24];
+
+        if (first.n + second.n == 0)
+                return 0;
+
+        int n = snprintf(size, sizeof size, "%zx\r\n", first.n + second.n);
+        int e = http_flow_queue(flow, str_n(size, (size_t)n));
+        if (e < 0)
+                return e;
+
+        e = http_flow_queue(flow, first);
+        if (e < 0)
+                return e;
+
+        e = http_flow_queue(flow, second);
+        if (e < 0)
+                return e;
+
+        return http_flow_queue(flow, STR("\r\n"));
 }
 
 ssize_t http_flow_splice(struct http_flow *flow, struct pool *pool, struct stream *from, uint64_t max) {

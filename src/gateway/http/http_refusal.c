@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Our own answers. Each has a short text for people, whose second line is meant for an agent, and x-bailey-reason for
- * programs. A refused request whose body is still to come ends the connection, since where the next one would begin is
- * not known; all others leave it open.
+ * Our own answers (gateway/refusal.h) in HTTP/1. A refused request whose body is still to come ends the connection,
+ * since where the next one would begin is not known; all others leave it open.
  */
 #include "gateway/http/http_examine.h"
 #include "gateway/refusal.h"
-#include "gateway/tunnel.h"
 
 #include "base/cleanup.h"
 
@@ -40,45 +38,54 @@ static const char *status_text(unsigned status) {
 }
 
 void http_refusal_record(struct http_session *session) {
-        judged_remove(&session->judged);
-        if (session->connect)
-                tunnel_report_refused(&session->client, &session->call, session->status);
+        judged_remove(&session->exchange.judged);
+        if (session->exchange.connect)
+                gate_report_refused(&session->client, &session->call, session->exchange.status);
         else
-                http_session_record(session,
-                                    !session->cut && (session->begun || !gate_was_refused(&session->call.verdict)));
+                http_exchange_record(session, !session->exchange.cut && (session->exchange.begun ||
+                                                                         !gate_was_refused(&session->call.verdict)));
+}
+
+static int write_answer(struct http_session *session, unsigned status, enum reason reason, const char *type,
+                        struct str text) {
+        const char *connection = http_session_connection(session);
+        struct buf *out = &session->exchange.down.head;
+        struct refusal_head head;
+        int r = buf_printf(out, "HTTP/1.1 %u %s\r\n", status, status_text(status));
+
+        refusal_head(&head, reason, type, text.n);
+        for (size_t i = 0; r == 0 && i < REFUSAL_HEADERS; i++)
+                r = buf_printf(out, "%.*s: %.*s\r\n", STR_FMT(head.at[i].name), STR_FMT(head.at[i].value));
+
+        if (r == 0 && connection)
+                r = buf_printf(out, "Connection: %s\r\n", connection);
+        if (r == 0)
+                r = buf_add(out, "\r\n");
+        if (r == 0 && !session->exchange.head_method)
+                r = buf_append(out, text);
+
+        return r;
 }
 
 /* Recorded whatever becomes of the answer. */
 static void answer_as(struct http_session *session, unsigned status, enum reason reason, const char *type,
                       struct str text) {
-        if (!session->request.done)
-                session->keep_client = false;
+        if (!session->exchange.request.done)
+                session->exchange.keep_client = false;
 
-        session->status = (uint16_t)status;
+        session->exchange.status = (uint16_t)status;
         http_refusal_record(session);
 
-        if (session->down.head_at > 0 && session->down.head_at < session->down.head.n) {
+        if (session->exchange.down.head_at > 0 && session->exchange.down.head_at < session->exchange.down.head.n) {
                 http_session_end(session, true); /* an interim response is half out: nothing can follow it */
                 return;
         }
 
-        buf_done(&session->down.head); /* interim responses that did not go out yet do not matter any more */
-        session->down.head = BUF(REFUSAL_TEXT_MAX * 2 + text.n);
-        session->down.head_at = 0;
+        buf_done(&session->exchange.down.head); /* interim responses that did not go out yet do not matter any more */
+        session->exchange.down.head = BUF(REFUSAL_TEXT_MAX * 2 + text.n);
+        session->exchange.down.head_at = 0;
 
-        const char *connection = http_session_connection(session);
-        int r = buf_printf(&session->down.head,
-                           "HTTP/1.1 %u %s\r\n"
-                           "Content-Type: %s\r\n"
-                           "Content-Length: %zu\r\n"
-                           "Cache-Control: no-store\r\n"
-                           "x-bailey-reason: %s\r\n"
-                           "%s%s%s\r\n",
-                           status, status_text(status), type, text.n, reason_code(reason),
-                           connection ? "Connection: " : "", connection ? connection : "", connection ? "\r\n" : "");
-        if (r == 0 && !session->head_method)
-                r = buf_append(&session->down.head, text);
-
+        int r = write_answer(session, status, reason, type, text);
         if (r < 0) {
                 http_session_end(session, true);
                 return;
@@ -88,12 +95,17 @@ static void answer_as(struct http_session *session, unsigned status, enum reason
         http_session_limit(session, http_settings(session)->header_ns);
 }
 
-/* With a line end behind the text. */
-static void refusal_answer(struct http_session *session, unsigned status, enum reason reason, struct buf *text) {
-        text->max++;
-        if (buf_add_char(text, '\n') < 0)
-                buf_clear(text);
-        answer_as(session, status, reason, "text/plain; charset=utf-8", buf_str(text));
+static void refusal_answer(struct http_session *session, struct refusal refusal) {
+        answer_as(session, refusal.status, refusal.reason, refusal.type, buf_str(&refusal.text));
+        refusal_done(&refusal);
+}
+
+static struct refused refused_by(const struct http_session *session) {
+        return (struct refused){ .snapshot = worker_snapshot(session->client.worker),
+                                 .target = &session->call.target,
+                                 .verdict = &session->call.verdict,
+                                 .error = session->call.error,
+                                 .why = session->call.why };
 }
 
 void http_refuse_as(struct http_session *session, unsigned status, const char *type, struct str content) {
@@ -101,53 +113,37 @@ void http_refuse_as(struct http_session *session, unsigned status, const char *t
 }
 
 void http_refuse(struct http_session *session) {
-        const struct verdict *verdict = &session->call.verdict;
-
         if (http_examine_refuse(session))
                 return;
 
-        cleanup(buf_done) struct buf text = BUF(REFUSAL_TEXT_MAX);
-        if (refusal_text(&text, worker_snapshot(session->client.worker), &session->call.target, verdict,
-                         session->call.error, session->call.why) < 0)
-                buf_clear(&text);
+        const struct refused refused = refused_by(session);
+        refusal_answer(session, refusal_of(&refused));
+}
 
-        unsigned status = verdict->reason == REASON_METHOD ? 405 : refusal_status(verdict, session->call.error);
-        refusal_answer(session, status, verdict->reason, &text);
+void http_refuse_for(struct http_session *session, enum reason reason, const char *why) {
+        refusal_decide(&session->call.verdict, reason);
+        session->call.why = why;
+        http_refuse(session);
 }
 
 void http_refuse_bytes(struct http_session *session, unsigned status, enum reason reason, const char *what) {
-        cleanup(buf_done) struct buf text = BUF(REFUSAL_TEXT_MAX);
-
-        session->call.verdict.decision = DECISION_DENY;
-        session->call.verdict.reason = (uint8_t)reason;
-
-        if (buf_printf(&text,
-                       "Bailey did not forward this request: %s.\n"
-                       "Sending the same bytes again will not help; the request itself must change.",
-                       what) < 0)
-                buf_clear(&text);
-
-        refusal_answer(session, status, reason, &text);
+        refusal_decide(&session->call.verdict, reason);
+        refusal_answer(session, refusal_of_bytes(status, reason, what));
 }
 
 void http_refuse_rest(struct http_session *s, enum reason reason, const char *why) {
-        cleanup(buf_done) struct buf text = BUF(REFUSAL_TEXT_MAX);
-
-        stream_abort(take_ptr(&s->upstream));
-        s->call.verdict.decision = DECISION_DENY;
-        s->call.verdict.reason = (uint8_t)reason;
+        stream_abort(take_ptr(&s->exchange.upstream));
+        refusal_decide(&s->call.verdict, reason);
         s->call.why = why;
-        s->cut = true;
-        s->keep_client = false;
+        s->exchange.cut = true;
+        s->exchange.keep_client = false;
 
-        if (s->head_sent) { /* an answer is under way: only an end can be told */
+        if (s->exchange.head_sent) { /* an answer is under way: only an end can be told */
                 http_refusal_record(s);
                 http_session_end(s, true);
                 return;
         }
 
-        if (refusal_rest_text(&text, &s->call.target, why) < 0)
-                buf_clear(&text);
-
-        refusal_answer(s, 403, reason, &text);
+        const struct refused refused = refused_by(s);
+        refusal_answer(s, refusal_of_rest(&refused));
 }

@@ -48,13 +48,7 @@ static const struct credential_mapping *leader_of(const struct http_renew *renew
 }
 
 bool http_renew_is_on(const struct http_session *session) {
-        return session->swap && session->swap->renew && session->swap->renew->holds;
-}
-
-static void wipe_buf(struct buf *buf) {
-        if (buf->p)
-                secret_wipe(buf->p, buf->cap);
-        buf_done(buf);
+        return session->exchange.swap && session->exchange.swap->renew && session->exchange.swap->renew->holds;
 }
 
 int http_renew_new(struct http_session *session, const struct inject_plan *plan, struct str method, struct str target) {
@@ -63,7 +57,7 @@ int http_renew_new(struct http_session *session, const struct inject_plan *plan,
         if (!leader)
                 return 0;
 
-        struct http_renew *renew = session->swap->renew = alloc_zeroed(sizeof *renew);
+        struct http_renew *renew = session->exchange.swap->renew = alloc_zeroed(sizeof *renew);
         if (!renew)
                 return -ENOMEM;
 
@@ -78,7 +72,7 @@ int http_renew_new(struct http_session *session, const struct inject_plan *plan,
 }
 
 void http_renew_free(struct http_session *s) {
-        struct http_renew *renew = s->swap ? take_ptr(&s->swap->renew) : NULL;
+        struct http_renew *renew = s->exchange.swap ? take_ptr(&s->exchange.swap->renew) : NULL;
         if (!renew)
                 return;
 
@@ -89,8 +83,8 @@ void http_renew_free(struct http_session *s) {
         if (renew->began && vault_of(renew))
                 vault_tell_leave(vault_of(renew), renew->leader);
 
-        wipe_buf(&renew->answer);
-        wipe_buf(&renew->lines);
+        secret_buf_done(&renew->answer);
+        secret_buf_done(&renew->lines);
         free(renew);
 }
 
@@ -101,14 +95,14 @@ static void on_begun(struct vault_call *call, int error) {
 
         renew->failed = error;
         renew->began = error == 0;
-        renew->done(&renew->session->swap->swap);
+        renew->done(&renew->session->exchange.swap->swap);
 }
 
 int http_renew_prepare(struct http_session *s, const struct request_view *view, struct inject_plan *plan,
                        void (*done)(struct swap *s)) {
-        struct http_renew *renew = s->swap->renew;
+        struct http_renew *renew = s->exchange.swap->renew;
         const struct credentials *table = s->client.worker->gateway->credentials;
-        const struct renew_request request = { .body = buf_str(&s->swap->body), .view = view };
+        const struct renew_request request = { .body = buf_str(&s->exchange.swap->body), .view = view };
         enum inject_result result = renew_judge(table, leader_of(renew), &request, plan, &renew->fresh);
 
         if (result == INJECT_REFUSE)
@@ -128,7 +122,7 @@ int http_renew_prepare(struct http_session *s, const struct request_view *view, 
 }
 
 int http_renew_body(struct http_session *session, const struct inject_plan *plan, struct buf *out) {
-        struct str values[INJECT_SWAPS_MAX] = { 0 }, body = buf_str(&session->swap->body);
+        struct str values[INJECT_SWAPS_MAX] = { 0 }, body = buf_str(&session->exchange.swap->body);
         size_t room = body.n + 64;
 
         for (size_t i = 0; i < plan->n_swaps; i++) {
@@ -136,7 +130,7 @@ int http_renew_body(struct http_session *session, const struct inject_plan *plan
                         continue;
 
                 const struct vault_value *value =
-                    vault_value(vault_of(session->swap->renew), plan->swaps[i].mapping, &session->call.target);
+                    vault_value(vault_of(session->exchange.swap->renew), plan->swaps[i].mapping, &session->call.target);
                 if (!value)
                         return -EPIPE;
 
@@ -153,17 +147,17 @@ int http_renew_body(struct http_session *session, const struct inject_plan *plan
 /* the answer */
 
 bool http_renew_takes(struct http_session *session, unsigned status, enum http1_body body) {
-        struct http_renew *renew = session->swap->renew;
+        struct http_renew *renew = session->exchange.swap->renew;
 
         if (!renew || status < 200 || status > 299 || body == BODY_NONE)
                 return false;
         renew->holds = true;
-        session->down.held = true;
+        session->exchange.down.held = true;
         return true;
 }
 
 int http_renew_push(struct http_session *session, struct str span) {
-        struct http_renew *renew = session->swap->renew;
+        struct http_renew *renew = session->exchange.swap->renew;
 
         if (buf_append(&renew->answer, span) < 0) {
                 session->call.why = "The token endpoint's answer is too large to be one.";
@@ -179,7 +173,7 @@ static int answer_leaves(struct http_renew *renew) {
         int r = renew_write(session->client.worker->gateway->credentials, leader_of(renew), buf_str(&renew->answer),
                             buf_str(&renew->lines), &out);
 
-        if (r == 0 && renew_holds(buf_str(&renew->lines), buf_str(&session->down.head)))
+        if (r == 0 && renew_holds(buf_str(&renew->lines), buf_str(&session->exchange.down.head)))
                 r = -EPERM; /* in a header */
 
         if (r == -EPERM)
@@ -188,16 +182,17 @@ static int answer_leaves(struct http_renew *renew) {
                     "tokens were kept outside, and the answer is held back.";
 
         renew->holds = false;
-        session->down.held = false;
+        session->exchange.down.held = false;
 
         if (r == 0)
-                r = session->swap->chunks_down ? http_swap_put_chunk(&session->down, buf_str(&out), STR(""))
-                                               : http_swap_put(&session->down, buf_str(&out));
+                r = session->exchange.swap->chunks_down
+                        ? http_flow_queue_chunk(&session->exchange.down, buf_str(&out), STR(""))
+                        : http_flow_queue(&session->exchange.down, buf_str(&out));
 
-        if (r == 0 && session->swap->chunks_down)
-                r = http_swap_put(&session->down, STR("0\r\n\r\n"));
+        if (r == 0 && session->exchange.swap->chunks_down)
+                r = http_flow_queue(&session->exchange.down, STR("0\r\n\r\n"));
 
-        wipe_buf(&out);
+        secret_buf_done(&out);
         http_renew_free(session);
 
         return r < 0 ? -EBADMSG : 0;
@@ -207,12 +202,12 @@ static void answer_fails(struct http_renew *renew, int error) {
         struct http_session *session = renew->session;
 
         renew->holds = false;
-        session->down.held = false;
+        session->exchange.down.held = false;
         if (!session->call.why)
                 session->call.why = "The vault could not keep the new tokens, so they are not handed on.";
 
         http_renew_free(session);
-        http_exchange_fail(session, error);
+        session->resume(session, error);
 }
 
 static void ask_keep(struct http_renew *renew);
@@ -247,11 +242,7 @@ static void on_kept(struct vault_call *call, int error) {
                 return;
         }
 
-        int r = answer_leaves(renew);
-        if (r < 0)
-                http_exchange_fail(session, r);
-        else
-                http_session_run(session);
+        session->resume(session, answer_leaves(renew));
 }
 
 static void ask_keep(struct http_renew *renew) {
@@ -263,7 +254,7 @@ static void ask_keep(struct http_renew *renew) {
 }
 
 int http_renew_end(struct http_session *session) {
-        struct http_renew *renew = session->swap->renew;
+        struct http_renew *renew = session->exchange.swap->renew;
         int r = renew_read(session->client.worker->gateway->credentials, leader_of(renew), buf_str(&renew->answer),
                            &renew->lines, &renew->expires_in);
 
@@ -274,7 +265,7 @@ int http_renew_end(struct http_session *session) {
                 session->call.why =
                     "The token endpoint's answer cannot be read, so nobody can say where its secrets are.";
                 renew->holds = false;
-                session->down.held = false;
+                session->exchange.down.held = false;
                 return -EBADMSG;
         }
 

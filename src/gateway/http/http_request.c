@@ -74,82 +74,14 @@ static unsigned request_route(struct http_session *session, struct http1_request
         return apiproxy_route(session->client.worker->gateway->credentials, request, &session->call.target, ret_what);
 }
 
-static bool is_one_of(struct str method, const struct str *list, size_t n) {
-        for (size_t i = 0; i < n; i++)
-                if (str_eq(method, list[i]))
-                        return true;
-        return false;
-}
-
-static const struct override *find_override(const struct http1_request *request) {
-        for (size_t i = 0; i < request->head.n_headers; i++) {
-                const struct override *found = override_find(request->head.headers[i].name);
-                if (found)
-                        return found;
-        }
-        return NULL;
-}
-
-/* Copies out what is needed after the head's bytes are gone. */
-void http_request_begin(struct http_session *session, const struct http1_request *request) {
-        /* Doing it twice is as doing it once (RFC 9110, 9.2.2); without a body, which would be gone. */
-        static const struct str repeatable[] = { STR("GET"), STR("HEAD"), STR("OPTIONS"), STR("PUT"), STR("DELETE") };
-
-        session->since = clock_ns();
-        session->bytes_in = session->bytes_out = 0;
-        session->status = 0;
-        session->n_interim = 0;
-        session->begun = session->reused = session->answered = session->head_sent = session->up_broken =
-            session->keep_upstream = false;
-        session->back_progress = (struct http1_progress){ 0 };
-        session->response = (struct http_body){ 0 };
-        session->request = (struct http_body){ .kind = request->head.body, .left = request->head.length };
-        session->request.done =
-            request->head.body == BODY_NONE || (request->head.body == BODY_LENGTH && request->head.length == 0);
-        session->trailers = BUF(HTTP1_TRAILER_MAX);
-        if (session->client.worker->gateway->credentials)
-                session->request.chunked.trailers = &session->trailers;
-
-        session->cut = false;
-        session->client_minor = request->head.minor;
-        session->keep_client = !request->head.close;
-        session->last = http1_request_is_last(request);
-        session->connect = request->form == FORM_AUTHORITY;
-        session->call.via = session->connect ? VIA_CONNECT : session->client.via;
-        session->head_method = str_eq(request->method, STR("HEAD"));
-        session->repeatable =
-            session->request.done && is_one_of(request->method, repeatable, sizeof repeatable / sizeof *repeatable);
-        session->upgrade[0] = '\0';
-        if (request->head.upgrade && request->head.upgrade_to.n < sizeof session->upgrade) {
-                memcpy(session->upgrade, request->head.upgrade_to.p, request->head.upgrade_to.n);
-                session->upgrade[request->head.upgrade_to.n] = '\0';
-                session->repeatable = false;
-        }
-
-        session->call.verdict = (struct verdict){ .rule = RULE_NONE };
-        session->call.generation = session->client.worker->policy->generation;
-        session->call.addr = (struct addr){ 0 };
-        session->call.asked = false;
-        session->call.question[0] = '\0';
-        session->call.error = 0;
-        session->call.why = NULL;
-        session->up.head = BUF(2 * POOL_CHUNK_BYTES);
-        session->down.head = BUF(2 * POOL_CHUNK_BYTES);
-        session->up.head_at = session->down.head_at = 0;
-        session->method_n = 0;
-        session->path_n = 0;
-        session->override = find_override(request);
-        if (!session->bound)
-                session->call.target = (struct authority){ 0 };
-}
-
 /* The bytes that will leave; the record reads method and path from them. */
 static int write_request(struct http_session *session, const struct http1_request *request) {
-        int e = buf_reserve(&session->up.head, request->head.bytes + AUTHORITY_TEXT_MAX);
+        int e = buf_reserve(&session->exchange.up.head, request->head.bytes + AUTHORITY_TEXT_MAX);
         if (e == 0)
-                e = http1_request_write(&session->up.head, request, &session->call.target, default_port(session));
-        session->method_n = (uint8_t)request->method.n;
-        session->path_n = (uint32_t)http1_path_only(request->path).n;
+                e = http1_request_write(&session->exchange.up.head, request, &session->call.target,
+                                        default_port(session));
+        session->exchange.method_n = (uint8_t)request->method.n;
+        session->exchange.path_n = (uint32_t)http1_path_only(request->path).n;
         return e;
 }
 
@@ -157,6 +89,12 @@ static int write_request(struct http_session *session, const struct http1_reques
 static void refuse_unbound(struct http_session *session) {
         session->call.verdict = (struct verdict){ .decision = DECISION_DENY, .reason = REASON_SELF, .rule = RULE_NONE };
         http_refuse(session);
+}
+
+/* An origin without a good certificate gets not a byte. */
+static void refuse_spoilt(struct http_session *session) {
+        session->exchange.keep_client = false;
+        http_refuse_for(session, (enum reason)session->secure->spoilt, session->secure->why);
 }
 
 /* What the client says of its question: shown to the person who is asked, and of no other effect. False: it is not to
@@ -182,8 +120,8 @@ static bool take_question(struct http_session *session, const struct http1_reque
 }
 
 static void judge_connect(struct http_session *session, const struct http1_request *request) {
-        if (!session->request.done || request->head.body != BODY_NONE) {
-                session->request.done = false;
+        if (!session->exchange.request.done || request->head.body != BODY_NONE) {
+                session->exchange.request.done = false;
                 http_refuse_bytes(session, 400, REASON_PROTOCOL, "A CONNECT request has no body");
                 return;
         }
@@ -204,27 +142,27 @@ void http_request_send(struct http_session *session) {
                 return;
 
         if (session->call.verdict.decision == DECISION_ALLOW) {
-                session->upstream = session->secure ? http_secure_take(session) : NULL;
-                if (!session->upstream)
-                        session->upstream =
+                session->exchange.upstream = session->secure ? http_secure_take(session) : NULL;
+                if (!session->exchange.upstream)
+                        session->exchange.upstream =
                             upstream_pool_take(worker->upstreams, &session->call.target, http_session_identity(session),
-                                               !session->repeatable, &session->call.addr);
+                                               !session->exchange.repeatable, &session->call.addr);
         }
 
-        if (!session->upstream) {
+        if (!session->exchange.upstream) {
                 http_session_open(session);
                 return;
         }
 
-        session->reused = true;
-        http_exchange_begin(session);
+        session->exchange.reused = true;
+        http_pump_start(session);
 }
 
 /* Headers that ask for another request than the one that is judged. */
 static struct verdict judge_override(struct http_session *session, struct verdict verdict) {
-        if (verdict.decision == DECISION_ALLOW && session->override) {
+        if (verdict.decision == DECISION_ALLOW && session->exchange.override) {
                 verdict.decision = DECISION_DENY;
-                verdict.reason = session->override->reason;
+                verdict.reason = session->exchange.override->reason;
                 session->call.why = OVERRIDE_WHY;
         }
         return verdict;
@@ -237,14 +175,14 @@ struct verdict http_request_verdict(struct http_session *session, struct verdict
         if (granted.decision != DECISION_ALLOW || !granted.needs_request)
                 return granted;
 
-        if (session->examine) {
-                verdict = examine_verdict(session->examine->examine, snapshot, granted);
-                session->call.why = examine_why(session->examine->examine);
+        if (session->exchange.examine) {
+                verdict = examine_verdict(session->exchange.examine->examine, snapshot, granted);
+                session->call.why = examine_why(session->exchange.examine->examine);
         } else {
                 verdict =
                     verdict_request(snapshot, &session->call.target.host, session->call.target.port,
-                                    http_session_method(session), http_session_path(session)); /* as it will leave */
-                if (examine_was_missed(http_session_method(session), http_session_path(session), granted, verdict))
+                                    http_exchange_method(session), http_exchange_path(session)); /* as it will leave */
+                if (examine_was_missed(http_exchange_method(session), http_exchange_path(session), granted, verdict))
                         verdict = (struct verdict){ .decision = DECISION_DENY,
                                                     .reason = REASON_GIT_FORM,
                                                     .rule = verdict.rule };
@@ -278,13 +216,57 @@ static void judge_request(struct http_session *session, const struct http1_reque
         verdict = judge_head(session, request, verdict);
         session->call.verdict = verdict;
         if (session->secure && session->secure->spoilt != REASON_NONE)
-                http_secure_refuse(session);
+                refuse_spoilt(session);
         else if (slow)
                 http_session_open(session); /* the gate refuses it, in its time */
         else if (verdict.decision == DECISION_DENY)
                 http_refuse(session);
         else if (http_swap_judge(session, request))
                 http_request_send(session);
+}
+
+/* Also where the connection leads to, since TLS with the origin has taken its time. */
+static struct verdict judge_secured(struct http_session *session) {
+        struct gate_call *call = &session->call;
+        struct verdict verdict = gate_judge(session->client.worker, &call->target, true);
+        if (verdict_is_agreed(&verdict, call->asked)) {
+                verdict.decision = DECISION_ALLOW;
+                verdict.rule = call->verdict.rule;
+        }
+
+        if (verdict.decision != DECISION_ALLOW || call->chained ||
+            call->addr.family == ADDR_NONE) /* behind a proxy, as well */
+                return verdict;
+
+        struct verdict a = verdict_address(worker_snapshot(session->client.worker), &call->target.host, &call->addr,
+                                           call->target.port);
+        return a.decision == DECISION_ALLOW ? verdict : a;
+}
+
+/* The policy may have changed while the gate was asked, or the origin. */
+static void judge_again(struct http_session *session) {
+        struct gate_call *c = &session->call;
+        if (c->verdict.decision != DECISION_ALLOW)
+                return;
+
+        if (session->secure) {
+                c->generation = session->client.worker->policy->generation;
+                c->verdict = judge_secured(session);
+        }
+
+        c->verdict = http_request_verdict(session, c->verdict);
+}
+
+void http_request_resume(struct http_session *session) {
+        judge_again(session);
+
+        if (session->call.verdict.decision == DECISION_ALLOW && session->exchange.upstream) {
+                http_pump_start(session);
+                return;
+        }
+
+        stream_close(take_ptr(&session->exchange.upstream));
+        http_refuse(session);
 }
 
 /* A request that names no host, at a proxy's port, is one to the API proxy where there are credentials: services have
@@ -294,18 +276,18 @@ static void consider_api(struct http_session *session, const struct http1_reques
 
         if (!session->bound && !session->secure && request->form == FORM_ORIGIN && credentials &&
             credentials_count(credentials) > 0)
-                (void)http_session_become_api(session); /* else it is refused as what it is */
+                (void)http_secure_become_api(session); /* else it is refused as what it is */
 }
 
 void http_request_take(struct http_session *session, struct http1_request *request) {
         const char *what = NULL;
 
         consider_api(session, request);
-        http_request_begin(session, request);
+        http_exchange_begin(session, request);
         if (session->secure)
                 session->secure->used = true;
 
-        if ((session->bound || session->api) && session->connect) {
+        if ((session->bound || session->api) && session->exchange.connect) {
                 http_refuse_bytes(session, 405, REASON_METHOD,
                                   "CONNECT is for proxies, and this connection goes to an origin");
                 return;
@@ -320,14 +302,14 @@ void http_request_take(struct http_session *session, struct http1_request *reque
             session->api ? request_route(session, request, &what) : settle_target(session, request, &what);
         bool known = status || gate_unmask(session->client.worker, &session->call.target);
 
-        if (!session->connect && write_request(session, request) < 0) {
+        if (!session->exchange.connect && write_request(session, request) < 0) {
                 http_refuse_bytes(session, 503, REASON_LIMIT, "Out of memory");
         } else if (status) {
-                session->keep_client = false;
+                session->exchange.keep_client = false;
                 http_refuse_bytes(session, status, session->call.verdict.reason, what);
         } else if (!known) {
                 refuse_unbound(session);
-        } else if (session->connect) {
+        } else if (session->exchange.connect) {
                 judge_connect(session, request);
         } else {
                 judge_request(session, request);

@@ -47,7 +47,7 @@ static void add_weak(struct http1_response *response, struct str etag) {
 }
 
 int http_swap_decode(struct http_session *session, struct http1_response *response, enum http1_body *body) {
-        struct http_swap *swap = session->swap;
+        struct http_swap *swap = session->exchange.swap;
         bool held = http_renew_takes(session, response->status, *body);
         enum coding coding = held || (swap->swap.words && swap->swap.telling) ? coding_in(response) : CODING_IDENTITY;
         if (coding == CODING_IDENTITY && !held)
@@ -95,7 +95,7 @@ static bool is_compressed_socket(const struct http1_response *response) {
 
 /* Behind what waits, which goes first; what the client does not take waits as well. */
 static int send_body(struct http_session *session, struct str bytes) {
-        struct http_flow *flow = &session->down;
+        struct http_flow *flow = &session->exchange.down;
         size_t waits = flow->head.n - flow->head_at;
         struct iovec parts[2] = { { flow->head.p + flow->head_at, waits }, { (void *)bytes.p, bytes.n } };
         ssize_t put =
@@ -103,47 +103,46 @@ static int send_body(struct http_session *session, struct str bytes) {
         if (put < 0 && put != -EAGAIN)
                 return (int)put;
 
-        size_t sent = put > 0 ? (size_t)put : 0, of_head = sent < waits ? sent : waits;
+        size_t sent = put > 0 ? (size_t)put : 0;
+        size_t of_head = sent < waits ? sent : waits;
         flow->head_at += of_head;
         flow->begun |= sent > 0;
 
-        return http_swap_put(flow, str_skip(bytes, sent - of_head));
+        return http_flow_queue(flow, str_skip(bytes, sent - of_head));
 }
 
 static int put_body(struct http_session *session, struct str first, struct str second) {
-        if (session->swap->chunks_down)
-                return http_swap_put_chunk(&session->down, first, second);
-        int e = http_swap_put(&session->down, first);
+        if (session->exchange.swap->chunks_down)
+                return http_flow_queue_chunk(&session->exchange.down, first, second);
+        int e = http_flow_queue(&session->exchange.down, first);
         if (e < 0 || second.n == 0)
                 return e;
-        bool in_pieces = session->response.kind == BODY_CHUNKED; /* they are gathered */
-        return in_pieces ? http_swap_put(&session->down, second) : send_body(session, second);
+        bool in_pieces = session->exchange.response.kind == BODY_CHUNKED; /* they are gathered */
+        return in_pieces ? http_flow_queue(&session->exchange.down, second) : send_body(session, second);
 }
 
 /* The origin has stopped where a secret may begin: perhaps its message is over. */
 static void on_silence(struct timer *t) {
         struct http_swap *swap = link_owner(t, struct http_swap, patience);
         struct http_session *session = swap->session;
-        if (put_body(session, scrub_release(&swap->scrub), STR("")) < 0)
-                http_session_end(session, true);
-        else
-                http_session_run(session);
+
+        session->resume(session, put_body(session, scrub_release(&swap->scrub), STR("")));
 }
 
 int http_swap_take_head(struct http_session *session, const struct http1_response *response, enum http1_body body,
                         size_t at) {
-        struct http_swap *swap = session->swap;
+        struct http_swap *swap = session->exchange.swap;
 
         if (http_renew_is_on(session)) {
-                swap->chunks_down = !session->response.chunked.bare;
-                session->response.chunked.bare = true;
-                session->down.head.max = HEAD_MAX + 8 * RENEW_ANSWER_MAX;
+                swap->chunks_down = !session->exchange.response.chunked.bare;
+                session->exchange.response.chunked.bare = true;
+                session->exchange.down.head.max = HEAD_MAX + 8 * RENEW_ANSWER_MAX;
         }
 
         if (!swap->swap.words)
                 return 0;
 
-        scrub_text(swap->swap.words, session->down.head.p + at, session->down.head.n - at);
+        scrub_text(swap->swap.words, session->exchange.down.head.p + at, session->exchange.down.head.n - at);
         swap_saw_status(&swap->swap, response->status);
         if (http_renew_is_on(session))
                 return 0;
@@ -157,9 +156,9 @@ int http_swap_take_head(struct http_session *session, const struct http1_respons
                 return -EPROTO;
         }
 
-        swap->chunks_down = body == BODY_CHUNKED && !session->response.chunked.bare;
-        session->response.chunked.bare = true;
-        session->down.head.max = HEAD_MAX + 3 * VAULT_SECRET_MAX;
+        swap->chunks_down = body == BODY_CHUNKED && !session->exchange.response.chunked.bare;
+        session->exchange.response.chunked.bare = true;
+        session->exchange.down.head.max = HEAD_MAX + 3 * VAULT_SECRET_MAX;
         scrub_done(&swap->scrub);
         timer_init(&swap->patience, session->client.worker->loop, on_silence);
 
@@ -169,7 +168,7 @@ int http_swap_take_head(struct http_session *session, const struct http1_respons
 /* bodies */
 
 static int http_scrub_search(struct http_session *session, char *bytes, size_t n) {
-        struct http_swap *swap = session->swap;
+        struct http_swap *swap = session->exchange.swap;
         struct str before, now;
         swap_search(&swap->scrub, &swap->patience, bytes, n, &before, &now);
         return put_body(session, before, now);
@@ -177,7 +176,7 @@ static int http_scrub_search(struct http_session *session, char *bytes, size_t n
 
 /* All of it at once: it is small, and nobody reads it yet. */
 static int decode_held(struct http_session *session, struct str span) {
-        struct http_swap *swap = session->swap;
+        struct http_swap *swap = session->exchange.swap;
         char plain[4096];
         int r = 0;
 
@@ -196,12 +195,12 @@ static int decode_held(struct http_session *session, struct str span) {
 }
 
 int http_swap_push_down(struct http_session *session, struct str span) {
-        struct http_swap *swap = session->swap;
+        struct http_swap *swap = session->exchange.swap;
 
         if (http_renew_is_on(session))
                 return swap->decoder ? decode_held(session, span) : http_renew_push(session, span);
         if (!scrub_is_on(&swap->scrub))
-                return http_flow_push(&session->down, http_pool(session), session->client.stream, span);
+                return http_flow_push(&session->exchange.down, http_pool(session), session->client.stream, span);
         if (swap->decoder)
                 return buf_append(&swap->raw, span);
 
@@ -209,7 +208,7 @@ int http_swap_push_down(struct http_session *session, struct str span) {
 }
 
 static int decode_some(struct http_session *session) {
-        struct http_swap *swap = session->swap;
+        struct http_swap *swap = session->exchange.swap;
         struct str in = str_skip(buf_str(&swap->raw), swap->raw_at);
         char *out = http_pool(session)->scratch;
         ssize_t n = decoder_run(swap->decoder, &in, out, POOL_CHUNK_BYTES);
@@ -230,7 +229,7 @@ static int decode_some(struct http_session *session) {
 }
 
 static int end_body(struct http_session *session) {
-        struct http_swap *swap = session->swap;
+        struct http_swap *swap = session->exchange.swap;
         if (swap->decoder && !decoder_is_whole(swap->decoder)) {
                 session->call.why = "The response ends in the middle of its compressed form.";
                 return -EBADMSG;
@@ -238,14 +237,14 @@ static int end_body(struct http_session *session) {
 
         int e = put_body(session, scrub_end(&swap->scrub), STR(""));
         if (e == 0 && swap->chunks_down)
-                e = http_swap_put(&session->down, STR("0\r\n\r\n"));
+                e = http_flow_queue(&session->exchange.down, STR("0\r\n\r\n"));
 
         http_swap_done_down(session);
         return e;
 }
 
 static int end_held(struct http_session *session) {
-        struct http_swap *k = session->swap;
+        struct http_swap *k = session->exchange.swap;
 
         if (k->decoder && !decoder_is_whole(k->decoder)) {
                 session->call.why = "The response ends in the middle of its compressed form.";
@@ -257,22 +256,22 @@ static int end_held(struct http_session *session) {
 }
 
 int http_swap_settle_down(struct http_session *session) {
-        struct http_swap *swap = session->swap;
+        struct http_swap *swap = session->exchange.swap;
 
         if (http_renew_is_on(session))
-                return session->response.done ? end_held(session) : 0;
+                return session->exchange.response.done ? end_held(session) : 0;
         if (!scrub_is_on(&swap->scrub))
                 return 0;
 
         int e = swap->decoder ? decode_some(session) : 0;
-        if (e < 0 || !session->response.done || (swap->decoder && decoder_owes(swap->decoder)))
+        if (e < 0 || !session->exchange.response.done || (swap->decoder && decoder_owes(swap->decoder)))
                 return e;
 
         return end_body(session);
 }
 
 void http_swap_done_down(struct http_session *session) {
-        struct http_swap *k = session->swap;
+        struct http_swap *k = session->exchange.swap;
         if (scrub_is_on(&k->scrub))
                 timer_stop(&k->patience);
         scrub_done(&k->scrub);

@@ -31,35 +31,12 @@ struct stream *http_secure_take(struct http_session *s) {
         return NULL;
 }
 
-static void on_secured(struct origin_call *o) {
-        struct http_session *session = link_owner(o, struct http_secure, origin)->session;
-
-        session->secure->securing = false;
-        session->call.upstream = take_ptr(&o->stream);
-        if (!session->call.upstream) {
-                session->call.verdict.decision = DECISION_DENY;
-                session->call.verdict.reason = (uint8_t)o->reason;
-                session->call.error = o->error;
-                session->call.why = o->why;
-        }
-
-        http_session_opened(session);
-}
-
-void http_secure_open(struct http_session *s) {
+void http_secure_open(struct http_session *s, void (*done)(struct origin_call *call)) {
         struct http_secure *secure = s->secure;
         secure->securing = true;
         secure->origin.worker = s->client.worker;
-        secure->origin.done = on_secured;
+        secure->origin.done = done;
         origin_secure(&secure->origin, take_ptr(&s->call.upstream), &s->call.target, STR("\10http/1.1"));
-}
-
-void http_secure_refuse(struct http_session *session) {
-        session->call.verdict.decision = DECISION_DENY;
-        session->call.verdict.reason = session->secure->spoilt;
-        session->call.why = session->secure->why;
-        session->keep_client = false;
-        http_refuse(session);
 }
 
 void http_secure_done(struct http_session *session) {
@@ -67,4 +44,19 @@ void http_secure_done(struct http_session *session) {
         if (k->securing)
                 origin_cancel(&k->origin);
         stream_close(take_ptr(&k->ready));
+}
+
+int http_secure_become_api(struct http_session *session) {
+        struct http_secure *secure = calloc(1, sizeof *secure);
+
+        if (!secure)
+                return -ENOMEM;
+
+        secure->session = session;
+        secure->used = true; /* nothing is connected to before a request comes */
+        session->secure = secure;
+        session->api = true;
+        session->client.via = VIA_API;
+
+        return 0;
 }

@@ -7,8 +7,12 @@
 #include "gateway/dns/synthetic.h"
 #include "gateway/worker.h"
 
+struct gate_call;
+/* The call of a CONNECT is through, and the client was told so: takes both over. */
+typedef void http_connected(const struct client *client, struct gate_call *call);
+
 /* Absolute-form requests and CONNECT. Takes the client over, also when it fails (-ENOMEM: it is closed). */
-int http_session_start(const struct client *client);
+int http_session_start(const struct client *client, http_connected *connected);
 /* Plain HTTP that was captured on its way to `target`: origin-form requests whose Host must agree with it. Bytes that
  * were looked at are given back to the client's stream first. `hold`, when not empty, is released at the end. */
 int http_session_start_bound(const struct client *client, const struct authority *target,

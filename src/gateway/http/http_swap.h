@@ -1,22 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Credentials in an HTTP/1 session, for the http_*.c files only. Theory in http_swap.c. */
-#include "gateway/creds/sigv4_stream.h"
 #include "gateway/creds/swap.h"
 #include "gateway/http/http_internal.h"
 #include "gateway/wire/decode.h"
 
 #define HTTP_SWAP_BODY_MAX (16u << 20) /* of a body that must be hashed before its head can be signed */
 
+/* A head that was read; its text is elsewhere. */
+struct http_head_kept {
+        struct str method, path;
+        size_t n_headers;
+        struct http1_header *headers;
+};
+
 struct http_swap {
         struct swap swap;
         struct http_session *session;
-        struct buf plain;    /* the head as the client meant it, with stand-ins: for the record, and for another try */
-        struct buf names;    /* of what was swapped */
-        struct buf body;     /* kept whole, because it is signed, or changed */
-        struct buf sent;     /* what leaves of one that is changed; holds secrets */
-        const char *problem; /* why it is refused, when that is known */
-        struct sigv4_stream stream;
+        struct buf plain; /* the head as the client meant it, with stand-ins: for the record, and for another try */
+        struct http_head_kept head; /* that head, read once */
+        struct buf body;            /* kept whole, because it is signed, or changed */
+        struct buf sent;            /* what leaves of one that is changed; holds secrets */
+        const char *problem;        /* why it is refused, when that is known */
         struct scrub scrub;
         struct timer patience;   /* with an origin that stops where a secret may begin */
         struct decoder *decoder; /* of a response that is coded */
@@ -24,7 +29,6 @@ struct http_swap {
         size_t raw_at;
         struct http_renew *renew;    /* of a request to a token endpoint; NULL: any other */
         bool keeps_body;             /* `body` is the request's body */
-        bool streaming;              /* `stream` signs the request's body */
         bool chunks_up, chunks_down; /* framing is written here */
 };
 
@@ -35,7 +39,6 @@ bool http_swap_judge(struct http_session *session, const struct http1_request *r
 bool http_swap_prepare(struct http_session *s);
 /* HTTP_KEEPING: the body that must be there first. */
 bool http_swap_keep_step(struct http_session *session);
-void http_swap_free(struct http_session *s);
 
 /* A request's trailers never leave (HTTP/1), or leave as they are (HTTP/2): a stand-in in them was meant to be
  * replaced, and somebody should hear that it was not. True while they are not complete. */
@@ -44,9 +47,6 @@ bool http_swap_trailers_pass(const struct http_session *session);
 /* The request's body; as http_flow_push(), and -EPROTO: it is not what it was said to be. */
 int http_swap_push_up(struct http_session *session, struct str span);
 int http_swap_end_up(struct http_session *session); /* it is over */
-/* Behind what is on its way already; the flow's head is a queue like any other. */
-int http_swap_put(struct http_flow *flow, struct str bytes);
-int http_swap_put_chunk(struct http_flow *flow, struct str first, struct str second);
 
 /* http_renew.c: a request to a token endpoint. */
 struct http_renew;
@@ -74,7 +74,7 @@ int http_swap_take_head(struct http_session *session, const struct http1_respons
                         size_t at);
 /* Whether what comes back is searched. */
 static inline bool http_swap_is_searching(const struct http_session *s) {
-        return s->swap && scrub_is_on(&s->swap->scrub);
+        return s->exchange.swap && scrub_is_on(&s->exchange.swap->scrub);
 }
 /* Its body: bytes, then what can be done with them, which is its end if no more will come. 0, -ENOMEM; -EBADMSG: they
  * are not coded as was said. */
@@ -82,6 +82,6 @@ int http_swap_push_down(struct http_session *session, struct str span);
 int http_swap_settle_down(struct http_session *session);
 /* More can be settled as soon as there is room, without another byte of the origin's. */
 static inline bool http_swap_owes_down(const struct http_session *s) {
-        return s->swap->decoder && decoder_owes(s->swap->decoder);
+        return s->exchange.swap->decoder && decoder_owes(s->exchange.swap->decoder);
 }
 void http_swap_done_down(struct http_session *session);

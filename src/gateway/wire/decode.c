@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The origin was asked for a body as it is and sent another. It is hostile for all that is known, and its decoders are
- * large programs: they run here, in the confined process that reads hostile bytes anyway, and see nothing but bytes.
+ * The origin was asked for an identity body and sent an encoded one. It may be hostile, and decoders are large
+ * programs: they run here, in the confined process that reads hostile bytes anyway, and see nothing but bytes.
  *
- * Streams: everything that can be told from the input so far is written at once, so an event that its sender flushed is
- * not held back. Nothing is kept but the decoder's window.
+ * Streams: everything that can be decoded so far is written at once, so an event that its sender flushed is not
+ * delayed. Only the decoder's window is kept.
  *
  * Limits: a window of 32 KiB for gzip and deflate, WINDOW_LOG for zstd (RFC 9659), 16 MiB for brotli, whose format has
  * no more; MEMORY_MAX in all for one of these two. A body may grow by RATIO_MAX, which is more than deflate can, beyond
@@ -120,8 +120,8 @@ static int open_zlib(struct decoder *d, int window) {
         return d->ready ? 0 : -ENOMEM;
 }
 
-/* "deflate" is a zlib stream; some send what is inside of one. The first byte tells: as the beginning of a bare stream
- * it would announce a stored block, with bits set that its sender leaves zero. */
+/* "deflate" is a zlib stream; some servers send a bare deflate stream. The first byte decides: zlib's would, in a bare
+ * stream, announce a stored block with padding bits set that encoders leave zero. */
 static int open_deflate(struct decoder *decoder, struct str in) {
         return open_zlib(decoder, (in.p[0] & 0x0f) == Z_DEFLATED ? ZLIB_WINDOW : BARE_WINDOW);
 }
@@ -179,8 +179,8 @@ static ssize_t run_brotli(struct decoder *decoder, struct str *in, char *out, si
         return (ssize_t)(room - n_out);
 }
 
-/* Frames begin so, and those that are skipped. The library may also know what zstd wrote before its format was settled,
- * by decoders of that time, which no limit of ours holds for. */
+/* The magic of frames and of skippable frames. The library may also accept formats from before zstd's was settled, with
+ * old decoders that ignore our limits. */
 static bool is_frame(struct decoder *decoder, struct str in) {
         if (decoder->whole)
                 decoder->n_magic = 0;
@@ -238,10 +238,16 @@ int decoder_new(enum coding c, struct decoder **ret) {
                 return -ENOMEM;
 
         decoder->coding = c;
-        int r = c == CODING_GZIP     ? open_zlib(decoder, GZIP_WINDOW)
-                : c == CODING_BROTLI ? open_brotli(decoder)
-                : c == CODING_ZSTD   ? open_zstd(decoder)
-                                     : 0; /* deflate: when its first byte is there */
+        int r;
+        if (c == CODING_GZIP)
+                r = open_zlib(decoder, GZIP_WINDOW);
+        else if (c == CODING_BROTLI)
+                r = open_brotli(decoder);
+        else if (c == CODING_ZSTD)
+                r = open_zstd(decoder);
+        else
+                r = 0;
+        /* deflate: when its first byte is there */
         if (r < 0) {
                 decoder_free(decoder);
                 return r;
@@ -274,9 +280,14 @@ ssize_t decoder_run(struct decoder *decoder, struct str *in, char *out, size_t r
         if (!decoder->ready && open_deflate(decoder, *in) < 0)
                 return -ENOMEM;
 
-        ssize_t n = decoder->coding == CODING_BROTLI ? run_brotli(decoder, in, out, room)
-                    : decoder->coding == CODING_ZSTD ? run_zstd(decoder, in, out, room)
-                                                     : run_zlib(decoder, in, out, room);
+        ssize_t n;
+        if (decoder->coding == CODING_BROTLI)
+                n = run_brotli(decoder, in, out, room);
+        else if (decoder->coding == CODING_ZSTD)
+                n = run_zstd(decoder, in, out, room);
+        else
+                n = run_zlib(decoder, in, out, room);
+
         if (n < 0)
                 return n;
 

@@ -72,7 +72,12 @@ static enum dns_rcode parse_opt(struct str rest, struct dns_query *query) {
 
         uint16_t size = u16_at(rest, 3);
         query->edns = true;
-        query->udp_size = size < DNS_UDP_MAX ? DNS_UDP_MAX : size > DNS_EDNS_MAX ? DNS_EDNS_MAX : size;
+        if (size < DNS_UDP_MAX)
+                query->udp_size = DNS_UDP_MAX;
+        else if (size > DNS_EDNS_MAX)
+                query->udp_size = DNS_EDNS_MAX;
+        else
+                query->udp_size = size;
 
         return rest.p[6] == 0 ? DNS_NOERROR : DNS_BADVERS;
 }

@@ -6,7 +6,7 @@
  * question.
  */
 #include "base/buf.h"
-#include "policy/addr.h"
+#include "policy/match/addr.h"
 
 #define DNS_UDP_MAX 512    /* without EDNS0 */
 #define DNS_EDNS_MAX 1232  /* what we offer and use at most over UDP */
@@ -52,8 +52,8 @@ struct dns_query {
         struct str question; /* wire bytes, echoed as they came */
 };
 
-/* False: not a question that can be answered at all, say nothing. True: *ret_rcode is DNS_NOERROR for a good one, else
- * what to answer; *ret holds what is needed for that. */
+/* False: not a question at all, do not reply. True: *ret_rcode is DNS_NOERROR for a valid one, else the code to reply
+ * with; *ret has what the reply needs. */
 bool dns_query_parse(struct str packet, struct dns_query *ret, enum dns_rcode *ret_rcode);
 
 struct dns_answer {

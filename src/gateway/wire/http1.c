@@ -236,8 +236,7 @@ static enum http1_result take_encoding(struct http1_head *head, struct str value
         return HTTP1_OK;
 }
 
-/* A list of protocols, one that would speak HTTP/2 in the clear, or TLS inside: not passed on, the request goes on
- * without. */
+/* An Upgrade to several protocols, to HTTP/2 in the clear or to TLS: not passed on, the request goes on without it. */
 static void settle_upgrade(struct http1_head *head, unsigned n_upgrades) {
         struct str to = head->upgrade_to;
         bool plain = n_upgrades == 1 && to.n > 0 && str_find(to, ',') < 0 && str_find(to, ' ') < 0;

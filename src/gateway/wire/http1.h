@@ -3,11 +3,10 @@
 /*
  * HTTP/1.0 and 1.1 heads and chunked bodies: strict, incremental, bounded, without allocation.
  *
- * Trusts nothing. What two parsers could read in two ways is refused, not repaired: that is what request smuggling
- * lives on. A head is parsed in one pass over the caller's bytes; names and values are slices of those bytes, valid
- * while they stay. When the head is not complete yet the parser remembers only how far it looked (struct
- * http1_progress, 8 bytes), so that an idle connection costs nothing and a client that drips bytes costs no more than
- * one that does not.
+ * Trusts nothing. Ambiguous input is refused, not repaired: request smuggling depends on two parsers that disagree. A
+ * head is parsed in one pass over the caller's bytes; names and values are slices of those bytes, valid while they
+ * stay. When the head is not complete yet the parser remembers only how far it looked (struct http1_progress, 8 bytes),
+ * so that an idle connection costs nothing and a client that drips bytes costs no more than one that does not.
  *
  *     enum http1_result r = http1_request_parse(&progress, bytes, &limits, &request);
  *     HTTP1_OK: parsed, request.head.bytes long; HTTP1_MORE: call again with the same bytes and more; else: refuse.
@@ -15,7 +14,7 @@
  * The result depends only on the bytes, never on how they were split over calls.
  */
 #include "base/buf.h"
-#include "policy/host.h"
+#include "policy/match/host.h"
 
 #define HTTP1_HEADERS_MAX 128
 #define HTTP1_HEAD_MAX 65536 /* default limit of a head in bytes */
@@ -135,11 +134,11 @@ bool http1_response_switches(const struct http1_response *response, struct str p
 struct str http1_path_only(struct str path);
 
 /*
- * What leaves. The request line is written anew, Host comes from the canonical authority (no port when it is the
- * scheme's), framing from what was parsed, hop-by-hop headers are gone.
+ * Writes the request to send. The request line is rebuilt, Host comes from the canonical authority (no port when it is
+ * the scheme's), framing from what was parsed, hop-by-hop headers are gone.
  */
-/* A body where few servers look for one. A server that overlooks it would read it as the next request: there is none.
- */
+/* A body where few servers look for one. A server that overlooks it would read it as the next request, so no other
+ * request may follow. */
 bool http1_request_is_last(const struct http1_request *request);
 int http1_request_write(struct buf *out, const struct http1_request *request, const struct authority *to,
                         uint16_t default_port);
@@ -150,12 +149,11 @@ int http1_response_write(struct buf *out, const struct http1_response *response,
 
 /*
  * Chunked bodies. Takes bytes off the front of *in and says which to pass on: the framing with the data, or the data
- * alone
- * (`bare`). Extensions and trailers are checked and left out.
+ * alone (`bare`). Extensions and trailers are checked and left out.
  *
  *     while ((r = http1_chunked_next(&c, &in, &span)) == HTTP1_OK) pass(span);
- *     HTTP1_MORE: the body is over (c.done, what is left of *in comes after it) or *in is used up; else: malformed,
- * close.
+ *     HTTP1_MORE: the body is over (c.done, the rest of *in comes after it) or *in is used up
+ *     else: malformed, close
  */
 struct http1_chunked {
         uint64_t left;        /* of the current chunk's data */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Chunked bodies (RFC 9112 section 7.1). The bytes that pass are passed as they came, so a body costs no copy; spans
- * break only where something is left out: extensions, trailers and, for bare output, the framing.
+ * Chunked bodies (RFC 9112 section 7.1). Bytes pass unchanged, so a body costs no copy; spans break only where
+ * something is left out: extensions, trailers and, for bare output, the framing.
  *
  *     SIZE -> (EXTENSION) -> SIZE_LF -> DATA -> DATA_CR -> DATA_LF -> SIZE ...
  *     size 0: SIZE_LF -> TRAILER_START -> (TRAILER -> TRAILER_LF -> TRAILER_START ...) -> END_LF -> done

@@ -3,7 +3,7 @@
 #include "gateway/wire/http1_internal.h"
 
 /* http://authority[/path][?query]: cuts, and checks the bytes behind the authority. The authority itself is judged by
- * the one canonicaliser, policy/host.h. */
+ * the one canonicaliser, policy/match/host.h. */
 static bool split_absolute(struct http1_request *request) {
         struct str t = request->target;
         size_t scheme = 0;
@@ -115,8 +115,8 @@ static enum http1_result settle_request(struct http1_request *request) {
                                 return HTTP1_HOST_TWICE;
                         request->host = header->value;
                 } else if (header->id == HEADER_EXPECT) {
-                        /* Whoever is told of anything else, or twice, may wait for no body, and take it for a request.
-                         */
+                        /* A server that gets another value, or two, may expect no body, and take the body for a
+                         * request. */
                         header->hop = header->hop || request->expect_continue || request->head.minor == 0 ||
                                       !str_eq_nocase(header->value, STR("100-continue"));
                         request->expect_continue = request->expect_continue || !header->hop;
@@ -205,18 +205,14 @@ int http1_request_write(struct buf *out, const struct http1_request *request, co
         if (to->port == default_port)
                 host_text.n = (size_t)str_rfind(host_text, ':');
 
-        bool bare_options = request->path.n == 0 && str_eq(request->method, STR("OPTIONS"));
-        bool no_path = request->path.n == 0 || request->path.p[0] == '?';
+        struct str front = STR(""); /* what a target without a path lacks */
+        if (request->path.n == 0 && str_eq(request->method, STR("OPTIONS")))
+                front = STR("*");
+        else if (request->path.n == 0 || request->path.p[0] == '?')
+                front = STR("/");
+
         const struct str line[] = {
-                request->method,
-                STR(" "),
-                bare_options ? STR("*")
-                : no_path    ? STR("/")
-                             : STR(""),
-                request->path,
-                STR(" HTTP/1.1\r\nHost: "),
-                host_text,
-                STR("\r\n"),
+                request->method, STR(" "), front, request->path, STR(" HTTP/1.1\r\nHost: "), host_text, STR("\r\n"),
         };
         int e = append_all(out, line, sizeof line / sizeof *line);
         if (e == 0)

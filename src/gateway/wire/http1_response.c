@@ -69,7 +69,7 @@ static bool response_header_passes(const struct http1_header *header) {
         return !header->hop;
 }
 
-/* The length is told also where no body follows: HEAD and 304 speak about the body that GET would bring. */
+/* Content-Length is sent even if no body follows: for HEAD and 304 it describes the body that GET would return. */
 static int write_framing(struct buf *out, const struct http1_response *response, enum http1_body body,
                          bool chunked_out) {
         if (response->status < 200 || response->status == 204)

@@ -2,8 +2,8 @@
 #pragma once
 /*
  * Reads refused packets off a netlink socket (nfnetlink_log): those of a sandbox's own namespace in the gateway, those
- * of an account guest's uid in the reader of its firewall. What the socket had no room for is counted, not forgotten:
- * the kernel numbers its messages, and counts what it dropped behind the last of them.
+ * of an account guest's uid in the reader of its firewall. Messages that the socket had no room for are counted: the
+ * kernel numbers its messages, and counts those that it dropped after the last one.
  */
 #include "gateway/wire/packet_wire.h"
 

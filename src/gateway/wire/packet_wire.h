@@ -5,7 +5,7 @@
  * gone. The envelope is the kernel's, the packet in it is the sandbox's, and what is read of it is cut off after
  * PLAN_PACKET_BYTES. Pure.
  */
-#include "policy/addr.h"
+#include "policy/match/addr.h"
 
 struct packet {
         uint8_t protocol; /* IPPROTO_*, behind the extension headers of IPv6 */
@@ -21,7 +21,7 @@ bool packet_parse(struct str bytes, struct packet *ret);
 struct packet_log {
         uint32_t serial; /* counted by the kernel: a gap is what did not fit into the socket's buffer */
         bool has_serial;
-        uint32_t uid; /* of whoever has the socket that it came from */
+        uint32_t uid; /* of the owner of the sending socket */
         bool has_uid;
         struct str bytes; /* the packet, from its network header on */
 };

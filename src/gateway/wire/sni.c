@@ -165,8 +165,15 @@ enum sni_result sni_parse(struct str bytes, struct sni *ret) {
         size_t n = 0;
 
         *ret = (struct sni){ 0 };
-        if (bytes.n > 0 && is_other_record(byte_at(bytes, 0)))
-                return bytes.n == 1 ? SNI_MORE : byte_at(bytes, 1) == 3 ? SNI_BAD : SNI_NOT_TLS;
+        if (bytes.n > 0 && is_other_record(byte_at(bytes, 0))) {
+                if (bytes.n == 1)
+                        return SNI_MORE;
+
+                if (byte_at(bytes, 1) == 3)
+                        return SNI_BAD;
+
+                return SNI_NOT_TLS;
+        }
 
         for (struct str rest = bytes;;) {
                 if (rest.n > 0 && byte_at(rest, 0) != RECORD_HANDSHAKE)
@@ -214,9 +221,9 @@ enum sni_result sni_parse(struct str bytes, struct sni *ret) {
         }
 }
 
-/* A handshake record is a ClientHello in the clear, or else encrypted (TLS 1.2, resumed): then it is not shorter than a
- * tag, and type, length and version of a ClientHello are there by chance once in some million times. Servers take
- * hellos of more than 64 KiB and look at no more of the version than this. */
+/* A handshake record is a ClientHello in the clear, or else encrypted (TLS 1.2, resumed): then it is at least as long
+ * as a tag, and looks like a ClientHello (type, length, version) by chance once in some million times. Servers accept
+ * hellos of more than 64 KiB and check no more of the version than this. */
 static enum tls_next is_hello(struct str bytes, size_t record) {
         size_t head = RECORD_HEADER + (record < RECORD_SEALED_MIN ? 1 : HANDSHAKE_HEADER + 1);
         if (bytes.n < head)

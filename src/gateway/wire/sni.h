@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * What a client that speaks first wants, read from its first bytes and without answering: the server name of a TLS
- * ClientHello, or the Host of an HTTP request. Strict: what a server could read in two ways is malformed.
+ * The destination that a client names in its first bytes, read without replying: the server name of a TLS ClientHello,
+ * or the Host of an HTTP request. Strict: ambiguous input is malformed.
  */
 #include "base/str.h"
-#include "policy/host.h"
+#include "policy/match/host.h"
 
 #define SNI_PROTOCOLS_MAX 256
 #define SNI_HELLO_MAX 16384 /* a longer ClientHello is malformed */
@@ -36,7 +36,7 @@ enum sni_result sni_parse(struct str bytes, struct sni *ret);
  */
 struct tls_records {
         bool early;  /* records of early data may lie between */
-        size_t pass; /* bytes of what was looked at last, which may go */
+        size_t pass; /* bytes of the last part that was checked, which may be sent */
 };
 
 enum tls_next {
@@ -74,8 +74,8 @@ struct sniff {
 /* max: bytes that are looked at before the answer must be known. */
 enum sniff_kind sniff(struct str bytes, size_t max, struct sniff *ret);
 /*
- * A first line that is let through before it is whole, since its client may wait for an answer now ("ruok"). It must
- * not turn into an HTTP request behind our back.
+ * A first line that is let through before it is complete, since its client may wait for a reply ("ruok"). It must not
+ * become an HTTP request later.
  */
 struct sniff_line { /* zeroed at the start */
         bool begun; /* behind the blanks in front of it */
@@ -94,6 +94,6 @@ enum sniff_line_next {
 /* bytes: those that have not been shown yet, from the first one of the connection. */
 enum sniff_line_next sniff_line_look(struct sniff_line *line, struct str bytes);
 
-/* For bytes that sniff() wants more of when no more come: true when they are neither a piece of TLS nor of HTTP that a
- * server might act on. */
+/* For when sniff() wants more bytes and none come: true if the bytes are no part of TLS or HTTP that a server might act
+ * on. */
 bool sniff_is_other_at_end(struct str bytes);

@@ -2,7 +2,7 @@
 /*
  * First bytes: TLS, HTTP or neither. A server is lenient where this parser is strict, so a line that some server would
  * read as HTTP and that does not parse is refused rather than passed as an unknown protocol: otherwise a bare line feed
- * would hide a Host header. What makes a line HTTP is its version; only HTTP/0.9, which is GET and a path, has none.
+ * would hide a Host header. A line is HTTP if it has a version; only HTTP/0.9, which is GET and a path, has none.
  */
 #include "gateway/wire/http1_internal.h"
 #include "gateway/wire/sni.h"
@@ -100,8 +100,8 @@ static bool is_capital_word(struct str line) {
 }
 
 /* Bytes that are no HTTP request (broken), or not yet. A lenient server skips blanks at the front, and takes tabs and
- * the like for spaces. A word that no method begins with may go, as long as somebody watches its line: who sends the
- * first byte alone must not be let through on account of it. */
+ * the like for spaces. A word that no method begins with may pass, as long as its line is watched: sending the first
+ * byte alone must not get a client through. */
 static enum sniff_kind sniff_lenient(struct str bytes, bool broken, struct sniff *ret) {
         struct str text = skip_blanks(bytes);
         bool part = false, whole;

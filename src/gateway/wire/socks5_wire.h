@@ -5,7 +5,7 @@
  * they are enough; the result depends only on the bytes, never on how they arrived.
  */
 #include "base/buf.h"
-#include "policy/host.h"
+#include "policy/match/host.h"
 
 enum socks5_reply {
         SOCKS5_SUCCEEDED,

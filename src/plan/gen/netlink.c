@@ -14,7 +14,7 @@
  * The namespace has no other interface: without these rules nothing would leave either. They decide what happens
  * instead of silence.
  */
-#include "plan/gen/emit.h"
+#include "plan/gen/filter_emit.h"
 #include "plan/plan.h"
 
 #include <arpa/inet.h>
@@ -44,7 +44,7 @@ struct batch {
         struct nlmsghdr *last;
 };
 
-static void *must(void *p) {
+static void *must_work(void *p) {
         if (!p) {
                 fprintf(stderr, "netlink generator: out of memory\n");
                 exit(1);
@@ -53,7 +53,7 @@ static void *must(void *p) {
 }
 
 /* Errors are always answered; only the last message asks for an answer to success, so one reply means all is done. */
-static struct nlmsghdr *begin(struct batch *b, uint16_t type, uint16_t flags) {
+static struct nlmsghdr *chain_begin(struct batch *b, uint16_t type, uint16_t flags) {
         struct nlmsghdr *h = mnl_nlmsg_put_header(b->bytes + b->n);
         h->nlmsg_type = type;
         h->nlmsg_flags = (uint16_t)(NLM_F_REQUEST | flags);
@@ -62,7 +62,7 @@ static struct nlmsghdr *begin(struct batch *b, uint16_t type, uint16_t flags) {
         return h;
 }
 
-static void end(struct batch *b) {
+static void chain_end(struct batch *b) {
         b->n += b->last->nlmsg_len;
         if (b->n > BATCH_MAX - 2048) {
                 fprintf(stderr, "netlink generator: batch too large\n");
@@ -71,16 +71,16 @@ static void end(struct batch *b) {
 }
 
 static void add_link_up(struct batch *b) {
-        struct nlmsghdr *h = begin(b, RTM_NEWLINK, 0);
+        struct nlmsghdr *h = chain_begin(b, RTM_NEWLINK, 0);
         struct ifinfomsg *m = mnl_nlmsg_put_extra_header(h, sizeof *m);
         m->ifi_index = LOOPBACK;
         m->ifi_flags = IFF_UP;
         m->ifi_change = IFF_UP;
-        end(b);
+        chain_end(b);
 }
 
 static void add_address(struct batch *b, int family, const void *address, size_t n) {
-        struct nlmsghdr *h = begin(b, RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL);
+        struct nlmsghdr *h = chain_begin(b, RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL);
         struct ifaddrmsg *m = mnl_nlmsg_put_extra_header(h, sizeof *m);
         m->ifa_family = (uint8_t)family;
         m->ifa_prefixlen = (uint8_t)(n * 8);
@@ -88,12 +88,12 @@ static void add_address(struct batch *b, int family, const void *address, size_t
         m->ifa_flags = family == AF_INET6 ? IFA_F_NODAD : 0;
         mnl_attr_put(h, IFA_LOCAL, n, address);
         mnl_attr_put(h, IFA_ADDRESS, n, address);
-        end(b);
+        chain_end(b);
 }
 
 /* A source of its own: else a client's source address would be its destination. */
 static void add_route(struct batch *b, int family, uint8_t type, uint8_t table, const void *source, size_t n) {
-        struct nlmsghdr *h = begin(b, RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL);
+        struct nlmsghdr *h = chain_begin(b, RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL);
         struct rtmsg *m = mnl_nlmsg_put_extra_header(h, sizeof *m);
         m->rtm_family = (uint8_t)family;
         m->rtm_table = table;
@@ -102,12 +102,12 @@ static void add_route(struct batch *b, int family, uint8_t type, uint8_t table, 
         m->rtm_type = type;
         mnl_attr_put_u32(h, RTA_OIF, LOOPBACK);
         mnl_attr_put(h, RTA_PREFSRC, n, source);
-        end(b);
+        chain_end(b);
 }
 
 static void emit_batch(const char *name, struct batch *b) {
         b->last->nlmsg_flags |= NLM_F_ACK;
-        emit(name, b->bytes, b->n);
+        emit_filter(name, b->bytes, b->n);
 }
 
 static void make_routes(const char *name, int family, const char *own) {
@@ -116,7 +116,7 @@ static void make_routes(const char *name, int family, const char *own) {
         unsigned char address[16];
         size_t n = family == AF_INET ? 4 : 16;
         if (inet_pton(family, own, address) != 1)
-                must(NULL);
+                must_work(NULL);
         if (family == AF_INET)
                 add_link_up(&b);
         add_address(&b, family, address, n);
@@ -131,7 +131,7 @@ static void make_packets(void) {
         static struct batch b;
         struct nfulnl_msg_config_cmd bind = { NFULNL_CFG_CMD_BIND };
         struct nfulnl_msg_config_mode mode = { htonl(PLAN_PACKET_BYTES), NFULNL_COPY_PACKET, 0 };
-        struct nlmsghdr *h = begin(&b, NFNL_SUBSYS_ULOG << 8 | NFULNL_MSG_CONFIG, 0);
+        struct nlmsghdr *h = chain_begin(&b, NFNL_SUBSYS_ULOG << 8 | NFULNL_MSG_CONFIG, 0);
         struct nfgenmsg *m = mnl_nlmsg_put_extra_header(h, sizeof *m);
 
         *m = (struct nfgenmsg){ AF_UNSPEC, NFNETLINK_V0, htons(PLAN_PACKET_GROUP) };
@@ -139,7 +139,7 @@ static void make_packets(void) {
         mnl_attr_put(h, NFULA_CFG_MODE, sizeof mode, &mode);
         mnl_attr_put_u32(h, NFULA_CFG_QTHRESH, htonl(1));
         mnl_attr_put_u16(h, NFULA_CFG_FLAGS, htons(NFULNL_CFG_F_SEQ));
-        end(&b);
+        chain_end(&b);
 
         emit_batch("embedded_packets", &b);
 }
@@ -148,8 +148,8 @@ static void make_packets(void) {
  */
 static const char table_name[] = "bailey";
 
-static struct nftnl_rule *rule(const char *chain) {
-        struct nftnl_rule *r = must(nftnl_rule_alloc());
+static struct nftnl_rule *rule_new(const char *chain) {
+        struct nftnl_rule *r = must_work(nftnl_rule_alloc());
         nftnl_rule_set_str(r, NFTNL_RULE_TABLE, table_name);
         nftnl_rule_set_str(r, NFTNL_RULE_CHAIN, chain);
         nftnl_rule_set_u32(r, NFTNL_RULE_FAMILY, NFPROTO_INET);
@@ -157,14 +157,14 @@ static struct nftnl_rule *rule(const char *chain) {
 }
 
 static void add_meta(struct nftnl_rule *r, uint32_t key) {
-        struct nftnl_expr *x = must(nftnl_expr_alloc("meta"));
+        struct nftnl_expr *x = must_work(nftnl_expr_alloc("meta"));
         nftnl_expr_set_u32(x, NFTNL_EXPR_META_KEY, key);
         nftnl_expr_set_u32(x, NFTNL_EXPR_META_DREG, NFT_REG_1);
         nftnl_rule_add_expr(r, x);
 }
 
 static void add_payload(struct nftnl_rule *r, uint32_t base, uint32_t offset, uint32_t n) {
-        struct nftnl_expr *x = must(nftnl_expr_alloc("payload"));
+        struct nftnl_expr *x = must_work(nftnl_expr_alloc("payload"));
         nftnl_expr_set_u32(x, NFTNL_EXPR_PAYLOAD_DREG, NFT_REG_1);
         nftnl_expr_set_u32(x, NFTNL_EXPR_PAYLOAD_BASE, base);
         nftnl_expr_set_u32(x, NFTNL_EXPR_PAYLOAD_OFFSET, offset);
@@ -173,7 +173,7 @@ static void add_payload(struct nftnl_rule *r, uint32_t base, uint32_t offset, ui
 }
 
 static void add_cmp(struct nftnl_rule *r, const void *data, uint32_t n) {
-        struct nftnl_expr *x = must(nftnl_expr_alloc("cmp"));
+        struct nftnl_expr *x = must_work(nftnl_expr_alloc("cmp"));
         nftnl_expr_set_u32(x, NFTNL_EXPR_CMP_SREG, NFT_REG_1);
         nftnl_expr_set_u32(x, NFTNL_EXPR_CMP_OP, NFT_CMP_EQ);
         nftnl_expr_set(x, NFTNL_EXPR_CMP_DATA, data, n);
@@ -193,29 +193,29 @@ static void match_port(struct nftnl_rule *r, uint32_t offset, uint16_t port) {
 
 static void add_redirect(struct nftnl_rule *r, uint16_t port) {
         uint16_t network_order = htons(port);
-        struct nftnl_expr *x = must(nftnl_expr_alloc("immediate"));
+        struct nftnl_expr *x = must_work(nftnl_expr_alloc("immediate"));
         nftnl_expr_set_u32(x, NFTNL_EXPR_IMM_DREG, NFT_REG_1);
         nftnl_expr_set(x, NFTNL_EXPR_IMM_DATA, &network_order, 2);
         nftnl_rule_add_expr(r, x);
-        x = must(nftnl_expr_alloc("redir"));
+        x = must_work(nftnl_expr_alloc("redir"));
         nftnl_expr_set_u32(x, NFTNL_EXPR_REDIR_REG_PROTO_MIN, NFT_REG_1);
         nftnl_rule_add_expr(r, x);
 }
 
 static void add_accept(struct nftnl_rule *r) {
-        struct nftnl_expr *x = must(nftnl_expr_alloc("immediate"));
+        struct nftnl_expr *x = must_work(nftnl_expr_alloc("immediate"));
         nftnl_expr_set_u32(x, NFTNL_EXPR_IMM_DREG, NFT_REG_VERDICT);
         nftnl_expr_set_u32(x, NFTNL_EXPR_IMM_VERDICT, NF_ACCEPT);
         nftnl_rule_add_expr(r, x);
 }
 
 static void add_log(struct nftnl_rule *r) {
-        struct nftnl_expr *x = must(nftnl_expr_alloc("log"));
+        struct nftnl_expr *x = must_work(nftnl_expr_alloc("log"));
         nftnl_expr_set_u16(x, NFTNL_EXPR_LOG_GROUP, PLAN_PACKET_GROUP);
         nftnl_rule_add_expr(r, x);
 }
 
-/* What a chain does with what it refuses. */
+/* The verdict for refused packets. */
 struct refusal {
         bool logged;   /* else: for kernels that cannot */
         uint32_t type; /* NFT_REJECT_*, and with ICMPX its code: which error the program gets */
@@ -226,7 +226,7 @@ static void add_refusal(struct nftnl_rule *r, const struct refusal *how) {
         if (how->logged)
                 add_log(r);
 
-        struct nftnl_expr *x = must(nftnl_expr_alloc("reject"));
+        struct nftnl_expr *x = must_work(nftnl_expr_alloc("reject"));
         nftnl_expr_set_u32(x, NFTNL_EXPR_REJECT_TYPE, how->type);
         nftnl_expr_set_u8(x, NFTNL_EXPR_REJECT_CODE, how->code);
         nftnl_rule_add_expr(r, x);
@@ -238,22 +238,22 @@ static void put_rule(struct batch *b, struct nftnl_rule *r) {
         b->last = h;
         nftnl_rule_nlmsg_build_payload(h, r);
         nftnl_rule_free(r);
-        end(b);
+        chain_end(b);
 }
 
 static void put_table(struct batch *b) {
-        struct nftnl_table *t = must(nftnl_table_alloc());
+        struct nftnl_table *t = must_work(nftnl_table_alloc());
         nftnl_table_set_str(t, NFTNL_TABLE_NAME, table_name);
         struct nlmsghdr *h =
             nftnl_nlmsg_build_hdr(b->bytes + b->n, NFT_MSG_NEWTABLE, NFPROTO_INET, NLM_F_CREATE, ++b->seq);
         b->last = h;
         nftnl_table_nlmsg_build_payload(h, t);
         nftnl_table_free(t);
-        end(b);
+        chain_end(b);
 }
 
 static void put_chain(struct batch *b, const char *name, const char *type, int32_t priority) {
-        struct nftnl_chain *c = must(nftnl_chain_alloc());
+        struct nftnl_chain *c = must_work(nftnl_chain_alloc());
         nftnl_chain_set_str(c, NFTNL_CHAIN_TABLE, table_name);
         nftnl_chain_set_str(c, NFTNL_CHAIN_NAME, name);
         nftnl_chain_set_str(c, NFTNL_CHAIN_TYPE, type);
@@ -265,19 +265,19 @@ static void put_chain(struct batch *b, const char *name, const char *type, int32
         b->last = h;
         nftnl_chain_nlmsg_build_payload(h, c);
         nftnl_chain_free(c);
-        end(b);
+        chain_end(b);
 }
 
 /* ip daddr 127.0.0.0/8 accept; ip6 daddr ::1 accept */
 static void put_loopback_accept(struct batch *b, const char *chain) {
         static const uint8_t loopback6[16] = { [15] = 1 };
-        struct nftnl_rule *r = rule(chain);
+        struct nftnl_rule *r = rule_new(chain);
         match_meta_byte(r, NFT_META_NFPROTO, NFPROTO_IPV4);
         add_payload(r, NFT_PAYLOAD_NETWORK_HEADER, 16, 1); /* the first byte of the destination */
         add_cmp(r, "\x7f", 1);
         add_accept(r);
         put_rule(b, r);
-        r = rule(chain);
+        r = rule_new(chain);
         match_meta_byte(r, NFT_META_NFPROTO, NFPROTO_IPV6);
         add_payload(r, NFT_PAYLOAD_NETWORK_HEADER, 24, 16);
         add_cmp(r, loopback6, 16);
@@ -288,15 +288,16 @@ static void put_loopback_accept(struct batch *b, const char *chain) {
 static void put_capture(struct batch *b) {
         static const uint8_t protocols[] = { IPPROTO_UDP, IPPROTO_TCP };
         put_chain(b, "capture", "nat", -100);
-        for (size_t i = 0; i < 2; i++) { /* meta l4proto udp|tcp th dport 53 redirect to :53, whoever was asked */
-                struct nftnl_rule *r = rule("capture");
+        for (size_t i = 0; i < 2;
+             i++) { /* meta l4proto udp|tcp th dport 53 redirect to :53, whichever server was asked */
+                struct nftnl_rule *r = rule_new("capture");
                 match_meta_byte(r, NFT_META_L4PROTO, protocols[i]);
                 match_port(r, 2, PLAN_PORT_DNS);
                 add_redirect(r, PLAN_PORT_DNS);
                 put_rule(b, r);
         }
         put_loopback_accept(b, "capture");
-        struct nftnl_rule *r = rule("capture"); /* meta l4proto tcp redirect to :transparent */
+        struct nftnl_rule *r = rule_new("capture"); /* meta l4proto tcp redirect to :transparent */
         match_meta_byte(r, NFT_META_L4PROTO, IPPROTO_TCP);
         add_redirect(r, PLAN_PORT_TRANSPARENT);
         put_rule(b, r);
@@ -307,7 +308,7 @@ static void put_errors_accept(struct batch *b, const char *chain) {
         static const struct { uint8_t protocol, type; } errors[] = { { IPPROTO_ICMP, 3 }, { IPPROTO_ICMPV6, 1 } };
 
         for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
-                struct nftnl_rule *r = rule(chain);
+                struct nftnl_rule *r = rule_new(chain);
                 match_meta_byte(r, NFT_META_L4PROTO, errors[i].protocol);
                 add_payload(r, NFT_PAYLOAD_TRANSPORT_HEADER, 0, 1);
                 add_cmp(r, &errors[i].type, 1);
@@ -317,7 +318,7 @@ static void put_errors_accept(struct batch *b, const char *chain) {
 }
 
 static void put_refusal(struct batch *b, const char *chain, const struct refusal *how) {
-        struct nftnl_rule *r = rule(chain);
+        struct nftnl_rule *r = rule_new(chain);
         add_refusal(r, how);
         put_rule(b, r);
 }
@@ -329,12 +330,12 @@ static void put_guard(struct batch *b, bool logged) {
         put_loopback_accept(b, "guard");
         put_errors_accept(b, "guard");
 
-        struct nftnl_rule *r = rule("guard"); /* captured */
+        struct nftnl_rule *r = rule_new("guard"); /* captured */
         match_meta_byte(r, NFT_META_L4PROTO, IPPROTO_TCP);
         add_accept(r);
         put_rule(b, r);
 
-        r = rule("guard"); /* udp sport 53 accept: the listener's answers */
+        r = rule_new("guard"); /* udp sport 53 accept: the listener's answers */
         match_meta_byte(r, NFT_META_L4PROTO, IPPROTO_UDP);
         match_port(r, 0, PLAN_PORT_DNS);
         add_accept(r);
@@ -355,8 +356,8 @@ static void put_own_accept(struct batch *b, const char *chain) {
         for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
                 unsigned char address[16];
                 if (inet_pton(rows[i].af, rows[i].own, address) != 1)
-                        must(NULL);
-                struct nftnl_rule *r = rule(chain);
+                        must_work(NULL);
+                struct nftnl_rule *r = rule_new(chain);
                 match_meta_byte(r, NFT_META_NFPROTO, rows[i].family);
                 add_payload(r, NFT_PAYLOAD_NETWORK_HEADER, rows[i].offset, rows[i].n);
                 add_cmp(r, address, rows[i].n);
@@ -367,7 +368,7 @@ static void put_own_accept(struct batch *b, const char *chain) {
 
 /* With IPv6 an ICMP error does not end connect() before the second try, a second later. */
 static void put_reset_v6(struct batch *b, const char *chain, const struct refusal *reset) {
-        struct nftnl_rule *r = rule(chain);
+        struct nftnl_rule *r = rule_new(chain);
 
         match_meta_byte(r, NFT_META_NFPROTO, NFPROTO_IPV6);
         match_meta_byte(r, NFT_META_L4PROTO, IPPROTO_TCP);
@@ -375,8 +376,8 @@ static void put_reset_v6(struct batch *b, const char *chain, const struct refusa
         put_rule(b, r);
 }
 
-/* A mode without network. Questions for names are told also where the host's resolver is on loopback: nobody inside can
- * listen on that port. */
+/* A mode without network. DNS queries are logged even if the host's resolver is on loopback: nobody inside can listen
+ * on that port. */
 static void put_closed(struct batch *b, bool logged) {
         static const uint8_t protocols[] = { IPPROTO_UDP, IPPROTO_TCP };
         const struct refusal how = { logged, NFT_REJECT_ICMPX_UNREACH, NFT_REJECT_ICMPX_NO_ROUTE };
@@ -385,7 +386,7 @@ static void put_closed(struct batch *b, bool logged) {
         put_chain(b, "guard", "filter", 0);
         put_own_accept(b, "guard");
         for (size_t i = 0; i < sizeof protocols; i++) {
-                struct nftnl_rule *r = rule("guard");
+                struct nftnl_rule *r = rule_new("guard");
                 match_meta_byte(r, NFT_META_L4PROTO, protocols[i]);
                 match_port(r, 2, PLAN_PORT_DNS);
                 add_refusal(r, protocols[i] == IPPROTO_TCP ? &reset : &how);
@@ -412,7 +413,7 @@ static void make_nft(const char *name, bool captured, bool logged) {
         b.last->nlmsg_flags |= NLM_F_ACK;
         struct nlmsghdr *h = nftnl_batch_end(b.bytes + b.n, ++b.seq);
         b.n += h->nlmsg_len;
-        emit(name, b.bytes, b.n);
+        emit_filter(name, b.bytes, b.n);
 }
 
 int main(void) {

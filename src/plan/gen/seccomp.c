@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes the system call filters. A program runs with everything that programs normally use; what is refused is the part
- * of the kernel that only attackers, administrators and other sandboxes need. A refused call gives EPERM, so that
- * software which tries and falls back does fall back. clone3 gives ENOSYS: its flags are behind a pointer that a filter
- * cannot follow, and callers then use clone, whose flags it can see.
+ * Makes the system call filters. They allow everything that programs normally use and refuse the part of the kernel
+ * that only attackers, administrators and other sandboxes need. A refused call gives EPERM, so that software which
+ * tries and falls back does fall back. clone3 gives ENOSYS: its flags are behind a pointer that a filter cannot follow,
+ * and callers then use clone, whose flags it can see.
  *
  * Arguments that the kernel takes as 32 bits are compared as 32 bits: upper bits that the kernel would ignore change
  * nothing. The architecture is checked before anything else, and x32 numbers are foreign. Calls that are newer than
- * this file do not exist (ENOSYS): somebody has to have looked at a call before a sandbox may make it.
+ * this file do not exist (ENOSYS): a call must be reviewed before a sandbox may make it.
  */
-#include "plan/gen/emit.h"
+#include "plan/gen/filter_emit.h"
 
 #include <errno.h>
 #include <linux/audit.h>
@@ -27,7 +27,7 @@
 #define EPERM_ACTION SCMP_ACT_ERRNO(EPERM)
 #define LOW32 0xffffffffu
 
-static void must(int r, const char *what) {
+static void must_work(int r, const char *what) {
         if (r < 0) {
                 fprintf(stderr, "seccomp generator: %s: error %d\n", what, -r);
                 exit(1);
@@ -96,15 +96,15 @@ static void refuse_names(scmp_filter_ctx ctx, const char *const *names, size_t n
                         exit(1);
                 }
                 if (nr >= 0) /* negative: not on this architecture */
-                        must(seccomp_rule_add(ctx, EPERM_ACTION, nr, 0), names[i]);
+                        must_work(seccomp_rule_add(ctx, EPERM_ACTION, nr, 0), names[i]);
         }
 }
 
 static void refuse_calls(scmp_filter_ctx ctx) {
         refuse_names(ctx, refused, sizeof refused / sizeof *refused);
         for (size_t i = 0; i < sizeof refused_numbers / sizeof *refused_numbers; i++)
-                must(seccomp_rule_add(ctx, EPERM_ACTION, refused_numbers[i], 0), "number");
-        must(seccomp_rule_add(ctx, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0), "clone3");
+                must_work(seccomp_rule_add(ctx, EPERM_ACTION, refused_numbers[i], 0), "number");
+        must_work(seccomp_rule_add(ctx, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0), "clone3");
 }
 
 static void refuse_namespaces(scmp_filter_ctx ctx) {
@@ -114,12 +114,12 @@ static void refuse_namespaces(scmp_filter_ctx ctx) {
         };
         for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
                 if (flags[i] != 0x80) /* in clone those bits are the exit signal */
-                        must(seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(clone), 1,
-                                              SCMP_A0(SCMP_CMP_MASKED_EQ, flags[i], flags[i])),
-                             "clone");
-                must(seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(unshare), 1,
-                                      SCMP_A0(SCMP_CMP_MASKED_EQ, flags[i], flags[i])),
-                     "unshare");
+                        must_work(seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(clone), 1,
+                                                   SCMP_A0(SCMP_CMP_MASKED_EQ, flags[i], flags[i])),
+                                  "clone");
+                must_work(seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(unshare), 1,
+                                           SCMP_A0(SCMP_CMP_MASKED_EQ, flags[i], flags[i])),
+                          "unshare");
         }
 }
 
@@ -129,13 +129,13 @@ static void refuse_families(scmp_filter_ctx ctx) {
         static const uint32_t between[] = { 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 14, 15 };
         const int calls[] = { SCMP_SYS(socket), SCMP_SYS(socketpair) };
         for (size_t c = 0; c < 2; c++) {
-                must(seccomp_rule_add(ctx, EPERM_ACTION, calls[c], 1, SCMP_A0(SCMP_CMP_EQ, 0)), "family 0");
+                must_work(seccomp_rule_add(ctx, EPERM_ACTION, calls[c], 1, SCMP_A0(SCMP_CMP_EQ, 0)), "family 0");
                 for (size_t i = 0; i < sizeof between / sizeof *between; i++)
-                        must(seccomp_rule_add(ctx, EPERM_ACTION, calls[c], 1, SCMP_A0(SCMP_CMP_EQ, between[i])),
-                             "family");
-                must(seccomp_rule_add(ctx, EPERM_ACTION, calls[c], 1, SCMP_A0(SCMP_CMP_GE, 17)), "families above");
+                        must_work(seccomp_rule_add(ctx, EPERM_ACTION, calls[c], 1, SCMP_A0(SCMP_CMP_EQ, between[i])),
+                                  "family");
+                must_work(seccomp_rule_add(ctx, EPERM_ACTION, calls[c], 1, SCMP_A0(SCMP_CMP_GE, 17)), "families above");
         }
-        must(
+        must_work(
             seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(socket), 2, SCMP_A0(SCMP_CMP_EQ, 16), SCMP_A2(SCMP_CMP_NE, 0)),
             "netlink");
 }
@@ -144,14 +144,14 @@ static void refuse_families(scmp_filter_ctx ctx) {
 static void refuse_terminal_tricks(scmp_filter_ctx ctx) {
         static const uint32_t requests[] = { 0x5412 /* TIOCSTI */, 0x541c /* TIOCLINUX */, 0x5423 /* TIOCSETD */ };
         for (size_t i = 0; i < sizeof requests / sizeof *requests; i++)
-                must(seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(ioctl), 1,
-                                      SCMP_A1(SCMP_CMP_MASKED_EQ, LOW32, requests[i])),
-                     "ioctl");
+                must_work(seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(ioctl), 1,
+                                           SCMP_A1(SCMP_CMP_MASKED_EQ, LOW32, requests[i])),
+                          "ioctl");
 }
 
 /* File systems have calls of their own that make and remove names: volumes and snapshots of btrfs and bcachefs, a copy
- * by name of ocfs2. Nobody judges those names, and Landlock does not know of them. What shares content between files
- * that are open (FICLONE and its kin, whose type is that of btrfs) is none of them. */
+ * by name of ocfs2. Nobody judges those names, and Landlock does not know of them. Calls that share content between
+ * open files (FICLONE and its kin, which have btrfs's type) are not among them. */
 static void refuse_names_by_ioctl(scmp_filter_ctx ctx) {
         static const uint32_t requests[] = {
                 0x50009401 /* BTRFS_IOC_SNAP_CREATE */,   0x50009417 /* BTRFS_IOC_SNAP_CREATE_V2 */,
@@ -162,18 +162,18 @@ static void refuse_names_by_ioctl(scmp_filter_ctx ctx) {
         const uint32_t type = 0xff00, bcachefs = 0xbc00;
 
         for (size_t i = 0; i < sizeof requests / sizeof *requests; i++)
-                must(seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(ioctl), 1,
-                                      SCMP_A1(SCMP_CMP_MASKED_EQ, LOW32, requests[i])),
-                     "ioctl that makes names");
-        must(seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(ioctl), 1, SCMP_A1(SCMP_CMP_MASKED_EQ, type, bcachefs)),
-             "ioctl of bcachefs");
+                must_work(seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(ioctl), 1,
+                                           SCMP_A1(SCMP_CMP_MASKED_EQ, LOW32, requests[i])),
+                          "ioctl that makes names");
+        must_work(seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(ioctl), 1, SCMP_A1(SCMP_CMP_MASKED_EQ, type, bcachefs)),
+                  "ioctl of bcachefs");
 }
 
 static void refuse_internet(scmp_filter_ctx ctx) {
         static const uint32_t families[] = { 2, 10 };
         for (size_t f = 0; f < 2; f++)
-                must(seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(socket), 1, SCMP_A0(SCMP_CMP_EQ, families[f])),
-                     "internet");
+                must_work(seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(socket), 1, SCMP_A0(SCMP_CMP_EQ, families[f])),
+                          "internet");
 }
 
 /* Without a network namespace nothing stops datagrams and raw sockets but this; without a pid namespace other processes
@@ -184,44 +184,45 @@ static void refuse_degraded(scmp_filter_ctx ctx) {
         for (size_t f = 0; f < 2; f++)
                 for (uint32_t type = 0; type < 16; type++)
                         if (type != 1)
-                                must(seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(socket), 2,
-                                                      SCMP_A0(SCMP_CMP_EQ, families[f]),
-                                                      SCMP_A1(SCMP_CMP_MASKED_EQ, 0xf, type)),
-                                     "socket type");
+                                must_work(seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(socket), 2,
+                                                           SCMP_A0(SCMP_CMP_EQ, families[f]),
+                                                           SCMP_A1(SCMP_CMP_MASKED_EQ, 0xf, type)),
+                                          "socket type");
         for (size_t f = 0; f < 2; f++) {
                 for (uint32_t protocol = 1; protocol < 6; protocol++)
-                        must(seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(socket), 2, SCMP_A0(SCMP_CMP_EQ, families[f]),
-                                              SCMP_A2(SCMP_CMP_EQ, protocol)),
-                             "socket protocol");
-                must(seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(socket), 2, SCMP_A0(SCMP_CMP_EQ, families[f]),
-                                      SCMP_A2(SCMP_CMP_GE, 7)),
-                     "socket protocols above TCP");
+                        must_work(seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(socket), 2,
+                                                   SCMP_A0(SCMP_CMP_EQ, families[f]), SCMP_A2(SCMP_CMP_EQ, protocol)),
+                                  "socket protocol");
+                must_work(seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(socket), 2, SCMP_A0(SCMP_CMP_EQ, families[f]),
+                                           SCMP_A2(SCMP_CMP_GE, 7)),
+                          "socket protocols above TCP");
         }
         const uint32_t fast_open = 0x20000000; /* MSG_FASTOPEN */
-        must(
+        must_work(
             seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(sendto), 1, SCMP_A3(SCMP_CMP_MASKED_EQ, fast_open, fast_open)),
             "sendto");
-        must(seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(sendmsg), 1,
-                              SCMP_A2(SCMP_CMP_MASKED_EQ, fast_open, fast_open)),
-             "sendmsg");
-        must(seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(sendmmsg), 1,
-                              SCMP_A3(SCMP_CMP_MASKED_EQ, fast_open, fast_open)),
-             "sendmmsg");
+        must_work(seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(sendmsg), 1,
+                                   SCMP_A2(SCMP_CMP_MASKED_EQ, fast_open, fast_open)),
+                  "sendmsg");
+        must_work(seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(sendmmsg), 1,
+                                   SCMP_A3(SCMP_CMP_MASKED_EQ, fast_open, fast_open)),
+                  "sendmmsg");
         /* A limit of processor time ends a process as surely as a signal, and Landlock looks only at signals. */
-        must(seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(prlimit64), 2, SCMP_A0(SCMP_CMP_NE, 0),
-                              SCMP_A2(SCMP_CMP_NE, 0)),
-             "prlimit64");
-        must(seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(ptrace), 0), "ptrace");
-        must(seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(process_vm_writev), 0), "process_vm_writev");
+        must_work(seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(prlimit64), 2, SCMP_A0(SCMP_CMP_NE, 0),
+                                   SCMP_A2(SCMP_CMP_NE, 0)),
+                  "prlimit64");
+        must_work(seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(ptrace), 0), "ptrace");
+        must_work(seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(process_vm_writev), 0), "process_vm_writev");
 }
 
-/* Where there is a watcher it does this, and the command's own filter refuses it (sandbox/linux/watcher_filter.c). */
+/* Where there is a watcher it does this, and the command's own filter refuses it
+ * (sandbox/linux/watcher/watcher_filter.c). */
 static void refuse_looks(scmp_filter_ctx ctx) {
-        must(seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(process_vm_readv), 0), "process_vm_readv");
+        must_work(seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(process_vm_readv), 0), "process_vm_readv");
 }
 
-/* A file with this bit would run as whoever ran the sandbox, for every other user of the machine, and outlive it. The
- * kernel takes the bit away when something is written, so it matters only for files that are complete: a mode at
+/* A file with this bit would run as the sandbox's owner for every other user of the machine, and outlive the sandbox.
+ * The kernel takes the bit away when something is written, so it matters only for files that are complete: a mode at
  * creation (behind a pointer in openat2) does not. The same bit for groups is of daily use with directories. */
 static void refuse_set_user_id(scmp_filter_ctx ctx) {
         static const struct {
@@ -232,24 +233,25 @@ static void refuse_set_user_id(scmp_filter_ctx ctx) {
         for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
                 int nr = seccomp_syscall_resolve_name(calls[i].call);
                 if (nr >= 0)
-                        must(seccomp_rule_add(ctx, EPERM_ACTION, nr, 1,
-                                              SCMP_CMP(calls[i].mode, SCMP_CMP_MASKED_EQ, bit, bit)),
-                             calls[i].call);
+                        must_work(seccomp_rule_add(ctx, EPERM_ACTION, nr, 1,
+                                                   SCMP_CMP(calls[i].mode, SCMP_CMP_MASKED_EQ, bit, bit)),
+                                  calls[i].call);
         }
-        must(seccomp_rule_add(ctx, EPERM_ACTION, FCHMODAT2, 1, SCMP_A2(SCMP_CMP_MASKED_EQ, bit, bit)), "fchmodat2");
+        must_work(seccomp_rule_add(ctx, EPERM_ACTION, FCHMODAT2, 1, SCMP_A2(SCMP_CMP_MASKED_EQ, bit, bit)),
+                  "fchmodat2");
 }
 
 /* Process 1 is Bailey's own and of the same user: its limits are not for the program to lower. */
 static void refuse_limits_of_init(scmp_filter_ctx ctx) {
-        must(seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(prlimit64), 2, SCMP_A0(SCMP_CMP_MASKED_EQ, LOW32, 1),
-                              SCMP_A2(SCMP_CMP_NE, 0)),
-             "prlimit64 of init");
+        must_work(seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(prlimit64), 2, SCMP_A0(SCMP_CMP_MASKED_EQ, LOW32, 1),
+                                   SCMP_A2(SCMP_CMP_NE, 0)),
+                  "prlimit64 of init");
 }
 
 /* Where the broker acts on sockets of its callers it takes copies of them; the command's own filter refuses the call
- * (sandbox/linux/broker_filter.c). */
+ * (sandbox/linux/broker/broker_filter.c). */
 static void refuse_descriptors_of_others(scmp_filter_ctx ctx) {
-        must(seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(pidfd_getfd), 0), "pidfd_getfd");
+        must_work(seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(pidfd_getfd), 0), "pidfd_getfd");
 }
 
 #if defined(__aarch64__)
@@ -273,23 +275,23 @@ static void emit_with_front(const char *name, const void *filter, size_t n) {
         };
         char *whole = malloc(sizeof front + n);
         if (!whole) {
-                must(-ENOMEM, "front");
+                must_work(-ENOMEM, "front");
                 return;
         }
         memcpy(whole, front, sizeof front);
         memcpy(whole + sizeof front, filter, n);
-        emit(name, whole, sizeof front + n);
+        emit_filter(name, whole, sizeof front + n);
         free(whole);
 }
 
 enum kind { ORDINARY, WITH_SOCKETS_WATCHED, NESTING, DEGRADED, UNHELD, WATCHED };
 
-static void make(const char *name, enum kind kind) {
+static void make_filter(const char *name, enum kind kind) {
         scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_ALLOW);
         if (!ctx)
-                must(-ENOMEM, "init");
-        must(seccomp_attr_set(ctx, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS), "architecture");
-        must(seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2), "binary tree");
+                must_work(-ENOMEM, "init");
+        must_work(seccomp_attr_set(ctx, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS), "architecture");
+        must_work(seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2), "binary tree");
         refuse_calls(ctx);
         if (kind != NESTING) {
                 refuse_names(ctx, refused_unless_nested, sizeof refused_unless_nested / sizeof *refused_unless_nested);
@@ -312,13 +314,13 @@ static void make(const char *name, enum kind kind) {
         int fd = memfd_create(name, 0);
         struct stat st;
         if (fd < 0)
-                must(-errno, "memfd");
-        must(seccomp_export_bpf(ctx, fd), "export");
+                must_work(-errno, "memfd");
+        must_work(seccomp_export_bpf(ctx, fd), "export");
         if (fstat(fd, &st) < 0)
-                must(-errno, "size");
+                must_work(-errno, "size");
         void *bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
         if (bytes == MAP_FAILED)
-                must(-errno, "map");
+                must_work(-errno, "map");
         emit_with_front(name, bytes, (size_t)st.st_size);
         munmap(bytes, (size_t)st.st_size);
         close(fd);
@@ -348,14 +350,14 @@ static void emit_names(void) {
 
 int main(void) {
         /* The kernel that counts is not the one that this runs on (a container, another architecture's emulator). */
-        must(seccomp_api_set(3), "kinds of actions");
+        must_work(seccomp_api_set(3), "kinds of actions");
         printf("/* Made by src/plan/gen/seccomp.c. */\n#include \"plan/embedded.h\"\n");
-        make("embedded_seccomp", ORDINARY);
-        make("embedded_seccomp_sockets", WITH_SOCKETS_WATCHED);
-        make("embedded_seccomp_nesting", NESTING);
-        make("embedded_seccomp_degraded", DEGRADED);
-        make("embedded_seccomp_unheld", UNHELD);
-        make("embedded_seccomp_watched", WATCHED);
+        make_filter("embedded_seccomp", ORDINARY);
+        make_filter("embedded_seccomp_sockets", WITH_SOCKETS_WATCHED);
+        make_filter("embedded_seccomp_nesting", NESTING);
+        make_filter("embedded_seccomp_degraded", DEGRADED);
+        make_filter("embedded_seccomp_unheld", UNHELD);
+        make_filter("embedded_seccomp_watched", WATCHED);
         emit_names();
         return 0;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What every program on macOS needs before its first line, by need, and what a person can open with `macos.allow`. A
- * name is here because a program was seen to fail without it. What shows other programs' data or lets something run
- * outside is not here: the keychain, Launch Services, the clipboard, name lookup, other processes' arguments.
+ * The services that every program on macOS needs to start, by need, and those that a person can open with
+ * `macos.allow`. A name is here because a program failed without it. Services that reveal other programs' data or run
+ * something outside are not here: the keychain, Launch Services, the clipboard, name lookup, other processes'
+ * arguments.
  */
 #include "plan/macos/seatbelt_internal.h"
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Path rules as Seatbelt rules. The policy's own rules, the places that macOS adds and the sandbox's own directories
- * are made one list (policy/paths.h sorts it again, by canonical paths), and that list is written from shallow to deep.
+ * are made one list (policy/paths/paths.h sorts it again, by canonical paths), and that list is written from shallow to
+ * deep.
  */
 #include "plan/macos/seatbelt_internal.h"
 
 #include "base/cleanup.h"
 #include "base/path.h"
-#include "policy/home_table.h"
+#include "policy/paths/home_table.h"
 
 #include <errno.h>
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Refusals that come after all plain paths: globs, and plain paths in other spellings. A deeper grant must win over
- * them as it does on Linux. Whether a grant is deeper than what a glob matches is known beforehand: the glob matches
- * the grant's own path or one above it, or it does not, and then whatever it matches below lies deeper. So each refusal
- * names the grants that win over it as exceptions, and the order among refusals does not matter.
+ * them as it does on Linux. Whether a grant is deeper than a match of a glob is known beforehand: either the glob
+ * matches the grant's own path or one above it, or all its matches below lie deeper. So each refusal names the grants
+ * that win over it as exceptions, and the order among refusals does not matter.
  */
 #include "plan/macos/seatbelt_internal.h"
 
 #include "base/cleanup.h"
 #include "base/path.h"
-#include "policy/glob.h"
+#include "policy/match/glob.h"
 
 #include <errno.h>
 

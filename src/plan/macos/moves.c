@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Moving away what stands above a refused path, and putting something else there, would get around it: rename() asks
- * for file-write-unlink of the old name and file-write-create of the new one, and never looks inside. So a directory
- * above a refused path stays where it is, and no link takes the place of one. So does each directory that was granted:
- * another one in its place would be what the next run is granted.
+ * Moving away a directory above a refused path, and putting something else there, would bypass it: rename() needs
+ * file-write-unlink of the old name and file-write-create of the new one, and never looks inside. So a directory above
+ * a refused path cannot be moved, and no link can replace one. Neither can a granted directory be moved: the next run's
+ * grant would be for its replacement.
  *
  * file-write-unlink and file-write-create are special operations: they decide over file-write*, whatever the order.
  * They are only ever denied.
@@ -12,7 +12,7 @@
 
 #include "base/cleanup.h"
 #include "base/path.h"
-#include "policy/glob.h"
+#include "policy/match/glob.h"
 
 #include <errno.h>
 

@@ -60,7 +60,8 @@ static void set_add_range(struct set *set, uint32_t low, uint32_t high) {
         set->other = set->other || high >= 127 || low < ' ';
 }
 
-/* What follows '[' in a glob, as policy/glob.c reads it. False when there is no ']': then '[' stands for itself. */
+/* What follows '[' in a glob, as policy/match/glob.c reads it. False when there is no ']': then '[' stands for itself.
+ */
 static bool set_read(struct str *glob, struct set *set) {
         struct str rest = *glob;
         bool negated = rest.n > 0 && (rest.p[0] == '!' || rest.p[0] == '^');

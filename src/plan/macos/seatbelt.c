@@ -148,8 +148,12 @@ static int check_host(const struct seatbelt_host *host, struct err *err) {
         return r == 0 ? check_tag(host->tag, err) : r;
 }
 
-/* What a policy may ask for and macOS has no way to do. Refused: a setting that silently does nothing is a lie. */
+/* Settings of a policy that macOS cannot enforce. Refused: a setting that silently does nothing is a lie. */
 static int check_policy(const struct policy *policy, struct err *err) {
+        if (policy->filesystem.ask.n)
+                return err_set(
+                    err, EOPNOTSUPP,
+                    "--ask-path: on macOS nobody holds a call that opens a file; grant the path with --read");
         if (policy->filesystem.overlay)
                 return err_set(err, EOPNOTSUPP,
                                "--overlay: macOS has no overlay of directories; work on a copy instead");
@@ -164,8 +168,7 @@ static int check_policy(const struct policy *policy, struct err *err) {
                         return err_set(err, EOPNOTSUPP,
                                        "%s: the sandbox shares the Mac's loopback, so that a port cannot have another "
                                        "number outside; publish %u as %u",
-                                       policy->network.publish.p[i].origin ? policy->network.publish.p[i].origin
-                                                                           : "publish",
+                                       text_or(policy->network.publish.p[i].origin, "publish"),
                                        policy->network.publish.p[i].inside, policy->network.publish.p[i].inside);
 
         return 0;

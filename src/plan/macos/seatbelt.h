@@ -3,7 +3,7 @@
 /*
  * The sandbox of macOS: a Seatbelt profile, computed from the same policy as a launch plan of Linux. Pure: policy and
  * facts go in, rules as data come out, and seatbelt_text() writes them in the profile language (SBPL). It runs on every
- * system, so that `bailey plan --for macos` shows on Linux what a Mac would be told.
+ * system, so that `bailey plan --for macos` shows a Mac's profile on Linux.
  *
  * No Mac was at hand when this was written. The rules follow what others measured about the language; the tests hold
  * the text to an evaluator with those semantics (tests/sbpl), never to a kernel.
@@ -11,7 +11,7 @@
  * How a policy becomes rules:
  *
  *  - Filtered rules: the last one that matches decides. So paths are written from shallow to deep, which is the
- *    policy's own order (policy/paths.h), and globs follow, each with the deeper grants taken out of it.
+ *    policy's own order (policy/paths/paths.h), and globs follow, each with the deeper grants taken out of it.
  *  - A rule without a filter only sets the default of its operation. Reads are open or closed by one of those.
  *  - The more special operation decides over the general one, whatever the order. So file-write-unlink and
  *    file-read-metadata stand in few rules, each on purpose.
@@ -23,7 +23,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/vec.h"
-#include "policy/paths.h"
+#include "policy/paths/paths.h"
 #include "policy/policy.h"
 
 enum seatbelt_filter_kind {

@@ -128,17 +128,20 @@ static int write_filters(const struct seatbelt *seatbelt, const struct seatbelt_
 static int write_rule(const struct seatbelt *seatbelt, const struct seatbelt_rule *rule, struct buf *out) {
         int r = rule->why ? write_comment("; ", rule->why, out) : 0;
 
+        if (r == 0 && rule->why)
+                r = buf_add_char(out, '\n');
         if (r == 0)
-                r = buf_printf(out, "%s(%s %s", rule->why ? "\n" : "", rule->allows ? "allow" : "deny",
-                               rule->operations);
-
+                r = buf_printf(out, "(%s %s", rule->allows ? "allow" : "deny", rule->operations);
         if (r == 0)
                 r = write_filters(seatbelt, rule, out);
         if (r == 0 && !rule->allows)
                 r = buf_printf(out, "\n        (with message \"%s\")", seatbelt->tag);
 
+        if (r < 0)
+                return r;
+
         /* The last line may end with a comment. */
-        return r == 0 ? buf_add(out, rule->n > 0 ? "\n)\n" : ")\n") : r;
+        return buf_add(out, rule->n > 0 ? "\n)\n" : ")\n");
 }
 
 int seatbelt_text(const struct seatbelt *seatbelt, struct buf *out) {

@@ -17,9 +17,9 @@ struct kind {
 };
 
 static const struct kind kinds[] = {
-        { "profiles", "profiles", "policy/profile_names.h", "profile_built_in", true },
-        { "tools", "bridges", "policy/tools.h", "tool_built_in", false },
-        { "recipes", "recipes", "guest/recipe.h", "recipe_built_in", false },
+        { "profiles", "profiles", "policy/profile/profile_names.h", "profile_built_in", true },
+        { "tools", "bridges", "policy/tools/tools.h", "tool_built_in", false },
+        { "recipes", "recipes", "guest/recipe/recipe.h", "recipe_built_in", false },
 };
 
 static const struct kind *find_kind(const char *name) {

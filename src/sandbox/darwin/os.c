@@ -14,7 +14,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-/* Exported by libSystem and in no header outside of Apple's own SDK. */
+/* Exported by libSystem and in no header outside Apple's own SDK. */
 int sandbox_init_with_parameters(const char *profile, uint64_t flags, const char *const parameters[], char **error);
 void sandbox_free_error(char *error);
 int sandbox_check(pid_t pid, const char *operation, int type, ...);
@@ -88,7 +88,7 @@ int os_confine(const char *profile, const struct seatbelt *parameters, struct er
         }
         if (sandbox_init_with_parameters(profile, 0, pairs, &error) == 0)
                 return 0;
-        err_set(e, EPERM, "macOS refuses the profile: %s", error ? error : "no reason given");
+        err_set(e, EPERM, "macOS refuses the profile: %s", text_or(error, "no reason given"));
         if (error)
                 sandbox_free_error(error);
         return -EPERM;

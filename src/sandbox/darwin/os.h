@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * What only macOS has, behind plain functions. os.c is the one file of this folder that includes Apple's headers; it is
+ * macOS-only calls, behind plain functions. os.c is the one file of this folder that includes Apple's headers; it is
  * built by `make macos` alone and was never yet run.
  */
 #include "base/err.h"
-#include "plan/macos/launch.h"
+#include "plan/macos/macos_launch.h"
 
 #include <sys/types.h>
 

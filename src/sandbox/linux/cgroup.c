@@ -42,7 +42,7 @@ static bool has_word(struct str words, const char *wanted) {
         return false;
 }
 
-/* The line "0::/path". One that begins with /.. is outside of what we can see. */
+/* The line "0::/path". One that begins with /.. is outside what we can see. */
 int cgroup_path(pid_t pid, char ret[static PATH_MAX]) {
         char file[32];
         cleanup(buf_done) struct buf text = BUF(FILE_TEXT_MAX);
@@ -172,7 +172,7 @@ struct cgroup cgroup_make(void) {
         return cgroup;
 }
 
-static int limit(const struct cgroup *cgroup, const char *file, uint64_t value, struct err *err) {
+static int limit_set(const struct cgroup *cgroup, const char *file, uint64_t value, struct err *err) {
         char text[32];
         snprintf(text, sizeof text, "%" PRIu64, value);
         int r = write_at(cgroup->dir, file, text);
@@ -188,12 +188,12 @@ int cgroup_limit(const struct cgroup *cgroup, const struct plan *plan, struct er
                 return 0;
 
         if (plan->group.memory) {
-                r = limit(cgroup, "memory.max", plan->group.memory, err);
+                r = limit_set(cgroup, "memory.max", plan->group.memory, err);
                 (void)write_at(cgroup->dir, "memory.swap.max", "0"); /* not there without swap */
         }
 
         if (r == 0 && plan->group.processes)
-                r = limit(cgroup, "pids.max", plan->group.processes + CGROUP_RESERVED_PROCESSES, err);
+                r = limit_set(cgroup, "pids.max", plan->group.processes + CGROUP_RESERVED_PROCESSES, err);
 
         if (r == 0 && plan->group.cpu_percent) {
                 char text[48];

@@ -2,12 +2,12 @@
 #pragma once
 /*
  * The sandbox's control group (cgroup v2), where this user may have one: limits then hold for everything in the sandbox
- * together, files in memory included, and what is left at the end can be ended at once.
+ * together, files in memory included, and all remaining processes can be killed at once.
  *
  * The group is made beside the supervisor's own (a group with processes in it can have no limited groups below), so the
  * group above must be this user's: so it is for root, and below a user's systemd manager (systemd-run --user --scope).
- * Init is cloned into it; moving a process later would cost milliseconds. Where any of this cannot be had there is no
- * group, unless systemd gives one (scope.h), and rlimits hold for each process, as they do in any case.
+ * Init is cloned into it; moving a process later would cost milliseconds. If any of this fails there is no group,
+ * unless systemd provides one (scope.h); rlimits hold for each process in any case.
  *
  * The supervisor removes the group. When it was killed init does, with descriptors that it was given for that; what
  * both of them left (or init, for root in the topmost group) is removed by a later run.

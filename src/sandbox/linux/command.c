@@ -4,10 +4,10 @@
  * starting it costs no page tables and an error needs no pipe: it is written where init reads it.
  */
 #include "base/fd.h"
-#include "sandbox/linux/broker.h"
+#include "sandbox/linux/broker/broker.h"
 #include "sandbox/linux/init.h"
 #include "sandbox/linux/step.h"
-#include "sandbox/linux/watcher.h"
+#include "sandbox/linux/watcher/watcher.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -62,7 +62,7 @@ static void exec_one(const char *path, char **argv, char **env) {
         execve("/bin/sh", shell_argv, env);
 }
 
-/* By the PATH that the command will have. EACCES somewhere is told only if no other directory has it. */
+/* By the PATH that the command will have. An EACCES is reported only if no other directory has the program. */
 static void exec_search(const struct plan *plan, char **argv, char **env) {
         const char *name = argv[0];
         if (strchr(name, '/')) {
@@ -71,7 +71,7 @@ static void exec_search(const struct plan *plan, char **argv, char **env) {
         }
 
         const char *search = env_value(plan, "PATH");
-        struct str rest = str_of(search ? search : "/usr/local/bin:/usr/bin:/bin"), part;
+        struct str rest = str_of(text_or(search, "/usr/local/bin:/usr/bin:/bin")), part;
         int seen = ENOENT;
 
         while (str_split(&rest, ':', &part)) {

@@ -3,8 +3,8 @@
 /*
  * As much of D-Bus's wire format as one method call needs: calls are written, answers are read. Written by hand because
  * `bailey` is linked statically and light; a client library would bring more code than all of this sandbox has. Pure:
- * no sockets here (scope.c has them). What is read comes from outside: every length is checked before it is used, and
- * an answer that is not well-formed is an error, never a guess.
+ * no sockets here (scope.c has them). Input comes from outside: every length is checked before it is used, and an
+ * answer that is not well-formed is an error, never a guess.
  */
 #include "base/buf.h"
 

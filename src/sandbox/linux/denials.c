@@ -46,8 +46,8 @@ static bool denials_denies(const struct path_rules *rules, const struct path_rul
                path_rules_host_access(rules, rule->pattern, NULL) == PATH_DENIED;
 }
 
-/* In the sandbox's own home the host's directory is not there, and what is granted below lies in one of the sandbox's:
- * a mask would take that away, and hide nothing. */
+/* In the sandbox's own home the host's directory does not exist, and grants below it are in a directory of the
+ * sandbox's: a mask would hide those grants and nothing else. */
 static bool holds_grant_in_own_home(const struct path_rules *rules, const char *path) {
         bool in_own = false, holds_grant = false;
 
@@ -66,8 +66,8 @@ static bool holds_grant_in_own_home(const struct path_rules *rules, const char *
         return in_own && holds_grant;
 }
 
-/* Of the real home only what is granted or laid in is there. All else is the sandbox's own, and in nobody's way: a mask
- * there would hide what Bailey itself has put below it. */
+/* Only granted and laid parts of the real home are there. Everything else is the sandbox's own: a mask there would hide
+ * files that Bailey itself put below it. */
 static bool is_of_own_home(const struct plan_host *host, const char *path) {
         const char *home = host->home.path;
 
@@ -195,7 +195,7 @@ void denials_begin(struct denials *denials) {
                 denials->next_ns = clock_ns() + BEGIN_NS;
 }
 
-static int begin(struct denials *denials) {
+static int denials_watch(struct denials *denials) {
         denials->begun = true;
         int r = denials_collect(denials);
         if (r < 0)
@@ -221,7 +221,7 @@ static size_t find_below(const struct denials *denials, const char *dir, const c
         return denials->paths.n;
 }
 
-/* Which of the paths it is about; d->paths.n: none. Of what cannot be told, the first. A directory may be known by two
+/* Which of the paths it is about; d->paths.n: none. If that is unclear, the first. A directory may be known by two
  * paths, one of them through a link. */
 static size_t denials_concerned(const struct denials *denials, const struct inotify_event *event) {
         size_t found = denials->paths.n;
@@ -272,15 +272,18 @@ static int denials_look(struct denials *denials, size_t first, bool news) {
                 fresh = 0;
         }
 
-        denials->next_ns = denials->news < 0                 ? clock_ns() + UNWATCHED_NS
-                           : news || fresh > 0 || masked > 0 ? clock_ns() + AGAIN_NS
-                                                             : 0;
+        if (denials->news < 0)
+                denials->next_ns = clock_ns() + UNWATCHED_NS;
+        else if (news || fresh > 0 || masked > 0)
+                denials->next_ns = clock_ns() + AGAIN_NS;
+        else
+                denials->next_ns = 0;
         return masked;
 }
 
 int denials_step(struct denials *denials, struct err *err) {
         bool due = denials->next_ns && clock_ns() >= denials->next_ns;
-        int r = due && !denials->begun ? begin(denials) : 0;
+        int r = due && !denials->begun ? denials_watch(denials) : 0;
         size_t first = denials->news >= 0 ? read_events(denials) : denials->paths.n;
         bool news = first < denials->paths.n;
         if (r == 0 && denials->paths.n && (news || due))

@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Freezing with signals. SIGSTOP cannot be caught, and kill(-1) from process 1 reaches every other process of the
- * namespace in one go, forks included: the kernel does not finish a fork while a signal waits for the parent. What can
- * go wrong is a process that runs on another processor for a moment longer and sends SIGCONT to one that stands
- * already. So it is repeated until two looks in a row see every thread standing, each look after another SIGSTOP to
- * all. A thread in an uninterruptible sleep counts as standing: the signal waits for it and comes before its next step.
+ * namespace in one go, forks included: the kernel does not finish a fork while a signal waits for the parent. One race
+ * is left: a process that still runs on another CPU may send SIGCONT to one that is already stopped. So SIGSTOP is
+ * repeated until two checks in a row find every thread stopped, each after another SIGSTOP to all. A thread in
+ * uninterruptible sleep counts as stopped: the pending signal takes effect before its next step.
  *
- * They are let go in the order of falling process numbers, children mostly before their parents, so that a shell which
- * looks after its jobs does not see them stopped.
+ * Signals also come from nobody's hand: a timer, a closed terminal or a descriptor may send SIGCONT at any time later.
+ * So init looks again and again while they are frozen. Nothing that runs here needs such a timer: who goes on several
+ * times wants out.
+ *
+ * They are resumed in descending order of PIDs, children mostly before their parents, so that a shell does not see its
+ * jobs stopped.
  */
 #include "sandbox/linux/freeze.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
 
@@ -25,6 +30,7 @@
 #include <unistd.h>
 
 enum { ROUNDS = 400, QUICK_ROUNDS = 8, PAUSE_NS = 500000 };
+enum { KEEP_MS = 100, KEEP_LATER_MS = 500, KEEP_OFTEN_MS = 10000, WOKEN_MAX = 4 };
 
 static void close_listing(DIR **d) {
         if (*d)
@@ -119,13 +125,11 @@ static int remember_stopped(struct freeze *f) {
         return r;
 }
 
-int freeze_begin(struct freeze *freeze) {
-        if (freeze->on)
-                return 0;
+/* 0, or -EAGAIN when somebody still runs. */
+static int freeze_stop_all(void) {
+        int clean = 0;
 
-        freeze->on = true;
-        int r = remember_stopped(freeze), clean = 0;
-        for (int round = 0; r == 0 && round < ROUNDS && clean < 2; round++) {
+        for (int round = 0; round < ROUNDS && clean < 2; round++) {
                 kill(-1, SIGSTOP); /* fails only when there is nobody */
                 clean = all_stand() ? clean + 1 : 0;
                 const struct timespec moment = { .tv_nsec = PAUSE_NS };
@@ -134,12 +138,49 @@ int freeze_begin(struct freeze *freeze) {
                         nanosleep(&moment, NULL);
         }
 
-        if (r == 0 && clean < 2)
-                r = -EAGAIN;
+        return clean < 2 ? -EAGAIN : 0;
+}
+
+int freeze_begin(struct freeze *freeze) {
+        if (freeze->on)
+                return 0;
+
+        freeze->on = true;
+        freeze->woken = 0;
+        int r = remember_stopped(freeze);
+        if (r == 0)
+                r = freeze_stop_all();
         if (r < 0)
                 freeze_end(freeze);
 
+        freeze->since_ns = clock_ns();
+        freeze->due_ns = clock_after_ms(KEEP_MS);
         return r;
+}
+
+int freeze_due_ms(const struct freeze *freeze) {
+        uint64_t now = clock_ns();
+
+        if (!freeze->on)
+                return -1;
+
+        return freeze->due_ns > now ? (int)((freeze->due_ns - now) / NS_PER_MS) + 1 : 0;
+}
+
+int freeze_keep(struct freeze *freeze) {
+        uint64_t now = clock_ns();
+        int r = 0;
+
+        if (!freeze->on || now < freeze->due_ns)
+                return 0;
+
+        if (!all_stand()) {
+                freeze->woken++;
+                r = freeze_stop_all();
+        }
+
+        freeze->due_ns = clock_after_ms(now - freeze->since_ns < KEEP_OFTEN_MS * NS_PER_MS ? KEEP_MS : KEEP_LATER_MS);
+        return r < 0 || freeze->woken > WOKEN_MAX ? -EBUSY : 0;
 }
 
 static int freeze_falling(const void *a, const void *b) {

@@ -44,10 +44,6 @@ int fresh_new(struct fresh **ret) {
         return 0;
 }
 
-void fresh_free(struct fresh *fresh) {
-        free(fresh);
-}
-
 static bool find_birth(int dir, const char *name, struct birth *ret) {
         struct statx st;
 

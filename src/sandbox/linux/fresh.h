@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Files that somebody outside made just now, beside a protected name. Whoever saves a file by renaming writes another
- * one first: a sandbox that opens that one, or puts its own in its place, has the protected file once it is renamed,
- * and no judgement of the name comes in time. So for its first moment such a file is its maker's: calls that would
- * change it wait, and are then judged by what has become of it.
+ * Files that somebody outside made just now, beside a protected name. A program that saves a file by renaming writes
+ * another one first. A sandbox that opens that one, or replaces it, controls the protected file after the rename, and a
+ * check of the name comes too late. So for a moment such a file belongs to its maker: calls that would change it wait,
+ * and are then judged by its new name.
  *
- * What the sandbox itself made, or gave a name, is known by its number and its time of birth as long as it has that
- * name. Where a file system has no times of birth, nothing waits.
+ * Files that the sandbox made or named are known by inode number and birth time while they have that name. On a file
+ * system without birth times, nothing waits.
  */
 #include <stdbool.h>
 #include <sys/stat.h>
@@ -15,7 +15,6 @@
 struct fresh;
 
 int fresh_new(struct fresh **ret);
-void fresh_free(struct fresh *fresh);
 
 /* In a directory that holds protected names: a name was made inside, or is about to go. An empty name is the object
  * that the descriptor is of. */

@@ -10,6 +10,7 @@
 #include <limits.h>
 #include <linux/nsfs.h>
 #include <sched.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
@@ -57,17 +58,41 @@ static int clone_object(const struct grant *grant) {
         return take_fd(&tree);
 }
 
-/* -errno, or 0 with the tree sent. */
-static int send_clone(int channel, const struct grant *grant) {
+/* The object through its own mount, which has no name and nothing above it: by this descriptor nobody gets further, and
+ * where the mount is read-only nobody writes. The user namespace of the child gives it no right to what lies outside.
+ */
+static int open_clone(int tree, int flags) {
+        char link[32];
+
+        snprintf(link, sizeof link, "/proc/self/fd/%d", tree);
+        int fd = open(link, flags | O_CLOEXEC | O_NOCTTY | O_NONBLOCK); /* a lease on it must not make us wait */
+
+        if (fd < 0)
+                return errno == EWOULDBLOCK ? -EBUSY : -errno;
+
+        if (!(flags & O_NONBLOCK) && fcntl(fd, F_SETFL, flags & ~O_ACCMODE) < 0) {
+                int error = errno;
+                close(fd);
+                return -error;
+        }
+
+        return fd;
+}
+
+/* -errno, or 0 with the tree sent, or with `flags` what is in it, opened. */
+static int send_clone(int channel, const struct grant *grant, const int *flags) {
         cleanup(close_fd) int tree = clone_object(grant);
 
         if (tree < 0)
                 return tree;
+        if (!flags)
+                return fd_send(channel, STR("t"), &tree, 1);
 
-        return fd_send(channel, STR("t"), &tree, 1);
+        cleanup(close_fd) int object = open_clone(tree, *flags);
+        return object < 0 ? object : fd_send(channel, STR("o"), &object, 1);
 }
 
-static int fetch_clone(const struct grant *grant, int *ret) {
+static int fetch_clone(const struct grant *grant, const int *flags, int *ret) {
         int ends[2], r;
         size_t n = 0;
         char byte;
@@ -81,7 +106,7 @@ static int fetch_clone(const struct grant *grant, int *ret) {
         if (child < 0)
                 return -errno;
         if (child == 0)
-                _exit(-send_clone(theirs, grant));
+                _exit(-send_clone(theirs, grant, flags));
 
         close_fd(&theirs);
         r = fd_receive(ours, &byte, 1, ret, 1, &n) == 1 && n == 1 ? 0 : -EIO;
@@ -168,9 +193,17 @@ static int grant_attach(int mounts, const struct grant *grant, int tree) {
         return 0;
 }
 
-int grant_mount(int mounts, const struct grant *grant, struct err *err) {
+static int grant_explain(const struct grant *grant, int error, struct err *err) {
+        if (error == -ELOOP)
+                return err_set(err, ELOOP, "%s: there is a link on the way to it", grant->path);
+        if (error == -ESTALE)
+                return err_set(err, ESTALE, "%s was replaced by something else meanwhile", grant->path);
+        return err_set(err, -error, "%s cannot be opened in the sandbox: %s", grant->path, strerror(-error));
+}
+
+int grant_mount(int mounts, const struct grant *grant, int *ret, struct err *err) {
         cleanup(close_fd) int tree = -1;
-        int r = fetch_clone(grant, &tree);
+        int r = fetch_clone(grant, NULL, &tree);
 
         if (r == 0) {
                 pid_t child = fork();
@@ -182,30 +215,58 @@ int grant_mount(int mounts, const struct grant *grant, struct err *err) {
                 r = await_child(child);
         }
 
-        if (r == -ELOOP)
-                return err_set(err, ELOOP, "%s: there is a link on the way to it", grant->path);
-        if (r == -ESTALE)
-                return err_set(err, ESTALE, "%s was replaced by something else meanwhile", grant->path);
+        if (r < 0)
+                return grant_explain(grant, r, err);
 
-        return r < 0 ? err_set(err, -r, "%s cannot be opened in the sandbox: %s", grant->path, strerror(-r)) : 0;
+        *ret = take_fd(&tree); /* attached, it is the mount inside */
+        return 0;
 }
 
-static int grant_detach(int mounts, const char *path) {
-        int r = grant_enter(mounts);
+int grant_open(const struct grant *grant, int flags, int *ret, struct err *err) {
+        const int kept = O_ACCMODE | O_APPEND | O_NONBLOCK | O_SYNC | O_DIRECT | O_NOATIME;
+        int fd = -1, wanted = flags & kept;
+        int r;
 
+        if (grant->directory || (!grant->write && (wanted & O_ACCMODE) != O_RDONLY))
+                return err_set(err, EINVAL, "%s cannot be opened once, only for the sandbox", grant->path);
+
+        r = fetch_clone(grant, &wanted, &fd);
+        if (r < 0) {
+                close_fd(&fd);
+                return grant_explain(grant, r, err);
+        }
+
+        *ret = fd;
+        return 0;
+}
+
+/* By the mount itself, as its name in the host's /proc. The path inside leads through directories that the sandbox may
+ * have moved, and links that it may have put there, to any other mount, such as one that hides a file. */
+static int grant_detach(int mounts, int mount) {
+        cleanup(close_fd) int names = open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        char name[16];
+
+        if (names < 0)
+                return -errno;
+
+        int r = grant_enter(mounts);
         if (r < 0)
                 return r;
-        return umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW) < 0 ? -errno : 0;
+        if (fchdir(names) < 0)
+                return -errno;
+
+        snprintf(name, sizeof name, "%d", mount);
+        return umount2(name, MNT_DETACH) < 0 ? -errno : 0;
 }
 
-int grant_unmount(int mounts, const char *path, struct err *err) {
+int grant_unmount(int mounts, int mount, const char *path, struct err *err) {
         pid_t child = fork();
         int r;
 
         if (child < 0)
                 return err_errno(err, "cannot close %s in the sandbox", path);
         if (child == 0)
-                _exit(-grant_detach(mounts, path));
+                _exit(-grant_detach(mounts, mount));
 
         r = await_child(child);
         return r < 0 ? err_set(err, -r, "%s cannot be closed in the sandbox: %s", path, strerror(-r)) : 0;

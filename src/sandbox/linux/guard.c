@@ -5,23 +5,23 @@
  * supervisor, by init when the supervisor was killed, or by the next Bailey when both were (kept/guard_registry.c). At
  * that moment nothing of the sandbox can race with it.
  *
- * What is found is moved into a store outside of every sandbox, by one rename, so that it is out of the way at once
- * however large it is. Where that cannot be (init does not see the store; another file system), it gets a name beside
- * its place that no program obeys, and is carried from there.
+ * Files that are found there are moved into a store outside every sandbox, by one rename, which is immediate for any
+ * size. If that fails (init does not see the store; another file system), they get a name beside their place that no
+ * program obeys, and are copied from there.
  *
  * The walk goes component by component and never through a link. A link or a file where a directory belongs was put
  * there by the sandbox (at launch the path did not exist, and existing parents are mount points that cannot be
  * replaced), and the protected name would be found through it: it is moved itself.
  *
- * The sandbox may have closed the directory, so that nothing can be taken from it: it is opened for the moment.
+ * The sandbox may have removed the permissions of the directory: they are restored for the moment.
  */
-#include "sandbox/linux/guard.h"
+#include "sandbox/linux/guard_internal.h"
 
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "base/names.h"
+#include "base/files/names.h"
+#include "base/files/tree.h"
 #include "base/path.h"
-#include "base/tree.h"
 #include "sandbox/sandbox.h"
 
 #include <errno.h>
@@ -112,8 +112,13 @@ static int open_directory(const char *path, size_t n) {
 
         if (n >= sizeof dir)
                 return -ENAMETOOLONG;
-        memcpy(dir, n ? path : "/", n ? n : 1);
-        dir[n ? n : 1] = '\0';
+        if (n == 0) {
+                path = "/";
+                n = 1;
+        }
+
+        memcpy(dir, path, n);
+        dir[n] = '\0';
         return path_open_at(AT_FDCWD, dir, O_PATH | O_DIRECTORY, 0, PATH_NO_SYMLINKS);
 }
 
@@ -180,7 +185,7 @@ static void guard_hold(struct held *held, int fd) {
         held->fd = fd;
 }
 
-/* Whoever owns a directory can open it; in one of another owner the sandbox changed nothing. */
+/* The owner of a directory can open it; in one of another owner the sandbox changed nothing. */
 static bool open_up(struct held *held) {
         struct stat st;
         if (fstat(held->fd, &st) < 0 || st.st_uid != geteuid() || (st.st_mode & 0300) == 0300 ||
@@ -257,7 +262,7 @@ static int store_of(struct guard_sweep *sweep) {
         return sweep->store;
 }
 
-/* It is out of the way; into the store it comes as a copy. What is too large to be copied stays where it is. */
+/* It is out of the way; the store gets a copy. A tree that is too large to copy stays where it is. */
 static int carry_over(struct guard_sweep *sweep, struct held *at, const char *beside, const char *path) {
         const char *slash = strrchr(path, '/');
         char name[NAME_MAX + 1];

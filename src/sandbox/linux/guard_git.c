@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A repository that the sandbox made where there was none. It should be of use afterwards, but git obeys its
- * configuration and runs its hooks, outside as well. So the configuration is not judged and kept, it is written anew:
- * from the few settings that `git init`, `git clone` and `git remote` make and that say nothing but what they seem to
- * say. Whatever else stands in it, or is not understood at once, is left out. Git reads what is written here, not what
- * was parsed here: how it would have understood the original does not matter.
+ * configuration and runs its hooks, outside as well. So the configuration is not judged and kept but rewritten, from
+ * the few harmless settings that `git init`, `git clone` and `git remote` make. Every other setting, and every line
+ * that cannot be parsed, is left out. Git reads the new text, so it does not matter how it would have understood the
+ * original.
  */
-#include "sandbox/linux/guard.h"
+#include "sandbox/linux/guard_internal.h"
 
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/path.h"
-#include "policy/git_harmless.h"
+#include "policy/git/git_harmless.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -81,8 +81,8 @@ static bool read_pointer(int tree, char *ret, size_t size) {
                snprintf(ret, size, "%s", line + sizeof prefix - 1) < (int)size;
 }
 
-/* Git writes files into the tree of a submodule, whoever may write there. So it is one whose `.git` leads here: where
- * the sandbox may not write it could put none. */
+/* Git writes files into the tree of a submodule, whether or not the sandbox may write there. So it is one whose `.git`
+ * leads here: where the sandbox may not write it could put none. */
 static bool is_own_tree(int dir, struct str value) {
         cleanup(close_fd) int tree = -1, leads = -1;
         cleanup(free_ptr) char *path = str_dup(value);

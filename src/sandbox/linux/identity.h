@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * A user namespace with two identities: 0 is whoever made it, and one more is a guest, which on this host is a
- * subordinate id or an account of its own. Files are laid out by the first; the command runs as the second, with no
- * group but its own, so that nothing of the host user's is within its rights.
+ * A user namespace with two identities: 0 is its creator, and one more is a guest, which on this host is a subordinate
+ * id or an account of its own. The first lays out files; the command runs as the second, with no group but its own, so
+ * that it has no rights to the host user's files.
  */
 #include "base/err.h"
 #include "sandbox/sandbox.h"

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Standard input, output and error are all that the command gets from outside, and a descriptor is more than a stream
- * of bytes. Some lead on, to places that no mount, network or filter of the sandbox is in front of:
+ * of bytes. Some lead to places that no mount, network or filter of the sandbox covers:
  *
  *   - a directory: what lies below it, and above it by "..", is seen as the host mounts it, without any mask
  *   - a socket of the internet: it belongs to the host's network, and can be disconnected and connected to elsewhere
  *   - a Unix socket that sends to names or is not connected yet: the names are the host's
  *
- * Nobody means these when a command is started. They are refused, with the way to go on.
+ * Nobody means to pass these to a command. They are refused, and the error says how to go on.
  */
 #include "sandbox/linux/step.h"
 

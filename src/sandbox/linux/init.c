@@ -2,9 +2,9 @@
 /*
  * Theory of init. It is the cloned child of the supervisor, already in its new namespaces, and process 1 of its own. It
  * makes the network, waits for the plan, validates it once more, applies it in a fixed order, gives up every privilege,
- * waits for the word to go, starts the command, and from then on does three things: it reaps, it hands signals on, and
+ * waits for the go message, starts the command, and from then on does three things: it reaps, it hands signals on, and
  * it watches the control socket. Whichever side ends first, everything ends: when the command has ended, init kills and
- * reaps whatever else is there, says so, and exits; when the supervisor's end of the socket closes it does the same,
+ * reaps all other processes, reports that, and exits; when the supervisor's end of the socket closes it does the same,
  * and when init itself is killed the kernel does it. It trusts the supervisor's messages (fixed size, checked) and
  * nothing from the command.
  *
@@ -19,15 +19,16 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/processes/rest.h"
 #include "base/secret.h"
 #include "plan/codec.h"
-#include "sandbox/linux/broker.h"
+#include "sandbox/linux/broker/broker.h"
 #include "sandbox/linux/freeze.h"
 #include "sandbox/linux/keeper.h"
 #include "sandbox/linux/publish.h"
 #include "sandbox/linux/stdio.h"
 #include "sandbox/linux/step.h"
-#include "sandbox/linux/watcher.h"
+#include "sandbox/linux/watcher/watcher.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -55,6 +56,7 @@ struct init {
         int lock;               /* of the run's slot (kept/guard_registry.h): held until this process ends. -1: none */
         struct watcher watcher; /* without namespaces */
         struct stdio stdio;
+        bool rests;
 };
 
 static void init_report(int control, enum sandbox_event_kind kind, int value, const char *text) {
@@ -380,6 +382,27 @@ static void from_supervisor(struct init *in) {
                 init_orphaned(in);
 }
 
+_Noreturn static void init_end(const struct init *in, int status) {
+        kill_everything(in);
+        stdio_carry_over(&in->stdio);
+        init_report(in->args->control, SANDBOX_EXITED, status, NULL);
+        _exit(0);
+}
+
+/* The first time that nothing comes for a while, it is at rest. */
+static int init_wait(struct init *in, struct pollfd *polls, nfds_t n) {
+        int ms = freeze_due_ms(&in->freeze);
+        bool first = ms < 0 && !in->rests;
+        int r = poll(polls, n, first ? REST_AFTER_MS : ms);
+
+        if (r != 0 || !first)
+                return r;
+
+        in->rests = true;
+        process_rest();
+        return 0;
+}
+
 _Noreturn static void init_loop(struct init *in) {
         struct pollfd polls[] = { { .fd = in->args->control, .events = POLLIN },
                                   { .fd = in->signals, .events = POLLIN } };
@@ -387,14 +410,10 @@ _Noreturn static void init_loop(struct init *in) {
         for (;;) {
                 int status;
 
-                if (init_reap(in, &status)) {
-                        kill_everything(in);
-                        stdio_carry_over(&in->stdio);
-                        init_report(in->args->control, SANDBOX_EXITED, status, NULL);
-                        _exit(0);
-                }
+                if (init_reap(in, &status))
+                        init_end(in, status);
 
-                if (poll(polls, 2, -1) < 0 && errno != EINTR)
+                if (init_wait(in, polls, 2) < 0 && errno != EINTR)
                         init_orphaned(in);
                 if (polls[0].revents)
                         from_supervisor(in);
@@ -403,6 +422,11 @@ _Noreturn static void init_loop(struct init *in) {
                         struct signalfd_siginfo info;
                         if (read(in->signals, &info, sizeof info) < 0 && errno != EAGAIN && errno != EINTR)
                                 init_orphaned(in);
+                }
+
+                if (freeze_keep(&in->freeze) < 0) { /* what should be frozen must not go on */
+                        init_report(in->args->control, SANDBOX_FROZEN, ECANCELED, NULL);
+                        init_end(in, SIGKILL);
                 }
         }
 }
@@ -425,7 +449,7 @@ _Noreturn void init_main(const struct init_args *args) {
         sigprocmask(SIG_SETMASK, &all, NULL);
         prctl(PR_SET_NAME, "bailey-init", 0, 0, 0);
 
-        /* A signal for the supervisor's group is not for init: whoever of the two is left cleans up. */
+        /* A signal for the supervisor's group is not for init: the survivor of the two cleans up. */
         (void)setpgid(0, 0);
         forget_environment();
         int r = init_separate(&in, &err);

@@ -12,7 +12,7 @@ struct init_args {
         bool degraded;     /* no namespaces were made */
         unsigned uid, gid; /* outside: inside they cannot be asked for before they are mapped */
         struct cgroup group;
-        const struct sandbox_ids *ids; /* NULL: the command has the identity of whoever started it */
+        const struct sandbox_ids *ids; /* NULL: the command has its caller's identity */
 };
 
 _Noreturn void init_main(const struct init_args *args);

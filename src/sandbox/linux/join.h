@@ -5,8 +5,8 @@
 
 #include <sys/types.h>
 
-/* A descriptor of /proc/PID, after a look at what the process executes: it must be the file `program`. What is done
- * with the descriptor later concerns this process or fails. -EPROTO: it is another program. */
+/* A descriptor of /proc/PID, after checking that the process executes the file `program`. Later use of the descriptor
+ * concerns this process or fails. -EPROTO: it is another program. */
 int join_find(pid_t pid, const char *program, int *ret_proc, struct err *err);
 /* In a child: enters the user namespace (where it is another one) and the network namespace of the process, lays the
  * plan's routes and rules, and opens its listeners. They are handed out. Where the namespace has no IPv6, its part is

@@ -3,7 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "sandbox/linux/broker.h"
+#include "sandbox/linux/broker/broker.h"
 #include "sandbox/linux/step.h"
 
 #include <errno.h>
@@ -40,8 +40,8 @@ static int open_reports(int control) {
         return ends[1];
 }
 
-/* False when nobody is left who could ask. A umask is nothing to be judged, and no reason to start a process: shells
- * set it when they begin. */
+/* False when no caller is left. A umask needs no judgement, and is no reason to start a process: shells set it when
+ * they start. */
 static bool await_first_call(int notify, struct seccomp_notif *call, size_t size) {
         for (;;) {
                 struct pollfd first = { .fd = notify, .events = POLLIN };

@@ -30,8 +30,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* All namespaces at once. Where clone3 is missing (before 5.3) or a container's filter refuses what it cannot look
- * into, the flags fit into clone too. */
+/* All namespaces at once. If clone3 is missing (before 5.3), or a container's filter refuses it, the flags fit into
+ * clone too. */
 static pid_t clone_init(uint32_t namespaces, struct cgroup *group, int *ret_pidfd) {
         int pidfd = -1;
         struct clone_args args = { .flags = (uint64_t)namespaces | CLONE_PIDFD,
@@ -66,7 +66,7 @@ struct sandbox_held {
         bool away;
 };
 
-/* No processor may be left to choose from, or another user's rules may be in the way: then it stays where it is. */
+/* There may be no other CPU to choose, or the caller may not set it: then it stays where it is. */
 static void send_away(pid_t pid, struct sandbox *sandbox) {
         cpu_set_t others;
         int here = sched_getcpu();
@@ -79,8 +79,8 @@ static void send_away(pid_t pid, struct sandbox *sandbox) {
         sandbox->held->away = CPU_COUNT(&others) > 0 && sched_setaffinity(pid, sizeof others, &others) == 0;
 }
 
-/* Everywhere first: a set that was named holds for good, and where that is no more than the caller may use, processors
- * that the machine or its container gets later are for the command as well. */
+/* Try "all CPUs" first. An explicit mask would pin the command for good; if "all" is what the caller has anyway, CPUs
+ * added later stay usable. */
 static int call_back(struct sandbox *s, struct err *err) {
         cpu_set_t all, now;
 
@@ -102,7 +102,7 @@ static int launch_tell(struct sandbox *sandbox, enum sandbox_event_kind kind, in
         return fd_send(sandbox->control, str_n(&event, offsetof(struct sandbox_event, text)), fds, n_fds);
 }
 
-/* From outside: only who may use the guest's ids may say who is who inside. */
+/* From outside: only a process that may use the guest's ids may write the maps. */
 static int name_guest(struct sandbox *sandbox, const struct sandbox_ids *ids, struct err *err) {
         int r = identity_map(sandbox->pid, ids, err);
 
@@ -164,7 +164,12 @@ static int launch_told(int r, const char *what, struct err *err) {
 }
 
 int sandbox_network(struct sandbox *sandbox, bool captured, struct err *err) {
-        int kind = (captured ? SANDBOX_NETWORK_CAPTURED : 0) | (survey_ipv6() ? SANDBOX_NETWORK_IPV6 : 0);
+        int kind = 0;
+        if (captured)
+                kind |= SANDBOX_NETWORK_CAPTURED;
+        if (survey_ipv6())
+                kind |= SANDBOX_NETWORK_IPV6;
+
         return launch_told(launch_tell(sandbox, SANDBOX_NETWORK, kind, NULL, 0),
                            "tell the sandbox's init about the network", err);
 }
@@ -215,10 +220,16 @@ int sandbox_go(struct sandbox *sandbox, int lock, struct err *err) {
 }
 
 /* An event that init cannot have sent ends the sandbox like any other failure of init. */
+static size_t event_descriptors(const struct sandbox_event *event) {
+        if (event->kind == SANDBOX_MOUNTED)
+                return (size_t)event->value;
+        return event->kind == SANDBOX_EVENTS ? 1 : 0;
+}
+
 static int check_event(const struct sandbox_event *event, ssize_t got, size_t n_fds, struct err *err) {
         if ((size_t)got < offsetof(struct sandbox_event, text) || event->kind >= SANDBOX_ENDED)
                 return err_set(err, EBADMSG, "the sandbox's init sent something unknown");
-        if (n_fds != (event->kind == SANDBOX_MOUNTED ? (size_t)event->value : event->kind == SANDBOX_EVENTS ? 1 : 0))
+        if (n_fds != event_descriptors(event))
                 return err_set(err, EBADMSG, "the sandbox's init sent the wrong number of descriptors");
         return 0;
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Masks for what appeared at a denied path. Whoever made a user namespace has every privilege over it, so a child of
- * the supervisor can enter and mount there; the sandbox's own processes, init included, have given all of that up. The
- * child is in no process list of the sandbox, changes nothing outside of the sandbox's mount namespace, and ends.
+ * Masks files that appeared at a denied path. The creator of a user namespace has every privilege over it, so a child
+ * of the supervisor can enter and mount there; the sandbox's own processes, init included, have dropped all of that.
+ * The child is in no process list of the sandbox, changes nothing outside the sandbox's mount namespace, and ends.
  *
- * Links in a path are followed as the sandbox would follow them. Where a link of its own making leads elsewhere, too
- * much is masked, for the sandbox alone.
+ * Links in a path are followed as the sandbox would follow them. If a link of its own leads elsewhere, too much is
+ * masked, for the sandbox alone.
  */
 #include "sandbox/linux/mask_again.h"
 #include "base/cleanup.h"
@@ -62,7 +62,7 @@ static bool is_mask(int fd, const struct statx *st) {
         return (st->stx_attributes & STATX_ATTR_MOUNT_ROOT) || (fs.f_flags & ST_RDONLY);
 }
 
-/* What is there is in the way of nobody any more. 1: masked, 0: not there, or masked already. */
+/* Covers the object at this path. 1: masked, 0: not there, or masked already. */
 static int again_mask(int source, const char *path, int flags) {
         cleanup(close_fd) int place = open(path, O_PATH | O_CLOEXEC | flags);
         struct statx st;
@@ -117,7 +117,10 @@ int mask_again(int mount_ns, char *const *paths, size_t n, size_t first) {
 
         if (child == 0) {
                 int r = again_work(mount_ns, paths, n, first);
-                _exit(r < 0 ? FAILED : r < MOST ? r : MOST);
+                if (r < 0)
+                        _exit(FAILED);
+
+                _exit(r < MOST ? r : MOST);
         }
 
         while (waitpid(child, &status, 0) < 0)

@@ -3,6 +3,6 @@
 /* The part of denials.c that a child does, inside the sandbox's namespaces. */
 #include <stddef.h>
 
-/* Every path that there is in the namespaces and is not masked. The first one has haste. Returns as
+/* Masks every path that exists in the namespaces and is not masked yet. The first one is urgent. Returns as
  * denials_step(), without words. */
 int mask_again(int mount_ns, char *const *paths, size_t n, size_t first);

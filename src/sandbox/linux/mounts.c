@@ -51,7 +51,13 @@ static void slots_done(struct slots *slots) {
 }
 
 static int slot_fd(const struct slots *slots, uint16_t slot) {
-        return slot == PLAN_ROOT ? AT_FDCWD : slot < slots->n ? slots->fd[slot] : -1;
+        if (slot == PLAN_ROOT)
+                return AT_FDCWD;
+
+        if (slot < slots->n)
+                return slots->fd[slot];
+
+        return -1;
 }
 
 static void slot_set(struct slots *slots, uint16_t slot, int fd) {
@@ -64,13 +70,17 @@ static bool is_of_root(const char *path) {
         return path[0] == '/' && str_find(str_of(path + 1), '/') < 0;
 }
 
-/* Paths of a plan have no links in them: where one has come meanwhile, somebody in the workspace wants another place to
- * be shown or covered, and the launch ends. Only a directory of the root itself (/tmp, say) may be one: the
+/* Paths of a plan have no links in them: if one has appeared meanwhile, somebody in the workspace wants another place
+ * to be mounted or covered, and the launch fails. Only a directory of the root itself (/tmp, say) may be one: the
  * administrator made it. Kernels and filters without openat2 leave the last component to be checked. */
 static int open_place(int at, const char *path, bool link) {
         bool of_root = is_of_root(path) && !link;
-        struct open_how how = { .flags = O_PATH | O_CLOEXEC | (link ? O_NOFOLLOW : 0),
-                                .resolve = of_root ? 0 : RESOLVE_NO_SYMLINKS };
+        struct open_how how = { .flags = O_PATH | O_CLOEXEC };
+        if (link)
+                how.flags |= O_NOFOLLOW;
+        if (!of_root)
+                how.resolve = RESOLVE_NO_SYMLINKS;
+
         long fd = syscall(SYS_openat2, at, path, &how, sizeof how);
         if (fd < 0 && (errno == ENOSYS || errno == EPERM))
                 fd = openat(at, path, O_PATH | O_CLOEXEC | (of_root ? 0 : O_NOFOLLOW));
@@ -78,8 +88,8 @@ static int open_place(int at, const char *path, bool link) {
 }
 
 /* Directly in /dev, in the root or in a filesystem of Bailey's own, or where the kernel alone makes names (not all of
- * /sys: anybody makes links in /sys/fs/bpf): only the administrator or nobody makes links on the way there, so the last
- * component is all that has to be looked at, and the call that is made with it does that by itself. */
+ * /sys: anybody makes links in /sys/fs/bpf): only the administrator can make links on the way there, so only the last
+ * component must be checked, and the mount call does that itself. */
 static bool is_direct(uint16_t at, const char *path) {
         struct str text = str_of(path);
         if (at != PLAN_ROOT)
@@ -172,9 +182,14 @@ static int set_attached(const struct slots *slots, uint16_t at, const char *targ
 static int do_setattr(struct slots *slots, const struct plan_op *op) {
         struct mount_attr attr = { .attr_set = op->attr_set, .attr_clr = op->attr_clear, .propagation = MS_PRIVATE };
         bool on_slot = op->slot != PLAN_ROOT;
-        unsigned flags = (op->mode ? AT_RECURSIVE : 0) | (on_slot ? AT_EMPTY_PATH : 0);
-        if (mount_setattr(on_slot ? slot_fd(slots, op->slot) : slot_fd(slots, op->at), on_slot ? "" : op->target, flags,
-                          &attr, sizeof attr) == 0)
+        unsigned flags = op->mode ? AT_RECURSIVE : 0;
+        int r;
+
+        if (on_slot)
+                r = mount_setattr(slot_fd(slots, op->slot), "", flags | AT_EMPTY_PATH, &attr, sizeof attr);
+        else
+                r = mount_setattr(slot_fd(slots, op->at), op->target, flags, &attr, sizeof attr);
+        if (r == 0)
                 return 0;
 
         if (errno != ENOSYS)
@@ -257,8 +272,8 @@ int apply_mounts(const struct plan *plan, struct err *err) {
 
                 r = op_functions[op->kind](&slots, op);
                 if (r < 0)
-                        err_set(err, -r, "files: %s %s%s%s: %s", plan_op_name(op->kind), op->source ? op->source : "",
-                                op->source && op->target ? " at " : "", op->target ? op->target : "", strerror(-r));
+                        err_set(err, -r, "files: %s %s%s%s: %s", plan_op_name(op->kind), text_or(op->source, ""),
+                                op->source && op->target ? " at " : "", text_or(op->target, ""), strerror(-r));
         }
 
         umask(before);

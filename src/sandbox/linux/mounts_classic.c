@@ -4,8 +4,8 @@
  * only of mounts that are attached. So this comes after attaching, and goes through the list of mounts below for a
  * whole tree. Nothing of the sandbox runs yet, so nobody uses the moment in between.
  *
- * Flags that a mount has are kept: in a user namespace they may not be taken away. A mount that cannot be reached by
- * init, with its capabilities, cannot be reached by the command either.
+ * Flags that a mount has are kept: in a user namespace they may not be taken away. A mount that init with its
+ * capabilities cannot reach is out of reach for the command too.
  */
 #include "sandbox/linux/mounts_classic.h"
 #include "base/buf.h"

@@ -164,7 +164,7 @@ static int open_bridge(int *ret, struct err *err) {
         return 0;
 }
 
-/* Connected to nothing: whoever holds it can reach a port in here, once at a time (run/run_browser.h). */
+/* Connected to nothing: its holder can reach a port in here, once at a time (run/bridge/run_browser.h). */
 static int open_callback(const struct plan_listener *listener, int *ret, struct err *err) {
         int fd = socket(listener->v6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 

@@ -8,7 +8,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "sandbox/linux/broker.h"
+#include "sandbox/linux/broker/broker.h"
 #include "sandbox/linux/step.h"
 
 #include <errno.h>
@@ -118,7 +118,13 @@ static void take_connection(struct relay *relay, size_t which) {
 }
 
 static short publish_wants(const struct half *from_here, const struct half *to_here) {
-        return (short)((!from_here->ended && from_here->n == 0 ? POLLIN : 0) | (to_here->n ? POLLOUT : 0));
+        short events = 0;
+        if (!from_here->ended && from_here->n == 0)
+                events |= POLLIN;
+        if (to_here->n)
+                events |= POLLOUT;
+
+        return events;
 }
 
 static void step_pair(struct relay *relay, struct pair *pair, const struct pollfd *fds) {
@@ -165,10 +171,13 @@ _Noreturn static void relay_main(struct relay *relay, size_t n) {
                         polled[n_pairs++] = pair;
                         short outside = publish_wants(&pair->in, &pair->out),
                               inside = publish_wants(&pair->out, &pair->in);
-                        fds[n_fds++] = (struct pollfd){ .fd = pair->connecting || !outside ? -1 : pair->outside,
-                                                        .events = outside };
-                        fds[n_fds++] = (struct pollfd){ .fd = pair->connecting || inside ? pair->inside : -1,
-                                                        .events = pair->connecting ? POLLOUT : inside };
+                        if (pair->connecting) {
+                                outside = 0;
+                                inside = POLLOUT;
+                        }
+
+                        fds[n_fds++] = (struct pollfd){ .fd = outside ? pair->outside : -1, .events = outside };
+                        fds[n_fds++] = (struct pollfd){ .fd = inside ? pair->inside : -1, .events = inside };
                 }
 
                 if (poll(fds, n_fds, -1) < 0 && errno != EINTR)

@@ -4,8 +4,8 @@
  * Standard input from a file of the host. Its descriptor is on the host's mount: through it the mode, the times and the
  * attributes of the file could be changed, and where there is no Landlock it could be opened again for writing. So the
  * command gets the same file on a read-only mount, where the kernel refuses all of that (EROFS). It can seek, map and
- * open it again for reading as before. Where it reads to is carried over to the caller's descriptor at the end, so that
- * what comes after it goes on from there.
+ * open it again for reading as before. At the end its offset is copied to the caller's descriptor, so that the next
+ * program continues there.
  */
 #include "base/err.h"
 

@@ -83,7 +83,7 @@ AGENTS = {
                "env": {"GEMINI_CLI_TRUST_WORKSPACE": "true"}, "again": ["--yolo", "-r", "latest", "-p", PROMPT],
                "terminal": {"how": "key", "ready": "Type your message", "answers": [
                    ("How would you like to authenticate", ["Enter"]), ("trust", ["Enter"]), ("Enter.*API [Kk]ey", ["Enter"])], "suspend": ["C-z", "C-z"]},
-               # its shell hides the settings of git from what it runs, inside and outside of a sandbox
+               # its shell hides the settings of git from what it runs, inside and outside a sandbox
                "steps": {"committed": "git add made.txt && git -c user.name=Ann -c user.email=ann@example.com commit -qm made && git log --oneline "
                                       "&& echo COMMITTED=0"},
                "subscription": {"file": ".gemini/oauth_creds.json", "make": gemini_file, "hosts": ["cloudcode-pa.googleapis.com", "oauth2.googleapis.com"],
@@ -95,7 +95,7 @@ AGENTS = {
                  "stored": (".local/share/opencode/auth.json", lambda key: {"anthropic": {"type": "api", "key": key}})},
     "qwen": {"package": "@qwen-code/qwen-code", "words": ["--yolo", "-p", PROMPT, "--auth-type", "openai", "--model", "gpt-4o"],
              "variable": "OPENAI_API_KEY", "key": OPENAI_KEY, "hosts": ["api.openai.com"], "env": {"OPENAI_BASE_URL": "https://api.openai.com/v1"},
-             # it does nothing with Ctrl-Z, inside and outside of a sandbox
+             # it does nothing with Ctrl-Z, inside and outside a sandbox
              "terminal": {"how": "key", "words": ["--auth-type", "openai", "--model", "gpt-4o"], "ready": "Type your message", "answers": [], "suspend": []}},
     "cn": {"package": "@continuedev/cli", "words": ["-p", PROMPT, "--auto"], "variable": "ANTHROPIC_API_KEY", "hosts": ["api.anthropic.com"],
            "terminal": {"how": "key", "ready": "Ask anything|/ for slash", "answers": [], "suspend": []}},

@@ -55,10 +55,7 @@ static void flags_are_changed(void **state) {
         assert_true(fcntl(fd, F_GETFL) & O_NONBLOCK);
         assert_int_equal(fd_set_nonblocking(fd, false), 0);
         assert_false(fcntl(fd, F_GETFL) & O_NONBLOCK);
-        assert_int_equal(fd_keep_over_exec(fd), 0);
-        assert_int_equal(fcntl(fd, F_GETFD), 0);
         assert_int_equal(fd_set_nonblocking(-1, true), -EBADF);
-        assert_int_equal(fd_keep_over_exec(-1), -EBADF);
 }
 
 static void close_from_child(void *forced) {

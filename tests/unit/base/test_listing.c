@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every name of a directory once, however many there are, and never through a link. */
-#include "base/listing.h"
+#include "base/files/listing.h"
 
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "base/tree.h"
+#include "base/files/tree.h"
 
 #include "../cmocka_all.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A file that is born locked, beside somebody who takes every unlocked one for left behind. */
-#include "base/lock_file.h"
+#include "base/files/lock_file.h"
 
 #include "base/cleanup.h"
 #include "base/fd.h"

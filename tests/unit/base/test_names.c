@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A listing may only ever say that a name is not there, and only when that is certain. */
-#include "base/names.h"
+#include "base/files/names.h"
 
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "base/tree.h"
+#include "base/files/tree.h"
 
 #include "../cmocka_all.h"
 

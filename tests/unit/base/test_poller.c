@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/poller.h"
+#include "base/processes/poller.h"
 
 #include "../alloc_fail.h"
 #include "base/cleanup.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/spawn.h"
+#include "base/processes/spawn.h"
 
 #include "../cmocka_all.h"
 #include "base/cleanup.h"

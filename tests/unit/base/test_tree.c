@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Trees that do not want to be removed. */
-#include "base/tree.h"
+#include "base/files/tree.h"
 
 #include "base/cleanup.h"
 #include "base/fd.h"
@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -86,11 +87,73 @@ static void test_closed_directories(void **state) {
         }
 }
 
+static void count_bytes(void *arg, uint64_t bytes) {
+        *(uint64_t *)arg += bytes;
+}
+
+/* What nobody asked for has a bound, and leaves nothing when it is met; what a person asked for has none. */
+static void test_large_copies(void **state) {
+        enum { FILES = 20001 };
+        cleanup(close_fd) int at = open_place();
+        cleanup(close_fd) int file = -1;
+        uint64_t bytes = 0;
+        char name[32], word[4];
+        struct stat st;
+        (void)state;
+
+        assert_int_equal(mkdirat(at, "d", 0700), 0);
+        for (int i = 0; i < FILES; i++) {
+                snprintf(name, sizeof name, "d/%d", i);
+                if (i % 5000 == 0)
+                        make_file(at, name);
+                else
+                        assert_int_equal(symlinkat("x", at, name), 0);
+        }
+        file = openat(at, "d/0", O_WRONLY | O_CLOEXEC);
+        assert_int_equal(write(file, "word", 4), 4);
+        close_fd(&file);
+
+        assert_int_equal(tree_copy(at, "d", at, "copy"), -E2BIG);
+        assert_int_equal(fstatat(at, "copy", &st, AT_SYMLINK_NOFOLLOW), -1);
+        assert_int_equal(tree_copy_whole(at, "d", at, "copy", count_bytes, &bytes), 0);
+        assert_int_equal(bytes, 4);
+        file = openat(at, "copy/0", O_RDONLY | O_CLOEXEC);
+        assert_int_equal(read(file, word, 4), 4);
+        assert_memory_equal(word, "word", 4);
+        assert_int_equal(fstatat(at, "copy/20000", &st, AT_SYMLINK_NOFOLLOW), 0);
+        assert_int_equal(tree_remove(at, "d"), 0);
+        assert_int_equal(tree_remove(at, "copy"), 0);
+}
+
+/* Also where the two are on file systems between which the kernel copies nothing. */
+static void test_copies_elsewhere(void **state) {
+        cleanup(close_fd) int at = open_place(), shared = open("/dev/shm", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        cleanup(close_fd) int file = openat(at, "f", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0755);
+        char *many = calloc(1, 300001), *found = malloc(300002), name[64];
+        (void)state;
+
+        memset(many, 'a', 300000);
+        assert_true(shared >= 0);
+        assert_int_equal(write(file, many, 300000), 300000);
+        close_fd(&file);
+        snprintf(name, sizeof name, "test-tree-%d", (int)getpid());
+        assert_int_equal(tree_copy(at, "f", shared, name), 0);
+        file = openat(shared, name, O_RDONLY | O_CLOEXEC);
+        assert_int_equal(read(file, found, 300002), 300000);
+        assert_memory_equal(many, found, 300000);
+        assert_int_equal(tree_remove(shared, name), 0);
+        assert_int_equal(tree_remove(at, "f"), 0);
+        free(many);
+        free(found);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(test_missing_file_and_link, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_depth, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_closed_directories, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_large_copies, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_copies_elsewhere, set_up, tear_down),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
 }

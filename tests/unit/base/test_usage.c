@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/usage.h"
+#include "base/processes/usage.h"
 
 #include "../cmocka_all.h"
 

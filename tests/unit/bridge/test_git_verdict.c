@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a policy says about repositories and refs. */
-#include "policy/git.h"
-#include "policy/git_verdict.h"
+#include "policy/git/git.h"
+#include "policy/git/git_verdict.h"
 
 #include "../cmocka_all.h"
 #include "base/cleanup.h"
@@ -32,7 +32,7 @@ static int setup(void **state) {
         size_t n;
 
         w = (struct world){ .builder = snapshot_builder_new(NETWORK_FILTERED, false) };
-        /* as policy/git_rules.c orders them */
+        /* as policy/git/git_rules.c orders them */
         add(&w, "forge.test/acme/app", "refs/heads/agent/**", &(struct snapshot_git){ .fetch = true, .create = true });
         add(&w, "forge.test/acme/prod", NULL, &(struct snapshot_git){ .fetch = true });
         add(&w, "forge.test/acme/drop", "refs/heads/*", &(struct snapshot_git){ .delete = true });

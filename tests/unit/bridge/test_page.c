@@ -4,6 +4,8 @@
 #include "bridge/callback_request.h"
 #include "bridge/page.h"
 
+#include <errno.h>
+
 static void a_sign_in_names_its_callback(void **state) {
         struct page page;
         (void)state;
@@ -44,6 +46,33 @@ static void other_redirects_are_no_callback(void **state) {
         }
 }
 
+/* Only a GET is carried inside: who would wait for a POST is told so at once. */
+static void answers_by_post_are_refused(void **state) {
+        static const char *const modes[] = { "form_post", "form_post.jwt", "form%5Fpost",
+                                             "query&response_mode=form_post", "%00" };
+        struct page page;
+        (void)state;
+
+        for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+                struct err err = { 0 };
+                cleanup(free_ptr) char *url = str_format(
+                    "https://login.test/?response_mode=%s&redirect_uri=http%%3A%%2F%%2Flocalhost%%3A8085%%2Fcb",
+                    modes[i]);
+
+                assert_non_null(url);
+                assert_int_equal(page_parse(str_of(url), &page, &err), -EINVAL);
+                assert_non_null(strstr(err_text(&err), "response_mode=form_post"));
+        }
+        assert_int_equal(
+            page_parse(STR("https://login.test/?response_mode=query&redirect_uri=http://localhost:8085/cb"), &page,
+                       NULL),
+            0);
+        assert_true(page.callback.wanted);
+        assert_int_equal(
+            page_parse(STR("https://login.test/?response_mode=form_post&redirect_uri=https://a.test/cb"), &page, NULL),
+            0);
+}
+
 static enum callback_verdict judge(const char *head, struct buf *out) {
         static const struct page_callback callback = {
                 .wanted = true, .port = 8085, .host = "localhost", .path = "/cb", .state = "a+b"
@@ -74,6 +103,7 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(a_sign_in_names_its_callback),
                 cmocka_unit_test(other_redirects_are_no_callback),
+                cmocka_unit_test(answers_by_post_are_refused),
                 cmocka_unit_test(one_request_is_carried),
         };
 

@@ -6,8 +6,8 @@
 #include "../policy/cases.h"
 #include "base/cleanup.h"
 #include "policy/load.h"
-#include "policy/tool_grammar.h"
-#include "policy/tools.h"
+#include "policy/tools/tool_grammar.h"
+#include "policy/tools/tools.h"
 
 static const char policy_text[] =
     "bridge:\n"
@@ -26,7 +26,8 @@ static const char policy_text[] =
     "      - show all <words>...\n"
     "      - repo <repo> --in=<ref>\n"
     "      - say <prose>\n"
-    "    never: [\"<hidden>: it is hidden\"]\n";
+    "    never: [\"<hidden>: it is hidden\"]\n"
+    "    ask: [show all, say, show --name, repo --in]\n";
 
 static struct policy *policy_make(const char *text, struct err *err) {
         struct policy *policy = NULL;
@@ -124,6 +125,40 @@ static void test_refusals_say_why(void **state) {
                       "the repository 'c.test/x/y' is not one that this sandbox may use own for (a.test/x/*, ...)");
 }
 
+static void check_ask(struct policy *policy, const char *given, const char *expected) {
+        struct str words[8], rest = str_of(given), word;
+        size_t n = 0;
+        cleanup(tool_call_done) struct tool_call call = { 0 };
+
+        while (n < 8 && str_split(&rest, ' ', &word))
+                words[n++] = word;
+        assert_int_equal(tool_call_judge(tool_find(policy, STR("own")), words, n, &call), 0);
+        if (!expected) {
+                assert_null(call.ask);
+                return;
+        }
+        assert_int_equal(call.verdict, TOOL_RUN);
+        assert_non_null(call.ask);
+        assert_string_equal(call.ask->text, expected);
+}
+
+/* By the verb that was found, and by the options that the call has, however they were written. */
+static void test_what_is_asked_about(void **state) {
+        check_ask(*state, "show x", NULL);
+        check_ask(*state, "show allx", NULL);
+        check_ask(*state, "show all a", "show all");
+        check_ask(*state, "-v show all a", "show all");
+        check_ask(*state, "say x", "say");
+        check_ask(*state, "show x --name y", "show --name");
+        check_ask(*state, "show x --name=y", "show --name");
+        check_ask(*state, "show -n y x", "show --name");
+        check_ask(*state, "show x --color red", NULL);
+        check_ask(*state, "repo b.test/y/z", NULL);
+        check_ask(*state, "repo b.test/y/z --in main", "repo --in");
+        check_ask(*state, "repo c.test/y/z --in main", NULL); /* refused: nobody is bothered */
+        check_ask(*state, "say", NULL);
+}
+
 static void test_limits(void **state) {
         static struct str many[TOOL_ARGS_MAX + 1];
         static char prose[40000];
@@ -183,17 +218,28 @@ static void test_policies(void **state) {
         (void)state;
         check_policy("bridge:\n  ghh: {}\n", "nothing is known of a tool 'ghh'; did you mean 'gh'?");
         check_policy("bridge:\n  gh: {}\n", "none is named");
+        check_policy("bridge:\n  op: {}\n", "'op' prints secrets");
+        check_policy("bridge:\n  pass: {}\n", "'pass' prints secrets");
         check_policy("bridge:\n  x:\n    verbs: [\"a --exec\"]\n    never: [\"--exec: runs\"]\n",
                      ":3:5: x: `never` refuses --exec");
         check_policy("bridge:\n  x:\n    verbs:\n      - a --x\n      - a --y\n", "is there twice");
         check_policy("bridge:\n  x:\n    verbs:\n      - a <no>\n", ":4:9: verbs: there is no type 'no'");
         check_policy("bridge:\n  x: { verbs: [a], program: gh }\n", "whole path");
+        check_policy("bridge:\n  x:\n    verbs: [a]\n    ask: [b]\n", ":4:11: ask \"b\" meets no call of the tool 'x'");
+        check_policy("bridge:\n  x:\n    verbs: [a --y]\n    ask: [a --z]\n", "meets no call");
+        check_policy("bridge:\n  x:\n    verbs: [a]\n    ask: [\"a ;\"]\n", ":4:11: ask: ';' is neither a word");
+        check_policy("bridge:\n  kubectl: { ask: [delete] }\n", "meets no call of the tool 'kubectl'");
 }
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_cases),  cmocka_unit_test(test_one_form), cmocka_unit_test(test_refusals_say_why),
-                cmocka_unit_test(test_limits), cmocka_unit_test(test_grammars), cmocka_unit_test(test_policies),
+                cmocka_unit_test(test_cases),
+                cmocka_unit_test(test_one_form),
+                cmocka_unit_test(test_refusals_say_why),
+                cmocka_unit_test(test_limits),
+                cmocka_unit_test(test_grammars),
+                cmocka_unit_test(test_policies),
+                cmocka_unit_test(test_what_is_asked_about),
         };
         return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -2,7 +2,7 @@
 /* Who counts, and how often; the clock is the test's. */
 #include "../cmocka_all.h"
 #include "base/clock.h"
-#include "chat/judge.h"
+#include "chat/chat_judge.h"
 
 #include <stdio.h>
 

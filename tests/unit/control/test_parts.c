@@ -2,8 +2,8 @@
 /* Questions, the monitor and the words of the prompt. */
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "control/control_place.h"
 #include "control/monitor.h"
-#include "control/place.h"
 #include "control/prompt.h"
 
 #include <linux/sched.h>
@@ -113,6 +113,39 @@ static void question_about_a_command(void **state) {
         assert_int_equal(questions_ask(&qs, 7, &a, VIA_HTTP, 1, &fresh)->number, 2);
         questions_remove(&qs, 1);
         assert_int_equal(qs.list.n, 1);
+}
+
+static void question_about_a_call(void **state) {
+        (void)state;
+        cleanup(questions_done) struct questions qs = { 0 };
+        cleanup(buf_done) struct buf out = BUF(8192), shown = BUF(8192);
+        struct authority none = { 0 }, other = target("a.test:443");
+        bool fresh;
+        struct question *q = questions_ask_push(&qs, 5, &none, VIA_NONE, "/usr/bin/gh '\033[2J\n'", NS_PER_SECOND);
+        assert_non_null(q);
+        q->call = true;
+        q->tool = str_dup(STR("gh"));
+        q->directory = str_dup(STR("/srv/\033x"));
+        q->asked_us = q->expires_us = 0;
+        struct emit j = emit_to(&out);
+        question_emit(&j, q);
+        assert_string_equal(
+            buf_text(&out),
+            "{\"id\":1,\"kind\":\"call\",\"tool\":\"gh\",\"call\":\"/usr/bin/gh '\\u001b[2J\\n'\",\"directory\":"
+            "\"/srv/\\u001bx\",\"asked\":\"1970-01-01T00:00:00.000000Z\",\"expires\":"
+            "\"1970-01-01T00:00:00.000000Z\"}");
+        assert_int_equal(prompt_text(&shown, q, "id"), 0);
+        assert_non_null(strstr(buf_text(&shown), "/usr/bin/gh '\\x1b[2J\\x0a'\r\n  in /srv/\\x1bx\r\n"));
+        assert_null(strchr(buf_text(&shown), '\033'));
+        /* Its number is none of the gateway's, and the same words elsewhere are another call. */
+        assert_non_null(questions_ask(&qs, 5, &other, VIA_HTTP, 1, &fresh));
+        assert_int_equal(questions_gone(&qs, 5, false), 2);
+        const char *words = "/usr/bin/gh '\033[2J\n'";
+        assert_non_null(questions_same_call(&qs, &(struct question_call){ "gh", words, "/srv/\033x" }));
+        assert_null(questions_same_call(&qs, &(struct question_call){ "gh", words, "/srv" }));
+        assert_null(questions_same_call(&qs, &(struct question_call){ "gh2", words, "/srv/\033x" }));
+        assert_int_equal(questions_gone(&qs, 5, true), 1);
+        assert_int_equal(qs.list.n, 0);
 }
 
 /* First what was begun is ended, then the colours are named: nothing that the program left decides what is seen. */
@@ -310,12 +343,13 @@ static void number_of_the_peer_is_taken_again(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(one_question_for_each_target),  cmocka_unit_test(questions_are_limited),
-                cmocka_unit_test(pattern_covers_questions),      cmocka_unit_test(question_as_object),
-                cmocka_unit_test(question_about_a_command),      cmocka_unit_test(terminal_before_a_question),
-                cmocka_unit_test(words_of_the_prompt),           cmocka_unit_test(monitor_counts_within_its_time),
-                cmocka_unit_test(roles_decide_over_the_monitor), cmocka_unit_test(only_policy_makes_violations),
-                cmocka_unit_test(peer_is_known_while_it_lives),  cmocka_unit_test(number_of_the_peer_is_taken_again),
+                cmocka_unit_test(one_question_for_each_target),      cmocka_unit_test(questions_are_limited),
+                cmocka_unit_test(pattern_covers_questions),          cmocka_unit_test(question_as_object),
+                cmocka_unit_test(question_about_a_command),          cmocka_unit_test(question_about_a_call),
+                cmocka_unit_test(terminal_before_a_question),        cmocka_unit_test(words_of_the_prompt),
+                cmocka_unit_test(monitor_counts_within_its_time),    cmocka_unit_test(roles_decide_over_the_monitor),
+                cmocka_unit_test(only_policy_makes_violations),      cmocka_unit_test(peer_is_known_while_it_lives),
+                cmocka_unit_test(number_of_the_peer_is_taken_again),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,7 +2,8 @@
 /* The background gateway: who is it, what does it get of the environment, which settings does it take. */
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "base/tree.h"
+#include "base/files/tree.h"
+#include "base/processes/process.h"
 #include "egress/egress_discover.h"
 #include "egress/egress_pid.h"
 #include "egress/egress_state.h"
@@ -31,22 +32,6 @@ static int make_directory(void **state) {
 static int remove_directory(void **state) {
         (void)state;
         return tree_remove(AT_FDCWD, directory);
-}
-
-static void test_start_time_parses_name_with_parens(void **state) {
-        (void)state;
-        static const char *const names[] = { "(bailey)", "(a) R 1 (x)", "(()", "())", "() 1 2 3 4 5 6 7 8)" };
-        uint64_t found = 0;
-        for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-                char line[256];
-                snprintf(line, sizeof line, "12 %s S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 987654 20 21\n",
-                         names[i]);
-                assert_true(egress_start_time(str_of(line), &found));
-                assert_int_equal(found, 987654);
-        }
-        static const char *const broken[] = { "", "1", "1 (x", "1 (x)", "1 (x) S 1 2 3", ")" };
-        for (size_t i = 0; i < sizeof broken / sizeof *broken; i++)
-                assert_false(egress_start_time(str_of(broken[i]), &found));
 }
 
 /* A process whose command line has the nonce: `sleep` with a strange second argument is not portable, a shell is. */
@@ -84,7 +69,7 @@ static uint64_t started_of(pid_t pid) {
         int fd = open(path, O_RDONLY | O_CLOEXEC);
         ssize_t n = read(fd, text, sizeof text);
         close(fd);
-        assert_true(n > 0 && egress_start_time(str_n(text, (size_t)n), &found));
+        assert_true(n > 0 && process_parse_start_time(str_n(text, (size_t)n), &found));
         return found;
 }
 
@@ -224,7 +209,6 @@ static void test_default_deny_cidrs_present_when_unspecified(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_start_time_parses_name_with_parens),
                 cmocka_unit_test_setup_teardown(test_find_suppressed_on_pid_recycle, make_directory, remove_directory),
                 cmocka_unit_test_setup_teardown(test_persisted_nonce_roundtrip, make_directory, remove_directory),
                 cmocka_unit_test_setup_teardown(test_pid_file_is_not_written_through_a_link, make_directory,

@@ -3,7 +3,7 @@
 #include "../cmocka_all.h"
 #include "base/cleanup.h"
 #include "conf/json.h"
-#include "export/form.h"
+#include "export/record_form.h"
 
 #include <errno.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gateway/report.h"
+#include "gateway/event_report.h"
 
 #include "../cmocka_all.h"
 

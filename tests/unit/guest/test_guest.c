@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/cleanup.h"
-#include "base/tree.h"
+#include "base/files/tree.h"
 #include "guest/access_list.h"
-#include "guest/agent_wire.h"
+#include "guest/agent/agent_wire.h"
 #include "guest/guest_account.h"
 #include "guest/guest_files.h"
 #include "guest/guest_ids.h"

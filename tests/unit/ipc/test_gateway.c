@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ipc/gateway.h"
+#include "ipc/gateway_messages.h"
 
 #include "base/cleanup.h"
 #include "base/fd.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ipc/supervise.h"
+#include "ipc/supervise_messages.h"
 
 #include "../cmocka_all.h"
 #include "base/cleanup.h"
@@ -54,24 +54,24 @@ static void what_is_no_block_is_refused(void **state) {
                 }
         static const char *const wrong[] = {
                 "",
-                "4:v4.0",
-                "4:v4.9,5:b/srv,2:ax,",         /* no such job */
-                "4:v4.0,4:bsrv,2:ax,",          /* not absolute */
-                "4:v4.0,5:b/srv,",              /* no command */
-                "4:v4.0,5:b/srv,5:b/srv,2:ax,", /* twice */
-                "4:v4.0,5:b/srv,2:ax,2:zx,",    /* unknown */
-                "4:v4.0,5:b/srv,2:ax,2:jx,",    /* judged by halves */
-                "4:v4.2,5:b/srv,2:ax,",         /* not judged at all */
-                "4:v4.3,5:b/srv,2:ax,",
-                "4:v4.0,5:b/srv,0:,2:ax,",
-                "4:v4.0,5:b/srv,99999999999:ax,",
-                "5:b/srv,4:v4.0,2:ax,",
+                "4:v5.0",
+                "4:v5.9,5:b/srv,2:ax,",         /* no such job */
+                "4:v5.0,4:bsrv,2:ax,",          /* not absolute */
+                "4:v5.0,5:b/srv,",              /* no command */
+                "4:v5.0,5:b/srv,5:b/srv,2:ax,", /* twice */
+                "4:v5.0,5:b/srv,2:ax,2:zx,",    /* unknown */
+                "4:v5.0,5:b/srv,2:ax,2:jx,",    /* judged by halves */
+                "4:v5.2,5:b/srv,2:ax,",         /* not judged at all */
+                "4:v5.3,5:b/srv,2:ax,",
+                "4:v5.0,5:b/srv,0:,2:ax,",
+                "4:v5.0,5:b/srv,99999999999:ax,",
+                "5:b/srv,4:v5.0,2:ax,",
         };
         for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
                 assert_int_equal(supervise_decode(str_of(wrong[i]), &got, &e), -EBADMSG);
         assert_int_equal(supervise_decode(STR("4:v1.0,5:b/srv,2:ax,"), &got, &e), -EPROTO);
         assert_non_null(strstr(err_text(&e), "different versions"));
-        assert_int_equal(supervise_decode(STR("4:v4.0,5:b/s\0v,2:ax,"), &got, &e), -EBADMSG);
+        assert_int_equal(supervise_decode(STR("4:v5.0,5:b/s\0v,2:ax,"), &got, &e), -EBADMSG);
 }
 
 static void messages(void **state) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ipc/vault.h"
+#include "ipc/vault_messages.h"
 
 #include "base/cleanup.h"
 #include "base/fd.h"

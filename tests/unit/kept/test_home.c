@@ -3,10 +3,10 @@
 #include "../cmocka_all.h"
 
 #include "base/cleanup.h"
+#include "base/files/tree.h"
 #include "base/path.h"
-#include "base/tree.h"
 #include "kept/home.h"
-#include "policy/home_kind.h"
+#include "policy/paths/home_kind.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -194,6 +194,23 @@ static void reset_is_a_reset(void **state) {
         assert_int_equal(errno, ECONNRESET);
 }
 
+/* The same when the reset follows the last bytes at once, so that one look at the socket finds both. */
+static void reset_behind_bytes_is_heard(void **state) {
+        struct bench *b = *state;
+        char in[4];
+        start(b, 0);
+        assert_int_equal(write(b->server, "x", 1), 1);
+        assert_int_equal(take(b, b->client, in, 1), 1);
+        struct linger now = { .l_onoff = 1 };
+        setsockopt(b->server, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+        assert_int_equal(write(b->server, "last", 4), 4);
+        close(b->server);
+        b->server = -1;
+        turn_until_ended(b);
+        assert_int_equal(b->how, RELAY_RESET);
+        assert_int_equal(b->error, -ECONNRESET);
+}
+
 static void idle_ends_it(void **state) {
         struct bench *b = *state;
         char in[4];
@@ -291,6 +308,7 @@ int main(void) {
                 WITH_BENCH(bytes_go_both_ways),
                 WITH_BENCH(half_close_is_passed_on),
                 WITH_BENCH(reset_is_a_reset),
+                WITH_BENCH(reset_behind_bytes_is_heard),
                 WITH_BENCH(backpressure_and_splice_keep_the_bytes),
                 WITH_BENCH(idle_ends_it),
                 WITH_BENCH(quota_ends_it),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/clock.h"
-#include "net/tls_stream.h"
+#include "net/tls_internal.h"
 
 #include "../cmocka_all.h"
 #include "certificates.h"
@@ -336,6 +336,18 @@ static void tells_a_cut_from_an_end(void **state) {
         assert_int_equal(stream_read(b->client, &byte, 1), -ECONNRESET); /* and stays so */
 }
 
+/* Who reads after this would see an ordinary end, and take what was written for delivered. */
+static void an_end_that_nobody_hears_is_an_error(void **state) {
+        struct bench *b = *state;
+
+        connected(b, &(struct wish){ 0 });
+        assert_int_equal(stream_write(b->client, STR("lost")), 4);
+        stream_abort(b->server);
+        b->server = NULL;
+        loop_turn(b->loop, false);
+        assert_true(stream_finish(b->client) < 0);
+}
+
 static void leave_error(const SSL *ssl, int where, int value) {
         (void)ssl;
         (void)where;
@@ -664,6 +676,7 @@ int main(void) {
                 WITH_BENCH(resumes),
                 WITH_BENCH(counts_sessions_by_their_certificate),
                 WITH_BENCH(tells_a_cut_from_an_end),
+                WITH_BENCH(an_end_that_nobody_hears_is_an_error),
                 WITH_BENCH(handshakes_leave_no_error_behind),
                 WITH_BENCH(waits_for_the_reader),
                 WITH_BENCH(drains_after_close),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* TLS uses a part of OpenSSL: with an origin that has all of it, nothing may be missing. */
-#include "net/tls_stream.h"
+#include "net/tls_internal.h"
 
 #include "../cmocka_all.h"
 #include "certificates.h"

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Seatbelt profiles against the policy's own verdict. tests/sbpl judges the text; policy/paths.h says what it must say:
- * for the path cases of the policy, for the paths of the Linux plan's cases, and for random policies
+ * Seatbelt profiles against the policy's own verdict. tests/sbpl judges the text; policy/paths/paths.h says what it
+ * must say: for the path cases of the policy, for the paths of the Linux plan's cases, and for random policies
  * (SEATBELT_ROUNDS=10000 in the environment for more of them).
  */
 #include "../cmocka_all.h"
 #include "../policy/cases.h"
 #include "base/cleanup.h"
 #include "base/path.h"
-#include "policy/glob.h"
+#include "policy/match/glob.h"
 #include "seatbelt_kit.h"
 
 #include <dirent.h>

@@ -9,10 +9,10 @@
 #include "base/cleanup.h"
 #include "base/path.h"
 #include "conf/json_walk.h"
-#include "plan/macos/launch.h"
+#include "plan/macos/macos_launch.h"
 #include "policy/load.h"
 #include "policy/macos.h"
-#include "policy/profile.h"
+#include "policy/profile/profile.h"
 #include "seatbelt_kit.h"
 
 #include <dirent.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "policy/addr.h"
+#include "policy/match/addr.h"
 
 #include "../cmocka_all.h"
 #include "cases.h"

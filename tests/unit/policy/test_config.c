@@ -9,7 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/path.h"
-#include "policy/paths.h"
+#include "policy/paths/paths.h"
 
 #include "../cmocka_all.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What comes back of a copy of git's configuration: cases by hand, and three texts against a result. */
 #include "base/cleanup.h"
-#include "policy/git_merge.h"
+#include "policy/git/git_merge.h"
 
 #include <errno.h>
 #include <setjmp.h>

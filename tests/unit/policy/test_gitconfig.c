@@ -7,7 +7,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "policy/gitconfig.h"
+#include "policy/git/gitconfig.h"
 
 #include <errno.h>
 #include <fcntl.h>

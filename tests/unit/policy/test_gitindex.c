@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Indexes as git writes them (tests/fuzz/corpus/gitindex has real ones), and damaged ones. */
+/* Indexes as git writes them (tests/fuzz/seeds/gitindex has real ones), and damaged ones. */
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/path.h"
-#include "policy/gitindex.h"
+#include "policy/git/gitindex.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -21,7 +21,7 @@ static int collect(struct str path, void *context) {
 
 static void read_file(const char *name, struct buf *ret) {
         char path[512];
-        snprintf(path, sizeof path, "%s/../fuzz/corpus/gitindex/%s", getenv("CASES"), name);
+        snprintf(path, sizeof path, "%s/../fuzz/seeds/gitindex/%s", getenv("CASES"), name);
         assert_int_equal(path_read_file(path, 1 << 20, ret, NULL), 0);
 }
 

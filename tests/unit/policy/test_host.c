@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "policy/host.h"
+#include "policy/match/host.h"
 
 #include "../cmocka_all.h"
 #include "cases.h"

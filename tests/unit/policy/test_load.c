@@ -6,8 +6,8 @@
 #include "base/path.h"
 #include "conf/trust.h"
 #include "policy/apply.h"
-#include "policy/home_kind.h"
-#include "policy/paths.h"
+#include "policy/paths/home_kind.h"
+#include "policy/paths/paths.h"
 
 #include "../alloc_fail.h"
 #include "../cmocka_all.h"
@@ -284,6 +284,7 @@ static const struct {
         { ROW_READS, "filesystem: { reads: deny }", NULL },
         { ROW_READ, NULL, "filesystem: { read: [/etc] }" },
         { ROW_WRITE, NULL, "filesystem: { write: [/etc] }" },
+        { ROW_ASK_PATH, NULL, "filesystem: { ask: [/etc] }" },
         { ROW_DENY_READ, "filesystem: { deny_read: [secret] }", NULL },
         { ROW_DENY_WRITE, "filesystem: { deny_write: [Makefile] }", NULL },
         { ROW_OVERLAY, "filesystem: { overlay: true }", NULL },

@@ -4,7 +4,7 @@
 #include "base/cleanup.h"
 #include "base/map.h"
 #include "policy/check.h"
-#include "policy/pattern.h"
+#include "policy/match/pattern.h"
 #include "policy/show.h"
 
 #include <errno.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Path policies and what they say, from tests/cases/paths.txt; the format is explained there. */
 #include "base/path.h"
-#include "policy/paths.h"
+#include "policy/paths/asks.h"
 
 #include "../cmocka_all.h"
 #include "base/cleanup.h"
 #include "cases.h"
-#include "policy/paths_builtin.h"
+#include "policy/paths/paths_builtin.h"
 
 #include <errno.h>
 
@@ -31,6 +31,7 @@ static void forget(struct paths_under_test *t) {
         texts_done(&t->policy.filesystem.write);
         texts_done(&t->policy.filesystem.deny_read);
         texts_done(&t->policy.filesystem.deny_write);
+        texts_done(&t->policy.filesystem.ask);
         *t = (struct paths_under_test){ 0 };
 }
 
@@ -54,6 +55,8 @@ static origin_texts *list_of(struct paths_under_test *t, struct str name) {
                 return &t->policy.filesystem.read;
         if (str_is(name, "write"))
                 return &t->policy.filesystem.write;
+        if (str_is(name, "ask"))
+                return &t->policy.filesystem.ask;
         if (str_is(name, "deny_read"))
                 return &t->policy.filesystem.deny_read;
         return str_is(name, "deny_write") ? &t->policy.filesystem.deny_write : NULL;
@@ -83,6 +86,11 @@ static bool path_case(const struct case_line *c, void *context) {
         const struct path_rule *rule = NULL;
         enum path_access access = path_rules_access(t->rules, path, &rule);
         const char *pattern = rule ? rule->pattern : "-";
+
+        if (asks_about_reading(&t->policy, t->rules, path, &e) > 0)
+                return (str_is(c->field[1], "ask") && str_is(c->field[2], asks_covering(&t->policy, path)->text)) ||
+                       case_failed(c, "asked about");
+
         return (str_is(c->field[1], path_access_name(access)) && str_is(c->field[2], pattern)) ||
                case_failed(c, "%s by %s", path_access_name(access), pattern);
 }

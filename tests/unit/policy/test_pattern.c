@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "policy/pattern.h"
+#include "policy/match/pattern.h"
 
 #include "../cmocka_all.h"
 #include "cases.h"
-#include "policy/glob.h"
+#include "policy/match/glob.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "policy/ratchet.h"
+#include "policy/judge/ratchet.h"
 
 #include "../cmocka_all.h"
 #include "base/cleanup.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the filters of settings let through, and above all what they do not. */
-#include "policy/settings_filter.h"
+#include "policy/paths/settings_filter.h"
 
 #include "base/cleanup.h"
-#include "policy/home_table.h"
+#include "policy/paths/home_table.h"
 
 #include "../cmocka_all.h"
 

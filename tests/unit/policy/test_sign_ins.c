@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "policy/sign_ins.h"
+#include "policy/profile/sign_ins.h"
 
 #include "base/cleanup.h"
 #include "policy/check.h"
-#include "policy/pattern.h"
-#include "policy/providers.h"
+#include "policy/match/pattern.h"
+#include "policy/profile/providers.h"
 
 #include <stdlib.h>
 

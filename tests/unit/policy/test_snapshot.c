@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "policy/snapshot.h"
+#include "policy/judge/snapshot.h"
 
 #include "../cmocka_all.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "policy/pattern.h"
+#include "policy/match/pattern.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Policies and what they say, from tests/cases/verdicts*.txt; the format is explained there. */
-#include "policy/verdict.h"
+#include "policy/judge/verdict.h"
 
 #include "../cmocka_all.h"
 #include "base/cleanup.h"
 #include "cases.h"
-#include "policy/snapshot.h"
+#include "policy/judge/snapshot.h"
 
 #include <errno.h>
 

@@ -3,8 +3,8 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "ipc/event.h"
-#include "ipc/gateway.h"
-#include "policy/snapshot.h"
+#include "ipc/gateway_messages.h"
+#include "policy/judge/snapshot.h"
 
 #include <fcntl.h>
 #include <poll.h>

@@ -3,11 +3,11 @@
  * The broker against a real filter: a child process under the filter does what programs do, a second process serves it.
  * Each case runs in the child and returns 0 or the line that failed, so that a crash of either is a failure too.
  */
-#include "sandbox/linux/broker.h"
+#include "sandbox/linux/broker/broker.h"
 
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "base/tree.h"
+#include "base/files/tree.h"
 
 #include "../cmocka_all.h"
 

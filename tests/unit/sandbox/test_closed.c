@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/cleanup.h"
-#include "sandbox/linux/closed.h"
+#include "sandbox/linux/broker/closed.h"
 
 #include "../cmocka_all.h"
 

@@ -6,10 +6,10 @@
 #include "../cmocka_all.h"
 #include "base/cleanup.h"
 #include "base/path.h"
-#include "sandbox/darwin/guest.h"
-#include "sandbox/darwin/monitor.h"
+#include "sandbox/darwin/darwin_guest.h"
+#include "sandbox/darwin/darwin_monitor.h"
 #include "sandbox/darwin/pflog.h"
-#include "sandbox/darwin/tree.h"
+#include "sandbox/darwin/process_tree.h"
 
 #include <errno.h>
 #include <signal.h>

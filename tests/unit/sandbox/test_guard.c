@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A sweep finds everything that came, in however many directories, in whatever order the guards stand. */
-#include "sandbox/linux/guard.h"
+#include "sandbox/linux/guard_internal.h"
 
 #include "base/cleanup.h"
+#include "base/files/tree.h"
 #include "base/path.h"
-#include "base/tree.h"
 #include "sandbox/sandbox.h"
 
 #include "../cmocka_all.h"

@@ -4,8 +4,8 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/files/tree.h"
 #include "base/path.h"
-#include "base/tree.h"
 
 #include "../cmocka_all.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Notes of repositories: written before anything is made or moved, or nothing is. */
-#include "sandbox/linux/repos.h"
+#include "sandbox/linux/broker/repos.h"
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/files/tree.h"
 #include "base/path.h"
-#include "base/tree.h"
 
 #include "../cmocka_all.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A directory is the same whether it is opened step by step or at once: links resolved, what is missing said. */
-#include "sandbox/linux/survey.h"
+#include "sandbox/linux/survey/survey_internal.h"
 
 #include "base/cleanup.h"
-#include "base/tree.h"
+#include "base/files/tree.h"
 
 #include "../cmocka_all.h"
 

@@ -3,7 +3,7 @@
 #include "../cmocka_all.h"
 
 #include "base/cleanup.h"
-#include "policy/paths_builtin.h"
+#include "policy/paths/paths_builtin.h"
 #include "shell/classify.h"
 
 #include <stdio.h>
@@ -42,7 +42,7 @@ static enum sh_decision decide(const char *before, const char *path, const char 
         return v.decision;
 }
 
-/* The file in the directory; ~ stays outside of the quotes. */
+/* The file in the directory; ~ stays outside the quotes. */
 static enum sh_decision decide_file(const char *path) {
         cleanup(free_ptr) char *rest = str_format("/'%s%s'", path + 2, file_of(path));
         assert_non_null(rest);

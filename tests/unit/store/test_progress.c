@@ -4,9 +4,9 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "base/lock_file.h"
+#include "base/files/lock_file.h"
+#include "base/files/tree.h"
 #include "base/path.h"
-#include "base/tree.h"
 
 #include "../child.h"
 

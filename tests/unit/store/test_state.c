@@ -2,8 +2,8 @@
 #include "store/state.h"
 
 #include "base/cleanup.h"
+#include "base/files/tree.h"
 #include "base/path.h"
-#include "base/tree.h"
 
 #include <errno.h>
 #include <fcntl.h>

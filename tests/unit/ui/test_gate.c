@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who is let in, case by case; tests/integration/test_ui_security.py asks the server itself. */
 #include "../cmocka_all.h"
-#include "ui/gate.h"
+#include "ui/ui_gate.h"
 
 static const struct gate_session sessions[UI_SESSIONS_MAX] = { { "cookie-one", "header-one" },
                                                                { "cookie-two", "header-two" } };

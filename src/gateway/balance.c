@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gateway/balance.h"
+
+#include "base/clock.h"
+#include "gateway/control.h"
+#include "gateway/worker.h"
+
+#include <time.h>
+
+/*
+ * Processor time, not time that passed: on a machine that has no processor to spare a worker that waits for its turn is
+ * not one that another thread could help. Between the two shares the number stays, so that it does not swing.
+ */
+enum { FULL_PERCENT = 90, ROOM_PERCENT = 60, STEP = 2 /* fewer connections than the first has */ };
+#define WINDOW_NS (20 * NS_PER_MS)
+
+unsigned balance_wanted(unsigned in_use, unsigned most, uint64_t used, uint64_t passed, uint64_t clients) {
+        uint64_t fewer = in_use - 1;
+
+        if (in_use < most &&
+            (used * 100 >= passed * in_use * FULL_PERCENT || clients >= (uint64_t)BALANCE_CROWD * in_use))
+                return in_use + 1;
+
+        if (in_use > 1 && used * 100 < passed * fewer * ROOM_PERCENT && clients < BALANCE_CROWD * fewer)
+                return in_use - 1;
+
+        return in_use;
+}
+
+static uint64_t worker_used_ns(const struct worker *worker) {
+        clockid_t clock;
+        struct timespec used;
+
+        if (pthread_getcpuclockid(worker->thread, &clock) != 0 || clock_gettime(clock, &used) < 0)
+                return 0;
+        return (uint64_t)used.tv_sec * NS_PER_SECOND + (uint64_t)used.tv_nsec;
+}
+
+static unsigned worker_clients(const struct worker *worker) {
+        return atomic_load_explicit(&worker->clients, memory_order_relaxed);
+}
+
+/* Looks at the load once in a while, and at the number of connections whenever the first worker has very many. */
+static void balance_look(struct balance *balance, struct worker *self) {
+        const struct gateway *gateway = self->gateway;
+        uint64_t now = loop_now(self->loop), used = 0, clients = 0;
+        bool due = now - balance->since >= WINDOW_NS;
+
+        if (!due && worker_clients(self) < BALANCE_CROWD)
+                return;
+
+        for (unsigned i = 0; i < gateway->n_workers; i++) {
+                clients += worker_clients(gateway->workers[i]);
+                if (due && worker_runs(gateway->workers[i]))
+                        used += worker_used_ns(gateway->workers[i]);
+        }
+
+        uint64_t spent = due && balance->since ? used - balance->used : 0;
+        uint64_t passed = due && balance->since ? now - balance->since : WINDOW_NS;
+        unsigned wanted = balance_wanted(balance->in_use, gateway->n_workers, spent, passed, clients);
+
+        if (due) {
+                balance->since = now;
+                balance->used = used;
+        }
+
+        if (due || wanted > balance->in_use)
+                balance->in_use = wanted;
+}
+
+struct worker *balance_choose(struct worker *self) {
+        struct gateway *gateway = self->gateway;
+        struct balance *balance = &gateway->balance;
+        struct worker *best = self;
+
+        if (gateway->n_workers == 1)
+                return self;
+
+        if (balance->in_use == 0)
+                balance->in_use = 1;
+
+        balance_look(balance, self);
+
+        for (unsigned i = 1; i < balance->in_use; i++) {
+                struct worker *worker = gateway->workers[i];
+
+                if (!worker_runs(worker))
+                        control_call_worker(gateway->control, worker);
+                else if (worker_clients(worker) < worker_clients(best))
+                        best = worker;
+        }
+
+        return worker_clients(self) - worker_clients(best) >= STEP ? best : self;
+}

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Paths and globs as other tools write them, made absolute.
+ *
+ * A grant is one path; a glob cannot be granted and is noted. A denial must never become narrower: braces are expanded,
+ * and if a form has no equivalent glob here, the directory before it is denied whole. A denial without such a directory
+ * ends the import.
+ */
+#include "base/cleanup.h"
+#include "base/path.h"
+#include "conf/suggest.h"
+#include "import/import_source.h"
+#include "policy/match/glob.h"
+
+#include <errno.h>
+
+enum { BRACES_MAX = 64, PATH_TEXT_MAX = 4096 };
+
+static int add_path(struct import_source *source, const struct node *node, enum import_list list, const char *path,
+                    struct err *err) {
+        cleanup(free_ptr) char *place = node_origin(source->document, node), *said = import_said(node);
+
+        if (!place || !said)
+                return err_memory(err);
+        return import_add_path(source->model, list, str_of(path), place, str_of(said), source->soft, err);
+}
+
+static bool is_grant(enum import_list list) {
+        return list == IMPORT_READ || list == IMPORT_WRITE;
+}
+
+/* --- anchors --- */
+
+/* A directory's own name must stand for itself in a glob. */
+static int add_literal(struct buf *out, struct str text, bool in_glob) {
+        int r = 0;
+
+        for (size_t i = 0; r == 0 && i < text.n; i++) {
+                bool magic = in_glob && strchr("*?[", text.p[i]);
+                r = magic ? buf_printf(out, "[%c]", text.p[i]) : buf_add_char(out, text.p[i]);
+        }
+        return r;
+}
+
+/* What the text hangs on, and the rest of it. */
+static struct str take_anchor(const struct import_source *source, enum import_anchor anchor, const char *root,
+                              struct str *text) {
+        bool ignore = anchor == ANCHOR_GITIGNORE;
+
+        if (ignore && str_starts(*text, STR("//"))) {
+                *text = str_skip(*text, 2);
+                return STR("");
+        }
+
+        if (str_is(*text, "~") || str_starts(*text, STR("~/"))) {
+                *text = str_skip(*text, text->n > 1 ? 2 : 1);
+                return str_of(source->model->home);
+        }
+
+        if (str_starts(*text, STR("$HOME/")) || str_starts(*text, STR("${HOME}/"))) {
+                *text = str_skip(*text, text->p[1] == '{' ? 8 : 6);
+                return str_of(source->model->home);
+        }
+
+        if (text->n > 0 && text->p[0] == '/') {
+                *text = str_skip(*text, 1);
+                return ignore ? str_of(root) : STR("");
+        }
+
+        if (str_starts(*text, STR("./")))
+                *text = str_skip(*text, 2);
+
+        return ignore ? str_of(source->model->workspace) : str_of(root);
+}
+
+/* Gitignore's "/x" belongs to the file that says it, and some files have no certain place. */
+static bool hangs_on_file(struct str text, enum import_anchor anchor) {
+        return anchor == ANCHOR_GITIGNORE && text.n > 0 && text.p[0] == '/' && !str_starts(text, STR("//"));
+}
+
+static bool has_slash_inside(struct str text) {
+        return text.n > 1 && str_find(str_first(text, text.n - 1), '/') >= 0;
+}
+
+/* Absolute, not yet normalised. */
+static int join_anchor(const struct import_source *source, struct str text, enum import_anchor anchor, const char *root,
+                       bool in_glob, struct buf *out) {
+        bool floats =
+            anchor == ANCHOR_GITIGNORE && text.n > 0 && text.p[0] != '/' && text.p[0] != '~' && !has_slash_inside(text);
+        int r;
+
+        struct str base = take_anchor(source, anchor, root, &text);
+
+        r = add_literal(out, base, in_glob);
+        if (r == 0)
+                r = buf_add(out, floats && !str_is(text, ".") && !str_is(text, "**") ? "/**/" : "/");
+        if (r < 0)
+                return r;
+
+        return buf_append(out, text);
+}
+
+/* --- forms that are no globs of ours --- */
+
+/* Negated alternatives, backslashes, and what climbs out of a part that is not known. */
+static bool is_unsayable(struct str text) {
+        bool magic_before = false;
+        struct str rest = text, part;
+
+        for (size_t i = 0; i < text.n; i++) {
+                if (text.p[i] == '\\' || text.p[i] == '{' || text.p[i] == '}')
+                        return true;
+                if (text.p[i] == '(' && i > 0 && strchr("!@+?*", text.p[i - 1]))
+                        return true;
+        }
+
+        while (str_split(&rest, '/', &part)) {
+                if (magic_before && str_is(part, ".."))
+                        return true;
+                magic_before |= glob_has_magic(part);
+        }
+
+        return false;
+}
+
+/* The directory before the first part that is more than a name. */
+static int deny_around(struct import_source *source, const struct node *node, enum import_list list, struct str text,
+                       struct err *err) {
+        size_t end = 0, slash = 0;
+        cleanup(free_ptr) char *path = NULL;
+        int r;
+
+        while (end < text.n && !strchr("*?[{}\\(!@+", text.p[end])) {
+                if (text.p[end] == '/')
+                        slash = end;
+                end++;
+        }
+
+        r = path_normalise(str_first(text, slash ? slash : 1), NULL, &path);
+        if (r < 0)
+                return r == -ENOMEM ? err_memory(err)
+                                    : node_error(source->document, node, err, "%s is not a path", show(text).text);
+
+        if (strcmp(path, "/") == 0)
+                return node_error(source->document, node, err,
+                                  "%s cannot be said as a denial of a policy, and there is no directory around it that "
+                                  "could be denied instead; write it without backslashes and alternatives",
+                                  show(text).text);
+
+        r = import_say(source, node, false, err, "no glob of a policy says this: all of %s is denied", path);
+        if (r < 0)
+                return r;
+
+        return add_path(source, node, list, path, err);
+}
+
+/* The first {a,b} without others inside: *ret_open and *ret_close are its brackets. */
+static bool find_braces(struct str text, size_t *ret_open, size_t *ret_close) {
+        size_t open = text.n;
+
+        for (size_t i = 0; i < text.n; i++) {
+                if (text.p[i] == '{')
+                        open = i;
+                if (text.p[i] == '}' && open < i) {
+                        *ret_open = open;
+                        *ret_close = i;
+                        return true;
+                }
+        }
+
+        return false;
+}
+
+static int deny_one(struct import_source *source, const struct node *node, enum import_list list, struct str text,
+                    struct err *err) {
+        cleanup(free_ptr) char *path = NULL;
+        struct str whole = text;
+        int r;
+
+        if (is_unsayable(text))
+                return deny_around(source, node, list, text, err);
+
+        while (text.n > 3 && (str_ends(text, STR("/**")) || str_ends(text, STR("/"))))
+                text = str_first(text, text.n - (text.p[text.n - 1] == '/' ? 1 : 3));
+
+        r = path_normalise(text, NULL, &path);
+        if (r < 0)
+                return r == -ENOMEM ? err_memory(err)
+                                    : node_error(source->document, node, err, "%s is not a path", show(whole).text);
+
+        if (strcmp(path, "/**") == 0 || strcmp(path, "/*") == 0)
+                path[1] = '\0';
+
+        return add_path(source, node, list, path, err);
+}
+
+static int deny_spelled(struct import_source *source, const struct node *node, enum import_list list, struct str text,
+                        unsigned *left, struct err *err) {
+        size_t open, close;
+        struct str part, choices;
+        int r = 0;
+
+        if (*left == 0)
+                return node_error(source->document, node, err, "%s has more than %d alternatives", show(text).text,
+                                  BRACES_MAX);
+
+        if (!find_braces(text, &open, &close)) {
+                --*left;
+                return deny_one(source, node, list, text, err);
+        }
+
+        choices = str_n(text.p + open + 1, close - open - 1);
+        if (str_find(choices, ',') < 0)
+                return deny_around(source, node, list, text, err);
+
+        for (bool more = true; r == 0 && more;) {
+                ptrdiff_t comma = str_find(choices, ',');
+
+                part = comma < 0 ? choices : str_first(choices, (size_t)comma);
+                more = comma >= 0;
+                choices = str_skip(choices, more ? part.n + 1 : part.n);
+
+                cleanup(free_ptr) char *spelled =
+                    str_format("%.*s%.*s%.*s", (int)open, text.p, STR_FMT(part), STR_FMT(str_skip(text, close + 1)));
+                r = spelled ? deny_spelled(source, node, list, str_of(spelled), left, err) : err_memory(err);
+        }
+
+        return r;
+}
+
+static int deny_path(struct import_source *source, const struct node *node, struct str text, enum import_list list,
+                     enum import_anchor anchor, const char *root, struct err *err) {
+        cleanup(buf_done) struct buf absolute = BUF(4 * PATH_TEXT_MAX);
+        unsigned left = BRACES_MAX;
+
+        if (join_anchor(source, text, anchor, root, true, &absolute) < 0)
+                return node_error(source->document, node, err, "the path is too long");
+        return deny_spelled(source, node, list, buf_str(&absolute), &left, err);
+}
+
+static int grant_path(struct import_source *source, const struct node *node, struct str text, enum import_list list,
+                      enum import_anchor anchor, struct err *err) {
+        cleanup(buf_done) struct buf absolute = BUF(4 * PATH_TEXT_MAX);
+        cleanup(free_ptr) char *path = NULL;
+        int r;
+
+        if (source->root_unsure && hangs_on_file(text, anchor))
+                return import_say(source, node, false, err, "it is not certain what this path is relative to");
+        if (join_anchor(source, text, anchor, source->root, false, &absolute) < 0)
+                return node_error(source->document, node, err, "the path is too long");
+
+        text = buf_str(&absolute);
+        while (text.n > 3 && (str_ends(text, STR("/**")) || str_ends(text, STR("/"))))
+                text = str_first(text, text.n - (text.p[text.n - 1] == '/' ? 1 : 3));
+
+        if (str_is(text, "/**"))
+                text = STR("/");
+
+        if (glob_has_magic(text) || is_unsayable(text))
+                return import_say(source, node, false, err,
+                                  "a grant names its path: globs can only take away; grant the directory instead");
+
+        r = path_normalise(text, NULL, &path);
+        if (r < 0)
+                return r == -ENOMEM ? err_memory(err)
+                                    : node_error(source->document, node, err, "%s is not a path", show(text).text);
+
+        return add_path(source, node, list, path, err);
+}
+
+int import_path(struct import_source *source, const struct node *node, struct str text, enum import_list list,
+                enum import_anchor anchor, struct err *err) {
+        int r;
+
+        text = str_trim(text);
+        if (text.n == 0 || text.n > PATH_TEXT_MAX)
+                return node_error(source->document, node, err, "a path has 1 to %d bytes", PATH_TEXT_MAX);
+        if (text.p[0] == '!')
+                return import_say(source, node, false, err, "an exception from other entries: these hold whole");
+
+        if (text.p[0] == '~' && text.n > 1 && text.p[1] != '/')
+                return node_error(source->document, node, err,
+                                  "%s: the home of another account is not known here; write the path out",
+                                  show(text).text);
+
+        if (is_grant(list))
+                return grant_path(source, node, text, list, anchor, err);
+
+        r = deny_path(source, node, text, list, anchor, source->root, err);
+        if (r == 0 && source->root_unsure && source->other_root && hangs_on_file(text, anchor))
+                r = deny_path(source, node, text, list, anchor, source->other_root, err);
+
+        return r;
+}

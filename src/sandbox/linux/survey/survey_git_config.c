@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The paths that a git configuration names: directories of hooks, programs, included files. Conditions of includes are
+ * ignored, and every value of a repeated setting counts: a path that git might obey under some condition stays closed.
+ *
+ * A file that is not understood, or is too large, is closed as it is; git takes nothing from a file that it does not
+ * understand either.
+ */
+#include "sandbox/linux/survey/survey_git_internal.h"
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/files/listing.h"
+#include "base/path.h"
+#include "policy/git/gitconfig.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct reading {
+        struct git_survey *g;
+        const char *file; /* that is read */
+        const char *tree; /* where relative names of programs begin */
+};
+
+static int no_memory(const struct git_survey *survey) {
+        return err_set(survey->err, ENOMEM, "out of memory");
+}
+
+/* `~/x`, an absolute path, or one that begins at `base`. NULL where it is none. */
+static char *resolve_name(const struct git_survey *survey, struct str name, const char *base) {
+        cleanup(free_ptr) char *expanded = NULL;
+        char *path = NULL;
+
+        if (name.n == 0 || name.n >= PATH_MAX || memchr(name.p, '\0', name.n))
+                return NULL;
+        if (path_expand_home(name, survey->policy->home, &expanded) < 0)
+                return NULL;
+
+        return path_normalise(str_of(expanded), base, &path) < 0 ? NULL : path;
+}
+
+static bool is_root_or_above(const struct git_survey *survey, const char *path) {
+        return path_is_within(survey->policy->workspace, path);
+}
+
+/* Files that a word of a command names. A word with a slash is a program that is yet to come, if there is none. */
+static int add_word(struct reading *reading, struct str word) {
+        struct git_survey *survey = reading->g;
+        cleanup(free_ptr) char *path = resolve_name(survey, word, reading->tree);
+        struct stat st;
+
+        if (!path || is_root_or_above(survey, path))
+                return 0;
+
+        bool there = stat(path, &st) == 0;
+        if (!there)
+                git_doubt(survey, errno, path);
+        if (!there && str_find(word, '/') < 0)
+                return 0;
+        if (there && !S_ISREG(st.st_mode))
+                return 0;
+
+        return git_protect(survey, path, "built in: git's configuration names it as a program");
+}
+
+static int add_command(struct reading *reading, struct str command) {
+        struct str word;
+        int r = 0;
+
+        if (str_starts(command, STR("ext::")))
+                command = str_skip(command, 5);
+
+        while (r == 0 && gitconfig_word(&command, &word))
+                r = add_word(reading, word);
+
+        return r;
+}
+
+static int add_directory(struct reading *reading, struct str name) {
+        struct git_survey *survey = reading->g;
+        cleanup(free_ptr) char *path = resolve_name(survey, name, reading->tree);
+        int r;
+
+        if (!path || is_root_or_above(survey, path))
+                return 0;
+
+        r = git_protect(survey, path, "built in: git's configuration names it as the place of hooks");
+        if (r < 0)
+                return r;
+
+        return git_add_hooks(survey, path);
+}
+
+static int add_include(struct reading *reading, struct str name) {
+        struct git_survey *survey = reading->g;
+        cleanup(free_ptr) char *base = strdup(reading->file);
+        char *slash = base ? strrchr(base, '/') : NULL;
+
+        if (!slash)
+                return no_memory(survey);
+
+        slash[slash == base] = '\0';
+
+        cleanup(free_ptr) char *path = resolve_name(survey, name, base);
+        if (!path)
+                return 0;
+
+        int r = git_protect(survey, path, "built in: git's configuration includes it");
+        if (r < 0)
+                return r;
+
+        return git_add_config(survey, path, reading->tree);
+}
+
+static int add_setting(const struct gitconfig_setting *setting, void *context) {
+        struct reading *reading = context;
+
+        switch (gitconfig_judge(setting)) {
+        case GITCONFIG_INCLUDE:
+                return add_include(reading, setting->value);
+        case GITCONFIG_DIRECTORY:
+                return add_directory(reading, setting->value);
+        case GITCONFIG_COMMAND:
+                return add_command(reading, setting->value);
+        default:
+                return 0;
+        }
+}
+
+int git_add_config(struct git_survey *survey, const char *file, const char *tree) {
+        cleanup(buf_done) struct buf content = { 0 };
+        struct reading reading = { survey, file, tree };
+        struct err unread = { 0 };
+
+        cleanup(free_ptr) char *once = str_format("%s\n%s", file, tree);
+        if (!once || !git_first_time(survey, &survey->files, once))
+                return once ? 0 : no_memory(survey);
+
+        if (survey->files.n > GIT_FILES_MAX) {
+                survey->incomplete = true;
+                return 0;
+        }
+
+        int r = path_read_file(file, GIT_FILE_SIZE_MAX, &content, &unread);
+        if (r == -ENOENT || r == -ENOTDIR || r == -EACCES)
+                return 0;
+        if (r < 0 && survey_doubt(survey->err, -r, file) < 0)
+                return r;
+
+        if (r < 0) { /* not a file, or too large */
+                survey->incomplete = true;
+                return 0;
+        }
+
+        r = gitconfig_read(buf_str(&content), add_setting, &reading, &unread);
+        return r == -EBADMSG ? 0 : r;
+}
+
+/* GIT_CONFIG_KEY_1 and GIT_CONFIG_VALUE_1: one setting of the shell that Bailey was started in. */
+static int add_variable(struct reading *reading, unsigned number) {
+        char name[sizeof "GIT_CONFIG_VALUE_" + 10];
+
+        snprintf(name, sizeof name, "GIT_CONFIG_KEY_%u", number);
+        const char *key = getenv(name);
+        snprintf(name, sizeof name, "GIT_CONFIG_VALUE_%u", number);
+
+        const char *value = getenv(name);
+        if (!key || !value)
+                return 0;
+
+        cleanup(free_ptr) char *small = strdup(key);
+        if (!small)
+                return no_memory(reading->g);
+
+        for (char *c = small; *c; c++)
+                *c = ascii_lower(*c);
+
+        ptrdiff_t first = str_find(str_of(small), '.'), last = str_rfind(str_of(small), '.');
+        if (first < 0)
+                return 0;
+
+        struct gitconfig_setting setting = { .section = str_n(small, (size_t)first),
+                                             .key = str_of(small + last + 1),
+                                             .value = str_of(value) };
+        if (last > first)
+                setting.subsection = str_n(key + first + 1, (size_t)(last - first - 1));
+
+        return add_setting(&setting, reading);
+}
+
+/* Git there obeys them as well, as long as that shell lives. */
+static int add_variables(struct git_survey *survey, const char *tree) {
+        struct reading reading = { survey, "/", tree }; /* git includes only whole paths from here */
+        const char *count = getenv("GIT_CONFIG_COUNT");
+        uint64_t n;
+
+        if (!count)
+                return 0;
+
+        if (!str_to_u64(str_of(count), GIT_VARIABLES_MAX, &n)) {
+                survey->incomplete = true;
+                return 0;
+        }
+
+        for (unsigned i = 0; i < n; i++) {
+                int r = add_variable(&reading, i);
+                if (r < 0)
+                        return r;
+        }
+
+        return 0;
+}
+
+/* As git looks for them. */
+int git_add_own_config(struct git_survey *survey, const char *tree) {
+        const char *global = getenv("GIT_CONFIG_GLOBAL"), *shared = getenv("GIT_CONFIG_SYSTEM");
+        const char *config = getenv("XDG_CONFIG_HOME"), *home = survey->policy->home;
+        cleanup(free_ptr) char *in_home = home ? path_join(home, ".gitconfig") : NULL;
+        cleanup(free_ptr) char *in_config = NULL;
+
+        if (config && config[0] == '/')
+                in_config = path_join(config, "git/config");
+        else if (home)
+                in_config = path_join(home, ".config/git/config");
+
+        const char *files[] = { text_or(shared, "/etc/gitconfig"), in_home, in_config };
+        if (global) {
+                files[1] = global;
+                files[2] = NULL;
+        }
+
+        for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+                if (!files[i] || files[i][0] != '/')
+                        continue;
+
+                int r = git_protect(survey, files[i], git_why);
+                if (r == 0)
+                        r = git_add_config(survey, files[i], tree);
+                if (r < 0)
+                        return r;
+        }
+
+        return add_variables(survey, tree);
+}
+
+/* Hooks may be links: what they lead to is what runs. */
+int git_add_hooks(struct git_survey *survey, const char *directory) {
+        cleanup(close_fd) int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (fd < 0)
+                return survey_doubt(survey->err, errno, directory);
+
+        cleanup(listing_close) struct listing *hooks = listing_take(take_fd(&fd));
+        int r = hooks ? 0 : no_memory(survey);
+
+        for (const struct dirent64 *entry; r == 0 && (entry = listing_next(hooks));)
+                if (entry->d_type == DT_LNK || entry->d_type == DT_UNKNOWN)
+                        r = git_protect_in(survey, directory, entry->d_name, "built in: a hook of git leads to it");
+
+        if (r == 0 && listing_error(hooks))
+                r = survey_doubt(survey->err, listing_error(hooks), directory);
+
+        return r;
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Unix sockets with a path, as the kernel lists them: a read-only mount would not stop connect(). The seventh field of
+ * a line is the inode, what follows is the path. Relative names cannot be judged from here and cannot be reached by
+ * name from another directory either, unless the server's directory is visible; they are skipped. So are sockets in the
+ * directory that is hidden whole: with 200 sandboxes, looking up each took 0.2 ms of a launch.
+ */
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/path.h"
+#include "sandbox/linux/survey/survey_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* By name alone, so only what lies in the directory itself: further down the name could lead out of it again. */
+static bool is_hidden(const char *hidden, struct str name) {
+        size_t n = hidden ? strlen(hidden) : 0;
+
+        return n > 0 && name.n > n && name.p[n] == '/' && memcmp(name.p, hidden, n) == 0 &&
+               str_find(str_skip(name, n + 1), '/') < 0;
+}
+
+/* What a path leads to, if that is a socket. */
+static int socket_lead(const char *path, char **ret) {
+        struct stat st;
+
+        if (stat(path, &st) < 0)
+                return path_error_answers(errno) ? 0 : -errno;
+        if (!S_ISSOCK(st.st_mode))
+                return 0;
+
+        *ret = realpath(path, NULL);
+        return *ret || path_error_answers(errno) ? 0 : -errno;
+}
+
+/* Where a socket really is; *ret stays NULL where there is none. */
+static int socket_resolve(struct survey_dirs *dirs, struct str name, char **ret) {
+        cleanup(free_ptr) char *spelled = str_dup(name), *path = NULL;
+        struct survey_place at;
+        struct stat st;
+
+        if (!spelled)
+                return -ENOMEM;
+
+        int r = path_normalise(name, NULL, &path);
+        if (r == -ENOMEM)
+                return r;
+
+        /* A name with dots in it, or a link: whatever the kernel makes of it. */
+        if (r < 0 || strcmp(path, spelled) != 0)
+                return socket_lead(spelled, ret);
+
+        r = survey_place(dirs, path, &at);
+        if (r < 0)
+                return r;
+
+        int missing = survey_look(&at, &st);
+        if (missing)
+                return path_error_answers(missing) ? 0 : -missing;
+        if (S_ISLNK(st.st_mode))
+                return socket_lead(path, ret);
+        if (!S_ISSOCK(st.st_mode))
+                return 0;
+
+        *ret = path_join(at.dir->real, at.name);
+        return *ret ? 0 : -ENOMEM;
+}
+
+static int add_socket(struct survey_dirs *dirs, struct str name, struct plan_host *host) {
+        cleanup(free_ptr) char *real = NULL;
+        int r = socket_resolve(dirs, name, &real);
+
+        if (r < 0 || !real)
+                return r;
+
+        r = vec_push(&host->sockets, real);
+        if (r == 0)
+                take_ptr(&real);
+
+        return r;
+}
+
+int survey_sockets(const char *hidden, struct survey_dirs *dirs, struct plan_host *host, struct err *err) {
+        cleanup(buf_done) struct buf list = BUF(16 << 20);
+        cleanup(close_fd) int fd = open("/proc/net/unix", O_RDONLY | O_CLOEXEC);
+
+        if (fd < 0 && errno == ENOENT)
+                return 0;
+
+        int r = fd < 0 ? -errno : fd_read_all(fd, &list);
+        if (r < 0)
+                return err_set(err, -r, "cannot list the host's sockets: %s", strerror(-r));
+
+        struct str rest = buf_str(&list), line;
+        while (str_split(&rest, '\n', &line)) {
+                ptrdiff_t slash = str_find(line, '/');
+                if (slash < 1 || line.p[slash - 1] != ' ')
+                        continue;
+
+                struct str name = str_skip(line, (size_t)slash);
+                if (is_hidden(hidden, name))
+                        continue;
+
+                r = add_socket(dirs, name, host);
+                if (r < 0)
+                        return err_set(err, -r, "cannot look at the host's sockets: %s", strerror(-r));
+        }
+
+        return 0;
+}
