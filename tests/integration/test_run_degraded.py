@@ -179,6 +179,10 @@ ATTRIBUTES = {
     "fchown": "os.fchown(os.open(F, 0), -1, os.getgid())", "setxattr": "os.setxattr(F, 'user.x', b'y')",
     "fsetxattr": "os.setxattr(os.open(F, 0), 'user.x', b'y')", "removexattr": "os.removexattr(F, 'user.kept')",
     "chattr": "import fcntl; fcntl.ioctl(os.open(F, 0), 0x40086602, b'\\x40\\0\\0\\0\\0\\0\\0\\0')",
+    "version": "import fcntl; fcntl.ioctl(os.open(F, 0), 0x40087602, b'\\x39\\x30\\0\\0\\0\\0\\0\\0')",
+    "verity": "import fcntl; fcntl.ioctl(os.open(F, 0), 0x40806685, (1).to_bytes(4, 'little') * 2 + (4096).to_bytes(4, 'little') + bytes(116))",
+    "encryption": "import fcntl; fcntl.ioctl(os.open(D, 0), 0x800c6613, bytes(12))",
+    "subvolume": "import fcntl; fcntl.ioctl(os.open(D, 0), 0x4008941a, b'\\x02' + bytes(7))",
 }
 
 
@@ -305,6 +309,40 @@ t = socket.create_server(("127.0.0.1", 0)); assert t.getsockname()[1]
 def test_no_server_for_others(python, code):
     result = python(f"import socket; s = {code}; print('listens')")
     assert result.status != 0 and result.text == "" and "PermissionError" in result.errors
+
+
+SOCKET_THAT_CHANGES = """
+import ctypes, os, socket, struct, threading, time
+libc = ctypes.CDLL(None)
+port = int(os.environ["HTTP_PROXY"].rsplit(":", 1)[1])
+server = socket.socket(); fd = server.fileno(); done = []
+gateway, nobody = struct.pack("=H2s4s8x", 2, port.to_bytes(2, "big"), bytes([127, 0, 0, 1])), bytes(16)
+def change():
+    while not done:
+        libc.connect(fd, gateway, 16); libc.connect(fd, nobody, 16)
+threading.Thread(target=change).start()
+end = time.monotonic() + 6
+while time.monotonic() < end and not done:
+    if libc.listen(fd, 1) == 0 and server.getsockname()[0] == "0.0.0.0":
+        done.append(1); print("listens everywhere")
+done.append(1)
+"""
+
+
+def test_no_server_for_others_by_a_race(python):
+    """Connected to the gateway it has an address of loopback; disconnected before it listens it has none."""
+    assert python(SOCKET_THAT_CHANGES, "--allow", "example.com").check().text == ""
+
+
+def test_server_listens_again(python):
+    result = python("""
+import socket
+s = socket.socket(); s.bind(("127.0.0.1", 0)); s.listen(1); s.listen(5)
+print(s.getsockopt(socket.SOL_SOCKET, 25, 16))
+try: s.setsockopt(socket.SOL_SOCKET, 25, b"\\0"); print("free")
+except PermissionError: print("stays")
+""").check()
+    assert result.text == "b'lo\\x00'\nstays\n"
 
 
 def test_other_terminals(python, work):

@@ -5,7 +5,7 @@
  *
  * A datagram socket of the Unix family names a receiver with every message, behind a pointer: there are none. The newer
  * calls that change attributes have their arguments behind pointers too, and do not exist; programs use the older ones.
- * Flags of files (chattr) are set by an ioctl, on any file that is open.
+ * Flags of files (chattr), and more that stays with them, are set by an ioctl, on any file that is open.
  */
 #include "base/cleanup.h"
 #include "base/fd.h"
@@ -77,14 +77,34 @@ static void put_scheduling(struct program *program, int nr) {
         put_return(program, program->handed_over);
 }
 
-static void put_file_flags(struct program *program) {
-        const uint32_t refused = SECCOMP_RET_ERRNO | EPERM;
+/* The kind of an ioctl() that file systems have for flags, encryption and verity. */
+enum { FILE_TYPE_MASK = 0xff00, FILE_TYPE = 'f' << 8 };
 
-        of_call(program, SYS_ioctl, 5);
+/* Calls that change a file, or the directory's own state, through a descriptor that was opened for reading: the kernel
+ * asks who owns it, and Landlock is not asked. Of the kind that file systems have for this, only what looks passes. */
+static void put_file_flags(struct program *program) {
+        static const uint32_t refused[] = {
+                (uint32_t)FS_IOC_FSSETXATTR,
+                0x40087602 /* FS_IOC_SETVERSION */,
+                0x4008941a /* BTRFS_IOC_SUBVOL_SETFLAGS */,
+                0xc0c89425 /* BTRFS_IOC_SET_RECEIVED_SUBVOL */,
+                0x40047211 /* FAT_IOCTL_SET_ATTRIBUTES */,
+        };
+        static const uint32_t looks[] = { (uint32_t)FS_IOC_GETFLAGS, 0xc020660b /* FS_IOC_FIEMAP */,
+                                          0xc0046686 /* FS_IOC_MEASURE_VERITY */ };
+        enum { REFUSED = sizeof refused / sizeof *refused, LOOKS = sizeof looks / sizeof *looks };
+        const uint32_t no = SECCOMP_RET_ERRNO | EPERM;
+
+        of_call(program, SYS_ioctl, 1 + 2 * (REFUSED + LOOKS) + 4);
         put_load(program, offsetof(struct seccomp_data, args[1]));
-        filter_put(program, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)FS_IOC_SETFLAGS, 1, 0));
-        filter_put(program, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)FS_IOC_FSSETXATTR, 0, 1));
-        put_return(program, refused);
+        for (size_t i = 0; i < REFUSED; i++)
+                when_call(program, (int)refused[i], no);
+        for (size_t i = 0; i < LOOKS; i++)
+                when_call(program, (int)looks[i], SECCOMP_RET_ALLOW);
+
+        filter_put(program, (struct sock_filter)BPF_STMT(BPF_ALU | BPF_AND | BPF_K, FILE_TYPE_MASK));
+        filter_put(program, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, FILE_TYPE, 0, 1));
+        put_return(program, no);
         put_return(program, SECCOMP_RET_ALLOW);
 }
 

@@ -15,6 +15,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -236,23 +237,59 @@ static int op_bind(struct watched *watched) {
         return bind(copied.fd, &copied.address.sa, (socklen_t)copied.n) < 0 ? -errno : 0;
 }
 
-static int op_listen(struct watched *watched) {
-        struct sockaddr_storage at = { 0 };
-        socklen_t n = sizeof at;
-        cleanup(close_fd) int fd = tracee_take(&watched->tracee, (int)watched->args[0], &(struct tracee_bytes){ 0 });
-        if (fd < 0)
-                return fd;
+static bool is_at_loopback(int fd, struct sockaddr_storage *ret) {
+        socklen_t n = sizeof *ret;
 
-        int domain = socket_domain(fd);
-        if (domain != AF_UNIX &&
-            (getsockname(fd, (struct sockaddr *)&at, &n) < 0 || !is_loopback((struct sockaddr *)&at))) {
+        *ret = (struct sockaddr_storage){ 0 };
+        return getsockname(fd, (struct sockaddr *)ret, &n) == 0 && is_loopback((struct sockaddr *)ret);
+}
+
+/* Once: to set it again is a privilege, though it be the same. */
+static int bind_to_loopback_device(int fd) {
+        static const char device[] = "lo";
+        char now[IFNAMSIZ] = "";
+        socklen_t n = sizeof now;
+
+        if (getsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, now, &n) == 0 && n == sizeof device &&
+            memcmp(now, device, sizeof device) == 0)
+                return 0;
+        return setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, device, sizeof device) < 0 ? -errno : 0;
+}
+
+/* The caller has the same socket. One that is connected to the gateway has an address of loopback, and has none any
+ * more when another thread disconnects it before listen(): it would listen everywhere. So it listens at the loopback's
+ * device alone, which the caller cannot undo without a privilege, and is looked at once more. */
+static int listen_internet(struct watched *watched, int fd) {
+        struct sockaddr_storage at;
+
+        if (!is_at_loopback(fd, &at)) {
                 watched_refused_address(watched, (struct sockaddr *)&at);
                 return -EACCES;
         }
 
-        if (domain == AF_UNIX)
-                own_remember(fd);
+        int r = bind_to_loopback_device(fd);
+        if (r < 0)
+                return r;
+        if (listen(fd, (int)watched->args[1]) < 0)
+                return -errno;
 
+        if (is_at_loopback(fd, &at))
+                return 0;
+
+        (void)shutdown(fd, SHUT_RDWR);
+        watched_refused_address(watched, (struct sockaddr *)&at);
+        return -EACCES;
+}
+
+static int op_listen(struct watched *watched) {
+        cleanup(close_fd) int fd = tracee_take(&watched->tracee, (int)watched->args[0], &(struct tracee_bytes){ 0 });
+        if (fd < 0)
+                return fd;
+
+        if (socket_domain(fd) != AF_UNIX)
+                return listen_internet(watched, fd);
+
+        own_remember(fd);
         return listen(fd, (int)watched->args[1]) < 0 ? -errno : 0;
 }
 
