@@ -23,7 +23,7 @@ static const struct {
 } marks[] = {
         { CHANGE_LINK_LEAVES, "link-leaves", "a link that leads out of the home" },
         { CHANGE_SPECIAL, "special", "a socket, fifo or device: is never exported" },
-        { CHANGE_CONFLICT, "conflict", "the real home's own file changed meanwhile" },
+        { CHANGE_CONFLICT, "conflict", "the real home's own file changed meanwhile, or a whole directory would go" },
         { CHANGE_PROTECTED, "protected", "runs outside, or is obeyed there" },
         { CHANGE_SETID, "set-id", "set-id bits: are not exported" },
 };

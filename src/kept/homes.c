@@ -244,9 +244,12 @@ int homes_changes(const struct home_kept *kept, struct changes *ret, struct err 
 
         /* As if a run with --overlay had had the real home for its workspace: then what it changed is marked the same.
          */
-        const struct overlay_run run = {
-                .id = kept->id, .workspace = home, .upper = kept->files, .began_us = kept->made_us, .lock = -1
-        };
+        const struct overlay_run run = { .id = kept->id,
+                                         .workspace = home,
+                                         .upper = kept->files,
+                                         .began_us = kept->made_us,
+                                         .lock = -1,
+                                         .plain = true };
         r = overlays_changes(&run, &found, err);
         if (r == 0)
                 r = homes_laid(kept, drop_laid, &found, err);
@@ -264,6 +267,6 @@ int homes_export(const struct home_kept *kept, const struct change *change, stru
 
         if (!home)
                 return err_set(err, ENOENT, "there is no real home to export to");
-        const struct overlay_dirs dirs = { home, kept->files, kept->made_us };
+        const struct overlay_dirs dirs = { home, kept->files, kept->made_us, true };
         return overlay_apply(&dirs, change, err);
 }

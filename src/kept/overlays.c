@@ -21,7 +21,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { INFO_MAX = 8192 };
+enum { INFO_MAX = 8192, DENIED_MAX = 16 << 20 };
 
 void overlay_run_done(struct overlay_run *run) {
         free(run->id);
@@ -77,7 +77,29 @@ static int write_info(struct overlay_run *run, struct err *err) {
         return s < 0 ? err_set(err, -s, "cannot write %s: %s", path, strerror(-s)) : 0;
 }
 
-int overlays_new(const char *id, const char *workspace, struct overlay_run *ret, struct err *err) {
+/* What a person's policy closes. Inside, a path that does not exist may be made: nothing of it is on the host yet. */
+static int write_denied(const struct overlay_run *run, const struct path_rules *rules, struct err *err) {
+        cleanup(free_ptr) char *path = path_join(run->directory, "denied");
+        cleanup(buf_done) struct buf text = BUF(DENIED_MAX);
+        int s = 0;
+
+        if (!path)
+                return err_memory(err);
+
+        for (size_t i = 0; i < path_rules_count(rules) && s == 0; i++) {
+                const struct path_rule *rule = path_rules_at(rules, i);
+                if (!rule->built_in && !rule->grants && !rule->own)
+                        s = buf_append(&text, str_n(rule->pattern, strlen(rule->pattern) + 1));
+        }
+
+        if (s < 0)
+                return err_set(err, -s, "cannot note what the policy closes in %s", run->directory);
+
+        return path_replace_file(path, buf_str(&text), 0600, err);
+}
+
+int overlays_new(const char *id, const char *workspace, const struct path_rules *rules, struct overlay_run *ret,
+                 struct err *err) {
         cleanup(free_ptr) char *top = NULL;
         cleanup(overlay_run_done) struct overlay_run run = { .lock = -1 };
         int s = top_directory(&top, err);
@@ -96,7 +118,9 @@ int overlays_new(const char *id, const char *workspace, struct overlay_run *ret,
 
         run.began_us = clock_wall_us();
         run.workspace = strdup(workspace);
-        s = run.workspace ? write_info(&run, err) : err_memory(err);
+        s = run.workspace ? write_denied(&run, rules, err) : err_memory(err);
+        if (s == 0)
+                s = write_info(&run, err);
         if (s == 0) {
                 *ret = run;
                 run = (struct overlay_run){ .lock = -1 };
@@ -336,10 +360,41 @@ static bool is_protected(const char *path, enum overlay_act act, void *context) 
                is_of_bare_repository(marks, path, act) || overlays_closes(marks, path, act);
 }
 
-int overlays_changes(const struct overlay_run *run, struct changes *ret, struct err *err) {
+/* An overlay of an older Bailey has no such list. */
+static int read_denied(const struct overlay_run *run, struct buf *text, origin_texts *ret, struct err *err) {
+        static char origin[] = "policy of the run";
+        cleanup(free_ptr) char *path = run->directory ? path_join(run->directory, "denied") : NULL;
+        struct str rest, pattern;
+
+        if (!run->directory)
+                return 0;
+        if (!path)
+                return err_memory(err);
+        if (access(path, F_OK) < 0 && errno == ENOENT)
+                return 0;
+
+        int s = path_read_file(path, DENIED_MAX, text, err);
+        if (s < 0)
+                return s;
+        if (text->n && text->p[text->n - 1] != '\0')
+                return err_set(err, EINVAL, "%s is damaged; remove %s by hand", path, run->directory);
+
+        rest = buf_str(text);
+        while (str_split(&rest, '\0', &pattern) && pattern.n) {
+                const struct origin_text one = { .text = (char *)pattern.p, .origin = origin };
+                if (vec_push(ret, one) < 0)
+                        return err_memory(err);
+        }
+
+        return 0;
+}
+
+static int overlays_mark(const struct overlay_run *run, const origin_texts *denied, struct changes *ret,
+                         struct err *err) {
         const struct policy plain = { .mode = MODE_WORKSPACE_WRITE,
                                       .workspace = run->workspace,
-                                      .home = (char *)path_home() };
+                                      .home = (char *)path_home(),
+                                      .filesystem.deny_write = *denied };
         cleanup(marks_done) struct marks marks = { .workspace = run->workspace, .upper = run->upper };
         int s = path_rules_compile(&plain, &marks.rules, err);
         if (s == 0)
@@ -347,12 +402,23 @@ int overlays_changes(const struct overlay_run *run, struct changes *ret, struct 
         if (s < 0)
                 return s;
 
-        const struct overlay_dirs dirs = { run->workspace, run->upper, run->began_us };
+        const struct overlay_dirs dirs = { run->workspace, run->upper, run->began_us, run->plain };
         return overlay_scan(&dirs, is_protected, &marks, ret, err);
 }
 
+int overlays_changes(const struct overlay_run *run, struct changes *ret, struct err *err) {
+        cleanup(buf_done) struct buf text = BUF(DENIED_MAX);
+        origin_texts denied = { 0 };
+        int s = read_denied(run, &text, &denied, err);
+
+        if (s == 0)
+                s = overlays_mark(run, &denied, ret, err);
+        vec_done(&denied);
+        return s;
+}
+
 int overlays_apply(const struct overlay_run *run, const struct change *change, struct err *err) {
-        const struct overlay_dirs dirs = { run->workspace, run->upper, run->began_us };
+        const struct overlay_dirs dirs = { run->workspace, run->upper, run->began_us, run->plain };
         int s = overlay_apply(&dirs, change, err);
 
         if (s < 0)

@@ -58,7 +58,10 @@ static int make_overlay(struct run *run, bool degraded, struct err *err) {
                 return err_set(err, EOPNOTSUPP,
                                "--overlay needs namespaces, which this machine does not give; see `bailey doctor`");
 
-        int s = run->preview ? 0 : overlays_new(run->session.id, run->session.policy->workspace, &run->overlay, err);
+        int s = 0;
+        if (!run->preview)
+                s = overlays_new(run->session.id, run->session.policy->workspace, run->rules, &run->overlay, err);
+
         run->host.overlay_upper = run->preview ? "UPPER" : run->overlay.upper;
         run->host.overlay_work = run->preview ? "WORK" : run->overlay.work;
 

@@ -251,6 +251,8 @@ static bool has_conflict(const struct scan *s, const struct change *c, int lower
 
         if (!S_ISDIR(lower->st_mode))
                 return is_newer(s, lower);
+        if (s->dirs->plain && !S_ISDIR(c->mode))
+                return true; /* a whole directory, which the sandbox has never seen */
         if (c->kind != CHANGE_DELETED && S_ISDIR(c->mode))
                 return false; /* it stays */
 
@@ -322,7 +324,7 @@ static int scan_entry(struct scan *s, int upper, int lower, const char *path, co
                 return err_errno(s->e, "cannot examine %s in the overlay", path);
 
         bool existed = lower >= 0 && fstatat(lower, name, &below, AT_SYMLINK_NOFOLLOW) == 0;
-        if (is_whiteout(&st))
+        if (is_whiteout(&st) && !s->dirs->plain)
                 return existed ? change_record(s, path, CHANGE_DELETED, upper, lower, name, &below, &below) : 0;
 
         bool both_directories = existed && S_ISDIR(st.st_mode) && S_ISDIR(below.st_mode);
@@ -373,7 +375,7 @@ static int scan_dir(struct scan *s, int upper, int lower, const char *prefix, un
 
         names found = { 0 };
         int r = list_names(upper, &found);
-        if (r == 0 && lower >= 0 && is_opaque(upper))
+        if (r == 0 && lower >= 0 && !s->dirs->plain && is_opaque(upper))
                 r = scan_hidden(s, upper, lower, prefix);
 
         for (size_t i = 0; r == 0 && i < found.n; i++) {

@@ -20,7 +20,7 @@ enum change_kind { CHANGE_ADDED, CHANGE_MODIFIED, CHANGE_DELETED, CHANGE_KINDS }
 enum change_flag {
         CHANGE_LINK_LEAVES = 1, /* a symbolic link to a place outside the workspace */
         CHANGE_SPECIAL = 2,     /* socket, fifo or device: never applied */
-        CHANGE_CONFLICT = 4,    /* the workspace's own file changed after the run began */
+        CHANGE_CONFLICT = 4,    /* the workspace's own file changed after the run began, or would go unseen */
         CHANGE_PROTECTED = 8,   /* a path that the sandbox could not have written without the overlay */
         CHANGE_SETID = 16,      /* set-user-id or set-group-id: applied without those bits */
 };
@@ -42,6 +42,9 @@ const char *change_kind_name(enum change_kind k);
 struct overlay_dirs {
         const char *workspace, *upper;
         uint64_t began_us; /* wall clock at the start of the run */
+        /* The upper directory was written to as it is, and whoever did so never saw the other one: the kernel's marks
+         * in it are anybody's, and say nothing. */
+        bool plain;
 };
 /* The effect of a change on its path, for callers that judge it. */
 enum overlay_act {

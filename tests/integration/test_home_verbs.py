@@ -76,6 +76,25 @@ def test_export(at, sh, home, work):
     assert list((home / "victim").iterdir()) == []
 
 
+OPAQUE = "/usr/bin/python3 -c 'import os, sys; os.setxattr(sys.argv[1], \"user.overlay.opaque\", b\"y\")'"
+
+
+@pytest.mark.parametrize("plant", [
+    f"mkdir -p ~/notes; {OPAQUE} ~/notes", f"mkdir -p ~/notes/deep; {OPAQUE} ~/notes/deep",
+    "mkdir -p ~/notes; mknod ~/notes/old c 0 0 || true", "mkdir -p ~/notes; echo x > ~/notes/deep", "mkdir -p ~/notes; ln -s old ~/notes/deep", "echo x > ~/notes",
+])
+def test_export_removes_nothing(at, sh, home, plant):
+    """The kernel's marks of an overlay are attributes that anybody may set, and the sandbox has never seen the real directory."""
+    (home / "notes/deep").mkdir(parents=True)
+    for name in ("notes/old", "notes/deep/older"):
+        (home / name).write_text("mine")
+        os.utime(home / name, (1, 1))
+    sh(plant + "; echo new > ~/notes/new; true")
+    at("export", "notes")
+    assert (home / "notes/old").read_text() == "mine" and (home / "notes/deep/older").read_text() == "mine"
+    assert "D  " not in at("diff").check().text
+
+
 def test_reset(at, sh, start, home, work):
     sh("echo x > ~/x; mkdir -m 0 ~/closed").check()
     running = start(["bailey", "run", "--", "sh", "-c", "touch ready; while [ ! -e go ]; do sleep 0.05; done; cat ~/x"], cwd=work)

@@ -129,3 +129,16 @@ def test_a_repository_in_two_steps(overlay, bailey, work):
     marks = overlay("mkdir x/objects x/refs; echo ref: refs/heads/main > x/HEAD")
     assert "protected" in marks["x/HEAD"] and "protected" in marks["x/objects"]
     assert "protected" not in overlay("mkdir -p y/objects y/config; echo x > y/config/refs")["y/config/refs"]
+
+
+@pytest.mark.parametrize("denied,script", [
+    (["--deny-write", "made"], "echo x > made"), (["--deny-write", "d/made"], "mkdir d; echo x > d/made"), (["--deny-write", "made"], "mkdir made; echo x > made/file"),
+    (["--deny-read", "made"], "echo x > made"), (["--deny-write", "made/*.lock"], "mkdir made; echo x > made/a.lock"), (["--policy", "../p.yaml"], "echo x > made"),
+])
+def test_what_the_policy_closes_is_marked(bailey, home, work, denied, script):
+    """A name that a person denies may be made in an overlay, where it does not exist; it does not come to the workspace without a second look."""
+    (work.parent / "p.yaml").write_text(f"mode: workspace-write\nfilesystem: {{ deny_write: [{work}/made] }}\n")
+    bailey("run", "-q", "--overlay", *denied, "--", "sh", "-c", script + "; echo y > other", cwd=work)
+    bailey("apply", cwd=work)
+    assert (work / "other").exists()
+    assert not [path for path in work.rglob("*") if path.name in ("made", "file", "a.lock") and not path.is_dir()]
