@@ -5,15 +5,14 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/path.h"
+#include "base/processes/signals.h"
 #include "chat/chat_internal.h"
 #include "store/audit_place.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <sys/inotify.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #define LOOK_NS NS_PER_SECOND
@@ -108,21 +107,6 @@ static int chat_open_audit(struct chat *chat, struct err *err) {
         return r == -EBUSY ? err_set(err, EBUSY, "a chat is running already") : r;
 }
 
-static int chat_catch_signals(struct chat *chat, struct err *err) {
-        sigset_t set;
-
-        sigemptyset(&set);
-        sigaddset(&set, SIGTERM);
-        sigaddset(&set, SIGINT);
-        sigaddset(&set, SIGHUP);
-
-        if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
-                return err_errno(err, "cannot block signals");
-
-        chat->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-        return chat->signals < 0 ? err_errno(err, "cannot watch signals") : 0;
-}
-
 static void chat_watch_places(struct chat *chat) {
         cleanup(free_ptr) char *directory = NULL;
 
@@ -180,9 +164,9 @@ static int chat_open(struct chat *chat, struct err *err) {
         if (r < 0)
                 return r;
 
-        r = chat_catch_signals(chat, err);
-        if (r < 0)
-                return r;
+        chat->signals = signals_catch_end();
+        if (chat->signals < 0)
+                return err_errno(err, "cannot watch signals");
 
         r = chat_start_courier(chat, err);
         if (r < 0)

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/processes/signals.h"
 #include "base/secret.h"
 #include "roles/host_addresses.h"
 
@@ -194,19 +195,12 @@ void session_close_vaults(struct session *session) {
  * Signals.
  */
 int session_catch(struct session *session, const int *numbers, size_t n, struct err *err) {
-        sigset_t set;
-
-        sigemptyset(&set);
-        for (size_t i = 0; i < n; i++)
-                sigaddset(&set, numbers[i]);
-
-        if (sigprocmask(SIG_BLOCK, &set, &session->mask_before) < 0)
-                return err_errno(err, "cannot block signals");
+        session->signals = signals_catch(numbers, n, &session->mask_before);
+        if (session->signals < 0)
+                return err_errno(err, "cannot watch signals");
 
         session->masked = true;
-        session->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-
-        return session->signals < 0 ? err_errno(err, "cannot watch signals") : 0;
+        return 0;
 }
 
 /*

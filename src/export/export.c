@@ -4,14 +4,13 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/processes/signals.h"
 #include "export/export_internal.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #define LOOK_NS (2 * NS_PER_SECOND)
@@ -98,21 +97,6 @@ static int read_target(struct export *export, struct err *err) {
             err, EINVAL,
             "where to export to is written syslog+udp://HOST:PORT, syslog+tcp://HOST:PORT, "
             "syslog+tls://HOST:PORT, syslog+unix:///dev/log, otlp+http://HOST:PORT or otlp+https://HOST:PORT");
-}
-
-static int catch_signals(struct export *export, struct err *err) {
-        sigset_t set;
-
-        sigemptyset(&set);
-        sigaddset(&set, SIGTERM);
-        sigaddset(&set, SIGINT);
-        sigaddset(&set, SIGHUP);
-
-        if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
-                return err_errno(err, "cannot block signals");
-
-        export->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-        return export->signals < 0 ? err_errno(err, "cannot watch signals") : 0;
 }
 
 void export_delivered(struct export *export) {
@@ -214,9 +198,9 @@ static int export_open(struct export *export, struct err *err) {
         if (r < 0)
                 return r;
 
-        r = catch_signals(export, err);
-        if (r < 0)
-                return r;
+        export->signals = signals_catch_end();
+        if (export->signals < 0)
+                return err_errno(err, "cannot watch signals");
         if (export->kind == EXPORT_TLS)
                 return syslog_tls_open(export, err);
 

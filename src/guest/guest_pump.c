@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/processes/signals.h"
 #include "guest/agent/agent_wire.h"
 
 #include <errno.h>
@@ -166,15 +167,11 @@ int pump_run(struct pump *pump, int *ret_status, struct err *err) {
         struct termios before;
         bool raw = pump->terminal >= 0 && tcgetattr(pump->input, &before) == 0;
         int input = pump->input, r = 0;
-        sigset_t set, mask;
+        sigset_t mask;
 
-        sigemptyset(&set);
-        for (size_t i = 0; i < sizeof handed_on / sizeof *handed_on; i++)
-                sigaddset(&set, handed_on[i]);
-
-        sigprocmask(SIG_BLOCK, &set, &mask);
+        sigemptyset(&mask);
         (void)signal(SIGPIPE, SIG_IGN);
-        cleanup(close_fd) int signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+        cleanup(close_fd) int signals = signals_catch(handed_on, sizeof handed_on / sizeof *handed_on, &mask);
 
         if (raw) {
                 struct termios now = before;

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/path.h"
+#include "base/processes/signals.h"
 #include "base/random.h"
 #include "store/audit_place.h"
 #include "ui/peer_user.h"
@@ -14,11 +15,9 @@
 #include <assert.h>
 #include <errno.h>
 #include <netinet/in.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <sys/inotify.h>
-#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -91,21 +90,6 @@ static int ui_listen(struct ui *ui, struct err *err) {
         return 0;
 }
 
-static int ui_catch_signals(struct ui *ui, struct err *err) {
-        sigset_t set;
-
-        sigemptyset(&set);
-        sigaddset(&set, SIGTERM);
-        sigaddset(&set, SIGINT);
-        sigaddset(&set, SIGHUP);
-
-        if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
-                return err_errno(err, "cannot block signals");
-
-        ui->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-        return ui->signals < 0 ? err_errno(err, "cannot watch signals") : 0;
-}
-
 /* Subscribes to a new sandbox at once: its first attempts are events like all others. If the directory cannot be
  * watched, it is read twice a second. */
 static void ui_watch_places(struct ui *ui) {
@@ -135,9 +119,9 @@ static int ui_open(struct ui *ui, struct err *err) {
         if (r < 0)
                 return r;
 
-        r = ui_catch_signals(ui, err);
-        if (r < 0)
-                return r;
+        ui->signals = signals_catch_end();
+        if (ui->signals < 0)
+                return err_errno(err, "cannot watch signals");
 
         r = ui_listen(ui, err);
         if (r < 0)
