@@ -12,15 +12,25 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+int member_open(const char *path, struct stat *ret_st, struct err *err) {
+        cleanup(close_fd) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+
+        if (fd < 0 || fstat(fd, ret_st) < 0)
+                return err_errno(err, "cannot open %s", path);
+        if (!S_ISREG(ret_st->st_mode))
+                return err_set(err, EINVAL, "%s is not a file", path);
+        if (ret_st->st_mode & S_IWOTH)
+                return err_set(err, EPERM, "%s is not used: everybody may write to it", path);
+
+        return take_fd(&fd);
+}
+
 int member_file(const char *path, struct buf *ret, struct err *err) {
         struct stat st;
-        cleanup(close_fd) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-        if (fd < 0 || fstat(fd, &st) < 0)
-                return err_errno(err, "cannot open %s", path);
-        if (!S_ISREG(st.st_mode))
-                return err_set(err, EINVAL, "%s is not a file", path);
-        if (st.st_mode & S_IWOTH)
-                return err_set(err, EPERM, "%s is not used: everybody may write to it", path);
+        cleanup(close_fd) int fd = member_open(path, &st, err);
+
+        if (fd < 0)
+                return fd;
 
         *ret = BUF(MEMBER_FILE_MAX);
         int r = buf_reserve(ret, (size_t)st.st_size < MEMBER_FILE_MAX ? (size_t)st.st_size + 1 : 1);

@@ -76,13 +76,10 @@ bool source_path(const struct vault_start *start, const char *source, char *ret,
 
 static int read_path(const char *path, char *ret, size_t *ret_n, struct err *err) {
         struct stat st;
-        cleanup(close_fd) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-        if (fd < 0 || fstat(fd, &st) < 0)
-                return err_errno(err, "cannot open %s", path);
-        if (!S_ISREG(st.st_mode))
-                return err_set(err, EINVAL, "%s is not a file", path);
-        if (st.st_mode & S_IWOTH)
-                return err_set(err, EPERM, "%s is not used: everybody may write to it", path);
+        cleanup(close_fd) int fd = member_open(path, &st, err);
+
+        if (fd < 0)
+                return fd;
 
         size_t n = 0;
 
