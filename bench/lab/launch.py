@@ -21,11 +21,12 @@ AGENT = ["bwrap", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--
 # What srt puts into a sandbox: two programs that take connections inside to sockets outside. Nobody waits until they listen.
 TWO_SOCAT = ("socat TCP-LISTEN:3128,fork,reuseaddr UNIX-CONNECT:{0}/http.sock >/dev/null 2>&1 & socat TCP-LISTEN:1080,fork,reuseaddr UNIX-CONNECT:{0}/socks.sock "
              ">/dev/null 2>&1 & trap 'kill %1 %2 2>/dev/null' EXIT; /bin/true")
+# A workspace can be written. `write: ["."]`, which stood here, means the directory of this file, which is the lab's own with the home in it: all that a
+# home has to protect was then protected twice, and looked at in each launch.
 POLICY = """network:
   allow: ["@github", "@npm", "api.example.com:443", "*.example.org"]
   deny: ["gist.github.com"]
 filesystem:
-  write: ["."]
   deny_read: ["~/.ssh"]
 """
 
