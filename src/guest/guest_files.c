@@ -279,6 +279,40 @@ static int grant_check_links(const char *path, const char *real, struct err *err
         }
 }
 
+/* What else was granted, around a path and below it. Lists follow all grants, not the last command. */
+struct overlap {
+        const struct guest *guest;
+        const char *path;
+        bool granted; /* the path itself */
+        bool around;  /* grants around it count, too */
+        struct err *err;
+};
+
+static int overlap_find(void *arg, const struct guest_grant *grant) {
+        struct overlap *overlap = arg;
+
+        if (strcmp(grant->path, overlap->path) == 0)
+                overlap->granted = true;
+        return 0;
+}
+
+/* In the order of paths: what is further inside comes later, and holds. */
+static int overlap_give(void *arg, const struct guest_grant *grant) {
+        const struct overlap *overlap = arg;
+        const char *path = NULL;
+
+        if (strcmp(grant->path, overlap->path) == 0)
+                return 0;
+        if (path_is_within(grant->path, overlap->path))
+                path = grant->path;
+        else if (overlap->around && path_is_within(overlap->path, grant->path))
+                path = overlap->path;
+        if (!path || access(path, F_OK) < 0) /* gone meanwhile: there is nothing to be used */
+                return 0;
+
+        return guest_grant_lists(overlap->guest, path, grant->write, false, overlap->err);
+}
+
 int guest_grant(struct guests *guests, struct guest *guest, const char *path, bool write, struct err *err) {
         cleanup(free_ptr) char *real = realpath(path, NULL);
 
@@ -297,24 +331,60 @@ int guest_grant(struct guests *guests, struct guest *guest, const char *path, bo
         if (r < 0 || guest->kind == GUEST_OWN)
                 return r;
 
-        return guest_grant_lists(guest, real, write, false, err);
+        r = guest_grant_lists(guest, real, write, false, err);
+        if (r < 0)
+                return r;
+
+        struct overlap inner = { .guest = guest, .path = real, .err = err };
+        return guests_db_grants(guests->db, guest->row.id, overlap_give, &inner, err);
+}
+
+static int grant_find(struct guests *guests, const struct guest *guest, const char *path, struct err *err) {
+        struct overlap overlap = { .guest = guest, .path = path };
+        int r = guests_db_grants(guests->db, guest->row.id, overlap_find, &overlap, err);
+
+        return r < 0 ? r : overlap.granted;
+}
+
+static int revoke_lists(struct guests *guests, struct guest *guest, const char *path, struct err *err) {
+        struct overlap overlap = { .guest = guest, .path = path, .around = true, .err = err };
+        int r = guest_grant_lists(guest, path, false, true, err);
+
+        return r < 0 ? r : guests_db_grants(guests->db, guest->row.id, overlap_give, &overlap, err);
+}
+
+/* By the name that it had then: it may be gone, or a link may be there now, whose target was never granted. */
+static int revoke_name(struct guests *guests, struct guest *guest, const char *path, struct err *err) {
+        cleanup(free_ptr) char *cwd = getcwd(NULL, 0), *whole = NULL;
+
+        if (!cwd || path_normalise(str_of(path), cwd, &whole) < 0)
+                return err_set(err, EINVAL, "%s is not a path", path);
+
+        int r = guests_db_remove_grant(guests->db, guest->row.id, whole, err);
+        if (r == 0) {
+                err_blame(err, ERR_UNAVAILABLE);
+                return err_set(err, ENOENT, "%s was not granted to %s", whole, guest->row.name);
+        }
+
+        return r < 0 ? r : 0;
 }
 
 int guest_revoke(struct guests *guests, struct guest *guest, const char *path, struct err *err) {
         cleanup(free_ptr) char *real = realpath(path, NULL);
-        const char *named = real ? real : path;
-        int r = 0;
+        int r = real ? grant_find(guests, guest, real, err) : 0;
 
-        if (real && guest->kind != GUEST_OWN)
-                r = guest_grant_lists(guest, real, false, true, err);
         if (r < 0)
                 return r;
+        if (r == 0)
+                return revoke_name(guests, guest, path, err);
 
-        r = guests_db_remove_grant(guests->db, guest->row.id, named, err);
-        if (r == 0) {
-                err_blame(err, ERR_UNAVAILABLE);
-                return err_set(err, ENOENT, "%s was not granted to %s", named, guest->row.name);
+        /* The row last: what is in the lists can always be taken back. */
+        if (guest->kind != GUEST_OWN) {
+                r = revoke_lists(guests, guest, real, err);
+                if (r < 0)
+                        return r;
         }
 
+        r = guests_db_remove_grant(guests->db, guest->row.id, real, err);
         return r < 0 ? r : 0;
 }

@@ -17,6 +17,7 @@
 #include "guest/guest_firewall.h"
 #include "guest/guest_home.h"
 #include "guest/guest_mend.h"
+#include "guest/guest_points.h"
 #include "guest/guest_ports.h"
 #include "policy/options.h"
 #include "run/run.h"
@@ -245,6 +246,10 @@ static uint64_t start_largest_file(const struct run_disk_news *disk) {
         return disk->limit ? disk->limit : AGENT_FILE_ANY;
 }
 
+static int start_make_point(void *arg, const char *path, bool directory, struct err *err) {
+        return guest_point_make(arg, path, directory, err);
+}
+
 static _Noreturn void run_main(struct start *start) {
         char idle[32], largest[32];
         struct err err = { 0 };
@@ -259,6 +264,8 @@ static _Noreturn void run_main(struct start *start) {
                                          .listener = start->listener,
                                          .agent = start->agent[0],
                                          .disk = &disk,
+                                         .make_point = start_make_point,
+                                         .arg = (void *)start->guest,
                                          .firewall = start->firewall };
 
         snprintf(idle, sizeof idle, "%ju", (uintmax_t)start->guest->row.idle_s);

@@ -19,6 +19,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define API_PROXY "http://127.0.0.1:3129"
@@ -76,9 +77,12 @@ static int make_directory(struct vault_session *session, const char *place, cons
         if (!lock_path)
                 return err_memory(err);
 
+        /* A guest's identity is another. What is in it is no secret, and the directory around it is closed. */
         r = path_make_private_dir(session->directory, err);
         if (r < 0)
                 return r;
+        if (chmod(session->directory, 0711) < 0)
+                return err_errno(err, "cannot open %s to the sandbox", session->directory);
 
         r = lock_file_new(AT_FDCWD, lock_path, STR(""), &session->lock);
         return r < 0 ? err_set(err, -r, "cannot lock %s: %s", lock_path, strerror(-r)) : 0;

@@ -27,6 +27,9 @@ struct run_guest {
         int listener;                  /* who connects here is handed to the agent */
         int agent;                     /* the other end of its standard input */
         const struct run_disk_start *disk;
+        /* Makes a place in its home for something to be mounted at: a directory, or an empty file. */
+        int (*make_point)(void *arg, const char *path, bool directory, struct err *err);
+        void *arg;
         int firewall; /* events of packets that its uid sent outside; -1: it has no such firewall */
 };
 #define RUN_GUEST_PROGRAM "/run/bailey-guest"

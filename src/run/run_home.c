@@ -84,7 +84,12 @@ static int run_home_point(struct run *run, const struct plan_path *path, struct 
 
         if (!path->grants || path->type == PLAN_PATH_MISSING || !path_is_within(path->path, home))
                 return 0;
-        return home_make_point(&run->home, path->path + strlen(home) + 1, path->type == PLAN_PATH_DIR, err);
+
+        const char *point = path->path + strlen(home) + 1;
+        bool directory = path->type == PLAN_PATH_DIR;
+        if (run->q->guest)
+                return run->q->guest->make_point(run->q->guest->arg, point, directory, err);
+        return home_make_point(&run->home, point, directory, err);
 }
 
 /* Whether something of the host's is there: a grant at or above this path lays it into the home. */

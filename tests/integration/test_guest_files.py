@@ -184,6 +184,95 @@ def test_grants(guest, home):
     assert guest("grant", "one", str(home / "missing")).status != 0
 
 
+def test_a_grant_deep_in_the_home(guest, home):
+    """The directories on the way to it are the guest's own, also those that the guest made and closed."""
+    deep = home / "src/acme/app"
+    deep.mkdir(parents=True)
+    (deep / "file").write_text("granted\n")
+    guest("create", "one").check()
+    guest("grant", "one", f"{deep}:rw").check()
+    assert inside(guest, "one", f"cat {deep}/file; echo new > {deep}/new; echo own > ~/src/own; stat -c %u ~/src | grep -qx $(id -u) && echo owner").check().text == "granted\nowner\n"
+    assert (deep / "new").read_text() == "new\n" and not (home / "src/own").exists()
+    assert (pathlib.Path(rows(guest)["one"]["home"]) / "src/own").read_text() == "own\n", "the host user may use them, too"
+    guest("stop", "one").check()
+    other = home / "closed/acme/app"
+    other.mkdir(parents=True)
+    (other / "file").write_text("granted, too\n")
+    inside(guest, "one", "mkdir -m 700 ~/closed").check()
+    guest("stop", "one").check()
+    guest("grant", "one", other).check()
+    assert inside(guest, "one", f"cat {other}/file").check().text == "granted, too\n"
+    guest("stop", "one").check()
+    guest("revoke", "one", other).check()
+    inside(guest, "one", "rm -r ~/closed; ln -s / ~/closed").check()
+    guest("stop", "one").check()
+    guest("grant", "one", other).check()
+    refused = guest("start", "one")
+    assert refused.status != 0 and "something else has that name" in refused.errors, refused
+
+
+def test_grants_in_grants(guest, home):
+    """The innermost holds, in whatever order they come and go."""
+    outer, inner = home / "outer", home / "outer/inner"
+    inner.mkdir(parents=True)
+    for directory in (outer, inner):
+        (directory / "file").write_text("granted\n")
+        (directory / "file").chmod(0o600)
+    guest("create", "one").check()
+
+    def does():
+        script = "; ".join(f"cat {d}/file >/dev/null 2>&1 && echo read; (echo x > {d}/new) 2>/dev/null && echo wrote" for d in (outer, inner))
+        said = inside(guest, "one", f"{script}; true").check().text.split()
+        guest("stop", "one").check()
+        return said
+    guest("grant", "one", f"{inner}:rw").check()
+    guest("grant", "one", f"{outer}:ro").check()
+    assert does() == ["read", "read", "wrote"]
+    guest("revoke", "one", outer).check()
+    assert does() == ["wrote", "read", "wrote"], "what was granted further inside still is"
+    assert not (outer / "new").exists() and (inner / "new").exists(), "on the way to it is the guest's own home"
+    guest("grant", "one", f"{outer}:rw").check()
+    guest("revoke", "one", inner).check()
+    assert does() == ["read", "wrote"] * 2, "what was granted around it still is"
+
+
+def test_revoking_what_is_not_granted(guest, home, tmp_path):
+    """One answer for whoever asks, and whatever lies there; a grant whose directory is gone can be taken back."""
+    (home / "own").mkdir()
+    guest("create", "one").check()
+    for path in (home / "own", home / "missing", "/etc", "/etc/shadow", "/", "own"):
+        refused = guest("revoke", "one", path, cwd=home)
+        assert refused.status == 4 and "was not granted to one" in refused.errors, (path, refused)
+    for name in ("gone", "replaced"):
+        (home / name).mkdir()
+        guest("grant", "one", home / name).check()
+        (home / name).rmdir()
+    (home / "replaced").symlink_to(home / "own")
+    for name in ("gone", "replaced"):
+        guest("revoke", "one", name, cwd=home).check()
+    assert json.loads(guest("grants", "--json", "one").check().text) == []
+
+
+def test_programs_of_bailey_s_own_inside(guest, home):
+    """Certificates, and sockets of bridges: a guest with an identity of its own can use them, and its home is still its own."""
+    repository = "github.test/acme/app"
+    guest("create", "--git", repository, "--git-ssh", "one").check()
+    for _ in range(2):
+        said = inside(guest, "one", "head -1 $SSL_CERT_FILE; mkdir -p ~/.local/bin && echo x > ~/.local/bin/tool && rm -r ~/.local/bin && echo own")
+        assert said.check().text == "-----BEGIN CERTIFICATE-----\nown\n"
+        ssh = guest("exec", "one", "--", "git", "ls-remote", "git@github.test:other/app")
+        assert ssh.status != 0 and "acme" not in ssh.errors and "bailey" in ssh.errors and "does not answer" not in ssh.errors, ssh
+        guest("stop", "one").check()
+    where = pathlib.Path(rows(guest)["one"]["home"])
+    assert len(list((where / ".local/state/bailey/certificates").iterdir())) == 1, "a start leaves nothing for good"
+
+    guest("create", "--bridge", f"git={repository}", "two").check()
+    script = "echo $PATH; touch /run/bailey/bin/new; rm -f /run/bailey/bin/git; git ls-remote https://github.test/other/app"
+    said = inside(guest, "two", script)
+    assert said.text.startswith("/run/bailey/bin:") and said.errors.count("Read-only file system") == 2, said
+    assert "is not one that this sandbox may use git for" in said.errors, said
+
+
 def test_a_link_of_the_guest_is_not_granted(guest, home):
     """What the guest makes of a path that it may write decides nothing about what is granted by that path."""
     shared, private = home / "shared", home / "private"

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Guests: made, started, used, left alone, stopped, packed, brought back, deleted. As an ordinary user with subordinate ids the guest
 has an id of its own; as root, or without them, it has the user's."""
+import functools
+import http.server
 import json
 import os
 import pathlib
@@ -9,6 +11,7 @@ import select
 import signal
 import sqlite3
 import subprocess
+import threading
 import time
 
 import pytest
@@ -251,6 +254,31 @@ def test_options_are_kept_with_the_guest(guest, work):
     assert guest("create", "--no-such", "two").status == 2
 
 
+def test_a_repository_is_cloned_into_it(guest, tmp_path):
+    """From inside, under its policy: what it may not reach it does not clone, and the guest is there all the same."""
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-c", "safe.directory=*"]
+    project, served = tmp_path / "project", tmp_path / "served"
+    served.mkdir()
+    subprocess.run([*git, "init", "-q", str(project)], check=True)
+    (project / "main.c").write_text("int main(void) { return 0; }\n")
+    subprocess.run([*git, "-C", str(project), "add", "."], check=True)
+    subprocess.run([*git, "-C", str(project), "commit", "-qm", "first"], check=True)
+    subprocess.run([*git, "clone", "-q", "--bare", str(project), str(served / "app.git")], check=True)
+    subprocess.run([*git, "-C", str(served / "app.git"), "update-server-info"], check=True)
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(served))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}/app.git"
+        refused = guest("create", "--clone", url, "two")
+        made = guest("create", "--host-port", str(server.server_port), "--clone", url, "one")
+        server.shutdown()
+    assert refused.status != 0 and "the guest is there, but git clone failed inside it" in refused.errors, refused
+    assert state(guest, "two") == "running" and inside(guest, "two", "ls -A").check().text == ""
+    assert made.check().status == 0
+    assert inside(guest, "one", "cat app/main.c; git -C app log --oneline | wc -l").check().text.endswith("return 0; }\n1\n")
+    assert inside(guest, "one", "stat -c %u app").check().text.strip() == inside(guest, "one", "id -u").check().text.strip()
+
+
 def test_a_question_is_answered_from_outside(guest, bailey, origin, hosts):
     guest("create", "--ask", "control", "--ask-timeout", "60s", "--allow-private", f"127.0.0.1:{origin.port}", "one").check()
     guest("start", "--hosts", str(hosts), "one").check()
@@ -265,7 +293,7 @@ def test_a_question_is_answered_from_outside(guest, bailey, origin, hosts):
     assert guest("logs", "-f", "one", "2").check().text == "403"
 
 
-def test_a_rule_for_one_guest(guest, bailey, origin, hosts):
+def test_a_rule_for_one_guest(guest, bailey, home, origin, hosts):
     """Live while it runs, at the next start, for nobody else, and gone with the guest."""
     fetch = f"curl -sS -o /dev/null -w '%{{http_code}}' http://origin.test:{origin.port}/"
     for name in ("one", "two"):
@@ -283,6 +311,11 @@ def test_a_rule_for_one_guest(guest, bailey, origin, hosts):
     guest("start", "--hosts", str(hosts), "one").check()
     assert inside(guest, "one", fetch).text == "403"
     assert bailey("allow", "--guest", "none", "origin.test").status == 4
+    bailey("allow", "--guest", "one", f"origin.test:{origin.port}").check()
+    approved = home / ".local/state/bailey/approved"
+    assert "origin.test" in approved.read_text()
+    guest("delete", "--force", "one").check()
+    assert "origin.test" not in approved.read_text()
 
 
 def test_the_story(guest, bailey, home, top, work):

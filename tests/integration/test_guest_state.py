@@ -112,7 +112,9 @@ def test_killed_at_any_moment(guest, home, environment, tmp_path, free_port):
              ("unarchive", "keep"), ("start", "keep"), ("stop", "keep"), ("rename", "x", "y"), ("fix", "keep"), ("snapshot", "--remove", "keep", "s"),
              ("provision", "--again", "keep", str(recipe)), ("ports", "--publish", f"{free_port()}:80", "keep"), ("grant", "keep", str(granted)),
              ("revoke", "keep", str(granted)), ("exec", "keep", "--", "true"), ("exec", "-d", "keep", "--", "sleep", "5"),
-             ("cp", str(recipe), "keep:copied"), ("logs", "keep"), ("ssh-config", "keep")]
+             ("cp", str(recipe), "keep:copied"), ("logs", "keep"), ("ssh-config", "keep"), ("set", "--idle", "1h", "keep"), ("shell", "keep"),
+             ("ls",), ("show", "keep"), ("jobs", "keep"), ("grants", "keep"), ("snapshots", "keep"), ("cp", "keep:file", str(tmp_path / "out")),
+             ("create", "--from", "keep:first", "z"), ("delete", "--force", "z"), ("create", "--recipe", str(recipe), "w"), ("delete", "--force", "w")]
     killer = Killer(environment, 17)
     for turn in range(KILLS):
         words = verbs[turn % len(verbs)] if turn < 100 else chance.choice(verbs)

@@ -137,6 +137,15 @@ static int open_packets(int *ret, struct err *err) {
         return open_netlink(NETLINK_NETFILTER, ret, err);
 }
 
+/* Binds at a path in the sandbox's own tree, which nobody else sees. The guest connects by another identity than the
+ * one that binds, so the file's mode keeps nobody out. */
+static int socket_offer(int fd, const struct sockaddr_un *at) {
+        if (bind(fd, (const struct sockaddr *)at, sizeof *at) < 0 || chmod(at->sun_path, 0666) < 0 ||
+            listen(fd, 1024) < 0)
+                return -errno;
+        return 0;
+}
+
 /* In the sandbox's own tree, once it is there. */
 static int open_socket(const struct plan_listener *listener, int *ret, struct err *err) {
         const char *path = plan_listener_path(listener->kind);
@@ -146,7 +155,7 @@ static int open_socket(const struct plan_listener *listener, int *ret, struct er
         snprintf(at.sun_path, sizeof at.sun_path, "%s", path);
         if (mkdir(PLAN_SHIM_PLACE, 0755) < 0 && errno != EEXIST)
                 return err_errno(err, "sockets: make " PLAN_SHIM_PLACE);
-        if (fd < 0 || bind(fd, (struct sockaddr *)&at, sizeof at) < 0 || chmod(path, 0600) < 0 || listen(fd, 1024) < 0)
+        if (fd < 0 || socket_offer(fd, &at) < 0)
                 return err_errno(err, "sockets: %s", path);
 
         *ret = take_fd(&fd);
@@ -158,7 +167,7 @@ static int open_bridge(int *ret, struct err *err) {
         const struct sockaddr_un at = { .sun_family = AF_UNIX, .sun_path = PLAN_BRIDGE_SOCKET };
         cleanup(close_fd) int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
-        if (fd < 0 || bind(fd, (const struct sockaddr *)&at, sizeof at) < 0 || listen(fd, 1024) < 0)
+        if (fd < 0 || socket_offer(fd, &at) < 0)
                 return err_errno(err, "bridge: listen at %s", PLAN_BRIDGE_SOCKET);
         *ret = take_fd(&fd);
         return 0;
