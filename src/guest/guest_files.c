@@ -122,6 +122,11 @@ static int copy_work(void *arg, struct err *err) {
         progress_clear(&work->progress);
         if (r == -E2BIG)
                 return err_set(err, EINVAL, "cannot copy %s: its directories are nested too deeply", from_name);
+        if (r == -EEXIST)
+                return err_set(err, EEXIST,
+                               "cannot copy %s: somebody else wrote to %s meanwhile, or names in it differ only by "
+                               "case; nothing is left of the copy",
+                               from_name, to_name);
         if (r < 0)
                 return err_set(err, -r, "cannot copy %s: %s", from_name, strerror(-r));
 

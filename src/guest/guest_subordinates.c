@@ -35,8 +35,33 @@ int guest_subordinate_add(const char *host, uint32_t uid, uint32_t gid, struct e
 }
 
 /*
- * The lock of the tools of the package passwd: a file with the number of the process that holds it. It appears with the
- * number in it, since one without would stop these tools for ever.
+ * The locks of the tools of the package passwd. Each tool first takes the one of lckpwdf(3), which ends with its
+ * process; while we hold it, none of them, and no other of us, takes or removes the second.
+ */
+static int accounts_lock(int *ret_fd, struct err *err) {
+        const struct timespec pause = { .tv_nsec = 50 * 1000 * 1000 };
+        struct flock whole = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+        cleanup(close_fd) int fd = open("/etc/.pwd.lock", O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+
+        if (fd < 0)
+                return err_errno(err, "cannot open /etc/.pwd.lock");
+
+        for (unsigned i = 0; i < LOCK_TRIES; i++) {
+                if (fcntl(fd, F_SETLK, &whole) == 0) {
+                        *ret_fd = take_fd(&fd);
+                        return 0;
+                }
+                if (errno != EAGAIN && errno != EACCES)
+                        return err_errno(err, "cannot lock /etc/.pwd.lock");
+                nanosleep(&pause, NULL);
+        }
+
+        return err_set(err, EBUSY, "/etc/.pwd.lock is held: another program changes accounts");
+}
+
+/*
+ * The second: a file with the number of the process that holds it. It appears with the number in it, since one without
+ * would stop these tools for ever.
  */
 struct lock_file {
         int fd;
@@ -69,7 +94,7 @@ static int lock_file_make(const char *lock, struct lock_file *ret, struct err *e
         return 0;
 }
 
-/* Its holder was killed. The file that is removed is the one that was read. */
+/* Its holder was killed. The file that is removed is the one that was read: by accounts_lock() nobody makes another. */
 static bool lock_remove_stale(const char *lock) {
         cleanup(close_fd) int fd = open(lock, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
         struct stat read_from, there;
@@ -129,10 +154,14 @@ static int lines_without(const char *path, struct str line, struct err *err) {
 static int subordinate_remove_from(const char *path, const char *host, uint32_t id, struct err *err) {
         cleanup(free_ptr) char *lock = str_format("%s.lock", path), *line = str_format("%s:%u:1", host, id);
 
+        cleanup(close_fd) int accounts = -1;
+
         if (!lock || !line)
                 return err_memory(err);
 
-        int r = lock_take(lock, err);
+        int r = accounts_lock(&accounts, err);
+        if (r == 0)
+                r = lock_take(lock, err);
         if (r < 0)
                 return r;
 

@@ -2,6 +2,7 @@
 """Guests with accounts of their own: made and removed by root, a firewall by uid outside the sandbox, and the reader of its log. In one
 file, whose tests run one after the other: the accounts of a machine are there for all to see."""
 import contextlib
+import fcntl
 import json
 import os
 import pathlib
@@ -134,6 +135,11 @@ def test_an_account_by_sudo(run, network):
         gone.wait()
         lock = pathlib.Path("/etc/subuid.lock")
         lock.write_text(f"{gone.pid}\0")  # of a program that was killed
+        with open("/etc/.pwd.lock", "w") as held:  # as lckpwdf(3) does: whoever has it may be about to take the other
+            fcntl.lockf(held, fcntl.LOCK_EX)
+            refused = sudo("delete", "--force", "one")
+            assert refused.status != 0 and ".pwd.lock" in refused.errors, refused
+            assert lock.read_text() == f"{gone.pid}\0" and f"{user}:{made.pw_uid}:1\n" in files[0].read_text()
         sudo("delete", "--force", "one").check()
         assert not lock.exists() and not list(lock.parent.glob("subuid.lock.*"))
         assert accounts() == before and ids == [path.read_text() for path in files]

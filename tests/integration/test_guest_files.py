@@ -126,6 +126,22 @@ def test_large_trees_are_copied_whole(guest, tmp_path):
     assert sum(1 for file in back.rglob("*") if file.is_file()) == 25000 and (back / "24/999").read_text() == "more\n"
 
 
+def test_copies_keep_holes(guest, tmp_path):
+    """Both ways: a disk image takes as much room as before."""
+    image = tmp_path / "image"
+    with image.open("wb") as file:
+        file.seek(30 << 20)
+        file.write(b"data")
+        file.truncate(60 << 20)
+    guest("create", "one").check()
+    guest("cp", image, "one:image").check()
+    facts = inside(guest, "one", "stat -c '%s %b' image; tail -c +31457281 image | head -c 4").check().text.split()
+    assert facts[0] == str(60 << 20) and int(facts[1]) < 2048 and facts[2] == "data", facts
+    guest("cp", "one:image", tmp_path / "back").check()
+    back = (tmp_path / "back").stat()
+    assert back.st_size == 60 << 20 and back.st_blocks < 2048 and (tmp_path / "back").read_bytes() == image.read_bytes()
+
+
 def test_copies_follow_no_link(guest, tmp_path):
     guest("create", "one").check()
     guest("start", "one").check()

@@ -8,7 +8,9 @@
 int tree_remove(int parent_fd, const char *name);
 
 /* Copies files, directories and links; the copy belongs to this user, without set-id bits. Special files are left out.
- * -E2BIG for more than a bounded number of entries, bytes or levels; then, and after every error, nothing is left. */
+ * Holes stay holes. -E2BIG for more than a bounded number of entries, bytes or levels; then, and after every error,
+ * nothing is left of the copy. -EEXIST also when somebody else puts something into it meanwhile, or where names differ
+ * only by case and the file system does not tell them apart. */
 int tree_copy(int from_fd, const char *from, int to_fd, const char *to);
 
 /* The same for a person who has asked for exactly this: as many entries and bytes as there are. `on_bytes` (or NULL)

@@ -21,6 +21,7 @@ enum { DEPTH_MAX = 64, DEPTH_WHOLE_MAX = 256, ENTRIES_MAX = 20000, PIECE = 65536
 struct copying {
         unsigned entries, entries_max, depth_max;
         uint64_t bytes, bytes_max;
+        bool made; /* the topmost entry: until then whatever has its name is somebody else's */
         tree_progress *on_bytes;
         void *arg;
 };
@@ -54,7 +55,6 @@ static ssize_t copy_piece_through(int source, int target, size_t most) {
         return r < 0 ? r : n;
 }
 
-/* As many as there were at the beginning: somebody may go on appending. */
 static int copy_bytes(struct copying *copying, int source, int target, uint64_t left) {
         bool by_kernel = true;
 
@@ -73,14 +73,53 @@ static int copy_bytes(struct copying *copying, int source, int target, uint64_t 
                         return (int)n;
 
                 left -= (uint64_t)n;
-                copying->bytes += (uint64_t)n;
-                if (copying->bytes > copying->bytes_max)
-                        return -E2BIG;
                 if (copying->on_bytes)
                         copying->on_bytes(copying->arg, (uint64_t)n);
         }
 
         return 0;
+}
+
+/* The next bytes that are no hole, from `at` on: where they begin and end. False: nothing but a hole follows. */
+static bool data_find(int source, uint64_t at, uint64_t size, uint64_t *ret_begin, uint64_t *ret_end) {
+        off_t begin = lseek(source, (off_t)at, SEEK_DATA), end;
+
+        if (begin < 0 && errno == ENXIO)
+                return false;
+        if (begin < 0) /* a file system that does not know */
+                begin = (off_t)at;
+
+        end = lseek(source, begin, SEEK_HOLE);
+        if (end <= begin || (uint64_t)end > size)
+                end = (off_t)size;
+
+        *ret_begin = (uint64_t)begin;
+        *ret_end = (uint64_t)end;
+        return *ret_begin < size;
+}
+
+/* As long as the file was at the beginning, since somebody may go on appending. Holes stay holes; for the bound they
+ * count like data, as not every file system has them. */
+static int copy_content(struct copying *copying, int source, int target, uint64_t size) {
+        uint64_t at = 0, begin, end;
+        struct stat now;
+
+        if (size > copying->bytes_max - copying->bytes)
+                return -E2BIG;
+        copying->bytes += size;
+
+        for (; at < size && data_find(source, at, size, &begin, &end); at = end) {
+                if (lseek(source, (off_t)begin, SEEK_SET) < 0 || lseek(target, (off_t)begin, SEEK_SET) < 0)
+                        return -errno;
+
+                int r = copy_bytes(copying, source, target, end - begin);
+                if (r < 0)
+                        return r;
+        }
+
+        if (fstat(source, &now) == 0 && (uint64_t)now.st_size < size)
+                size = (uint64_t)now.st_size; /* cut off meanwhile */
+        return ftruncate(target, (off_t)size) < 0 ? -errno : 0;
 }
 
 static int copy_file(struct copying *copying, int from_fd, const char *from, int to_fd, const char *to, mode_t mode) {
@@ -96,22 +135,27 @@ static int copy_file(struct copying *copying, int from_fd, const char *from, int
         target = openat(to_fd, to, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
         if (target < 0)
                 return -errno;
+        copying->made = true;
 
-        int r = copy_bytes(copying, source, target, (uint64_t)st.st_size);
+        int r = copy_content(copying, source, target, (uint64_t)st.st_size);
         if (r < 0)
                 return r;
 
         return fchmod(target, (mode & 0777) | 0600) < 0 ? -errno : 0;
 }
 
-static int copy_link(int from_fd, const char *from, int to_fd, const char *to) {
+static int copy_link(struct copying *copying, int from_fd, const char *from, int to_fd, const char *to) {
         char text[PATH_MAX];
         ssize_t n = readlinkat(from_fd, from, text, sizeof text - 1);
 
         if (n < 0)
                 return -errno;
         text[n] = '\0';
-        return symlinkat(text, to_fd, to) < 0 ? -errno : 0;
+        if (symlinkat(text, to_fd, to) < 0)
+                return -errno;
+
+        copying->made = true;
+        return 0;
 }
 
 static int copy_inside(struct copying *copying, int source, int target, unsigned depth) {
@@ -148,6 +192,7 @@ static int copy_directory(struct copying *copying, int from_fd, const char *from
 
         if (source < 0 || mkdirat(to_fd, to, 0700) < 0)
                 return -errno;
+        copying->made = true;
 
         target = openat(to_fd, to, flags);
         if (target < 0)
@@ -168,7 +213,7 @@ static int copy_entry(struct copying *copying, int from_fd, const char *from, in
         if (S_ISDIR(st.st_mode))
                 return copy_directory(copying, from_fd, from, to_fd, to, st.st_mode, depth);
         if (S_ISLNK(st.st_mode))
-                return copy_link(from_fd, from, to_fd, to);
+                return copy_link(copying, from_fd, from, to_fd, to);
 
         return S_ISREG(st.st_mode) ? copy_file(copying, from_fd, from, to_fd, to, st.st_mode) : 0;
 }
@@ -176,7 +221,7 @@ static int copy_entry(struct copying *copying, int from_fd, const char *from, in
 static int copy_all(struct copying *copying, int from_fd, const char *from, int to_fd, const char *to) {
         int r = copy_entry(copying, from_fd, from, to_fd, to, 0);
 
-        if (r < 0 && r != -EEXIST)
+        if (r < 0 && copying->made)
                 (void)tree_remove(to_fd, to);
         return r;
 }

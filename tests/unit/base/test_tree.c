@@ -147,6 +147,78 @@ static void test_copies_elsewhere(void **state) {
         free(found);
 }
 
+/* A hole at the beginning, in the middle and at the end, between file systems and in one. */
+static void test_holes(void **state) {
+        enum { STEP = 4 << 20 };
+        cleanup(close_fd) int at = open_place(), shared = open("/dev/shm", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        cleanup(close_fd) int file = openat(at, "f", O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+        const int places[] = { at, shared };
+        uint64_t bytes = 0;
+        struct stat st;
+        char name[64], found[4];
+        (void)state;
+
+        assert_true(shared >= 0);
+        assert_int_equal(pwrite(file, "one", 4, STEP), 4);
+        assert_int_equal(pwrite(file, "two", 4, 3 * STEP), 4);
+        assert_int_equal(ftruncate(file, 5 * STEP), 0);
+        snprintf(name, sizeof name, "test-tree-%d", (int)getpid());
+
+        for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+                assert_int_equal(tree_copy_whole(at, "f", places[i], name, count_bytes, &bytes), 0);
+                cleanup(close_fd) int copy = openat(places[i], name, O_RDONLY | O_CLOEXEC);
+                assert_int_equal(fstat(copy, &st), 0);
+                assert_int_equal(st.st_size, 5 * STEP);
+                assert_true(st.st_blocks * 512 < STEP);
+                assert_int_equal(pread(copy, found, 4, STEP), 4);
+                assert_string_equal(found, "one");
+                assert_int_equal(pread(copy, found, 4, 3 * STEP), 4);
+                assert_string_equal(found, "two");
+                assert_int_equal(tree_remove(places[i], name), 0);
+        }
+
+        assert_true(bytes < STEP);
+        assert_int_equal(ftruncate(file, (off_t)1 << 40), 0);
+        assert_int_equal(tree_copy(at, "f", at, name), -E2BIG); /* as long as its bound, holes or not */
+        assert_int_equal(faccessat(at, name, F_OK, 0), -1);
+        assert_int_equal(tree_remove(at, "f"), 0);
+}
+
+static void block_copy(void *arg, uint64_t bytes) {
+        const int *at = arg;
+
+        (void)bytes;
+        /* Whichever of the two is copied first, the other is there then. */
+        for (const char *name = "ab"; *name; name++) {
+                const char path[] = { 'c', 'o', 'p', 'y', '/', *name, '\0' };
+                cleanup(close_fd) int fd = openat(*at, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+        }
+}
+
+/* What is there already stays; what a copy began goes when something appears in its way. */
+static void test_in_the_way(void **state) {
+        cleanup(close_fd) int at = open_place();
+        struct stat st;
+        (void)state;
+
+        assert_int_equal(mkdirat(at, "d", 0700), 0);
+        for (const char *name = "ab"; *name; name++) {
+                const char path[] = { 'd', '/', *name, '\0' };
+                cleanup(close_fd) int fd = openat(at, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+                assert_int_equal(write(fd, "x", 1), 1);
+        }
+
+        assert_int_equal(tree_copy_whole(at, "d", at, "copy", block_copy, &at), -EEXIST);
+        assert_int_equal(fstatat(at, "copy", &st, AT_SYMLINK_NOFOLLOW), -1);
+
+        assert_int_equal(mkdirat(at, "copy", 0700), 0);
+        make_file(at, "copy/mine");
+        assert_int_equal(tree_copy_whole(at, "d", at, "copy", NULL, NULL), -EEXIST);
+        assert_int_equal(fstatat(at, "copy/mine", &st, AT_SYMLINK_NOFOLLOW), 0);
+        assert_int_equal(tree_remove(at, "copy"), 0);
+        assert_int_equal(tree_remove(at, "d"), 0);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(test_missing_file_and_link, set_up, tear_down),
@@ -154,6 +226,8 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(test_closed_directories, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_large_copies, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_copies_elsewhere, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_holes, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_in_the_way, set_up, tear_down),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
 }
