@@ -577,6 +577,12 @@ for _ in range(200):  # those that have ended make room
     with datagram("many") as server, datagram("many-client") as client:
         client.connect("many"); client.send(b"x"); assert server.recv(9) == b"x"
     os.unlink("many"); os.unlink("many-client")
+for _ in range(300):  # whoever closes a socket has closed it, whatever Bailey had to do with it
+    with datagram("short") as server, datagram("short-client") as client:
+        client.sendto(b"x", "short"); assert server.recv(9) == b"x"
+    for name in ("short", "short-client"):
+        fails("ECONNREFUSED", lambda: datagram().sendto(b"x", name))
+        os.unlink(name)
 last = datagram()
 assert not os.get_inheritable(last.fileno())
 print("fine")

@@ -76,7 +76,7 @@ int op_socket(struct held *held) {
         if (fd < 0 || shutdown(fd, SHUT_WR) < 0)
                 return -errno;
 
-        return broker_pass_fd(&held->tracee, fd, type & SOCK_CLOEXEC);
+        return broker_give_fd(&held->tracee, &fd, type & SOCK_CLOEXEC);
 }
 
 /* --- senders ----------------------------------------------------------------------------------------------------- */
@@ -225,10 +225,11 @@ static int answer_length(const struct tracee *tracee, size_t n) {
         return ioctl(tracee->notify_fd, SECCOMP_IOCTL_NOTIF_SEND, &answer) == 0 ? OP_ANSWERED : -errno;
 }
 
-static int send_copied(struct held *held, int inside, const struct receiver *to, const void *bytes, size_t n) {
-        int status = fcntl(inside, F_GETFL);
+/* The caller's socket is closed here before the caller goes on: one that it closes next is gone. */
+static int send_copied(struct held *held, int *inside, const struct receiver *to, const void *bytes, size_t n) {
+        int status = fcntl(*inside, F_GETFL);
         bool waits = !((int)held->args[3] & MSG_DONTWAIT) && !(status >= 0 && status & O_NONBLOCK);
-        cleanup(close_fd) int by = sender_for(inside);
+        cleanup(close_fd) int by = sender_for(*inside);
 
         if (by < 0)
                 return by;
@@ -237,6 +238,7 @@ static int send_copied(struct held *held, int inside, const struct receiver *to,
                    to->to.n) < 0)
                 return -errno;
 
+        close_fd(inside);
         return answer_length(&held->tracee, n);
 }
 
@@ -267,7 +269,7 @@ int op_sendto(struct held *held) {
         if (r < 0)
                 return r;
 
-        return send_copied(held, inside, &to, bytes, bytes_n);
+        return send_copied(held, &inside, &to, bytes, bytes_n);
 }
 
 /* --- connect() --------------------------------------------------------------------------------------------------- */

@@ -36,7 +36,7 @@ static void *open_and_wait(void *arg) {
         struct waiting_open *waiting_open = arg;
         struct fd_link link = link_to(waiting_open->object);
         int fd = open(link.path, waiting_open->flags | O_CLOEXEC);
-        int r = fd < 0 ? -errno : broker_pass_fd(&waiting_open->tracee, fd, waiting_open->flags & O_CLOEXEC);
+        int r = fd < 0 ? -errno : broker_give_fd(&waiting_open->tracee, &fd, waiting_open->flags & O_CLOEXEC);
         if (r < 0)
                 broker_answer(&waiting_open->tracee, r);
 

@@ -58,11 +58,13 @@ extern const struct broker_op broker_socket_ops[];
 extern const size_t broker_socket_ops_n;
 
 /* Answers the held call with a copy of the descriptor; OP_ANSWERED or a negative errno. The broker's own is closed a
- * moment after the caller goes on, before any other call is served. */
+ * moment after the caller goes on, before the same thread serves another call: for files, all of which one thread
+ * opens. */
 int broker_pass_fd(const struct tracee *tracee, int fd, bool close_on_exec);
-/* The same for an existing file that can be written: the broker closes it before the caller goes on, which wakes the
- * caller twice. Otherwise a program that was just written and closed would be busy when it is run, and a lock would
- * outlive its file. */
+/* The same for sockets, for what is opened by a thread of its own, and for an existing file that can be written: the
+ * broker closes it before the caller goes on, which wakes the caller twice. Otherwise a program that was just written
+ * and closed would be busy when it is run, a lock would outlive its file, and a socket that was closed would still
+ * take messages. */
 int broker_give_fd(const struct tracee *tracee, int *fd, bool close_on_exec);
 int broker_answer(const struct tracee *tracee, int result);
 
