@@ -16,7 +16,7 @@ from kit.process import wait_until
 STRESS = int(os.environ.get("BAILEY_STRESS", "0"))
 ATTACK = "for file in .git/config .git/hooks/pre-push a/b/.git/config a/b/.git/hooks/evil a/b/.git/modules/m/config settings hook; do echo '[alias] x = !touch /tmp/evil' >>$file; done 2>/dev/null; echo ran"
 # Of these the survey, the registry of guards and the sweep are made.
-CALLS = ("openat", "openat2", "newfstatat", "readlink", "getdents64", "access")
+CALLS = ("openat", "openat2", "newfstatat", "getdents64", *(("readlink", "access") if os.uname().machine == "x86_64" else ("readlinkat", "faccessat")))
 ERRORS = ("EMFILE", "ENFILE", "ENOMEM", "EIO")
 
 

@@ -15,7 +15,7 @@ def python(bailey, work):
 RESERVE = "import mmap; held = [mmap.mmap(-1, 1 << 30, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000) for _ in range(6)]; print(len(held))"
 THREADS = """
 import threading
-threading.stack_size(65536)
+threading.stack_size(256 << 10)  # aarch64 wants 128 KiB at least
 gate = threading.Event()
 all = [threading.Thread(target=gate.wait, daemon=True) for _ in range(1500)]
 for one in all:
