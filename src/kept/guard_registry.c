@@ -25,7 +25,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { SLOTS_MAX = 4096, SLOT_BYTES_MAX = 16 << 20 };
+/* What is written at launch is bounded. What a run adds to it is bounded too (broker/repos.c: 8 MiB of paths, and while
+ * a directory moves the old and the new ones together). Whatever can be written must be readable: a slot that cannot be
+ * read is a run whose guards nobody knows. */
+enum { SLOTS_MAX = 4096, SLOT_BYTES_MAX = 16 << 20, SLOT_READ_MAX = 64 << 20 };
 
 static const char magic[] = "bailey guards 1";
 
@@ -238,22 +241,25 @@ static int registry_open(struct registry *ret, bool make) {
 
 enum { DYING_MS = 3000 }; /* for what was killed to be gone */
 
-/* A slot that nobody else has locked, and whose first process has ended, is of a run that is over. */
+/* A slot that nobody else has locked, and whose first process has ended, is of a run that is over. -ENOENT: there is
+ * none that is ours. */
 static int slot_open(const struct registry *registry, int number, struct slot *ret) {
         char name[16];
         struct stat st;
 
         snprintf(name, sizeof name, "%d", number);
-        *ret = (struct slot){ .number = number, .bytes = BUF(SLOT_BYTES_MAX) };
+        *ret = (struct slot){ .number = number, .bytes = BUF(SLOT_READ_MAX) };
         ret->fd = openat(registry->dir, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-        if (ret->fd < 0 || fstat(ret->fd, &st) < 0)
+        if (ret->fd < 0)
+                return path_error_answers(errno) ? -ENOENT : -errno;
+        if (fstat(ret->fd, &st) < 0)
                 return -errno;
 
         ret->live = flock(ret->fd, LOCK_EX | LOCK_NB) < 0;
         if (st.st_size == 0)
                 return 0;
 
-        if (st.st_size < SLOT_BYTES_MAX)
+        if (st.st_size < SLOT_READ_MAX)
                 (void)buf_reserve(&ret->bytes, (size_t)st.st_size + 1); /* in one read; without memory that says so */
 
         int r = fd_read_all(ret->fd, &ret->bytes);
@@ -287,7 +293,7 @@ static int read_slots(const struct registry *registry, slots *ret) {
                 int opened = slot_open(registry, (int)number, &slot);
                 if (opened < 0) {
                         slot_done(&slot);
-                        if (!path_error_answers(-opened))
+                        if (opened != -ENOENT)
                                 r = opened; /* then we do not know where other sandboxes write */
                         continue;
                 }
@@ -403,7 +409,7 @@ static int sweep_made(const slots *all, const struct slot *slot, bool late, guar
 /* Of one that is over: what nobody writes to is swept, the rest waits. */
 static int sweep_slot(const slots *all, struct slot *slot, bool late, guards_report *report, void *context,
                       size_t *left, struct err *err) {
-        cleanup(buf_done) struct buf rest = BUF(SLOT_BYTES_MAX);
+        cleanup(buf_done) struct buf rest = BUF(SLOT_READ_MAX);
         VEC(struct plan_guard) now = { 0 };
         int r = add_field(&rest, magic);
         size_t waiting = 0;
@@ -464,8 +470,10 @@ int guards_sweep_left(guards_report *report, void *context, size_t *ret_left, st
 
         if (r == 0)
                 r = read_slots(&registry, &all);
-        if (r == 0)
-                r = sweep_over(&all, report, context, &left, err);
+        if (r < 0)
+                return err_set(err, -r, "cannot read which paths are guarded: %s", strerror(-r));
+
+        r = sweep_over(&all, report, context, &left, err);
         if (ret_left)
                 *ret_left = left;
 
@@ -780,11 +788,20 @@ int guards_end(struct guards *guards, const struct plan *plan, struct err *err) 
         (void)flock(guards->slot, LOCK_UN); /* init has the same lock, and is over too */
         close_fd(&guards->slot);
         r = read_slots(&registry, &all);
-        for (size_t i = 0; i < all.n && r == 0; i++) {
+        if (r < 0)
+                return err_set(err, -r, "what the sandbox left is not swept, its record cannot be read: %s",
+                               strerror(-r));
+
+        /* One that cannot be swept keeps no other from it. */
+        for (size_t i = 0; i < all.n; i++) {
                 struct slot *slot = &all.p[i];
-                if (!slot->live && slot->id)
-                        r = sweep_slot(&all, slot, strcmp(slot->id, guards->id) != 0, guards->report, guards->context,
+                if (slot->live || !slot->id)
+                        continue;
+
+                int swept = sweep_slot(&all, slot, strcmp(slot->id, guards->id) != 0, guards->report, guards->context,
                                        NULL, err);
+                if (r == 0)
+                        r = swept;
         }
 
         return r;

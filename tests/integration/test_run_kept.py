@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import time
@@ -174,21 +175,26 @@ def is_alive(pid):
         return False
 
 
-@pytest.mark.parametrize("how", ["run", "doctor", "kept sweep"])
-def test_what_a_killed_run_left_is_swept_by_the_next(begin, bailey, sh, work, home, kept, how):
-    """Supervisor and init die at once, as by the OOM killer."""
-    child = begin(PLANT)
-    wait_for(work / "planted")
-    init = descendants(child.pid)
+def kill_all(child):
+    """Supervisor and init at once; whoever lives holds the lock."""
+    inside = descendants(child.pid)
     os.kill(child.pid, signal.SIGSTOP)
-    for pid in reversed(init):
+    for pid in reversed(inside):
         try:
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:
             pass
     os.kill(child.pid, signal.SIGKILL)
     child.communicate(timeout=30)
-    wait_until(lambda: not any(is_alive(pid) for pid in init), what="the end of all of them: whoever lives holds the lock")
+    wait_until(lambda: not any(is_alive(pid) for pid in inside), what="the end of all of them")
+
+
+@pytest.mark.parametrize("how", ["run", "doctor", "kept sweep"])
+def test_what_a_killed_run_left_is_swept_by_the_next(begin, bailey, sh, work, home, kept, how):
+    """Supervisor and init die at once, as by the OOM killer."""
+    child = begin(PLANT)
+    wait_for(work / "planted")
+    kill_all(child)
     assert (work / ".vscode").exists()
     if how == "run":
         result = bailey("run", "--workspace", home / "w2", "--", "true", cwd=work) if (home / "w2").mkdir() is None else None
@@ -197,6 +203,74 @@ def test_what_a_killed_run_left_is_swept_by_the_next(begin, bailey, sh, work, ho
         bailey(*how.split(), cwd=work)
     assert not (work / ".vscode").exists() and not (work / ".envrc").exists()
     assert {os.path.basename(entry["path"]) for entry in kept()} == {".vscode", ".envrc"}
+
+
+def test_a_long_record_is_read(begin, bailey, home, work):
+    """A run that was killed while it moved a directory with thousands of repositories has noted their old and new paths."""
+    child = begin(PLANT)
+    wait_for(work / "planted")
+    kill_all(child)
+    record = next(file for file in (home / ".local/state/bailey/guards").iterdir() if file.name != "lock" and file.stat().st_size)
+    with record.open("ab") as file:
+        for number in range(5000):
+            file.write(b"made\0" + f"{work}/{number}/{'x' * 3900}/.git".encode() + b"\0")
+    bailey("kept", "sweep", cwd=work).check()
+    assert not (work / ".vscode").exists() and not (work / ".envrc").exists() and record.stat().st_size == 0
+
+
+# Repositories with long paths, as many as one run may note, and their directory moved all the time.
+MOVES = """
+import os
+base = os.getcwd(); os.mkdir("one"); os.chdir("one"); n = len(base) + 4
+while n + 251 < 4000: os.mkdir("d" * 250); os.chdir("d" * 250); n += 251
+full = 8 << 20; i = 0
+while full > 2 * 4096:
+    os.makedirs(f"{i:04}/.git"); full -= n + 10; i += 1
+os.chdir(base); open("ready", "w").close()
+a, b = "one", "two"
+while True: os.rename(a, b); a, b = b, a
+"""
+
+
+def test_a_move_that_is_cut_off(sh, home, work):
+    """The record of a run that ends in the middle of a move is as good as any."""
+    (work / "moves.py").write_text(MOVES)
+    for seconds in ("0.5", "0.71", "0.93"):
+        sh(f"echo evil > .envrc; mkdir .vscode; /usr/bin/python3 moves.py & while ! [ -e ready ]; do sleep 0.1; done; sleep {seconds}").check()
+        assert not (work / ".envrc").exists() and not (work / ".vscode").exists()
+        sh("rm -rf one two ready").check()
+
+
+TAKEN = ("for n in .envrc .vscode; do touch $n.bailey-kept-$BAILEY_SANDBOX; i=1; while [ $i -lt 100 ]; do touch $n.bailey-kept-$BAILEY_SANDBOX-$i; i=$((i+1)); done; done; ")
+
+
+def test_names_beside_that_are_taken(begin, work):
+    """The sandbox knows its id, and so the names that init, which does not see the store, gives to what it moves away."""
+    child = begin(TAKEN + PLANT)
+    wait_for(work / "planted")
+    child.kill()
+    child.communicate(timeout=30)
+    wait_for(work / ".envrc", there=False)
+    wait_for(work / ".vscode", there=False)
+
+
+def test_names_beside_that_are_taken_where_the_store_is_elsewhere(bailey, work):
+    if os.stat("/dev/shm").st_dev == os.stat(work).st_dev or not os.access("/dev/shm", os.W_OK):
+        pytest.skip("no second file system")
+    state = pathlib.Path("/dev/shm") / f"bailey-state-{os.getpid()}"
+    state.mkdir(mode=0o700)
+    try:
+        bailey("run", "--", "sh", "-c", TAKEN + "echo evil > .envrc; mkdir .vscode; echo evil > .vscode/tasks.json", cwd=work, env={"XDG_STATE_HOME": str(state)}).check()
+        assert not (work / ".envrc").exists() and not (work / ".vscode").exists()
+    finally:
+        shutil.rmtree(state)
+
+
+def test_several_sweeps_of_one_run_keep_all_of_it(sh, work, kept):
+    sh(GIT + "for i in 1 2 3 4; do git init -q r$i; echo evil > r$i/.git/hooks/pre-commit; git init -q --bare b$i; echo evil > b$i/hooks/update; done; "
+       "git init -q; echo evil > .git/hooks/pre-push").check()
+    assert not [path for path in work.rglob("*") if "bailey-kept" in path.name or path.name in ("pre-commit", "update", "pre-push")]
+    assert len([entry for entry in kept() if entry["path"].endswith("/hooks")]) == 9
 
 
 def test_a_deep_tree_is_out_of_the_way_at_once(sh, bailey, work, kept):

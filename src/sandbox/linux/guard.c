@@ -22,6 +22,7 @@
 #include "base/files/names.h"
 #include "base/files/tree.h"
 #include "base/path.h"
+#include "base/random.h"
 #include "sandbox/sandbox.h"
 
 #include <errno.h>
@@ -231,6 +232,7 @@ void guard_beside_name(const char *name, const char *id, unsigned number, char r
                 snprintf(ret, NAME_MAX + 1, "%.*s.bailey-kept-%.16s", most, name, id);
 }
 
+/* The sandbox knows its id, and may have taken all of these names: then one that it cannot know. */
 static int move_beside(struct held *at, const char *name, const char *id, char ret[static NAME_MAX + 1]) {
         int r = -EEXIST;
 
@@ -238,11 +240,16 @@ static int move_beside(struct held *at, const char *name, const char *id, char r
                 guard_beside_name(name, id, number, ret);
                 r = move_to(at, name, at->fd, ret);
         }
-        return r;
-}
 
-static void name_in_store(const struct guard_sweep *sweep, const char *name, char ret[static NAME_MAX + 1]) {
-        snprintf(ret, NAME_MAX + 1, "%03u-%.*s", sweep->kept, NAME_MAX - 16, name);
+        for (unsigned i = 0; i < BESIDE_MAX && r == -EEXIST; i++) {
+                char unknown[17];
+
+                random_id(unknown, sizeof unknown);
+                guard_beside_name(name, unknown, 0, ret);
+                r = move_to(at, name, at->fd, ret);
+        }
+
+        return r;
 }
 
 static void guard_report(struct guard_sweep *sweep, const char *path, enum guard_done done, const char *kept) {
@@ -260,6 +267,19 @@ static int store_of(struct guard_sweep *sweep) {
                 sweep->store = -1;
         sweep->asked = true;
         return sweep->store;
+}
+
+/* A free one: several sweeps of one run share its store. */
+static void name_in_store(struct guard_sweep *sweep, const char *name, char ret[static NAME_MAX + 1]) {
+        int store = store_of(sweep);
+        struct stat st;
+
+        for (;;) {
+                snprintf(ret, NAME_MAX + 1, "%03u-%.*s", sweep->kept, NAME_MAX - 16, name);
+                if (store < 0 || fstatat(store, ret, &st, AT_SYMLINK_NOFOLLOW) < 0)
+                        return;
+                sweep->kept++;
+        }
 }
 
 /* It is out of the way; the store gets a copy. A tree that is too large to copy stays where it is. */
