@@ -17,6 +17,9 @@ enum judge {
         JUDGE_TRUE,     /* a switch: refused unless it is turned off */
         JUDGE_PRIVATE,  /* a namespace: only one of its own */
         JUDGE_SECURITY, /* --security-opt */
+        JUDGE_GROUP,    /* a group, or those of whoever starts it */
+        JUDGE_LOG,      /* a log driver: only one that keeps the log on this host */
+        JUDGE_LOG_FILE, /* --log-opt: no file of the container's choice */
         JUDGE_VARIABLE, /* K=V or K */
         JUDGE_ENV_FILE,
         JUDGE_VOLUME, /* SOURCE:DESTINATION[:OPTIONS] */
@@ -37,6 +40,15 @@ static const struct row rows[] = {
         { "--device-cgroup-rule", JUDGE_REFUSE, BOTH, "gives the container devices of this host" },
         { "--gpus", JUDGE_REFUSE, BOTH, "gives the container devices of this host" },
         { "--security-opt", JUDGE_SECURITY, BOTH, "takes the container's confinement away" },
+        { "--seccomp-policy", JUDGE_REFUSE, BOTH, "lets the image choose its own confinement" },
+        { "--annotation", JUDGE_REFUSE, BOTH, "tells the runtime what no other argument may" },
+        { "--group-add", JUDGE_GROUP, BOTH, "gives the container your own groups on this host" },
+        { "--systemd", JUDGE_TRUE, BOTH, "lets the container write to control groups" },
+        { "--preserve-fd", JUDGE_REFUSE, BOTH, "hands the container files that are open here" },
+        { "--preserve-fds", JUDGE_REFUSE, BOTH, "hands the container files that are open here" },
+        { "--sdnotify", JUDGE_REFUSE, BOTH, "hands the container a socket of this host" },
+        { "--log-driver", JUDGE_LOG, BOTH, "leads around the gateway: the engine sends what the container prints" },
+        { "--log-opt", JUDGE_LOG_FILE, BOTH, "has the engine write what the container prints to a file of this host" },
         { "--pid", JUDGE_PRIVATE, BOTH, "shows the container other processes" },
         { "--ipc", JUDGE_PRIVATE, BOTH, "shares memory with other processes" },
         { "--uts", JUDGE_PRIVATE, BOTH, "shares this host's name" },
@@ -171,6 +183,15 @@ static bool only_confines(struct str value) {
         return str_starts(value, STR("mask=")) || str_starts(value, STR("label=level:"));
 }
 
+static bool is_local_log(struct str value) {
+        static const char *const local[] = { "none", "json-file", "local", "journald", "k8s-file", "passthrough" };
+
+        for (size_t i = 0; i < sizeof local / sizeof *local; i++)
+                if (str_is(value, local[i]))
+                        return true;
+        return false;
+}
+
 static bool is_off(struct str value) {
         return str_eq_nocase(value, STR("false")) || str_is(value, "0") || str_eq_nocase(value, STR("f"));
 }
@@ -204,6 +225,15 @@ static int judge_row(const struct container_args *args, const struct row *row, s
                 break;
         case JUDGE_SECURITY:
                 refused = !only_confines(value);
+                break;
+        case JUDGE_GROUP:
+                refused = str_is(value, "keep-groups");
+                break;
+        case JUDGE_LOG:
+                refused = !is_local_log(value);
+                break;
+        case JUDGE_LOG_FILE:
+                refused = str_starts(value, STR("path="));
                 break;
         case JUDGE_VARIABLE:
                 return judge_variable(args, value, err);

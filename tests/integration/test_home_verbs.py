@@ -76,6 +76,13 @@ def test_export(at, sh, home, work):
     assert list((home / "victim").iterdir()) == []
 
 
+def test_what_runs_outside_is_marked(at, sh, home):
+    names = [".config/awesome/rc.lua", ".config/user-tmpfiles.d/x.conf", ".direnvrc", ".gnomerc", ".config/mpv/scripts/x.lua", ".config/yt-dlp/config", ".wgetrc", ".forward"]
+    sh(f"cd; for f in {' '.join(names)}; do mkdir -p $(dirname $f); echo x > $f; done").check()
+    for name in names:
+        assert at("export", name).status == 1 and not (home / name).exists(), name
+
+
 OPAQUE = "/usr/bin/python3 -c 'import os, sys; os.setxattr(sys.argv[1], \"user.overlay.opaque\", b\"y\")'"
 
 
