@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Paths that a person opens in a sandbox that runs: exactly what was named, nothing that is denied or protected, until the end."""
+import errno
 import json
 import os
 
 import pytest
 
+from conftest import program
+from kit.machine import deny, machine
 from kit.process import SLOW, wait_until
 
 pytestmark = pytest.mark.visible_home
@@ -69,6 +72,45 @@ def test_what_is_closed_is_what_was_opened(start, bailey, home, work, again, tri
     (work / "closed").touch()
     done = child.wait(60 * SLOW)
     assert done.text == "agreed\n", done
+
+
+BY_DESCRIPTOR = """
+import os, time
+def wait(name):
+    while not os.path.exists(name): time.sleep(0.02)
+work = os.getcwd()
+open('ready', 'w').close(); wait('granted')
+top = os.open(os.path.expanduser('~/data'), os.O_RDONLY)
+deep = os.open(os.path.expanduser('~/data/deep'), os.O_RDONLY)
+def tell(when, also=()):
+    for how in (lambda: os.open('x.key', os.O_RDONLY, dir_fd=top), lambda: os.open('deep/y.key', os.O_RDONLY, dir_fd=top), lambda: os.open('y.key', os.O_RDONLY, dir_fd=deep),
+                lambda: os.open('../x.key', os.O_RDONLY, dir_fd=deep), lambda: os.open(f'/proc/self/fd/{top}/x.key', os.O_RDONLY),
+                lambda: os.open(f'/dev/fd/{deep}/y.key', os.O_RDONLY), lambda: (os.chdir(top), os.open('x.key', os.O_RDONLY)), *also):
+        try: print(when, os.read(how(), 20), flush=True)
+        except OSError as error: print(when, 'closed', flush=True)
+        finally: os.chdir(work)
+tell('open', [lambda: os.open('x.txt', os.O_RDONLY, dir_fd=top)])
+open('opened', 'w').close(); wait('closed')
+tell('taken back')
+"""
+
+
+@pytest.mark.parametrize("landlock", [True, False])
+def test_a_glob_holds_below_a_directory_that_was_taken_back(start, bailey, home, work, landlock):
+    """Its descriptors have a path that begins at the mount that is gone: no rule about the real one would meet it."""
+    (home / "data/deep").mkdir(parents=True)
+    for name in ("x.key", "x.txt", "deep/y.key"):
+        (home / "data" / name).write_text(f"{name}\n")
+    words = [program("bailey"), "run", "-q", "--deny-read", str(home / "data/**/*.key"), "--", "/usr/bin/python3", "-c", BY_DESCRIPTOR]
+    child = start(words if landlock else machine(words, refuse=[deny("landlock_create_ruleset", errno.ENOSYS)]), cwd=work)
+    wait_until(lambda: (work / "ready").exists(), 30 * SLOW)
+    allow(bailey, home / "data", cwd=work).check()
+    (work / "granted").touch()
+    wait_until(lambda: (work / "opened").exists(), 30 * SLOW)
+    allow(bailey, home / "data", "--forget", cwd=work).check()
+    (work / "closed").touch()
+    done = child.wait(60 * SLOW)
+    assert done.text == "open closed\n" * 7 + "open b'x.txt\\n'\n" + "taken back closed\n" * 7, done
 
 
 def test_it_ends_with_the_sandbox_and_leaves_nothing(running, bailey, home, work):

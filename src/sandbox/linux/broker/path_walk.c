@@ -167,15 +167,43 @@ static bool has_lost_name(const struct place *place) {
                fstat(place->object, &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink == 0;
 }
 
-/* Fills in the canonical path of what was found; refuses the broker's own entries. -ESTALE: it is not there any more.
+/*
+ * Whether the path that the kernel gives for something leads there. It does not when the caller began at a descriptor
+ * in a mount that was taken away since (a grant that was forgotten): such a path begins at the mount, so that no rule
+ * about its real place would meet it. /proc shows each process something else, and is never such a mount.
  */
-static int walk_settle(struct place *place) {
+static int path_confirm(int fd, const char *path) {
+        struct stat held, there;
+
+        if (path[0] != '/')
+                return 0; /* nameless */
+        if (fstat(fd, &held) < 0)
+                return -errno;
+        if ((S_ISDIR(held.st_mode) && held.st_nlink == 0) || is_on_proc(fd, &held))
+                return 0; /* a directory that was removed has nothing in it */
+
+        if (lstat(path, &there) < 0)
+                return errno == ENOENT || errno == ENOTDIR ? -ESTALE : -errno;
+
+        return held.st_dev == there.st_dev && held.st_ino == there.st_ino ? 0 : -ESTALE;
+}
+
+/* Fills in the canonical path of what was found; refuses the broker's own entries. -ESTALE: it is not there any more.
+ * What was found by exactly this path was there. */
+static int walk_settle(struct place *place, const char *written) {
         bool by_name = place->object < 0 || place->parent;
-        int r = fd_path(by_name ? place->dir : place->object, place->path, sizeof place->path);
+        int fd = by_name ? place->dir : place->object;
+        int r = fd_path(fd, place->path, sizeof place->path);
         if (r < 0)
                 return r;
         if (!by_name && has_lost_name(place))
                 return -ESTALE;
+
+        if (!place->by_descriptor && strcmp(place->path, written) != 0) {
+                r = path_confirm(fd, place->path);
+                if (r < 0)
+                        return r;
+        }
 
         if (by_name) {
                 size_t n = strlen(place->path), name_n = strlen(place->name);
@@ -441,7 +469,7 @@ int walk_descriptor(struct tracee *tracee, int number, struct place *ret) {
 
         r = tracee_confirm(tracee);
         if (r == 0)
-                r = walk_settle(ret);
+                r = walk_settle(ret, "");
         if (r < 0)
                 place_done(ret);
 
@@ -461,7 +489,7 @@ static int walk_based(struct tracee *tracee, int dirfd, const char *path, enum w
 
         place->parent &= place->object < 0;
         if (r == 0)
-                r = walk_settle(place);
+                r = walk_settle(place, path);
 
         if (r < 0) {
                 place_done(place);
