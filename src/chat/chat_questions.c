@@ -144,7 +144,8 @@ static int put_about(struct buf *about, struct buf *detail, const struct node *q
                 if (r < 0)
                         return r;
 
-                return put_member(detail, "The agent's reason: ", question, "reason");
+                return put_member(detail, control_bool(question, "held") ? "Why it is asked: " : "The agent's reason: ",
+                                  question, "reason");
         }
 
         r = buf_add(about, "connect to ");

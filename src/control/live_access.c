@@ -172,16 +172,21 @@ static void tell_opened(struct live *live, const char *what, enum control_scope 
 }
 
 int live_access_grant(struct live *live, const char *what, enum control_scope scope, const char *by, struct err *err) {
-        int r = live_access_open(live, what, scope, err);
+        int r = live_access_open(live, what, scope, err), answered;
+        struct err why = { 0 };
 
         if (r < 0)
                 return r;
+
         tell_opened(live, what, scope, by);
-        r = live_answer_opened(live, what, by, err);
-        if (r < 0)
-                return r;
+        answered = live_answer_opened(live, what, by, &why);
+        r = scope >= SCOPE_WORKSPACE ? remember_access(live, what, false, scope, err) : 0;
+        if (r == 0 && answered < 0) {
+                *err = why;
+                return answered;
+        }
 
-        return scope >= SCOPE_WORKSPACE ? remember_access(live, what, false, scope, err) : 0;
+        return r;
 }
 
 int live_access_forget(struct live *live, const char *what, struct err *err) {

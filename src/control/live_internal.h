@@ -108,7 +108,8 @@ int live_answer(struct live *live, uint64_t number, enum control_answer answer, 
 int live_answer_covered(struct live *live, const char *pattern, enum control_answer answer, const char *by,
                         unsigned *ret_n, struct err *err);
 
-/* A path was opened otherwise: whoever waits for it, or for something below it, goes on. How many questions. */
+/* A path was opened otherwise: whoever waits for it, or for something below it, goes on. How many questions, or the
+ * first error of one, which does not keep the others waiting. */
 int live_answer_opened(struct live *live, const char *what, const char *by, struct err *err);
 
 /* live_access.c */

@@ -46,8 +46,24 @@ static char *questions_subject(const struct question *question) {
         return escape_text(&out, str_of(question->command.text), QUESTION_SHOWN) < 0 ? NULL : str_dup(buf_str(&out));
 }
 
+/* Who opens it is the sandbox's text, too. */
+static char *hook_text_held(const struct question *question, const char *id, const char *about) {
+        cleanup(buf_done) struct buf reason = BUF(SUBJECT_MAX);
+        uintmax_t number = question->number;
+
+        if (escape_text(&reason, str_of(text_or(question->reason, "")), QUESTION_SHOWN) < 0 || !buf_text(&reason))
+                return NULL;
+
+        return str_format("bailey: sandbox %s waits to open what no rule grants: %s (%s). Allow it with: bailey allow "
+                          "--access %s/%ju",
+                          id, about, reason.p, id, number);
+}
+
 static char *hook_text(const struct question *question, const char *id, const char *about) {
         uintmax_t number = question->number;
+
+        if (question->held)
+                return hook_text_held(question, id, about);
 
         if (question->access)
                 return str_format("bailey: sandbox %s asks for access: %s. Allow it with: bailey allow --access %s/%ju",
@@ -432,7 +448,7 @@ static int answer_held(struct live *live, struct question *question, enum contro
 int live_answer_opened(struct live *live, const char *what, const char *by, struct err *err) {
         const bool write = str_starts(str_of(what), STR("write "));
         const char *opened = strchr(what, '/');
-        int n = 0;
+        int result = 0, n = 0;
 
         for (size_t i = 0; i < live->questions.list.n;) {
                 struct question *question = &live->questions.list.p[i];
@@ -444,13 +460,17 @@ int live_answer_opened(struct live *live, const char *what, const char *by, stru
                         continue;
                 }
 
-                int r = answer_held(live, question, ANSWER_ALLOW, SCOPE_SANDBOX, by, err);
-                if (r < 0)
-                        return r;
+                struct err why = { 0 };
+                int r = answer_held(live, question, ANSWER_ALLOW, SCOPE_SANDBOX, by, &why);
+
+                if (r < 0 && result == 0) {
+                        *err = why;
+                        result = r;
+                }
                 n++;
         }
 
-        return n;
+        return result < 0 ? result : n;
 }
 
 int live_answer(struct live *live, uint64_t number, enum control_answer answer, enum control_scope scope,

@@ -16,12 +16,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 enum { PATHS_MAX = 64, OPENS_MAX = 256, REFUSED_MAX = 1024, ASKED_AT_ONCE = 128 };
 #define ASKED_EVERY_NS (NS_PER_SECOND / 2)
 
 static void held_path_done(struct run_held_path *path) {
         free(path->what);
+        close_fd(&path->object);
         vec_done(&path->opens);
 }
 
@@ -160,19 +162,39 @@ static bool held_judge(struct run *run, const char *what, struct grant *ret) {
         return r == 0 && held_may_ask(&run->held);
 }
 
+/* A file system gives the number of a file that is gone to the next one. */
+static int held_hold(const struct grant *grant) {
+        cleanup(close_fd) int object = path_open_at(AT_FDCWD, grant->path, O_PATH | O_NOFOLLOW, 0, PATH_NO_SYMLINKS);
+        struct stat st;
+
+        if (object < 0)
+                return object;
+        if (fstat(object, &st) < 0)
+                return -errno;
+
+        return st.st_dev == grant->dev && st.st_ino == grant->ino ? take_fd(&object) : -ESTALE;
+}
+
 static int held_ask(struct run *run, char **what, const struct grant *grant, const struct event *event) {
-        cleanup(free_ptr) char *opener = str_format("opened by %.*s", STR_FMT(event->detail));
+        const char *reach =
+            grant->directory ? "a directory: every yes opens all below it until the sandbox ends; " : "";
+        cleanup(free_ptr) char *opener = str_format("%sopened by %.*s", reach, STR_FMT(event->detail));
         struct run_held_path fresh = { .id = ++run->bridge.last_question,
                                        .what = *what,
                                        .due_ns = clock_ns() + run->session.policy->network.ask_timeout_ns,
                                        .dev = grant->dev,
-                                       .ino = grant->ino };
+                                       .ino = grant->ino,
+                                       .object = held_hold(grant) };
         const struct run_held_open open = { event->generation, (int)event->connection };
         struct err err = { 0 };
+
+        if (fresh.object < 0)
+                return fresh.object;
 
         if (!opener || vec_push(&fresh.opens, open) < 0 || vec_reserve(&run->held.paths, 1) < 0 ||
             live_ask_path(run->session.control, fresh.id, *what, str_of(opener), &err) < 0) {
                 vec_done(&fresh.opens);
+                close_fd(&fresh.object);
                 return -ENOMEM;
         }
 

@@ -40,6 +40,7 @@ struct run_held_path {
         uint64_t due_ns;
         dev_t dev; /* of what is asked about */
         ino_t ino;
+        int object; /* O_PATH: as long as it is held, nothing else gets its number */
         VEC(struct run_held_open) opens;
 };
 

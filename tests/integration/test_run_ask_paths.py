@@ -20,7 +20,10 @@ class Asking:
     def __init__(self, child, home):
         self.child = child
         found = wait_for(lambda: sockets(home) or (not child.running() and [None]), "the control socket", 60 * SLOW)[0]
-        self.control = found and Control(found)  # one that asks nothing may be over by now
+        try:
+            self.control = found and Control(found)
+        except OSError:
+            self.control = None  # one that asks nothing may be over by now
 
     def pending(self):
         return self.control("pending")["questions"]
@@ -84,6 +87,28 @@ def answer_all(run, how, counts=None):
                 pass  # it is gone, or what was asked about is
         time.sleep(0.01)
     return run.end()
+
+
+def inside(supervisor, pid):
+    """The host's number of a process that has this one in the sandbox."""
+    found, todo = None, [supervisor]
+    while todo and not found:
+        one = todo.pop()
+        try:
+            status = open(f"/proc/{one}/status").read()
+            todo += [int(child) for task in os.listdir(f"/proc/{one}/task") for child in open(f"/proc/{one}/task/{task}/children").read().split()]
+        except OSError:
+            continue
+        numbers = next(line for line in status.splitlines() if line.startswith("NSpid:")).split()[1:]
+        found = one if len(numbers) > 1 and int(numbers[-1]) == pid else None
+    return found
+
+
+def gone(pid):
+    try:
+        return open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()[0] in "ZX"
+    except OSError:
+        return True
 
 
 # --- what the answers do ---
@@ -155,9 +180,12 @@ def test_what_is_taken_back_is_asked_about_again(asking, bailey, work, docs):
     assert run.end().text == "this is one\ndone\n"
 
 
-def test_a_directory_is_opened_until_the_end(asking, home, docs):
+def test_a_directory_is_opened_until_the_end(asking, bailey, home, work, docs):
     script = "import os\nprint(os.listdir(os.path.expanduser('~/docs/deep')))\nprint(open(os.path.expanduser('~/docs/deep/three')).read(), end='')"
     run = asking(["/usr/bin/python3", "-c", script])
+    said = run.question(f"read {docs}/deep")["reason"]
+    assert said.startswith("a directory: every yes opens all below it until the sandbox ends; opened by "), said
+    assert "a directory: every yes opens all below it" in bailey("pending", cwd=work).check().text
     run.answer(f"read {docs}/deep", scope="once")
     done = run.end()
     assert done.text == "['three']\nthis is deep/three\n", done
@@ -291,6 +319,34 @@ def test_a_file_that_is_replaced_between_question_and_answer(asking, docs):
     assert run.end().text == ""
 
 
+def test_a_file_with_the_number_of_one_that_is_gone(asking, docs):
+    """File systems give the number of a removed file to the next one."""
+    run = asking("cat ~/docs/one")
+    run.question(f"read {docs}/one")
+    before = (docs / "one").stat()
+    (docs / "one").unlink()
+    (docs / "one").write_text("another\n")
+    now = (docs / "one").stat()
+    assert (before.st_dev, before.st_ino) != (now.st_dev, now.st_ino), "the one that was asked about is not held"
+    with pytest.raises(Refused, match="replaced"):
+        run.answer(f"read {docs}/one")
+    assert run.end().text == ""
+
+
+def test_one_that_cannot_be_opened_does_not_keep_the_others(asking, bailey, work, docs):
+    """A yes to the directory: what was replaced stays closed, who waits for the rest goes on, and the yes is remembered."""
+    run = asking("cat ~/docs/one & while ! test -e next; do sleep 0.02; done; cat ~/docs/two & wait; echo done")
+    run.question(f"read {docs}/one")
+    (work / "next").touch()
+    run.question(f"read {docs}/two")
+    (docs / "other").write_text("another\n")
+    (docs / "other").rename(docs / "one")
+    allowed = bailey("allow", "--path", "--write", "--scope", "workspace", str(docs), cwd=work)
+    assert allowed.status != 0 and "replaced" in allowed.errors, allowed
+    assert run.end().text == "this is two\ndone\n"
+    assert bailey("run", "-q", "--", "cat", str(docs / "deep/three"), cwd=work).text == "this is deep/three\n"
+
+
 def test_a_link_that_the_sandbox_puts_in_the_way(asking, home, work, docs):
     """What was asked about is mounted at its own path or nowhere."""
     (work / "target").mkdir()
@@ -354,6 +410,28 @@ def test_the_caller_is_killed_while_it_waits(asking, home, work, docs):
     assert f"no longer asked: read {docs}/one" in notes(home)
 
 
+def test_a_yes_that_comes_too_late_empties_nothing(asking, work, docs):
+    """The caller is killed, and the yes is there before the broker has noticed, which looks every 200 ms."""
+    for i in range(10):
+        (docs / f"f{i}").write_text("before\n")
+    run = asking("for i in 0 1 2 3 4 5 6 7 8 9; do sh -c 'echo $$ > pid.new; mv pid.new pid$0; exec 3> ~/docs/f$0' $i; done; while ! test -e go; do sleep 0.05; done; echo done")
+    late = 0
+    for i in range(10):
+        question = run.question(f"write {docs}/f{i}")
+        caller = wait_for(lambda: inside(run.child.pid, int((work / f"pid{i}").read_text())), "the caller", 60 * SLOW)
+        os.kill(caller, signal.SIGKILL)
+        while not gone(caller):
+            pass
+        try:
+            run.control("answer", question=question["id"], answer="allow", scope="once")
+            late += 1
+        except Refused:
+            pass  # it was noticed
+    (work / "go").touch()
+    assert run.end().text == "done\n" and late >= 1
+    assert [(docs / f"f{i}").read_text() for i in range(10)] == ["before\n"] * 10
+
+
 def test_a_signal_does_not_fail_the_call(asking, docs):
     """A handler runs when the open returns; the open itself is answered, not interrupted."""
     script = ("import os, signal\nsignal.signal(signal.SIGALRM, lambda *a: None)\nsignal.setitimer(signal.ITIMER_REAL, 0.1, 0.1)\n"
@@ -398,6 +476,29 @@ print(results.count(True), results.count(2), len(results))
     done = answer_all(run, lambda: "allow", most)
     opened, failed, all_of_them = map(int, done.text.split())
     assert opened + failed == all_of_them == 1000 and opened >= 1 and max(most) <= 64, (opened, failed, max(most))
+
+
+def test_more_wait_than_can_be_served(sh, work):
+    """Calls that wait for each other are refused at a bound, and never keep anybody else from being served."""
+    script = """
+import os, socket, threading, time
+server = socket.socket(socket.AF_UNIX); server.bind('s'); server.listen(0)
+results, lock = [], threading.Lock()
+def one():
+    s = socket.socket(socket.AF_UNIX)
+    try: s.connect('s'); r = 0
+    except OSError as error: r = error.errno
+    with lock: results.append(r)
+for _ in range(400): threading.Thread(target=one, daemon=True).start()
+end = time.monotonic() + 60
+while len([r for r in results if r]) < 100 and time.monotonic() < end: time.sleep(0.05)
+open('made', 'w').write('served')
+print(open('made').read(), set(r for r in results if r), flush=True)
+os._exit(0)
+"""
+    (work / "many.py").write_text(script)
+    done = sh("/usr/bin/python3 many.py", "-q", "--deny-read", "**/*.pem", timeout=120 * SLOW)
+    assert done.text == "served {11}\n", done
 
 
 # --- with the others ---

@@ -205,10 +205,14 @@ static void take_turn(void) {
         atomic_fetch_sub(&idle, 1);
 }
 
-static void let_others_serve(const struct broker *broker) {
-        if (atomic_load(&idle) == 0)
-                (void)start_worker(broker); /* a full house: then others wait until one comes back */
+/* False: nobody is there to take it, and nobody can be made. The turn stays here, and the call must not wait: while it
+ * did, no call of anybody would be served. */
+static bool let_others_serve(const struct broker *broker) {
+        if (atomic_load(&idle) == 0 && start_worker(broker) < 0)
+                return false;
+
         pthread_mutex_unlock(&turn);
+        return true;
 }
 
 static void answer_socket(struct held *held, const struct broker_op *op, int result) {
@@ -229,9 +233,13 @@ static void serve_socket(struct held *held, const struct broker_op *op, const st
 
         tracee_init(&held->tracee, held->broker->notify_fd, call);
         held->stranger = held->writes = false;
-        let_others_serve(held->broker);
-        answer_socket(held, op, op->run(held));
-        take_turn();
+
+        if (let_others_serve(held->broker)) {
+                answer_socket(held, op, op->run(held));
+                take_turn();
+        } else {
+                answer_socket(held, op, op->waits ? -EAGAIN : op->run(held));
+        }
 }
 
 /* Everything is read from the caller before anything is done: if the call turns out to come from another thread than
@@ -314,21 +322,41 @@ static int run_asked(struct held *held, const struct broker_op *op, const struct
         }
 }
 
-static void serve_file(struct held *held, const struct seccomp_notif *call) {
-        const struct broker_op *op = find_op(broker_ops, broker_ops_n, call->data.nr);
-        int r = run_at_once(held, op, call);
-        bool later = r == JUDGE_LATER || r == OP_ASKS;
+/* The call would have to wait, and cannot. */
+static int run_never(struct held *held, const struct broker_op *op, int result) {
+        int r = result == OP_ASKS ? held->error : -EAGAIN;
 
-        if (later)
-                let_others_serve(held->broker);
+        pthread_mutex_lock(&files);
+        broker_report(held, EVENT_FILE, op->name, r);
+        pthread_mutex_unlock(&files);
+
+        return r;
+}
+
+static int run_waiting(struct held *held, const struct broker_op *op, const struct seccomp_notif *call, int result) {
+        int r = result;
+
         if (r == JUDGE_LATER)
                 r = run_later(held, op, call);
         if (r == OP_ASKS)
                 r = run_asked(held, op, call);
 
+        return r;
+}
+
+static void serve_file(struct held *held, const struct seccomp_notif *call) {
+        const struct broker_op *op = find_op(broker_ops, broker_ops_n, call->data.nr);
+        int r = run_at_once(held, op, call);
+        bool waits = r == JUDGE_LATER || r == OP_ASKS, apart = waits && let_others_serve(held->broker);
+
+        if (apart)
+                r = run_waiting(held, op, call, r);
+        else if (waits)
+                r = run_never(held, op, r);
+
         if (r != OP_ANSWERED)
                 broker_answer(&held->tracee, r); /* one that is gone, and its call with it, hears nothing */
-        if (later)
+        if (apart)
                 take_turn();
 }
 

@@ -167,8 +167,12 @@ static int asks_finish(const struct held *held, int fd) {
 }
 
 int asks_pass(struct held *held, int *fd) {
-        int r = judge_marked(held, held->path, held->flags);
+        int r;
 
+        if (!tracee_waits(&held->tracee)) /* the yes came too late: nothing is emptied, and no ratchet closes */
+                return -ESRCH;
+
+        r = judge_marked(held, held->path, held->flags);
         if (r == 0 && held->writes)
                 r = judge_object(held, *fd);
         if (r == 0)

@@ -50,6 +50,7 @@ struct broker_op {
         int (*run)(struct held *h); /* 0 (the call returns 0), OP_ANSWERED, OP_CONTINUE, or a negative errno */
         enum op_when when;
         int (*at_once)(struct held *h); /* of those that may wait, tried first; OP_WAITS: by run() */
+        bool waits;                     /* run() may wait for others: never with the turn in hand */
 };
 extern const struct broker_op broker_ops[];
 extern const size_t broker_ops_n;

@@ -302,10 +302,10 @@ static int op_socketpair(struct held *held) {
 }
 
 const struct broker_op broker_socket_ops[] = {
-        { SYS_connect, "connect", op_connect, .at_once = connect_at_once },
+        { SYS_connect, "connect", op_connect, .at_once = connect_at_once, .waits = true },
         { SYS_listen, "listen", op_listen },
         { SYS_socketpair, "socketpair", op_socketpair },
         { SYS_socket, "socket", op_socket },
-        { SYS_sendto, "sendto", op_sendto },
+        { SYS_sendto, "sendto", op_sendto, .waits = true },
 };
 const size_t broker_socket_ops_n = sizeof broker_socket_ops / sizeof broker_socket_ops[0];
