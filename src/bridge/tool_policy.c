@@ -5,10 +5,13 @@
 #include "base/clock.h"
 #include "base/emit.h"
 #include "policy/credential.h"
+#include "policy/match/pattern.h"
 #include "policy/tools/tool_credentials.h"
 #include "policy/tools/tools.h"
 
 #include <stdio.h>
+
+enum { HTTPS_PORT = 443 };
 
 /* A helper that git asks for a name and a password: what stands for the token is in the tool's environment. */
 const char tool_policy_git_config[] =
@@ -43,16 +46,52 @@ static bool sees_objects(const struct bridge_tool *tool) {
         return tool_is(tool->workspace, "objects", false);
 }
 
+/* Whether all of the place, a name with ports, is in the pattern; of networks only what is written in the same way. */
+static bool pattern_holds(const char *text, bool https, struct str place) {
+        struct pattern pattern, wanted;
+
+        if (str_is(place, text))
+                return true;
+        if (pattern_parse_user(str_of(text), &pattern, NULL) < 0 || pattern_parse_user(place, &wanted, NULL) < 0 ||
+            wanted.kind != PATTERN_NAME || pattern.kind == PATTERN_NET)
+                return false;
+
+        if (https && !pattern.has_port)
+                pattern.port_first = pattern.port_last = HTTPS_PORT;
+
+        return pattern_matches(&pattern, &wanted.host, wanted.port_first) &&
+               pattern_matches(&pattern, &wanted.host, wanted.port_last);
+}
+
+/* By a provider that the outer policy has no entry for. */
+static bool provider_reaches(const struct policy *outer, const struct bridge_tool *tool, struct str place) {
+        struct tool_credential found;
+
+        for (size_t i = 0; i < tool->credentials.n; i++) {
+                if (!tool_credential_find(outer, str_of(tool->credentials.p[i].text), &found) || !found.provider)
+                        continue;
+                for (const char *const *host = found.provider->hosts; *host; host++)
+                        if (pattern_holds(*host, true, place))
+                                return true;
+        }
+
+        return false;
+}
+
 /* In allow_private a name is opened: only what the tool may reach anyway. */
-static bool tool_reaches(const struct bridge_tool *tool, const mappings *own, struct str place) {
+static bool tool_reaches(const struct policy *outer, const struct bridge_tool *tool, const mappings *own,
+                         struct str place) {
         for (size_t i = 0; i < tool->hosts.n; i++)
-                if (str_is(place, tool->hosts.p[i].text))
+                if (pattern_holds(tool->hosts.p[i].text, false, place))
                         return true;
 
         for (size_t i = 0; i < own->n; i++)
                 for (size_t k = 0; k < own->p[i].hosts.n; k++)
-                        if (str_is(place, own->p[i].hosts.p[k]))
+                        if (pattern_holds(own->p[i].hosts.p[k], true, place))
                                 return true;
+
+        if (provider_reaches(outer, tool, place))
+                return true;
 
         for (size_t i = 0; i < tool->repos.n; i++) {
                 struct str repo = str_of(tool->repos.p[i].text);
@@ -69,7 +108,7 @@ static void emit_private(struct emit *j, const struct policy *outer, const struc
         emit_key(j, "allow_private");
         emit_open(j, '[');
         for (size_t i = 0; i < outer->network.allow_private.n; i++)
-                if (tool_reaches(tool, own, str_of(outer->network.allow_private.p[i].text)))
+                if (tool_reaches(outer, tool, own, str_of(outer->network.allow_private.p[i].text)))
                         emit_text(j, outer->network.allow_private.p[i].text);
         emit_close(j);
 }

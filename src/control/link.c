@@ -139,8 +139,8 @@ void link_ask_gone(const struct link *link, uint64_t id, bool expired) {
         (void)link_tell(link, &(struct supervise_message){ .kind = SUPERVISE_ASK_GONE, .id = id, .number = expired });
 }
 
-void link_stood(const struct link *link, int error) {
-        (void)link_tell(link, &(struct supervise_message){ .kind = SUPERVISE_STOOD, .status = error });
+void link_stood(const struct link *link, uint64_t id, int error) {
+        (void)link_tell(link, &(struct supervise_message){ .kind = SUPERVISE_STOOD, .id = id, .status = error });
 }
 
 void link_ready(const struct link *link, uint16_t http_port, uint16_t socks_port) {

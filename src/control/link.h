@@ -38,8 +38,8 @@ bool link_answers(const struct link *link, const char *text);
 /* A question; if it cannot be asked, the answer is no. */
 bool link_ask(const struct link *link, uint64_t id, const struct authority *target, const char *text);
 void link_ask_gone(const struct link *link, uint64_t id, bool expired);
-/* After LINK_STAND: the sandbox stands still, or does not for this reason. */
-void link_stood(const struct link *link, int error);
+/* After LINK_STAND, with its id: the sandbox stands still, or does not for this reason. */
+void link_stood(const struct link *link, uint64_t id, int error);
 void link_ready(const struct link *link, uint16_t http_port, uint16_t socks_port);
 void link_notice(const struct link *link, const char *lost);
 /* Something that was refused; its kind is filled in. */

@@ -138,7 +138,7 @@ void live_frozen(struct live *live, int error) {
 
         live->freeze = error ? FREEZE_OFF : FREEZE_ON;
         if (live->parts.link && (live->holds & HOLD_LINK))
-                link_stood(live->parts.link, error);
+                link_stood(live->parts.link, live->stand, error);
         if (error && (live->holds & HOLD_PAUSE) && strcmp(live->paused_by, "monitor") == 0) {
                 (void)audit_note(*live->parts.audit, "it could not be paused: killed by the monitor");
                 live->parts.end(live->parts.run, KILLED); /* what should freeze must not go on */
@@ -192,17 +192,18 @@ void live_disk(struct live *live, const char *why) {
         live_hold(live, HOLD_DISK);
 }
 
-void live_stand(struct live *live, bool stand) {
+void live_stand(struct live *live, uint64_t id, bool stand) {
+        live->stand = id;
         if (!stand) {
                 live_release(live, HOLD_LINK);
                 return;
         }
 
         if (live->parts.cannot_freeze) {
-                link_stood(live->parts.link, EOPNOTSUPP);
+                link_stood(live->parts.link, live->stand, EOPNOTSUPP);
         } else if (live->freeze == FREEZE_ON) {
                 live->holds |= HOLD_LINK;
-                link_stood(live->parts.link, 0);
+                link_stood(live->parts.link, live->stand, 0);
         } else {
                 live_hold(live, HOLD_LINK);
         }

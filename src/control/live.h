@@ -127,6 +127,6 @@ void live_frozen(struct live *live, int error); /* SANDBOX_FROZEN */
 void live_disk(struct live *live, const char *why);
 bool live_stands(const struct live *live);
 /* The program behind the link wants it to stand still, and is told when it does (link_stood()); or to go on. */
-void live_stand(struct live *live, bool stand);
+void live_stand(struct live *live, uint64_t id, bool stand);
 /* A signal for the command. True when it was meant for the supervisor: SIGHUP from somebody who wants a reload. */
 bool live_signal(struct live *live, int number, bool from_kernel);

@@ -55,6 +55,7 @@ struct live {
         bool audit_failed; /* nothing new is let through until it can be written again */
 
         unsigned holds; /* enum hold */
+        uint64_t stand; /* the last word of the link about that (SUPERVISE_STAND) */
         enum freeze_state freeze;
         VEC(struct waiting_reply) pausing;
         char paused_by[96];

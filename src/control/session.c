@@ -264,9 +264,9 @@ static int step_link(void *arg, struct poller *poller, struct err *err) {
                 return 0;
         case LINK_STAND:
                 if (session->control)
-                        live_stand(session->control, heard.allow);
+                        live_stand(session->control, heard.id, heard.allow);
                 else if (heard.allow)
-                        link_stood(session->link, EOPNOTSUPP);
+                        link_stood(session->link, heard.id, EOPNOTSUPP);
                 return 0;
         case LINK_POLICY:
                 return session->calls->on_link_policy(session->owner, &heard, err);

@@ -76,10 +76,10 @@ enum supervise_kind {
         /* from the library */
         SUPERVISE_ANSWER, /* id; number: 1 allows */
         SUPERVISE_RELOAD, /* struct supervise_fds: a policy that counts from now on */
-        SUPERVISE_STAND,  /* number 1: everything in the sandbox is to stand still, SUPERVISE_STOOD follows; 0: it goes
-                             on */
+        SUPERVISE_STAND,  /* number 1: everything in the sandbox is to stand still, SUPERVISE_STOOD follows with the
+                             same id; 0: it goes on */
         /* to the library */
-        SUPERVISE_STOOD, /* status: 0, or why it does not stand (errno) */
+        SUPERVISE_STOOD, /* id: of the SUPERVISE_STAND; status: 0, or why it does not stand (errno) */
         SUPERVISE_KINDS
 };
 

@@ -166,6 +166,46 @@ def test_bad_names_are_named(bailey, home, work, word, more, rest, says):
         assert done.status not in (0, 1) and re.search(says, done.errors + done.text) and not (work / "ran").exists(), str(done)
 
 
+PASSING = """process: { env: { pass: [EDITOR, %s] } }
+bridge:
+  tool: { program: /bin/true, verbs: [show], credentials: [%s], env_pass: [%s] }
+credentials:
+  - { name: corp, env: CORP_KEY, source: "env:CORP_LOGIN", hosts: [corp.ok.test], slot: bearer }
+"""
+
+
+@pytest.mark.parametrize("outer, word, inner, says", [
+    ("GITHUB_TOKEN", "github", "LANG", r"policy.yaml:1:34: GITHUB_TOKEN goes to the sandbox, and the tool 'tool' has it as a credential \(.*policy.yaml:3:60\)"),
+    ("GH_TOKEN", "github", "LANG", r"policy.yaml:1:34: GH_TOKEN goes to the sandbox"),
+    ("LANG", "github", "GITHUB_TOKEN", r"policy.yaml:3:80: the tool 'tool' has GITHUB_TOKEN by the credential github \(.*policy.yaml:3:60\)"),
+    ("LANG", "corp", "CORP_KEY", r"policy.yaml:3:78: the tool 'tool' has CORP_KEY by the credential corp"),
+    ("GH_TOKEN", "github=env:STRONG", "LANG", None), ("LANG", "github", "LANG", None), ("CORP_KEY", "corp", "LANG", None),
+])
+def test_a_variable_is_passed_or_kept(bailey, home, work, outer, word, inner, says):
+    """Where the tool has a provider's own variable, the sandbox would have had the value."""
+    file = home / "policy.yaml"
+    file.write_text(PASSING % (outer, word, inner))
+    for verb in (["policy", "check", str(file)], ["run", "-q", "--policy", str(file), "--", "touch", "ran"]):
+        done = bailey(*verb, cwd=work, env={"CORP_LOGIN": SECRET, "GITHUB_TOKEN": SECRET})
+        assert (done.status == 0) == (says is None) and (work / "ran").exists() == (says is None and verb[0] == "run"), str(done)
+        assert not says or re.search(says, done.errors + done.text), str(done)
+
+
+@pytest.mark.parametrize("tool, hosts", [({"credentials": [], "hosts": [HOST]}, None), ({}, "*.ok.test:{port}"), ({"credentials": [], "hosts": ["*.ok.test:{port}"]}, None), ({}, "*.ok.test:1-65535")])
+def test_private_addresses_of_what_the_tool_reaches(corp, tool, hosts):
+    """allow_private names the host with its port; the tool's entry may say the same in another way."""
+    port = corp.where.rpartition(":")[2]
+    tool = {key: [value.format(port=port) for value in values] for key, values in tool.items()}
+    entry = corp.entry(**({"hosts": [hosts.format(port=port)]} if hosts else {}), sandbox=True)
+    done = corp(f"tool ask {corp.where}", credentials=[entry], tool=tool)
+    assert done.text.split() == ["200"], str(done)
+
+
+def test_private_addresses_of_nothing_else(corp):
+    done = corp(f"tool ask {corp.elsewhere}; tool ask {corp.where}", credentials=[corp.entry(sandbox=True)], tool={"credentials": [], "hosts": [f"{HOST}:1"]}, check=False)
+    assert "200" not in done.text and not corp.seen, str(done)
+
+
 def test_verbs_know_it(corp, bailey, work):
     corp.write([corp.entry(), corp.entry(name="weak", env="WEAK", source="env:WEAK_LOGIN")])
     options = ["--policy", str(corp.file)]

@@ -149,6 +149,18 @@ def test_bad_policies_are_named(bailey, home, work, rules, says):
     assert done.status != 0 and says in done.errors + done.text and "policy.yaml:1" in done.errors + done.text, done
 
 
+@pytest.mark.parametrize("then, says", [
+    ({"git": "none", "tools": ["git"]}, "the tool git stays, and 'git: none'"), ({"credentials": "none", "tools": ["gh"]}, "the tool gh stays, and 'credentials: none'"),
+    ({"git": "none", "tools": ["own"]}, None), ({"credentials": "none", "tools": ["own"]}, None), ({"allow": "none", "tools": ["git", "gh"]}, None)])
+def test_a_tool_that_stays_has_what_it_works_with(bailey, home, work, then, says):
+    file = home / "policy.yaml"
+    tools = {"git": {"repos": ["git.test/acme/app"]}, "gh": {"repos": ["git.test/acme/app"], "credentials": ["github"]}, "own": {"program": "/bin/true", "verbs": ["show"]}}
+    file.write_text(json.dumps({"bridge": tools, "ratchet": [{"when": {"read": ["x"]}, "then": then}]}))
+    done = bailey("policy", "check", "--policy", str(file), cwd=work)
+    assert (done.status == 0) == (says is None), done
+    assert not says or (says in done.errors + done.text and "policy.yaml:1:" in done.errors + done.text), done
+
+
 def test_why_says_it_without_running(bailey, home, work, secret):
     file = home / "policy.yaml"
     file.write_text(json.dumps({"network": {"allow": ["sink.test", "kept.test"]}, "ratchet": closing("data/**")}))

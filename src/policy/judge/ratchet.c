@@ -86,6 +86,28 @@ static int settle_tools(const struct policy *policy, const struct ratchet_rule *
         return 0;
 }
 
+/* A tool that stays, and has what the same ratchet takes away: one of the two is not meant. */
+static int settle_kept(const struct policy *policy, const struct ratchet_rule *rule, struct err *err) {
+        for (size_t i = 0; i < rule->keep_tools.n; i++) {
+                const struct origin_text *kept = &rule->keep_tools.p[i];
+                const struct bridge_tool *tool = tool_find(policy, str_of(kept->text));
+                const char *taken = NULL;
+
+                if (tool && rule->git && (tool->repos.n || tool_is(tool->workspace, "objects", false)))
+                        taken = "git: none";
+                else if (tool && rule->creds && tool->credentials.n)
+                        taken = "credentials: none";
+
+                if (taken)
+                        return err_set(err, EINVAL,
+                                       "%s: the tool %s stays, and '%s' of the same ratchet takes away what it works "
+                                       "with; leave one of the two out",
+                                       kept->origin, kept->text, taken);
+        }
+
+        return 0;
+}
+
 static const struct mapping *mapping_named(const mappings *list, const char *name) {
         for (size_t i = 0; i < list->n; i++)
                 if (strcmp(list->p[i].name, name) == 0)
@@ -137,6 +159,8 @@ int ratchet_settle(const struct policy *policy, struct err *err) {
                 const struct ratchet_rule *rule = &policy->ratchet.p[i];
 
                 r = settle_tools(policy, rule, err);
+                if (r == 0)
+                        r = settle_kept(policy, rule, err);
                 if (r == 0)
                         r = settle_credentials(policy, rule, err);
 

@@ -185,6 +185,54 @@ static int check_entry(const struct bridge_tool *tool, const struct origin_text 
                        word->origin, tool->name, own->name, own->origin);
 }
 
+static const struct origin_text *list_names(const origin_texts *list, const char *variable) {
+        for (size_t i = 0; i < list->n; i++)
+                if (strcmp(list->p[i].text, variable) == 0)
+                        return &list->p[i];
+        return NULL;
+}
+
+/* A variable that is passed has the value itself, which the credential keeps away: from the sandbox where the tool has
+ * it by the provider's variables, and from the tool in any case. */
+static int check_passed(const struct policy *policy, const struct bridge_tool *tool, const struct origin_text *word,
+                        const char *variable, bool of_host, struct err *err) {
+        const struct origin_text *passed = of_host ? list_names(&policy->process.env_pass, variable) : NULL;
+
+        if (passed)
+                return err_set(err, EINVAL,
+                               "%s: %s goes to the sandbox, and the tool '%s' has it as a credential (%s) so that the "
+                               "sandbox does not; leave it out here, or name the tool's source, as %s=env:VARIABLE",
+                               passed->origin, variable, tool->name, word->origin, word->text);
+
+        passed = list_names(&tool->env_pass, variable);
+        if (passed)
+                return err_set(err, EINVAL,
+                               "%s: the tool '%s' has %s by the credential %s (%s), and would get the value itself; "
+                               "leave one of the two out",
+                               passed->origin, tool->name, variable, word->text, word->origin);
+
+        return 0;
+}
+
+static int check_variables(const struct policy *policy, const struct bridge_tool *tool, const struct origin_text *word,
+                           const struct tool_credential *found, struct err *err) {
+        const struct provider *provider = found->provider;
+        bool of_host = !found->own && found->source.n == 0;
+
+        if (found->own && found->own->env)
+                return check_passed(policy, tool, word, found->own->env, false, err);
+        if (found->own)
+                provider = provider_find(str_of(found->own->provider));
+
+        for (const char *const *name = provider ? provider->env : NULL; name && *name; name++) {
+                int r = check_passed(policy, tool, word, *name, of_host, err);
+                if (r < 0)
+                        return r;
+        }
+
+        return 0;
+}
+
 static int check_words(const struct policy *policy, const struct bridge_tool *tool, struct err *err) {
         cleanup(mappings_done) mappings list = { 0 };
         struct tool_credential found;
@@ -197,6 +245,8 @@ static int check_words(const struct policy *policy, const struct bridge_tool *to
                         r = refuse_unknown(policy, tool, word, err);
                 else if (found.own)
                         r = check_entry(tool, word, found.own, err);
+                if (r == 0)
+                        r = check_variables(policy, tool, word, &found, err);
                 if (r < 0)
                         return r;
         }

@@ -177,7 +177,7 @@ static void link_step(struct run *run, struct bridge_call *call) {
         if (message.kind == SUPERVISE_ASK || message.kind == SUPERVISE_ASK_GONE)
                 bridge_relay(run, call, &message);
 
-        if (message.kind == SUPERVISE_STOOD && !bridge_stood(run, call, message.status)) {
+        if (message.kind == SUPERVISE_STOOD && !bridge_stood(run, call, message.id, message.status)) {
                 bridge_call_answer(call, SHIM_EXITED, CANNOT,
                                    "the tool could not stand still with the sandbox, and was ended");
                 call_abandon(run, call);

@@ -80,6 +80,7 @@ struct run_bridge {
         size_t n_calls;
         bool full;                          /* somebody waits for a place */
         bool standing, stood_self;          /* all are to stand still; the sandbox itself does */
+        uint64_t stand;                     /* how often they were told to */
         int self_error;                     /* why the sandbox itself does not */
         uint64_t last_question;             /* id of a page, a call or a tool's question that a person was asked */
         VEC(struct bridge_decided) decided; /* answers for the rest of the run */

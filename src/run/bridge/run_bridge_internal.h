@@ -52,7 +52,7 @@ void bridge_ask_step(struct run *run);
 void bridge_decided_done(struct run_bridge *bridge);
 
 /* SUPERVISE_STOOD of the tool's sandbox. False: it cannot stand, and must end. */
-bool bridge_stood(struct run *run, struct bridge_call *call, int error);
+bool bridge_stood(struct run *run, struct bridge_call *call, uint64_t stand, int error);
 /* A call that was to stand is gone. */
 void bridge_stand_without(struct run *run);
 

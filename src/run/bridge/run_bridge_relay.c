@@ -25,9 +25,11 @@ static void relayed_remove(struct bridge_call *call, size_t place) {
         call->relayed.p[place] = call->relayed.p[--call->relayed.n];
 }
 
-/* An access that a tool wants is none that a person was to be asked for: its entry in the policy says what it has. */
-static bool is_access(const char *text) {
-        return str_starts(str_of(text), STR(ASK_WANTS)) || str_starts(str_of(text), STR(ASK_AGREED));
+/* A host, with the asker's words or without, or an access that a tool wants: about neither a person was to be asked,
+ * its entry in the policy says what it has. */
+static bool is_about_rights(const char *text) {
+        return text[0] == '\0' || str_starts(str_of(text), STR(ASK_BECAUSE)) ||
+               str_starts(str_of(text), STR(ASK_WANTS)) || str_starts(str_of(text), STR(ASK_AGREED));
 }
 
 static int relay_ask(struct run *run, struct bridge_call *call, const struct supervise_message *message,
@@ -42,7 +44,7 @@ static int relay_ask(struct run *run, struct bridge_call *call, const struct sup
                 return err_memory(err);
         if (!run->session.control)
                 return err_set(err, EOPNOTSUPP, "nobody can be asked here");
-        if (message->target[0] == '\0' || is_access(message->target))
+        if (is_about_rights(message->target))
                 return err_set(err, EPERM, "a tool's entry says which hosts and files it has");
         if (call->relayed.n >= RELAYED_MAX)
                 return err_set(err, EBUSY, "%d questions of this call wait already", RELAYED_MAX);

@@ -15,8 +15,8 @@
 #include <errno.h>
 
 /* If it cannot be told, its link has broken, and that ends it. */
-static void tell_stand(const struct bridge_call *call, bool stand) {
-        const struct supervise_message message = { .kind = SUPERVISE_STAND, .number = stand };
+static void tell_stand(const struct run_bridge *bridge, const struct bridge_call *call, bool stand) {
+        const struct supervise_message message = { .kind = SUPERVISE_STAND, .id = bridge->stand, .number = stand };
 
         if (call->state == BRIDGE_RUNNING && call->link >= 0)
                 (void)supervise_send(call->link, &message, NULL);
@@ -26,6 +26,7 @@ void run_bridge_stand(struct run *run) {
         struct run_bridge *bridge = &run->bridge;
 
         bridge->standing = true;
+        bridge->stand++;
         bridge->stood_self = false;
         bridge->self_error = 0;
 
@@ -33,7 +34,7 @@ void run_bridge_stand(struct run *run) {
                 struct bridge_call *call = &bridge->calls[i];
 
                 call->to_stand = call->state == BRIDGE_RUNNING || call->state == BRIDGE_ENDING;
-                tell_stand(call, true);
+                tell_stand(bridge, call, true);
         }
 }
 
@@ -44,7 +45,7 @@ void run_bridge_go_on(struct run *run) {
 
         for (size_t i = 0; i < BRIDGE_CALLS; i++) {
                 bridge->calls[i].to_stand = false;
-                tell_stand(&bridge->calls[i], false);
+                tell_stand(bridge, &bridge->calls[i], false);
         }
 
         if (!run->ratchet.narrowing) /* else they run when it has closed */
@@ -75,8 +76,9 @@ void run_bridge_stood(struct run *run, int error) {
         stand_settle(run);
 }
 
-bool bridge_stood(struct run *run, struct bridge_call *call, int error) {
-        if (!call->to_stand || error == EPIPE) /* its sandbox is over: its end follows */
+/* What it says of an earlier time is no answer to the last: it may have gone on in between. */
+bool bridge_stood(struct run *run, struct bridge_call *call, uint64_t stand, int error) {
+        if (!call->to_stand || stand != run->bridge.stand || error == EPIPE) /* its sandbox is over: its end follows */
                 return true;
         if (error)
                 return false;
