@@ -25,8 +25,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* What is written at launch is bounded. What a run adds to it is bounded too (broker/repos.c: 8 MiB of paths, and while
- * a directory moves the old and the new ones together). Whatever can be written must be readable: a slot that cannot be
+/* What is written at launch is bounded. What a run adds to it is bounded too (broker/repos.c: 8 MiB of paths, and three
+ * times that while a directory moves). Whatever can be written must be readable: a slot that cannot be
  * read is a run whose guards nobody knows. */
 enum { SLOTS_MAX = 4096, SLOT_BYTES_MAX = 16 << 20, SLOT_READ_MAX = 64 << 20 };
 

@@ -198,6 +198,42 @@ static void what_cannot_be_noted_is_refused(void **state) {
         assert_true(record_has(f, "c/.git"));
 }
 
+/* As if the process were killed while it writes the list anew: at every byte, the record has every repository. */
+static void a_list_that_is_cut_off_loses_nothing(void **state) {
+        struct fixture *f = *state;
+        const char longer[] = "b-that-is-a-good-deal-longer";
+        cleanup(free_ptr) char *from = strdup(path_of(f, "a")), *to = strdup(path_of(f, longer));
+        struct rlimit before, limit;
+        struct stat whole;
+        char name[64];
+
+        assert_int_equal(mkdir(from, 0700), 0);
+        for (int i = 0; i < 8; i++) {
+                snprintf(name, sizeof name, "a/%d", i);
+                make_repository(f, name);
+                snprintf(name, sizeof name, "c%d", i);
+                make_repository(f, name);
+        }
+
+        assert_int_equal(repos_moving(f->repos, from, to, false), 0);
+        assert_int_equal(rename(from, to), 0);
+        assert_int_equal(fstat(f->record, &whole), 0);
+        assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+        assert_true(signal(SIGXFSZ, SIG_IGN) != SIG_ERR);
+
+        limit = (struct rlimit){ (rlim_t)whole.st_size / 3, before.rlim_max };
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+        repos_moved(f->repos, from, to, false);
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+
+        for (int i = 0; i < 8; i++) {
+                snprintf(name, sizeof name, "c%d", i);
+                assert_true(record_has(f, name));
+                snprintf(name, sizeof name, "%s/%d", longer, i);
+                assert_true(record_has(f, name));
+        }
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(noted_before_it_is_made, setup, teardown),
@@ -205,6 +241,7 @@ int main(void) {
                 cmocka_unit_test_setup_teardown(moved_places_are_noted_first, setup, teardown),
                 cmocka_unit_test_setup_teardown(moves_cannot_outgrow_the_record, setup, teardown),
                 cmocka_unit_test_setup_teardown(nothing_goes_where_nobody_sweeps, setup, teardown),
+                cmocka_unit_test_setup_teardown(a_list_that_is_cut_off_loses_nothing, setup, teardown),
                 cmocka_unit_test_setup_teardown(what_cannot_be_noted_is_refused, setup, teardown),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -163,26 +163,6 @@ static int add_note(struct buf *out, const char *path) {
         return buf_append(out, str_n(path, strlen(path) + 1));
 }
 
-/* All of it, from its beginning: paths have changed. What is behind it is an older list, and does no harm. */
-static void write_all(struct repos *repos) {
-        cleanup(buf_done) struct buf bytes = BUF(2 * RECORD_MAX);
-        int failed = 0;
-
-        for (size_t i = 0; i < repos->made.n && failed == 0; i++)
-                failed = add_note(&bytes, repos->made.p[i]);
-
-        if (repos->record < 0)
-                return;
-
-        if (failed || write_at(repos->record, &bytes, repos->base) < 0) {
-                repos->lost = true;
-                return;
-        }
-
-        if (ftruncate(repos->record, repos->base + (off_t)bytes.n) < 0)
-                return;
-}
-
 /* At the end, or not at all: a full disk may take a part of it. */
 static int write_more(const struct repos *repos, const struct buf *notes) {
         struct stat st;
@@ -197,6 +177,30 @@ static int write_more(const struct repos *repos, const struct buf *notes) {
                 return -errno;
 
         return failed;
+}
+
+/* All of it, from its beginning: paths have changed. This process may be killed at any byte, and where a path has
+ * become longer the ones behind it are written over before they stand in their new place. So the list is at the end
+ * first: it is as long as what is there at most, and does not reach that far. */
+static void write_all(struct repos *repos) {
+        cleanup(buf_done) struct buf bytes = BUF(2 * RECORD_MAX);
+        int failed = 0;
+
+        for (size_t i = 0; i < repos->made.n && failed == 0; i++)
+                failed = add_note(&bytes, repos->made.p[i]);
+
+        if (repos->record < 0)
+                return;
+        if (failed == 0)
+                failed = write_more(repos, &bytes);
+
+        if (failed || write_at(repos->record, &bytes, repos->base) < 0) {
+                repos->lost = true;
+                return;
+        }
+
+        if (ftruncate(repos->record, repos->base + (off_t)bytes.n) < 0)
+                return;
 }
 
 static bool is_noted(const struct repos *repos, const char *path) {
