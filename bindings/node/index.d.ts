@@ -266,7 +266,7 @@ export class Guests {
   job(name: string, argv: readonly string[], options?: { cwd?: string; env?: { [name: string]: string } }): Promise<number>;
   jobs(name: string): Promise<GuestJob[]>;
   log(name: string, job: number): Promise<string>;
-  show(name: string): Promise<GuestRow & { options: { option: string; value: string }[]; steps: GuestStep[] }>;
+  show(name: string): Promise<GuestRow & { options: { option: string; value: string }[]; rules: { rule: string; pattern: string; approved: string }[]; steps: GuestStep[] }>;
   publish(name: string, outside: number, inside: number): Promise<void>;
   unpublish(name: string, outside: number): Promise<void>;
   ports(name: string): Promise<{ publish: string; outside?: number; inside?: number; state: 'open' | 'closed' | string }[]>;

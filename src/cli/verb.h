@@ -27,6 +27,7 @@ enum verb_flags {
         VERB_COMMAND = 2, /* the first word that is no option begins a command: nothing after it is read as ours */
         VERB_PASSES_STATUS = 4, /* the exit status is the command's: see EXIT_PASSING */
         VERB_NAMES = 8,         /* its words are names of verbs: for completion */
+        VERB_GUEST = 16,        /* its first word is the name of a guest: for completion */
 };
 
 #define VERB_TABLES_MAX 8

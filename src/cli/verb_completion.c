@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Completions for bash, zsh and fish, written from the verb and option tables: `make install` puts them where the
- * shells look. What they offer: verbs, sub-verbs, flags, choices, files where a path is wanted, and a command's own
- * completions after the verbs that run one. Texts in the tables are ours; quoting is still exact.
+ * shells look. What they offer: verbs, sub-verbs, flags, choices, names of guests, files where a path is wanted, and a
+ * command's own completions after the verbs that run one. Texts in the tables are ours; quoting is still exact.
  */
 #include "base/cleanup.h"
 #include "cli/verb.h"
@@ -84,6 +84,10 @@ static bool names_tools(const struct option *o) {
         return o->flag && strcmp(o->flag, "bridge") == 0 && o->type == OPTION_LIST;
 }
 
+static bool names_guests(const struct option *o) {
+        return o->flag && strcmp(o->flag, "guest") == 0 && o->type != OPTION_FLAG;
+}
+
 static bool has_choices(const struct option *o) {
         return o->choices || names_tools(o);
 }
@@ -118,6 +122,8 @@ static void bash_flag(const char *verb, const struct flag *f) {
 
 /* What stands behind the options: a command, which completes as one, or the verb's own words. */
 static const char *words_kind(const struct verb *verb) {
+        if (verb->flags & VERB_GUEST)
+                return verb->flags & VERB_COMMAND ? "guest-command" : "guest";
         if (verb->flags & VERB_COMMAND)
                 return "command";
         return verb->max_words != 0 ? "words" : "";
@@ -135,6 +141,8 @@ static void bash_verb(const struct verb *parent, const struct verb *verb, const 
 static const char *value_kind(const struct option *option) {
         if (wants_files(option))
                 return "files";
+        if (names_guests(option))
+                return "guests";
         return has_choices(option) ? "words" : "text";
 }
 
@@ -155,11 +163,12 @@ static void bash_verb_values(const struct verb *parent, const struct verb *verb,
 /* What does not depend on the tables. */
 static const char bash_function[] = "_bailey() {\n"
                                     "        local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}\n"
-                                    "        local verb='' i=1 subs flags takes kind choices word\n"
+                                    "        local verb='' guest='' i=1 subs flags takes kind choices word\n"
                                     "        COMPREPLY=()\n"
                                     "        _bailey_verb ''\n"
                                     "        for ((; i < COMP_CWORD; i++)); do\n"
                                     "                word=${COMP_WORDS[i]}\n"
+                                    "                [[ $word == g && ! $verb ]] && word=guest\n"
                                     "                if [[ $word == -- ]]; then\n"
                                     "                        ((i++))\n"
                                     "                        break\n"
@@ -171,6 +180,11 @@ static const char bash_function[] = "_bailey() {\n"
                                     "                        fi\n"
                                     "                elif [[ $takes == command ]]; then\n"
                                     "                        break\n"
+                                    "                elif [[ $takes == guest* && ! $guest ]]; then\n"
+                                    "                        guest=$word\n"
+                                    "                        takes=${takes#guest}\n"
+                                    "                        takes=${takes#-}\n"
+                                    "                        takes=${takes:-words}\n"
                                     "                elif [[ \" $subs \" == *\" $word \"* ]]; then\n"
                                     "                        verb=${verb:+$verb }$word\n"
                                     "                        _bailey_verb \"$verb\"\n"
@@ -192,6 +206,10 @@ static const char bash_function[] = "_bailey() {\n"
                                     "                else\n"
                                     "                        mapfile -t COMPREPLY < <(compgen -f -- \"$cur\")\n"
                                     "                fi\n"
+                                    "        elif [[ $kind == guests || (! $kind && $takes == guest* && $cur != -*) "
+                                    "]]; then\n"
+                                    "                choices=$(\"${COMP_WORDS[0]}\" guest ls --names 2>/dev/null)\n"
+                                    "                mapfile -t COMPREPLY < <(compgen -W \"$choices\" -- \"$cur\")\n"
                                     "        elif [[ $kind == words ]]; then\n"
                                     "                mapfile -t COMPREPLY < <(compgen -W \"$choices\" -- \"$cur\")\n"
                                     "        elif [[ ! $kind && $cur == -* ]]; then\n"
@@ -248,6 +266,8 @@ static void zsh_flag(const char *verb, const struct flag *f) {
                         putchar(')');
                 } else if (wants_files(f->option))
                         fputs("_files", stdout);
+                else if (names_guests(f->option))
+                        fputs("_bailey_names_of_guests", stdout);
         }
 
         putchar('\'');
@@ -268,6 +288,8 @@ static void zsh_function(const struct verb *verb, const struct verb *const *subs
         each_flag(verb, spelling, zsh_flag);
 
         if (!subs) {
+                if (verb->flags & VERB_GUEST)
+                        fputs(" \\\n                '1:guest:_bailey_names_of_guests'", stdout);
                 if (verb->flags & VERB_COMMAND)
                         fputs(" \\\n                '*::command:_normal'", stdout);
                 else if (verb->flags & VERB_NAMES) {
@@ -318,6 +340,11 @@ static void zsh_verb(const struct verb *parent, const struct verb *verb, const c
 static void put_zsh(void) {
         fputs("#compdef bailey\n# zsh completion for bailey, made from its tables by \"bailey completion zsh\"\n\n",
               stdout);
+        fputs("_bailey_names_of_guests() {\n"
+              "        local -a names=(${(f)\"$(bailey guest ls --names 2>/dev/null)\"})\n"
+              "        compadd -a names\n"
+              "}\n\n",
+              stdout);
         each_verb(zsh_verb);
         zsh_function(NULL, verbs, "");
         fputs("_bailey \"$@\"\n", stdout);
@@ -351,6 +378,8 @@ static void fish_flag(const char *spelling, const struct flag *f) {
                 fputs(" -x -a '", stdout);
                 put_choices(f->option);
                 putchar('\'');
+        } else if (names_guests(f->option)) {
+                fputs(" -x -a '(__bailey_guests)'", stdout);
         } else if (f->value)
                 fputs(wants_files(f->option) ? " -r -F" : " -x", stdout);
 
@@ -373,7 +402,10 @@ static void fish_verb(const struct verb *parent, const struct verb *verb, const 
         put_quoted(verb->help, "\\", "\\'");
         fputs("'\n", stdout);
 
-        if (verb->flags & VERB_COMMAND) {
+        if (verb->flags & VERB_GUEST) {
+                fish_condition(parent, verb);
+                fputs(" -a '(__bailey_guests)'\n", stdout);
+        } else if (verb->flags & VERB_COMMAND) {
                 fish_condition(parent, verb);
                 fputs(" -x -a '(__fish_complete_subcommand --fcs-skip=2)'\n", stdout);
         } else if (verb->flags & VERB_NAMES) {
@@ -393,6 +425,9 @@ static void fish_verb(const struct verb *parent, const struct verb *verb, const 
 
 static void put_fish(void) {
         fputs("# fish completion for bailey, made from its tables by \"bailey completion fish\"\n"
+              "function __bailey_guests\n"
+              "    bailey guest ls --names 2>/dev/null\n"
+              "end\n"
               "complete -c bailey -f\n",
               stdout);
         fish_current = NULL;

@@ -299,6 +299,7 @@ static int run_start(const struct call *call, struct err *err) {
 
 static const struct verb verb_start = {
         .name = "start",
+        .flags = VERB_GUEST,
         .synopsis = "[OPTIONS] NAME",
         .help = "start a guest, which then runs without a terminal",
         .about =
@@ -331,6 +332,7 @@ static int run_stop(const struct call *call, struct err *err) {
 
 static const struct verb verb_stop = {
         .name = "stop",
+        .flags = VERB_GUEST,
         .synopsis = "NAME",
         .help = "end a guest and everything in it; its home stays",
         .min_words = 1,
@@ -482,7 +484,7 @@ static int run_exec(const struct call *call, struct err *err) {
 
 static const struct verb verb_exec = {
         .name = "exec",
-        .flags = VERB_COMMAND | VERB_PASSES_STATUS,
+        .flags = VERB_GUEST | VERB_COMMAND | VERB_PASSES_STATUS,
         .synopsis = "[OPTIONS] NAME [--] COMMAND [ARG...]",
         .help = "run a command in a guest",
         .about =
@@ -505,7 +507,7 @@ static int run_shell(const struct call *call, struct err *err) {
 
 static const struct verb verb_shell = {
         .name = "shell",
-        .flags = VERB_PASSES_STATUS,
+        .flags = VERB_GUEST | VERB_PASSES_STATUS,
         .synopsis = "NAME",
         .help = "open a shell in a guest",
         .min_words = 1,
@@ -528,6 +530,7 @@ static int run_rename(const struct call *call, struct err *err) {
 
 static const struct verb verb_rename = {
         .name = "rename",
+        .flags = VERB_GUEST,
         .synopsis = "NAME NEW-NAME",
         .help = "give a guest another name",
         .min_words = 2,
@@ -561,6 +564,7 @@ static int run_fix(const struct call *call, struct err *err) {
 
 static const struct verb verb_fix = {
         .name = "fix",
+        .flags = VERB_GUEST,
         .synopsis = "NAME",
         .help = "open to you what a guest closed, and mend what is broken",
         .about =
@@ -644,6 +648,7 @@ static int run_delete(const struct call *call, struct err *err) {
 
 static const struct verb verb_delete = {
         .name = "delete",
+        .flags = VERB_GUEST,
         .synopsis = "[OPTIONS] NAME",
         .help = "delete a guest, its home, its snapshots and its account",
         .tables = { &delete_table },

@@ -83,6 +83,7 @@ static int run_snapshot(const struct call *call, struct err *err) {
 
 const struct verb verb_guest_snapshot = {
         .name = "snapshot",
+        .flags = VERB_GUEST,
         .synopsis = "[OPTIONS] NAME [LABEL]",
         .help = "keep a copy of a guest's home as it is now",
         .about =
@@ -164,6 +165,7 @@ static int run_snapshots(const struct call *call, struct err *err) {
 
 const struct verb verb_guest_snapshots = {
         .name = "snapshots",
+        .flags = VERB_GUEST,
         .synopsis = "[OPTIONS] NAME",
         .help = "list the snapshots of a guest",
         .tables = { &json_table },
@@ -189,6 +191,7 @@ static int run_restore(const struct call *call, struct err *err) {
 
 const struct verb verb_guest_restore = {
         .name = "restore",
+        .flags = VERB_GUEST,
         .synopsis = "NAME LABEL",
         .help = "put a guest's home back to what a snapshot has",
         .about = "The home changes in one step, when the snapshot is whole beside it; what it was before is gone then. "
@@ -223,6 +226,7 @@ static int run_archive(const struct call *call, struct err *err) {
 
 const struct verb verb_guest_archive = {
         .name = "archive",
+        .flags = VERB_GUEST,
         .synopsis = "NAME",
         .help = "pack a guest's home away; unarchive brings it back",
         .min_words = 1,
@@ -247,6 +251,7 @@ static int run_unarchive(const struct call *call, struct err *err) {
 
 const struct verb verb_guest_unarchive = {
         .name = "unarchive",
+        .flags = VERB_GUEST,
         .synopsis = "NAME",
         .help = "bring the home of an archived guest back",
         .min_words = 1,
@@ -331,6 +336,7 @@ static int run_grant(const struct call *call, struct err *err) {
 
 const struct verb verb_guest_grant = {
         .name = "grant",
+        .flags = VERB_GUEST,
         .synopsis = "NAME PATH[:ro|:rw]",
         .help = "give a guest a directory of this machine, for reading or for writing as well",
         .about =
@@ -355,6 +361,7 @@ static int run_revoke(const struct call *call, struct err *err) {
 
 const struct verb verb_guest_revoke = {
         .name = "revoke",
+        .flags = VERB_GUEST,
         .synopsis = "NAME PATH",
         .help = "take a granted directory back",
         .about = "At once for a guest with a user id of its own; one with yours keeps it until it is stopped.",
@@ -369,6 +376,7 @@ static int run_grants(const struct call *call, struct err *err) {
 
 const struct verb verb_guest_grants = {
         .name = "grants",
+        .flags = VERB_GUEST,
         .synopsis = "[OPTIONS] NAME",
         .help = "list what a guest was given",
         .tables = { &json_table },
@@ -398,6 +406,7 @@ static int run_ssh_config(const struct call *call, struct err *err) {
 
 const struct verb verb_guest_ssh_config = {
         .name = "ssh-config",
+        .flags = VERB_GUEST,
         .synopsis = "NAME",
         .help = "print an entry for ssh, so that editors connect to a guest",
         .about =

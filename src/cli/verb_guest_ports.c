@@ -189,6 +189,7 @@ static int run_ports(const struct call *call, struct err *err) {
 
 const struct verb verb_guest_ports = {
         .name = "ports",
+        .flags = VERB_GUEST,
         .synopsis = "[OPTIONS] NAME",
         .help = "offer ports of a guest on this host's loopback, list and close them",
         .about = "What is published is offered at once if the guest runs, and at every start. Whoever may use this "

@@ -228,6 +228,7 @@ static int run_provision(const struct call *call, struct err *err) {
 
 const struct verb verb_guest_provision = {
         .name = "provision",
+        .flags = VERB_GUEST,
         .synopsis = "[OPTIONS] NAME [RECIPE...]",
         .help = "do what recipes say to a guest: files, tools, commands",
         .about = "A recipe is a YAML file: the name of one that \"bailey guest recipes\" lists, or a path. Only steps "

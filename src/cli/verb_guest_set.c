@@ -126,6 +126,7 @@ static int run_set(const struct call *call, struct err *err) {
 
 const struct verb verb_guest_set = {
         .name = "set",
+        .flags = VERB_GUEST,
         .synopsis = "[OPTIONS] NAME",
         .help = "change a guest's limits, and the options that are kept with it",
         .about = "An option of the policy that has one value takes the place of the one that was kept; one that is a "

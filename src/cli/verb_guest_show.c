@@ -8,6 +8,7 @@
 #include "cli/verb_guest_internal.h"
 #include "guest/guest_disk.h"
 #include "guest/guest_jobs.h"
+#include "guest/guest_rules.h"
 #include "guest/guest_start.h"
 
 #include <assert.h>
@@ -110,6 +111,12 @@ static void emit_guest(struct emit *j, const struct guest *guest) {
         emit_time(j, "used", guest->row.used_us);
 }
 
+enum { LS_NAMES, LS_ROWS };
+static const struct option ls_rows[] = {
+        [LS_NAMES] = { .flag = "names", .type = OPTION_FLAG, .help = "print their names alone, one a line" },
+};
+static const struct option_table ls_table = { "Options", ls_rows, LS_ROWS };
+
 static int ls_one(const struct guests *guests, struct guest_row *row, struct emit *j, struct err *err) {
         cleanup(guest_done) struct guest guest = GUEST_NONE;
         char day[CLOCK_TEXT_MAX];
@@ -137,6 +144,12 @@ static int ls_one(const struct guests *guests, struct guest_row *row, struct emi
         return 0;
 }
 
+static int ls_names(const guest_rows *rows) {
+        for (size_t i = 0; i < rows->n; i++)
+                printf("%s\n", rows->p[i].name);
+        return EXIT_OK;
+}
+
 static int run_ls(const struct call *call, struct err *err) {
         cleanup(guests_close) struct guests guests = { 0 };
         cleanup(guest_rows_done) guest_rows rows = { 0 };
@@ -147,6 +160,8 @@ static int run_ls(const struct call *call, struct err *err) {
 
         if (r == 0)
                 r = guests_db_list(guests.db, false, &rows, err);
+        if (r == 0 && option_get_flag(&call->options, &ls_rows[LS_NAMES]))
+                return ls_names(&rows);
         if (json)
                 emit_open(&j, '[');
 
@@ -171,7 +186,7 @@ const struct verb verb_guest_ls = {
         .name = "ls",
         .synopsis = "[OPTIONS]",
         .help = "list guests, their state, kind and last use",
-        .tables = { &show_table },
+        .tables = { &show_table, &ls_table },
         .run = run_ls,
 };
 
@@ -225,6 +240,27 @@ static int show_setting(void *arg, const char *flag, const char *text) {
         return 0;
 }
 
+static int show_rule(void *arg, bool deny, const char *pattern, const char *day) {
+        struct shown_steps *steps = arg;
+        const char *rule = deny ? "deny" : "allow";
+
+        if (steps->j) {
+                emit_open(steps->j, '{');
+                emit_put_text(steps->j, "rule", rule);
+                emit_put_text(steps->j, "pattern", pattern);
+                emit_put_text(steps->j, "approved", day);
+                emit_close(steps->j);
+
+                return 0;
+        }
+
+        printf("  %s ", rule);
+        text_print(pattern);
+        printf(" (approved %s)\n", day);
+
+        return 0;
+}
+
 static int show_json(struct guests *guests, const struct guest *guest, struct err *err) {
         cleanup(buf_done) struct buf out = BUF(JSON_MAX);
         struct emit j = emit_to(&out);
@@ -236,6 +272,13 @@ static int show_json(struct guests *guests, const struct guest *guest, struct er
         emit_open(&j, '[');
 
         int r = guests_db_settings(guests->db, guest->row.id, show_setting, &steps, err);
+        emit_close(&j);
+        emit_key(&j, "rules");
+        emit_open(&j, '[');
+
+        if (r == 0)
+                r = guest_rules(guest, show_rule, &steps, err);
+
         emit_close(&j);
         emit_key(&j, "steps");
         emit_open(&j, '[');
@@ -272,6 +315,8 @@ static int run_show(const struct call *call, struct err *err) {
 
         int r = guests_db_settings(guests.db, guest.row.id, show_setting, &steps, err);
         if (r == 0)
+                r = guest_rules(&guest, show_rule, &steps, err);
+        if (r == 0)
                 r = guests_db_steps(guests.db, guest.row.id, STEPS_SHOWN, show_step, &steps, err);
 
         return guest_exit_code(r, err);
@@ -279,8 +324,9 @@ static int run_show(const struct call *call, struct err *err) {
 
 const struct verb verb_guest_show = {
         .name = "show",
+        .flags = VERB_GUEST,
         .synopsis = "[OPTIONS] NAME",
-        .help = "show a guest, its options and its last steps",
+        .help = "show a guest, its options, its rules and its last steps",
         .tables = { &show_table },
         .min_words = 1,
         .max_words = 1,
@@ -346,6 +392,7 @@ static int run_jobs(const struct call *call, struct err *err) {
 
 const struct verb verb_guest_jobs = {
         .name = "jobs",
+        .flags = VERB_GUEST,
         .synopsis = "[OPTIONS] NAME",
         .help = "list the jobs of a guest, also those that ended",
         .about = "Columns: number, state (running, ended, lost: its guest or its keeper ended first), exit status, "
@@ -464,6 +511,7 @@ static int run_logs(const struct call *call, struct err *err) {
 
 const struct verb verb_guest_logs = {
         .name = "logs",
+        .flags = VERB_GUEST,
         .synopsis = "[OPTIONS] NAME [NUMBER]",
         .help = "show what a job wrote; the last one without a number",
         .tables = { &logs_table },

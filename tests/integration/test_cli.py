@@ -153,6 +153,34 @@ def test_bash_completes(bailey, run, tmp_path):
     run(["shellcheck", "--shell=bash", script]).check()
 
 
+def test_names_of_guests_complete(bailey, run, tmp_path):
+    """Those that are there, where a guest is named: as the first word of a verb, and behind --guest."""
+    for shell in ("bash", "fish"):
+        (tmp_path / shell).write_bytes(bailey("completion", shell).check().out)
+
+    def bash(*words):
+        code = ('source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _bailey; '
+                'printf "%s\\n" "${COMPREPLY[@]}"')
+        return run(["bash", "--norc", "-uc", code, "bash", tmp_path / "bash", program("bailey"), *words], cwd=tmp_path).check().text.split()
+
+    def fish(line):
+        script = f"set -p PATH {program('bailey').parent}; source {tmp_path}/fish; complete --do-complete '{line}'"
+        return [entry.split("\t")[0] for entry in run(["fish", "--no-config", "-c", script]).check().text.splitlines()]
+    (tmp_path / "granted").touch()
+    assert bash("guest", "start", "") == [] and fish("bailey guest start ") == []
+    for name in ("anna", "anton", "berta"):
+        bailey("guest", "create", name).check()
+    try:
+        for words in (("guest", "start"), ("g", "stop"), ("guest", "exec"), ("guest", "exec", "-d"), ("guest", "grant"), ("guest", "logs", "-f"), ("allow", "--guest")):
+            assert bash(*words, "an") == ["anna", "anton"], words
+        assert fish("bailey guest start an") == fish("bailey guest exec an") == fish("bailey allow --guest an") == ["anna", "anton"]
+        assert bash("guest", "grant", "anna", "gr") == ["granted"] and bash("guest", "exec", "anna", "--", "mkfi")[:1] == ["mkfifo"]
+        assert bash("guest", "exec", "anna", "mkfi")[:1] == ["mkfifo"] and bash("guest", "create", "an") == []
+    finally:
+        for name in ("anna", "anton", "berta"):
+            bailey("guest", "delete", "--force", name)
+
+
 def test_bash_registers_itself(bailey, run, tmp_path):
     script = tmp_path / "bailey.bash"
     script.write_bytes(bailey("completion", "bash").check().out)

@@ -303,6 +303,10 @@ def test_a_rule_for_one_guest(guest, bailey, home, origin, hosts):
     bailey("allow", "--guest", "one", f"origin.test:{origin.port}").check()
     assert inside(guest, "one", fetch).text == "200"
     assert inside(guest, "two", fetch).text == "403"
+    (rule,) = json.loads(guest("show", "--json", "one").check().text)["rules"]
+    assert rule["rule"] == "allow" and rule["pattern"] == f"origin.test:{origin.port}" and len(rule["approved"]) == len("2026-11-15"), rule
+    assert f"allow origin.test:{origin.port} (approved {rule['approved']})" in guest("show", "one").check().text
+    assert json.loads(guest("show", "--json", "two").check().text)["rules"] == []
     guest("stop", "one").check()
     guest("start", "--hosts", str(hosts), "one").check()
     assert inside(guest, "one", fetch).text == "200"
