@@ -5,6 +5,7 @@
 #include "base/fd.h"
 #include "base/files/tree.h"
 #include "base/log.h"
+#include "base/path.h"
 #include "guest/access_list.h"
 #include "guest/guest_inside.h"
 
@@ -230,6 +231,32 @@ int guest_home_fix(const struct guest *guest, const char *name, struct err *err)
         struct home_work work = { guest, name };
 
         return guest_inside(guest, home_fix, &work, err);
+}
+
+static int home_seclude(void *arg, struct err *err) {
+        const struct home_work *work = arg;
+        cleanup(close_fd) int home = openat(work->guest->fd, "home", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        struct access_list standard;
+
+        if (home < 0)
+                return err_errno(err, "cannot open %s", work->guest->home);
+
+        cleanup(close_fd) int fd =
+            path_open_at(home, work->name, O_RDONLY | O_DIRECTORY, 0, PATH_BENEATH | PATH_NO_SYMLINKS);
+        if (fd < 0)
+                return err_set(err, -fd, "cannot open %s in the guest's home: %s", work->name, strerror(-fd));
+
+        access_list_of_mode(0700, &standard);
+        int r = access_list_give(&standard, HOST_INSIDE, READ | SEARCH);
+        if (r == 0)
+                r = access_list_set(fd, true, &standard);
+        return r < 0 ? err_set(err, -r, "cannot change who may write to %s: %s", work->name, strerror(-r)) : 0;
+}
+
+int guest_home_seclude(const struct guest *guest, const char *path, struct err *err) {
+        struct home_work work = { guest, path };
+
+        return guest_inside(guest, home_seclude, &work, err);
 }
 
 /*

@@ -16,6 +16,10 @@ int guest_home_fix(const struct guest *guest, const char *name, struct err *err)
 int guest_home_adopt(const struct guest *guest, const char *name, struct err *err);
 /* The same for one entry of an open directory. In the process that guest_inside() runs. */
 int guest_home_adopt_entry(const struct guest *guest, int directory, const char *name, struct err *err);
+/* A directory below the home: what comes into it the host user may read and not write, until guest_home_fix(). By the
+ * mask of an access list, everything else in a home looks as if its group may write it, and some programs refuse that.
+ * Not for GUEST_OWN. */
+int guest_home_seclude(const struct guest *guest, const char *path, struct err *err);
 /* With all that is in it, whatever its mode. 0 when it is not there. */
 int guest_home_remove(const struct guest *guest, const char *name, struct err *err);
 /* NULL: it is as it should be; else what is wrong, in a text that says so. */

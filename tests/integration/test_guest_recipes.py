@@ -260,7 +260,6 @@ FLAKE = """
 """
 
 
-@pytest.mark.root
 @pytest.mark.skipif(not shutil.which("nix"), reason="nix is not installed")
 def test_nix_for_real(guest, tmp_path):
     """A flake in the guest's home, built inside into a store in the home, without any network; then the tool is in PATH."""
@@ -274,6 +273,14 @@ def test_nix_for_real(guest, tmp_path):
     assert "0 steps done" in guest("provision", "one").check().text
     unknown = guest("provision", "one", write(tmp_path, "timeout: 1m\ntools: {nix: ['./tools#nothing']}\n", "two.yaml"), timeout=120)
     assert unknown.status != 0 and "nothing" in unknown.errors, unknown
+    store = home_of(guest) / ".nix/store"
+    (built,) = store.glob("*-greeting/bin/greeting")
+    assert "built by nix" in built.read_text(), "the host user reads what was built"
+    guest("stop", "one").check()
+    guest("fix", "one").check()
+    other = write(tmp_path, f"timeout: 2m\nfiles:\n  more/flake.nix:\n    text: |\n{flake.replace('greeting', 'farewell')}tools: {{nix: ['./more#farewell']}}\n", "three.yaml")
+    guest("provision", "one", other, timeout=180).check()
+    assert inside(guest, "one", "farewell").check().text == "built by nix\n", "also after everything was opened to the host user"
 
 
 def registry_address():

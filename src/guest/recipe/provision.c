@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "guest/recipe/provision.h"
+#include "guest/guest_home.h"
+#include "guest/guest_points.h"
 
 #include "base/cleanup.h"
 #include "guest/guest_exec.h"
@@ -133,6 +135,17 @@ static int recipe_stop(struct provision *provision, struct err *err) {
         return guest_hold(provision->guests, provision->guest, HOLD_MS, err);
 }
 
+/* Each time: `fix` opens everything to the host user again. */
+static int step_seclude(const struct provision *provision, const struct recipe_step *step, struct err *err) {
+        const char *path = step->kind == RECIPE_TOOL ? recipe_manager_secluded(step->manager) : NULL;
+
+        if (!path || provision->guest->kind == GUEST_OWN)
+                return 0;
+
+        int r = guest_point_make(provision->guest, path, true, err);
+        return r < 0 ? r : guest_home_seclude(provision->guest, path, err);
+}
+
 static int step_inside(struct provision *provision, const struct recipe *recipe, const struct recipe_step *step,
                        struct err *err) {
         const char *script = step->kind == RECIPE_TOOL ? recipe_manager_script(step->manager) : step->text;
@@ -149,7 +162,9 @@ static int step_inside(struct provision *provision, const struct recipe *recipe,
                                                .timeout_ns = step->timeout_ns,
                                                .on_output = provision_output,
                                                .on_output_arg = provision };
-        int r = recipe_start(provision, recipe, err);
+        int r = step_seclude(provision, step, err);
+        if (r == 0)
+                r = recipe_start(provision, recipe, err);
         if (r == 0)
                 r = guest_exec(provision->guest, &command, NULL, NULL, &status, err);
         if (r < 0)

@@ -63,6 +63,8 @@ int recipe_parse(struct str text, const char *name, struct recipe *ret, struct e
 
 /* The script that installs a tool, run by sh -c with the tool as its first word. */
 const char *recipe_manager_script(const char *manager);
+/* NULL, or a directory below the home in which the manager takes no file that its group may write. */
+const char *recipe_manager_secluded(const char *manager);
 
 struct recipe_built_in {
         const char *name, *text;

@@ -11,5 +11,6 @@ struct recipe_manager {
         const char *name;
         const char *fronts[3]; /* directories for PATH, NULL-terminated */
         const char *script;    /* for sh -c; the tool is its first word */
+        const char *secluded;  /* NULL, or a directory of the home: see recipe_manager_secluded() */
 };
 const struct recipe_manager *recipe_manager_find(struct str name);

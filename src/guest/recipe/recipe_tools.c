@@ -37,7 +37,8 @@ static const struct recipe_manager managers[] = {
                     "*'#'* | */*) ;;\n"
                     "*) tool=nixpkgs#$tool ;;\n"
                     "esac\n"
-                    "exec nix \"$@\" profile install \"$tool\"\n" },
+                    "exec nix \"$@\" profile install \"$tool\"\n",
+          .secluded = ".nix/store" },
 };
 
 const struct recipe_manager *recipe_manager_find(struct str name) {
@@ -51,4 +52,10 @@ const char *recipe_manager_script(const char *manager) {
         const struct recipe_manager *found = recipe_manager_find(str_of(manager));
 
         return found ? found->script : NULL;
+}
+
+const char *recipe_manager_secluded(const char *manager) {
+        const struct recipe_manager *found = recipe_manager_find(str_of(manager));
+
+        return found ? found->secluded : NULL;
 }
