@@ -75,8 +75,7 @@ static int client_refused(const struct control_message *message, struct err *err
         return err_set(err, EREMOTEIO, "%s", message->text.n ? message->text.p : "refused");
 }
 
-int control_client_call(struct control_client *client, const struct control_request *request,
-                        struct control_message *ret, struct err *err) {
+int control_client_send(struct control_client *client, const struct control_request *request, struct err *err) {
         cleanup(buf_done) struct buf out = BUF(CONTROL_LINE_MAX);
         struct control_request copy = *request;
 
@@ -86,6 +85,15 @@ int control_client_call(struct control_client *client, const struct control_requ
                 return err_set(err, -r, "the request cannot be written");
         if (send(client->fd, out.p, out.n, MSG_NOSIGNAL) != (ssize_t)out.n)
                 return err_set(err, ECONNRESET, "the sandbox %s is gone", client->id);
+
+        return 0;
+}
+
+int control_client_call(struct control_client *client, const struct control_request *request,
+                        struct control_message *ret, struct err *err) {
+        int r = control_client_send(client, request, err);
+        if (r < 0)
+                return r;
 
         uint64_t end = clock_ns() + REPLY_MS * NS_PER_MS;
 
@@ -105,7 +113,7 @@ int control_client_call(struct control_client *client, const struct control_requ
 
                 if (!message.is_event && !message.ok && message.id == 0)
                         r = client_refused(&message, err); /* turned away before anything was read */
-                else if (!message.is_event && message.id == copy.id)
+                else if (!message.is_event && message.id == client->last_id)
                         r = message.ok ? 0 : client_refused(&message, err);
 
                 if (r == 0)

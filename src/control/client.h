@@ -19,6 +19,8 @@ struct control_client {
  * sandbox does not reply (its supervisor may be stopped). */
 int control_client_open(const char *id, const char *name, struct control_client *ret, struct err *err);
 void control_client_done(struct control_client *client);
+/* Sends the request with an id of its own; the reply is one of the next messages. */
+int control_client_send(struct control_client *client, const struct control_request *request, struct err *err);
 /* Sends q with an id of its own and gives the reply. A reply that is not ok is -EREMOTEIO with its text in e. */
 int control_client_call(struct control_client *client, const struct control_request *request,
                         struct control_message *ret, struct err *err);

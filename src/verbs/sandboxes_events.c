@@ -11,14 +11,19 @@
 
 enum { FOLLOWED_MAX = 256, LOOK_MS = 500 };
 
+struct followed_client {
+        struct control_client client;
+        uint64_t asked; /* the last question that was shown */
+};
+
 struct followed {
-        VEC(struct control_client) clients;
+        VEC(struct followed_client) clients;
         control_ids known; /* followed now or before: an id never comes back */
 };
 
 static void followed_done(struct followed *f) {
         for (size_t i = 0; i < f->clients.n; i++)
-                control_client_done(&f->clients.p[i]);
+                control_client_done(&f->clients.p[i].client);
         vec_done(&f->clients);
         control_ids_done(&f->known);
 }
@@ -30,10 +35,12 @@ static bool events_knows(const struct followed *followed, const char *id) {
         return false;
 }
 
+/* A sandbox is found some time after it began, and may have asked by then: after the events its questions are asked
+ * for, and come in between them. */
 static int follow_one(struct followed *f, const char *id, struct err *err) {
-        struct control_client c;
+        struct followed_client one = { 0 };
         struct err why = { 0 };
-        const struct control_request request = { .what = CONTROL_SUBSCRIBE };
+        const struct control_request request = { .what = CONTROL_SUBSCRIBE }, pending = { .what = CONTROL_PENDING };
         cleanup(control_message_done) struct control_message message = { 0 };
         char *kept = str_dup(str_of(id));
         if (!kept || vec_push(&f->known, kept) < 0) {
@@ -41,10 +48,11 @@ static int follow_one(struct followed *f, const char *id, struct err *err) {
                 return err_memory(err);
         }
 
-        if (f->clients.n >= FOLLOWED_MAX || control_client_open(id, "bailey events", &c, &why) < 0)
+        if (f->clients.n >= FOLLOWED_MAX || control_client_open(id, "bailey events", &one.client, &why) < 0)
                 return 0; /* gone already, or too many to watch */
-        if (control_client_call(&c, &request, &message, &why) < 0 || vec_push(&f->clients, c) < 0)
-                control_client_done(&c);
+        if (control_client_call(&one.client, &request, &message, &why) < 0 ||
+            control_client_send(&one.client, &pending, &why) < 0 || vec_push(&f->clients, one) < 0)
+                control_client_done(&one.client);
 
         return 0;
 }
@@ -83,17 +91,54 @@ static int events_show(const struct events_request *request, const char *sandbox
         return r < 0 || out.n == 0 ? r : request->on_line(request->arg, buf_str(&out));
 }
 
+/* Questions that wait already, in the form in which they would have come. */
+static int events_show_pending(struct followed_client *one, const struct events_request *request,
+                               const struct control_message *reply) {
+        const struct node *questions = node_get(reply->root, STR("questions"));
+        int r = 0;
+
+        for (const struct node *node = questions ? questions->first : NULL; r == 0 && node; node = node->next) {
+                cleanup(control_message_done) struct control_message message = { 0 };
+                cleanup(buf_done) struct buf line = BUF(CONTROL_MESSAGE_MAX);
+                struct emit j = control_event_open(&line, "ask");
+                struct err why = { 0 };
+
+                if (control_number(node, "id") <= one->asked)
+                        continue; /* its event was here first */
+
+                one->asked = control_number(node, "id");
+                emit_key(&j, "question");
+                sandboxes_emit_node(&j, node);
+                if (control_close(&j) == 0 && control_message_parse(str_trim(buf_str(&line)), &message, &why) == 0)
+                        r = events_show(request, one->client.id, &message);
+        }
+
+        return r;
+}
+
+static int events_show_one(struct followed_client *one, const struct events_request *request,
+                           const struct control_message *message) {
+        const struct node *question = message->is_event ? node_get(message->root, STR("question")) : NULL;
+
+        if (!message->is_event)
+                return events_show_pending(one, request, message);
+        if (str_is(message->event, "ask") && question)
+                one->asked = control_number(question, "id");
+
+        return events_show(request, one->client.id, message);
+}
+
 /* Everything that one has to say now. False when it is gone. */
-static int events_drain(struct control_client *client, const struct events_request *request, bool *ret_alive,
+static int events_drain(struct followed_client *one, const struct events_request *request, bool *ret_alive,
                         struct err *err) {
         int r;
 
         do {
                 cleanup(control_message_done) struct control_message message = { 0 };
 
-                r = control_client_next(client, 0, &message, err);
-                if (r > 0 && message.is_event) {
-                        int shown = events_show(request, client->id, &message);
+                r = control_client_next(&one->client, 0, &message, err);
+                if (r > 0) {
+                        int shown = events_show_one(one, request, &message);
                         if (shown < 0)
                                 return shown;
                 }
@@ -107,7 +152,7 @@ static int events_step(struct followed *followed, const struct events_request *r
         struct pollfd fds[FOLLOWED_MAX];
 
         for (size_t i = 0; i < followed->clients.n; i++)
-                fds[i] = (struct pollfd){ .fd = followed->clients.p[i].fd, .events = POLLIN };
+                fds[i] = (struct pollfd){ .fd = followed->clients.p[i].client.fd, .events = POLLIN };
 
         if (poll(fds, followed->clients.n, request->prefix ? -1 : LOOK_MS) < 0 && errno != EINTR)
                 return err_errno(err, "cannot wait");
@@ -120,7 +165,7 @@ static int events_step(struct followed *followed, const struct events_request *r
                 if (alive)
                         continue;
 
-                control_client_done(&followed->clients.p[i]);
+                control_client_done(&followed->clients.p[i].client);
                 followed->clients.p[i] = followed->clients.p[--followed->clients.n];
         }
 

@@ -551,6 +551,22 @@ def test_rights_of_the_file_hold(asking, docs):
 
 # --- where it is said ---
 
+def test_who_follows_events_later_sees_what_waits(asking, start, docs):
+    """A sandbox may have asked before it is found; each question is shown once."""
+    run = asking("cat ~/docs/one; cat ~/docs/two")
+    run.question(f"read {docs}/one")
+    follow = start(["bailey", "events", "-f", "--json"])
+    asked = lambda: [e["question"]["access"] for e in map(json.loads, follow.output().decode().splitlines()) if e["event"] == "ask"]  # noqa: E731
+    wait_for(lambda: asked() == [f"read {docs}/one"], "the question that waits", 60 * SLOW)
+    run.answer(f"read {docs}/one")
+    wait_for(lambda: len(asked()) > 1, "the next", 60 * SLOW)
+    run.answer(f"read {docs}/two", "deny")
+    run.end()
+    wait_for(lambda: b'"event":"end"' in follow.output(), "the end", 60 * SLOW)
+    assert asked() == [f"read {docs}/one", f"read {docs}/two"]
+    follow.stop()
+
+
 def test_plan_why_and_show(bailey, home, work, docs):
     words = ["--ask-path", str(docs), "--deny-read", str(docs / "two")]
     assert f"asked about when opened: {docs}" in bailey("plan", *words, "--", "true", cwd=work).check().text
