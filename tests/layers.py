@@ -68,7 +68,7 @@ LAYERS = {
     # Settings of other tools as a policy: files in, text out.
     "import": ["base", "conf", "policy/*"],
     # Questions in a chat: over the control sockets, by a courier that has the network and no other right.
-    "chat": ["base", "conf", "policy/*", "ipc", "store", "roles", "control"],
+    "chat": ["base", "base/processes", "conf", "policy/*", "ipc", "store", "roles", "control"],
     # Records of the audit for others: it reads the logs and writes nothing but how far it is.
     "export": ["base", "base/processes", "conf", "policy/*", "store", "roles", "ipc"],
     # The dashboard stands on what every verb has, and reads HTTP by the gateway's own pure parser.
