@@ -121,12 +121,22 @@ class Asking:
         (self.work / "talk").write_text("\n".join(json.dumps(m) for m in (HELLO, call(2, "request_access", path=str(wish), reason="x", timeout_seconds=120))) + "\n")
         return {}, self.run(f"{program('bailey')} mcp < talk > said; grep -q 'wished for' {wish}", "--read", str(program("bailey").parent)), f"read {wish}"
 
+    def opened(self):
+        """The open itself asks, and waits."""
+        wish = self.home / "docs/one"
+        wish.parent.mkdir()
+        wish.write_text("wished for\n")
+        self.hosts.write_text("127.0.0.1 asked.test\n")
+        return {"filesystem": {"ask": [str(wish.parent)]}}, self.run(f"grep -q 'wished for' {wish}"), f"read {wish}"
+
 
 KINDS = {  # of the protocol, and how it is answered
     "host": ("host", "pending"), "push": ("push", "terminal"), "bridged_push": ("push", "hook"), "signature": ("push", "webhook"),
     "page": ("page", "dashboard"), "call": ("call", "chat"), "command": ("command", "hook"), "access": ("access", "terminal"),
+    "opened": ("access", "dashboard"),
 }
-MORE = [("bridged_push", "terminal"), ("bridged_push", "webhook"), ("bridged_push", "pending"), ("bridged_push", "dashboard"), ("bridged_push", "chat")]
+MORE = [("bridged_push", "terminal"), ("bridged_push", "webhook"), ("bridged_push", "pending"), ("bridged_push", "dashboard"), ("bridged_push", "chat"),
+        *(("opened", how) for how in ("terminal", "hook", "webhook", "pending", "chat"))]
 
 
 @pytest.mark.parametrize("name, how", [(name, how) for name, (_, how) in KINDS.items()] + MORE)
