@@ -47,6 +47,23 @@ def inside(guest, name, script, **more):
     return guest("exec", name, "--", "sh", "-c", script, **more)
 
 
+def test_an_open_in_a_guest_asks(guest, home, bailey, start):
+    """What is in the user's home is not there for a guest; a file that a person hands over is, once. Keys are not asked about."""
+    for name in ("docs", ".ssh"):
+        (home / name).mkdir()
+        (home / name / "one").write_text(f"from {name}\n")
+    guest("create", "--ask-path", home, "one").check()
+    for scope, status in (("once", 0), ("sandbox", 5)):
+        child = start(["bailey", "guest", "exec", "one", "--", "cat", home / "docs/one"])
+        [question] = wait_until(lambda: json.loads(bailey("pending", "--json").check().text))
+        assert question["access"] == f"read {home}/docs/one", question
+        answer = bailey("allow", "--access", f"{question['sandbox']}/{question['question']}", "--scope", scope)
+        assert answer.status == status and (status == 0 or "--scope once" in answer.errors), answer
+        ended = child.wait(60)
+        assert (ended.status, ended.text) == ((0, "from docs\n") if status == 0 else (1, "")), ended
+    assert inside(guest, "one", f"cat {home}/.ssh/one").status == 1 and bailey("pending").check().text == ""
+
+
 def test_a_guest_keeps_what_it_has(guest, home, top):
     guest("create", "one").check()
     assert state(guest, "one") == "ready"

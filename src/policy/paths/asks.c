@@ -13,11 +13,14 @@ const struct origin_text *asks_covering(const struct policy *policy, const char 
 
 int asks_compile_real(struct policy *policy, struct path_rules **ret, struct err *err) {
         char *before = policy->filesystem.home;
+        const bool guest = policy->guest; /* a guest's home is its own, whatever is written */
         int r;
 
         policy->filesystem.home = NULL;
+        policy->guest = false;
         r = path_rules_compile(policy, ret, err);
         policy->filesystem.home = before;
+        policy->guest = guest;
         return r;
 }
 

@@ -198,6 +198,11 @@ static int grant_explain(const struct grant *grant, int error, struct err *err) 
                 return err_set(err, ELOOP, "%s: there is a link on the way to it", grant->path);
         if (error == -ESTALE)
                 return err_set(err, ESTALE, "%s was replaced by something else meanwhile", grant->path);
+        if (error == -ENOENT)
+                return err_set(err, ENOENT,
+                               "%s cannot be opened in the sandbox: it has no such name to mount it on; a program that "
+                               "waits for a file there gets it with --scope once",
+                               grant->path);
         return err_set(err, -error, "%s cannot be opened in the sandbox: %s", grant->path, strerror(-error));
 }
 

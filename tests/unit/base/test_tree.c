@@ -192,6 +192,7 @@ static void block_copy(void *arg, uint64_t bytes) {
         for (const char *name = "ab"; *name; name++) {
                 const char path[] = { 'c', 'o', 'p', 'y', '/', *name, '\0' };
                 cleanup(close_fd) int fd = openat(*at, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+                (void)fd;
         }
 }
 
