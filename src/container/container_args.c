@@ -19,7 +19,7 @@ enum judge {
         JUDGE_SECURITY, /* --security-opt */
         JUDGE_GROUP,    /* a group, or those of whoever starts it */
         JUDGE_LOG,      /* a log driver: only one that keeps the log on this host */
-        JUDGE_LOG_FILE, /* --log-opt: no file of the container's choice */
+        JUDGE_LOG_FILE, /* --log-opt: nothing that names a file, a host or a driver */
         JUDGE_VARIABLE, /* K=V or K */
         JUDGE_ENV_FILE,
         JUDGE_VOLUME, /* SOURCE:DESTINATION[:OPTIONS] */
@@ -192,6 +192,29 @@ static bool is_local_log(struct str value) {
         return false;
 }
 
+/* podman takes several options in one word, with quotes, and names in either case. Those that name no file, no host and
+ * no driver. */
+static bool is_plain_log_option(struct str value) {
+        static const char *const plain[] = { "max-size", "max-file", "max-buffer-size", "compress", "mode",
+                                             "tag",      "env",      "env-regex",       "labels",   "labels-regex" };
+        struct str part, name;
+
+        if (str_find(value, '"') >= 0)
+                return false;
+
+        while (str_split(&value, ',', &part)) {
+                bool known = str_find(part, '=') < 0; /* the next of a list */
+
+                (void)str_split(&part, '=', &name);
+                for (size_t i = 0; i < sizeof plain / sizeof *plain && !known; i++)
+                        known = str_eq_nocase(name, str_of(plain[i]));
+                if (!known)
+                        return false;
+        }
+
+        return true;
+}
+
 static bool is_off(struct str value) {
         return str_eq_nocase(value, STR("false")) || str_is(value, "0") || str_eq_nocase(value, STR("f"));
 }
@@ -227,13 +250,13 @@ static int judge_row(const struct container_args *args, const struct row *row, s
                 refused = !only_confines(value);
                 break;
         case JUDGE_GROUP:
-                refused = str_is(value, "keep-groups");
+                refused = memmem(value.p, value.n, "keep-groups", strlen("keep-groups")) != NULL;
                 break;
         case JUDGE_LOG:
                 refused = !is_local_log(value);
                 break;
         case JUDGE_LOG_FILE:
-                refused = str_starts(value, STR("path="));
+                refused = !is_plain_log_option(value);
                 break;
         case JUDGE_VARIABLE:
                 return judge_variable(args, value, err);

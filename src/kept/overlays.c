@@ -176,6 +176,8 @@ int overlays_list(overlay_runs *ret, struct err *err) {
                         s = vec_push(ret, r) < 0 ? err_memory(err) : 0;
                 if (s < 0)
                         overlay_run_done(&r);
+                if (s == -ENOENT)
+                        s = 0; /* one that is being made, or whose making failed */
         }
 
         closedir(dir);

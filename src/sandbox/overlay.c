@@ -249,10 +249,10 @@ static bool has_conflict(const struct scan *s, const struct change *c, int lower
                          const struct stat *lower) {
         unsigned budget = CHANGES_MAX;
 
+        if (s->dirs->plain && (lower->st_mode & S_IFMT) != (c->mode & S_IFMT))
+                return true; /* a directory, a file or a link that the sandbox has never seen */
         if (!S_ISDIR(lower->st_mode))
                 return is_newer(s, lower);
-        if (s->dirs->plain && !S_ISDIR(c->mode))
-                return true; /* a whole directory, which the sandbox has never seen */
         if (c->kind != CHANGE_DELETED && S_ISDIR(c->mode))
                 return false; /* it stays */
 

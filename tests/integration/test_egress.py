@@ -620,13 +620,14 @@ GIVES_THE_HOST = [
     ["--seccomp-policy=image"], ["--seccomp-policy", "image"], ["--annotation", "run.oci.keep_original_groups=1"], ["--annotation=run.oci.seccomp_bpf_data=x"],
     ["--group-add", "keep-groups"], ["--group-add=keep-groups"], ["--systemd=always"], ["--preserve-fds=3"], ["--preserve-fd", "5"], ["--sdnotify=container"],
     ["--log-driver=syslog", "--log-opt", "syslog-address=udp://192.0.2.9:514"], ["--log-driver", "fluentd"], ["--log-driver=gelf"], ["--log-opt", "path={home}/a/log"],
+    ["--log-opt", "PATH={home}/a/log"], ["--log-opt", "max-size=1m,path={home}/a/log"], ["--log-opt", '"path={home}/a/log"'], ["--log-opt=driver=syslog"], ["--group-add", '"keep-groups"'],
 ]
 HARMLESS = [
     ["-v", "{home}/a:/b"], ["-v", "{home}/a/b:/b:ro,z"], ["-v", "cache:/c"], ["-v", "/c"], ["--mount", "type=tmpfs,dst=/t"], ["-v", "/dev/null:/x"],
     ["--mount=type=bind,src={home}/a,dst=/x,readonly"], ["--pid=private"], ["--ipc", "private"], ["--userns=keep-id"], ["--privileged=false"], ["--use-api-socket=false"],
     ["--security-opt", "no-new-privileges"], ["-it", "--rm", "-e", "CI=1", "-u", "1000", "-w", "/x"], ["--cap-drop=ALL"], ["--init"], ["--memory", "1g"],
     ["--mount", "type=volume,source=cache,destination=/c"], ["--name", "x"], ["-p", "80:80"], ["-e", "A=*"],
-    ["--group-add", "1000"], ["--log-driver=none"], ["--log-driver", "json-file", "--log-opt", "max-size=1m"], ["--systemd=false"],
+    ["--group-add", "1000"], ["--log-driver=none"], ["--log-driver", "json-file", "--log-opt", "max-size=1m"], ["--log-opt", "labels=one,two", "--log-opt", "Max-File=3"], ["--systemd=false"],
 ]
 
 

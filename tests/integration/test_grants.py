@@ -82,10 +82,14 @@ work = os.getcwd()
 open('ready', 'w').close(); wait('granted')
 top = os.open(os.path.expanduser('~/data'), os.O_RDONLY)
 deep = os.open(os.path.expanduser('~/data/deep'), os.O_RDONLY)
+# Their path without the mount begins with /tmp, where the program can put what it likes.
+alike, below = os.open(os.path.expanduser('~/data/tmp'), os.O_RDONLY), os.open(os.path.expanduser('~/data/tmp/sub'), os.O_RDONLY)
+os.symlink(f'/proc/self/fd/{alike}/x.key', '/tmp/x.key'); os.symlink(f'/proc/{os.getpid()}/fd/{below}', '/tmp/sub')
 def tell(when, also=()):
     for how in (lambda: os.open('x.key', os.O_RDONLY, dir_fd=top), lambda: os.open('deep/y.key', os.O_RDONLY, dir_fd=top), lambda: os.open('y.key', os.O_RDONLY, dir_fd=deep),
                 lambda: os.open('../x.key', os.O_RDONLY, dir_fd=deep), lambda: os.open(f'/proc/self/fd/{top}/x.key', os.O_RDONLY),
-                lambda: os.open(f'/dev/fd/{deep}/y.key', os.O_RDONLY), lambda: (os.chdir(top), os.open('x.key', os.O_RDONLY)), *also):
+                lambda: os.open(f'/dev/fd/{deep}/y.key', os.O_RDONLY), lambda: (os.chdir(top), os.open('x.key', os.O_RDONLY))[1],
+                lambda: os.open('/tmp/x.key', os.O_RDONLY), lambda: os.open('sub/y.key', os.O_RDONLY, dir_fd=alike), *also):
         try: print(when, os.read(how(), 20), flush=True)
         except OSError as error: print(when, 'closed', flush=True)
         finally: os.chdir(work)
@@ -98,8 +102,9 @@ tell('taken back')
 @pytest.mark.parametrize("landlock", [True, False])
 def test_a_glob_holds_below_a_directory_that_was_taken_back(start, bailey, home, work, landlock):
     """Its descriptors have a path that begins at the mount that is gone: no rule about the real one would meet it."""
-    (home / "data/deep").mkdir(parents=True)
-    for name in ("x.key", "x.txt", "deep/y.key"):
+    for name in ("data/deep", "data/tmp/sub"):
+        (home / name).mkdir(parents=True)
+    for name in ("x.key", "x.txt", "deep/y.key", "tmp/x.key", "tmp/sub/y.key"):
         (home / "data" / name).write_text(f"{name}\n")
     words = [program("bailey"), "run", "-q", "--deny-read", str(home / "data/**/*.key"), "--", "/usr/bin/python3", "-c", BY_DESCRIPTOR]
     child = start(words if landlock else machine(words, refuse=[deny("landlock_create_ruleset", errno.ENOSYS)]), cwd=work)
@@ -110,7 +115,7 @@ def test_a_glob_holds_below_a_directory_that_was_taken_back(start, bailey, home,
     allow(bailey, home / "data", "--forget", cwd=work).check()
     (work / "closed").touch()
     done = child.wait(60 * SLOW)
-    assert done.text == "open closed\n" * 7 + "open b'x.txt\\n'\n" + "taken back closed\n" * 7, done
+    assert done.text == "open closed\n" * 9 + "open b'x.txt\\n'\n" + "taken back closed\n" * 9, done
 
 
 def test_it_ends_with_the_sandbox_and_leaves_nothing(running, bailey, home, work):

@@ -323,7 +323,7 @@ def change():
 threading.Thread(target=change).start()
 end = time.monotonic() + 6
 while time.monotonic() < end and not done:
-    if libc.listen(fd, 1) == 0 and server.getsockname()[0] == "0.0.0.0":
+    if libc.listen(fd, 1) == 0 and server.getsockname()[0] == "0.0.0.0" and server.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
         done.append(1); print("listens everywhere")
 done.append(1)
 """

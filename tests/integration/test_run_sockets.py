@@ -15,6 +15,7 @@ import pytest
 from conftest import program
 from kit import machine as machine_module
 from kit.machine import deny, machine
+from kit.process import SLOW
 
 PYTHON = "/usr/bin/python3"
 pytestmark = [pytest.mark.visible_home, pytest.mark.real_home, pytest.mark.exact_build]  # a sanitizer changes memory, threads and time: see the unit tests of the broker
@@ -592,7 +593,7 @@ print("fine")
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_own_datagram_sockets_work(kernel, home, start):
     argv = [program("bailey"), "run", "--env", f"WORK={home}", "--", PYTHON, "-c", OWN_DATAGRAMS]
-    result = start(KERNELS[kernel]([str(word) for word in argv]), cwd=home).wait(60)
+    result = start(KERNELS[kernel]([str(word) for word in argv]), cwd=home).wait(120 * SLOW)
     assert result.status == 0 and result.text == "fine\n", result
 
 

@@ -31,7 +31,7 @@ enum { LINKS_MAX = 40, LOST_NAMES_MAX = 8 };
 void place_init(struct place *place) {
         place->object = place->dir = -1;
         place->wants_directory = place->borrowed = place->kept = place->parent = place->dir_known = false;
-        place->by_descriptor = false;
+        place->by_descriptor = place->led = false;
         place->name[0] = place->path[0] = '\0';
 }
 
@@ -167,6 +167,18 @@ static bool has_lost_name(const struct place *place) {
                fstat(place->object, &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink == 0;
 }
 
+/* Links on the way are the sandbox's: one of them could lead to the very thing that is held. */
+static int stat_without_links(const char *path, struct stat *ret) {
+        cleanup(close_fd) int fd = open_resolving(AT_FDCWD, path, O_NOFOLLOW, RESOLVE_NO_SYMLINKS);
+
+        if (fd == -ENOSYS || fd == -EPERM) /* an older kernel, or a filter above */
+                return lstat(path, ret) < 0 ? -errno : 0;
+        if (fd < 0)
+                return fd;
+
+        return fstat(fd, ret) < 0 ? -errno : 0;
+}
+
 /*
  * Whether the path that the kernel gives for something leads there. It does not when the caller began at a descriptor
  * in a mount that was taken away since (a grant that was forgotten): such a path begins at the mount, so that no rule
@@ -182,14 +194,15 @@ static int path_confirm(int fd, const char *path) {
         if ((S_ISDIR(held.st_mode) && held.st_nlink == 0) || is_on_proc(fd, &held))
                 return 0; /* a directory that was removed has nothing in it */
 
-        if (lstat(path, &there) < 0)
-                return errno == ENOENT || errno == ENOTDIR ? -ESTALE : -errno;
+        int r = stat_without_links(path, &there);
+        if (r < 0)
+                return r == -ENOENT || r == -ENOTDIR || r == -ELOOP ? -ESTALE : r;
 
         return held.st_dev == there.st_dev && held.st_ino == there.st_ino ? 0 : -ESTALE;
 }
 
 /* Fills in the canonical path of what was found; refuses the broker's own entries. -ESTALE: it is not there any more.
- * What was found by exactly this path was there. */
+ * What was found by exactly this path, and no link to an open file on it, was there. */
 static int walk_settle(struct place *place, const char *written) {
         bool by_name = place->object < 0 || place->parent;
         int fd = by_name ? place->dir : place->object;
@@ -199,7 +212,7 @@ static int walk_settle(struct place *place, const char *written) {
         if (!by_name && has_lost_name(place))
                 return -ESTALE;
 
-        if (!place->by_descriptor && strcmp(place->path, written) != 0) {
+        if (!place->by_descriptor && (place->led || strcmp(place->path, written) != 0)) {
                 r = path_confirm(fd, place->path);
                 if (r < 0)
                         return r;
@@ -362,6 +375,7 @@ static int walk_slowly(const struct tracee *tracee, int base, const char *path, 
                         next = target;
                         name[0] = '\0'; /* reached by a descriptor, not by this name */
                         place->by_descriptor = last;
+                        place->led = true;
                 }
 
                 if (last) {

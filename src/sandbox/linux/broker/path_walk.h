@@ -19,6 +19,7 @@ struct place {
         bool parent;          /* WALK_PARENT: nobody has looked for the object */
         bool dir_known;       /* `dir_st` is what fstat() says of `dir` */
         bool by_descriptor;   /* reached through one, which may have lost its name long ago */
+        bool led;             /* a link of /proc to something that is open was on the way */
         struct stat dir_st;
         char name[NAME_MAX + 1];
         char path[PATH_MAX]; /* canonical; does not begin with '/' for pipes, sockets and other nameless objects */

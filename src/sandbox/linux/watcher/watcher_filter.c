@@ -88,6 +88,7 @@ static void put_file_flags(struct program *program) {
                 0x40087602 /* FS_IOC_SETVERSION */,
                 0x4008941a /* BTRFS_IOC_SUBVOL_SETFLAGS */,
                 0xc0c89425 /* BTRFS_IOC_SET_RECEIVED_SUBVOL */,
+                0xc0c09425 /* the same, as programs of 32 bits call it; the kernel takes it from all */,
                 0x40047211 /* FAT_IOCTL_SET_ATTRIBUTES */,
         };
         static const uint32_t looks[] = { (uint32_t)FS_IOC_GETFLAGS, 0xc020660b /* FS_IOC_FIEMAP */,
