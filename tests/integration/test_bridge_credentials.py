@@ -177,8 +177,8 @@ credentials:
 @pytest.mark.parametrize("outer, word, inner, says", [
     ("GITHUB_TOKEN", "github", "LANG", r"policy.yaml:1:34: GITHUB_TOKEN goes to the sandbox, and the tool 'tool' has it as a credential \(.*policy.yaml:3:60\)"),
     ("GH_TOKEN", "github", "LANG", r"policy.yaml:1:34: GH_TOKEN goes to the sandbox"),
-    ("LANG", "github", "GITHUB_TOKEN", r"policy.yaml:3:80: the tool 'tool' has GITHUB_TOKEN by the credential github \(.*policy.yaml:3:60\)"),
-    ("LANG", "corp", "CORP_KEY", r"policy.yaml:3:78: the tool 'tool' has CORP_KEY by the credential corp"),
+    ("LANG", "github", "GITHUB_TOKEN", r"policy.yaml:3:80: the tool 'tool' has a stand-in in GITHUB_TOKEN, by the credential github \(.*policy.yaml:3:60\)"),
+    ("LANG", "corp", "CORP_KEY", r"policy.yaml:3:78: the tool 'tool' has a stand-in in CORP_KEY, by the credential corp"),
     ("GH_TOKEN", "github=env:STRONG", "LANG", None), ("LANG", "github", "LANG", None), ("CORP_KEY", "corp", "LANG", None),
 ])
 def test_a_variable_is_passed_or_kept(bailey, home, work, outer, word, inner, says):

@@ -192,8 +192,8 @@ static const struct origin_text *list_names(const origin_texts *list, const char
         return NULL;
 }
 
-/* A variable that is passed has the value itself, which the credential keeps away: from the sandbox where the tool has
- * it by the provider's variables, and from the tool in any case. */
+/* A variable that is passed to the sandbox has the value itself, which the credential keeps away from it. One that is
+ * passed to the tool contradicts the credential, whose stand-in it would have. */
 static int check_passed(const struct policy *policy, const struct bridge_tool *tool, const struct origin_text *word,
                         const char *variable, bool of_host, struct err *err) {
         const struct origin_text *passed = of_host ? list_names(&policy->process.env_pass, variable) : NULL;
@@ -207,8 +207,8 @@ static int check_passed(const struct policy *policy, const struct bridge_tool *t
         passed = list_names(&tool->env_pass, variable);
         if (passed)
                 return err_set(err, EINVAL,
-                               "%s: the tool '%s' has %s by the credential %s (%s), and would get the value itself; "
-                               "leave one of the two out",
+                               "%s: the tool '%s' has a stand-in in %s, by the credential %s (%s), and no value of "
+                               "this host; leave one of the two out",
                                passed->origin, tool->name, variable, word->text, word->origin);
 
         return 0;
