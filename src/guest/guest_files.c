@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/files/tree.h"
+#include "base/log.h"
 #include "base/path.h"
 #include "conf/dirs.h"
 #include "guest/guest_home.h"
@@ -289,7 +290,7 @@ struct overlap {
         const struct guest *guest;
         const char *path;
         bool granted; /* the path itself */
-        bool around;  /* grants around it count, too */
+        bool revoke;  /* grants around it count, too, and one that cannot be given does not hold up the others */
         struct err *err;
 };
 
@@ -301,21 +302,32 @@ static int overlap_find(void *arg, const struct guest_grant *grant) {
         return 0;
 }
 
+/* Whether nothing is there that could be used: an error of the machine (no memory, a failing disk) does not say so. */
+static bool grant_is_gone(int error) {
+        return error == ENOENT || error == ENOTDIR || error == ELOOP;
+}
+
 /* In the order of paths: what is further inside comes later, and holds. */
 static int overlap_give(void *arg, const struct guest_grant *grant) {
         const struct overlap *overlap = arg;
         const char *path = NULL;
+        struct err why = { 0 };
 
         if (strcmp(grant->path, overlap->path) == 0)
                 return 0;
         if (path_is_within(grant->path, overlap->path))
                 path = grant->path;
-        else if (overlap->around && path_is_within(overlap->path, grant->path))
+        else if (overlap->revoke && path_is_within(overlap->path, grant->path))
                 path = overlap->path;
-        if (!path || access(path, F_OK) < 0) /* gone meanwhile: there is nothing to be used */
+        if (!path || (access(path, F_OK) < 0 && grant_is_gone(errno)))
                 return 0;
+        if (!overlap->revoke)
+                return guest_grant_lists(overlap->guest, path, grant->write, false, overlap->err);
 
-        return guest_grant_lists(overlap->guest, path, grant->write, false, overlap->err);
+        /* A guest that may write around it can replace it. That must not keep what is being revoked. */
+        if (guest_grant_lists(overlap->guest, path, grant->write, false, &why) < 0)
+                log_warning("%s: what was granted there is not given again: %s", grant->path, err_text(&why));
+        return 0;
 }
 
 int guest_grant(struct guests *guests, struct guest *guest, const char *path, bool write, struct err *err) {
@@ -351,11 +363,24 @@ static int grant_find(struct guests *guests, const struct guest *guest, const ch
         return r < 0 ? r : overlap.granted;
 }
 
-static int revoke_lists(struct guests *guests, struct guest *guest, const char *path, struct err *err) {
-        struct overlap overlap = { .guest = guest, .path = path, .around = true, .err = err };
-        int r = guest_grant_lists(guest, path, false, true, err);
+/* Something of another user, as of the guest that put it there: its lists cannot be changed, and keep no grant. */
+static bool revoke_is_foreign(const char *path) {
+        struct stat st;
 
-        return r < 0 ? r : guests_db_grants(guests->db, guest->row.id, overlap_give, &overlap, err);
+        return lstat(path, &st) == 0 && st.st_uid != geteuid();
+}
+
+static int revoke_lists(struct guests *guests, struct guest *guest, const char *path, struct err *err) {
+        struct overlap overlap = { .guest = guest, .path = path, .revoke = true, .err = err };
+        struct err why = { 0 };
+        int r = guest_grant_lists(guest, path, false, true, &why);
+
+        if (r < 0 && !revoke_is_foreign(path))
+                return err_set(err, -r, "%s", err_text(&why));
+        if (r < 0)
+                log_warning("%s is not yours, and stays as it is: %s", path, err_text(&why));
+
+        return guests_db_grants(guests->db, guest->row.id, overlap_give, &overlap, err);
 }
 
 /* By the name that it had then: it may be gone, or a link may be there now, whose target was never granted. */
@@ -376,10 +401,15 @@ static int revoke_name(struct guests *guests, struct guest *guest, const char *p
 
 int guest_revoke(struct guests *guests, struct guest *guest, const char *path, struct err *err) {
         cleanup(free_ptr) char *real = realpath(path, NULL);
+        int error = real ? 0 : errno;
         int r = real ? grant_find(guests, guest, real, err) : 0;
 
         if (r < 0)
                 return r;
+        if (error == EACCES) /* the guest may have closed a directory on the way: that must not keep the grant */
+                log_warning("%s cannot be reached: who may use it stays as it is", path);
+        else if (error && !grant_is_gone(error))
+                return err_set(err, error, "cannot revoke %s: %s", path, strerror(error));
         if (r == 0)
                 return revoke_name(guests, guest, path, err);
 

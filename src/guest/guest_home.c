@@ -389,10 +389,11 @@ static int grant_tree(struct grant *grant, int taken, unsigned depth) {
 
 int guest_grant_lists(const struct guest *guest, const char *path, bool write, bool revoke, struct err *err) {
         struct grant g = { .uid = guest->row.uid, .write = write, .revoke = revoke, .owner = geteuid() };
-        int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+        /* What was granted had no link in its path. A guest that may write around it can put one there, or a FIFO. */
+        int fd = path_open_at(AT_FDCWD, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0, PATH_NO_SYMLINKS);
 
         if (fd < 0)
-                return err_errno(err, "cannot open %s", path);
+                return err_set(err, -fd, "cannot open %s: %s", path, strerror(-fd));
 
         int r = grant_tree(&g, fd, 0);
         if (r < 0)

@@ -31,18 +31,20 @@ static int point_give(const struct guest *guest, int fd, mode_t mode) {
         return 0;
 }
 
-/* Returns its descriptor. */
+/* Returns its descriptor. One that is still the host user's was left by a start that was killed before it gave it away.
+ */
 static int point_directory(const struct guest *guest, int at, const char *name) {
+        struct stat st;
         bool made = mkdirat(at, name, 0700) == 0;
 
         if (!made && errno != EEXIST)
                 return -errno;
 
         cleanup(close_fd) int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (fd < 0)
+        if (fd < 0 || fstat(fd, &st) < 0)
                 return -errno;
 
-        int r = made ? point_give(guest, fd, 0770) : 0;
+        int r = made || st.st_uid == 0 ? point_give(guest, fd, 0770) : 0;
         return r < 0 ? r : take_fd(&fd);
 }
 

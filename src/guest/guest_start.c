@@ -61,8 +61,16 @@ static int options_setting(void *arg, const char *flag, const char *text) {
         return option_set(build->values, row, str_of(text), "guest", build->err);
 }
 
+/* The guest may have put a link on the way to it: what that leads to was never granted. */
 static int options_grant(void *arg, const struct guest_grant *grant) {
         struct options_build *build = arg;
+        cleanup(free_ptr) char *real = realpath(grant->path, NULL);
+
+        if (!real || strcmp(real, grant->path) != 0) {
+                log_warning("%s was granted, but is not given: %s", grant->path,
+                            real ? "a link is on the way to it now" : strerror(errno));
+                return 0;
+        }
 
         return option_set(build->values, &policy_rows[grant->write ? ROW_WRITE : ROW_READ], str_of(grant->path),
                           "guest grant", build->err);

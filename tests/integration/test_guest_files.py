@@ -308,6 +308,50 @@ def test_a_link_of_the_guest_is_not_granted(guest, home):
     assert inside(guest, "one", f"cat {private}/inner/file").check().text == "of the host\n"
 
 
+def test_a_link_on_the_way_to_a_grant(guest, home):
+    """A guest that may write around a granted directory puts a link on the way to it: what that leads to stays closed."""
+    outer, private = home / "outer", home / "private"
+    for directory in (outer / "inner/src", private / "src"):
+        directory.mkdir(parents=True)
+        (directory / "file").write_text("of the host\n")
+    before = [(p.stat().st_mode, os.listxattr(p)) for p in (private, private / "src", private / "src/file")]
+    guest("create", "one").check()
+    for path in (outer, outer / "inner/src"):
+        guest("grant", "one", f"{path}:rw").check()
+    inside(guest, "one", f"cd {outer} && mv inner away && ln -s {private} inner").check()
+    guest("stop", "one").check()
+    assert (outer / "inner").is_symlink()
+
+    looks = "; ".join(f"cat {d}/src/file 2>/dev/null; (echo changed > {d}/src/file) 2>/dev/null" for d in (outer / "inner", private))
+    warnings = []
+    for revoke in (False, True):
+        if revoke:
+            guest("revoke", "one", outer).check()
+        warnings.append(guest("start", "one").check().errors)
+        assert inside(guest, "one", f"{looks}; true").check().text == "", revoke
+        guest("stop", "one").check()
+        assert (private / "src/file").read_text() == "of the host\n"
+        assert [(p.stat().st_mode, os.listxattr(p)) for p in (private, private / "src", private / "src/file")] == before, "no access lists"
+    for warning in warnings:
+        assert "outer/inner/src was granted, but is not given" in warning, warnings
+
+
+@pytest.mark.parametrize("instead", ["mkdir -m 700 inner", "ln -s ../private inner", "mkfifo inner", "mkdir -m 700 inner inner/src"])
+@pytest.mark.parametrize("revoked", ["outer", "outer/inner", "outer/inner/src"])
+def test_the_guest_does_not_hold_up_a_revoke(guest, home, instead, revoked):
+    for path in ("outer/inner/src", "private/src"):
+        (home / path).mkdir(parents=True)
+    guest("create", "one").check()
+    guest("grant", "one", home / "outer:rw").check()
+    guest("start", "one").check()
+    for path in ("outer/inner", "outer/inner/src"):
+        guest("grant", "one", home / f"{path}:rw").check()
+    inside(guest, "one", f"cd {home}/outer && mv inner away && {instead}").check()
+    guest("stop", "one").check()
+    guest("revoke", "one", home / revoked, timeout=60).check()
+    assert str(home / revoked) not in [grant["path"] for grant in json.loads(guest("grants", "--json", "one").check().text)]
+
+
 def test_snapshots(guest, home):
     guest("create", "one").check()
     inside(guest, "one", "echo first > file; mkdir d; chmod 750 d; ln -s file link; ln file hard; touch -d 2001-02-03 file; truncate -s 50M sparse; chmod 600 file").check()
