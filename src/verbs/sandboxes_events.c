@@ -13,7 +13,7 @@ enum { FOLLOWED_MAX = 256, LOOK_MS = 500 };
 
 struct followed_client {
         struct control_client client;
-        uint64_t asked; /* the last question that was shown */
+        uint64_t first; /* the first question whose event came; 0: none yet */
 };
 
 struct followed {
@@ -103,10 +103,9 @@ static int events_show_pending(struct followed_client *one, const struct events_
                 struct emit j = control_event_open(&line, "ask");
                 struct err why = { 0 };
 
-                if (control_number(node, "id") <= one->asked)
-                        continue; /* its event was here first */
+                if (one->first && control_number(node, "id") >= one->first)
+                        continue; /* its event was here before the reply: no later one is left out */
 
-                one->asked = control_number(node, "id");
                 emit_key(&j, "question");
                 sandboxes_emit_node(&j, node);
                 if (control_close(&j) == 0 && control_message_parse(str_trim(buf_str(&line)), &message, &why) == 0)
@@ -122,8 +121,8 @@ static int events_show_one(struct followed_client *one, const struct events_requ
 
         if (!message->is_event)
                 return events_show_pending(one, request, message);
-        if (str_is(message->event, "ask") && question)
-                one->asked = control_number(question, "id");
+        if (!one->first && str_is(message->event, "ask") && question)
+                one->first = control_number(question, "id");
 
         return events_show(request, one->client.id, message);
 }

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import time
 
@@ -563,6 +564,37 @@ def test_who_follows_events_later_sees_what_waits(asking, start, docs):
     wait_for(lambda: b'"event":"end"' in follow.output(), "the end", 60 * SLOW)
     assert asked() == [f"read {docs}/one", f"read {docs}/two"]
     follow.stop()
+
+
+def test_an_event_before_the_reply_hides_no_question(start, home, closing):
+    """The questions of a sandbox that asks again while it is asked for them: each is shown once."""
+    place = home / ".run/bailey"
+    place.mkdir(parents=True, mode=0o700)
+    with socket.socket(socket.AF_UNIX) as server:
+        directory = os.open(place, os.O_RDONLY)
+        server.bind(f"/proc/self/fd/{directory}/aaaaaaaaaaaa.sock")
+        os.close(directory)
+        server.listen()
+        server.settimeout(60 * SLOW)
+        follow = start(["bailey", "events", "-f", "--json", "aaaaaaaaaaaa"])
+        peer = server.accept()[0]
+    closing(peer)
+    peer.settimeout(60 * SLOW)
+    questions = [{"id": number, "access": f"read /{number}"} for number in (3, 5, 6)]
+    with peer.makefile("rw") as lines:
+        for request in map(json.loads, lines):
+            reply = {"id": request["id"], "ok": True}
+            if request["do"] == "pending":
+                reply["questions"] = questions
+                for question in questions[1:]:
+                    lines.write(json.dumps({"event": "ask", "question": question}) + "\n")
+            lines.write(json.dumps(reply) + "\n")
+            lines.flush()
+            if request["do"] == "pending":
+                break
+    peer.shutdown(socket.SHUT_RDWR)
+    shown = [json.loads(line)["question"]["id"] for line in follow.wait(60 * SLOW).text.splitlines()]
+    assert sorted(shown) == [3, 5, 6], shown
 
 
 def test_plan_why_and_show(bailey, home, work, docs):
