@@ -388,6 +388,20 @@ static void fish_flag(const char *spelling, const struct flag *f) {
         fputs("'\n", stdout);
 }
 
+/* The name of a guest first, and behind it what the verb takes else. */
+static void fish_guest_words(const struct verb *parent, const struct verb *verb) {
+        fish_condition(parent, verb);
+        fputs(" -a '(__bailey_guests)'\n", stdout);
+
+        if (!(verb->flags & VERB_COMMAND) && verb->max_words == 1)
+                return;
+
+        printf(
+            "complete -c bailey -n '__fish_seen_subcommand_from %s; and __fish_seen_subcommand_from (__bailey_guests)'",
+            verb->name);
+        fputs(verb->flags & VERB_COMMAND ? " -x -a '(__fish_complete_subcommand --fcs-skip=4)'\n" : " -F\n", stdout);
+}
+
 static void fish_verb(const struct verb *parent, const struct verb *verb, const char *spelling) {
         if (!parent)
                 fputs("complete -c bailey -n __fish_use_subcommand", stdout);
@@ -403,8 +417,7 @@ static void fish_verb(const struct verb *parent, const struct verb *verb, const 
         fputs("'\n", stdout);
 
         if (verb->flags & VERB_GUEST) {
-                fish_condition(parent, verb);
-                fputs(" -a '(__bailey_guests)'\n", stdout);
+                fish_guest_words(parent, verb);
         } else if (verb->flags & VERB_COMMAND) {
                 fish_condition(parent, verb);
                 fputs(" -x -a '(__fish_complete_subcommand --fcs-skip=2)'\n", stdout);

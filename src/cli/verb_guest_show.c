@@ -144,9 +144,23 @@ static int ls_one(const struct guests *guests, struct guest_row *row, struct emi
         return 0;
 }
 
-static int ls_names(const guest_rows *rows) {
-        for (size_t i = 0; i < rows->n; i++)
-                printf("%s\n", rows->p[i].name);
+/* For completion, which makes nothing and puts nothing in order. */
+static int ls_names(struct err *err) {
+        cleanup(guests_close) struct guests guests = { 0 };
+        cleanup(guest_rows_done) guest_rows rows = { 0 };
+
+        if (!guests_are_there())
+                return EXIT_OK;
+
+        int r = guests_open_as_is(&guests, err);
+        if (r == 0)
+                r = guests_db_list(guests.db, false, &rows, err);
+        if (r < 0)
+                return guest_exit_code(r, err);
+
+        for (size_t i = 0; i < rows.n; i++)
+                printf("%s\n", rows.p[i].name);
+
         return EXIT_OK;
 }
 
@@ -156,12 +170,13 @@ static int run_ls(const struct call *call, struct err *err) {
         cleanup(buf_done) struct buf out = BUF(JSON_MAX);
         struct emit j = emit_to(&out);
         bool json = is_json(call);
-        int r = guests_open(&guests, err);
 
+        if (option_get_flag(&call->options, &ls_rows[LS_NAMES]))
+                return ls_names(err);
+
+        int r = guests_open(&guests, err);
         if (r == 0)
                 r = guests_db_list(guests.db, false, &rows, err);
-        if (r == 0 && option_get_flag(&call->options, &ls_rows[LS_NAMES]))
-                return ls_names(&rows);
         if (json)
                 emit_open(&j, '[');
 

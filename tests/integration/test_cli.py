@@ -153,7 +153,7 @@ def test_bash_completes(bailey, run, tmp_path):
     run(["shellcheck", "--shell=bash", script]).check()
 
 
-def test_names_of_guests_complete(bailey, run, tmp_path):
+def test_names_of_guests_complete(bailey, run, home, tmp_path):
     """Those that are there, where a guest is named: as the first word of a verb, and behind --guest."""
     for shell in ("bash", "fish"):
         (tmp_path / shell).write_bytes(bailey("completion", shell).check().out)
@@ -168,6 +168,7 @@ def test_names_of_guests_complete(bailey, run, tmp_path):
         return [entry.split("\t")[0] for entry in run(["fish", "--no-config", "-c", script]).check().text.splitlines()]
     (tmp_path / "granted").touch()
     assert bash("guest", "start", "") == [] and fish("bailey guest start ") == []
+    assert not (home / ".local/state/bailey").exists(), "who completes makes nothing"
     for name in ("anna", "anton", "berta"):
         bailey("guest", "create", name).check()
     try:
@@ -176,6 +177,7 @@ def test_names_of_guests_complete(bailey, run, tmp_path):
         assert fish("bailey guest start an") == fish("bailey guest exec an") == fish("bailey allow --guest an") == ["anna", "anton"]
         assert bash("guest", "grant", "anna", "gr") == ["granted"] and bash("guest", "exec", "anna", "--", "mkfi")[:1] == ["mkfifo"]
         assert bash("guest", "exec", "anna", "mkfi")[:1] == ["mkfifo"] and bash("guest", "create", "an") == []
+        assert fish(f"bailey guest grant anna {tmp_path}/gran") == [f"{tmp_path}/granted"] and "mkfifo" in fish("bailey guest exec anna mkfi")
     finally:
         for name in ("anna", "anton", "berta"):
             bailey("guest", "delete", "--force", name)
