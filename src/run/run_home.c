@@ -82,7 +82,8 @@ int run_home_open(struct run *run, struct err *err) {
 static int run_home_point(struct run *run, const struct plan_path *path, struct err *err) {
         const char *home = run->session.policy->home_inside;
 
-        if (!path->grants || path->type == PLAN_PATH_MISSING || !path_is_within(path->path, home))
+        if (!path->grants || path->type == PLAN_PATH_MISSING || !path_is_within(path->path, home) ||
+            strcmp(path->path, home) == 0)
                 return 0;
 
         const char *point = path->path + strlen(home) + 1;
