@@ -7,11 +7,13 @@
 
 The providers' names lead to an upstream proxy of the test's own, so that ordinary users, who may not listen on port 443, can do it too."""
 import base64
+import contextlib
 import fcntl
 import json
 import os
 import pathlib
 import platform
+import re
 import shutil
 import subprocess
 import time
@@ -141,15 +143,25 @@ NODE_PACKAGE = f"node-linux-{'arm64' if platform.machine() == 'aarch64' else 'x6
 NODE = CACHE / "node_modules" / NODE_PACKAGE / "bin"
 
 
+def lately(path):
+    with contextlib.suppress(FileNotFoundError):
+        return time.time() - path.stat().st_mtime < 1800
+    return False
+
+
 def install(program, package):
+    """Where npm reaches nothing, it takes minutes to say so: then nothing more is tried for half an hour."""
     if program.exists() or not shutil.which("npm") or not os.access(CACHE.parent, os.W_OK):
         return
     CACHE.mkdir(exist_ok=True)
     with open(CACHE / "lock", "w", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not program.exists():
-            subprocess.run(["npm", "install", "--no-audit", "--no-fund", "--prefix", CACHE, package], timeout=600, check=False,
-                           env={**os.environ, "PATH": f"{NODE}:{os.environ['PATH']}"}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        if program.exists() or lately(CACHE / "unreachable"):
+            return
+        done = subprocess.run(["npm", "install", "--no-audit", "--no-fund", "--prefix", CACHE, package], timeout=600, check=False,
+                              env={**os.environ, "PATH": f"{NODE}:{os.environ['PATH']}"}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        if re.search(r"\b(E(AI_AGAIN|NOTFOUND|CONN[A-Z]+|TIMEDOUT|IDLETIMEOUT)|[A-Z_]*CERT[A-Z_]*)\b", done.stderr):
+            (CACHE / "unreachable").touch()
 
 
 def node_directory():
