@@ -60,8 +60,9 @@ def make_bare(suite=HERE):
     (PLACE / f"archives-{suite}").mkdir(parents=True, exist_ok=True)
     settings = subprocess.run(["apt-config", "dump"], check=True, text=True, stdout=subprocess.PIPE).stdout
     (PLACE / "apt.conf").write_text("".join(f"{line}\n" for line in settings.splitlines() if re.match(r"Acquire::(https?|Retries|Check)", line)))
-    command = ["mmdebstrap", "--variant=minbase", "--include=git,make,ca-certificates", f"--aptopt={PLACE}/apt.conf",
-               suite, str(new), *sources_for(suite)]
+    # In a namespace of its own: its mounts are nobody else's to see, or to copy.
+    command = ["unshare", "--mount", "--propagation", "private", "mmdebstrap", "--variant=minbase", "--include=git,make,ca-certificates",
+               f"--aptopt={PLACE}/apt.conf", suite, str(new), *sources_for(suite)]
     done = subprocess.run(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=STEP_S, check=False)
     if done.returncode:
         raise Failed(f"mmdebstrap: {done.stdout[-2000:]}")

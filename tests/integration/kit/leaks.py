@@ -31,7 +31,9 @@ def open_fds(pid="self"):
 
 
 def mounts():
-    return sorted(line.split(" - ")[0].split()[4] for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines())
+    """Number of a mount: where it is. The number stays when somebody outside renames a directory above it."""
+    lines = [line.split() for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines()]
+    return {fields[0]: fields[4] for fields in lines}
 
 
 def _command(pid):
@@ -81,6 +83,6 @@ class Watch:
         left = [f"process {pid}: {_command(pid)}" for pid in _living(self.processes)]
         left += [f"descriptor {fd}: {target}" for fd, target in open_fds().items()
                  if fd not in self.fds and not target.startswith("/proc/")]
-        left += [f"mount {point}" for point in mounts() if point not in self.mounts]
+        left += sorted(f"mount {point}" for number, point in mounts().items() if number not in self.mounts)
         left += [f"temporary file {path}" for path in sorted(self.temporary.iterdir())]
         return left
