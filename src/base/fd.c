@@ -261,6 +261,22 @@ static int fd_collect(struct msghdr *m, int *ret_fds, size_t max_fds, size_t *re
         return 0;
 }
 
+/* Whoever closed a socket with messages unread leaves an error at the other end. It comes once, and before the last
+ * words, which say why. */
+static ssize_t receive_last_words(int sock, struct msghdr *msghdr) {
+        const struct msghdr untouched = *msghdr;
+        bool reset = false;
+
+        for (;;) {
+                ssize_t got = recvmsg(sock, msghdr, MSG_CMSG_CLOEXEC);
+                if (got >= 0 || (errno != EINTR && (errno != ECONNRESET || reset)))
+                        return got;
+
+                reset = reset || errno == ECONNRESET;
+                *msghdr = untouched;
+        }
+}
+
 ssize_t fd_receive(int sock, void *payload, size_t payload_max, int *ret_fds, size_t max_fds, size_t *ret_n_fds) {
         union {
                 struct cmsghdr align;
@@ -270,12 +286,7 @@ ssize_t fd_receive(int sock, void *payload, size_t payload_max, int *ret_fds, si
         struct msghdr msghdr = {
                 .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes
         };
-        ssize_t got;
-
-        do
-                got = recvmsg(sock, &msghdr, MSG_CMSG_CLOEXEC);
-        while (got < 0 && errno == EINTR);
-
+        ssize_t got = receive_last_words(sock, &msghdr);
         if (got < 0)
                 return -errno;
 

@@ -34,5 +34,6 @@ int fd_map_sealed(int fd, const char *what, size_t max, struct str *ret, struct 
 /* One message with descriptors over a Unix socket. Received ones are close-on-exec; more than max is an error, and then
  * none is kept. */
 int fd_send(int sock, struct str payload, const int *fds, size_t n_fds);
-/* Returns the payload's length (0 at the end of the stream) or a negative errno. */
+/* Returns the payload's length or a negative errno; 0 at the end of the stream, also when whoever closed it had not
+ * read everything. What was said before that comes first. */
 ssize_t fd_receive(int sock, void *payload, size_t payload_max, int *ret_fds, size_t max_fds, size_t *ret_n_fds);

@@ -242,6 +242,8 @@ static void hand_on_signal(int sock, int signals) {
 static int word_receive(int sock, struct shim_word *ret) {
         ssize_t n = recv(sock, ret, sizeof *ret, 0);
 
+        if (n < 0 && errno == ECONNRESET) /* a signal came too late to be read; the last word stands behind that */
+                n = recv(sock, ret, sizeof *ret, 0);
         if (n < 0 && errno == EINTR)
                 return 0;
         if (n != (ssize_t)sizeof *ret || ret->magic != SHIM_MAGIC || ret->version != SHIM_VERSION)

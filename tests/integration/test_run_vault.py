@@ -134,6 +134,7 @@ def test_everything_a_client_needs_to_trust_is_there(world, run):
     ({"source": "exec:printf 'a-secret\\nin-two-lines'"}, "more than one line"),
     ({"source": "exec:head -c 100000 /dev/zero | tr '\\0' x"}, "more than 16384 bytes"),
     ({"source": "exec:printf hunter2"}, "too short"),
+    ({"source": "env:SHORT"}, "too short"),  # found while the supervisor still tells the vault more
     ({"source": "exec:printf 'hunter2\\000hunter2'"}, "bytes that cannot be sent"),
     ({"source": "systemd:name"}, "CREDENTIALS_DIRECTORY"),
     ({"source": "bws:some-name"}, "bws is not installed"),
@@ -142,7 +143,7 @@ def test_everything_a_client_needs_to_trust_is_there(world, run):
 def test_a_source_that_fails_is_told_and_nothing_runs(world, run, entry, says):
     world.credentials({"name": "mine", "env": "MINE", **entry})
     proof = world.workspace / "ran"
-    result = run(world.words("touch", proof), timeout=60)
+    result = run(world.words("touch", proof), timeout=60, env={"SHORT": "hunter2"})
     assert result.status not in (0, 1) and not proof.exists()
     assert "mine" in result.errors and says in result.errors, result
     assert "hunter2" not in result.errors and "in-two-lines" not in result.errors

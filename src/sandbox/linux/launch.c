@@ -234,19 +234,11 @@ static int check_event(const struct sandbox_event *event, ssize_t got, size_t n_
         return 0;
 }
 
-/* Init that ended with messages unread leaves an error behind, which comes once and before its last words. */
-static ssize_t launch_receive(const struct sandbox *sandbox, struct sandbox_event *event,
-                              int fds[static PLAN_LISTENERS_MAX], size_t *n) {
-        ssize_t got = fd_receive(sandbox->control, event, sizeof *event, fds, PLAN_LISTENERS_MAX, n);
-        return got == -ECONNRESET ? fd_receive(sandbox->control, event, sizeof *event, fds, PLAN_LISTENERS_MAX, n)
-                                  : got;
-}
-
 int sandbox_receive(struct sandbox *sandbox, struct sandbox_event *ret, struct err *err) {
         struct sandbox_event event = { 0 };
         int fds[PLAN_LISTENERS_MAX];
         size_t n_fds = 0;
-        ssize_t got = launch_receive(sandbox, &event, fds, &n_fds);
+        ssize_t got = fd_receive(sandbox->control, &event, sizeof event, fds, PLAN_LISTENERS_MAX, &n_fds);
         if (got == 0) {
                 *ret = (struct sandbox_event){ .kind = SANDBOX_ENDED };
                 return 0;

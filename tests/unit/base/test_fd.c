@@ -58,6 +58,27 @@ static void flags_are_changed(void **state) {
         assert_int_equal(fd_set_nonblocking(-1, true), -EBADF);
 }
 
+/* Who ends with messages unread leaves an error before what it said. */
+static void last_words_are_heard(void **state) {
+        static const int kinds[] = { SOCK_SEQPACKET, SOCK_STREAM, SOCK_SEQPACKET | SOCK_NONBLOCK };
+
+        (void)state;
+        for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+                char word[8];
+                size_t n_fds = 0;
+                int ends[2];
+
+                pair(kinds[i], ends);
+                assert_int_equal(send(ends[0], "unread", 6, 0), 6);
+                assert_int_equal(send(ends[1], "why", 3, 0), 3);
+                close(ends[1]);
+                assert_int_equal(fd_receive(ends[0], word, sizeof word, NULL, 0, &n_fds), 3);
+                assert_memory_equal(word, "why", 3);
+                assert_true(fd_receive(ends[0], word, sizeof word, NULL, 0, &n_fds) == 0);
+                close(ends[0]);
+        }
+}
+
 static void close_from_child(void *forced) {
         int low = open("/dev/null", O_RDONLY | O_CLOEXEC);
         for (int i = 0; i < 300; i++) /* more than one listing holds */
@@ -304,6 +325,7 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(closes_once_and_keeps_errno),
                 cmocka_unit_test(flags_are_changed),
+                cmocka_unit_test(last_words_are_heard),
                 cmocka_unit_test(closes_from),
                 cmocka_unit_test(reads_whole),
                 cmocka_unit_test(survives_signals),
