@@ -163,6 +163,64 @@ def test_verdicts_on_requests_and_answers(at, config):
     assert at("policy", "test", "--address", "localhost", "api.ok.test").status == EXIT_USAGE
 
 
+# Of a group for a forge: its hosts, requests that it lets through, requests that it does not, and what may be pushed.
+GITHUB_READS = ["GET api.github.com/repos/acme/app/pulls/5", "GET api.github.com/repos/other/lib/issues", "HEAD api.github.com/user", "POST api.github.com/graphql",
+                "GET raw.githubusercontent.com/acme/app/main/x", "GET objects.githubusercontent.com/x", "GET codeload.github.com/acme/app/zip/main"]
+GITHUB_CONTRIBUTES = ["POST api.github.com/repos/acme/app/pulls", "POST api.github.com/repos/acme/app/issues", "POST api.github.com/repos/acme/app/issues/5/comments",
+                      "POST api.github.com/repos/acme/app/pulls/5/comments", "POST api.github.com/repos/acme/app/pulls/5/comments/7/replies"]
+GITHUB_NEVER = ["PUT api.github.com/repos/acme/app/pulls/5/merge", "POST api.github.com/repos/acme/app/merges", "PATCH api.github.com/repos/acme/app/pulls/5",
+                "PATCH api.github.com/repos/acme/app", "DELETE api.github.com/repos/acme/app", "PUT api.github.com/repos/acme/app/collaborators/me",
+                "POST api.github.com/repos/acme/app/hooks", "POST api.github.com/repos/acme/app/keys", "PUT api.github.com/repos/acme/app/branches/main/protection",
+                "PUT api.github.com/repos/acme/app/actions/secrets/X", "DELETE api.github.com/repos/acme/app/actions/secrets/X", "POST api.github.com/repos/acme/app/actions/variables",
+                "POST api.github.com/repos/acme/app/dispatches", "POST api.github.com/repos/acme/app/actions/workflows/ci.yml/dispatches",
+                "POST api.github.com/repos/acme/app/actions/runs/1/rerun", "POST api.github.com/repos/acme/app/git/refs", "PATCH api.github.com/repos/acme/app/git/refs/heads/main",
+                "PUT api.github.com/repos/acme/app/contents/x", "POST api.github.com/repos/acme/app/pulls/5/reviews", "POST api.github.com/repos/acme/app/releases",
+                "POST api.github.com/repos/acme/other/pulls", "POST api.github.com/repos/evil/app/issues/5/comments", "POST api.github.com/repos/acme/app/pulls/../merges",
+                "POST api.github.com/repos/acme/app/issues/5/lock/comments", "POST api.github.com/repos/acme/app/pulls/", "POST api.github.com/repos/acme/app/pulls/5",
+                "POST api.github.com/user/repos", "POST api.github.com/gists", "POST github.com/login/oauth/access_token", "GET github.com/acme/app/settings", "GET gitlab.com/acme/app",
+                "POST uploads.github.com/repos/acme/app/releases/1/assets", "POST raw.githubusercontent.com/x"]
+GITLAB_READS = ["GET gitlab.com/api/v4/projects/1/merge_requests", "HEAD gitlab.com/acme/app", "POST gitlab.com/api/graphql"]
+GITLAB_NEVER = ["PUT gitlab.com/api/v4/projects/1/merge_requests/5/merge", "POST gitlab.com/api/v4/projects/1/merge_requests", "PUT gitlab.com/api/v4/projects/1",
+                "DELETE gitlab.com/api/v4/projects/1", "POST gitlab.com/api/v4/projects/1/variables", "POST gitlab.com/api/v4/projects/1/pipeline",
+                "POST gitlab.com/api/v4/projects/1/trigger/pipeline", "POST gitlab.com/api/v4/projects/1/hooks", "POST gitlab.com/api/v4/projects/1/deploy_keys",
+                "POST gitlab.com/oauth/token", "GET github.com/acme/app", "POST api.github.com/graphql"]
+FORGES = [
+    ("@github-read", GITHUB_READS, GITHUB_CONTRIBUTES + GITHUB_NEVER, [], []),
+    ("@github-contribute acme/app", GITHUB_READS + GITHUB_CONTRIBUTES, GITHUB_NEVER, ["agent/x", "refs/heads/agent/x/y"],
+     ["createPullRequest", "createIssue", "addComment", "addPullRequestReviewThreadReply"]),
+    ("@github-contribute github.com/acme/app.git", GITHUB_CONTRIBUTES, GITHUB_NEVER[-12:], ["agent/x", "refs/heads/agent/x/y"],
+     ["createPullRequest", "createIssue", "addComment", "addPullRequestReviewThreadReply"]),
+    ("@gitlab-read", GITLAB_READS, GITLAB_NEVER, [], []),
+    ("@gitlab-contribute acme/app", GITLAB_READS, GITLAB_NEVER, ["agent/x", "refs/heads/agent/x/y"], ["mergeRequestCreate", "createIssue", "createNote"]),
+]
+
+
+@pytest.mark.parametrize("group, allowed, refused, pushes, mutations", FORGES, ids=[group for group, *_ in FORGES])
+def test_groups_for_forges(at, group, allowed, refused, pushes, mutations):
+    """A group lets through what its name says; merging, settings, secrets, workflows, main and other repositories stay closed."""
+    def ask(line):
+        method, where = line.split(" ")
+        host, _, path = where.partition("/")
+        told, = verdicts(at("policy", "test", "--json", "--allow", group, "--method", method, "--path", "/" + path, host))
+        return told["decision"], told["reason"]
+    assert [line for line in allowed if ask(line) != ("allow", "allowed")] == []
+    assert [line for line in refused if ask(line)[0] != "deny"] == []
+
+    forge = f"{group[1:7]}.com"
+    refs = ["agent/x", "refs/heads/agent/x/y", "main", "agent", "agentx", "refs/tags/v1", "refs/agent/x", "refs/heads/main"]
+    targets = [f"{forge}/{name}={ref}" for name in ("acme/app", "acme/other", "evil/app") for ref in refs]
+    told = verdicts(at("policy", "test", "--json", "--allow", group, *targets))
+    assert [v["asked"] for v in told if v["allowed"]] == [f"{forge}/acme/app={ref}" for ref in refs if ref in pushes], told
+    assert all(v["reason"] in ("git-service", "git-ref") for v in told if not v["allowed"]), told
+    for target, status in ((f"{forge}/acme/app=agent/x", EXIT_OK if pushes else EXIT_NO), (f"{forge}/acme/app=main", EXIT_NO), (f"{forge}/evil/app", EXIT_OK)):
+        assert at("why", "--allow", group, target).status == status, target
+
+    rules = json.loads(at("policy", "show", "--json", "--expand", "--allow", group).check().text)["network.rules"]
+    graphql, = [rule for rule in rules if rule["graphql.query"]]
+    assert graphql["graphql.query"] == ["*"] and graphql["graphql.mutation"] == mutations, graphql
+    assert all(set(rule["methods"]) == {"GET", "HEAD"} for rule in rules if not rule["graphql.query"] and not rule["paths"]), rules
+
+
 @pytest.mark.parametrize("words, status, says", [
     (["--allow", "https://x"], EXIT_USAGE, "--allow: pattern 'https://x': a scheme does not belong here"),
     (["--allow", "@githbu"], EXIT_USAGE, "--allow: there is no group '@githbu'; did you mean '@github'?"),
