@@ -126,11 +126,59 @@ def test_reaching_a_host(ratchet, sink, origin):
     assert ratchet(rules, "sh", "-c", both).text.split() == ["200", "403", "403"]
 
 
-def test_people_see_it(ratchet, bailey, work, sink, secret):
-    child = ratchet(closing("data/**"), "sh", "-c", "cat data/customers.csv; sleep 60", wait=False)
-    wait_until(lambda: "narrowed" in bailey("ps").text, 30 * SLOW)
+@pytest.fixture
+def tokens(ratchet, make_origin, authority, home, sink):
+    """tokens(rules, script): a credential `own` for kept.test and `other` for other.test, one server with TLS. `own`, `other`, `plain` (to
+    kept.test, without one) and `away` (to the sink) print a status, of the proxy's where it comes to none."""
+    server = make_origin(tls=authority.context("kept.test", "other.test"))
+    entries, places = [], [f"kept.test:{server.port}", f"other.test:{server.port}", f"sink.test:{sink.port}"]
+    shell = ("get() { set -- $(curl -s -o /dev/null -w '%{http_code} %{http_connect}' -m 20 \"$@\"); [ $1 = 000 ] && shift; echo $1; }; "
+             f"plain() {{ get https://{places[0]}/; }}; away() {{ get http://{places[2]}/; }}; ")
+    for name, place in zip(("own", "other"), places):
+        (home / name).write_text(f"real-{name}-value")
+        entries.append({"name": name, "env": name.upper(), "source": f"file:{home / name}", "hosts": [place], "slot": "bearer"})
+        shell += f"{name}() {{ get -H \"Authorization: Bearer ${name.upper()}\" https://{place}/; }}; "
+
+    def run(rules, script):
+        done = ratchet(rules, "sh", "-c", shell + script, options=["--ca-bundle", str(authority.file)], check=False,
+                       network={"allow": places, "allow_private": places}, credentials=entries)
+        done.sent = [next((name for name in ("own", "other") if b"Bearer real-%s-value" % name.encode() in request), "none") for request in server.requests()]
+        return done
+    return run
+
+
+def test_using_a_credential(tokens):
+    """Its host is reached when the ratchet has closed; the host of another one closes nothing."""
+    rules = [{"when": {"credential": ["own"]}, "then": {"allow": ["kept.test"], "say": "the token was used"}}]
+    done = tokens(rules, "away; other; away; own; away; other; own")
+    assert done.text.split() == ["200"] * 4 + ["403", "403", "200"] and done.sent == ["other", "own", "own"], (done, done.sent)
+    (closed,) = [r for r in done.records if r["kind"] == "ratchet"]
+    assert closed["path"].startswith("kept.test") and closed["detail"] == "the token was used", closed
+
+
+def test_using_a_credential_may_take_its_own_host_away(tokens):
+    done = tokens([{"when": {"credential": ["own"]}, "then": {"allow": "none"}}], "other; own; plain; other")
+    assert done.text.split() == ["200", "403", "403", "403"] and done.sent == ["other"], (done, done.sent)
+
+
+def test_people_see_it(ratchet, bailey, start, work, sink, secret):
+    """`bailey ps` and `bailey events` while it runs, and whoever is refused, in the answer itself."""
+    events = start(["bailey", "events", "-f", "--json"])
+    script = f"while ! test -e go; do sleep 0.05; done; cat data/customers.csv; curl -s -D head -o body -m 20 http://sink.test:{sink.port}/; touch refused; sleep 60"
+    child = ratchet(closing("data/**"), "sh", "-c", script, wait=False)
+    running = wait_until(lambda: json.loads(bailey("ps", "--json").check().text), 30 * SLOW, "the run")[0]["sandbox"]
+    wait_until(lambda: bailey("allow", "marker.example", "--sandbox", running).check() and b"marker.example" in events.output(), 30 * SLOW, "somebody who follows events")
+    assert "narrowed" not in bailey("ps").text
+    (work / "go").touch()
+
+    wait_until(lambda: "narrowed" in bailey("ps").text, 30 * SLOW, "the ratchet")
     assert json.loads(bailey("ps", "--json").text)[0]["ratchets"][0]["say"] == "customer data was read"
-    child.stop() if hasattr(child, "stop") else child.process.terminate()
+    wait_until(lambda: (work / "refused").exists(), 30 * SLOW, "the refusal")
+    body, head = (work / "body").read_text(), (work / "head").read_text()
+    assert "403" in head.splitlines()[0] and "x-bailey-reason: ratchet" in head.lower() and "customer data was read" in body, (head, body)
+    child.stop()
+    seen = wait_until(lambda: b"customer data was read" in events.output() and events.output(), 30 * SLOW, "the event").decode()
+    assert '"ratchet"' in seen and str(work / "data/customers.csv") in seen and secret not in seen, seen
 
 
 @pytest.mark.parametrize("rules, says", [
@@ -234,16 +282,10 @@ def test_a_tool_that_sees_the_workspace_counts_as_a_reader(ratchet, home, work, 
     assert ratchet(closing("data/**"), "sh", "-c", script, bridge={"tool": entry}, check=False).text.endswith("403")
 
 
-def test_credentials_and_git_are_taken_away(ratchet, home, work, origin, secret):
+def test_credentials_and_git_are_taken_away(tokens, secret):
     rules = [{"when": {"read": ["data/**"]}, "then": {"credentials": "none", "git": "none"}}]
-    (home / "token").write_text("real-secret-value")
-    get = f"curl -s -o /dev/null -w '%{{http_code}} ' -m 20 -H \"Authorization: Bearer $TOKEN\" http://kept.test:{origin.port}/; "
-    done = ratchet(rules, "sh", "-c", get + "cat data/customers.csv >/dev/null; " + get, options=["--env", "X=1"], check=False,
-                   credentials=[{"name": "own", "env": "TOKEN", "source": f"file:{home / 'token'}", "hosts": [f"kept.test:{origin.port}"],
-                                 "slot": "bearer"}])
-    first, second = done.text.split()
-    assert second in ("403", "502"), done
-    assert b"real-secret-value" not in b"".join(origin.requests()[1:]), (first, done)
+    done = tokens(rules, "own; other; cat data/customers.csv >/dev/null; own; other; plain; away")
+    assert done.text.split() == ["200", "200", "403", "403", "200", "200"] and done.sent == ["own", "other", "none"], (done, done.sent)
 
 
 TLS_ATTACK = """
