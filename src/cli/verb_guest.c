@@ -13,6 +13,7 @@
 #include "guest/guest_life.h"
 #include "guest/guest_mend.h"
 #include "guest/guest_pack.h"
+#include "guest/guest_settings.h"
 #include "guest/guest_start.h"
 #include "guest/recipe/recipe.h"
 #include "verbs/policy_options.h"
@@ -100,15 +101,11 @@ static const struct option_table create_table = { "This guest", create_rows, CRE
 
 /* Options of the policy, kept with the guest. */
 static int wish_settings(const struct call *call, struct guest_wish *wish) {
-        static const struct option_table *const tables[] = { &policy_table_general, &policy_table_network,
-                                                             &policy_table_files, &policy_table_process,
-                                                             &policy_table_limits };
-
         for (size_t i = 0; i < call->options.values.n; i++) {
                 const struct option_value *value = &call->options.values.p[i];
                 const char *flag = value->option->flag;
-                if (flag && option_find(tables, sizeof tables / sizeof *tables, str_of(flag)) == value->option &&
-                    vec_push(&wish->settings, ((struct guest_setting){ flag, value->text })) < 0)
+                if (flag && guest_setting_row(flag) == value->option &&
+                    vec_push(&wish->settings, ((struct guest_setting){ value->option, value->text })) < 0)
                         return -ENOMEM;
         }
 
@@ -215,6 +212,8 @@ static int run_create(const struct call *call, struct err *err) {
         guests.helper = helper;
         if (r == 0)
                 r = wish_settings(call, &wish) < 0 ? err_memory(err) : 0;
+        if (r == 0)
+                r = guest_settings_check(&guests, values, err);
         if (r == 0)
                 r = guest_create(&guests, &wish, &guest, note, err);
         if (r == 0 && note[0])

@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "cli/verb_guest_internal.h"
+#include "guest/guest_settings.h"
 #include "verbs/policy_options.h"
 
 #include <assert.h>
@@ -29,14 +30,6 @@ static const struct option set_rows[] = {
 static_assert(sizeof set_rows / sizeof *set_rows == SET_ROWS, "one row each");
 static const struct option_table set_table = { "This guest", set_rows, SET_ROWS };
 
-static const struct option_table *const kept_tables[] = { &policy_table_general, &policy_table_network,
-                                                          &policy_table_files, &policy_table_process,
-                                                          &policy_table_limits };
-
-static const struct option *kept_find(const char *flag) {
-        return option_find(kept_tables, sizeof kept_tables / sizeof *kept_tables, str_of(flag));
-}
-
 static int set_unset(const struct call *call, struct guests *guests, const struct guest *guest, struct err *err) {
         const struct option_value *value;
         int r = 0;
@@ -44,7 +37,7 @@ static int set_unset(const struct call *call, struct guests *guests, const struc
         for (size_t i = 0; r == 0 && (value = option_next(&call->options, &set_rows[SET_UNSET], &i));) {
                 const char *flag = strncmp(value->text, "--", 2) == 0 ? value->text + 2 : value->text;
 
-                if (!kept_find(flag)) {
+                if (!guest_setting_row(flag)) {
                         err_blame(err, ERR_USAGE);
                         return err_set(err, EINVAL, "--unset %s: the policy has no option --%s", value->text, flag);
                 }
@@ -67,13 +60,13 @@ static int set_options(const struct call *call, struct guests *guests, const str
                 const char *flag = value->option->flag;
                 int r = 0;
 
-                if (!flag || kept_find(flag) != value->option)
+                if (!flag || guest_setting_row(flag) != value->option)
                         continue;
 
                 if (!option_adds_up(value->option))
                         r = guests_db_clear_setting(guests->db, guest->row.id, flag, err);
                 if (r == 0)
-                        r = guests_db_add_setting(guests->db, guest->row.id, flag, value->text, err);
+                        r = guest_setting_keep(guests, guest->row.id, value->option, value->text, err);
                 if (r < 0)
                         return r;
 
@@ -83,14 +76,25 @@ static int set_options(const struct call *call, struct guests *guests, const str
         return 0;
 }
 
+/* All that is kept now, as the next start will find it. */
+static int set_check(struct guests *guests, const struct guest *guest, struct err *err) {
+        cleanup(option_values_done) struct option_values values = { 0 };
+        int r = guest_options(guests, guest, NULL, &values, err);
+
+        return r < 0 ? r : guest_settings_check(guests, &values, err);
+}
+
 static int set_rows_of(const struct call *call, struct guests *guests, const struct guest *guest, size_t *ret_later,
                        struct err *err) {
         const struct option_values *values = &call->options;
         int r = set_unset(call, guests, guest, err);
 
         *ret_later = option_given(values, &set_rows[SET_UNSET]) || option_given(values, &set_rows[SET_IDLE]);
+        size_t before = *ret_later;
         if (r == 0)
                 r = set_options(call, guests, guest, ret_later, err);
+        if (r == 0 && *ret_later > before)
+                r = set_check(guests, guest, err);
         if (r == 0 && option_given(values, &set_rows[SET_DISK]))
                 r = guests_db_set_disk(guests->db, guest->row.id, option_get_number(values, &set_rows[SET_DISK]), err);
         if (r == 0 && option_given(values, &set_rows[SET_IDLE]))

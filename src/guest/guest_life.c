@@ -12,6 +12,7 @@
 #include "guest/guest_home.h"
 #include "guest/guest_ids.h"
 #include "guest/guest_mend.h"
+#include "guest/guest_settings.h"
 #include "store/state.h"
 
 #include <errno.h>
@@ -108,7 +109,7 @@ static int create_rows(struct guests *guests, const struct guest_wish *wish, con
 
         r = guests_db_add(guests->db, row, err);
         for (size_t i = 0; i < wish->settings.n && r == 0; i++)
-                r = guests_db_add_setting(guests->db, row->id, wish->settings.p[i].flag, wish->settings.p[i].text, err);
+                r = guest_setting_keep(guests, row->id, wish->settings.p[i].row, wish->settings.p[i].text, err);
 
         if (r == 0)
                 return guests_db_commit(guests->db, err);

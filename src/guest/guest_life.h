@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* How guests come into being, change their name, and go. */
+#include "conf/option.h"
 #include "guest/guest_place.h"
 
 #define GUEST_NOTE_KEEP "keep-home"
 
 struct guest_setting {
-        const char *flag, *text;
+        const struct option *row; /* of the policy's tables */
+        const char *text;
 };
 struct guest_wish {
         const char *name;

@@ -19,6 +19,7 @@
 #include "guest/guest_mend.h"
 #include "guest/guest_points.h"
 #include "guest/guest_ports.h"
+#include "guest/guest_settings.h"
 #include "policy/options.h"
 #include "run/run.h"
 
@@ -48,11 +49,8 @@ struct options_build {
 };
 
 static int options_setting(void *arg, const char *flag, const char *text) {
-        static const struct option_table *const tables[] = { &policy_table_general, &policy_table_network,
-                                                             &policy_table_files, &policy_table_process,
-                                                             &policy_table_limits };
         struct options_build *build = arg;
-        const struct option *row = option_find(tables, sizeof tables / sizeof *tables, str_of(flag));
+        const struct option *row = guest_setting_row(flag);
 
         if (!row)
                 return err_set(build->err, EINVAL, "the guest was made with --%s, which this Bailey does not know",
@@ -124,7 +122,11 @@ int guest_options(struct guests *guests, const struct guest *guest, const struct
 
         for (size_t i = 0; extra && i < extra->values.n && r == 0; i++) {
                 const struct option_value *value = &extra->values.p[i];
-                r = option_set(&values, value->option, str_of(value->text), value->origin, err);
+                cleanup(free_ptr) char *text = NULL;
+
+                r = guest_setting_text(value->option, value->text, &text, err);
+                if (r == 0)
+                        r = option_set(&values, value->option, str_of(text), value->origin, err);
         }
 
         if (r < 0)

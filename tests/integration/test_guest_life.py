@@ -271,6 +271,39 @@ def test_options_are_kept_with_the_guest(guest, work):
     assert guest("create", "--no-such", "two").status == 2
 
 
+def test_a_path_means_what_it_meant_where_it_was_typed(guest, home, work):
+    """The supervisor of a guest stands in the root directory; an option is from somewhere else."""
+    (work / "data").mkdir()
+    (work / "data/one").write_text("granted\n")
+    (work / "more").write_text("for one start\n")
+    (home / "guest.yaml").write_text("process: {env: {set: {FROM: file}}}\n")
+    guest("create", "--policy", os.path.relpath(home / "guest.yaml", work), "--read", "data", "--deny-read", "**/*.hidden", "one", cwd=work).check()
+    kept = guest("show", "one").check().text
+    assert f"--policy {home}/guest.yaml" in kept and f"--read {work}/data" in kept and "--deny-read **/*.hidden" in kept, kept
+    guest("start", "--read", "more", "one", cwd=work).check()
+    assert inside(guest, "one", f"cat {work}/data/one {work}/more; echo $FROM").check().text == "granted\nfor one start\nfile\n"
+    guest("set", "--deny-read", "data/one", "one", cwd=work).check()
+    assert f"--deny-read {work}/data/one" in guest("show", "one").check().text
+
+
+@pytest.mark.parametrize("words, says", [
+    (["--policy", "missing.yaml"], "cannot open missing.yaml"),
+    (["--policy", "wrong.yaml"], "wrong.yaml:1:1: unknown key 'nonsense'"),
+    (["--bridge", "git"], "works with repositories, and none is named"),
+    (["--allow", "not a host"], "not a host"),
+])
+def test_what_no_start_could_use_is_not_kept(guest, work, words, says):
+    (work / "wrong.yaml").write_text("nonsense: 1\n")
+    refused = guest("create", *words, "one", cwd=work)
+    assert refused.status == 3 and says in refused.errors, str(refused)
+    assert not rows(guest), "nothing was made"
+    guest("create", "--allow", "example.com", "one").check()
+    before = guest("show", "one").text
+    refused = guest("set", *words, "one", cwd=work)
+    assert refused.status == 3 and says.replace("missing", f"{work}/missing", 1) in refused.errors.replace(f"{work}/wrong", "wrong"), str(refused)
+    assert guest("show", "one").text == before
+
+
 def test_a_repository_is_cloned_into_it(guest, tmp_path):
     """From inside, under its policy: what it may not reach it does not clone, and the guest is there all the same."""
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-c", "safe.directory=*"]
