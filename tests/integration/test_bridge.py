@@ -645,13 +645,24 @@ def test_kubectl_with_a_client_certificate(bailey, home, work, authority, closin
 
 class Api(Cluster):
     """As much of GitHub's API, at a host of its own, as the calls below ask for."""
+    comment = {"addComment": {"commentEdge": {"node": {"url": "https://gh.test/comment"}}}}
+    pull = {"number": 5, "title": "the title", "id": "P5", "state": "OPEN", "mergeable": "MERGEABLE", "mergeStateStatus": "CLEAN", "headRefName": "agent/x", "baseRefName": "main"}
+    repository = {"id": "R1", "hasIssuesEnabled": True, "mergeCommitAllowed": True, "pullRequest": pull, "issue": {"number": 5, "id": "P5", "__typename": "Issue"}}
+
+    @staticmethod
+    def data(query):
+        """gh takes a field that it has not asked for as an error, in some of its answers."""
+        if query.startswith("mutation"):
+            return Api.comment if "addComment" in query else {"mergePullRequest": {"clientMutationId": "x"}}
+        if "PullRequest_fields" in query:  # what this server knows of
+            return {"PullRequest": {"fields": []}}
+        return {"repository": Api.repository, "viewer": {"login": "me"}}
 
     class Handler(Cluster.Handler):
         def do_POST(self):
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             self.server.seen.append((self.path, self.headers.get("Authorization"), body["query"].split("(")[0].split("{")[0].strip(), body.get("variables")))
-            answer = json.dumps({"data": {"repository": {"id": "R1", "hasIssuesEnabled": True, "pullRequest": {"number": 5, "title": "the title", "id": "P5"}, "issue": {"number": 5, "id": "P5", "__typename": "Issue"}},
-                                          "viewer": {"login": "me"}, "addComment": {"commentEdge": {"node": {"url": "https://gh.test/comment"}}}}}).encode()
+            answer = json.dumps({"data": Api.data(body["query"])}).encode()
             self.send_response(200)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(answer)))
@@ -675,6 +686,41 @@ def test_gh_at_a_host_of_its_own(bailey, home, work, authority, closing):
     assert api.seen and {path for path, *_ in api.seen} == {"/api/graphql"} and {token for _, token, *_ in api.seen} == {"token ghe-real-token"}, (api.seen, str(done))
     records = [json.loads(line) for line in (home / "audit.jsonl").read_text().splitlines()]
     assert [r["allowed"] for r in records if r.get("kind") == "command"] == [True] * 2 + [False] * len(refused)
+
+
+def test_gh_inside_through_the_gate(bailey, home, work, authority, closing):
+    """Debian's gh itself in the sandbox, with a stand-in for its token: the gateway judges what it asks for by GraphQL, and puts the token in."""
+    api = closing(Api(authority, "gh.test", client=False))
+    where, audit = f"gh.test:{api.port}", home / "audit.jsonl"
+    (home / "hosts").write_text("127.0.0.1 gh.test\n")
+    (home / "token").write_text("ghe-real-token")
+    refused = ["pr merge 5 --merge", "pr close 5", "api repos/acme/app", "api -X DELETE repos/acme/app", "api graphql -f query='mutation { addComment deleteRef }'"]
+    script = (f"export GH_HOST={where} GH_REPO={where}/acme/app GH_PROMPT_DISABLED=1 GH_NO_UPDATE_NOTIFIER=1\n"
+              "gh pr view 5 --json title; gh pr comment 5 --body hello\n"
+              + "".join(f"gh {words} > out 2>&1 && echo RAN; grep -o 403 out || cat out\n" for words in refused)
+              + "env; gh auth status -t; cat ~/.config/gh/* /proc/*/environ 2>&1; true\n")
+
+    def run(*mutations):
+        api.seen.clear()
+        audit.unlink(missing_ok=True)
+        rule = {"host": where, "paths": ["/api/graphql"], "graphql": {"query": ["*"], "mutation": list(mutations)}}
+        (home / "policy.yaml").write_text(json.dumps({"network": {"allow_private": [where], "rules": [rule]}, "credentials": [
+            {"name": "gh", "env": "GH_ENTERPRISE_TOKEN", "source": f"file:{home / 'token'}", "hosts": [where], "slot": "bearer"}]}))
+        done = bailey("run", "--policy", str(home / "policy.yaml"), "--hosts", str(home / "hosts"), "--ca-bundle", str(authority.file), "--audit", str(audit),
+                      "--", "bash", "-c", script, cwd=work, timeout=120 * SLOW)
+        assert api.seen and {(path, token) for path, token, *_ in api.seen} == {("/api/graphql", "token ghe-real-token")}, (api.seen, str(done))
+        assert "ghe-real-token" not in done.text + done.errors + audit.read_text() and "GH_ENTERPRISE_TOKEN=" in done.text, str(done)
+        return done, [asked for _, _, asked, _ in api.seen if asked.startswith("mutation")]
+
+    done, mutations = run("addComment")
+    assert done.text.splitlines()[:2 + len(refused)] == ['{"title":"the title"}', "https://gh.test/comment"] + ["403"] * len(refused), str(done)
+    assert mutations == ["mutation CommentCreate"], mutations
+    judged = [(r["graphql"]["operation"], r["graphql"]["fields"]) for r in map(json.loads, audit.read_text().splitlines()) if r.get("graphql") and not r["allowed"]]
+    assert judged == [("mutation", ["mergePullRequest"]), ("mutation", ["closePullRequest"]), ("mutation", ["addComment", "deleteRef"])], judged
+
+    done, mutations = run("mergePullRequest")
+    assert done.text.splitlines()[:2] == ['{"title":"the title"}', "RAN"] and "the mutation addComment" in done.errors, str(done)
+    assert mutations == ["mutation PullRequestMerge"], mutations
 
 
 # --- the lists of what executes, redirects and leaks, an entry each ---
