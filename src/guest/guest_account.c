@@ -6,6 +6,7 @@
 #include "base/fd.h"
 #include "guest/firewall_reader.h"
 #include "guest/guest_firewall.h"
+#include "guest/guest_spools.h"
 #include "guest/guest_subordinates.h"
 #include "guest/guest_tool.h"
 
@@ -161,6 +162,9 @@ static int account_remove(const char *host, const char *id, struct err *err) {
                 char *const argv[] = { (char *)"userdel", (char *)"--force", name, NULL };
 
                 r = guest_subordinate_remove(host, uid, gid, err);
+                if (r < 0)
+                        return r;
+                r = guest_spools_clear(name, uid, err);
                 if (r < 0)
                         return r;
                 r = tool_run(argv, err);

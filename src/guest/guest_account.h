@@ -29,7 +29,7 @@ int guest_account_make(const struct guests *guests, const char *id, uint32_t *re
                        struct err *err);
 /* Its firewall and the reader of its log, again; nothing without root's rights. */
 int guest_account_protect(const struct guests *guests, const struct guest *guest, struct err *err);
-/* 0 when it is not there. */
+/* With its crontab, jobs of at and mail. 0 when it is not there. */
 int guest_account_remove(const struct guests *guests, const char *id, struct err *err);
 /* NULL: it is there, or this guest has none. */
 const char *guest_account_problem(const struct guest *guest);

@@ -17,6 +17,7 @@ import tempfile
 import pytest
 
 from conftest import program
+from kit.hostile_guest import HOSTILE, Targets, pid_of
 from kit.process import wait_until
 from test_guest_life import guest, rows, state, top  # noqa: F401
 from test_guest_state import KILLS, Killer
@@ -207,6 +208,103 @@ def account(guest, run, network):
     one.uid = rows(guest)["one"]["uid"]
     yield one
     one.there("delete", "--force", "one")
+
+
+SPOOL_SCRIPT = """
+for place in /var/spool /var/mail /var/lib/systemd; do [ ! -d $place ] || mount -t tmpfs tmpfs $place || exit; done
+mkdir -p /var/spool/cron/crontabs /var/spool/cron/atjobs /var/spool/at /var/spool/mail && chmod -R 1777 /var/spool /var/mail && echo up && exec sleep 600
+"""
+
+
+@pytest.fixture
+def spools(closing, network):
+    """A view of the machine with empty spools that everybody may write to. .words lead there, .top is where it can be seen."""
+    class Spools:
+        def __init__(self):
+            self.process = subprocess.Popen([*network.words, "unshare", "--mount", "sh", "-c", SPOOL_SCRIPT], stdout=subprocess.PIPE)
+            assert self.process.stdout.readline() == b"up\n"
+            self.words = [*network.words, "nsenter", f"--mount=/proc/{self.process.pid}/ns/mnt", "--"]
+            self.top = pathlib.Path(f"/proc/{self.process.pid}/root")
+
+        def place(self, name, owner, text="x\n"):
+            path = self.top / name
+            path.write_text(text)
+            os.chown(path, owner, owner)
+
+        def entries(self):
+            """All but the directories that were there."""
+            names = [path for spool in ("var/spool", "var/mail") for path in (self.top / spool).rglob("*")]
+            return {str(path.relative_to(self.top)) for path in names if path.is_symlink() or not path.is_dir()}
+
+        def close(self):
+            self.process.kill()
+            self.process.wait()
+            self.process.stdout.close()
+    return closing(Spools())
+
+
+@pytest.mark.root
+def test_the_worst_of_an_account(account, spools, guest, run, start, home, top):
+    """As of every guest (test_guest_files.py), on a machine whose spools are open to everybody, and without a trace afterwards."""
+    marks = [f"600.{os.getpid()}{number}" for number in (3, 4)]
+    outside = start(["sleep", marks[0]])
+    for name, mode in (("readable", 0o644), ("secret", 0o600)):
+        (home / name).write_text("of the host\n")
+        (home / name).chmod(mode)
+    guest("create", "two").check()
+    neighbour = pathlib.Path(rows(guest)["two"]["home"])
+    guest("exec", "two", "--", "sh", "-c", "echo of the neighbour > file; chmod 644 file").check()
+    guest("exec", "-d", "two", "--", "sleep", marks[1]).check()
+    its = wait_until(lambda: pid_of(marks[1]))
+
+    def there(*words):
+        return run([*spools.words, program("bailey"), "guest", *words])
+    state_directory = home / ".local/state/bailey"
+    targets = Targets(files=[home / "readable", home / "secret", neighbour / "file", state_directory / "guests.db", "/etc/shadow"],
+                      directories=[state_directory, neighbour.parent, neighbour], processes=[outside.pid, its], marks=marks,
+                      identities=[0, account.uid + 1, os.geteuid()], devices=[home, "/tmp"])
+    said = there("exec", "one", "--", *targets.command()).check()
+    assert targets.brought(said.text) == {} and spools.entries() == set(), said
+
+    assert there("exec", "one", "--", "sh", "-c", HOSTILE).check().text == "worst\n"
+    where = pathlib.Path(rows(guest)["one"]["home"])
+    assert where.stat().st_mode & 0o777 == 0 and not [name for name in os.listxattr(where) if "posix_acl" in name]
+    there("snapshot", "one", "worst").check()
+    there("stop", "one").check()
+    there("fix", "one").check()
+    assert not (where / "set-id").stat().st_mode & 0o6000 and not os.path.lexists(where / "device")
+    there("restore", "one", "worst").check()
+    there("archive", "one").check()
+    there("unarchive", "one").check()
+    there("delete", "--force", "one").check()
+    assert outside.running() and pid_of(marks[1]) == its and [path.name for path in top.iterdir()] == [rows(guest)["two"]["id"]]
+    assert (home / "secret").read_text() == "of the host\n" and processes_of(account.uid) == []
+
+
+@pytest.mark.root
+def test_what_the_system_keeps_for_an_account_goes_with_it(account, spools, run):
+    """Its crontab, jobs of at, which belong to its number, and mail; nothing of others, nor what a link of its leads to."""
+    name = pwd.getpwuid(account.uid).pw_name
+    kept = [("var/spool/cron/crontabs/root", 0), (f"var/spool/cron/crontabs/{name}x", account.uid), ("var/spool/cron/atjobs/a0000201", account.uid + 1),
+            ("var/spool/at/a0000202", 0), ("var/mail/root", 0), ("var/spool/mail/root", 0)]
+    going = [f"var/spool/cron/crontabs/{name}", f"var/spool/cron/{name}", "var/spool/cron/atjobs/a0000101", "var/spool/at/a0000102", f"var/mail/{name}",
+             f"var/spool/mail/{name}"]
+    for path, owner in [*kept, *((path, account.uid) for path in going)]:
+        spools.place(path, owner)
+    link = spools.top / "var/spool/cron/atjobs/link"
+    link.symlink_to("../crontabs/root")
+    os.chown(link, account.uid, account.uid, follow_symlinks=False)
+    assert spools.entries() == {path for path, _ in kept} | {*going, "var/spool/cron/atjobs/link"}
+
+    def delete():
+        return run([*spools.words, program("bailey"), "guest", "delete", "--force", "one"])
+    for flag in ("ro", "rw"):
+        assert run([*spools.words, "mount", "-o", f"remount,{flag}", "/var/mail"]).check()
+        if flag == "ro":
+            refused = delete()
+            assert refused.status != 0 and f"/var/mail/{name}" in refused.errors and name in accounts(), refused
+    delete().check()
+    assert name not in accounts() and spools.entries() == {path for path, _ in kept}
 
 
 SEND_ALL = """

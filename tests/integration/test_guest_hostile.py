@@ -20,6 +20,8 @@ def tried(what, make):
 for name, family, address in (("udp", socket.AF_INET, "127.0.0.1"), ("udp6", socket.AF_INET6, "::1")):
     tried(name, lambda: socket.socket(family, socket.SOCK_DGRAM).sendto(b"from the guest", (address, PORT)))
 tried("raw", lambda: socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW))
+tried("raw icmp", lambda: socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP))
+tried("raw icmp6", lambda: socket.socket(socket.AF_INET6, socket.SOCK_RAW, socket.IPPROTO_ICMPV6))
 tried("packet", lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW))
 tried("tcp", lambda: socket.create_connection(("127.0.0.1", PORT), timeout=5))
 """
@@ -52,7 +54,8 @@ def test_packets_reach_nothing_of_the_host(guest):
             datagrams.recv(100)
         with pytest.raises(TimeoutError):
             streams.accept()
-    assert "raw refused" in said and "packet refused" in said and "tcp refused" in said, said
+    answers = dict(line.rsplit(" ", 1) for line in said.splitlines())
+    assert {what for what, answer in answers.items() if answer == "refused"} >= {"raw", "raw icmp", "raw icmp6", "packet", "tcp"}, said
 
 
 ANYWHERE = """
@@ -67,6 +70,7 @@ def send(family, kind, protocol, to, data=b"x"):
 send(socket.AF_INET, socket.SOCK_DGRAM, 0, ("192.0.2.1", 9))
 send(socket.AF_INET6, socket.SOCK_DGRAM, 0, ("2001:db8::1", 9))
 send(socket.AF_INET, socket.SOCK_DGRAM, socket.IPPROTO_ICMP, ("192.0.2.2", 0), bytes([8]) + bytes(7))
+send(socket.AF_INET6, socket.SOCK_DGRAM, socket.IPPROTO_ICMPV6, ("2001:db8::2", 0), bytes([128]) + bytes(7))
 send(socket.AF_INET, socket.SOCK_DGRAM, 0, ("192.0.2.3", 53), bytes.fromhex("123401000001000000000000") + b"\\x06secret\\x04test\\0" + bytes.fromhex("00010001"))
 try:
     socket.create_connection(("192.0.2.4", 22), timeout=5).recv(1)
@@ -82,7 +86,7 @@ def test_packets_to_anywhere_are_on_record(guest, bailey):
     guest("stop", "one").check()
     records = [json.loads(line) for line in bailey("log", "--json").check().text.splitlines()]
     refused = {(record["kind"], record["scheme"], record["domain"]) for record in records if record.get("allowed") is False}
-    assert {("packet", "udp", "192.0.2.1"), ("packet", "udp", "2001:db8::1"), ("packet", "icmp", "192.0.2.2")} <= refused, refused
+    assert {("packet", "udp", "192.0.2.1"), ("packet", "udp", "2001:db8::1"), ("packet", "icmp", "192.0.2.2"), ("packet", "icmp", "2001:db8::2")} <= refused, refused
     assert any(kind == "dns" and domain == "secret.test" for kind, _, domain in refused), refused
     assert any(domain == "192.0.2.4" for _, _, domain in refused), refused
 
