@@ -9,6 +9,7 @@ import pytest
 
 from conftest import BUILD
 from kit.forge import Forge, Store
+from kit.git import git
 from kit.process import SLOW, wait_until
 
 HOST = "forge.ok.test"
@@ -162,6 +163,46 @@ def test_refused_pushes_reach_nobody(gated, forge, work):
     assert len(posts) == 1, posts
     assert set(forge.refs("acme/app")) == {"refs/heads/main", "refs/heads/agent/probe"}
     assert set(forge.refs("acme/prod")) == {"refs/heads/main"}
+
+
+def test_signed_pushes(gated, forge, run, work):
+    """A push certificate goes through with `signed: true` alone, as it was signed, and the refs in it are judged as any others."""
+    bare = forge.make("acme/app", work)
+    told, signers, hook = forge.directory / "told", forge.directory / "signers", bare / "hooks/post-receive"
+    run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "me", "-f", work / "key"]).check()
+    signers.write_text(f"a@b {(work / 'key.pub').read_text()}")
+    for key, value in (("gpg.format", "ssh"), ("gpg.ssh.allowedSignersFile", signers)):
+        git("config", key, value, cwd=bare, check=True)
+    hook.write_text(f"#!/bin/sh\necho signed $GIT_PUSH_CERT_STATUS $GIT_PUSH_CERT_SIGNER >> {told}\n")
+    hook.chmod(0o755)
+
+    script = """
+        git clone -q $URL/acme/app.git DIRECTORY && cd DIRECTORY && git commit -q --allow-empty -m 1
+        git config gpg.format ssh; git config user.signingKey $PWD/../key.pub
+        try() { git push "$@" > ../out 2>&1 && echo pushed || grep -o 'bailey refused it: .*' ../out | sort -u; }
+        try --signed origin HEAD:refs/heads/agent/one
+        try --signed=if-asked origin HEAD:refs/heads/agent/two HEAD:refs/heads/agent/three
+        try --signed origin HEAD:main
+        try --signed origin HEAD:refs/heads/agent/four HEAD:main
+        try --signed -o ci.skip origin HEAD:refs/heads/agent/five
+        try origin HEAD:refs/heads/agent/plain
+        """
+    refused = gated([APP], script.replace("DIRECTORY", "refused"))
+    assert refused.text.splitlines() == [f"bailey refused it: the rule allows no {what})" for what in ["signed push"] * 4 + ["push options"]] + ["pushed"], str(refused)
+    posts = [r for r in forge.requests() if r["method"] == "POST" and "receive-pack" in r["uri"]]
+    assert set(forge.refs("acme/app")) == {"refs/heads/main", "refs/heads/agent/plain"} and len(posts) == 1 and told.read_text() == "signed\n", (posts, told.read_text())
+
+    told.unlink()
+    main = forge.refs("acme/app")["refs/heads/main"]
+    allowed = gated([{**APP, "signed": True}], script.replace("DIRECTORY", "allowed").replace("agent/plain", "agent/again"))
+    lines = allowed.text.splitlines()
+    assert lines[:2] == ["pushed"] * 2 and lines[-1] == "pushed" and len(lines) == 6, str(allowed)
+    assert all("refs/heads/main: the rule allows no push to this ref" in line for line in lines[2:4]) and "push options" in lines[4], str(allowed)
+    refs = forge.refs("acme/app")
+    assert set(refs) == {"refs/heads/main", *(f"refs/heads/agent/{name}" for name in ("one", "two", "three", "plain", "again"))} and refs["refs/heads/main"] == main
+    assert told.read_text().splitlines() == ["signed G a@b", "signed G a@b", "signed"], told.read_text()
+    pushes = [{ref["ref"] for ref in r["git"]["refs"]} for r in allowed.records if r.get("git", {}).get("service") == "receive-pack" and r["method"] == "POST" and r["allowed"]]
+    assert pushes[:2] == [{"refs/heads/agent/one"}, {"refs/heads/agent/two", "refs/heads/agent/three"}], pushes
 
 
 def test_the_rest_of_the_host_falls_under_the_usual_rules(gated, forge, work):

@@ -59,8 +59,8 @@ class Forge:
         bare.parent.mkdir(parents=True, exist_ok=True)
         for words in (["init", "-q", "--bare", *options, bare], ["init", "-q", *options, seed]):
             git(*words, cwd=work, check=True)
-        for key, value in {"http.receivepack": "true", "receive.advertisePushOptions": "true", "uploadpack.allowFilter": "true",
-                           "uploadpack.allowAnySHA1InWant": "true"}.items():
+        for key, value in {"http.receivepack": "true", "receive.advertisePushOptions": "true", "receive.certNonceSeed": "a seed",
+                           "uploadpack.allowFilter": "true", "uploadpack.allowAnySHA1InWant": "true"}.items():
             git("config", key, value, cwd=bare, check=True)
         for number in range(2):
             (seed / "file").write_text(f"{number}\n" * 100)
