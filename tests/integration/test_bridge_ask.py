@@ -37,7 +37,7 @@ def asks(home, work, start, bailey, closing):
             self.tool.chmod(0o755)
             self.write()
 
-        def write(self, timeout="60s", policy=None, **entry):
+        def write(self, timeout=f"{60 * SLOW}s", policy=None, **entry):
             own = {"program": str(self.tool), "verbs": VERBS, "ask": ["make", "drop all", "cat"], **entry}
             self.file.write_text(json.dumps({"network": {"ask_timeout": timeout}, "bridge": {"tool": own}, **(policy or {})}))
 
@@ -47,10 +47,15 @@ def asks(home, work, start, bailey, closing):
             return start(["bailey", "run", "--policy", str(self.file), "--audit", str(self.audit), *options, "--", "bash", "-c", script], cwd=work)
 
         def connect(self, path):
-            """To the run; a tool that runs has a sandbox of its own, which asks nothing."""
+            """To the run; a tool that runs has a sandbox of its own, which asks nothing. A sandbox has few places for clients."""
+            control = None
             with contextlib.suppress(OSError, AssertionError):
-                control = closing(Control(path))
-                return control if control("pending")["questions"] else None
+                control = Control(path)
+                if control("pending")["questions"]:
+                    return closing(control)
+            if control:
+                control.close()
+            return None
 
         def questions(self, number=1):
             """Those that wait, once there are so many; by the words behind the program."""

@@ -6,8 +6,10 @@ import pathlib
 import socket
 import time
 
+from .process import SLOW
 
-def wait_for(condition, what, seconds=60):
+
+def wait_for(condition, what, seconds=60 * SLOW):
     """The first true value of condition(), asked again and again."""
     end = time.monotonic() + seconds
     while True:
@@ -35,7 +37,7 @@ class Control:
 
     def __init__(self, path, hello=True):
         self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.settimeout(60)
+        self.socket.settimeout(60 * SLOW)
         # An address has room for 107 bytes.
         directory = os.open(pathlib.Path(path).parent, os.O_RDONLY)
         try:
@@ -44,12 +46,16 @@ class Control:
             os.close(directory)
         self.file = self.socket.makefile("rb")
         self.last, self.events = 0, []
-        if hello:
-            self.hello = self("hello", version=1, client="test")
+        try:
+            if hello:
+                self.hello = self("hello", version=1, client="test")
+        except BaseException:
+            self.close()
+            raise
 
     def _connect(self, address):
         """A socket that has just appeared may not be listened to yet."""
-        until = time.monotonic() + 60
+        until = time.monotonic() + 60 * SLOW
         while True:
             try:
                 return self.socket.connect(address)
