@@ -346,119 +346,58 @@ def test_the_supervisor_is_killed(home, work, tool, start, moment):
     child.wait(30)
 
 
-POISON = """
-[core]
-    fsmonitor = {c}
-    hooksPath = {d}
-    sshCommand = {c}
-    pager = {c}
-    editor = {c}
-    askPass = {c}
-    gitProxy = {c}
-    alternateRefsCommand = {c}
-    attributesFile = {d}/attributes
-[alias]
-    push = !{c}
-    ls-remote = !{c}
-[credential]
-    helper = !{c}
-[credential "https://{host}"]
-    helper = !{c}
-[diff]
-    external = {c}
-[diff "x"]
-    command = {c}
-    textconv = {c}
-[filter "x"]
-    clean = {c}
-    smudge = {c}
-    process = {c}
-    required = true
-[merge "x"]
-    driver = {c}
-[gpg]
-    program = {c}
-[gpg "ssh"]
-    program = {c}
-    defaultKeyCommand = {c}
-[hook "x"]
-    command = {c}
-    event = pre-push
-[interactive]
-    diffFilter = {c}
-[pager]
-    push = {c}
-    ls-remote = {c}
-    log = {c}
-[push]
-    gpgSign = true
-    followTags = true
-    recurseSubmodules = on-demand
-[receive]
-    procReceiveRefs = refs
-[remote "origin"]
-    url = https://evil.test/x
-    pushurl = ext::{c}
-    uploadpack = {c}
-    receivepack = {c}
-    vcs = x
-    proxy = http://127.0.0.1:9
-    promisor = true
-    partialclonefilter = blob:none
-[sequence]
-    editor = {c}
-[submodule "x"]
-    update = !{c}
-    url = ext::{c}
-[tar "x"]
-    command = {c}
-[trailer "x"]
-    command = {c}
-    cmd = {c}
-[uploadpack]
-    packObjectsHook = {c}
-[gc]
-    recentObjectsHook = {c}
-[web]
-    browser = {c}
-[browser "x"]
-    cmd = {c}
-[url "ext::{c} "]
-    insteadOf = https://
-    pushInsteadOf = https://
-[http]
-    proxy = http://127.0.0.1:9
-    sslVerify = false
-    extraHeader = X-Evil: 1
-    cookieFile = {d}/cookies
-[http "https://{host}"]
-    proxy = http://127.0.0.1:9
-[include]
-    path = {d}/more
-[protocol]
-    allow = always
-[protocol "ext"]
-    allow = always
-[trace2]
-    eventTarget = {d}/trace
-[extensions]
-    worktreeConfig = true
-[user]
-    signingKey = x
-[commit]
-    gpgSign = true
-[log]
-    showSignature = true
-"""
+# The lists of what executes, redirects and leaks.
+EXECUTING = ["alias.log", "alias.push", "alias.x.command", "browser.x.cmd", "browser.x.path", "core.alternateRefsCommand", "core.askPass", "core.editor", "core.fsmonitor",
+             "core.gitProxy", "core.hooksPath", "core.pager", "core.sshCommand", "credential.helper", "credential.https://forge.test.helper", "diff.external",
+             "diff.x.command", "diff.x.textconv", "difftool.x.cmd", "difftool.x.path", "filter.x.clean", "filter.x.smudge", "filter.x.process", "gc.recentObjectsHook",
+             "gpg.program", "gpg.ssh.program", "gpg.openpgp.program", "gpg.x509.program", "gpg.ssh.defaultKeyCommand", "guitool.x.cmd", "hook.x.command", "imap.tunnel",
+             "instaweb.httpd", "instaweb.browser", "interactive.diffFilter", "man.x.cmd", "man.x.path", "merge.x.driver", "mergetool.x.cmd", "mergetool.x.path", "pager.log",
+             "pager.push", "receive.procReceiveRefs", "remote.origin.uploadpack", "remote.origin.receivepack", "remote.origin.vcs", "remote.origin.proxy", "sendemail.toCmd",
+             "sendemail.ccCmd", "sendemail.headerCmd", "sendemail.smtpServer", "sequence.editor", "submodule.x.update", "tar.x.command", "trailer.x.command", "trailer.x.cmd",
+             "uploadpack.packObjectsHook", "web.browser", "ssh.variant"]
+REDIRECTING = ["url.ext::canary .insteadOf", "url.ext::canary .pushInsteadOf", "remote.origin.url", "remote.origin.pushurl", "http.proxy", "http.https://forge.test.proxy",
+               "http.extraHeader", "http.sslVerify", "http.sslCAInfo", "http.sslCert", "http.sslKey", "http.cookieFile", "http.saveCookies", "http.followRedirects",
+               "credential.useHttpPath", "include.path", "includeIf.gitdir:/.path", "core.worktree", "core.attributesFile", "core.excludesFile", "extensions.worktreeConfig",
+               "extensions.partialClone", "remote.origin.promisor", "transfer.bundleURI", "fetch.recurseSubmodules", "push.recurseSubmodules", "protocol.allow",
+               "protocol.ext.allow", "safe.directory", "safe.bareRepository", "user.signingKey", "trace2.eventTarget", "trace2.normalTarget", "trace2.perfTarget"]
+ACCOMPLICES = ["alias.ls-remote", "pager.ls-remote", "filter.x.required", "hook.x.event", "push.gpgSign", "push.followTags", "commit.gpgSign", "log.showSignature",
+               "submodule.x.url", "remote.origin.partialclonefilter"]  # harmless alone, or as others of the lists: they make those act
+VARIABLES = ["GIT_SSH", "GIT_SSH_COMMAND", "GIT_PROXY_COMMAND", "GIT_EXTERNAL_DIFF", "GIT_EXEC_PATH", "GIT_TEMPLATE_DIR", "GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT",
+             "GIT_CONFIG_KEY_0", "GIT_CONFIG_VALUE_0", "GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY",
+             "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_NAMESPACE", "GIT_TRACE", "GIT_TRACE_SETUP", "GIT_TRACE2", "GIT_TRACE2_EVENT", "GIT_REDIRECT_STDOUT",
+             "GIT_REDIRECT_STDERR", "GIT_SSL_NO_VERIFY", "GIT_EDITOR", "EDITOR", "VISUAL", "PAGER", "BROWSER", "XDG_CONFIG_HOME", "GH_EDITOR", "GH_PAGER", "GH_BROWSER", "GH_HOST",
+             "GH_REPO", "GH_CONFIG_DIR", "GH_PATH", "GH_TOKEN", "LD_PRELOAD", "LD_LIBRARY_PATH", "LD_AUDIT", "BASH_ENV", "ENV", "PERL5LIB", "PYTHONPATH"]
 
 
-def poison(work, host):
-    """Every setting, hook and attribute that runs something, in a repository that is good otherwise."""
+def poison(work, host, keys):
+    """These settings, and every hook and attribute that runs something, in a repository that is good otherwise."""
     canary = f"sh -c 'echo CANARY >&2; touch {work}/canary'"
-    directory = work / ".git"
-    hooks = work / "hooks"
-    hooks.mkdir()
-    text = POISON.format(c=canary.replace("\\", "\\\\").replace('"', '\\"'), d=hooks, host=host)
+    directory, hooks = work / ".git", work / "hooks"
+    hooks.mkdir(exist_ok=True)
+    special = {"core.hooksPath": hooks, "include.path": hooks / "more", "includeIf.gitdir:/.path": hooks / "more", "core.attributesFile": hooks / "attributes",
+               "remote.origin.url": "https://evil.test/x", "remote.origin.pushurl": f"ext::{canary}", "submodule.x.url": f"ext::{canary}", "http.extraHeader": "X-Evil: 1",
+               "http.sslVerify": "false", "core.worktree": hooks, "extensions.partialClone": "origin", "push.recurseSubmodules": "on-demand", "protocol.allow": "always",
+               "protocol.ext.allow": "always", "safe.bareRepository": "all", "safe.directory": "*", "hook.x.event": "pre-push", "remote.origin.partialclonefilter": "blob:none"}
+    for key in ("filter.x.required", "push.gpgSign", "push.followTags", "commit.gpgSign", "log.showSignature", "extensions.worktreeConfig", "remote.origin.promisor",
+                "http.saveCookies", "http.followRedirects", "credential.useHttpPath", "fetch.recurseSubmodules", "transfer.bundleURI"):
+        special[key] = "true"
+    for key in keys:
+        section, _, rest = key.replace("ext::canary", f"ext::{canary}").replace("forge.test", host).partition(".")
+        part, _, name = rest.rpartition(".")
+        value = special.get(key, canary)
+        if key.startswith("alias.") or key.endswith(".helper") or key == "submodule.x.update":
+            value = "!" + canary
+        elif key.endswith("proxy"):
+            value = "http://127.0.0.1:9"
+        elif name.lower().endswith("insteadof"):
+            value = "https://"
+        elif section == "trace2" or name == "cookieFile":
+            value = hooks / f"written-by-{name}"
+        quoted = [str(text).replace("\\", "\\\\").replace('"', '\\"') for text in (part, value)]
+        with (directory / "config").open("a") as config:
+            config.write(f'[{section}' + (f' "{quoted[0]}"' if part else "") + f']\n\t{name} = "{quoted[1]}"\n')
+    written = git("config", "--file", directory / "config", "--name-only", "--list", cwd=work.parent, check=True).stdout.split("\n")
+    assert {key.replace("ext::canary", f"ext::{canary}").replace("forge.test", host).lower() for key in keys} <= {name.lower() for name in written}, written
     (hooks / "more").write_text("[core]\n    fsmonitor = " + canary + "\n")
     for name in ("pre-push", "post-checkout", "reference-transaction", "pre-auto-gc", "post-index-change"):
         for place in (hooks, directory / "hooks"):
@@ -470,7 +409,10 @@ def poison(work, host):
     (directory / "info" / "attributes").write_text("* filter=x diff=x\n")
     (work / ".gitmodules").write_text(f'[submodule "x"]\n    path = x\n    url = ext::{canary}\n')
     (directory / "config.worktree").write_text("[core]\n    fsmonitor = " + canary + "\n")
-    (directory / "config").write_text((directory / "config").read_text() + text)
+
+
+def untouched(work):
+    return not (work / "canary").exists() and not list((work / "hooks").glob("written-by-*"))
 
 
 @pytest.fixture
@@ -486,7 +428,7 @@ def repository(work):
 def test_a_poisoned_repository_is_pushed_and_its_canary_never_runs(bailey, home, work, start, authority, tmp_path, free_port, repository):
     forge = Forge(start, authority, tmp_path / "forge", HOST, free_port())
     forge.make("acme/app", tmp_path)
-    poison(work, f"{HOST}:{forge.port}")
+    poison(work, f"{HOST}:{forge.port}", EXECUTING + REDIRECTING + ACCOMPLICES)
     where, audit = f"{HOST}:{forge.port}", home / "audit.jsonl"
     (home / "hosts").write_text(f"127.0.0.1 {HOST}\n")
     (home / "policy.yaml").write_text(json.dumps({
@@ -495,7 +437,7 @@ def test_a_poisoned_repository_is_pushed_and_its_canary_never_runs(bailey, home,
     done = bailey("run", "--policy", str(home / "policy.yaml"), "--hosts", str(home / "hosts"), "--ca-bundle", str(authority.file), "--audit", str(audit),
                   "--", "bash", "-c", "git ls-remote origin 2>&1; git push origin main:refs/heads/agent/x HEAD:refs/heads/agent/y 2>&1; echo $?; "
                   "git push origin main:refs/heads/other 2>&1; echo $?", cwd=work, timeout=120 * SLOW)
-    assert "CANARY" not in done.text + done.errors and not (work / "canary").exists(), str(done)
+    assert "CANARY" not in done.text + done.errors and untouched(work), str(done)
     refs = forge.refs("acme/app")
     assert refs.get("refs/heads/agent/x") == repository and refs.get("refs/heads/agent/y") == repository, str(done)
     assert "remote rejected" in done.text and "refs/heads/other" not in refs, str(done)
@@ -527,13 +469,13 @@ def test_a_poisoned_repository_is_read_by_real_git(bridged, home, work, reposito
     program = home / "outside" / "reader"
     program.write_text("#!/bin/sh\nexec git --no-pager log -p --stat --show-signature --textconv --ext-diff --all\n")
     program.chmod(0o755)
-    poison(work, HOST)
+    poison(work, HOST, EXECUTING + ACCOMPLICES)
     (work / "file").write_text("changed\n")
     assert "CANARY" in git("diff", cwd=work).stderr  # such a repository does run it, where its settings are read
     (work / "canary").unlink(missing_ok=True)
+    poison(work, HOST, REDIRECTING)
     done = bridged("reader all", policy={"bridge": {"reader": {"program": str(program), "verbs": ["all"], "workspace": "objects"}}})
-    assert "commit 1" in done.text and repository in done.text and "CANARY" not in done.text + done.errors, str(done)
-    assert not (work / "canary").exists()
+    assert "commit 1" in done.text and repository in done.text and "CANARY" not in done.text + done.errors and untouched(work), str(done)
 
 
 def test_verbs_of_git_that_are_not_bridged_run_inside(bailey, home, work, repository):
@@ -721,28 +663,6 @@ def test_gh_inside_through_the_gate(bailey, home, work, authority, closing):
     done, mutations = run("mergePullRequest")
     assert done.text.splitlines()[:2] == ['{"title":"the title"}', "RAN"] and "the mutation addComment" in done.errors, str(done)
     assert mutations == ["mutation PullRequestMerge"], mutations
-
-
-# --- the lists of what executes, redirects and leaks, an entry each ---
-
-EXECUTING = ["alias.log", "alias.push", "alias.x.command", "browser.x.cmd", "browser.x.path", "core.alternateRefsCommand", "core.askPass", "core.editor", "core.fsmonitor",
-             "core.gitProxy", "core.hooksPath", "core.pager", "core.sshCommand", "credential.helper", "credential.https://forge.test.helper", "diff.external",
-             "diff.x.command", "diff.x.textconv", "difftool.x.cmd", "difftool.x.path", "filter.x.clean", "filter.x.smudge", "filter.x.process", "gc.recentObjectsHook",
-             "gpg.program", "gpg.ssh.program", "gpg.openpgp.program", "gpg.x509.program", "gpg.ssh.defaultKeyCommand", "guitool.x.cmd", "hook.x.command", "imap.tunnel",
-             "instaweb.httpd", "instaweb.browser", "interactive.diffFilter", "man.x.cmd", "man.x.path", "merge.x.driver", "mergetool.x.cmd", "mergetool.x.path", "pager.log",
-             "pager.push", "receive.procReceiveRefs", "remote.origin.uploadpack", "remote.origin.receivepack", "remote.origin.vcs", "remote.origin.proxy", "sendemail.toCmd",
-             "sendemail.ccCmd", "sendemail.headerCmd", "sendemail.smtpServer", "sequence.editor", "submodule.x.update", "tar.x.command", "trailer.x.command", "trailer.x.cmd",
-             "uploadpack.packObjectsHook", "web.browser", "ssh.variant"]
-REDIRECTING = ["url.ext::canary .insteadOf", "url.ext::canary .pushInsteadOf", "remote.origin.url", "remote.origin.pushurl", "http.proxy", "http.https://forge.test.proxy",
-               "http.extraHeader", "http.sslVerify", "http.sslCAInfo", "http.sslCert", "http.sslKey", "http.cookieFile", "http.saveCookies", "http.followRedirects",
-               "credential.useHttpPath", "include.path", "includeIf.gitdir:/.path", "core.worktree", "core.attributesFile", "core.excludesFile", "extensions.worktreeConfig",
-               "extensions.partialClone", "remote.origin.promisor", "transfer.bundleURI", "fetch.recurseSubmodules", "push.recurseSubmodules", "protocol.allow",
-               "protocol.ext.allow", "safe.directory", "safe.bareRepository", "user.signingKey", "trace2.eventTarget", "trace2.normalTarget", "trace2.perfTarget"]
-VARIABLES = ["GIT_SSH", "GIT_SSH_COMMAND", "GIT_PROXY_COMMAND", "GIT_EXTERNAL_DIFF", "GIT_EXEC_PATH", "GIT_TEMPLATE_DIR", "GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT",
-             "GIT_CONFIG_KEY_0", "GIT_CONFIG_VALUE_0", "GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY",
-             "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_NAMESPACE", "GIT_TRACE", "GIT_TRACE_SETUP", "GIT_TRACE2", "GIT_TRACE2_EVENT", "GIT_REDIRECT_STDOUT",
-             "GIT_REDIRECT_STDERR", "GIT_SSL_NO_VERIFY", "GIT_EDITOR", "EDITOR", "VISUAL", "PAGER", "GH_EDITOR", "GH_PAGER", "GH_BROWSER", "GH_HOST",
-             "GH_REPO", "GH_CONFIG_DIR", "GH_PATH", "GH_TOKEN", "LD_PRELOAD", "LD_LIBRARY_PATH", "LD_AUDIT", "BASH_ENV", "ENV", "PERL5LIB", "PYTHONPATH"]
 
 
 def test_each_setting_alone(bridged, home, work, repository):
