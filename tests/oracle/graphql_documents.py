@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """GraphQL documents, good ones and damaged ones, read by Bailey and by other parsers: what Bailey reads, they must read the same way.
 
-    tests/oracle/graphql_documents.py BUILD --count 100000 [--seed N] [--node DIR]     # DIR: where npm installed graphql
+    tests/oracle/graphql_documents.py BUILD --count 100000 [--seed N] [--node DIR]     # DIR: where graphql is; Debian's: /usr/share/nodejs
 """
 import argparse
 import json
@@ -147,7 +147,7 @@ def compare(build, count, seed, node=None):
     ours = subprocess.run([f"{build}/tests/tools/graphql-read"], input=text.encode(), capture_output=True, check=True).stdout.decode().splitlines()
     others = [[read_by_core(d) for d in documents]]
     if node:
-        done = subprocess.run(["node", "-e", NODE], input=text.encode(), capture_output=True, check=True, env={"NODE_PATH": node, "PATH": "/usr/bin:/bin"})
+        done = subprocess.run(["node", "-e", NODE], input=text.encode(), stdout=subprocess.PIPE, check=True, env={"NODE_PATH": node, "PATH": "/usr/bin:/bin"})
         others.append([None if line == "bad" else line for line in done.stdout.decode().splitlines()])
     assert all(len(o) == len(ours) == count for o in others)
     looser = 0
@@ -170,7 +170,7 @@ def main():
     parser.add_argument("--node")
     args = parser.parse_args()
     read, stricter, looser = compare(args.build, args.count, args.seed, args.node)
-    print(f"{args.count} documents: {read} read, all in the same way; {stricter} refused here alone, {looser} by graphql-core 2 alone")
+    print(f"{args.count} documents, {1 + bool(args.node)} others: {read} read, all in the same way; {stricter} refused here alone, {looser} by graphql-core 2 alone")
     return 0 if read > args.count // 10 else 1
 
 
