@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/files/file_copy.h"
 #include "base/files/tree.h"
 #include "base/path.h"
 #include "base/random.h"
@@ -443,31 +444,6 @@ static void place_done(struct place *p) {
         close_fd(&p->dir);
 }
 
-static int copy_content(int from, int to) {
-        for (;;) {
-                ssize_t n = copy_file_range(from, NULL, to, NULL, 1 << 30, 0);
-                if (n == 0)
-                        return 0;
-                if (n < 0)
-                        break;
-        }
-
-        /* Not across these file systems: by hand, from where it stopped. */
-        char block[65536];
-
-        for (;;) {
-                ssize_t n = read(from, block, sizeof block);
-                if (n < 0 && errno == EINTR)
-                        continue;
-                if (n <= 0)
-                        return n < 0 ? -errno : 0;
-
-                int r = fd_write_all(to, block, (size_t)n);
-                if (r < 0)
-                        return r;
-        }
-}
-
 static int stage_file(const struct place *from, const struct place *to, const char *staged, mode_t mode) {
         cleanup(close_fd) int source = openat(from->dir, from->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
         struct stat st;
@@ -482,7 +458,7 @@ static int stage_file(const struct place *from, const struct place *to, const ch
         if (target < 0)
                 return -errno;
 
-        int r = copy_content(source, target);
+        int r = file_copy_content(source, target, (uint64_t)st.st_size, NULL, NULL);
         return r == 0 && fchmod(target, mode & 0777) < 0 ? -errno : r;
 }
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Whole directory trees, without following a link. */
+#include "base/files/file_copy.h"
+
 #include <stdint.h>
 
 /* Removes whatever has this name in the directory: a file, a link, or a directory with all that is in it (also one
@@ -15,5 +17,4 @@ int tree_copy(int from_fd, const char *from, int to_fd, const char *to);
 
 /* The same for a person who has asked for exactly this: as many entries and bytes as there are. `on_bytes` (or NULL)
  * hears how many more are there. Only the number of levels stays bounded. */
-typedef void tree_progress(void *arg, uint64_t bytes);
-int tree_copy_whole(int from_fd, const char *from, int to_fd, const char *to, tree_progress *on_bytes, void *arg);
+int tree_copy_whole(int from_fd, const char *from, int to_fd, const char *to, file_progress *on_bytes, void *arg);

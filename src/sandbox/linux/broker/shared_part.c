@@ -4,6 +4,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/files/file_copy.h"
 #include "sandbox/linux/broker/path_walk.h"
 
 #include <errno.h>
@@ -18,36 +19,14 @@
 enum { ATTRIBUTES_MAX = 4096, TRIES_MAX = 64 };
 #define PART_BYTES_MAX ((off_t)1 << 30)
 
+/* By reference where the file system can, however large it is. */
 static int copy_content(int from, int to, off_t size) {
-        char block[65536];
-
         if (ioctl(to, FICLONE, from) == 0)
                 return 0;
         if (size > PART_BYTES_MAX)
                 return -EFBIG;
 
-        for (;;) {
-                ssize_t n = copy_file_range(from, NULL, to, NULL, 1 << 24, 0);
-                if (n == 0)
-                        return 0;
-                if (n < 0)
-                        break;
-        }
-
-        if (lseek(from, 0, SEEK_SET) < 0 || lseek(to, 0, SEEK_SET) < 0)
-                return -errno;
-
-        for (;;) {
-                ssize_t n = read(from, block, sizeof block);
-                if (n < 0 && errno == EINTR)
-                        continue;
-                if (n <= 0)
-                        return n < 0 ? -errno : 0;
-
-                int r = fd_write_all(to, block, (size_t)n);
-                if (r < 0)
-                        return r;
-        }
+        return file_copy_content(from, to, (uint64_t)size, NULL, NULL);
 }
 
 /* An access list is one of them: without it the file's group could have more rights than before. */
