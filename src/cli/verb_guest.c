@@ -622,7 +622,7 @@ static int delete_held(struct guests *guests, struct guest *guest, bool keep, st
 static int run_delete(const struct call *call, struct err *err) {
         cleanup(guests_close) struct guests guests = { 0 };
         cleanup(guest_done) struct guest guest = GUEST_NONE;
-        bool keep = option_get_flag(&call->options, &delete_rows[DELETE_KEEP]);
+        bool keep = option_get_flag(&call->options, &delete_rows[DELETE_KEEP]), packed = false;
         int helper = 0;
         int r = guest_account_helper(&helper, err);
 
@@ -634,10 +634,15 @@ static int run_delete(const struct call *call, struct err *err) {
                 r = guest_find(&guests, call->argv[0], &guest, err);
         if (r == 0)
                 r = delete_ask(call, &guest, err);
-        if (r == 0)
+        if (r == 0) {
+                packed = guest_is_archived(&guest);
                 r = delete_held(&guests, &guest, keep, err);
+        }
 
-        if (r == 0 && keep)
+        if (r == 0 && keep && packed)
+                printf("%s: deleted; its home stays packed in %s/%s\n", guest.row.name, guest.directory,
+                       GUEST_ARCHIVE_NAME);
+        else if (r == 0 && keep)
                 printf("%s: deleted; its home stays in %s\n", guest.row.name, guest.home);
         else if (r == 0)
                 printf("%s: deleted\n", guest.row.name);

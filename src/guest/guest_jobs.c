@@ -177,6 +177,9 @@ int guest_job_start(struct guests *guests, const struct guest *guest, const stru
 int guest_job_log(const struct guest *guest, uint64_t number, int *ret_fd, struct err *err) {
         int fd = job_open_log(guest, number, O_RDONLY, err);
 
+        if (fd == -ENOENT)
+                return err_set(err, ENOENT, "job %ju never began: the command that started it was ended",
+                               (uintmax_t)number);
         if (fd < 0)
                 return fd;
         *ret_fd = fd;

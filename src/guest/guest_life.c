@@ -231,13 +231,18 @@ static int grant_end(void *arg, const struct guest_grant *grant) {
 
 /* Everything of the host user's beside the home. */
 static int delete_files(const struct guest *guest, bool keep, struct err *err) {
-        static const char *const names[] = { "snapshots", "archive.tar.zst", "jobs",  "run.log",  "socket", "run.id",
-                                             "home.new",  "pack.part",       "ports", "firewall", "disk" };
+        static const char *const names[] = { "snapshots", GUEST_ARCHIVE_NAME, "jobs",  "run.log",  "socket", "run.id",
+                                             "home.new",  "pack.part",        "ports", "firewall", "disk" };
+        /* Then the archive is its home; what else there is under that name may be half removed. */
+        bool packed = keep && guest_is_archived(guest);
         int r = 0;
 
-        for (size_t i = 0; i < sizeof names / sizeof *names && r == 0; i++)
+        for (size_t i = 0; i < sizeof names / sizeof *names && r == 0; i++) {
+                if (packed && strcmp(names[i], GUEST_ARCHIVE_NAME) == 0)
+                        continue;
                 r = strcmp(names[i], "home.new") == 0 ? guest_home_remove(guest, names[i], err)
                                                       : tree_remove(guest->fd, names[i]);
+        }
 
         if (r < 0)
                 return err_set(err, -r, "cannot remove what belongs to the guest in %s: %s", guest->directory,

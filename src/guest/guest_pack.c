@@ -18,7 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char archive_name[] = "archive.tar.zst", part_name[] = "pack.part", fresh_name[] = "home.new";
+static const char archive_name[] = GUEST_ARCHIVE_NAME, part_name[] = "pack.part", fresh_name[] = "home.new";
 
 struct pack_work {
         int directory, file;

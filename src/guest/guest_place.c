@@ -170,6 +170,10 @@ void guest_let_go(struct guest *guest) {
         close_fd(&guest->lock);
 }
 
+bool guest_is_archived(const struct guest *guest) {
+        return guest->state == GUEST_ARCHIVED || (guest->state == GUEST_BROKEN && guest->before == GUEST_ARCHIVED);
+}
+
 bool guest_is_running(const struct guest *guest) {
         cleanup(close_fd) int fd = guest->fd < 0 ? -1 : openat(guest->fd, "run.lock", O_RDWR | O_NOFOLLOW | O_CLOEXEC);
 
@@ -262,7 +266,8 @@ static int guests_take_over_one(struct guests *guests, const char *id, struct er
         return r == -EEXIST ? 0 : r;
 }
 
-/* A new database beside guests that are there: the old one was lost or moved away. */
+/* A new database beside guests that are there: the old one was lost or moved away. All of them or, for whoever is
+ * killed meanwhile, no database: the next command begins again. */
 static int guests_take_over(struct guests *guests, struct err *err) {
         cleanup(free_ptr) char *top = str_dup(str_of(guests->top));
         struct dirent **names = NULL;
@@ -275,7 +280,7 @@ static int guests_take_over(struct guests *guests, struct err *err) {
         }
 
         free(names);
-        return r;
+        return r < 0 ? r : guests_db_commit(guests->db, err);
 }
 
 bool guests_are_there(void) {

@@ -31,6 +31,8 @@ enum guest_kind {
 };
 const char *guest_kind_name(enum guest_kind kind);
 
+#define GUEST_ARCHIVE_NAME "archive.tar.zst"
+
 struct guests {
         struct guests_db *db;
         char *top;
@@ -67,6 +69,8 @@ int guest_of_row(const struct guests *guests, struct guest_row *row, struct gues
 /* Alone with it: nobody else changes it meanwhile. With `wait_ms` 0 -EBUSY at once. The row is read again. */
 int guest_hold(struct guests *guests, struct guest *guest, unsigned wait_ms, struct err *err);
 void guest_let_go(struct guest *guest);
+/* Its home is packed away, also where something is broken about it. */
+bool guest_is_archived(const struct guest *guest);
 /* Whether a supervisor holds it. */
 bool guest_is_running(const struct guest *guest);
 /* Takes its place: from now on the guest counts as running, until the descriptor is closed. -EBUSY. */

@@ -211,6 +211,8 @@ static int db_migrate(struct guests_db *db, bool *ret_fresh, struct err *err) {
                 snprintf(set, sizeof set, "PRAGMA user_version = %ju", (uintmax_t)version);
                 r = db_execute(db, set, err);
         }
+        if (r == 0 && *ret_fresh) /* the caller goes on with it */
+                return 0;
         if (r == 0)
                 return guests_db_commit(db, err);
 

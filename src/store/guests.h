@@ -29,8 +29,10 @@ typedef VEC(struct guest_row) guest_rows;
 void guest_row_done(struct guest_row *row);
 void guest_rows_done(guest_rows *rows);
 
-/* `path` is made when it is absent; *ret_fresh says so. -EBADMSG: it is damaged; -EPROTO: of a newer Bailey; -EBUSY:
- * another process holds it; -EROFS, -EACCES: it cannot be written. The text says what to do. */
+/* `path` is made when it is absent; *ret_fresh says so. Then a transaction is open: the caller puts into it what the
+ * database begins with and commits, so that nobody ever finds one that is made and lacks that. -EBADMSG: it is damaged;
+ * -EPROTO: of a newer Bailey; -EBUSY: another process holds it; -EROFS, -EACCES: it cannot be written. The text says
+ * what to do. */
 int guests_db_open(const char *path, struct guests_db **ret, bool *ret_fresh, struct err *err);
 void guests_db_close(struct guests_db *db);
 void guests_db_closep(struct guests_db **db);

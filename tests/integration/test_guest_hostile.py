@@ -133,3 +133,47 @@ def test_a_full_disk(guest, home, tmp_path):
         assert list((place / "guests").iterdir()) == []
     finally:
         subprocess.run(["umount", "-l", place], check=True)
+
+
+@pytest.mark.root
+def test_a_full_disk_and_what_is_there(guest, home, tmp_path):
+    """Verbs on guests that were there before: each does its work or says that there is no room, and the next one finds all as it was."""
+    place = home / ".local/state/bailey"
+    place.mkdir(parents=True, mode=0o700)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m,mode=700", "tmpfs", place], check=True)
+    try:
+        for name in ("one", "packed", "going"):
+            guest("create", name).check()
+            inside(guest, name, f"echo {name} > file; head -c 1000000 /dev/urandom > noise").check()
+            guest("stop", name).check()
+        guest("snapshot", "one", "s").check()
+        guest("archive", "packed").check()
+        large = tmp_path / "large"
+        large.write_bytes(bytes(range(256)) * 4000)
+        fill = place / "fill"
+        with fill.open("wb", buffering=0) as file, pytest.raises(OSError):
+            while True:
+                file.write(bytes(1 << 12))
+        needs_room = ["restore one s", "unarchive packed", f"cp {large} one:copied"]
+        for words in (*needs_room, "exec -d one -- true", "set --idle 1h one", "rename one other"):
+            said = guest(*words.split())
+            assert said.status != 0 or words not in needs_room, words
+            assert said.status == 0 or (said.status != 139 and any(word in said.errors for word in ("space", "room", "full"))), str(said)
+        gone = guest("delete", "--force", "going")
+        assert gone.status == 0 or any(word in gone.errors for word in ("space", "room", "full")), gone
+        fill.unlink()
+        found = rows(guest)
+        name = "other" if "other" in found else "one"
+        assert {name, "packed"} <= set(found) and found["packed"]["state"] == "archived", (found, gone)
+        assert gone.status == 0 or inside(guest, "going", "cat file; wc -c < noise").check().text == "going\n1000000\n", gone
+        guest("stop", name).check()
+        assert inside(guest, name, "cat file; wc -c < noise; ls -A").check().text == "one\n1000000\nfile\nnoise\n"
+        guest("stop", name).check()
+        guest("restore", name, "s").check()
+        guest("unarchive", "packed").check()
+        assert inside(guest, "packed", "cat file; wc -c < noise").check().text == "packed\n1000000\n"
+        for name in rows(guest):
+            guest("delete", "--force", name).check()
+        assert list((place / "guests").iterdir()) == []
+    finally:
+        subprocess.run(["umount", "-l", place], check=True)

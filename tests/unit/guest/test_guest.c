@@ -205,6 +205,7 @@ static void test_rows(void **unused) {
         assert_int_equal(guests_db_open(path, &db, &fresh, &err), 0);
         assert_true(fresh);
         assert_int_equal(guests_db_add(db, &row, &err), 0);
+        assert_int_equal(guests_db_commit(db, &err), 0);
         row.id = (char *)"b";
         assert_int_equal(guests_db_add(db, &row, &err), -EEXIST);
         const struct guest_change gone = { .step = "delete", .state = "deleted" };
