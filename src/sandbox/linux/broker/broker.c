@@ -65,15 +65,17 @@ int broker_pass_fd(const struct tracee *tracee, int fd, bool close_on_exec) {
 
 /* Linux 5.19: a call that was received is interrupted by nothing but the end of its process. */
 static bool calls_wait(void) {
-        static int known = -1;
+        static _Atomic int known = -1; /* two workers may both find it out */
+        int answer = atomic_load_explicit(&known, memory_order_relaxed);
 
-        if (known < 0) {
+        if (answer < 0) {
                 unsigned long flags = SECCOMP_FILTER_FLAG_NEW_LISTENER | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
 
-                known = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, NULL) < 0 && errno == EFAULT;
+                answer = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, NULL) < 0 && errno == EFAULT;
+                atomic_store_explicit(&known, answer, memory_order_relaxed);
         }
 
-        return known;
+        return answer;
 }
 
 int broker_give_fd(const struct tracee *tracee, int *fd, bool close_on_exec) {
