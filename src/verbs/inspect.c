@@ -26,6 +26,8 @@
 #include <limits.h>
 #include <stdlib.h>
 
+enum { HTTPS_PORT = 443 };
+
 struct inspector {
         struct policy *policy;
         void *bytes; /* of the snapshot */
@@ -428,35 +430,62 @@ static struct str word_repository(struct str word, struct str *ret_ref) {
 }
 
 bool inspect_is_repository(const struct inspector *inspector, const char *text) {
-        char plain[INSPECT_SSH_MAX];
-        bool ssh = inspect_ssh_address(text, plain);
-        struct str ref, word = word_repository(str_of(ssh ? plain : text), &ref);
+        struct inspect_ssh ssh;
+        bool by_ssh = inspect_ssh_address(text, &ssh);
+        struct str ref, word = word_repository(str_of(by_ssh ? ssh.plain : text), &ref);
         struct git_name name;
 
         return strchr("/.~", text[0]) == NULL && git_name_parse(word, &name, NULL) == 0 &&
                verdict_git_concerns(inspector->snapshot, &name.host);
 }
 
-/* With the ref as an update of one that is there; a deletion or a new ref may be judged otherwise. */
-static struct git_verdict judge_repository(const struct inspector *inspector, const struct git_name *name,
-                                           struct str ref) {
-        const struct authority target = { .host = name->host, .port = name->port ? name->port : 443 };
+/* With the ref as an update of one that is there; a deletion or a new ref may be judged otherwise. By ssh, what
+ * network.deny says about its port comes first, as in the gateway. */
+static struct git_verdict judge_repository(const struct inspector *inspector, const struct authority *target,
+                                           struct str path, struct str ref, bool by_ssh) {
         const struct git_update update = { .ref = ref };
         const struct git_push push = { .updates = &update, .n = 1 };
-        struct str path = str_n(name->path, name->path_n);
+        struct authority judged = *target;
+
+        if (by_ssh) {
+                struct git_verdict there = ssh_verdict(inspector->snapshot, target, path, GIT_RIGHT_FETCH);
+                if (there.verdict.decision == DECISION_DENY && there.verdict.reason == REASON_DENY_RULE)
+                        return there;
+
+                judged = ssh_judged_target(inspector->snapshot, target, path);
+        }
 
         if (ref.n > 0)
-                return verdict_git_push(inspector->snapshot, &target, path, &push);
+                return verdict_git_push(inspector->snapshot, &judged, path, &push);
 
-        return verdict_git(inspector->snapshot, &target, path, GIT_RIGHT_FETCH);
+        return verdict_git(inspector->snapshot, &judged, path, GIT_RIGHT_FETCH);
+}
+
+static int describe_repository(const struct inspector *inspector, const struct git_verdict *verdict,
+                               const struct authority *target, struct inspect_verdict *answer) {
+        int r = inspect_describe(inspector, &verdict->verdict, target, answer);
+        if (r < 0)
+                return r;
+
+        answer->needs_request = false;
+        if (verdict->ask) {
+                answer->decision = decision_name(DECISION_ASK);
+                answer->reason = reason_code(REASON_ASK);
+                answer->text = "An entry under git allows it, once a person has agreed.";
+        }
+
+        if (verdict->why && !answer->detail && !(answer->detail = str_dup(str_of(verdict->why))))
+                return -ENOMEM;
+
+        return 0;
 }
 
 int inspect_repository(const struct inspector *inspector, const char *text, struct inspect_verdict *ret,
                        struct err *err) {
         cleanup(inspect_verdict_done) struct inspect_verdict answer = { 0 };
-        char plain[INSPECT_SSH_MAX];
-        bool ssh = inspect_ssh_address(text, plain);
-        struct str ref, word = word_repository(str_of(ssh ? plain : text), &ref);
+        struct inspect_ssh ssh;
+        bool by_ssh = inspect_ssh_address(text, &ssh);
+        struct str ref, word = word_repository(str_of(by_ssh ? ssh.plain : text), &ref);
         struct git_name name;
         int r = git_name_parse(word, &name, err);
 
@@ -471,22 +500,20 @@ int inspect_repository(const struct inspector *inspector, const char *text, stru
                 return err_set(err, EINVAL, "%s is no ref: write a branch, as agent/x, or a full name, as refs/tags/v1",
                                whole);
 
-        struct git_verdict verdict = judge_repository(inspector, &name, str_of(whole));
-        const struct authority target = { .host = name.host, .port = name.port ? name.port : 443 };
+        struct authority target = { .host = name.host, .port = by_ssh ? SSH_DEFAULT_PORT : HTTPS_PORT };
+        if (name.port)
+                target.port = name.port;
+
+        struct git_verdict verdict =
+            judge_repository(inspector, &target, str_n(name.path, name.path_n), str_of(whole), by_ssh);
         answer.port = target.port;
         if (whole[0])
                 answer.target = str_format("push to %.*s %s", STR_FMT(word), whole);
         else
                 answer.target = str_format("fetch from %.*s", STR_FMT(word));
-        if (!answer.target || inspect_describe(inspector, &verdict.verdict, &target, &answer) < 0)
-                return err_memory(err);
 
-        answer.needs_request = false;
-        if (ssh && !inspector->policy->ssh.git)
-                return inspect_ssh_closed(&answer, ret, err);
-        if (verdict.ask)
-                answer.text = "An entry under git allows it, once a person has agreed.";
-        if (verdict.why && !answer.detail && !(answer.detail = str_dup(str_of(verdict.why))))
+        if (!answer.target || describe_repository(inspector, &verdict, &target, &answer) < 0 ||
+            (by_ssh && inspect_ssh_closed(inspector->policy, &ssh, &answer) < 0))
                 return err_memory(err);
 
         *ret = answer;

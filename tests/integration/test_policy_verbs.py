@@ -260,6 +260,29 @@ def test_why_for_hosts_and_paths(at, workspace, home):
     assert "\033" not in at("why", "a\033[31m.example.com").text
 
 
+def test_why_for_repositories_over_ssh(at, workspace):
+    def ask(*words, status):
+        result = at("why", "--json", "--git", "github.com/a/b=agent/**", *words)
+        told = json.loads(result.text)
+        assert result.status == status and told["allowed"] == (status == EXIT_OK), result
+        return told
+    for word in ("git@github.com:a/b.git", "ssh://git@github.com/a/b", "git@github.com:a/b.git=agent/x"):
+        closed = ask(word, status=EXIT_NO)
+        assert (closed["decision"], closed["reason"]) == ("deny", "git-service") and "--git-ssh" in closed["change"], closed
+        assert not closed["rule"] and not closed["origin"], closed  # the entry allows it: it has not decided
+        assert ask("--git-ssh", word, status=EXIT_OK)["reason"] == "allowed"
+    assert "github.com/a/b: deny, git-service" in at("why", "--git", "github.com/a/b", "ssh://git@github.com/a/b").text
+    # As the gateway and the supervisor judge it: the port of ssh, the user, the ref.
+    assert ask("--git-ssh", "--deny", "github.com:22", "git@github.com:a/b", status=EXIT_NO)["reason"] == "deny-rule"
+    other = ask("--git-ssh", "root@github.com:a/b", status=EXIT_NO)
+    assert other["reason"] == "git-service" and "ssh.users" in other["change"], other
+    assert ask("--git-ssh", "git@github.com:a/b=main", status=EXIT_NO)["reason"] == "git-ref"
+    assert ask("--git-ssh", "git@github.com:a/c", status=EXIT_NO)["reason"] == "git-repository"
+    (workspace / "asks.yaml").write_text('git: [{ repo: github.com/x/y, push: ["refs/heads/**"], ask: push }]\n')
+    held = ask("--policy", "asks.yaml", "github.com/x/y=main", status=EXIT_OK)
+    assert (held["decision"], held["reason"]) == ("ask", "ask"), held
+
+
 def test_a_workspace_file_must_be_trusted(at, workspace, home):
     policy = workspace / ".bailey.yaml"
     policy.write_text('network:\n  deny: [a.example.com]\n  allow: ["@github", b.example.com]\nmode: full-network\n')
