@@ -22,6 +22,13 @@ static void print_line(const char *label, const char *text) {
                 printf("  %-8s %.*s\n", label, STR_FMT(buf_str(&out)));
 }
 
+static void print_lines(const char *label, const char *lines) {
+        for (struct str rest = str_of(lines), one; str_split(&rest, '\n', &one);) {
+                cleanup(free_ptr) char *text = str_dup(one);
+                print_line(label, text);
+        }
+}
+
 static void print_headline(const char *asked, const struct inspect_verdict *v, bool color) {
         cleanup(buf_done) struct buf name = BUF(65536);
         const char *paint = v->allowed ? "\033[32m" : "\033[31m";
@@ -53,11 +60,8 @@ void inspect_print(const char *asked, const struct inspect_verdict *v, bool colo
         if (v->needs_request)
                 print_line("note", "the rule names methods or paths: requests that cannot be seen are refused");
 
-        for (struct str rest = str_of(v->ratchets), one; str_split(&rest, '\n', &one);) {
-                cleanup(free_ptr) char *text = str_dup(one);
-                print_line("ratchet", text);
-        }
-
+        print_lines("note", v->notes);
+        print_lines("ratchet", v->ratchets);
         print_line("change", v->change);
 }
 
@@ -77,6 +81,7 @@ void inspect_emit(struct emit *j, const char *asked, const struct inspect_verdic
         emit_put_bool(j, "needs_request", v->needs_request);
         emit_put_text(j, "change", v->change);
         emit_put_text(j, "ratchets", v->ratchets);
+        emit_put_text(j, "notes", v->notes);
         emit_close(j);
 }
 

@@ -78,7 +78,10 @@ const struct verb verb_why = {
                  "git, as github.com/acme/app, is a repository: is it fetched from; with =REF (a branch, or refs/...): "
                  "is it pushed to. A word that begins with the name of a bridged tool, as 'gh pr view 5', is a call of "
                  "it. An address with :// is a page that would be opened in your browser. Ratchets "
-                 "that a host or path would close, or that would close it, are named.\n\nExit code 0: allowed (a path: "
+                 "that a host or path would close, or that would close it, are named, and so is what is still decided "
+                 "behind "
+                 "an answer: by what a GraphQL document asks for, and by ssh.hosts about a login.\n\nExit code 0: "
+                 "allowed (a path: "
                  "readable); 1: not.",
         .tables = { &table, &policy_table_general, &policy_table_network, &policy_table_files },
         .min_words = 1,

@@ -18,6 +18,7 @@
 #include "roles/host_addresses.h"
 #include "sandbox/sandbox.h"
 #include "verbs/inspect_advice.h"
+#include "verbs/inspect_note.h"
 #include "verbs/inspect_page.h"
 #include "verbs/inspect_ratchet.h"
 #include "verbs/inspect_ssh.h"
@@ -266,6 +267,7 @@ void inspect_verdict_done(struct inspect_verdict *verdict) {
         free(verdict->because);
         free(verdict->change);
         free(verdict->ratchets);
+        free(verdict->notes);
         *verdict = (struct inspect_verdict){ 0 };
 }
 
@@ -405,7 +407,9 @@ int inspect_host(const struct inspector *inspector, const struct inspect_questio
                                inspect_describe(inspector, &verdict, &authority, &answer) < 0))
                         r = err_memory(err);
 
-                if (r == 0 && inspect_ratchets(inspector->policy, &authority, &answer) < 0)
+                if (r == 0 &&
+                    (inspect_ratchets(inspector->policy, &authority, &answer) < 0 ||
+                     inspect_notes(inspector->policy, inspector->snapshot, &authority, question, &answer) < 0))
                         r = err_memory(err);
         }
 

@@ -43,6 +43,7 @@ struct inspect_verdict {
         char *because;  /* the reason that the rule gives */
         char *change;   /* what a person can do about it */
         char *ratchets; /* what ratchets have to do with it, a line each */
+        char *notes;    /* what is still decided behind the verdict, a line each */
         uint16_t port;
         bool needs_request; /* allowed, but methods and paths count */
 };

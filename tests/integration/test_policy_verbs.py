@@ -283,6 +283,35 @@ def test_why_for_repositories_over_ssh(at, workspace):
     assert (held["decision"], held["reason"]) == ("ask", "ask"), held
 
 
+def test_what_is_still_decided_behind_a_verdict(at, workspace):
+    def notes(*words):
+        return (json.loads(at(*words).text)["notes"] or "").splitlines()
+    request = ("--json", "--method", "POST", "--path", "/graphql", "api.github.com")
+    read = ["GraphQL at /graphql: queries *; mutations none (@github-read in --allow)"]
+    assert notes("policy", "test", "--allow", "@github-read", *request) == read
+    assert notes("why", "--json", "--allow", "@github-read", "api.github.com") == read
+    assert f"note     {read[0]}" in at("policy", "test", "--allow", "@github-read", *request[1:]).check().text
+    assert notes("policy", "test", "--json", "--allow", "@github-read", "--method", "GET", "--path", "/user", "api.github.com") == []
+    assert notes("policy", "test", "--allow", "api.github.com", *request) == []
+    assert notes("policy", "test", "--allow", "@github-read", "--deny", "api.github.com", *request) == []
+    (workspace / "two.yaml").write_text("network:\n  rules:\n"
+        "    - { host: api.ok.test, paths: [/graphql], graphql: { query: [viewer, node] } }\n"
+        "    - { host: api.ok.test, methods: [POST], paths: [/graphql, /v2], graphql: { query: ['*'], mutation: [addComment] } }\n")
+    first, second = notes("policy", "test", "--json", "--policy", "two.yaml", "--method", "POST", "--path", "/graphql", "api.ok.test")
+    assert first.startswith("GraphQL at /graphql: queries viewer, node; mutations none (") and "two.yaml:3:" in first
+    assert second.startswith("GraphQL at /graphql, /v2: queries *; mutations addComment (") and "two.yaml:4:" in second
+    assert len(notes("policy", "test", "--json", "--policy", "two.yaml", "--method", "GET", "--path", "/graphql", "api.ok.test")) == 1
+
+    key = ("--ssh-key", "SHA256:" + "a" * 43)
+    logs_in = "ssh.hosts names it (--ssh-host): ssh inside logs in there with the keys of ssh.keys"
+    assert notes("why", "--json", "--ssh-host", "h.test", *key, "--allow", "h.test:22", "h.test:22") == [logs_in]
+    assert notes("why", "--json", "--ssh-host", "h.test:2222", *key, "h.test:2222") == [logs_in]
+    assert notes("why", "--json", "--ssh-host", "h.test", *key, "--allow", "i.test:22", "i.test:22") == [
+        "ssh.hosts does not name it: no key of ssh.keys logs in there"]
+    assert notes("why", "--json", "--ssh-host", "h.test", *key, "--allow", "h.test", "h.test") == []
+    assert notes("why", "--json", "--allow", "i.test:22", "i.test:22") == []
+
+
 def test_a_workspace_file_must_be_trusted(at, workspace, home):
     policy = workspace / ".bailey.yaml"
     policy.write_text('network:\n  deny: [a.example.com]\n  allow: ["@github", b.example.com]\nmode: full-network\n')

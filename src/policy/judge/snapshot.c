@@ -269,6 +269,39 @@ bool snapshot_rule(const struct snapshot *snapshot, uint32_t index, struct snaps
         return true;
 }
 
+static int say_texts(const struct snapshot *snapshot, uint32_t first, uint32_t n, const char *none, struct buf *ret) {
+        int r = n > 0 ? 0 : buf_printf(ret, "%s", none);
+
+        for (uint32_t i = 0; r == 0 && i < n; i++) {
+                const struct block_text *text = &snapshot->texts[first + i];
+                r = buf_printf(ret, "%s%.*s", i ? ", " : "", (int)text->n, snapshot->pool + text->at);
+        }
+
+        return r;
+}
+
+int snapshot_say_graphql(const struct snapshot *snapshot, uint32_t index, struct buf *ret) {
+        const struct block_rule *rule = index < snapshot->n_rules ? &snapshot->rules[index] : NULL;
+        int r;
+
+        if (!rule || rule->list != LIST_ALLOW || rule->request == BLOCK_NONE ||
+            !snapshot->requests[rule->request].graphql)
+                return 0;
+
+        const struct block_request *request = &snapshot->requests[rule->request];
+        r = say_texts(snapshot, request->first_path, request->n_paths, "any path", ret);
+        if (r == 0)
+                r = buf_printf(ret, ": queries ");
+        if (r == 0)
+                r = say_texts(snapshot, request->first_query, request->n_queries, "none", ret);
+        if (r == 0)
+                r = buf_printf(ret, "; mutations ");
+        if (r == 0)
+                r = say_texts(snapshot, request->first_mutation, request->n_mutations, "none", ret);
+
+        return r;
+}
+
 size_t snapshot_rule_count(const struct snapshot *snapshot) {
         return snapshot->n_rules;
 }

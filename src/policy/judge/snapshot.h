@@ -110,6 +110,9 @@ struct snapshot_rule {
 };
 /* False for RULE_NONE and unknown indices. */
 bool snapshot_rule(const struct snapshot *snapshot, uint32_t rule, struct snapshot_rule *ret);
+/* What a GraphQL rule lets documents ask for: "/graphql: queries *; mutations none". Adds nothing for other rules. */
+struct buf;
+int snapshot_say_graphql(const struct snapshot *snapshot, uint32_t rule, struct buf *ret);
 size_t snapshot_rule_count(const struct snapshot *snapshot);
 enum network_mode snapshot_mode(const struct snapshot *snapshot);
 /* A ratchet has taken the credentials away. */

@@ -377,6 +377,35 @@ struct verdict verdict_graphql(const struct snapshot *snapshot, const struct hos
         return judge_request(snapshot, host, port, method, path, fields);
 }
 
+size_t verdict_graphql_rules(const struct snapshot *snapshot, const struct authority *target, struct str method,
+                             struct str path, uint32_t *ret, size_t max) {
+        struct request_readings readings = { 0 };
+        struct match match;
+        size_t n = 0;
+
+        if (target->port == 0 || judge_target(snapshot, &target->host, target->port, &match).decision == DECISION_DENY)
+                return 0;
+
+        request_readings_of(path, &readings);
+        for (uint32_t i = match.first_rule; i < match.first_rule + match.n_rules; i++) {
+                const struct block_rule *rule = &snapshot->rules[i];
+                if (rule->list != LIST_ALLOW || rule->request == BLOCK_NONE || !block_rule_covers(rule, target->port))
+                        continue;
+
+                const struct block_request *request = &snapshot->requests[rule->request];
+                if (!request->graphql || (method.n > 0 && !method_matches(snapshot, request, method)) ||
+                    (path.n > 0 && !path_matches(snapshot, request, &readings)))
+                        continue;
+
+                if (n < max)
+                        ret[n] = i;
+                n++;
+        }
+
+        request_readings_done(&readings);
+        return n;
+}
+
 /* --- words --- */
 
 static const struct {

@@ -100,3 +100,7 @@ struct graphql_fields {
 };
 struct verdict verdict_graphql(const struct snapshot *snapshot, const struct host *host, uint16_t port,
                                struct str method, struct str path, const struct graphql_fields *fields);
+/* The GraphQL rules that decide about documents sent so. method and path empty: about any request to the host. How many
+ * there are; the first `max` of them in ret. */
+size_t verdict_graphql_rules(const struct snapshot *snapshot, const struct authority *target, struct str method,
+                             struct str path, uint32_t *ret, size_t max);
