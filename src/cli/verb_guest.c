@@ -568,7 +568,9 @@ static const struct verb verb_fix = {
         .help = "open to you what a guest closed, and mend what is broken",
         .about =
             "Everything in the guest's home belongs to the guest again, its owner and you may read and write it, and "
-            "set-id bits are gone. Private keys of the guest are closed to you only by their mode; programs that "
+            "set-id bits are gone. What the guest made in directories that you granted it belongs to you, and the "
+            "guest "
+            "may use it as before. Private keys of the guest are closed to you only by their mode; programs that "
             "insist "
             "on it want a chmod 600 inside afterwards. By sudo, the firewall of account "
             "guests is loaded again and the reader of its log started.",

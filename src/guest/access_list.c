@@ -93,6 +93,17 @@ static int list_add(struct access_list *list, struct list_entry entry) {
         return 0;
 }
 
+/* What the mask kept back from the others it still does when it becomes wider for one. */
+static void list_trim(struct access_list *list, uint32_t uid, uint16_t mask) {
+        for (size_t i = 0; i < list->n; i++) {
+                struct list_entry *entry = &list->entries[i];
+                bool other_user = entry->tag == TAG_USER && entry->id != uid;
+
+                if (other_user || entry->tag == TAG_GROUP || entry->tag == TAG_GROUP_OWNER)
+                        entry->permissions &= mask;
+        }
+}
+
 int access_list_give(struct access_list *list, uint32_t uid, uint16_t permissions) {
         struct list_entry *entry = list_find(list, TAG_USER, uid);
         struct list_entry *group, *mask;
@@ -111,6 +122,7 @@ int access_list_give(struct access_list *list, uint32_t uid, uint16_t permission
         group = list_find(list, TAG_GROUP_OWNER, 0);
 
         if (mask) {
+                list_trim(list, uid, mask->permissions);
                 mask->permissions |= permissions;
                 return 0;
         }
@@ -118,29 +130,67 @@ int access_list_give(struct access_list *list, uint32_t uid, uint16_t permission
         return list_add(list, (struct list_entry){ TAG_MASK, permissions | (group ? group->permissions : 0), NO_ID });
 }
 
-void access_list_take(struct access_list *list, uint32_t uid) {
+/* Without anybody named a mask is nothing but the group's permissions, of which it lets some through. */
+static void list_fold_mask(struct access_list *list) {
+        struct list_entry *mask = list_find(list, TAG_MASK, 0), *group = list_find(list, TAG_GROUP_OWNER, 0);
+
+        for (size_t i = 0; i < list->n; i++)
+                if (list->entries[i].tag == TAG_USER || list->entries[i].tag == TAG_GROUP)
+                        return;
+        if (!mask)
+                return;
+        if (group)
+                group->permissions &= mask->permissions;
+
+        size_t at = (size_t)(mask - list->entries);
+        memmove(mask, mask + 1, (list->n - at - 1) * sizeof *mask);
+        list->n--;
+}
+
+static void list_drop(struct access_list *list, uint16_t tag, uint32_t id) {
         size_t kept = 0;
-        bool named = false;
 
-        for (size_t i = 0; i < list->n; i++) {
-                struct list_entry entry = list->entries[i];
-                if (entry.tag == TAG_USER && entry.id == uid)
-                        continue;
-
-                named |= entry.tag == TAG_USER || entry.tag == TAG_GROUP;
-                list->entries[kept++] = entry;
-        }
+        for (size_t i = 0; i < list->n; i++)
+                if (list->entries[i].tag != tag || list->entries[i].id != id)
+                        list->entries[kept++] = list->entries[i];
 
         list->n = kept;
+}
 
-        /* Without anybody named a mask is nothing but the group's permissions. */
-        struct list_entry *mask = list_find(list, TAG_MASK, 0);
-        if (mask && !named) {
-                size_t at = (size_t)(mask - list->entries);
+void access_list_take(struct access_list *list, uint32_t uid) {
+        list_drop(list, TAG_USER, uid);
+        list_fold_mask(list);
+}
 
-                memmove(mask, mask + 1, (list->n - at - 1) * sizeof *mask);
-                list->n--;
+bool access_list_names(const struct access_list *list, uint32_t uid) {
+        for (size_t i = 0; i < list->n; i++)
+                if (list->entries[i].tag == TAG_USER && list->entries[i].id == uid)
+                        return true;
+        return false;
+}
+
+int access_list_mark(struct access_list *list, uint32_t gid) {
+        return list_add(list, (struct list_entry){ TAG_GROUP, 0, gid });
+}
+
+bool access_list_unmark(struct access_list *list, uint32_t uid, uint32_t gid) {
+        bool marked = false;
+
+        for (size_t i = 0; i < list->n; i++) {
+                const struct list_entry *entry = &list->entries[i];
+
+                if (entry->tag == TAG_GROUP && entry->id == gid && entry->permissions == 0)
+                        marked = true;
+                else if (entry->tag == TAG_GROUP || (entry->tag == TAG_USER && entry->id != uid))
+                        return false;
         }
+        if (!marked)
+                return false;
+
+        list_drop(list, TAG_GROUP, gid);
+        list_drop(list, TAG_USER, uid);
+        list_fold_mask(list);
+        return true;
 }
 
 int access_list_read(int fd, bool standard, mode_t mode, struct access_list *ret) {

@@ -26,10 +26,18 @@ void access_list_of_mode(mode_t mode, struct access_list *ret);
 int access_list_parse(const void *bytes, size_t n, struct access_list *ret);
 /* The length; `bytes` has room for 4 + 8 * LIST_ENTRIES_MAX. */
 size_t access_list_write(const struct access_list *list, void *bytes);
-/* This user has these permissions (4 read, 2 write, 1 search), and the mask lets them through. -E2BIG. */
+/* This user has these permissions (4 read, 2 write, 1 search), and the mask lets them through; nobody else gets more
+ * than before. -E2BIG. */
 int access_list_give(struct access_list *list, uint32_t uid, uint16_t permissions);
-/* This user is not named any more. */
+/* This user is not named any more. Without anybody named, the group keeps what the mask let through. */
 void access_list_take(struct access_list *list, uint32_t uid);
+/* Whether this user is named. */
+bool access_list_names(const struct access_list *list, uint32_t uid);
+/* Marks a list as made by us: this group is named, with no permissions. New entries of a directory inherit the mark.
+ * -E2BIG. */
+int access_list_mark(struct access_list *list, uint32_t gid);
+/* True: it has the mark, and names nobody else but this user. Then it is without both. */
+bool access_list_unmark(struct access_list *list, uint32_t uid, uint32_t gid);
 
 /* Of an open file or directory; `standard`: the list that new entries of a directory get. Without a list *ret is that
  * of the mode (or empty for the standard). */

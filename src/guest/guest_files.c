@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/path.h"
 #include "conf/dirs.h"
+#include "guest/guest_grants.h"
 #include "guest/guest_home.h"
 #include "guest/guest_inside.h"
 #include "store/progress.h"
@@ -302,11 +303,6 @@ static int overlap_find(void *arg, const struct guest_grant *grant) {
         return 0;
 }
 
-/* Whether nothing is there that could be used: an error of the machine (no memory, a failing disk) does not say so. */
-static bool grant_is_gone(int error) {
-        return error == ENOENT || error == ENOTDIR || error == ELOOP;
-}
-
 /* In the order of paths: what is further inside comes later, and holds. */
 static int overlap_give(void *arg, const struct guest_grant *grant) {
         const struct overlap *overlap = arg;
@@ -322,10 +318,10 @@ static int overlap_give(void *arg, const struct guest_grant *grant) {
         if (!path || (access(path, F_OK) < 0 && grant_is_gone(errno)))
                 return 0;
         if (!overlap->revoke)
-                return guest_grant_lists(overlap->guest, path, grant->write, false, overlap->err);
+                return guest_grant_give(overlap->guest, path, grant->write, overlap->err);
 
         /* A guest that may write around it can replace it. That must not keep what is being revoked. */
-        if (guest_grant_lists(overlap->guest, path, grant->write, false, &why) < 0)
+        if (guest_grant_give(overlap->guest, path, grant->write, &why) < 0)
                 log_warning("%s: what was granted there is not given again: %s", grant->path, err_text(&why));
         return 0;
 }
@@ -348,7 +344,7 @@ int guest_grant(struct guests *guests, struct guest *guest, const char *path, bo
         if (r < 0 || guest->kind == GUEST_OWN)
                 return r;
 
-        r = guest_grant_lists(guest, real, write, false, err);
+        r = guest_grant_give(guest, real, write, err);
         if (r < 0)
                 return r;
 
@@ -363,27 +359,35 @@ static int grant_find(struct guests *guests, const struct guest *guest, const ch
         return r < 0 ? r : overlap.granted;
 }
 
-/* Something of another user, as of the guest that put it there: its lists cannot be changed, and keep no grant. */
-static bool revoke_is_foreign(const char *path) {
-        struct stat st;
-
-        return lstat(path, &st) == 0 && st.st_uid != geteuid();
-}
-
 static int revoke_lists(struct guests *guests, struct guest *guest, const char *path, struct err *err) {
         struct overlap overlap = { .guest = guest, .path = path, .revoke = true, .err = err };
-        struct err why = { 0 };
-        int r = guest_grant_lists(guest, path, false, true, &why);
+        int r = guest_grant_take(guest, path, err);
 
-        if (r < 0 && !revoke_is_foreign(path))
-                return err_set(err, -r, "%s", err_text(&why));
         if (r < 0)
-                log_warning("%s is not yours, and stays as it is: %s", path, err_text(&why));
+                return r;
 
         return guests_db_grants(guests->db, guest->row.id, overlap_give, &overlap, err);
 }
 
-/* By the name that it had then: it may be gone, or a link may be there now, whose target was never granted. */
+/* The path without links, or, where that cannot be found out, as it was named: it may be gone; a link may be there now,
+ * whose target was never granted; and a guest may have closed a directory on the way, which must not keep the grant. */
+static int revoke_path(const char *path, char **ret, struct err *err) {
+        cleanup(free_ptr) char *cwd = NULL;
+
+        *ret = realpath(path, NULL);
+        if (*ret)
+                return 0;
+        if (errno != EACCES && !grant_is_gone(errno))
+                return err_errno(err, "cannot revoke %s", path);
+
+        cwd = getcwd(NULL, 0);
+        if (!cwd || path_normalise(str_of(path), cwd, ret) < 0)
+                return err_set(err, EINVAL, "%s is not a path", path);
+
+        return 0;
+}
+
+/* By the name that it had then. */
 static int revoke_name(struct guests *guests, struct guest *guest, const char *path, struct err *err) {
         cleanup(free_ptr) char *cwd = getcwd(NULL, 0), *whole = NULL;
 
@@ -400,16 +404,13 @@ static int revoke_name(struct guests *guests, struct guest *guest, const char *p
 }
 
 int guest_revoke(struct guests *guests, struct guest *guest, const char *path, struct err *err) {
-        cleanup(free_ptr) char *real = realpath(path, NULL);
-        int error = real ? 0 : errno;
-        int r = real ? grant_find(guests, guest, real, err) : 0;
+        cleanup(free_ptr) char *real = NULL;
+        int r = revoke_path(path, &real, err);
 
+        if (r == 0)
+                r = grant_find(guests, guest, real, err);
         if (r < 0)
                 return r;
-        if (error == EACCES) /* the guest may have closed a directory on the way: that must not keep the grant */
-                log_warning("%s cannot be reached: who may use it stays as it is", path);
-        else if (error && !grant_is_gone(error))
-                return err_set(err, error, "cannot revoke %s: %s", path, strerror(error));
         if (r == 0)
                 return revoke_name(guests, guest, path, err);
 

@@ -24,7 +24,3 @@ int guest_home_seclude(const struct guest *guest, const char *path, struct err *
 int guest_home_remove(const struct guest *guest, const char *name, struct err *err);
 /* NULL: it is as it should be; else what is wrong, in a text that says so. */
 const char *guest_home_problem(const struct guest *guest);
-
-/* A directory of the host, granted: the guest's id may read (and write) it and what is in it, also what comes later.
- * With `revoke` it may not any more. Only entries of the host user's own are changed. */
-int guest_grant_lists(const struct guest *guest, const char *path, bool write, bool revoke, struct err *err);

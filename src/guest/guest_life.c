@@ -9,6 +9,7 @@
 #include "base/random.h"
 #include "guest/firewall_reader.h"
 #include "guest/guest_account.h"
+#include "guest/guest_grants.h"
 #include "guest/guest_home.h"
 #include "guest/guest_ids.h"
 #include "guest/guest_mend.h"
@@ -220,12 +221,52 @@ int guest_create_finish(struct guests *guests, struct guest *guest, struct err *
 /*
  * The end of a guest.
  */
-static int grant_end(void *arg, const struct guest_grant *grant) {
-        const struct guest *guest = arg;
+struct grants_work {
+        const struct guest *guest;
+        struct err *err;
+};
+
+static int grant_first(void *arg, const struct guest_grant *grant) {
+        char **ret = arg;
+
+        *ret = str_dup(str_of(grant->path));
+        return *ret ? 1 : -ENOMEM;
+}
+
+/* What the guest made there must not be the next one's, which may get its id. One after the other: if this is killed,
+ * what is left can be taken later, also when the guest's identity is gone by then. */
+static int grants_end(struct guests *guests, const struct guest *guest, struct err *err) {
+        for (;;) {
+                cleanup(free_ptr) char *path = NULL;
+                int r = guests_db_grants(guests->db, guest->row.id, grant_first, &path, err);
+
+                if (r <= 0)
+                        return r == -ENOMEM ? no_memory(err) : r;
+
+                r = guest->kind == GUEST_OWN ? 0 : guest_grant_take(guest, path, err);
+                if (r == 0)
+                        r = guests_db_remove_grant(guests->db, guest->row.id, path, err);
+                if (r < 0)
+                        return r;
+                if (r == 0)
+                        return err_set(err, ESTALE, "the grant of %s was taken back meanwhile", path);
+        }
+}
+
+static int grant_fix(void *arg, const struct guest_grant *grant) {
+        const struct grants_work *work = arg;
         struct err why = { 0 };
 
-        if (guest->kind != GUEST_OWN && guest_grant_lists(guest, grant->path, grant->write, true, &why) < 0)
-                log_warning("%s", err_text(&why));
+        if (work->guest->kind == GUEST_OWN)
+                return 0;
+
+        int r = guest_grant_fix(work->guest, grant->path, grant->write, &why);
+        if (r == 0)
+                return 0;
+        if (!grant_is_gone(-r))
+                return err_set(work->err, -r, "%s", err_text(&why));
+
+        log_warning("%s was granted, and is not there: %s", grant->path, err_text(&why));
         return 0;
 }
 
@@ -261,7 +302,7 @@ static void delete_rules(const struct guest *guest) {
 }
 
 int guest_delete_finish(struct guests *guests, struct guest *guest, bool keep, struct err *err) {
-        int r = guests_db_grants(guests->db, guest->row.id, grant_end, guest, err);
+        int r = grants_end(guests, guest, err);
 
         if (r == 0 && guest->fd >= 0) {
                 firewall_reader_stop(guest);
@@ -311,6 +352,7 @@ int guest_rename(struct guests *guests, struct guest *guest, const char *name, s
 }
 
 int guest_fix(struct guests *guests, struct guest *guest, struct err *err) {
+        struct grants_work grants = { guest, err };
         int r = guest_mend(guests, guest, err);
 
         if (r < 0)
@@ -325,6 +367,8 @@ int guest_fix(struct guests *guests, struct guest *guest, struct err *err) {
                                guest->row.name);
 
         r = guest_home_fix(guest, "home", err);
+        if (r == 0)
+                r = guests_db_grants(guests->db, guest->row.id, grant_fix, &grants, err);
         if (r < 0)
                 return r;
 

@@ -6,7 +6,9 @@ import os
 import pathlib
 import pty
 import re
+import shutil
 import stat
+import struct
 import subprocess
 import time
 
@@ -321,6 +323,138 @@ def test_a_link_on_the_way_to_a_grant(guest, home):
         assert [(p.stat().st_mode, os.listxattr(p)) for p in (private, private / "src", private / "src/file")] == before, "no access lists"
     for warning in warnings:
         assert "outer/inner/src was granted, but is not given" in warning, warnings
+
+
+@pytest.fixture
+def own_guest(guest, run, tmp_path):
+    """As `guest`, and root's guests have ids of their own too: by files that a mount namespace has in place of the machine's."""
+    if ORDINARY:
+        yield guest
+        return
+    places = ("/etc/subuid", "/etc/subgid")
+    if not all(os.path.exists(place) for place in places):
+        pytest.skip("there are no files of subordinate ids to be covered")
+    (tmp_path / "subordinates").write_text("root:700000:65536\n")
+    script = "".join(f"mount --bind {tmp_path}/subordinates {place} && " for place in places) + "echo up && exec sleep 3600"
+    with subprocess.Popen(["unshare", "--mount", "--propagation", "private", "sh", "-c", script], stdout=subprocess.PIPE) as keeper:
+        try:
+            assert keeper.stdout.readline() == b"up\n"
+
+            def call(*words, wrap=list, **more):
+                return run(["nsenter", f"--mount=/proc/{keeper.pid}/ns/mnt", "--", *wrap([str(program("bailey")), "guest", *map(str, words)])], **more)
+            yield call
+            for row in json.loads(call("ls", "--json").text or "[]"):
+                call("delete", "--force", row["name"])
+        finally:
+            keeper.kill()
+
+
+def facts(path):
+    """Owner, mode and extended attributes of everything in a directory, and of itself."""
+    return {p: (p.lstat().st_uid, p.lstat().st_mode, {name: os.getxattr(p, name, follow_symlinks=False) for name in os.listxattr(p, follow_symlinks=False)})
+            for p in (path, *sorted(path.rglob("*")))}
+
+
+def owned_by(uid, top):
+    return [name for directory, names, files in os.walk(top) for name in (directory, *(os.path.join(directory, n) for n in names + files)) if os.lstat(name).st_uid == uid]
+
+
+def default_list(owner):
+    """One that names its owner, as `setfacl -d -m u:OWNER:r-x` makes it."""
+    entries = [(1, 7, -1), (2, 5, owner), (4, 5, -1), (16, 7, -1), (32, 0, -1)]
+    return struct.pack("<I", 2) + b"".join(struct.pack("<HHi", *entry) for entry in entries)
+
+
+CLOSED = """
+umask 077; cd {shared}
+mkdir -m 700 closed closed/deeper; echo secret > closed/deeper/file; chmod 600 closed/deeper/file; mkdir -m 000 none; printf x > "$(printf 'new\nline')"
+cp /bin/true set-id; chmod 6755 set-id; mkdir -m 3777 sticky
+ln closed/deeper/file second; ln own host-second; ln -s {private}/file link; ln -s {private} directory; mkfifo -m 000 fifo
+python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind("sock")'
+"""
+
+
+def test_what_a_guest_made_in_a_grant(own_guest, home):
+    """After `fix`, `revoke` and `delete` it belongs to the host user; lists are as they were; links lead nowhere."""
+    shared, private = home / "shared", home / "private"
+    for path in (shared / "sub", shared / "listed", private):
+        path.mkdir(parents=True)
+        (path / "file").write_text("of the host\n")
+        (path / "file").chmod(0o640)
+    (shared / "own").write_text("of the host\n")
+    os.setxattr(shared / "listed", "system.posix_acl_default", default_list(os.geteuid()))
+    if not ORDINARY:
+        os.chown(shared / "sub/file", 54321, 54321)
+    before = facts(home)
+    own_guest("create", "one").check()
+    for _ in range(2):
+        own_guest("grant", "one", f"{shared}:rw").check()
+        own_guest("revoke", "one", shared).check()
+        assert {p: now for p, now in facts(home).items() if p in before} == before
+    own_guest("grant", "one", f"{shared}:rw").check()
+    inside(own_guest, "one", CLOSED.format(shared=shared, private=private)).check()
+    own_guest("stop", "one").check()
+    uid = rows(own_guest)["one"]["uid"]
+
+    assert uid == os.geteuid() or owned_by(uid, shared), "the guest made something"
+    fixed = own_guest("fix", "one").check()
+    if uid != os.geteuid():
+        assert not owned_by(uid, shared), fixed
+    assert (shared / "closed/deeper/file").read_text() == "secret\n" and list((shared / "none").iterdir()) == []
+    (shared / "closed/deeper/file").write_text("the host may write\n")
+    assert inside(own_guest, "one", f"cd {shared}; cat closed/deeper/file; mkdir -m 700 again; echo x > again/file; chmod 0 again/file again").check().text == "the host may write\n"
+    own_guest("stop", "one").check()
+    own_guest("revoke", "one", shared).check()
+
+    after = facts(home)
+    made = {p: now for p, now in after.items() if p not in before and shared in p.parents}
+    assert {p: now for p, now in after.items() if p in before} == before
+    assert len(made) > 10 and (uid == os.geteuid() or not owned_by(uid, shared)), made
+    for path, (owner, mode, lists) in made.items():
+        assert owner == os.geteuid() and (stat.S_ISLNK(mode) or not mode & 0o7000) and not lists, (path, oct(mode), lists)
+        assert stat.S_ISLNK(mode) or mode & 0o600 == 0o600, (path, oct(mode))
+    assert (private / "file").read_text() == "of the host\n" and (shared / "again/file").read_text() == "x\n"
+    own_guest("delete", "--force", "one").check()
+
+
+def test_a_deleted_guest_leaves_nothing_to_the_next(own_guest, home):
+    """Also what lies deeper than there are descriptors, and what has the group of its directory."""
+    shared = home / "shared"
+    shared.mkdir()
+    if not ORDINARY:
+        os.chown(shared, 0, 54321)
+        shared.chmod(0o2770)
+    own_guest("create", "one").check()
+    own_guest("grant", "one", f"{shared}:rw").check()
+    inside(own_guest, "one", f"""umask 077; cd {shared}; mkdir -m 700 closed; echo x > closed/file; python3 - <<'END'
+import os
+for i in range(700):
+    os.mkdir("d"); os.chdir("d")
+END""").check()
+    uid = rows(own_guest)["one"]["uid"]
+    own_guest("delete", "--force", "one").check()
+    if uid != os.geteuid():
+        assert not owned_by(uid, shared) and len(list(shared.glob("deep-*"))) == 2
+    assert not os.listxattr(shared) and (shared / "closed/file").read_text() == "x\n"
+    own_guest("create", "two").check()
+    assert inside(own_guest, "two", f"cat {shared}/closed/file").status != 0
+    shutil.rmtree(shared)
+
+
+def test_a_revoke_while_the_guest_writes(own_guest, home):
+    """Whatever it makes meanwhile, nothing of it is the guest's afterwards."""
+    shared = home / "shared"
+    (shared / "a/b").mkdir(parents=True)
+    own_guest("create", "one").check()
+    own_guest("grant", "one", f"{shared}:rw").check()
+    own_guest("start", "one").check()
+    uid = rows(own_guest)["one"]["uid"]
+    own_guest("exec", "-d", "one", "--", "sh", "-c", f"cd {shared}; for i in $(seq 1 3000); do mkdir -m 700 d$i a/d$i a/b/d$i; mkdir d$i/e; done").check()
+    wait_until(lambda: (shared / "a/b/d20").exists())
+    own_guest("revoke", "one", shared).check()
+    if uid != os.geteuid():
+        assert not owned_by(uid, shared) and len(list(shared.iterdir())) > 20
+        assert not any(os.listxattr(p) for p in (shared, *shared.rglob("*")))
 
 
 @pytest.mark.parametrize("instead", ["mkdir -m 700 inner", "ln -s ../private inner", "mkfifo inner", "mkdir -m 700 inner inner/src"])

@@ -105,6 +105,36 @@ static void test_access_lists(void **unused) {
         access_list_take(&list, 1000);
         assert_int_equal(list.n, plain.n);
         assert_memory_equal(list.entries, plain.entries, plain.n * sizeof *plain.entries);
+
+        /* What a mask keeps back stays so, when it becomes wider and when it goes. */
+        const struct access_list masked = {
+                .n = 5, .entries = { { 1, 7, -1 }, { 2, 7, 500 }, { 4, 7, -1 }, { 16, 4, -1 }, { 32, 0, -1 } }
+        };
+        list = masked;
+        assert_int_equal(access_list_give(&list, 1000, 7), 0);
+        assert_int_equal(list.entries[1].permissions, 4);
+        assert_int_equal(list.entries[2].permissions, 7);
+        assert_int_equal(list.entries[3].permissions, 4);
+        list = masked;
+        access_list_take(&list, 500);
+        assert_int_equal(list.n, 3);
+        assert_int_equal(list.entries[1].permissions, 4);
+
+        /* A list of ours goes with the last one who is named, and no other list does. */
+        list = plain;
+        assert_false(access_list_unmark(&list, 500, 100));
+        assert_int_equal(access_list_mark(&list, 100), 0);
+        assert_int_equal(access_list_give(&list, 500, 7), 0);
+        assert_int_equal(access_list_give(&list, 1000, 7), 0);
+        assert_false(access_list_unmark(&list, 500, 100));
+        access_list_take(&list, 1000);
+        assert_false(access_list_unmark(&list, 500, 101));
+        assert_true(access_list_names(&list, 500));
+        assert_true(access_list_unmark(&list, 500, 100));
+        assert_false(access_list_names(&list, 500));
+        assert_int_equal(list.n, plain.n);
+        assert_memory_equal(list.entries, plain.entries, plain.n * sizeof *plain.entries);
+
         for (uint32_t i = 0; i < LIST_ENTRIES_MAX; i++)
                 (void)access_list_give(&list, i, 4);
         assert_int_equal(list.n, LIST_ENTRIES_MAX);

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "guest/guest_grants.h"
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/path.h"
+#include "guest/access_list.h"
+#include "guest/guest_take.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { READ = 4, WRITE = 2, SEARCH = 1, DEPTH_MAX = 400, ROUNDS_MAX = 8 };
+
+struct grant {
+        uint32_t uid;
+        bool write, revoke;
+        uid_t owner;
+        gid_t group;
+        size_t skipped, left; /* left: the guest's own, by now */
+};
+
+/* A list that was there before names whom its maker wanted; one of ours has a mark, to be told from it later. What the
+ * guest makes there is the host user's, too. */
+static int list_open_standard(const struct grant *grant, const struct stat *st, struct access_list *list) {
+        int r = 0;
+
+        if (list->n == 0) {
+                access_list_of_mode(st->st_mode, list);
+                r = access_list_mark(list, grant->group);
+        }
+        if (r == 0 && !access_list_names(list, grant->owner))
+                r = access_list_give(list, grant->owner, READ | WRITE | SEARCH);
+
+        return r;
+}
+
+static int list_open(const struct grant *grant, int fd, const struct stat *st, bool standard) {
+        struct access_list list;
+        uint16_t rights = READ;
+        int r = access_list_read(fd, standard, st->st_mode, &list);
+
+        if (r == 0 && standard)
+                r = list_open_standard(grant, st, &list);
+        if (r < 0)
+                return r;
+
+        if (grant->write)
+                rights |= WRITE;
+        if (S_ISDIR(st->st_mode) || (st->st_mode & 0111))
+                rights |= SEARCH;
+
+        r = access_list_give(&list, grant->uid, rights);
+        if (r < 0)
+                return r;
+
+        return access_list_set(fd, standard, &list);
+}
+
+static int list_close(const struct grant *grant, int fd, const struct stat *st, bool standard) {
+        struct access_list list;
+        int r = access_list_read(fd, standard, st->st_mode, &list);
+
+        if (r < 0 || (standard && list.n == 0))
+                return r;
+
+        access_list_take(&list, grant->uid);
+        if (access_list_unmark(&list, grant->owner, grant->group) && standard)
+                list.n = 0;
+
+        return access_list_set(fd, standard, &list);
+}
+
+static int grant_list(const struct grant *grant, int fd, const struct stat *st, bool standard) {
+        return grant->revoke ? list_close(grant, fd, st, standard) : list_open(grant, fd, st, standard);
+}
+
+/* A second name of a file may lie where nothing was granted. One that the guest may use by its list already can be
+ * given again. */
+static bool grant_is_elsewhere(const struct grant *grant, int fd, const struct stat *st) {
+        struct access_list list;
+
+        if (grant->revoke || !S_ISREG(st->st_mode) || st->st_nlink == 1)
+                return false;
+
+        return access_list_read(fd, false, st->st_mode, &list) < 0 || !access_list_names(&list, grant->uid);
+}
+
+static int grant_tree(struct grant *grant, int fd, unsigned depth);
+
+static int grant_name(struct grant *grant, int dir, const char *name, unsigned depth) {
+        struct stat st;
+
+        if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+                return 0;
+        if (st.st_uid == grant->uid)
+                grant->left++;
+        if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
+                return 0;
+
+        if (st.st_uid != grant->owner) {
+                grant->skipped++;
+                return 0;
+        }
+
+        int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+        if (fd < 0 || depth == DEPTH_MAX) {
+                grant->skipped++;
+                close_fd(&fd);
+                return 0;
+        }
+
+        return grant_tree(grant, fd, depth + 1);
+}
+
+/* Takes the descriptor. A directory's own list comes first: what the guest may not write any more gets no new entries.
+ */
+static int grant_tree(struct grant *grant, int taken, unsigned depth) {
+        cleanup(close_fd) int fd = taken;
+        struct stat st;
+
+        if (fstat(fd, &st) < 0)
+                return -errno;
+        if (depth > 0 && (st.st_uid != grant->owner || grant_is_elsewhere(grant, fd, &st))) {
+                grant->skipped++;
+                return 0;
+        }
+
+        int r = grant_list(grant, fd, &st, false);
+        if (r < 0 || !S_ISDIR(st.st_mode))
+                return r;
+
+        r = grant_list(grant, fd, &st, true);
+        DIR *list = r < 0 ? NULL : fdopendir(fd);
+        if (!list)
+                return r < 0 ? r : -errno;
+
+        (void)take_fd(&fd);
+
+        for (const struct dirent *entry; r == 0 && (entry = readdir(list));)
+                if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+                        r = grant_name(grant, dirfd(list), entry->d_name, depth);
+
+        closedir(list);
+        return r;
+}
+
+static int grant_lists(struct grant *grant, const char *path, struct err *err) {
+        /* What was granted had no link in its path. A guest that may write around it can put one there, or a FIFO. */
+        int fd = path_open_at(AT_FDCWD, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0, PATH_NO_SYMLINKS);
+
+        if (fd < 0)
+                return err_set(err, -fd, "cannot open %s: %s", path, strerror(-fd));
+
+        grant->left = grant->skipped = 0;
+        int r = grant_tree(grant, fd, 0);
+        return r < 0 ? err_set(err, -r, "cannot change who may use %s: %s", path, strerror(-r)) : 0;
+}
+
+static struct grant grant_of(const struct guest *guest, bool write, bool revoke) {
+        return (struct grant){
+                .uid = guest->row.uid, .write = write, .revoke = revoke, .owner = geteuid(), .group = getegid()
+        };
+}
+
+static void grant_tell_skipped(const struct grant *grant, const char *path) {
+        if (grant->skipped)
+                log_warning("%zu entries below %s stay as they are: they are not yours, or have several names",
+                            grant->skipped, path);
+}
+
+int guest_grant_give(const struct guest *guest, const char *path, bool write, struct err *err) {
+        struct grant grant = grant_of(guest, write, false);
+        int r = grant_lists(&grant, path, err);
+
+        if (r == 0)
+                grant_tell_skipped(&grant, path);
+        return r;
+}
+
+/* A guest that runs may make something between the two steps. Once the lists are closed it cannot any more. */
+static int grant_close(const struct guest *guest, const char *path, struct err *err) {
+        struct grant grant = grant_of(guest, false, true);
+        int r = 0;
+
+        for (unsigned round = 0; r == 0 && round < ROUNDS_MAX; round++) {
+                r = guest_take(guest, path, err);
+                if (r == 0)
+                        r = grant_lists(&grant, path, err);
+                if (r == 0 && grant.left == 0) {
+                        grant_tell_skipped(&grant, path);
+                        return 0;
+                }
+        }
+
+        if (r < 0)
+                return r;
+
+        return err_set(err, EBUSY, "the guest %s does not stop writing to %s: stop it first", guest->row.name, path);
+}
+
+bool grant_is_gone(int error) {
+        return error == ENOENT || error == ENOTDIR || error == ELOOP;
+}
+
+/* Something of another user: its lists cannot be changed, and keep no grant. */
+static bool grant_is_foreign(const struct guest *guest, const char *path) {
+        struct stat st;
+
+        return lstat(path, &st) == 0 && st.st_uid != geteuid() && st.st_uid != guest->row.uid;
+}
+
+int guest_grant_take(const struct guest *guest, const char *path, struct err *err) {
+        struct err why = { 0 };
+        int r = grant_close(guest, path, &why);
+
+        if (r == 0)
+                return 0;
+
+        /* EACCES: the guest closed a directory on the way, by which another grant has it. That one takes all of it. */
+        if (r != -EACCES && !grant_is_gone(-r) && !grant_is_foreign(guest, path))
+                return err_set(err, -r, "%s", err_text(&why));
+
+        log_warning("%s stays as it is: it is gone, or not yours: %s", path, err_text(&why));
+        return 0;
+}
+
+int guest_grant_fix(const struct guest *guest, const char *path, bool write, struct err *err) {
+        int r = guest_take(guest, path, err);
+
+        if (r < 0)
+                return r;
+
+        return guest_grant_give(guest, path, write, err);
+}
