@@ -111,6 +111,8 @@ static int unpack_fresh(const struct guest *guest, int file, struct err *err) {
         r = pack_shown(guest, &work, err);
         if (r == 0)
                 r = guest_home_make(guest, fresh_name, err); /* tar gave it the mode of the old one */
+        if (r == 0 && syncfs(fresh) < 0)                     /* what it comes from, or replaces, is removed next */
+                r = err_errno(err, "cannot write the home to the disk");
 
         if (r < 0) {
                 struct err ignored = { 0 };
@@ -239,8 +241,16 @@ static int restore_swap(const struct guest *guest, struct err *err) {
         return err_errno(err, "cannot put the restored home in its place");
 }
 
+/* The name of the new home is on the disk before the other copy goes. */
+static int home_settle(const struct guest *guest, struct err *err) {
+        return fsync(guest->fd) < 0 ? err_errno(err, "cannot write %s to the disk", guest->directory) : 0;
+}
+
 static int restore_end(struct guests *guests, struct guest *guest, struct err *err) {
-        int r = guest_home_remove(guest, fresh_name, err);
+        int r = home_settle(guest, err);
+
+        if (r == 0)
+                r = guest_home_remove(guest, fresh_name, err);
 
         if (r == 0) /* what recipes did to the home before counts no more */
                 r = guests_db_forget_provision(guests->db, guest->row.id, err);
@@ -343,8 +353,10 @@ int guest_archive_mend(struct guests *guests, struct guest *guest, struct err *e
 }
 
 static int unarchive_end(struct guests *guests, struct guest *guest, struct err *err) {
-        int r = guest_move(guests, guest, STEP_UNARCHIVE, "", NULL, NULL, err);
+        int r = home_settle(guest, err);
 
+        if (r == 0)
+                r = guest_move(guests, guest, STEP_UNARCHIVE, "", NULL, NULL, err);
         if (r == 0 && unlinkat(guest->fd, archive_name, 0) < 0 && errno != ENOENT)
                 r = err_errno(err, "cannot remove %s/%s", guest->directory, archive_name);
         return r;

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Guests and files: one way only, whatever the guest does; copies, grants, snapshots, ssh."""
 import dataclasses
+import errno
 import json
 import os
 import pathlib
@@ -16,6 +17,7 @@ import pytest
 
 from conftest import program
 from kit.hostile_guest import HOSTILE, SPOOLS, Targets, from_outside, pid_of
+from kit.machine import deny, machine
 from kit.process import wait_until
 from test_guest_life import guest, inside, rows, state, top  # noqa: F401
 
@@ -590,3 +592,25 @@ def test_an_archived_guest_has_no_home_to_copy_to(guest, tmp_path):
     where.rmdir()
     guest("unarchive", "one").check()
     assert inside(guest, "one", "cat mine").check().text == "precious\n"
+
+
+@pytest.mark.root  # the filter takes set-id programs away, newuidmap among them
+def test_a_home_is_on_the_disk_before_its_archive_goes(own_guest):
+    """On a disk that fails to write, the archive, and the home that a restore would replace, are still there."""
+    def fails(*words):
+        refused = own_guest(*words, wrap=lambda argv: machine(argv, refuse=[deny("syncfs", errno.EIO)]))
+        assert refused.status != 0 and "cannot write the home to the disk" in refused.errors, refused
+    own_guest("create", "one").check()
+    inside(own_guest, "one", "echo first > file").check()
+    own_guest("stop", "one").check()
+    own_guest("snapshot", "one", "s").check()
+    inside(own_guest, "one", "echo second > file").check()
+    own_guest("stop", "one").check()
+    fails("restore", "one", "s")
+    assert inside(own_guest, "one", "cat file").check().text == "second\n"
+    own_guest("stop", "one").check()
+    own_guest("archive", "one").check()
+    fails("unarchive", "one")
+    assert state(own_guest, "one") == "archived"
+    own_guest("unarchive", "one").check()
+    assert inside(own_guest, "one", "cat file").check().text == "second\n"

@@ -16,9 +16,9 @@ import struct
 import sys
 
 # Numbers of the generic table, and what x86-64 has instead.
-CALLS = {"unshare": 97, "clone": 220, "socket": 198, "seccomp": 277, "clone3": 435, "openat2": 437, "open_tree": 428, "pidfd_open": 434, "pidfd_getfd": 438, "mount_setattr": 442,
+CALLS = {"unshare": 97, "clone": 220, "syncfs": 267, "socket": 198, "seccomp": 277, "clone3": 435, "openat2": 437, "open_tree": 428, "pidfd_open": 434, "pidfd_getfd": 438, "mount_setattr": 442,
          "landlock_create_ruleset": 444, "memfd_secret": 447}
-X86 = {"unshare": 272, "clone": 56, "socket": 41, "seccomp": 317}
+X86 = {"unshare": 272, "clone": 56, "syncfs": 306, "socket": 41, "seccomp": 317}
 ARCHITECTURES = {"aarch64": 0xC00000B7, "x86_64": 0xC000003E}
 KILL = -1
 CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWPID = 0x20000, 0x10000000, 0x20000000
