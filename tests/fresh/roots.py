@@ -8,7 +8,7 @@ import subprocess
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 PLACE = TOP / "build-fresh"
-STEP_S = 900  # ends what hangs; the longest step takes two minutes on two cores
+STEP_S = 2700  # ends what hangs; two minutes are enough on two idle cores, but the stage runs behind all others
 NEWCOMER = "newcomer"
 HERE = "bookworm"
 # Mounts of its own, and a root that is one: in a mere chroot the kernel permits no user namespaces.
@@ -102,9 +102,13 @@ class Machine:
         words = ["setpriv", f"--reuid={user}", f"--regid={user}", "--init-groups"] if user != "root" else []
         inside = ["env", "-i", f"HOME={home}", f"USER={user}", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
                   "LANG=C.UTF-8", "TERM=dumb", *words, "bash", "-c", f"cd {self.project} && {command}"]
-        done = subprocess.run(["unshare", "--mount", "--pid", "--fork", "--kill-child", "--propagation", "private", "sh", "-c", ENTER, "enter", *inside],
-                              env={"ROOT": str(self.root), "ARCHIVES": str(self.archives), "PATH": os.environ["PATH"]}, text=True, errors="replace",
-                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=timeout, check=False)
+        try:
+            done = subprocess.run(["unshare", "--mount", "--pid", "--fork", "--kill-child", "--propagation", "private", "sh", "-c", ENTER, "enter", *inside],
+                                  env={"ROOT": str(self.root), "ARCHIVES": str(self.archives), "PATH": os.environ["PATH"]}, text=True, errors="replace",
+                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=timeout, check=False)
+        except subprocess.TimeoutExpired as late:
+            said = (late.stdout or b"").decode(errors="replace")
+            raise Failed(f"`{command}` as {user} had not ended after {timeout} s:\n{said[-3000:]}") from late
         return done.returncode, done.stdout
 
     def must(self, command, user="root", expect=None, timeout=STEP_S):
