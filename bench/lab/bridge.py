@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tools and git of the host: what a bridged call costs over the same command inside, and what the git gate costs a fetch.
+"""Tools and git of the host: what a bridged call costs over the same command inside, and what the git gate costs a fetch and a push.
 
-The fetch is real git against nginx with git http-backend. TLS is opened in both rows that are compared, so that the difference is the gate's alone; a tunnel that
+Both are real git against nginx with git http-backend. TLS is opened in the rows that are compared, so that the difference is the gate's alone; a tunnel that
 nobody opens stands beside them for the whole of it.
 """
 import json
@@ -20,8 +20,9 @@ from kit.forge import Forge  # noqa: E402  the tests' own server: nginx, fcgiwra
 
 HOST, PORT, PATIENCE = "forge.lab.test", 18443, 600
 INSIDE, BRIDGED = "git version, inside", "git version, bridged"
-TUNNEL, OPENED, GATE = "fetch, tunnel", "fetch, TLS opened", "fetch, gate"
-PACK_OPENED, PACK_GATE = "pack, TLS opened", "pack, gate"
+FETCHES = TUNNEL, OPENED, GATE = "fetch, tunnel", "fetch, TLS opened", "fetch, gate"
+PACKS = PACK_TUNNEL, PACK_OPENED, PACK_GATE = "pack, tunnel", "pack, TLS opened", "pack, gate"
+PUSHES = PUSH_TUNNEL, PUSH_OPENED, PUSH_GATE = "push, tunnel", "push, TLS opened", "push, gate"
 CALLS = """
 import json, random, subprocess, sys, time
 found = {"git": [], "hostgit": []}
@@ -88,27 +89,42 @@ def fill(forge, place, name, megabytes):
     shutil.rmtree(seed)
 
 
+def make_empty(bare):
+    """A repository to push to, in which nothing is."""
+    shutil.rmtree(bare, ignore_errors=True)
+    subprocess.run(["git", "init", "-q", "--bare", bare], check=True)
+    subprocess.run(["git", "config", "http.receivepack", "true"], cwd=bare, check=True)
+
+
 def commands(lab, place, hosts):
     where = f"{HOST}:{PORT}"
     network = {"allow": [where], "allow_private": [where]}
     policies = {"tunnel": {"network": network}, "opened": {"network": {**network, "rules": [{"host": where, "methods": ["GET", "POST"]}]}},
-                "gate": {"network": {"allow_private": [where]}, "git": [{"repo": f"{where}/lab/*"}]}}
+                "gate": {"network": {"allow_private": [where]}, "git": [{"repo": f"{where}/lab/*", "push": ["refs/heads/pushed"]}]}}
     for name, policy in policies.items():
         (place / f"{name}.yaml").write_text(json.dumps(policy))
     bailey = [installed(lab.build), "run", "--quiet", "-w", place / "work", "--no-workspace-policy", "--hosts", hosts, "--ca-bundle", lab.authority.file]
 
-    def clone(policy, repository):
+    def git(policy, words):
         trust = f"-c http.sslCAInfo={place / 'work/ca.crt'}" if policy == "tunnel" else ""
-        return [*bailey, "--policy", place / f"{policy}.yaml", "--", "sh", "-c", f"git {trust} clone -q --bare https://{where}/lab/{repository}.git got"]
+        return [*bailey, "--policy", place / f"{policy}.yaml", "--", "sh", "-c", f"git {trust} {words}"]
+
+    def clone(policy, repository):
+        return git(policy, f"clone -q --bare https://{where}/lab/{repository}.git got")
+
+    def push(policy):
+        return git(policy, f"--git-dir=pushed.git push -q https://{where}/lab/empty.git main:refs/heads/pushed")
     return {TUNNEL: clone("tunnel", "small"), OPENED: clone("opened", "small"), GATE: clone("gate", "small"),
-            PACK_OPENED: clone("opened", "large"), PACK_GATE: clone("gate", "large")}
+            PACK_TUNNEL: clone("tunnel", "large"), PACK_OPENED: clone("opened", "large"), PACK_GATE: clone("gate", "large"),
+            PUSH_TUNNEL: push("tunnel"), PUSH_OPENED: push("opened"), PUSH_GATE: push("gate")}
 
 
-def one_clone(work):
-    """Like one launch, with more patience: a large pack takes its time. What was cloned goes away from outside, where nobody protects it."""
+def one_transfer(work, empty):
+    """Like one launch, with more patience: a large pack takes its time. What was cloned or pushed goes away from outside, where nobody protects it."""
     def launch(name, argv, env, log):
         del name
         shutil.rmtree(work / "got", ignore_errors=True)
+        make_empty(empty)
         before, began = children_ms(), time.monotonic()
         with open(log, "wb") as out:
             status = subprocess.run([str(word) for word in argv], env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=out, timeout=PATIENCE, check=False).returncode
@@ -134,9 +150,14 @@ def run_git(lab, rounds, megabytes, say):
         forge = Forge(start, Issuer(lab.authority), place / "forge", HOST, PORT)
         fill(forge, place, "lab/small", 8)
         fill(forge, place, "lab/large", megabytes)
+        fill(forge, place, "lab/pushed", max(1, megabytes // 8))
+        shutil.move(forge.repositories / "lab/pushed.git", place / "work/pushed.git")
         env = environment(place / "place")
-        all_commands = {name: lambda argv=argv: argv for name, argv in commands(lab, place, hosts).items()}
-        results, failed = interleaved(all_commands, env, place / "git.log", rounds, one_clone(place / "work"))
+        transfer, results, failed = one_transfer(place / "work", forge.repositories / "lab/empty.git"), {}, {}
+        for names, times in ((FETCHES, rounds), (PACKS + PUSHES, max(2, rounds // 3))):  # seconds each: their spread is small
+            some = {name: lambda argv=argv: argv for name, argv in commands(lab, place, hosts).items() if name in names}
+            found, wrong = interleaved(some, env, place / "git.log", times, transfer)
+            results, failed = results | found, failed | wrong
     finally:
         for server in reversed(servers):
             server.process.terminate()

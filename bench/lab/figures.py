@@ -3,7 +3,7 @@
 import math
 import statistics
 
-from .bridge import BRIDGED, GATE, INSIDE, OPENED, PACK_GATE, PACK_OPENED
+from .bridge import BRIDGED, GATE, INSIDE, OPENED, PACK_GATE, PACK_OPENED, PUSH_GATE, PUSH_OPENED
 from .files import ALONE, BAILEY, BWRAP, GLOB, JOBS, TRACE
 from .gateway import CASES, DEFAULT
 from .samples import PARTS
@@ -163,6 +163,7 @@ TARGETS = [
     Target("a bridged git version, ms over the same inside", more_ms("bridge", BRIDGED, INSIDE), at_most=15),
     Target("processor time of a fetch through the git gate, over TLS opened alone", over("git", GATE, OPENED, "cpu_ms"), at_most=1.03),
     Target("speed of a large pack through the git gate, over TLS opened alone", over("git", PACK_OPENED, PACK_GATE, "ms"), at_least=0.9),
+    Target("speed of a large push through the git gate, over TLS opened alone", over("git", PUSH_OPENED, PUSH_GATE, "ms"), at_least=0.9),
     Target("processor time of a request, over HAProxy", through("http", "haproxy"), at_most=0.8),
     Target("median time of a request on one connection, over HAProxy", through("http1", "haproxy", "p50_us"), at_most=1.0),
     Target("processor time of a CONNECT tunnel, over the bare relay", through("connect", "relay"), at_most=1.3),
