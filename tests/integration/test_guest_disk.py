@@ -11,6 +11,7 @@ import time
 import pytest
 
 from kit.process import wait_until
+from kit.small_disk import small_disk
 from test_guest_life import guest, inside, rows, state, top  # noqa: F401
 
 MIB = 1 << 20
@@ -208,10 +209,7 @@ def test_who_takes_more_instead_of_less_ends(guest):
 @pytest.mark.root
 def test_the_host_keeps_room_for_itself(guest, bailey, home):
     """Also from a guest without a limit; of a small file system a twentieth stays free."""
-    place = home / ".local/state/bailey"
-    place.mkdir(parents=True, mode=0o700)
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=800m,mode=700", "tmpfs", place], check=True)
-    try:
+    with small_disk(home, "800m") as place:
         guest("create", "one").check()
         guest("exec", "-d", "one", "--", "sh", "-c", "i=0; while :; do head -c 1000000 /dev/zero > f$i; i=$((i+1)); sleep 0.002; done").check()
         stands(bailey, guest)
@@ -226,8 +224,6 @@ def test_the_host_keeps_room_for_itself(guest, bailey, home):
         assert inside(guest, "one", "rm -f f*; echo removed").check().text == "removed\n"
         assert inside(guest, "one", "echo x > new && cat new").check().text == "x\n"
         guest("delete", "--force", "one").check()
-    finally:
-        subprocess.run(["umount", "-l", place], check=True)
 
 
 def test_options_can_be_changed(guest, home):

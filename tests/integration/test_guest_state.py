@@ -19,6 +19,7 @@ import zstandard
 from conftest import program
 from kit import leaks
 from kit.process import SLOW, wait_until
+from kit.small_disk import small_disk
 from test_guest_life import guest, inside, rows, state, top  # noqa: F401
 
 # Of each verb. BAILEY_STRESS=200 is what the promise says, and takes its time.
@@ -323,10 +324,7 @@ def test_a_log_of_the_database_that_is_torn(guest, precious):
 @pytest.mark.root
 def test_a_read_only_file_system(guest, home):
     """Every verb says so, and everything is there when it can be written again."""
-    place = home / ".local/state/bailey"
-    place.mkdir(parents=True, mode=0o700)
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m,mode=700", "tmpfs", place], check=True)
-    try:
+    with small_disk(home, "24m") as place:
         guest("create", "one").check()
         inside(guest, "one", fill_home("here")).check()
         guest("stop", "one").check()
@@ -342,8 +340,6 @@ def test_a_read_only_file_system(guest, home):
         assert digest_of_home(pathlib.Path(rows(guest)["one"]["home"])) == digest
         guest("restore", "one", "s").check()
         guest("delete", "--force", "one").check()
-    finally:
-        subprocess.run(["umount", "-l", place], check=True)
 
 
 def test_a_difference_breaks_and_removes_nothing(guest):
