@@ -328,8 +328,10 @@ static int scan_entry(struct scan *s, int upper, int lower, const char *path, co
         if (is_whiteout(&st) && !s->dirs->plain)
                 return existed ? change_record(s, path, CHANGE_DELETED, upper, lower, name, &below, &below) : 0;
 
+        /* The directories of a plain one were made apart: their modes are nobody's change. */
         bool both_directories = existed && S_ISDIR(st.st_mode) && S_ISDIR(below.st_mode);
-        if (!both_directories || (st.st_mode & 07777) != (below.st_mode & 07777)) {
+        bool unchanged = both_directories && (s->dirs->plain || (st.st_mode & 07777) == (below.st_mode & 07777));
+        if (!unchanged) {
                 int r;
 
                 if (existed)
@@ -478,11 +480,13 @@ static int swap_in(const struct place *to, const char *staged) {
         return -errno;
 }
 
-static int put_directory(const struct place *to, mode_t mode) {
+static int put_directory(const struct overlay_dirs *dirs, const struct place *to, mode_t mode) {
         struct stat st;
+        bool exists = fstatat(to->dir, to->name, &st, AT_SYMLINK_NOFOLLOW) == 0;
 
-        if (fstatat(to->dir, to->name, &st, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISDIR(st.st_mode) &&
-            unlinkat(to->dir, to->name, 0) < 0)
+        if (exists && S_ISDIR(st.st_mode) && dirs->plain)
+                return 0;
+        if (exists && !S_ISDIR(st.st_mode) && unlinkat(to->dir, to->name, 0) < 0)
                 return -errno;
 
         if (mkdirat(to->dir, to->name, mode & 0777) < 0 && errno != EEXIST)
@@ -494,7 +498,7 @@ static int put_directory(const struct place *to, mode_t mode) {
 
 static int put_entry(const struct overlay_dirs *dirs, const struct change *c, const struct place *to) {
         if (S_ISDIR(c->mode))
-                return put_directory(to, c->mode);
+                return put_directory(dirs, to, c->mode);
 
         char staged[32] = ".bailey-";
         random_id(staged + 8, 17);

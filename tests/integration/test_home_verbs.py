@@ -102,6 +102,20 @@ def test_export_removes_nothing(at, sh, home, plant):
     assert "D  " not in at("diff").check().text
 
 
+def test_export_leaves_modes(at, sh, home):
+    """Of directories that are there: those inside were made by somebody who never saw them."""
+    for name, mode in (("private", 0o700), ("private/deep", 0o750), ("open", 0o755)):
+        (home / name).mkdir()
+        (home / name).chmod(mode)
+    sh("mkdir -p ~/private/deep ~/open/new; chmod 777 ~/private ~/private/deep; chmod 700 ~/open; echo x > ~/private/deep/x; echo y > ~/open/new/y; chmod 750 ~/open/new").check()
+    assert {change["path"] for change in json.loads(at("diff", "--json").check().text)["changes"]} >= {"private/deep/x", "open/new", "open/new/y"}
+    assert "M  " not in at("diff").check().text
+    for name in ("private", "open"):
+        at("export", name).check()
+    assert [(home / name).stat().st_mode & 0o777 for name in ("private", "private/deep", "open", "open/new")] == [0o700, 0o750, 0o755, 0o750]
+    assert (home / "private/deep/x").read_text() == "x\n" and (home / "open/new/y").read_text() == "y\n"
+
+
 def test_reset(at, sh, start, home, work):
     sh("echo x > ~/x; mkdir -m 0 ~/closed").check()
     running = start(["bailey", "run", "--", "sh", "-c", "touch ready; while [ ! -e go ]; do sleep 0.05; done; cat ~/x"], cwd=work)
