@@ -108,12 +108,14 @@ static char *advice_for(const struct event *ev, const char *target, const struct
         }
 }
 
-/* "UDP 192.0.2.1:53". Takes the target. */
+/* "UDP 192.0.2.1:53"; "raw socket" for one that was never made, and so has no target. Takes the target. */
 static char *with_protocol(const struct event *ev, char *taken) {
         cleanup(free_ptr) char *target = taken;
         cleanup(free_ptr) char *protocol = report_escaped(ev->method);
 
-        return target && protocol ? str_format("%s %s", protocol, target) : NULL;
+        if (!target || !protocol)
+                return NULL;
+        return str_format("%s%s%s", protocol, target[0] ? " " : "", target);
 }
 
 /* git over ssh, the agent, gpg: these say themselves what was wanted, and why not. */

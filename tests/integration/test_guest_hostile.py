@@ -7,6 +7,7 @@ import subprocess
 
 import pytest
 
+from kit.small_disk import filled, small_disk
 from test_guest_life import guest, inside, rows, state, top  # noqa: F401
 
 SENDERS = """
@@ -72,6 +73,8 @@ send(socket.AF_INET6, socket.SOCK_DGRAM, 0, ("2001:db8::1", 9))
 send(socket.AF_INET, socket.SOCK_DGRAM, socket.IPPROTO_ICMP, ("192.0.2.2", 0), bytes([8]) + bytes(7))
 send(socket.AF_INET6, socket.SOCK_DGRAM, socket.IPPROTO_ICMPV6, ("2001:db8::2", 0), bytes([128]) + bytes(7))
 send(socket.AF_INET, socket.SOCK_DGRAM, 0, ("192.0.2.3", 53), bytes.fromhex("123401000001000000000000") + b"\\x06secret\\x04test\\0" + bytes.fromhex("00010001"))
+send(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP, ("192.0.2.5", 0), bytes([8]) + bytes(7))
+send(socket.AF_PACKET, socket.SOCK_RAW, 0, ("lo", 0), bytes(60))
 try:
     socket.create_connection(("192.0.2.4", 22), timeout=5).recv(1)
 except OSError:
@@ -89,6 +92,7 @@ def test_packets_to_anywhere_are_on_record(guest, bailey):
     assert {("packet", "udp", "192.0.2.1"), ("packet", "udp", "2001:db8::1"), ("packet", "icmp", "192.0.2.2"), ("packet", "icmp", "2001:db8::2")} <= refused, refused
     assert any(kind == "dns" and domain == "secret.test" for kind, _, domain in refused), refused
     assert any(domain == "192.0.2.4" for _, _, domain in refused), refused
+    assert {"raw socket", "packet socket"} <= {record["method"] for record in records if record["kind"] == "packet"}, "sockets that were never made"
 
 
 def test_forks_without_end(guest):
@@ -105,24 +109,17 @@ def test_forks_without_end(guest):
 @pytest.mark.root
 def test_a_full_disk(guest, home, tmp_path):
     """What there is no room for is refused with that reason, and nothing that was there is lost."""
-    place = home / ".local/state/bailey"
-    place.mkdir(parents=True, mode=0o700)
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m,mode=700", "tmpfs", place], check=True)
-    try:
+    with small_disk(home, "24m") as place:
         guest("create", "one").check()
         inside(guest, "one", "echo precious > file; head -c 3000000 /dev/urandom > noise").check()
         guest("stop", "one").check()
         recipe = tmp_path / "recipe.yaml"
         recipe.write_text("files:\n  big: " + "x" * 300000 + "\n")
         recipe.chmod(0o600)
-        fill = place / "fill"
-        with fill.open("wb", buffering=0) as file, pytest.raises(OSError):
-            while True:
-                file.write(bytes(1 << 12))
-        for words in (("snapshot", "one", "full"), ("archive", "one"), ("provision", "one", recipe), ("create", "two")):
-            refused = guest(*words)
-            assert refused.status not in (0, 139) and ("space" in refused.errors or "room" in refused.errors), (words, refused)
-        fill.unlink()
+        with filled(place):
+            for words in (("snapshot", "one", "full"), ("archive", "one"), ("provision", "one", recipe), ("create", "two")):
+                refused = guest(*words)
+                assert refused.status not in (0, 139) and ("space" in refused.errors or "room" in refused.errors), (words, refused)
         assert state(guest, "one") == "stopped" and set(rows(guest)) == {"one"}
         assert inside(guest, "one", "cat file; wc -c < noise; ls -A").check().text == "precious\n3000000\nfile\nnoise\n"
         guest("stop", "one").check()
@@ -131,17 +128,12 @@ def test_a_full_disk(guest, home, tmp_path):
         assert [row["label"] for row in json.loads(guest("snapshots", "--json", "one").check().text)] == ["now"]
         guest("delete", "--force", "one").check()
         assert list((place / "guests").iterdir()) == []
-    finally:
-        subprocess.run(["umount", "-l", place], check=True)
 
 
 @pytest.mark.root
 def test_a_full_disk_and_what_is_there(guest, home, tmp_path):
     """Verbs on guests that were there before: each does its work or says that there is no room, and the next one finds all as it was."""
-    place = home / ".local/state/bailey"
-    place.mkdir(parents=True, mode=0o700)
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m,mode=700", "tmpfs", place], check=True)
-    try:
+    with small_disk(home, "24m") as place:
         for name in ("one", "packed", "going"):
             guest("create", name).check()
             inside(guest, name, f"echo {name} > file; head -c 1000000 /dev/urandom > noise").check()
@@ -150,18 +142,14 @@ def test_a_full_disk_and_what_is_there(guest, home, tmp_path):
         guest("archive", "packed").check()
         large = tmp_path / "large"
         large.write_bytes(bytes(range(256)) * 4000)
-        fill = place / "fill"
-        with fill.open("wb", buffering=0) as file, pytest.raises(OSError):
-            while True:
-                file.write(bytes(1 << 12))
-        needs_room = ["restore one s", "unarchive packed", f"cp {large} one:copied"]
-        for words in (*needs_room, "exec -d one -- true", "set --idle 1h one", "rename one other"):
-            said = guest(*words.split())
-            assert said.status != 0 or words not in needs_room, words
-            assert said.status == 0 or (said.status != 139 and any(word in said.errors for word in ("space", "room", "full"))), str(said)
-        gone = guest("delete", "--force", "going")
-        assert gone.status == 0 or any(word in gone.errors for word in ("space", "room", "full")), gone
-        fill.unlink()
+        with filled(place):
+            needs_room = ["restore one s", "unarchive packed", f"cp {large} one:copied"]
+            for words in (*needs_room, "exec -d one -- true", "set --idle 1h one", "rename one other"):
+                said = guest(*words.split())
+                assert said.status != 0 or words not in needs_room, words
+                assert said.status == 0 or (said.status != 139 and any(word in said.errors for word in ("space", "room", "full"))), str(said)
+            gone = guest("delete", "--force", "going")
+            assert gone.status == 0 or any(word in gone.errors for word in ("space", "room", "full")), gone
         found = rows(guest)
         name = "other" if "other" in found else "one"
         assert {name, "packed"} <= set(found) and found["packed"]["state"] == "archived", (found, gone)
@@ -175,5 +163,3 @@ def test_a_full_disk_and_what_is_there(guest, home, tmp_path):
         for name in rows(guest):
             guest("delete", "--force", name).check()
         assert list((place / "guests").iterdir()) == []
-    finally:
-        subprocess.run(["umount", "-l", place], check=True)

@@ -2,6 +2,7 @@
 """Every attempt to reach something is on record and counts: UDP, ICMP and the rest, and in modes without network all of it."""
 import json
 import pathlib
+import platform
 
 import pytest
 
@@ -11,6 +12,7 @@ from kit.control import sockets, wait_for
 pytestmark = pytest.mark.visible_home
 
 PYTHON = "/usr/bin/python3"
+SYS_SOCKET = {"aarch64": 198, "x86_64": 41}[platform.machine()]
 UDP4 = "socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('192.0.2.7', 9999))"
 ATTEMPTS = [
     ("udp", "192.0.2.7", 9999, UDP4),
@@ -27,6 +29,19 @@ TCP = [
     ("tcp", "192.0.2.9", 80, "socket.create_connection(('192.0.2.9', 80), 5)"),
     ("tcp", "2001:db8::9", 443, "socket.create_connection(('2001:db8::9', 443), 5)"),
     ("tcp", "192.0.2.9", 53, "socket.create_connection(('192.0.2.9', 53), 5)"),
+]
+
+# Sockets for packets of any kind: the kernel refuses them before there is a packet.
+CALL = "import ctypes, os; fd = ctypes.CDLL(None).syscall({nr}, *map(ctypes.c_long, ({family}, {kind}, {protocol}))); assert fd < 0; print('not permitted')"
+RAW = [
+    ("ip", "raw socket", "socket.socket(socket.AF_INET, socket.SOCK_RAW, 255)"),
+    ("icmp", "raw socket", "socket.socket(socket.AF_INET, socket.SOCK_RAW, 1)"),
+    ("icmp", "raw socket", "socket.socket(socket.AF_INET6, socket.SOCK_RAW, 58)"),
+    ("ip", "raw socket", "socket.socket(socket.AF_INET6, socket.SOCK_RAW | socket.SOCK_NONBLOCK, 6)"),
+    ("ip", "packet socket", "socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0x300)"),
+    ("ip", "packet socket", "socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM)"),
+    ("ip", "packet socket", "socket.socket(socket.AF_INET, 10, 0x300)"),
+    ("icmp", "raw socket", CALL.format(nr=SYS_SOCKET, family="socket.AF_INET + (7 << 32)", kind="socket.SOCK_RAW + (5 << 32)", protocol=1)),
 ]
 
 
@@ -54,6 +69,21 @@ def test_refused_packets(attempt, protocol, address, port, code):
     assert found(denied, protocol, address, port), denied
     assert {r["reason"] for r in denied} == {"transport"}
     assert f"refused {protocol.upper()} {address}" in result.errors
+
+
+@pytest.mark.parametrize("mode", ["workspace-write", "workspace-write-whitelist", "full-network"])
+@pytest.mark.parametrize("protocol, what, code", RAW)
+def test_refused_sockets(attempt, protocol, what, code, mode):
+    result, denied = attempt(code, "--mode", mode)
+    assert "not permitted" in result.text, result
+    assert {(r["kind"], r["scheme"], r["method"], r["reason"]) for r in denied} == {("packet", protocol, what, "transport")}, denied
+    assert f"refused {what}" in result.errors
+
+
+def test_many_refused_sockets(attempt):
+    """A flood of them is one line of the record."""
+    _, denied = attempt("for _ in range(3000):\n    try: socket.socket(socket.AF_INET, socket.SOCK_RAW, 1)\n    except OSError: pass")
+    assert 1 <= len(denied) <= 64, len(denied)
 
 
 @pytest.mark.parametrize("mode", ["workspace-write", "read-only", "full-network"])

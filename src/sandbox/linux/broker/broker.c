@@ -122,7 +122,8 @@ static bool worth_a_report(const struct held *held, int result) {
         if (held->broker->events_fd < 0)
                 return false;
         bool refused = result == -EACCES || result == -EPERM || result == -EROFS;
-        return held->glob || held->stranger || held->broker->report_all || (held->broker->report_refused && refused);
+        return held->glob || held->stranger || held->raw || held->broker->report_all ||
+               (held->broker->report_refused && refused);
 }
 
 /* A refusal is reported before the caller gets its result: the call waits until there is room. */
@@ -130,6 +131,16 @@ static void broker_tell(int fd, struct str record) {
         struct pollfd room = { .fd = fd, .events = POLLOUT };
         while (send(fd, record.p, record.n, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 && (errno == EAGAIN || errno == EINTR))
                 (void)poll(&room, 1, -1);
+}
+
+/* No packet was sent, so there is no address: the kind of socket is what a record can say. */
+static void describe_raw(const struct held *held, struct event *ev) {
+        bool icmp = (int)held->args[2] == IPPROTO_ICMP || (int)held->args[2] == IPPROTO_ICMPV6;
+
+        ev->via = VIA_PACKET;
+        ev->scheme = icmp ? SCHEME_ICMP : SCHEME_IP;
+        ev->reason = REASON_TRANSPORT;
+        ev->method = str_of(held->raw);
 }
 
 static void broker_report(struct held *held, enum event_kind kind, const char *what, int result) {
@@ -167,6 +178,8 @@ static void broker_report(struct held *held, enum event_kind kind, const char *w
                 ev.reason = REASON_DENY_RULE;
                 ev.swapped = str_of(held->glob);
         }
+        if (held->raw)
+                describe_raw(held, &ev);
 
         cleanup(buf_done) struct buf batch = BUF(EVENT_BATCH_MAX);
         if (event_encode(&batch, &ev) == 0)
@@ -220,6 +233,8 @@ static bool let_others_serve(const struct broker *broker) {
 static void answer_socket(struct held *held, const struct broker_op *op, int result) {
         if (held->stranger)
                 broker_report(held, EVENT_FILE, op->name, result);
+        else if (held->raw)
+                broker_report(held, EVENT_PACKET, held->raw, result);
         if (result != OP_ANSWERED)
                 broker_answer(&held->tracee, result);
 }
@@ -235,6 +250,7 @@ static void serve_socket(struct held *held, const struct broker_op *op, const st
 
         tracee_init(&held->tracee, held->broker->notify_fd, call);
         held->stranger = held->writes = false;
+        held->raw = NULL;
 
         if (let_others_serve(held->broker)) {
                 answer_socket(held, op, op->run(held));

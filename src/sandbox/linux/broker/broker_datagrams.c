@@ -65,11 +65,21 @@ bool datagram_is(int fd) {
         return socket_is(fd, AF_UNIX, SOCK_DGRAM);
 }
 
-int op_socket(struct held *held) {
-        int type = (int)held->args[1], kind = type & 0xf;
+/* Sockets for packets of any kind, which the kernel keeps for those who may. Nobody may, inside. */
+static const char *raw_socket(int family, int kind) {
+        if (family == AF_PACKET || kind == SOCK_PACKET)
+                return "packet socket";
+        return (family == AF_INET || family == AF_INET6) && kind == SOCK_RAW ? "raw socket" : NULL;
+}
 
-        if ((int)held->args[0] != AF_UNIX || (kind != SOCK_DGRAM && kind != SOCK_RAW))
-                return -EPERM; /* what the main filter refuses, in a trace */
+int op_socket(struct held *held) {
+        int family = (int)held->args[0], type = (int)held->args[1], kind = type & 0xf;
+
+        held->raw = raw_socket(family, kind);
+        if (held->raw)
+                (void)tracee_open(&held->tracee); /* for the number of its process in the record */
+        if (family != AF_UNIX || (kind != SOCK_DGRAM && kind != SOCK_RAW))
+                return -EPERM; /* those, and what the main filter refuses, in a trace */
 
         cleanup(close_fd) int fd =
             socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | (type & SOCK_NONBLOCK), (int)held->args[2]);

@@ -61,6 +61,8 @@ enum label {
         TO_ABSENT,
         TO_PAIR,
         TO_SOCKET,
+        TO_NETWORK,
+        TO_TYPE,
         TO_RECEIVER,
         TO_FLAGS_1,
         TO_FLAGS_2,
@@ -166,14 +168,30 @@ static void look_at_arguments(struct front *front) {
 }
 
 /* The kernel takes both arguments as 32 bits, and only the lower four of the type. */
-static void look_at_socket(struct front *front, enum label label, enum label of_unix, enum label datagram) {
+static void look_at_socket(struct front *front, enum label label, enum label of_unix, enum label datagram,
+                           enum label other) {
         front->at[label] = front->n;
         filter_load(front, offsetof(struct seccomp_data, args[0]));
-        when_equal(front, AF_UNIX, of_unix, TO_MAIN);
+        when_equal(front, AF_UNIX, of_unix, other);
         filter_load(front, offsetof(struct seccomp_data, args[1]));
         filter_emit(front, BPF_ALU | BPF_AND | BPF_K, 0xf, ONWARDS, ONWARDS);
         when_equal(front, SOCK_DGRAM, datagram, ONWARDS);
         when_equal(front, SOCK_RAW, datagram, TO_MAIN); /* the family makes it a datagram socket */
+}
+
+/* Sockets that would send packets of any kind. The kernel refuses them all here; they are handed over to be recorded.
+ * The family is in the accumulator. */
+static void look_at_network(struct front *front) {
+        front->at[TO_NETWORK] = front->n;
+        when_equal(front, AF_PACKET, TO_NOTIFY, ONWARDS);
+        when_equal(front, AF_INET, TO_TYPE, ONWARDS);
+        when_equal(front, AF_INET6, TO_TYPE, TO_MAIN);
+
+        front->at[TO_TYPE] = front->n;
+        filter_load(front, offsetof(struct seccomp_data, args[1]));
+        filter_emit(front, BPF_ALU | BPF_AND | BPF_K, 0xf, ONWARDS, ONWARDS);
+        when_equal(front, SOCK_RAW, TO_NOTIFY, ONWARDS);
+        when_equal(front, SOCK_PACKET, TO_NOTIFY, TO_MAIN); /* as Linux 2.0 had packet sockets; they still exist */
 }
 
 /* The pointer to an address; most who send have none. */
@@ -188,13 +206,14 @@ static void look_at_receiver(struct front *front) {
 /* Datagram sockets are made by the broker: alone they can only receive, and pairs cannot leave their pair. */
 static void judge_datagrams(struct front *front, bool asked) {
         if (!asked) {
-                look_at_socket(front, TO_SOCKET, TO_REFUSE, TO_REFUSE);
-                look_at_socket(front, TO_PAIR, ONWARDS, TO_REFUSE);
+                look_at_socket(front, TO_SOCKET, TO_REFUSE, TO_REFUSE, TO_MAIN);
+                look_at_socket(front, TO_PAIR, ONWARDS, TO_REFUSE, TO_MAIN);
                 return;
         }
 
-        look_at_socket(front, TO_SOCKET, ONWARDS, TO_NOTIFY);
-        look_at_socket(front, TO_PAIR, ONWARDS, TO_NOTIFY);
+        look_at_socket(front, TO_SOCKET, ONWARDS, TO_NOTIFY, TO_NETWORK);
+        look_at_network(front);
+        look_at_socket(front, TO_PAIR, ONWARDS, TO_NOTIFY, TO_MAIN);
         look_at_receiver(front);
 }
 

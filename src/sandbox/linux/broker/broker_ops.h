@@ -27,6 +27,7 @@ struct held { /* one call being served */
         char path[PATH_MAX];
         const char *glob; /* that refused it */
         bool stranger;    /* a socket of the host */
+        const char *raw;  /* a kind of socket that nobody has here, past all rules for connections */
         bool writes;
         int flags;     /* with OP_ASKS: of the open, and */
         int error;     /* how it fails if the answer is no */
