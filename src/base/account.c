@@ -17,6 +17,8 @@ static bool account_copy(const struct passwd *entry, struct account *ret) {
         *ret = (struct account){ .uid = entry->pw_uid, .gid = entry->pw_gid };
         memcpy(ret->name, entry->pw_name, strlen(entry->pw_name) + 1);
         memcpy(ret->home, entry->pw_dir, strlen(entry->pw_dir) + 1);
+        if (entry->pw_gecos && strlen(entry->pw_gecos) < sizeof ret->comment)
+                memcpy(ret->comment, entry->pw_gecos, strlen(entry->pw_gecos) + 1);
         return true;
 }
 

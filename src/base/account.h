@@ -14,6 +14,7 @@ struct account {
         uid_t uid;
         gid_t gid;
         char name[ACCOUNT_TEXT_MAX], home[PATH_MAX];
+        char comment[ACCOUNT_TEXT_MAX]; /* empty if it is longer than that */
 };
 
 /* False: there is no such account, or its fields are longer than that. */

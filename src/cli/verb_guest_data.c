@@ -364,9 +364,10 @@ const struct verb verb_guest_revoke = {
         .flags = VERB_GUEST,
         .synopsis = "NAME PATH",
         .help = "take a granted directory back",
-        .about = "At once for a guest with a user id of its own; one with yours keeps it until it is stopped. What the "
-                 "guest "
-                 "made there belongs to you afterwards, without set-id bits, and access lists are as they were before.",
+        .about =
+            "At once for a guest with a user id of its own, but for files that it has open; one with yours keeps it "
+            "until it is stopped. What the guest made there belongs to you afterwards, and nobody else may write "
+            "it; access lists of what was there are as they were before.",
         .min_words = 2,
         .max_words = 2,
         .run = run_revoke,

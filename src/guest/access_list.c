@@ -157,8 +157,9 @@ static void list_drop(struct access_list *list, uint16_t tag, uint32_t id) {
         list->n = kept;
 }
 
-void access_list_take(struct access_list *list, uint32_t uid) {
+void access_list_take(struct access_list *list, uint32_t uid, uint32_t gid) {
         list_drop(list, TAG_USER, uid);
+        list_drop(list, TAG_GROUP, gid);
         list_fold_mask(list);
 }
 

@@ -29,8 +29,9 @@ size_t access_list_write(const struct access_list *list, void *bytes);
 /* This user has these permissions (4 read, 2 write, 1 search), and the mask lets them through; nobody else gets more
  * than before. -E2BIG. */
 int access_list_give(struct access_list *list, uint32_t uid, uint16_t permissions);
-/* This user is not named any more. Without anybody named, the group keeps what the mask let through. */
-void access_list_take(struct access_list *list, uint32_t uid);
+/* This user and this group are not named any more. Without anybody named, the owner's group keeps what the mask let
+ * through. */
+void access_list_take(struct access_list *list, uint32_t uid, uint32_t gid);
 /* Whether this user is named. */
 bool access_list_names(const struct access_list *list, uint32_t uid);
 /* Marks a list as made by us: this group is named, with no permissions. New entries of a directory inherit the mark.

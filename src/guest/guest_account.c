@@ -55,12 +55,20 @@ void guest_account_name(const char *host, const char *id, char ret[static ACCOUN
         snprintf(ret, ACCOUNT_NAME_MAX, ACCOUNT_PREFIX "%s_%.*s", short_host, GUEST_ID_LENGTH, id);
 }
 
+enum { COMMENT_MAX = ACCOUNT_TEXT_MAX + 32 };
+
+/* Whose guest it is, by root's own word. The name of the account has only the first letters of it. */
+static void guest_account_comment(const char *host, char ret[static COMMENT_MAX]) {
+        snprintf(ret, COMMENT_MAX, "Bailey guest of %s", host);
+}
+
 static bool guest_account_look(const char *host, const char *id, uint32_t *ret_uid, uint32_t *ret_gid) {
-        char name[ACCOUNT_NAME_MAX];
+        char name[ACCOUNT_NAME_MAX], comment[COMMENT_MAX];
+        struct account account;
 
         guest_account_name(host, id, name);
-        struct account account;
-        if (!account_by_name(name, &account))
+        guest_account_comment(host, comment);
+        if (!account_by_name(name, &account) || strcmp(account.comment, comment) != 0)
                 return false;
 
         *ret_uid = account.uid;
@@ -90,10 +98,10 @@ static int tool_run(char *const *argv, struct err *err) {
 }
 
 static int account_make(const char *host, const char *id, uint32_t *ret_uid, uint32_t *ret_gid, struct err *err) {
-        char name[ACCOUNT_NAME_MAX], comment[64];
+        char name[ACCOUNT_NAME_MAX], comment[COMMENT_MAX];
 
         guest_account_name(host, id, name);
-        snprintf(comment, sizeof comment, "Bailey guest of %.32s", host);
+        guest_account_comment(host, comment);
         char *const argv[] = { (char *)"useradd",
                                (char *)"--no-create-home",
                                (char *)"--home-dir",

@@ -318,10 +318,10 @@ static int overlap_give(void *arg, const struct guest_grant *grant) {
         if (!path || (access(path, F_OK) < 0 && grant_is_gone(errno)))
                 return 0;
         if (!overlap->revoke)
-                return guest_grant_give(overlap->guest, path, grant->write, overlap->err);
+                return guest_grant_give_again(overlap->guest, path, grant->write, overlap->err);
 
         /* A guest that may write around it can replace it. That must not keep what is being revoked. */
-        if (guest_grant_give(overlap->guest, path, grant->write, &why) < 0)
+        if (guest_grant_give_again(overlap->guest, path, grant->write, &why) < 0)
                 log_warning("%s: what was granted there is not given again: %s", grant->path, err_text(&why));
         return 0;
 }
@@ -369,58 +369,54 @@ static int revoke_lists(struct guests *guests, struct guest *guest, const char *
         return guests_db_grants(guests->db, guest->row.id, overlap_give, &overlap, err);
 }
 
-/* The path without links, or, where that cannot be found out, as it was named: it may be gone; a link may be there now,
- * whose target was never granted; and a guest may have closed a directory on the way, which must not keep the grant. */
-static int revoke_path(const char *path, char **ret, struct err *err) {
-        cleanup(free_ptr) char *cwd = NULL;
-
-        *ret = realpath(path, NULL);
-        if (*ret)
-                return 0;
-        if (errno != EACCES && !grant_is_gone(errno))
-                return err_errno(err, "cannot revoke %s", path);
-
-        cwd = getcwd(NULL, 0);
-        if (!cwd || path_normalise(str_of(path), cwd, ret) < 0)
-                return err_set(err, EINVAL, "%s is not a path", path);
-
-        return 0;
-}
-
-/* By the name that it had then. */
-static int revoke_name(struct guests *guests, struct guest *guest, const char *path, struct err *err) {
+/* The grant that is meant: as it was named, whatever is there now (nothing, or a link that the guest made and that
+ * leads to another grant); otherwise where the path leads. 1 or 0, as grant_find(). */
+static int revoke_find(struct guests *guests, const struct guest *guest, const char *path, char **ret,
+                       struct err *err) {
         cleanup(free_ptr) char *cwd = getcwd(NULL, 0), *whole = NULL;
 
         if (!cwd || path_normalise(str_of(path), cwd, &whole) < 0)
                 return err_set(err, EINVAL, "%s is not a path", path);
 
-        int r = guests_db_remove_grant(guests->db, guest->row.id, whole, err);
-        if (r == 0) {
-                err_blame(err, ERR_UNAVAILABLE);
-                return err_set(err, ENOENT, "%s was not granted to %s", whole, guest->row.name);
+        int r = grant_find(guests, guest, whole, err);
+        if (r != 0) {
+                *ret = take_ptr(&whole);
+                return r;
         }
 
-        return r < 0 ? r : 0;
+        *ret = realpath(path, NULL);
+        if (!*ret && errno != EACCES && !grant_is_gone(errno))
+                return err_errno(err, "cannot revoke %s", path);
+        if (!*ret)
+                *ret = take_ptr(&whole);
+
+        return grant_find(guests, guest, *ret, err);
 }
 
 int guest_revoke(struct guests *guests, struct guest *guest, const char *path, struct err *err) {
-        cleanup(free_ptr) char *real = NULL;
-        int r = revoke_path(path, &real, err);
+        cleanup(free_ptr) char *granted = NULL;
+        int r = revoke_find(guests, guest, path, &granted, err);
 
-        if (r == 0)
-                r = grant_find(guests, guest, real, err);
         if (r < 0)
                 return r;
-        if (r == 0)
-                return revoke_name(guests, guest, path, err);
+        if (r == 0) {
+                err_blame(err, ERR_UNAVAILABLE);
+                return err_set(err, ENOENT, "%s was not granted to %s", granted, guest->row.name);
+        }
 
         /* The row last: what is in the lists can always be taken back. */
         if (guest->kind != GUEST_OWN) {
-                r = revoke_lists(guests, guest, real, err);
+                r = revoke_lists(guests, guest, granted, err);
                 if (r < 0)
                         return r;
         }
 
-        r = guests_db_remove_grant(guests->db, guest->row.id, real, err);
-        return r < 0 ? r : 0;
+        r = guests_db_remove_grant(guests->db, guest->row.id, granted, err);
+        if (r < 0)
+                return r;
+
+        if (guest->kind != GUEST_OWN && guest_is_running(guest))
+                log_warning("%s runs: files below %s that it has open stay open to it until it is stopped",
+                            guest->row.name, granted);
+        return 0;
 }

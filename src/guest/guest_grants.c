@@ -18,8 +18,9 @@
 enum { READ = 4, WRITE = 2, SEARCH = 1, DEPTH_MAX = 400, ROUNDS_MAX = 8 };
 
 struct grant {
-        uint32_t uid;
+        uint32_t uid, gid; /* the guest's */
         bool write, revoke;
+        bool chosen; /* the path itself was named by the host user just now */
         uid_t owner;
         gid_t group;
         size_t skipped, left; /* left: the guest's own, by now */
@@ -69,7 +70,7 @@ static int list_close(const struct grant *grant, int fd, const struct stat *st, 
         if (r < 0 || (standard && list.n == 0))
                 return r;
 
-        access_list_take(&list, grant->uid);
+        access_list_take(&list, grant->uid, grant->gid);
         if (access_list_unmark(&list, grant->owner, grant->group) && standard)
                 list.n = 0;
 
@@ -108,14 +109,40 @@ static int grant_name(struct grant *grant, int dir, const char *name, unsigned d
                 return 0;
         }
 
-        int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-        if (fd < 0 || depth == DEPTH_MAX) {
+        /* So deep there is nothing but what was put there just now: what the guest made is brought up first. */
+        if (depth == DEPTH_MAX) {
                 grant->skipped++;
-                close_fd(&fd);
+                grant->left++;
+                return 0;
+        }
+
+        int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+        if (fd < 0 && errno != ENOENT && errno != ELOOP && errno != EACCES)
+                return -errno;
+        if (fd < 0) {
+                grant->skipped++;
                 return 0;
         }
 
         return grant_tree(grant, fd, depth + 1);
+}
+
+/* By its descriptor: whether it is nobody's whose lists could be changed. The name may be another's since it was looked
+ * at. */
+static bool grant_passes_over(struct grant *grant, int fd, const struct stat *st, unsigned depth) {
+        if (depth > 0 && st->st_uid == grant->uid)
+                grant->left++;
+        if (depth > 0 && st->st_uid != grant->owner)
+                return true;
+
+        return (depth > 0 || !grant->chosen) && grant_is_elsewhere(grant, fd, st);
+}
+
+/* What the host user made in a directory that hands on its group: by that the guest could still use it. */
+static int grant_group(const struct grant *grant, int fd, const struct stat *st) {
+        if (!grant->revoke || st->st_uid != grant->owner || st->st_gid != grant->gid)
+                return 0;
+        return fchown(fd, (uid_t)-1, grant->group) < 0 ? -errno : 0;
 }
 
 /* Takes the descriptor. A directory's own list comes first: what the guest may not write any more gets no new entries.
@@ -126,12 +153,14 @@ static int grant_tree(struct grant *grant, int taken, unsigned depth) {
 
         if (fstat(fd, &st) < 0)
                 return -errno;
-        if (depth > 0 && (st.st_uid != grant->owner || grant_is_elsewhere(grant, fd, &st))) {
+        if (grant_passes_over(grant, fd, &st, depth)) {
                 grant->skipped++;
                 return 0;
         }
 
-        int r = grant_list(grant, fd, &st, false);
+        int r = grant_group(grant, fd, &st);
+        if (r == 0)
+                r = grant_list(grant, fd, &st, false);
         if (r < 0 || !S_ISDIR(st.st_mode))
                 return r;
 
@@ -163,9 +192,12 @@ static int grant_lists(struct grant *grant, const char *path, struct err *err) {
 }
 
 static struct grant grant_of(const struct guest *guest, bool write, bool revoke) {
-        return (struct grant){
-                .uid = guest->row.uid, .write = write, .revoke = revoke, .owner = geteuid(), .group = getegid()
-        };
+        return (struct grant){ .uid = guest->row.uid,
+                               .gid = guest->row.gid,
+                               .write = write,
+                               .revoke = revoke,
+                               .owner = geteuid(),
+                               .group = getegid() };
 }
 
 static void grant_tell_skipped(const struct grant *grant, const char *path) {
@@ -174,13 +206,25 @@ static void grant_tell_skipped(const struct grant *grant, const char *path) {
                             grant->skipped, path);
 }
 
-int guest_grant_give(const struct guest *guest, const char *path, bool write, struct err *err) {
-        struct grant grant = grant_of(guest, write, false);
-        int r = grant_lists(&grant, path, err);
+static int grant_open(struct grant *grant, const char *path, struct err *err) {
+        int r = grant_lists(grant, path, err);
 
         if (r == 0)
-                grant_tell_skipped(&grant, path);
+                grant_tell_skipped(grant, path);
         return r;
+}
+
+int guest_grant_give(const struct guest *guest, const char *path, bool write, struct err *err) {
+        struct grant grant = grant_of(guest, write, false);
+
+        grant.chosen = true;
+        return grant_open(&grant, path, err);
+}
+
+int guest_grant_give_again(const struct guest *guest, const char *path, bool write, struct err *err) {
+        struct grant grant = grant_of(guest, write, false);
+
+        return grant_open(&grant, path, err);
 }
 
 /* A guest that runs may make something between the two steps. Once the lists are closed it cannot any more. */
@@ -189,7 +233,7 @@ static int grant_close(const struct guest *guest, const char *path, struct err *
         int r = 0;
 
         for (unsigned round = 0; r == 0 && round < ROUNDS_MAX; round++) {
-                r = guest_take(guest, path, err);
+                r = guest_take(guest, path, false, err);
                 if (r == 0)
                         r = grant_lists(&grant, path, err);
                 if (r == 0 && grant.left == 0) {
@@ -208,6 +252,12 @@ bool grant_is_gone(int error) {
         return error == ENOENT || error == ENOTDIR || error == ELOOP;
 }
 
+int guest_grant_look(const char *path) {
+        cleanup(close_fd) int fd = path_open_at(AT_FDCWD, path, O_PATH, 0, PATH_NO_SYMLINKS);
+
+        return fd < 0 ? fd : 0;
+}
+
 /* Something of another user: its lists cannot be changed, and keep no grant. */
 static bool grant_is_foreign(const struct guest *guest, const char *path) {
         struct stat st;
@@ -217,13 +267,13 @@ static bool grant_is_foreign(const struct guest *guest, const char *path) {
 
 int guest_grant_take(const struct guest *guest, const char *path, struct err *err) {
         struct err why = { 0 };
-        int r = grant_close(guest, path, &why);
+        /* Asked of the path itself, and first: below it the guest can make any error happen. EACCES: the guest closed a
+         * directory on the way, by which another grant has it. That one takes all of it. */
+        int there = guest_grant_look(path), r = grant_close(guest, path, &why);
 
         if (r == 0)
                 return 0;
-
-        /* EACCES: the guest closed a directory on the way, by which another grant has it. That one takes all of it. */
-        if (r != -EACCES && !grant_is_gone(-r) && !grant_is_foreign(guest, path))
+        if (there != -EACCES && !grant_is_gone(-there) && !grant_is_foreign(guest, path))
                 return err_set(err, -r, "%s", err_text(&why));
 
         log_warning("%s stays as it is: it is gone, or not yours: %s", path, err_text(&why));
@@ -231,10 +281,10 @@ int guest_grant_take(const struct guest *guest, const char *path, struct err *er
 }
 
 int guest_grant_fix(const struct guest *guest, const char *path, bool write, struct err *err) {
-        int r = guest_take(guest, path, err);
+        int r = guest_take(guest, path, true, err);
 
         if (r < 0)
                 return r;
 
-        return guest_grant_give(guest, path, write, err);
+        return guest_grant_give_again(guest, path, write, err);
 }

@@ -263,7 +263,7 @@ static int grant_fix(void *arg, const struct guest_grant *grant) {
         int r = guest_grant_fix(work->guest, grant->path, grant->write, &why);
         if (r == 0)
                 return 0;
-        if (!grant_is_gone(-r))
+        if (!grant_is_gone(-guest_grant_look(grant->path)))
                 return err_set(work->err, -r, "%s", err_text(&why));
 
         log_warning("%s was granted, and is not there: %s", grant->path, err_text(&why));

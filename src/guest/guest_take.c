@@ -12,6 +12,8 @@
 #include "base/log.h"
 #include "base/path.h"
 #include "base/random.h"
+#include "base/vec.h"
+#include "guest/access_list.h"
 #include "guest/guest_inside.h"
 
 #include <dirent.h>
@@ -24,13 +26,19 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-enum { HOST_INSIDE = 0, DEPTH_MAX = 300, ROUNDS_MAX = 1 << 16 };
+enum { HOST_INSIDE = 0, DEPTH_MAX = 300, ROUNDS_MAX = 1 << 16, UP_NAME = 32 };
+
+/* A name that was given to something brought up. */
+struct up {
+        char name[UP_NAME];
+};
 
 struct take {
         const struct sandbox_ids *ids;
         const char *path;
+        bool granted; /* the guest gets it again */
         int top;
-        bool again; /* something was moved up */
+        VEC(struct up) up; /* not yet looked into */
         size_t moved, left;
         int error; /* the first one */
 };
@@ -66,42 +74,83 @@ static int take_owner(const struct take *take, int fd) {
         return fchownat(fd, "", HOST_INSIDE, HOST_INSIDE, AT_EMPTY_PATH) < 0 ? -errno : 0;
 }
 
-/* The kernel itself takes set-id bits away when the owner changes; here are the rest of them, and the permissions.
- * Lists of files and directories are the caller's part. A socket or a pipe of the guest's has none after this, and is
- * for its owner. */
-static int take_mode(int fd, const struct stat *st) {
+static int take_list(const char *path, const char *name) {
+        return removexattr(path, name) < 0 && errno != ENODATA && errno != EOPNOTSUPP ? -errno : 0;
+}
+
+/* Lists of what the guest made are the guest's: they may name itself, its group, or others, also for what the host user
+ * makes there later. */
+static int take_lists(const char *path, const struct stat *st) {
+        int r = take_list(path, "system.posix_acl_access");
+
+        if (r == 0 && S_ISDIR(st->st_mode))
+                r = take_list(path, "system.posix_acl_default");
+        return r;
+}
+
+/* Nobody but the host user writes there afterwards, or the guest would by a mode that it chose. Others read what they
+ * could read; the group too, whose bits were those of a list. A socket or a pipe is for its owner. The kernel itself
+ * takes set-id bits away when the owner changes; the rest of them goes here. */
+static mode_t mode_for_host(mode_t mode) {
+        mode_t others = mode & 05, wanted = 0600 | others << 3 | others;
+
+        if (!S_ISDIR(mode) && !S_ISREG(mode))
+                return 0600;
+        if (S_ISDIR(mode) || (mode & 0111))
+                wanted |= 0100;
+
+        return wanted;
+}
+
+/* Who gives the grant again leaves out files with several names, but for those that the guest is named in. It could put
+ * no name of these anywhere else. */
+static int take_named(const struct take *take, const char *path, mode_t mode) {
+        unsigned char bytes[4 + 8 * LIST_ENTRIES_MAX];
+        struct access_list list;
+
+        access_list_of_mode(mode, &list);
+        int r = access_list_give(&list, take->ids->inner_uid, 0);
+        if (r < 0)
+                return r;
+
+        size_t n = access_list_write(&list, bytes);
+        return setxattr(path, "system.posix_acl_access", bytes, n, 0) < 0 && errno != EOPNOTSUPP ? -errno : 0;
+}
+
+static int take_mode(const struct take *take, int fd, const struct stat *st) {
+        mode_t mode = mode_for_host(st->st_mode);
         char path[64];
-        mode_t wanted = (st->st_mode & 0777) | 0600;
 
         if (S_ISLNK(st->st_mode))
                 return 0;
-        if (S_ISDIR(st->st_mode) || (st->st_mode & 0111))
-                wanted |= 0100;
 
         snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-        if (!S_ISDIR(st->st_mode) && !S_ISREG(st->st_mode)) {
-                wanted &= 0700;
-                if (removexattr(path, "system.posix_acl_access") < 0 && errno != ENODATA && errno != EOPNOTSUPP)
-                        return -errno;
-        }
+        int r = take_lists(path, st);
+        if (r == 0 && chmod(path, mode) < 0)
+                r = -errno;
+        if (r == 0 && take->granted && S_ISREG(st->st_mode) && st->st_nlink > 1)
+                r = take_named(take, path, mode);
 
-        return chmod(path, wanted) < 0 ? -errno : 0;
+        return r;
 }
 
 static void take_tree(struct take *take, int fd, bool ours, unsigned depth);
 
-/* To be taken in the next round, under a name that nothing there has. */
+/* To be looked into in the next round, under a name that nothing there has. What was moved meanwhile is the caller's to
+ * find: it looks whether the guest still owns anything. */
 static void take_up(struct take *take, int parent, const char *name) {
-        char up[32] = "deep-";
+        struct up up = { .name = "deep-" };
 
-        random_id(up + 5, sizeof up - 5);
-        if (renameat(parent, name, take->top, up) < 0) {
-                take_failed(take, -errno);
+        random_id(up.name + 5, sizeof up.name - 5);
+        if (renameat(parent, name, take->top, up.name) < 0) {
+                if (errno != ENOENT)
+                        take_failed(take, -errno);
                 return;
         }
 
-        take->again = true;
         take->moved++;
+        if (vec_push(&take->up, up) < 0)
+                take_failed(take, -ENOMEM);
 }
 
 static void take_object(struct take *take, int parent, const char *name, int fd, unsigned depth) {
@@ -112,7 +161,7 @@ static void take_object(struct take *take, int parent, const char *name, int fd,
         if (its) {
                 r = take_owner(take, fd);
                 if (r == 0)
-                        r = take_mode(fd, &st);
+                        r = take_mode(take, fd, &st);
         }
         if (r < 0) {
                 take_failed(take, r);
@@ -121,9 +170,11 @@ static void take_object(struct take *take, int parent, const char *name, int fd,
 
         if (!S_ISDIR(st.st_mode))
                 return;
+
+        bool ours = its || st.st_uid == HOST_INSIDE; /* a guest can move directories of the host user's so deep */
         if (depth < DEPTH_MAX)
-                take_tree(take, fd, its || st.st_uid == HOST_INSIDE, depth);
-        else if (its)
+                take_tree(take, fd, ours, depth);
+        else if (ours)
                 take_up(take, parent, name);
         else
                 take->left++;
@@ -161,6 +212,28 @@ static void take_tree(struct take *take, int fd, bool ours, unsigned depth) {
         closedir(list);
 }
 
+/* Each round looks into what the one before brought up, and into nothing else. */
+static void take_rounds(struct take *take) {
+        unsigned round = 0;
+
+        take_object(take, -1, NULL, take->top, 0);
+
+        while (take->up.n && take->error == 0 && round++ < ROUNDS_MAX) {
+                struct up *names = take->up.p;
+                size_t n = take->up.n;
+
+                take->up.p = NULL;
+                take->up.n = take->up.cap = 0;
+                for (size_t i = 0; i < n; i++)
+                        take_name(take, take->top, names[i].name, 1);
+                free(names);
+        }
+
+        if (take->up.n && take->error == 0)
+                take_failed(take, -EBUSY);
+        vec_done(&take->up);
+}
+
 static int take_inside(void *arg, struct err *err) {
         struct take *take = arg;
         cleanup(close_fd) int opened = -1;
@@ -171,15 +244,11 @@ static int take_inside(void *arg, struct err *err) {
         if (take->top < 0)
                 return err_set(err, -take->top, "cannot open %s: %s", take->path, strerror(-take->top));
 
-        take->again = true;
-        for (unsigned round = 0; take->again && round < ROUNDS_MAX && take->error == 0; round++) {
-                take->again = false;
-                take_object(take, -1, NULL, take->top, 0);
-        }
+        take_rounds(take);
 
         if (take->moved)
-                log_warning("%zu directories that the guest made too deep below %s lie in it now, as deep-*",
-                            take->moved, take->path);
+                log_warning("%zu directories that lay too deep below %s are directly in it now, as deep-*", take->moved,
+                            take->path);
         if (take->left)
                 log_warning("%zu directories below %s are not looked into: they are closed to you, or too deep",
                             take->left, take->path);
@@ -190,10 +259,10 @@ static int take_inside(void *arg, struct err *err) {
         return 0;
 }
 
-int guest_take(const struct guest *guest, const char *path, struct err *err) {
+int guest_take(const struct guest *guest, const char *path, bool granted, struct err *err) {
         /* With the host user's own groups, if possible. */
         cleanup(close_fd) int fd = path_open_at(AT_FDCWD, path, O_PATH, 0, PATH_NO_SYMLINKS);
-        struct take take = { .ids = &guest->ids, .path = path, .top = fd };
+        struct take take = { .ids = &guest->ids, .path = path, .granted = granted, .top = fd };
 
         if (fd < 0 && fd != -EACCES)
                 return err_set(err, -fd, "cannot open %s: %s", path, strerror(-fd));

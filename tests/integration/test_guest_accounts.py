@@ -95,6 +95,30 @@ def test_an_account_comes_and_goes(guest, run, top, network):
     assert ids == [pathlib.Path(name).read_text() for name in ("/etc/subuid", "/etc/subgid")]
 
 
+@pytest.mark.root
+def test_the_account_of_another_users_guest(guest, run, network):
+    """Names of accounts have only the first letters of a user's: root's own word in the account says whose guest it is."""
+    def there(*words):
+        return run([*network.words, program("bailey"), "guest", *words])
+
+    files = {pathlib.Path(name): pathlib.Path(name).read_text() for name in ("/etc/subuid", "/etc/subgid")}
+    before = accounts()
+    there("create", "--account", "one").check()
+    made = (accounts() - before).pop()
+    try:
+        subprocess.run(["usermod", "--comment", "Bailey guest of rootbeer", made], check=True)
+        for words in (("start", "one"), ("fix", "one")):
+            refused = there(*words)
+            assert refused.status != 0, refused
+        there("delete", "--force", "one")
+        assert made in accounts(), "it is not this user's to remove"
+    finally:
+        subprocess.run(["userdel", "--force", made], check=True)
+        for path, text in files.items():
+            path.write_text(text)
+    assert accounts() == before
+
+
 SENDERS = """
 import socket
 def tried(what, family, kind, protocol, send):

@@ -334,10 +334,10 @@ def own_guest(guest, run, tmp_path):
     if ORDINARY:
         yield guest
         return
-    script = """set -e; mount -t tmpfs over "$0"; cd "$0"; mkdir etc work
+    script = """set -e; mkdir "$0"; mount -t tmpfs over "$0"; cd "$0"; mkdir etc work
         echo root:700000:65536 | tee etc/subuid >etc/subgid
         mount -t overlay -o lowerdir=/etc,upperdir=etc,workdir=work over /etc; echo up; exec sleep 3600"""
-    with subprocess.Popen(["unshare", "--mount", "--propagation", "private", "sh", "-c", script, tmp_path], stdout=subprocess.PIPE) as keeper:
+    with subprocess.Popen(["unshare", "--mount", "--propagation", "private", "sh", "-c", script, tmp_path / "over"], stdout=subprocess.PIPE) as keeper:
         try:
             assert keeper.stdout.readline() == b"up\n"
 
@@ -452,10 +452,118 @@ def test_a_revoke_while_the_guest_writes(own_guest, home):
     uid = rows(own_guest)["one"]["uid"]
     own_guest("exec", "-d", "one", "--", "sh", "-c", f"cd {shared}; for i in $(seq 1 3000); do mkdir -m 700 d$i a/d$i a/b/d$i; mkdir d$i/e; done").check()
     wait_until(lambda: (shared / "a/b/d20").exists())
-    own_guest("revoke", "one", shared).check()
+    revoked = own_guest("revoke", "one", shared).check()
     if uid != os.geteuid():
+        assert "has open" in revoked.errors, "an open file cannot be taken back, and that is said"
         assert not owned_by(uid, shared) and len(list(shared.iterdir())) > 20
         assert not any(os.listxattr(p) for p in (shared, *shared.rglob("*")))
+
+
+KEPT_OPEN = """
+umask 0; cd {shared}
+mkdir -m 777 by-mode; echo x > by-mode/file; chmod 666 by-mode/file; mkdir -m 2777 by-group; mkdir -m 700 by-list by-default
+/usr/bin/python3 - <<END
+import os, struct
+everybody = struct.pack("<I", 2) + b"".join(struct.pack("<HHi", *e) for e in ((1, 7, -1), (4, 7, -1), (8, 7, os.getgid()), (16, 7, -1), (32, 7, -1)))
+os.setxattr("by-list", "system.posix_acl_access", everybody)
+os.setxattr("by-default", "system.posix_acl_access", everybody)
+os.setxattr("by-default", "system.posix_acl_default", everybody)
+END
+mkdir deeper; mv by-group deeper/by-group
+"""
+
+
+def list_of(path, kind):
+    return os.getxattr(path, f"system.posix_acl_{kind}") if f"system.posix_acl_{kind}" in os.listxattr(path) else b""
+
+
+def test_nothing_is_kept_open_by_modes_and_lists(own_guest, home):
+    """A guest chooses the modes, groups and lists of what it makes. By none of them can it write afterwards, where the host user goes on working."""
+    shared = home / "shared"
+    shared.mkdir()
+    own_guest("create", "one").check()
+    own_guest("grant", "one", f"{shared}:rw").check()
+    inside(own_guest, "one", KEPT_OPEN.format(shared=shared)).check()
+    row = rows(own_guest)["one"]
+    gid = pathlib.Path(row["home"]).stat().st_gid
+    for name in ("by-mode", "deeper/by-group", "by-default"):
+        (shared / name / "of-the-host").write_text("x")
+        (shared / name / "of-the-host").chmod(0o640)
+    own_guest("revoke", "one", shared).check()
+    for path in (shared, *shared.rglob("*")):
+        there = path.lstat()
+        assert there.st_uid == os.geteuid() and not there.st_mode & 0o022, (path, oct(there.st_mode))
+        assert row["uid"] == os.geteuid() or there.st_gid != gid, path
+        for kind in ("access", "default"):
+            named = struct.pack("<I", gid)
+            assert row["uid"] == os.geteuid() or named not in list_of(path, kind)[4:], (path, kind)
+    tried = "; ".join(f"echo no > {shared}/{name}/new" for name in ("by-mode", "deeper/by-group", "by-list", "by-default"))
+    inside(own_guest, "one", f"({tried}) 2>/dev/null; true")
+    assert not list(shared.rglob("new")) or row["uid"] == os.geteuid()
+
+
+@pytest.mark.root
+def test_directories_of_the_host_that_were_nested(own_guest, home):
+    """So deep that nobody looks: the guest moved them there, with something of its own at the bottom."""
+    shared = home / "shared"
+    shared.mkdir()
+    own_guest("create", "one").check()
+    own_guest("grant", "one", f"{shared}:rw").check()
+    uid = rows(own_guest)["one"]["uid"]
+    where = os.open(shared, os.O_PATH)
+    for depth in range(420):
+        os.mkdir("d", 0o755, dir_fd=where)
+        where, above = os.open("d", os.O_PATH, dir_fd=where), where
+        os.close(above)
+        if depth in (350, 419):
+            os.mkdir("mine", 0o700, dir_fd=where)
+            os.chown("mine", uid, uid, dir_fd=where)
+    os.close(where)
+    own_guest("delete", "--force", "one").check()
+    assert not owned_by(uid, shared) and len(list(shared.glob("deep-*"))) == 1
+    shutil.rmtree(shared)
+
+
+@pytest.mark.root
+def test_an_error_inside_is_no_grant_that_is_gone(own_guest, home):
+    """What cannot be taken back is said, and the grant stays on record until it was."""
+    shared = home / "shared"
+    shared.mkdir()
+    own_guest("create", "one").check()
+    own_guest("grant", "one", f"{shared}:rw").check()
+    uid = rows(own_guest)["one"]["uid"]
+    where = os.open(shared, os.O_PATH)
+    for _ in range(299):
+        os.mkdir("d", 0o755, dir_fd=where)
+        where, above = os.open("d", os.O_PATH, dir_fd=where), where
+        os.close(above)
+    os.mkdir("mine", 0o755, dir_fd=where)
+    os.chown("mine", uid, uid, dir_fd=where)
+    os.fchmod(read := os.open(".", os.O_RDONLY, dir_fd=where), 0o555)
+    os.fchown(read, 0, 54321)  # a group that no namespace of the guest's has: nobody may override its mode
+    for words in (("revoke", "one", shared), ("delete", "--force", "one")):
+        refused = own_guest(*words)
+        assert refused.status != 0 and "cannot take back" in refused.errors, refused
+        assert [grant["path"] for grant in json.loads(own_guest("grants", "--json", "one").check().text)] == [str(shared)]
+    os.fchmod(read, 0o755)
+    assert "one" not in rows(own_guest), "what was interrupted is finished"
+    assert not owned_by(uid, shared) and not os.listxattr(shared)
+    for fd in (where, read):
+        os.close(fd)
+    shutil.rmtree(shared)
+
+
+def test_the_grant_that_was_named_is_revoked(guest, home):
+    """Not the one that a link leads to, which a guest can put in its place."""
+    for name in ("outer/inner", "data"):
+        (home / name).mkdir(parents=True)
+    guest("create", "one").check()
+    for name in ("outer/inner", "data"):
+        guest("grant", "one", home / f"{name}:rw").check()
+    (home / "outer/inner").rmdir()
+    (home / "outer/inner").symlink_to(home / "data")
+    guest("revoke", "one", home / "outer/inner").check()
+    assert [grant["path"] for grant in json.loads(guest("grants", "--json", "one").check().text)] == [str(home / "data")]
 
 
 @pytest.mark.parametrize("instead", ["mkdir -m 700 inner", "ln -s ../private inner", "mkfifo inner", "mkdir -m 700 inner inner/src"])

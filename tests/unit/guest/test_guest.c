@@ -100,9 +100,9 @@ static void test_access_lists(void **unused) {
         assert_int_equal(access_list_parse(bytes, 3, &again), -EINVAL);
         assert_int_equal(access_list_give(&list, 1000, 5), 0); /* again: no second entry */
         assert_int_equal(list.n, 6);
-        access_list_take(&list, 500);
-        access_list_take(&list, 77);
-        access_list_take(&list, 1000);
+        access_list_take(&list, 500, 9999);
+        access_list_take(&list, 77, 9999);
+        access_list_take(&list, 1000, 9999);
         assert_int_equal(list.n, plain.n);
         assert_memory_equal(list.entries, plain.entries, plain.n * sizeof *plain.entries);
 
@@ -116,7 +116,7 @@ static void test_access_lists(void **unused) {
         assert_int_equal(list.entries[2].permissions, 7);
         assert_int_equal(list.entries[3].permissions, 4);
         list = masked;
-        access_list_take(&list, 500);
+        access_list_take(&list, 500, 9999);
         assert_int_equal(list.n, 3);
         assert_int_equal(list.entries[1].permissions, 4);
 
@@ -127,7 +127,7 @@ static void test_access_lists(void **unused) {
         assert_int_equal(access_list_give(&list, 500, 7), 0);
         assert_int_equal(access_list_give(&list, 1000, 7), 0);
         assert_false(access_list_unmark(&list, 500, 100));
-        access_list_take(&list, 1000);
+        access_list_take(&list, 1000, 9999);
         assert_false(access_list_unmark(&list, 500, 101));
         assert_true(access_list_names(&list, 500));
         assert_true(access_list_unmark(&list, 500, 100));
