@@ -48,7 +48,7 @@ def whole():
                        "bailey run, a trace": timed(570)})
     kept.add("end", {"curl alone": timed(40), "bailey run, token swapped": timed(60), "bwrap, the host's network": timed(45)})
     kept.add("bridge", {bridge.INSIDE: [{"ms": 2.0}], bridge.BRIDGED: [{"ms": 12.0}]})
-    kept.add("git", {name: timed(100) for name in (bridge.TUNNEL, bridge.OPENED, bridge.GATE, bridge.PACK_OPENED, bridge.PACK_GATE)})
+    kept.add("git", {name: timed(100) for name in bridge.FETCHES + bridge.PACKS + bridge.PUSHES})
     kept.add("approval", {"control socket": [{"ms": 0.5}], "bailey allow": [{"ms": 2.0}]})
     kept.add("guests", {"create": {"bailey guest": [{"value": 20}]}, "exec": {"bailey guest": [{"value": 3}], "the command alone": [{"value": 1}]},
                         "rest": {"1 guest": [{"value": 2.5}], "200 guests": [{"value": 2.6}]}, "save": {"bailey guest": [{"value": 4}], "tar": [{"value": 2}]}})
