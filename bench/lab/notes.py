@@ -3,10 +3,10 @@
 target is missed, and only then; its key is the target's words in figures.py. Anything that a run measures is said by report.py with that run's figures."""
 from .files import JOBS
 
-LAUNCH = ("`bench/run BUILD --experiment launch` sets a launch beside `limit` and bwrap, in time and in what each asks of the kernel. An older counter-experiment is a build whose supervisor gets the finished plan. It reads no policy, looks at no files, writes no record, opens no control socket and sweeps nothing. "
-          "It took 3.16 ms; the full build took 3.32 (bwrap 4.22, `limit` 1.99, in one run). So all that Bailey itself decides and records costs 0.16 ms of a launch, and even without "
-          "it the target is missed (0.75). The rest is the kernel's work for what a plan has and bwrap's profile has not: rules that capture the network (0.2 ms), listeners, "
-          "a filter of 200 instructions (0.14), Landlock, twice as many mounts as `limit`, and a second process that outlives the first steps. The end of this page has the samples.")
+LAUNCH = ("`bench/run BUILD --experiment launch` sets a launch beside `limit` and bwrap, in time and in what each asks of the kernel. Version 0.1 took 0.78 of bwrap's time; a build of it whose supervisor "
+          "got the finished plan took 0.75, so the target was out of reach even then. What came since is work before the command starts: the sandbox's own home with its mounts and "
+          "records, the look for Unix sockets and repositories in the directories that the sandbox sees, and what other sandboxes guard. No single step takes most of it. The end of this "
+          "page says where the time goes.")
 JUDGED = ("The counter-experiment is `bench/run BUILD --experiment protection`: the same work with its calls answered at once, and nothing read, judged or performed. Its rows are in the tables of "
           "this work (\"handed over, unjudged\"). `lab-notify` (a table below) shows the least that a call costs if another process performs it. The files here are small and in memory, so a "
           "call takes 1 to 4 us without a sandbox, and the round trip alone is more than the target allows. On a disk, with larger files or with decompression, the same microseconds are a smaller share.")
@@ -15,7 +15,7 @@ NOTES = {
     **{f"{JOBS[job][0]}, with {words}, over no sandbox": JUDGED for words in ("a deny glob", "a trace") for job in ("grep", "ripgrep", "npm", "write")},
     **{f"{JOBS[job][0]}, over no sandbox": JUDGED for job in ("npm", "write")},
     "launch, over bwrap's agent profile": LAUNCH,
-    "launch in 300,000 files, over bwrap": "As above: the size of the workspace adds nothing.",
+    "launch in 300,000 files, over bwrap": "As above. The directories of the workspace add a look for two names in the first of them.",
     "processor time of a request, over HAProxy": "The kernel takes two thirds of it, for two calls to send and two to receive; the record takes a tenth.",
     "median time of a request on one connection, over HAProxy":
         "All processes run on one processor. Otherwise the result depends on which of them share one (spreads of 30 to 60 %).",
