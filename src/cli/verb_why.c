@@ -45,7 +45,9 @@ static int run_why(const struct call *call, struct err *e) {
         if (inspect_is_tool(i, asked))
                 return inspect_tool_call(call, asked, option_get_flag(&call->options, &rows[0]), e);
 
-        if (inspect_is_repository(i, asked))
+        if (inspect_is_file(asked))
+                r = inspect_path(i, asked, &v, e);
+        else if (inspect_is_repository(i, asked))
                 r = inspect_repository(i, asked, &v, e);
         else if (inspect_is_page(asked))
                 r = inspect_page(i, asked, &v, e);
@@ -76,8 +78,10 @@ const struct verb verb_why = {
                  "Links in a path are resolved, "
                  "since rules hold for what is reached. A word that begins with a host that the policy names under "
                  "git, as github.com/acme/app, is a repository: is it fetched from; with =REF (a branch, or refs/...): "
-                 "is it pushed to. A word that begins with the name of a bridged tool, as 'gh pr view 5', is a call of "
-                 "it. An address with :// is a page that would be opened in your browser. Ratchets "
+                 "is it pushed to. So is an address as git writes it for ssh, ssh://git@HOST/PATH or git@HOST:PATH, "
+                 "whatever the policy names; a file that is there and has such a name is meant first. A word that "
+                 "begins with the name of a bridged tool, as 'gh pr view 5', is a call of "
+                 "it. Any other address with :// is a page that would be opened in your browser. Ratchets "
                  "that a host or path would close, or that would close it, are named, and so is what is still decided "
                  "behind "
                  "an answer: by what a GraphQL document asks for, and by ssh.hosts about a login.\n\nExit code 0: "

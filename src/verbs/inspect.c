@@ -6,8 +6,6 @@
 #include "base/emit.h"
 #include "base/path.h"
 #include "policy/git/forges.h"
-#include "policy/git/git.h"
-#include "policy/git/git_verdict.h"
 #include "policy/groups.h"
 #include "policy/idle.h"
 #include "policy/load.h"
@@ -18,24 +16,17 @@
 #include "roles/host_addresses.h"
 #include "sandbox/sandbox.h"
 #include "verbs/inspect_advice.h"
+#include "verbs/inspect_internal.h"
 #include "verbs/inspect_note.h"
 #include "verbs/inspect_page.h"
 #include "verbs/inspect_ratchet.h"
 #include "verbs/inspect_ssh.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
-
-enum { HTTPS_PORT = 443 };
-
-struct inspector {
-        struct policy *policy;
-        void *bytes; /* of the snapshot */
-        struct snapshot *snapshot;
-        struct path_rules *paths;
-        struct sh_rules *commands;
-};
+#include <unistd.h>
 
 void inspector_free(struct inspector *inspector) {
         if (!inspector)
@@ -316,7 +307,7 @@ static const char *list_name(enum rule_list list) {
         return (size_t)list < sizeof names / sizeof names[0] ? names[list] : NULL;
 }
 
-static const char *decision_name(enum decision d) {
+const char *inspect_decision(enum decision d) {
         if (d == DECISION_ALLOW)
                 return "allow";
 
@@ -326,13 +317,12 @@ static const char *decision_name(enum decision d) {
         return "deny";
 }
 
-/* Fills in what the verdict found; -ENOMEM is the only failure. */
-static int inspect_describe(const struct inspector *inspector, const struct verdict *verdict,
-                            const struct authority *authority, struct inspect_verdict *ret) {
+int inspect_describe(const struct inspector *inspector, const struct verdict *verdict,
+                     const struct authority *authority, struct inspect_verdict *ret) {
         struct snapshot_rule rule;
 
         ret->allowed = verdict->decision == DECISION_ALLOW;
-        ret->decision = decision_name((enum decision)verdict->decision);
+        ret->decision = inspect_decision((enum decision)verdict->decision);
         ret->reason = reason_code((enum reason)verdict->reason);
         ret->text = reason_text((enum reason)verdict->reason);
         ret->needs_request = verdict->needs_request;
@@ -422,111 +412,14 @@ int inspect_host(const struct inspector *inspector, const struct inspect_questio
         return 0;
 }
 
-/* --- repositories --- */
-
-static struct str word_repository(struct str word, struct str *ret_ref) {
-        ptrdiff_t equals = str_find(word, '=');
-
-        *ret_ref = str_n(NULL, 0);
-        if (equals >= 0)
-                *ret_ref = str_skip(word, (size_t)equals + 1);
-        return equals < 0 ? word : str_first(word, (size_t)equals);
-}
-
-bool inspect_is_repository(const struct inspector *inspector, const char *text) {
-        struct inspect_ssh ssh;
-        bool by_ssh = inspect_ssh_address(text, &ssh);
-        struct str ref, word = word_repository(str_of(by_ssh ? ssh.plain : text), &ref);
-        struct git_name name;
-
-        return strchr("/.~", text[0]) == NULL && git_name_parse(word, &name, NULL) == 0 &&
-               verdict_git_concerns(inspector->snapshot, &name.host);
-}
-
-/* With the ref as an update of one that is there; a deletion or a new ref may be judged otherwise. By ssh, what
- * network.deny says about its port comes first, as in the gateway. */
-static struct git_verdict judge_repository(const struct inspector *inspector, const struct authority *target,
-                                           struct str path, struct str ref, bool by_ssh) {
-        const struct git_update update = { .ref = ref };
-        const struct git_push push = { .updates = &update, .n = 1 };
-        struct authority judged = *target;
-
-        if (by_ssh) {
-                struct git_verdict there = ssh_verdict(inspector->snapshot, target, path, GIT_RIGHT_FETCH);
-                if (there.verdict.decision == DECISION_DENY && there.verdict.reason == REASON_DENY_RULE)
-                        return there;
-
-                judged = ssh_judged_target(inspector->snapshot, target, path);
-        }
-
-        if (ref.n > 0)
-                return verdict_git_push(inspector->snapshot, &judged, path, &push);
-
-        return verdict_git(inspector->snapshot, &judged, path, GIT_RIGHT_FETCH);
-}
-
-static int describe_repository(const struct inspector *inspector, const struct git_verdict *verdict,
-                               const struct authority *target, struct inspect_verdict *answer) {
-        int r = inspect_describe(inspector, &verdict->verdict, target, answer);
-        if (r < 0)
-                return r;
-
-        answer->needs_request = false;
-        if (verdict->ask) {
-                answer->decision = decision_name(DECISION_ASK);
-                answer->reason = reason_code(REASON_ASK);
-                answer->text = "An entry under git allows it, once a person has agreed.";
-        }
-
-        if (verdict->why && !answer->detail && !(answer->detail = str_dup(str_of(verdict->why))))
-                return -ENOMEM;
-
-        return 0;
-}
-
-int inspect_repository(const struct inspector *inspector, const char *text, struct inspect_verdict *ret,
-                       struct err *err) {
-        cleanup(inspect_verdict_done) struct inspect_verdict answer = { 0 };
-        struct inspect_ssh ssh;
-        bool by_ssh = inspect_ssh_address(text, &ssh);
-        struct str ref, word = word_repository(str_of(by_ssh ? ssh.plain : text), &ref);
-        struct git_name name;
-        int r = git_name_parse(word, &name, err);
-
-        if (r < 0)
-                return r;
-
-        cleanup(free_ptr) char *whole = ref.n > 0 ? git_ref_expand(ref) : str_dup(STR(""));
-        if (!whole)
-                return err_memory(err);
-
-        if (whole[0] && !git_ref_is_valid(str_of(whole)))
-                return err_set(err, EINVAL, "%s is no ref: write a branch, as agent/x, or a full name, as refs/tags/v1",
-                               whole);
-
-        struct authority target = { .host = name.host, .port = by_ssh ? SSH_DEFAULT_PORT : HTTPS_PORT };
-        if (name.port)
-                target.port = name.port;
-
-        struct git_verdict verdict =
-            judge_repository(inspector, &target, str_n(name.path, name.path_n), str_of(whole), by_ssh);
-        answer.port = target.port;
-        if (whole[0])
-                answer.target = str_format("push to %.*s %s", STR_FMT(word), whole);
-        else
-                answer.target = str_format("fetch from %.*s", STR_FMT(word));
-
-        if (!answer.target || describe_repository(inspector, &verdict, &target, &answer) < 0 ||
-            (by_ssh && inspect_ssh_closed(inspector->policy, &ssh, &answer) < 0))
-                return err_memory(err);
-
-        *ret = answer;
-        answer = (struct inspect_verdict){ 0 };
-
-        return 0;
-}
-
 /* --- paths --- */
+
+bool inspect_is_file(const char *text) {
+        struct inspect_ssh ssh;
+
+        return inspect_ssh_address(str_of(text), &ssh) && ssh.short_form &&
+               faccessat(AT_FDCWD, text, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
 
 bool inspect_is_path(const char *text) {
         return strchr(text, '/') || text[0] == '~' || strcmp(text, ".") == 0 || strcmp(text, "..") == 0;

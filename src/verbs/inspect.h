@@ -56,11 +56,14 @@ struct inspect_question {
 };
 int inspect_host(const struct inspector *inspector, const struct inspect_question *question,
                  struct inspect_verdict *ret, struct err *err);
-/* A repository, HOST/PATH, and with =REF a push to a branch or a full ref. */
+/* A repository, HOST/PATH or git's address of it, and with =REF a push to a branch or a full ref. */
 int inspect_repository(const struct inspector *inspector, const char *text, struct inspect_verdict *ret,
                        struct err *err);
-/* Does the text mean a repository? It begins with a host that the policy names under git. */
+/* Does the text mean a repository? It begins with a host that the policy names under git, or is an address for ssh or
+ * git's daemon (inspect_ssh.h). */
 bool inspect_is_repository(const struct inspector *inspector, const char *text);
+/* A file or directory that is there, and is called like an address for ssh: then that is meant, as git does it. */
+bool inspect_is_file(const char *text);
 /* A call of a bridged tool: it begins with the name of one that the policy opens. */
 bool inspect_is_tool(const struct inspector *inspector, const char *text);
 /* A page, by its address: would it be opened in a person's browser? */

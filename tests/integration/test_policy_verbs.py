@@ -283,6 +283,77 @@ def test_why_for_repositories_over_ssh(at, workspace):
     assert (held["decision"], held["reason"]) == ("ask", "ask"), held
 
 
+ADDRESSES = {  # as git writes them: what is asked about
+    "git@h.test:a/b.git": "h.test/a/b.git", "git@h.test:/a/b.git": "h.test/a/b.git", "h.test:a/b.git": "h.test/a/b.git",
+    "h.test:b.git": "h.test/b.git", "git@h.test:b": "h.test/b", "git@h.test:2222/b": "h.test/2222/b", "h.test:~me/b": "h.test/~me/b",
+    "ssh://git@h.test/a/b.git": "h.test/a/b.git", "ssh://h.test/a/b/": "h.test/a/b", "ssh://git@h.test:2222/a/b.git": "h.test:2222/a/b.git",
+    "git+ssh://git@h.test/a/b": "h.test/a/b", "ssh+git://h.test/a/b": "h.test/a/b", "[git@h.test:2222]:a/b": "h.test:2222/a/b",
+    "git@[h.test:2222]:a/b": "h.test:2222/a/b", "git@[2606:4700::1]:a/b": "[2606:4700::1]/a/b",
+}
+
+
+@pytest.mark.parametrize("word", ADDRESSES)
+def test_an_address_for_ssh_is_a_repository_without_any_git_in_the_policy(at, word):
+    name = ADDRESSES[word]
+    for verb in (("why",), ("policy", "test")):
+        result = at(*verb, "--json", word)
+        told = json.loads(result.text)
+        assert result.status == EXIT_NO and (told["decision"], told["reason"]) == ("deny", "git-service"), result
+        assert told["target"] == f"fetch from {name}" and told["text"] == "The policy grants no git over ssh.", told
+    hint = told["change"].split("for it: ")[1].split(", or ")[0]
+    assert "--git " in hint and hint.endswith(" --git-ssh") and name in hint, hint
+    granted = at("why", "--json", *(part.strip("'") for part in hint.split()), word).check()  # the hint is true
+    assert json.loads(granted.text)["reason"] == "allowed"
+
+
+def test_what_else_looks_like_an_address_for_ssh(at, workspace):
+    def ask(*words):
+        return json.loads(at("why", "--json", *words).text)
+    pushed = ask("git@h.test:a/b=agent/x+y")
+    assert pushed["target"] == "push to h.test/a/b refs/heads/agent/x+y" and "--git h.test/a/b=REFS --git-ssh" in pushed["change"], pushed
+    assert "--git h.test/a/b=refs/heads/main --git-ssh" in ask("git@h.test:a/b=main")["change"]
+    # No spelling of it is a path or a page.
+    for word in ("git@h.test:a/../b", "git@h.test:a//b", "ssh://git@h.test", "ssh://", "ssh:///a/b", "ssh://h.test/a b", "git@-x:a/b", "ssh://h.test:0/a", "git@h.test:a/*",
+                 "ssh://h.test/" + "a" * 2000, "git@h.test:a/\033b"):
+        told = ask(word)
+        assert (told["decision"], told["reason"]) == ("deny", "git-form") and told["detail"], told
+    # Other repositories have entries, this one has none.
+    other = ask("--git-ssh", "--git", "i.test/a/b", "git@h.test:a/b")
+    assert other["decision"] == "deny" and "--git h.test/a/b, or" in other["change"], other
+    # Ports, paths and drives stay what they are.
+    assert ask("h.test:443")["target"] == "h.test:443" and ask("h.test:https")["reason"] == "bad-name" and ask("ok.test@h.test:443")["reason"] == "bad-name"
+    for word in ("./git@h.test:a/b", "a/git@h.test:b", "C:/a/b", "h.test:443/a", "/x:y/z", "ext::sh/x", "2001:db8::/32"):
+        assert ask(word)["decision"] in ("read", "write", "denied"), word
+    assert ask("--git", "h.test:2222/a", "h.test:2222/a")["target"] == "fetch from h.test:2222/a"
+    # What is there is meant first, as git does it.
+    (workspace / "git@h.test:a").mkdir()
+    (workspace / "h.test:x.git").touch()
+    (workspace / "git@h.test:dead").symlink_to("nothing")
+    for word in ("git@h.test:a", "h.test:x.git", "git@h.test:dead"):
+        assert ask(word)["decision"] == "write", word
+    assert ask("git@h.test:a/b")["reason"] == "git-service"
+
+
+def test_ssh_that_is_open_for_every_program(at):
+    """The network rules may open the port: then a key of the sandbox's own is judged by nothing."""
+    def notes(*words):
+        return json.loads(at("why", "--json", *words).text)["notes"]
+    assert "no repository is judged" in notes("--allow", "h.test:22", "git@h.test:a/b")
+    assert notes("--allow", "h.test:443", "git@h.test:a/b") is None
+    assert notes("--allow", "h.test:22", "--git", "h.test/a/b", "--git-ssh", "git@h.test:a/b") is None  # and the gateway lets only git through
+
+
+def test_why_for_a_repository_of_gits_own_daemon(at):
+    def ask(*words):
+        return json.loads(at("why", "--json", *words).text)
+    told = ask("git://h.test/a/b.git")
+    assert (told["target"], told["reason"]) == ("h.test:9418", "not-allowed") and "no repository is judged" in told["notes"], told
+    assert ask("--git", "h.test/a/b", "git://h.test/a/b.git")["decision"] == "deny"
+    opened = ask("--allow", "h.test:9500", "git://h.test:9500/a/b=main")
+    assert opened["allowed"] and opened["target"] == "h.test:9500" and "no repository is judged" in opened["notes"], opened
+    assert ask("git://h.test:x/a")["reason"] == "bad-name" and ask("git://")["reason"] == "bad-name"
+
+
 def test_what_is_still_decided_behind_a_verdict(at, workspace):
     def notes(*words):
         return (json.loads(at(*words).text)["notes"] or "").splitlines()
