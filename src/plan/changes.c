@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Whether calls that change files are judged (sandbox/linux/broker/broker.h): only if a writable place contains
- * something that must not change, or must not appear.
+ * something that must not change, or must not appear; and with programs that stand for those of the host. Those are
+ * mounted read-only, but an attempt to change one must be on record.
  */
 #include "base/path.h"
 #include "plan/build.h"
@@ -73,7 +74,9 @@ static int add_copies(struct plan *p, const struct plan_host *host) {
 int plan_changes(struct plan *plan, const struct plan_request *request) {
         const struct plan_host *host = request->host;
 
-        if ((plan->guards.n == 0 && host->copies.n == 0) || (plan->flags & PLAN_DEGRADED))
+        if (plan->flags & PLAN_DEGRADED)
+                return 0;
+        if (plan->guards.n == 0 && host->copies.n == 0 && !plan_has_programs(plan))
                 return 0;
         if (add_copies(plan, host) < 0)
                 return -ENOMEM;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plan/plan.h"
 
+#include "base/path.h"
+
 #include <assert.h>
 #include <stdio.h>
 
@@ -82,6 +84,18 @@ static_assert(sizeof listener_names / sizeof *listener_names == PLAN_LISTENER_KI
 
 const char *plan_listener_name(enum plan_listener_kind k) {
         return k < PLAN_LISTENER_KINDS ? listener_names[k] : "?";
+}
+
+bool plan_has_programs(const struct plan *plan) {
+        for (size_t i = 0; i < plan->listeners.n; i++)
+                if (plan->listeners.p[i].kind == PLAN_LISTENER_BRIDGE ||
+                    plan->listeners.p[i].kind == PLAN_LISTENER_SHIM)
+                        return true;
+        return false;
+}
+
+bool plan_is_program(const char *path) {
+        return path_is_within(path, PLAN_BRIDGE_PLACE) || path_is_within(path, PLAN_SHIM_PLACE);
 }
 
 const char *plan_listener_path(enum plan_listener_kind k) {

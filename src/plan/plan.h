@@ -77,8 +77,9 @@ enum plan_listener_kind {
         PLAN_LISTENER_KINDS
 };
 /* Where tools of the host are called from inside: the programs of their names, and the socket that these speak to. */
-#define PLAN_BRIDGE_PROGRAMS "/run/bailey/bin"
-#define PLAN_BRIDGE_SOCKET "/run/bailey/bridge"
+#define PLAN_BRIDGE_PLACE "/run/bailey"
+#define PLAN_BRIDGE_PROGRAMS PLAN_BRIDGE_PLACE "/bin"
+#define PLAN_BRIDGE_SOCKET PLAN_BRIDGE_PLACE "/bridge"
 struct plan_listener {
         uint8_t kind;
         uint8_t v6;
@@ -234,3 +235,8 @@ const char *plan_op_name(enum plan_op_kind k);
 const char *plan_listener_name(enum plan_listener_kind k);
 /* Of a listener that is a Unix socket; NULL for the others. */
 const char *plan_listener_path(enum plan_listener_kind k);
+/* Programs that stand for those of the host lie at PLAN_BRIDGE_PLACE or PLAN_SHIM_PLACE. */
+bool plan_has_programs(const struct plan *plan);
+/* Whether the path is one of theirs, or the directory that they lie in. */
+bool plan_is_program(const char *path);
+#define PLAN_PROGRAMS_WHY "built in: programs that stand for those of the host"

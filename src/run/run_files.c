@@ -4,8 +4,10 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/path.h"
 #include "control/live.h"
 #include "plan/embedded.h"
+#include "plan/plan.h"
 #include "run/learn.h"
 
 #include <errno.h>
@@ -70,6 +72,14 @@ static void socket_refused(const struct run_files *files, struct event *ev, cons
         run_report_socket(files->report, path, ev->detail);
 }
 
+/* No rule of a policy says it, and none can change it. */
+static const struct path_rule *programs_rule(const char *path) {
+        static const struct path_rule tools = { .pattern = PLAN_BRIDGE_PLACE, .origin = PLAN_PROGRAMS_WHY },
+                                      ssh = { .pattern = PLAN_SHIM_PLACE, .origin = PLAN_PROGRAMS_WHY };
+
+        return path_is_within(path, PLAN_SHIM_PLACE) ? &ssh : &tools;
+}
+
 /* A path may be refused by its own permissions too: only what policy refuses is a violation. */
 static void file_refused(const struct run_files *files, struct event *ev) {
         cleanup(free_ptr) char *path = str_dup(ev->path);
@@ -85,6 +95,12 @@ static void file_refused(const struct run_files *files, struct event *ev) {
 
         const struct path_rule *rule = NULL;
         enum path_access access = path_rules_access(files->rules, path, &rule);
+        bool program = write && str_is(ev->swapped, PLAN_PROGRAMS_WHY);
+        if (program) {
+                access = PATH_READ;
+                rule = programs_rule(path);
+        }
+
         bool judged = ev->reason == REASON_NOT_ALLOWED; /* trust the watcher here: it knows the real paths */
         if (!judged && (access == PATH_WRITE || (access == PATH_READ && !write)))
                 return;
@@ -100,7 +116,7 @@ static void file_refused(const struct run_files *files, struct event *ev) {
         const struct path_rule *refusing = rule && !rule->grants ? rule : NULL;
         run_report_file(files->report, path, write, refusing, ev->detail);
 
-        if (files->learn)
+        if (files->learn && !program)
                 learn_file(files->learn, path, write, refusing);
 }
 

@@ -83,9 +83,10 @@ static char *advice_with(const char *option, const char *shown) {
                                                                 : NULL;
 }
 
-/* What a credential is read from is closed on purpose, and nothing opens it. */
-static bool is_a_secrets_source(const struct path_rule *rule) {
-        return rule && str_starts(str_of(rule->origin), STR("source of credential"));
+/* What a credential is read from is closed on purpose, and so are Bailey's own programs: nothing opens them. */
+static bool is_closed_for_good(const struct path_rule *rule) {
+        return rule && (str_starts(str_of(rule->origin), STR("source of credential")) ||
+                        strcmp(rule->origin, PLAN_PROGRAMS_WHY) == 0);
 }
 
 static char *advice_for(const struct event *ev, const char *target, const struct snapshot_rule *rule) {
@@ -302,7 +303,7 @@ void run_report_file(struct run_report *report, const char *path, bool write, co
         const struct file_words *words = &file_words[write];
         char *why = by ? str_format("%s by %s (%s)", words->refused, pattern, by) : str_format("%s", words->no_rule);
         char *target = str_format("%s %s", words->doing, shown);
-        char *advice = is_a_secrets_source(rule) ? NULL : advice_with(words->option, shown);
+        char *advice = is_closed_for_good(rule) ? NULL : advice_with(words->option, shown);
         run_report_add(report, (struct refusal){ .target = target,
                                                  .rule = pattern,
                                                  .advice = advice,

@@ -140,11 +140,33 @@ def test_what_is_recorded(bridged):
     assert "tool status 0" in json.dumps(first) and "bridged" in json.dumps(first) and "tool fly" in json.dumps(second)
 
 
-def test_the_programs_cannot_be_changed(bridged):
+PROGRAMS_WHY = "built in: programs that stand for those of the host"
+
+
+def attempts(done):
+    """Who tried to change the programs, and how: on record, as every refused write is."""
+    return {(r["method"].replace("rmdir", "unlink"), r["path"]) for r in done.records if r.get("kind") == "file" and PROGRAMS_WHY in json.dumps(r)}
+
+
+@pytest.mark.parametrize("mode", ["workspace-write", "read-only"])
+def test_the_programs_cannot_be_changed(bridged, mode):
     done = bridged("""
-        cd /run/bailey/bin; rm -f tool; mv tool x; echo x > tool; touch new; ln -s /bin/sh sh; chmod 777 tool; tool status 3; echo $?
-        """)
-    assert done.text.strip() == "3", str(done)
+        cd /run/bailey/bin; rm -f tool; mv tool x; echo x > tool; touch new; ln -s /bin/sh sh; chmod 777 tool; mkdir d; truncate -s 0 tool
+        python3 -c 'import os; os.rename("tool", "/tmp/moved")'; ln -f /bin/sh tool; cat tool > /dev/null && mkdir -p /run/bailey/bin && echo unchanged
+        cd /; rmdir /run/bailey/bin; mv /run/bailey/bin /tmp/bin; chmod 777 /run/bailey/bin; mv /run/bailey /tmp/bailey; rm -rf /run/bailey
+        tool status 3; echo $?
+        """, options=("--mode", mode))
+    assert done.text.split() == ["unchanged", "3"], str(done)
+    bin, tool = "/run/bailey/bin", "/run/bailey/bin/tool"
+    assert attempts(done) >= {
+        ("unlink", tool), ("rename", f"{bin}/x"), ("open-write", tool), ("open-write", f"{bin}/new"), ("symlink", f"{bin}/sh"), ("chmod", tool),
+        ("mkdir", f"{bin}/d"), ("rename", tool), ("unlink", bin), ("rename", bin), ("chmod", bin), ("rename", "/run/bailey")}, str(done)
+    assert all(r["reason"] == "deny-rule" and not r["allowed"] for r in done.records if r.get("kind") == "file"), str(done)
+    assert "--write /run/bailey" not in done.errors  # nothing opens them
+
+
+def test_reading_and_calling_the_programs_leaves_no_such_record(bridged):
+    assert not attempts(bridged("cat /run/bailey/bin/tool > copy; ls -l /run/bailey/bin; tool status 0; command -v tool; ! test -w /run/bailey/bin/tool"))
 
 
 def test_only_its_hosts(bridged, origin, hosts):

@@ -188,6 +188,20 @@ def test_hostile_command_lines(inside, sshd, work, home):
     assert len([r for r in of_ssh(done) if not r["allowed"]]) >= len(HOSTILE) - 3
 
 
+def test_attempts_to_change_the_programs_are_on_record(inside, sshd, work):
+    """What stands for ssh, and the socket that it speaks to: nothing inside takes their place, and who tries is seen."""
+    sshd.make("acme/app", work)
+    done = inside([{"repo": "acme/app"}], """
+        cd /run/bailey-ssh; rm -f ssh socket; mv ssh /tmp/ssh; mv socket x; echo x > ssh; cd /; mv /run/bailey-ssh /run/other; chmod 777 /run/bailey-ssh/ssh
+        git ls-remote -q $URL/acme/app.git > /dev/null && echo reached
+        """)
+    assert done.text.split() == ["reached"], str(done)
+    tried = {(r["method"], r["path"]) for r in done.records if r.get("kind") == "file" and r["reason"] == "deny-rule" and not r["allowed"]}
+    place = "/run/bailey-ssh"
+    assert tried >= {("unlink", f"{place}/ssh"), ("unlink", f"{place}/socket"), ("rename", f"{place}/ssh"), ("open-write", f"{place}/ssh"),
+                     ("rename", place), ("chmod", f"{place}/ssh")}, str(done)
+
+
 def test_host_keys(inside, sshd, work):
     """A host that is not known, or has another key than before, gets nothing; a person reads what to compare."""
     sshd.make("acme/app", work)

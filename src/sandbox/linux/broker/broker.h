@@ -60,6 +60,7 @@ struct broker {
         const struct plan *asks; /* whose filesystem.ask names places (broker_asks.h); NULL: none */
         struct talk *talk;       /* with the supervisor; NULL where neither marks nor asks need it */
         bool judges_modes;       /* every mode that is set by a descriptor, not only those that give somebody a right */
+        bool programs;           /* some stand for those of the host (plan_is_program()): nothing changes them */
         bool native; /* Landlock keeps the caller's own calls from changing files: devices are its own to open */
 };
 

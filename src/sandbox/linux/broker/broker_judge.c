@@ -111,6 +111,9 @@ static int judge_looking(struct held *held, const struct place *place, struct cl
         int r;
 
         *look = (struct closed_look){ 0 };
+        if (held->broker->programs && plan_is_program(place->path))
+                return judge_refuse(held, PLAN_PROGRAMS_WHY); /* the mount would, without a record */
+
         r = judge_glob(held, place->path);
         if (r < 0 || !held->broker->closed || place->path[0] != '/')
                 return r;

@@ -84,10 +84,14 @@ static int judge_rename(struct held *held, const struct place *from, const struc
         int r;
 
         r = judge_change(held, to);
-        if (r == 0)
-                r = judge_change(held, from);
         if (r < 0)
                 return r;
+
+        r = judge_change(held, from);
+        if (r < 0) {
+                memcpy(held->path, from->path, strlen(from->path) + 1); /* the report is about what was to go */
+                return r;
+        }
 
         glob = broker_denies_move(held->broker->rules, from->path, to->path);
         if (glob) {

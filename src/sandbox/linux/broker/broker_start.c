@@ -105,6 +105,7 @@ _Noreturn static void start_serve(const struct plan *plan, int notify, const str
                 .sockets = plan->sockets.p,
                 .n_sockets = plan->sockets.n,
                 .asks = plan->asks.n ? plan : NULL,
+                .programs = plan_has_programs(plan),
                 .judges_modes = broker_filter_of(plan).modes,
                 .native = (plan->flags & PLAN_NATIVE) && !(plan->flags & PLAN_BROKER),
         };
