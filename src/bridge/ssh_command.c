@@ -93,15 +93,18 @@ static int command_take_service(struct ssh_command *command, struct str text, st
         ptrdiff_t space = str_find(text, ' ');
         struct str name = space < 0 ? text : str_first(text, (size_t)space);
 
-        if (str_is(name, "git-lfs-authenticate") || str_is(name, "git-lfs-transfer"))
-                return err_set(err, EINVAL,
-                               "LFS over ssh would hand a token to the sandbox; set lfs.url to the https address of "
-                               "the repository");
-
         if (space < 0 || !service_find(name, &command->service))
                 return err_set(err, EINVAL, "only git's own commands run over this ssh, and this is none");
 
         return command_take_path(command, str_skip(text, (size_t)space + 1), err);
+}
+
+/* git-lfs adds options of its own, and may give the command's parts as words. */
+static bool words_are_lfs(const struct str *words, size_t n) {
+        for (size_t i = 0; i < n; i++)
+                if (str_starts(words[i], STR("git-lfs-authenticate")) || str_starts(words[i], STR("git-lfs-transfer")))
+                        return true;
+        return false;
 }
 
 static int command_take_host(struct ssh_command *command, struct str text, struct err *err) {
@@ -169,6 +172,11 @@ int ssh_command_parse(struct str protocol, const struct str *words, size_t n, st
         int r;
 
         *ret = (struct ssh_command){ 0 };
+        if (words_are_lfs(words, n))
+                return err_set(err, EINVAL,
+                               "LFS over ssh would hand a token to the sandbox; use https for it: git config -f "
+                               ".lfsconfig lfs.url https://HOST/PATH.git/info/lfs");
+
         r = command_take_protocol(ret, protocol, err);
         if (r < 0)
                 return r;

@@ -256,6 +256,11 @@ def test_lfs(gated, forge, store, work):
     assert "pushed" in done.text and "refused" in done.text and "300000" in done.text, str(done)
     assert len(store.objects) == 1
     assert {r["git"]["service"] for r in done.records if r.get("git")} >= {"lfs-upload", "lfs-download", "lfs"}, str(done)
+    # A clone over ssh has its LFS here, as the refusal there says.
+    done = gated([APP], """cd one && git checkout -q -b agent/ssh && git remote set-url origin ssh://git@nowhere.test/acme/app.git && git config -f .lfsconfig lfs.url $URL/acme/app.git/info/lfs
+        echo by-ssh > ssh.bin && git add . && git commit -qm ssh && git lfs push --object-id origin $(git lfs ls-files -l -I ssh.bin | cut -d' ' -f1) 2>&1 && echo pushed
+        git remote set-url origin $URL/acme/app.git && git checkout -q main""")
+    assert "pushed" in done.text and len(store.objects) == 2, str(done)
     before = len(store.seen)
     done = gated([{"repo": "acme/app"}], PATIENT_CURL + """cd one && echo more > more.bin && git add . && git commit -qm more
         git lfs push origin HEAD 2>&1 || echo refused

@@ -202,6 +202,23 @@ def test_attempts_to_change_the_programs_are_on_record(inside, sshd, work):
                      ("rename", place), ("chmod", f"{place}/ssh")}, str(done)
 
 
+def test_lfs_over_ssh_says_what_to_do_instead(inside, sshd, work):
+    """Its login would hand out a token: refused before anything runs outside, in words that git-lfs prints."""
+    sshd.make("acme/app", work)
+    done = inside([APP], """
+        git clone -q $URL/acme/app.git one && cd one && git lfs install --local > /dev/null && git lfs track '*.bin' > /dev/null
+        echo data > a.bin && git add . && git commit -qm lfs && git lfs push origin HEAD 2>&1 || echo refused
+        for verb in "git-lfs-authenticate 'acme/app.git' upload" "git-lfs-authenticate acme/app.git download" "git-lfs-transfer 'acme/app.git' upload"; do
+            /run/bailey-ssh/ssh -p %d %s@127.0.0.1 "$verb" < /dev/null 2>&1 || echo "status $?"
+        done
+        """ % (sshd.port, sshd.user))
+    says = "LFS over ssh would hand a token to the sandbox; use https for it: git config -f .lfsconfig lfs.url https://HOST/PATH.git/info/lfs"
+    assert done.text.count(says) >= 4 and "refused" in done.text and done.text.count("\nstatus 128") == 3, str(done)
+    assert not [command for command in sshd.commands() if "lfs" in command], sshd.commands()
+    forms = [r for r in of_ssh(done) if r["reason"] == "git-form"]
+    assert len(forms) >= 4 and all("LFS over ssh" in json.dumps(r) for r in forms), forms
+
+
 def test_host_keys(inside, sshd, work):
     """A host that is not known, or has another key than before, gets nothing; a person reads what to compare."""
     sshd.make("acme/app", work)

@@ -86,6 +86,8 @@ static void everything_else_is_refused(void **state) {
                 { "h", "git-upload-pack 'a$b'" },
                 { "h", "git-upload-pack 'a=b'" },
                 { "h", "git-lfs-authenticate 'a' upload" },
+                { "-oControlMaster=yes", "h", "git-lfs-transfer a upload" },
+                { "h", "git-lfs-authenticate", "a", "download" },
                 { "h", "scp -t x" },
         };
         struct ssh_command c;
