@@ -59,6 +59,12 @@ struct agent_data {
 };
 void agent_data_parse(struct str data, struct agent_data *ret);
 
+/* How a record says what was to be signed, and why it was not; `bailey learn` reads them. */
+#define AGENT_LOGIN "a login as "
+#define AGENT_GIT "a commit or tag of git's"
+#define AGENT_NO_KEY "a key that ssh.keys does not name"
+#define AGENT_NO_SIGNING "a signature, and signing.ssh does not allow any"
+
 /* One of the keys in an AGENT_IDENTITIES_ANSWER, taken off the front of what is behind their number. */
 struct agent_identity {
         struct str key, comment;

@@ -92,7 +92,8 @@ const struct verb verb_learn = {
                  "exactly those "
                  "hosts and directories. What needs a person's judgement (places that hold secrets, private addresses, "
                  "hosts "
-                 "where anybody can store data) is written as a comment that grants nothing.\n"
+                 "where anybody can store data, pushes, fields of GraphQL, keys and signatures) is written as a "
+                 "comment that grants nothing.\n"
                  "The exit status is the program's.",
         .tables = { &policy_table_general, &policy_table_network, &policy_table_files, &policy_table_process,
                     &policy_table_limits, &table },

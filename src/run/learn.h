@@ -20,10 +20,17 @@ enum learned_kind {
         LEARNED_HOST,
         LEARNED_PRIVATE,
         LEARNED_ADDRESS,
-        LEARNED_PAGE,  /* a host whose page was opened in a browser */
-        LEARNED_FETCH, /* "HOST/PATH" */
-        LEARNED_PUSH,  /* "HOST/PATH=REF" */
-        LEARNED_TOOL,  /* a bridged tool that was called */
+        LEARNED_PAGE,          /* a host whose page was opened in a browser */
+        LEARNED_FETCH,         /* "HOST/PATH" */
+        LEARNED_FETCH_REFUSED, /* the same; nothing allows it */
+        LEARNED_PUSH,          /* "HOST/PATH=REF" */
+        LEARNED_GRAPHQL,       /* "HOST:PORT PATH query|mutation FIELD" */
+        LEARNED_SSH_GIT,       /* git used ssh */
+        LEARNED_SSH_KEY,       /* a fingerprint */
+        LEARNED_SSH_HOST,      /* "HOST:PORT": a login by the agent's key */
+        LEARNED_SIGN_SSH,      /* a commit or tag was to be signed by a key of ssh's */
+        LEARNED_SIGN_GPG,      /* the key */
+        LEARNED_TOOL,          /* a bridged tool that was called */
         LEARNED_WRITE,
         LEARNED_READ,
         LEARNED_KINDS
@@ -41,8 +48,9 @@ struct learn {
 };
 void learn_done(struct learn *l);
 
+/* Also what the policy of the run judges of it: git, GraphQL, ssh, signatures. */
 void learn_connection(struct learn *learn, const struct event *ev);
-/* If the policy of the run has git, tools or a browser: which of them the command used. */
+/* If the policy of the run has tools or a browser: which of them the command used. */
 void learn_tool(struct learn *learn, const char *name);
 void learn_page(struct learn *learn, const char *host);
 /* A file that the policy refused; rule: which refused it, NULL when nothing grants it. */

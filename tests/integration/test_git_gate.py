@@ -396,6 +396,27 @@ def test_graphql(gated, forge, store):
     assert ("mutation", ["addComment"]) in fields and ("mutation", ["deleteRef"]) in fields, fields
 
 
+def test_what_graphql_asked_for_is_learned_as_comments(bailey, forge, store, home, work, authority):
+    """One rule for a person to take over, with each field by its name; and no line that opens the host for all documents."""
+    where, hosts, policy, learned = f"{HOST}:{forge.port}", home / "hosts", home / "policy.yaml", work / "learned.yaml"
+    hosts.write_text(f"127.0.0.1 {HOST}\n")
+    policy.write_text(json.dumps({"network": {"allow_private": [where], "rules": [{"host": where, "paths": ["/graphql"], "graphql": {"query": ["viewer"]}}]}}))
+    bodies = ['{"query":"{viewer{login}}"}', '{"query":"mutation{x: deleteRef addComment}"}', '{"query":"{secrets}"}', '{"query":"mutation{a\\rb"}']
+    script = PATIENT_CURL + "\n".join(f"patient_curl -w '%{{http_code}} ' -H 'Content-Type: application/json' --data '{body}' https://{where}/graphql" for body in bodies)
+    done = bailey("learn", "--policy", str(policy), "--hosts", str(hosts), "--ca-bundle", str(authority.file), "--output", str(learned), "--", "bash", "-c", script,
+                  cwd=work, timeout=120 * SLOW)
+    text = learned.read_text().split("filesystem:")[0]
+    assert done.text.split() == ["200", "403", "403", "403"], str(done) + text
+    rule = f'host: "{where}", paths: ["/graphql"], graphql: {{ mutation: ["addComment", "deleteRef"], query: ["secrets", "viewer"] }}'
+    assert f"    # - {{ {rule} }}\n" in text and "*" not in text.split("\n", 1)[1], text  # behind the command itself
+    granted = [line for line in text.splitlines() if not line.lstrip().startswith("#")]
+    assert granted == ["mode: workspace-write-whitelist", "network:"], text
+    bailey("policy", "check", str(learned), cwd=work).check()
+    learned.write_text(text.replace("  # rules:", "  rules:").replace("    # - { host", "    - { host"))  # as a person takes it over
+    asked = bailey("policy", "test", "--policy", str(learned), "--json", "--method", "POST", "--path", "/graphql", where, cwd=work)
+    assert "queries secrets, viewer; mutations addComment, deleteRef" in asked.text, asked
+
+
 def test_graphql_by_other_names(gated, forge, store):
     """A wider rule beside it opens the rest of the host, and no other spelling of GraphQL's own path."""
     where = f"{HOST}:{forge.port}"

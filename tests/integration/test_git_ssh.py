@@ -343,3 +343,22 @@ def test_a_ratchet_takes_git_away(inside, sshd, work):
         assert word in done.text.splitlines(), str(done)
     assert sshd.refs("acme/app") == before and not any(b"of-customers" in data for data in sshd.pushed())
     assert [r for r in done.records if r["kind"] == "ratchet"] and len(sshd.commands()) == 2, sshd.commands()
+
+
+def test_what_is_learned(bailey, sshd, home, work):
+    """Git's ssh and the repository, not the port for every program; what was refused is a comment."""
+    for name in ("acme/app", "acme/prod"):
+        sshd.make(name, work)
+    policy, learned = home / "policy.yaml", work / "learned.yaml"
+    policy.write_text(json.dumps({
+        "network": {"allow_private": [sshd.where]}, "git": [{"repo": f"{sshd.where}/acme/app", "push": ["refs/heads/agent/**"]}],
+        "ssh": {"git": True, "users": [sshd.user], "known_hosts": [str(sshd.known_hosts)], "identities": [str(sshd.directory / "key")]}}))
+    script = SETUP.format(url=f"ssh://{sshd.user}@{sshd.where}") + """
+        git ls-remote -q $URL/acme/app.git >/dev/null && echo reached; git ls-remote -q $URL/acme/prod.git 2>/dev/null || echo refused"""
+    done = bailey("learn", "--policy", str(policy), "--output", str(learned), "--", "bash", "-c", script, cwd=work, timeout=120 * SLOW)
+    text = learned.read_text().split("filesystem:")[0]
+    assert done.text.split() == ["reached", "refused"], str(done) + text
+    granted = "\n".join(line.split("#")[0].rstrip() for line in text.splitlines() if not line.lstrip().startswith("#"))
+    assert granted.strip() == f'mode: workspace-write-whitelist\ngit:\n  - {{ repo: "{sshd.where}/acme/app" }}\nssh:\n  git: true', text
+    assert f'  # - {{ repo: "{sshd.where}/acme/prod" }}  # review: this run was refused a fetch from it\n' in text, text
+    bailey("policy", "check", str(learned), cwd=work).check()

@@ -221,3 +221,23 @@ def test_a_person_is_asked(bailey, start, home, work, agent):
         wait_until(lambda: said in child.output(), 60 * SLOW, "the answer")
     done = child.wait(60 * SLOW)
     assert "first" in done.text and "second refused" in done.text, str(done)
+
+
+def test_signatures_are_learned_as_comments(bailey, agent, home, work):
+    """Which keys were to sign, and for what: a person's to grant, so that nothing of it is a rule yet."""
+    keys = [add_key(agent, home / name) for name in ("key", "other")]
+    prints = [subprocess.run(["ssh-keygen", "-lf", f"{key}.pub"], check=True, stdout=subprocess.PIPE, text=True, timeout=30).stdout.split()[1] for key in keys]
+    texts = [(home / f"{key.name}.pub").read_text().split()[1] for key in keys]
+    policy, learned = home / "policy.yaml", work / "learned.yaml"
+    policy.write_text(json.dumps({"ssh": {"keys": [f"{keys[0]}.pub"], "hosts": ["box.test"]}}))
+    (work / "speak.py").write_text(SPEAK.replace("KEY", repr(texts[0])).replace("OTHER", repr(texts[1])) +
+                                   "print([len(x) for x in ask(sign(key, sshsig(b'git')), sign(other, sshsig(b'git')), sign(key, b'hello'))])\n")
+    done = bailey("learn", "--policy", str(policy), "--output", str(learned), "--", "python3", "speak.py", cwd=work, timeout=120 * SLOW,
+                  env={"SSH_AUTH_SOCK": str(agent)})
+    text = learned.read_text().split("filesystem:")[0]
+    assert done.text.strip() == "[1, 1, 1]", str(done) + text
+    assert "# ssh:\n  # keys:\n" in text and "# signing:\n  # ssh: true  # review: " in text, text
+    for fingerprint, why in zip(prints, ("it was to sign a commit or tag", "it was to sign")):
+        assert f'    # - "{fingerprint}"  # review: {why}\n' in text, text
+    assert [line for line in text.splitlines() if not line.lstrip().startswith("#")] == ["mode: workspace-write"], text
+    bailey("policy", "check", str(learned), cwd=work).check()

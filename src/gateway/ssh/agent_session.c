@@ -249,19 +249,18 @@ static int take_sign(struct agent_session *session, const struct agent_message *
 
         agent_fingerprint(sign.key, session->fingerprint);
         if (!agent_keys_find(&session->keys, sign.key, false))
-                return session_refuse(session, "a key that ssh.keys does not name");
+                return session_refuse(session, AGENT_NO_KEY);
 
         agent_data_parse(sign.data, &data);
 
         if (data.kind == AGENT_DATA_LOGIN) {
                 problem = login_problem(session, &sign, &data);
-                (void)snprintf(session->what, sizeof session->what, "a login as %.*s",
+                (void)snprintf(session->what, sizeof session->what, AGENT_LOGIN "%.*s",
                                STR_FMT(str_first(data.user, 64)));
         } else if (data.kind == AGENT_DATA_SSHSIG) {
                 if (!session->keys.sign || !str_is(data.name, "git"))
-                        problem = session->keys.sign ? "a signature in another namespace than git's"
-                                                     : "a signature, and signing.ssh does not allow any";
-                (void)snprintf(session->what, sizeof session->what, "a commit or tag of git's");
+                        problem = session->keys.sign ? "a signature in another namespace than git's" : AGENT_NO_SIGNING;
+                (void)snprintf(session->what, sizeof session->what, AGENT_GIT);
         } else {
                 problem = "neither a login nor a signature of git's";
         }
