@@ -118,6 +118,16 @@ static int decide_container(const struct option_values *values, const char *name
         return egress_container_place(name, ret_place, ret_whom, err);
 }
 
+static int decide_check_guest(const struct option_values *values, struct err *err) {
+        static const int others[] = { DECIDE_SANDBOX, DECIDE_WORKSPACE };
+
+        for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+                if (option_given(values, &rows[others[i]]))
+                        return err_set(err, EINVAL, "--guest does not go with --%s", rows[others[i]].flag);
+
+        return 0;
+}
+
 static const char *decide_workspace(const struct option_values *values, const char *place) {
         return place ? place : option_get(values, &rows[DECIDE_WORKSPACE]);
 }
@@ -131,6 +141,8 @@ static int allow_decide(const struct call *call, bool deny, struct err *err) {
         cleanup(free_ptr) char *place = NULL, *whom = NULL;
 
         if (container && decide_container(values, container, &place, &whom, err) < 0)
+                return EXIT_USAGE;
+        if (named && decide_check_guest(values, err) < 0)
                 return EXIT_USAGE;
         if (named && decide_guest(named, &guest, err) < 0)
                 return exit_of_error(err);
@@ -149,6 +161,7 @@ static int allow_decide(const struct call *call, bool deny, struct err *err) {
                 .sandbox = option_get(values, &rows[DECIDE_SANDBOX]),
                 .scope = decide_scope(values, named),
                 .workspace = decide_workspace(values, named ? guest.home : place),
+                .guest = named != NULL,
                 .whom = whom,
         };
         int r = sandboxes_decide(&request, &out, err);
@@ -177,7 +190,8 @@ static int run_deny(const struct call *call, struct err *err) {
         "podman/NAME where both engines have one), and is remembered for it; \"bailey egress containers\" shows the "  \
         "lists.\n"                                                                                                     \
         "Remembered rules are shown by \"bailey policy show\" with the day on which they were approved; --forget "     \
-        "takes them back.\n"                                                                                           \
+        "takes back the one for the workspace and the one for all; with --guest and --container, that of this guest "  \
+        "or container alone.\n"                                                                                        \
         "With --command the word is the id of a sandbox, as \"bailey pending\" shows it, in which an escalated "       \
         "command of \"bailey exec\" or of a program waits before it runs. workspace and always are remembered for "    \
         "this very command under this very rule; --forget --command 'COMMAND' takes that back.\n"                      \

@@ -71,7 +71,9 @@ int control_client_next(struct control_client *client, int timeout_ms, struct co
         return r < 0 ? err_wrap(err, r, "the sandbox %s", client->id) : 1;
 }
 
-static int client_refused(const struct control_message *message, struct err *err) {
+static int client_refused(struct control_client *client, const struct control_message *message, struct err *err) {
+        client->not_found = str_is(message->fault, control_fault_code(FAULT_NOT_FOUND));
+
         return err_set(err, EREMOTEIO, "%s", message->text.n ? message->text.p : "refused");
 }
 
@@ -91,6 +93,7 @@ int control_client_send(struct control_client *client, const struct control_requ
 
 int control_client_call(struct control_client *client, const struct control_request *request,
                         struct control_message *ret, struct err *err) {
+        client->not_found = false;
         int r = control_client_send(client, request, err);
         if (r < 0)
                 return r;
@@ -112,9 +115,9 @@ int control_client_call(struct control_client *client, const struct control_requ
                         return r < 0 ? r : err_set(err, ECONNRESET, "the sandbox %s is gone", client->id);
 
                 if (!message.is_event && !message.ok && message.id == 0)
-                        r = client_refused(&message, err); /* turned away before anything was read */
+                        r = client_refused(client, &message, err); /* turned away before anything was read */
                 else if (!message.is_event && message.id == client->last_id)
-                        r = message.ok ? 0 : client_refused(&message, err);
+                        r = message.ok ? 0 : client_refused(client, &message, err);
 
                 if (r == 0)
                         *ret = message;

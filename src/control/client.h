@@ -10,6 +10,7 @@
 struct control_client {
         int fd; /* -1: not connected */
         char id[CONTROL_ID_MAX];
+        bool not_found; /* the last call was refused: there is no such thing */
         uint64_t last_id;
         struct buf in;
         size_t used; /* of `in`, handed out already */

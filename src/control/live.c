@@ -426,8 +426,10 @@ static enum control_done live_handle(void *arg, const struct control_request *re
                 emit_put_number(&j, "answered", answered);
                 break;
         case CONTROL_FORGET:
-                r = approved_is_path(str_of(request->pattern)) ? live_access_forget(live, request->pattern, &err)
-                                                               : live_rules_forget(live, request->pattern, &err);
+                if (approved_is_path(str_of(request->pattern)))
+                        r = live_access_forget(live, request->pattern, request->scope, &err);
+                else
+                        r = live_rules_forget(live, request->pattern, request->scope, &err);
                 emit_put_number(&j, "removed", r > 0 ? (uint64_t)r : 0);
                 break;
         case CONTROL_RULES:

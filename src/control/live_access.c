@@ -189,13 +189,10 @@ int live_access_grant(struct live *live, const char *what, enum control_scope sc
         return r;
 }
 
-int live_access_forget(struct live *live, const char *what, struct err *err) {
-        cleanup(state_closep) struct state *s = NULL;
+int live_access_forget(struct live *live, const char *what, enum control_scope scope, struct err *err) {
         struct err why = { 0 };
         int closed = live->parts.revoke ? live->parts.revoke(live->parts.run, what, &why) : -ENOENT;
-        int r = state_open(&s, err), n;
-
-        n = r < 0 ? r : state_forget_rule(s, (*live->parts.policy)->workspace, what, err);
+        int n = live_forget_remembered(live, what, scope, err);
 
         if (closed < 0 && closed != -ENOENT) {
                 *err = why;

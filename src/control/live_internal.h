@@ -89,7 +89,10 @@ struct rule_change {
 /* What the gateway is to judge by. */
 int live_compile(const struct live *live, const struct policy *policy, void **ret, size_t *ret_n, struct err *err);
 int live_rules_add(struct live *live, const struct rule_change *change, struct err *err);
-int live_rules_forget(struct live *live, const char *pattern, struct err *err); /* how many */
+/* How many. SCOPE_ALWAYS: what a guest has for itself stays. */
+int live_rules_forget(struct live *live, const char *pattern, enum control_scope scope, struct err *err);
+/* From the state database, a rule or a path; how many. */
+int live_forget_remembered(const struct live *live, const char *what, enum control_scope scope, struct err *err);
 void live_rules_emit(const struct live *live, struct emit *j);
 /* live_reload.c: ret_later: settings that differ and count only for commands that begin later; "" if there are none. */
 #define LIVE_LATER_MAX 512
@@ -125,7 +128,7 @@ int live_access_open(struct live *live, const char *what, enum control_scope sco
 /* Opens a path now, and remembers it where the scope says so. */
 int live_access_grant(struct live *live, const char *what, enum control_scope scope, const char *by, struct err *err);
 /* Closes it, and forgets it; how many. */
-int live_access_forget(struct live *live, const char *what, struct err *err);
+int live_access_forget(struct live *live, const char *what, enum control_scope scope, struct err *err);
 int live_access_decided(struct live *live, const char *what, enum control_answer answer, enum control_scope scope,
                         struct err *err);
 void live_access_done(struct live *c);

@@ -197,21 +197,31 @@ int live_rules_add(struct live *live, const struct rule_change *change, struct e
         return r;
 }
 
-static int forget_remembered(struct live *live, const char *pattern, struct err *err) {
+/* What is taken back for one container or guest stays for all others. What is taken back for all stays a guest's own
+ * rule. */
+int live_forget_remembered(const struct live *live, const char *what, enum control_scope scope, struct err *err) {
         cleanup(state_closep) struct state *s = NULL;
         const char *workspace = (*live->parts.policy)->workspace;
         int r = state_open(&s, err);
         if (r < 0)
                 return r;
 
-        /* What is taken back for one container stays for all others. */
-        return live->parts.container ? state_forget_own_rule(s, workspace, pattern, err)
-                                     : state_forget_rule(s, workspace, pattern, err);
+        if (live->parts.guest && scope == SCOPE_ALWAYS)
+                return state_forget_own_rule(s, "", what, err);
+        if (live->parts.container || live->parts.guest)
+                return state_forget_own_rule(s, workspace, what, err);
+
+        return state_forget_rule(s, workspace, what, err);
 }
 
 /* From an answer of a person's, not from a file. */
 static bool was_answered(const char *origin) {
         return str_starts(str_of(origin), STR("approved ")) || str_starts(str_of(origin), STR("denied "));
+}
+
+/* A guest reads its files again, and they may hold the same refusal for all: until they are read it stays. */
+static bool forget_at_once(const struct live *live, bool deny) {
+        return !live->parts.guest || !deny;
 }
 
 /* Live rules with this pattern; how many. */
@@ -223,7 +233,8 @@ static size_t forget_live(struct live *live, struct policy *policy, const char *
                 if (strcmp(rule->pattern, pattern) != 0)
                         continue;
 
-                remove_entry(list_of(policy, rule->deny), rule->pattern, rule->origin);
+                if (forget_at_once(live, rule->deny))
+                        remove_entry(list_of(policy, rule->deny), rule->pattern, rule->origin);
                 free(rule->pattern);
                 free(rule->origin);
                 memmove(rule, rule + 1, (live->live.n - i - 1) * sizeof *rule);
@@ -236,50 +247,79 @@ static size_t forget_live(struct live *live, struct policy *policy, const char *
 
 /* Removes rules that the launch read from the remembered ones; returns how many. The caller may have removed the rule
  * from the database already. */
-static size_t forget_read(struct policy *policy, const char *pattern) {
+static size_t forget_read(const struct live *live, struct policy *policy, const char *pattern) {
         size_t removed = 0;
 
         for (int list = 0; list < 2; list++) {
                 origin_texts *texts = list_of(policy, list);
-                for (size_t i = texts->n; i-- > 0;)
-                        if (strcmp(texts->p[i].text, pattern) == 0 && was_answered(texts->p[i].origin))
-                                removed += remove_entry(texts, pattern, texts->p[i].origin);
+
+                for (size_t i = texts->n; i-- > 0;) {
+                        if (strcmp(texts->p[i].text, pattern) != 0 || !was_answered(texts->p[i].origin))
+                                continue;
+
+                        removed++;
+                        if (forget_at_once(live, list))
+                                remove_entry(texts, pattern, texts->p[i].origin);
+                }
         }
 
         return removed;
 }
 
-/* A service reads its files again: what is remembered for all may still be in them. */
+/* A service reads its files again, and so does a guest: what is remembered for all may still be in them. A guest whose
+ * files cannot be read loses what was allowed, and keeps what was refused. */
 static int forget_hand_over(struct live *live, struct policy *policy, struct err *err) {
         cleanup(free_ptr) void *snapshot = NULL;
+        char later[LIVE_LATER_MAX];
+        struct err why = { 0 };
         size_t n = 0;
         int r;
 
         if (live->parts.reload)
                 return live->parts.reload(live->parts.run, err);
+        if (live->parts.guest && live_rules_reload(live, later, &why) == 0)
+                return 0;
 
         r = live_compile(live, policy, &snapshot, &n, err);
-        if (r < 0)
-                return r;
+        if (r == 0)
+                r = hand_over(live, snapshot, n, err);
+        if (r == 0 && live->parts.guest)
+                return err_set(err, EIO, "what was refused stays refused: %s", err_text(&why));
 
-        return hand_over(live, snapshot, n, err);
+        return r;
 }
 
-int live_rules_forget(struct live *live, const char *pattern, struct err *err) {
+/* What a guest read again may have the same pattern for every sandbox. */
+static bool forget_left(const struct live *live, const char *pattern) {
+        for (int deny = 0; deny < 2; deny++) {
+                const origin_texts *texts = list_of(rules_judging(live), deny);
+
+                for (size_t i = 0; i < texts->n; i++)
+                        if (strcmp(texts->p[i].text, pattern) == 0 && was_answered(texts->p[i].origin))
+                                return true;
+        }
+
+        return false;
+}
+
+int live_rules_forget(struct live *live, const char *pattern, enum control_scope scope, struct err *err) {
         struct policy *policy = rules_judging(live);
         size_t removed = forget_live(live, policy, pattern);
-        int remembered = forget_remembered(live, pattern, err);
+        int remembered = live_forget_remembered(live, pattern, scope, err);
 
         if (remembered < 0)
                 return remembered;
 
-        size_t read = forget_read(policy, pattern);
+        size_t read = forget_read(live, policy, pattern);
         if (removed == 0 && remembered == 0 && read == 0)
                 return err_set(err, ENOENT, "%s is no rule that was added", pattern);
 
         int r = forget_hand_over(live, policy, err);
         if (r < 0)
                 return r;
+        if (live->parts.guest && remembered == 0 && forget_left(live, pattern))
+                return err_set(err, ENOENT, "%s stays: it is remembered for %s", pattern,
+                               scope == SCOPE_ALWAYS ? "this guest" : "every sandbox");
 
         (void)audit_note(*live->parts.audit, "rule taken back: %s", pattern);
         removed = removed > read ? removed : read;

@@ -35,7 +35,7 @@ static const struct {
         [CONTROL_ANSWER] = { "answer", HAS(FIELD_QUESTION) | HAS(FIELD_ANSWER), HAS(FIELD_SCOPE) },
         [CONTROL_ALLOW] = { "allow", HAS(FIELD_PATTERN), HAS(FIELD_SCOPE) },
         [CONTROL_DENY] = { "deny", HAS(FIELD_PATTERN), HAS(FIELD_SCOPE) },
-        [CONTROL_FORGET] = { "forget", HAS(FIELD_PATTERN), 0 },
+        [CONTROL_FORGET] = { "forget", HAS(FIELD_PATTERN), HAS(FIELD_SCOPE) },
         [CONTROL_RULES] = { "rules", 0, 0 },
         [CONTROL_RELOAD] = { "reload", 0, 0 },
         [CONTROL_PAUSE] = { "pause", 0, 0 },

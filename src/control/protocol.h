@@ -26,7 +26,7 @@ enum control_do {
         CONTROL_ANSWER,    /* question, answer, scope */
         CONTROL_ALLOW,     /* pattern, scope */
         CONTROL_DENY,      /* pattern, scope */
-        CONTROL_FORGET,    /* pattern */
+        CONTROL_FORGET,    /* pattern, scope */
         CONTROL_RULES,     /* */
         CONTROL_RELOAD,    /* */
         CONTROL_PAUSE,     /* */
@@ -70,7 +70,7 @@ struct control_request {
         char client[64];   /* hello: printable ASCII, what the client calls itself; may be empty */
         uint64_t question; /* answer */
         enum control_answer answer;
-        enum control_scope scope; /* answer, allow, deny; SCOPE_SANDBOX where it is left out (answer: SCOPE_ONCE) */
+        enum control_scope scope; /* SCOPE_SANDBOX where it is left out (answer: SCOPE_ONCE) */
         char pattern[512];        /* allow, deny, forget: not yet checked as a pattern */
 };
 

@@ -44,6 +44,7 @@ struct decide_request {
         const char *sandbox; /* the beginning of an id; NULL: those that it concerns */
         enum control_scope scope;
         const char *workspace; /* NULL: the current directory */
+        bool guest;            /* the workspace is a guest's home, and only that guest is concerned */
         const char *whom;      /* not NULL: the workspace stands for this container, and only it is concerned */
 };
 int sandboxes_decide(const struct decide_request *request, struct buf *out, struct err *err);

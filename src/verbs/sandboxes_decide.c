@@ -63,6 +63,11 @@ static char *workspace_of(struct control_client *client) {
         return text ? str_dup(str_of(text)) : NULL;
 }
 
+/* The workspace stands for one guest or container: what is decided for it concerns nobody else. */
+static bool decide_is_for_one(const struct decide_request *request) {
+        return request->whom || request->guest;
+}
+
 static bool is_in_workspace(const struct deciding *deciding, struct control_client *client) {
         cleanup(free_ptr) char *workspace = workspace_of(client);
 
@@ -71,7 +76,7 @@ static bool is_in_workspace(const struct deciding *deciding, struct control_clie
 
 /* A remembered rule concerns every sandbox that it would have been read by; another one those that wait for it. */
 static bool decide_concerned(struct deciding *deciding, struct control_client *client) {
-        if (deciding->q->whom)
+        if (decide_is_for_one(deciding->q))
                 return is_in_workspace(deciding, client);
         if (deciding->q->sandbox || deciding->q->scope == SCOPE_ALWAYS || deciding->q->forget)
                 return true;
@@ -172,6 +177,14 @@ static int decide_choose(struct deciding *d, struct err *err) {
         return 0;
 }
 
+static int decide_forget_rule(struct state *s, const struct decide_request *request, const char *workspace,
+                              struct err *err) {
+        if (decide_is_for_one(request))
+                return state_forget_own_rule(s, workspace, request->target, err);
+
+        return state_forget_rule(s, workspace, request->target, err);
+}
+
 static int decide_remember(struct deciding *deciding, struct err *err) {
         cleanup(state_closep) struct state *s = NULL;
         const struct decide_request *request = deciding->q;
@@ -180,8 +193,7 @@ static int decide_remember(struct deciding *deciding, struct err *err) {
                 return r;
 
         if (request->forget) {
-                n = request->whom ? state_forget_own_rule(s, deciding->workspace, request->target, err)
-                                  : state_forget_rule(s, deciding->workspace, request->target, err);
+                n = decide_forget_rule(s, request, deciding->workspace, err);
                 if (n > 0)
                         (void)buf_printf(deciding->out, "forgotten: %s\n", request->target);
                 return n < 0 ? n : 0;
@@ -221,9 +233,17 @@ static const char *decided_word(const struct decide_request *request) {
         return request->deny ? "denied" : "allowed";
 }
 
+/* Without a name it is the rule for this workspace and for all that is taken back: guests keep what they have for
+ * themselves. */
+static enum control_scope decide_order_scope(const struct decide_request *request) {
+        bool for_all = request->forget && !request->sandbox && !decide_is_for_one(request);
+
+        return for_all ? SCOPE_ALWAYS : request->scope;
+}
+
 static int decide_tell(struct deciding *deciding, struct err *err) {
         const struct decide_request *request = deciding->q;
-        struct control_request order = { .what = decide_what(request), .scope = request->scope };
+        struct control_request order = { .what = decide_what(request), .scope = decide_order_scope(request) };
         int result = 0;
 
         snprintf(order.pattern, sizeof order.pattern, "%s", request->target);
@@ -233,7 +253,7 @@ static int decide_tell(struct deciding *deciding, struct err *err) {
                 cleanup(control_message_done) struct control_message message = { 0 };
                 struct err why = { 0 };
                 int r = deciding->chosen.p[i] ? control_client_call(client, &order, &message, &why) : -ECONNRESET;
-                if (r == -ECONNRESET || (r < 0 && request->forget))
+                if (r == -ECONNRESET || (r < 0 && request->forget && client->not_found))
                         continue;
 
                 if (r < 0) {
@@ -383,7 +403,7 @@ static int forget_access(const struct decide_request *request, struct buf *out, 
                                "--forget --access takes 'read /PATH' or 'write /PATH', as it was asked for");
 
         int r = workspace ? state_open(&s, err) : err_set(err, ENOENT, "the workspace cannot be found");
-        int n = r < 0 ? r : state_forget_rule(s, workspace, request->target, err);
+        int n = r < 0 ? r : decide_forget_rule(s, request, workspace, err);
         if (n == 0)
                 return err_set(err, ENOENT, "nothing is remembered about this path, here or for every workspace");
         if (n < 0)

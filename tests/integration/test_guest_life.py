@@ -360,16 +360,60 @@ def test_a_rule_for_one_guest(guest, bailey, home, origin, hosts):
     guest("stop", "one").check()
     guest("start", "--hosts", str(hosts), "one").check()
     assert inside(guest, "one", fetch).text == "200"
+    bailey("allow", "--guest", "two", f"origin.test:{origin.port}").check()
+    bailey("deny", "--guest", "one", f"origin.test:{origin.port}").check()
+    assert [inside(guest, name, fetch).text for name in ("one", "two")] == ["403", "200"], "at once, and for this one"
+    assert [rule["rule"] for rule in json.loads(guest("show", "--json", "one").check().text)["rules"]] == ["deny"]
+    assert "stays refused" in bailey("allow", "--scope", "always", f"origin.test:{origin.port}").check(5).errors
+    assert inside(guest, "one", fetch).text == "403"
+    bailey("deny", "--guest", "one", "--forget", f"origin.test:{origin.port}").check()
+    assert inside(guest, "one", fetch).text == "200", "what is remembered for all is read again"
+    bailey("allow", "--guest", "one", f"origin.test:{origin.port}").check()
     bailey("allow", "--guest", "one", "--forget", f"origin.test:{origin.port}").check()
+    assert [inside(guest, name, fetch).text for name in ("one", "two")] == ["200", "200"], "and stays, as do the rules of others"
+    assert json.loads(guest("show", "--json", "one").check().text)["rules"] == []
+    assert [rule["rule"] for rule in json.loads(guest("show", "--json", "two").check().text)["rules"]] == ["allow"]
+    bailey("allow", "--forget", f"origin.test:{origin.port}").check()
+    assert [inside(guest, name, fetch).text for name in ("one", "two")] == ["403", "200"], "a guest keeps what is its own"
+    assert [rule["rule"] for rule in json.loads(guest("show", "--json", "two").check().text)["rules"]] == ["allow"]
+    bailey("allow", "--guest", "one", f"origin.test:{origin.port}").check()
+    bailey("allow", "--guest", "one", "--forget", f"origin.test:{origin.port}").check()
+    assert inside(guest, "one", fetch).text == "403", "at once"
     guest("stop", "one").check()
     guest("start", "--hosts", str(hosts), "one").check()
     assert inside(guest, "one", fetch).text == "403"
     assert bailey("allow", "--guest", "none", "origin.test").status == 4
+    for words in (("--sandbox", "one"), ("--workspace", home)):
+        assert f"--guest does not go with {words[0]}" in bailey("allow", "--guest", "one", *words, "origin.test").check(2).errors
     bailey("allow", "--guest", "one", f"origin.test:{origin.port}").check()
     approved = home / ".local/state/bailey/approved"
     assert "origin.test" in approved.read_text()
+    assert approved.read_text().count("origin.test") == 2
     guest("delete", "--force", "one").check()
+    assert approved.read_text().count("origin.test") == 1
+    guest("delete", "--force", "two").check()
     assert "origin.test" not in approved.read_text()
+
+
+def test_a_refusal_that_is_taken_back_while_the_policy_cannot_be_read(guest, bailey, config, origin, hosts):
+    """What was allowed is gone at once; what was refused stays so, since it may be refused for all."""
+    host = f"origin.test:{origin.port}"
+    fetch = f"curl -sS -o /dev/null -w '%{{http_code}}' http://{host}/"
+    guest("create", "--allow", host, "--allow-private", f"127.0.0.1:{origin.port}", "one").check()
+    guest("start", "--hosts", str(hosts), "one").check()
+    identity = rows(guest)["one"]["sandbox"]
+    bailey("deny", "--scope", "always", host).check()
+    bailey("deny", "--guest", "one", host).check()
+    assert inside(guest, "one", fetch).text == "403"
+    config.write_text("no: such: thing\n")
+    refused = bailey("deny", "--guest", "one", "--forget", host)
+    assert refused.status != 0 and "what was refused stays refused" in refused.errors, refused
+    assert inside(guest, "one", fetch).text == "403"
+    config.unlink()
+    bailey("reload", identity).check()
+    assert inside(guest, "one", fetch).text == "403", "as it is for all"
+    bailey("deny", "--forget", host).check()
+    assert inside(guest, "one", fetch).text == "200"
 
 
 def test_the_story(guest, bailey, home, top, work):
