@@ -59,8 +59,9 @@ const struct verb verb_kill = {
         .group = GROUP_WATCH,
         .synopsis = "SANDBOX",
         .help = "end a sandbox and everything in it at once",
-        .about = "The sandbox is named by its id, or the beginning of it, as \"bailey ps\" shows it. \"bailey run\" "
-                 "ends with status 137.",
+        .about = "The sandbox is named by its id, or the beginning of it, as \"bailey ps\" shows it; a guest that runs "
+                 "also by its name. A word that could mean two sandboxes ends neither. \"bailey run\" ends with "
+                 "status 137.",
         .min_words = 1,
         .max_words = 1,
         .run = run_kill,

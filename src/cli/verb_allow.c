@@ -31,7 +31,8 @@ static const struct option rows[] = {
                              .letter = 's',
                              .type = OPTION_STRING,
                              .metavar = "ID",
-                             .help = "only this running sandbox, by its id or the beginning of it" },
+                             .help = "only this running sandbox, by its id or the beginning of it, or a guest by its "
+                                     "name" },
         [DECIDE_SCOPE] = { .flag = "scope",
                            .type = OPTION_CHOICE,
                            .metavar = "SCOPE",

@@ -38,7 +38,7 @@ const struct verb verb_events = {
             "Without -f: what is on record so far, of one sandbox or of all that run. With -f: attempts, "
             "questions, answers, changes of rules and alarms as they come, until the sandbox ends, and questions that "
             "wait already; without a name, also of sandboxes that are started later, from the moment when they are "
-            "found. \"bailey log\" shows the records of runs that have ended.",
+            "found. A guest can be given by its name. \"bailey log\" shows the records of runs that have ended.",
         .tables = { &table },
         .max_words = 1,
         .run = events_run,

@@ -38,7 +38,7 @@ static const struct option rows[] = {
         [ROW_RUN] = { .flag = "run",
                       .type = OPTION_STRING,
                       .metavar = "ID",
-                      .help = "of this run, by its id or the beginning of it" },
+                      .help = "of this run, by its id or the beginning of it, or of the guest that runs, by its name" },
         [ROW_SINCE] = { .flag = "since",
                         .type = OPTION_STRING,
                         .metavar = "WHEN",
@@ -77,7 +77,8 @@ static const struct option verify_rows[] = {
         [VERIFY_RUN] = { .flag = "run",
                          .type = OPTION_STRING,
                          .metavar = "ID",
-                         .help = "of this run, by its id or the beginning of it" },
+                         .help =
+                             "of this run, by its id or the beginning of it, or of the guest that runs, by its name" },
 };
 static const struct option_table verify_table = { "Options", verify_rows, VERIFY_ROWS };
 

@@ -40,7 +40,8 @@ const struct verb verb_pending = {
         .synopsis = "[OPTIONS] [SANDBOX]",
         .help = "list the questions that wait for an answer",
         .about = "Each line says which sandbox wants to connect to what, and the command that allows it. A sandbox is "
-                 "named by its id or the beginning of it. Without an answer in time (--ask-timeout) it is refused.",
+                 "named by its id or the beginning of it, a guest also by its name. Without an answer in time "
+                 "(--ask-timeout) it is refused.",
         .tables = { &table },
         .max_words = 1,
         .run = run_pending,

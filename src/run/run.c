@@ -74,6 +74,8 @@ static int open_audit(struct run *run, struct err *err) {
 
         (void)audit_note(run->session.audit, "start: mode %s, workspace %s",
                          policy_mode_name(run->session.policy->mode), run->session.policy->workspace);
+        if (run->q->guest)
+                (void)audit_note(run->session.audit, "guest: %s", run->q->guest->name);
         audit_note_command(run->session.audit, run->q->argv);
 
         for (size_t i = 0; i < run->plan->notes.n; i++)

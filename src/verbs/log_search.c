@@ -91,7 +91,13 @@ int log_search(const struct log_request *request, struct err *err) {
         cleanup(search_done) struct search search = {
                 .view = { .request = request, .line = BUF(AUDIT_LINE_MAX), .text = BUF(AUDIT_LINE_MAX) }, .err = err
         };
-        struct audit_query query = { .run = request->run,
+        cleanup(free_ptr) char *run = NULL;
+        int r = log_name_run(request->file, request->run, &run, err);
+
+        if (r < 0)
+                return r;
+
+        struct audit_query query = { .run = run,
                                      .host = request->host,
                                      .path = request->path,
                                      .rule = request->rule,
@@ -99,7 +105,6 @@ int log_search(const struct log_request *request, struct err *err) {
                                      .verdict = request->denied ? VERDICT_REFUSED : VERDICT_ANY,
                                      .newest_first = request->limit != 0,
                                      .limit = request->limit };
-        int r;
 
         r = parse_times(request, &query, err);
         if (r < 0)

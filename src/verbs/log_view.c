@@ -13,6 +13,7 @@
 #include "base/path.h"
 #include "store/audit_place.h"
 #include "store/audit_read.h"
+#include "verbs/names.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -31,9 +32,22 @@ void log_view_done(struct view *view) {
         buf_done(&view->text);
 }
 
-int log_find(const char *file, const char *run, char **ret, struct err *err) {
+int log_name_run(const char *file, const char *run, char **ret, struct err *err) {
         if (!file)
-                return audit_find_run(run, ret, err);
+                return names_run(run, ret, err);
+
+        *ret = run ? str_dup(str_of(run)) : NULL;
+        return run && !*ret ? err_memory(err) : 0;
+}
+
+int log_find(const char *file, const char *run, char **ret, struct err *err) {
+        cleanup(free_ptr) char *id = NULL;
+        int r = log_name_run(file, run, &id, err);
+
+        if (r < 0)
+                return r;
+        if (!file)
+                return audit_find_run(id, ret, err);
         *ret = str_format("%s", file);
         return *ret ? 0 : err_memory(err);
 }
@@ -417,13 +431,18 @@ static int view_follow(struct view *view, struct audit_reader *reader, const cha
         }
 }
 
-int log_show(const struct log_request *request, struct err *err) {
+int log_show(const struct log_request *asked, struct err *err) {
+        cleanup(free_ptr) char *path = NULL, *run = NULL;
+        struct log_request named = *asked, *request = &named;
         cleanup(log_view_done) struct view view = { .request = request,
                                                     .line = BUF(AUDIT_LINE_MAX),
                                                     .text = BUF(AUDIT_LINE_MAX) };
-        cleanup(free_ptr) char *path = NULL;
         cleanup(audit_names_done) audit_names names = { 0 };
         int r = log_parse_time("--since", request->since, view.since, err);
+        if (r == 0)
+                r = log_name_run(request->file, request->run, &run, err);
+
+        named.run = run;
         if (r == 0)
                 r = log_find(request->file, request->run, &path, err);
         if (r == 0)

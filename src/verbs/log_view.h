@@ -5,8 +5,9 @@
 #include "base/err.h"
 
 struct log_request {
-        const char *file;  /* NULL: that of `run`, in the default place */
-        const char *run;   /* id, or the beginning of one; NULL: the latest run, or all records of `file` */
+        const char *file; /* NULL: that of `run`, in the default place */
+        const char
+            *run; /* id, or the beginning of one, or a guest's name; NULL: the latest run, or all records of `file` */
         const char *since; /* "10m", or "2026-11-15T03:00" (UTC); NULL: from the beginning */
         bool follow, denied, json, color;
         /* Over all runs, by the index: of these only (see store/audit_index.h); NULL: any. */
@@ -23,6 +24,8 @@ struct log_request {
 int log_show(const struct log_request *request, struct err *err);
 /* The same over all runs. */
 int log_search(const struct log_request *request, struct err *err);
+/* The id of a run that a verb means; as it is for a `file`. Heap text. */
+int log_name_run(const char *file, const char *run, char **ret, struct err *err);
 /* The log that a verb means: `file`, or that of the run, or of the latest run. */
 int log_find(const char *file, const char *run, char **ret, struct err *err);
 /* The proof as data. -EBADMSG: it is not whole, and e says why. *ret_running: somebody still writes to it. */

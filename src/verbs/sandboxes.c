@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/escape.h"
+#include "verbs/names.h"
 #include "verbs/sandboxes_text.h"
 
 #include <errno.h>
@@ -53,7 +54,7 @@ int sandboxes_open(const char *prefix, const char *name, struct sandboxes_list *
                 cleanup(free_ptr) char *id = NULL;
                 struct control_client c;
 
-                r = control_resolve(prefix, &id, err);
+                r = names_sandbox(prefix, &id, err);
                 if (r == 0)
                         r = control_client_open(id, name, &c, err);
 
@@ -84,24 +85,39 @@ static int sandboxes_call(struct control_client *client, enum control_do what, s
         return control_client_call(client, &request, ret, err);
 }
 
+/* What a supervisor says of a guest's name is the one that it was started with. */
+static void emit_renamed(struct emit *j, const struct node *node, const char *guest) {
+        emit_key_str(j, node->key);
+        if (guest[0] && str_is(node->key, "guest")) {
+                emit_text(j, guest);
+        } else if (guest[0] && str_is(node->key, "command")) {
+                emit_open(j, '[');
+                emit_text(j, "guest");
+                emit_text(j, guest);
+                emit_close(j);
+        } else {
+                sandboxes_emit_node(j, node);
+        }
+}
+
 /* The reply as an object of its own: without what belongs to the protocol. */
-static void emit_reply(struct emit *j, const struct node *root) {
+static void emit_reply(struct emit *j, const struct node *root, const char *guest) {
         emit_open(j, '{');
         for (const struct node *node = root->first; node; node = node->next)
-                if (!str_is(node->key, "id") && !str_is(node->key, "ok")) {
-                        emit_key_str(j, node->key);
-                        sandboxes_emit_node(j, node);
-                }
+                if (!str_is(node->key, "id") && !str_is(node->key, "ok"))
+                        emit_renamed(j, node, guest);
         emit_close(j);
 }
 
 int sandboxes_ps(bool json, struct buf *out, struct err *err) {
         cleanup(sandboxes_done) struct sandboxes_list sandboxes_list = { 0 };
+        cleanup(guest_names_done) guest_names guests = { 0 };
         struct emit j = emit_to(out);
         int r = sandboxes_open(NULL, "bailey ps", &sandboxes_list, err), written = 0;
         if (r < 0)
                 return r;
 
+        names_of_guests(&guests);
         if (json)
                 emit_open(&j, '[');
         else if (sandboxes_list.clients.n + sandboxes_list.silent.n)
@@ -109,14 +125,17 @@ int sandboxes_ps(bool json, struct buf *out, struct err *err) {
 
         for (size_t i = 0; i < sandboxes_list.clients.n && written == 0; i++) {
                 cleanup(control_message_done) struct control_message message = { 0 };
+                struct control_client *client = &sandboxes_list.clients.p[i];
+                const char *guest = names_guest(&guests, client->id);
                 struct err gone = { 0 };
-                if (sandboxes_call(&sandboxes_list.clients.p[i], CONTROL_STATUS, &message, &gone) < 0)
+
+                if (sandboxes_call(client, CONTROL_STATUS, &message, &gone) < 0)
                         continue; /* it ended meanwhile */
 
                 if (json)
-                        emit_reply(&j, message.root);
+                        emit_reply(&j, message.root, guest);
                 else
-                        written = sandboxes_ps_line(out, message.root);
+                        written = sandboxes_ps_line(out, message.root, guest);
         }
 
         for (size_t i = 0; i < sandboxes_list.silent.n && written == 0; i++) {
@@ -140,18 +159,21 @@ int sandboxes_ps(bool json, struct buf *out, struct err *err) {
         return written < 0 ? err_memory(err) : 0;
 }
 
-static int list_questions(const struct control_client *client, const struct node *root, bool json, struct emit *j,
-                          struct buf *out) {
+static int list_questions(const char *id, const char *guest, const struct node *root, struct emit *j, struct buf *out) {
         const struct node *questions = node_get(root, STR("questions"));
         int r = 0;
         for (const struct node *node = questions ? questions->first : NULL; node && r == 0; node = node->next) {
-                if (!json) {
-                        r = sandboxes_pending_line(out, client->id, node);
+                if (!j) {
+                        r = sandboxes_guest_text(out, guest);
+                        if (r == 0)
+                                r = sandboxes_pending_line(out, id, node);
                         continue;
                 }
 
                 emit_open(j, '{');
-                emit_put_text(j, "sandbox", client->id);
+                emit_put_text(j, "sandbox", id);
+                if (guest[0])
+                        emit_put_text(j, "guest", guest);
 
                 for (const struct node *n = node->first; n; n = n->next) {
                         emit_key_str(j, str_is(n->key, "id") ? STR("question") : n->key);
@@ -166,18 +188,24 @@ static int list_questions(const struct control_client *client, const struct node
 
 int sandboxes_pending(const char *prefix, bool json, struct buf *out, struct err *err) {
         cleanup(sandboxes_done) struct sandboxes_list sandboxes_list = { 0 };
+        cleanup(guest_names_done) guest_names guests = { 0 };
         struct emit j = emit_to(out);
         int r = sandboxes_open(prefix, "bailey pending", &sandboxes_list, err);
         if (r < 0)
                 return r;
+
+        names_of_guests(&guests);
         if (json)
                 emit_open(&j, '[');
 
         for (size_t i = 0; i < sandboxes_list.clients.n && r == 0; i++) {
                 cleanup(control_message_done) struct control_message message = { 0 };
+                struct control_client *client = &sandboxes_list.clients.p[i];
                 struct err gone = { 0 };
-                if (sandboxes_call(&sandboxes_list.clients.p[i], CONTROL_PENDING, &message, &gone) == 0)
-                        r = list_questions(&sandboxes_list.clients.p[i], message.root, json, &j, out);
+
+                if (sandboxes_call(client, CONTROL_PENDING, &message, &gone) == 0)
+                        r = list_questions(client->id, names_guest(&guests, client->id), message.root, json ? &j : NULL,
+                                           out);
         }
 
         if (json) {

@@ -9,7 +9,7 @@ struct sandboxes_list {
         VEC(struct control_client) clients;
         VEC(char *) silent; /* ids that are there but did not reply: their supervisor is stopped, or busy */
 };
-/* Connects to the one named by the beginning of its id, or to all that run for NULL; sockets of dead ones are removed.
+/* Connects to the one that is named (verbs/names.h), or to all that run for NULL; sockets of dead ones are removed.
  */
 int sandboxes_open(const char *prefix, const char *name, struct sandboxes_list *ret, struct err *err);
 void sandboxes_done(struct sandboxes_list *l);
@@ -24,7 +24,7 @@ int sandboxes_order(const char *prefix, enum control_do what, char ret_id[static
 /* Follows events until all named sandboxes have ended (with no name: for ever). A negative return of on_line ends it.
  */
 struct events_request {
-        const char *prefix; /* NULL: all, also those that come later */
+        const char *prefix; /* or the name of a guest; NULL: all, also those that come later */
         bool follow, json;
         int (*on_line)(void *arg, struct str line);
         void *arg;
@@ -41,7 +41,7 @@ struct decide_request {
         bool access;         /* or one whose agent asks for something */
         bool command;        /* the target is a sandbox whose command waits; with `forget` the text of a command */
         const char *target;  /* HOST, HOST:PORT, pattern or @group */
-        const char *sandbox; /* the beginning of an id; NULL: those that it concerns */
+        const char *sandbox; /* the beginning of an id, or the name of a guest; NULL: those that it concerns */
         enum control_scope scope;
         const char *workspace; /* NULL: the current directory */
         bool guest;            /* the workspace is a guest's home, and only that guest is concerned */

@@ -3,17 +3,20 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "verbs/log_view.h"
+#include "verbs/names.h"
 #include "verbs/sandboxes.h"
 #include "verbs/sandboxes_text.h"
 
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 
 enum { FOLLOWED_MAX = 256, LOOK_MS = 500 };
 
 struct followed_client {
         struct control_client client;
-        uint64_t first; /* the first question whose event came; 0: none yet */
+        char guest[NAMES_GUEST_MAX]; /* its name when it was found; "": it is none */
+        uint64_t first;              /* the first question whose event came; 0: none yet */
 };
 
 struct followed {
@@ -37,7 +40,7 @@ static bool events_knows(const struct followed *followed, const char *id) {
 
 /* A sandbox is found some time after it began, and may have asked by then: after the events its questions are asked
  * for, and come in between them. */
-static int follow_one(struct followed *f, const char *id, struct err *err) {
+static int follow_one(struct followed *f, const char *id, const guest_names *guests, struct err *err) {
         struct followed_client one = { 0 };
         struct err why = { 0 };
         const struct control_request request = { .what = CONTROL_SUBSCRIBE }, pending = { .what = CONTROL_PENDING };
@@ -50,6 +53,8 @@ static int follow_one(struct followed *f, const char *id, struct err *err) {
 
         if (f->clients.n >= FOLLOWED_MAX || control_client_open(id, "bailey events", &one.client, &why) < 0)
                 return 0; /* gone already, or too many to watch */
+
+        snprintf(one.guest, sizeof one.guest, "%s", names_guest(guests, id));
         if (control_client_call(&one.client, &request, &message, &why) < 0 ||
             control_client_send(&one.client, &pending, &why) < 0 || vec_push(&f->clients, one) < 0)
                 control_client_done(&one.client);
@@ -59,36 +64,52 @@ static int follow_one(struct followed *f, const char *id, struct err *err) {
 
 static int look_for_new(struct followed *followed, struct err *err) {
         cleanup(control_ids_done) control_ids ids = { 0 };
+        cleanup(guest_names_done) guest_names guests = { 0 };
+        bool looked = false;
         int r = control_list(&ids, err);
-        for (size_t i = 0; r == 0 && i < ids.n; i++)
-                if (!events_knows(followed, ids.p[i]))
-                        r = follow_one(followed, ids.p[i], err);
+
+        for (size_t i = 0; r == 0 && i < ids.n; i++) {
+                if (events_knows(followed, ids.p[i]))
+                        continue;
+
+                if (!looked)
+                        names_of_guests(&guests);
+                looked = true;
+                r = follow_one(followed, ids.p[i], &guests, err);
+        }
+
         return r;
 }
 
-static int events_show(const struct events_request *request, const char *sandbox,
+static int events_show(const struct events_request *request, const struct followed_client *one,
                        const struct control_message *message) {
         cleanup(buf_done) struct buf out = BUF(2 * CONTROL_MESSAGE_MAX);
+        size_t before = 0;
         int r;
 
         if (request->json) {
                 struct emit j = emit_to(&out);
 
                 emit_open(&j, '{');
-                emit_put_text(&j, "sandbox", sandbox);
+                emit_put_text(&j, "sandbox", one->client.id);
+                if (one->guest[0])
+                        emit_put_text(&j, "guest", one->guest);
 
                 for (const struct node *node = message->root->first; node; node = node->next)
-                        if (!str_is(node->key, "sandbox")) {
+                        if (!str_is(node->key, "sandbox") && !str_is(node->key, "guest")) {
                                 emit_key_str(&j, node->key);
                                 sandboxes_emit_node(&j, node);
                         }
 
                 r = control_close(&j);
         } else {
-                r = sandboxes_event_line(&out, sandbox, message->root);
+                r = sandboxes_guest_text(&out, one->guest);
+                before = out.n;
+                if (r == 0)
+                        r = sandboxes_event_line(&out, one->client.id, message->root);
         }
 
-        return r < 0 || out.n == 0 ? r : request->on_line(request->arg, buf_str(&out));
+        return r < 0 || out.n == before ? r : request->on_line(request->arg, buf_str(&out));
 }
 
 /* Questions that wait already, in the form in which they would have come. */
@@ -109,7 +130,7 @@ static int events_show_pending(struct followed_client *one, const struct events_
                 emit_key(&j, "question");
                 sandboxes_emit_node(&j, node);
                 if (control_close(&j) == 0 && control_message_parse(str_trim(buf_str(&line)), &message, &why) == 0)
-                        r = events_show(request, one->client.id, &message);
+                        r = events_show(request, one, &message);
         }
 
         return r;
@@ -124,7 +145,7 @@ static int events_show_one(struct followed_client *one, const struct events_requ
         if (!one->first && str_is(message->event, "ask") && question)
                 one->first = control_number(question, "id");
 
-        return events_show(request, one->client.id, message);
+        return events_show(request, one, message);
 }
 
 /* Everything that one has to say now. False when it is gone. */
@@ -192,16 +213,25 @@ static int show_logs(const struct events_request *request, struct err *err) {
         return r;
 }
 
+static int follow_named(struct followed *followed, const char *name, struct err *err) {
+        cleanup(guest_names_done) guest_names guests = { 0 };
+        cleanup(free_ptr) char *id = NULL;
+        int r = names_sandbox(name, &id, err);
+
+        if (r < 0)
+                return r;
+
+        names_of_guests(&guests);
+        return follow_one(followed, id, &guests, err);
+}
+
 int sandboxes_events(const struct events_request *request, struct err *err) {
         cleanup(followed_done) struct followed followed = { 0 };
-        cleanup(free_ptr) char *id = NULL;
 
         if (!request->follow)
                 return show_logs(request, err);
 
-        int r = request->prefix ? control_resolve(request->prefix, &id, err) : look_for_new(&followed, err);
-        if (r == 0 && id)
-                r = follow_one(&followed, id, err);
+        int r = request->prefix ? follow_named(&followed, request->prefix, err) : look_for_new(&followed, err);
 
         while (r == 0 && (!request->prefix || followed.clients.n))
                 r = events_step(&followed, request, err);

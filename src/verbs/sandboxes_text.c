@@ -63,13 +63,28 @@ static void age_of(const char *since, char ret[static 32]) {
                 snprintf(ret, 32, "%lldh", seconds / 3600);
 }
 
+int sandboxes_guest_text(struct buf *out, const char *guest) {
+        return guest[0] ? buf_printf(out, "guest %s: ", guest) : 0;
+}
+
 int sandboxes_ps_head(struct buf *out) {
         return buf_printf(out, "%-14s %-8s %6s %5s %7s %8s %8s  %s\n", "SANDBOX", "STATE", "PID", "AGE", "WAITING",
                           "ALLOWED", "REFUSED", "COMMAND (WORKSPACE)");
 }
 
-int sandboxes_ps_line(struct buf *out, const struct node *node) {
-        const struct node *command = node_get(node, STR("command"));
+static int ps_command(struct buf *out, const struct node *command) {
+        int r = 0;
+
+        for (const struct node *word = command ? command->first : NULL; word && r == 0; word = word->next) {
+                r = escape_text(out, word->text, 60);
+                if (r == 0)
+                        r = buf_add_char(out, ' ');
+        }
+
+        return r;
+}
+
+int sandboxes_ps_line(struct buf *out, const struct node *node, const char *guest) {
         const char *sandbox = control_text(node, "sandbox"), *state = control_text(node, "state");
         char age[32];
 
@@ -77,11 +92,10 @@ int sandboxes_ps_line(struct buf *out, const struct node *node) {
         int r = buf_printf(out, "%-14s %-8s %6ju %5s %7ju %8ju %8ju  ", text_or(sandbox, "?"), text_or(state, "?"),
                            (uintmax_t)control_number(node, "pid"), age, (uintmax_t)control_number(node, "pending"),
                            (uintmax_t)control_number(node, "allowed"), (uintmax_t)control_number(node, "refused"));
-        for (const struct node *word = command ? command->first : NULL; word && r == 0; word = word->next) {
-                r = escape_text(out, word->text, 60);
-                if (r == 0)
-                        r = buf_add_char(out, ' ');
-        }
+        if (r == 0 && guest[0]) /* it may have been renamed since it was started */
+                r = buf_printf(out, "guest %s ", guest);
+        else if (r == 0)
+                r = ps_command(out, node_get(node, STR("command")));
 
         if (r == 0)
                 r = buf_add_char(out, '(');

@@ -5,8 +5,11 @@
 #include "base/emit.h"
 #include "conf/node.h"
 
+/* "guest NAME: ", or nothing for a sandbox that is none. */
+int sandboxes_guest_text(struct buf *out, const char *guest);
 int sandboxes_ps_head(struct buf *out);
-int sandboxes_ps_line(struct buf *out, const struct node *status);
+/* guest: its name now; "": it is none. */
+int sandboxes_ps_line(struct buf *out, const struct node *status, const char *guest);
 int sandboxes_pending_line(struct buf *out, const char *sandbox, const struct node *question);
 /* One line with its line break, or nothing for an event that is not for people. */
 int sandboxes_event_line(struct buf *out, const char *sandbox, const struct node *event);

@@ -499,6 +499,10 @@ def test_two_host_users_with_guests_of_one_name(host_users, run):
     inside = ben.guest("exec", "same", "--", "sh", "-c", f"cat {home}/mine; ls {ann.home}; kill -9 {supervisor}; echo end")
     assert inside.text == "end\n", inside
 
+    assert ben.does(ben.program, "kill", of_ann["sandbox"]).status == 4
+    assert ben.does(ben.program, "kill", "same").check().text == f"{of_ben['sandbox']}: killed\n"
+    wait_until(lambda: ben.rows()["same"]["state"] == "stopped")
+    assert ben.does(ben.program, "kill", "same").status == 4 and ann.rows()["same"]["state"] == "running"
     ben.guest("delete", "--force", "same").check()
     assert ben.rows() == {}
     sudo = run([ben.program, "guest", "delete", "--force", "same"], env={"SUDO_UID": str(ben.entry.pw_uid)})

@@ -416,6 +416,84 @@ def test_a_refusal_that_is_taken_back_while_the_policy_cannot_be_read(guest, bai
     assert inside(guest, "one", fetch).text == "200"
 
 
+def test_a_guest_is_known_by_its_name(guest, bailey, start, origin, hosts):
+    """Where sandboxes are named: in questions, events, the log, and in orders; by its new name after a rename."""
+    guest("create", "--ask", "control", "--ask-timeout", "600s", "--allow-private", f"127.0.0.1:{origin.port}", "one").check()
+    guest("start", "--hosts", str(hosts), "one").check()
+    identity = rows(guest)["one"]["sandbox"]
+    follow, lines = start(["bailey", "events", "-f", "--json", "one"]), start(["bailey", "events", "-f", "one"])
+    guest("exec", "-d", "one", "--", "curl", "-sS", f"http://origin.test:{origin.port}/asked").check()
+    [question] = wait_until(lambda: json.loads(bailey("pending", "--json", "one").check().text))
+    assert (question["guest"], question["sandbox"], question["host"]) == ("one", identity, "origin.test"), question
+    assert bailey("pending", "--json", identity[:6]).check().text == bailey("pending", "--json").check().text
+    assert bailey("pending").check().text.startswith(f"guest one: {identity} ")
+    asked = [json.loads(line) for line in wait_until(follow.output).splitlines()]
+    assert all(event["guest"] == "one" and event["sandbox"] == identity for event in asked), asked
+    assert wait_until(lines.output).decode().startswith(f"guest one: {identity} ")
+    for words in (("log", "--run", "one"), ("events", "one")):
+        wait_until(lambda words=words: "guest: one" in bailey(*words).check().text)
+    assert json.loads(bailey("log", "verify", "--json", "--run", "one").check().text)["file"].count(identity) == 1
+
+    guest("rename", "one", "uno").check()
+    assert bailey("pending", "one").status == 4 and json.loads(bailey("pending", "--json", "uno").check().text)
+    (row,) = json.loads(bailey("ps", "--json").check().text)
+    assert (row["guest"], row["command"]) == ("uno", ["guest", "uno"]) and " guest uno (" in bailey("ps").check().text
+    guest("create", "one").check()
+    assert "the guest one is not running" in bailey("kill", "one").check(4).errors
+    guest("start", "one").check()
+    bailey("kill", "one").check()
+    wait_until(lambda: state(guest, "one") == "stopped")
+    assert state(guest, "uno") == "running", "who has the name now is meant, not who had it"
+    bailey("allow", "--sandbox", "uno", "--scope", "sandbox", f"origin.test:{origin.port}").check()
+    assert bailey("pending", "uno").check().text == ""
+    wait_until(lambda: "origin.test" in bailey("log", "--all", "--run", "uno").check().text)
+    bailey("pause", "uno").check()
+    bailey("resume", "uno").check()
+    bailey("kill", "uno").check()
+    wait_until(lambda: state(guest, "uno") == "stopped")
+    for words in (("kill", "uno"), ("kill", "../uno"), ("events", "uno"), ("log", "--run", "uno")):
+        assert bailey(*words).status == 4, words
+    assert identity in bailey("log", "--json", "--run", identity).check().text
+
+
+def test_a_name_that_could_mean_two(guest, bailey, top):
+    """An id, the beginning of one, and the name of a guest that does not run, or was killed: nobody else is met."""
+    guest("create", "one").check()
+    guest("start", "one").check()
+    identity = rows(guest)["one"]["sandbox"]
+    guest("create", identity[:4]).check()
+    for words in (("pause",), ("kill",), ("log", "--run")):
+        assert f"the guest {identity[:4]} is not running" in bailey(*words, identity[:4]).check(4).errors, words
+    bailey("pause", identity[:5]).check()
+    bailey("resume", identity).check()
+
+    guest("create", identity).check()
+    bailey("pause", identity).check()
+    bailey("resume", identity).check()
+    guest("start", identity).check()
+    for words in (("kill",), ("pause",), ("log", "--run")):
+        assert "give the beginning of the id" in bailey(*words, identity).check(2).errors, words
+    assert state(guest, identity) == state(guest, "one") == "running"
+    guest("stop", identity).check()
+
+    database = top.parent / "guests.db"
+    kept = database.rename(database.with_name("kept"))
+    database.write_bytes(b"no database " * 400)
+    assert "give the whole id" in bailey("kill", identity[:5]).errors
+    bailey("pause", identity).check()
+    bailey("resume", identity).check()
+    os.replace(kept, database)
+
+    pid = next(row["pid"] for row in json.loads(bailey("ps", "--json").text) if row["sandbox"] == identity)
+    guest_id = rows(guest)["one"]["id"]
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: "the guest one is not running" in bailey("kill", "one").errors)
+    assert (top / guest_id / "run.id").read_text().split()[0] == identity, "what it left is believed by nobody"
+    assert bailey("log", "--run", "one").status == 4
+    guest("start", "one").check()
+    assert bailey("kill", "one").check().text != f"{identity}: killed\n"
+
+
 def test_the_story(guest, bailey, home, top, work):
     """What a person does with one, from the first day to the last."""
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-c", "safe.directory=*"]
