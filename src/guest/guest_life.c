@@ -10,6 +10,7 @@
 #include "guest/firewall_reader.h"
 #include "guest/guest_account.h"
 #include "guest/guest_grants.h"
+#include "guest/guest_groups.h"
 #include "guest/guest_home.h"
 #include "guest/guest_ids.h"
 #include "guest/guest_mend.h"
@@ -272,8 +273,9 @@ static int grant_fix(void *arg, const struct guest_grant *grant) {
 
 /* Everything of the host user's beside the home. */
 static int delete_files(const struct guest *guest, bool keep, struct err *err) {
-        static const char *const names[] = { "snapshots", GUEST_ARCHIVE_NAME, "jobs",  "run.log",  "socket", "run.id",
-                                             "home.new",  "pack.part",        "ports", "firewall", "disk" };
+        static const char *const names[] = { "snapshots", GUEST_ARCHIVE_NAME, "jobs",     "run.log",
+                                             "socket",    "run.id",           "home.new", "pack.part",
+                                             "ports",     "firewall",         "disk",     GUEST_GROUPS_FILE };
         /* Then the archive is its home; what else there is under that name may be half removed. */
         bool packed = keep && guest_is_archived(guest);
         int r = 0;

@@ -12,6 +12,7 @@
  *                                         run.log      what its supervisor said
  *                                         firewall     of an account: the reader of its log (guest/firewall_reader.h)
  *                                         disk         how much the home took when it was measured last
+ *                                         group        what is /etc/group inside
  *                                         jobs/        output of jobs
  *                                         snapshots/   LABEL.tar.zst
  *                                         archive.tar.zst

@@ -15,6 +15,7 @@
 #include "guest/guest_disk.h"
 #include "guest/guest_exec.h"
 #include "guest/guest_firewall.h"
+#include "guest/guest_groups.h"
 #include "guest/guest_home.h"
 #include "guest/guest_mend.h"
 #include "guest/guest_points.h"
@@ -145,6 +146,7 @@ struct start {
         const struct guest *guest;
         struct run_disk_news disk;
         char *hosts_file, *ca_bundle; /* absolute; NULL: none */
+        char *groups;                 /* what is /etc/group inside; NULL: the machine's */
         struct option_values options;
         int listener, agent[2], log, run_lock, firewall;
         char id[RUN_ID_BYTES];
@@ -155,7 +157,8 @@ static void start_done(struct start *start) {
         option_values_done(&start->options);
         free(start->hosts_file);
         free(start->ca_bundle);
-        start->hosts_file = start->ca_bundle = NULL;
+        free(start->groups);
+        start->hosts_file = start->ca_bundle = start->groups = NULL;
         close_fd(&start->listener);
         close_fd(&start->agent[0]);
         close_fd(&start->agent[1]);
@@ -181,6 +184,14 @@ static int listener_open(const struct guest *guest, int *ret, struct err *err) {
         return 0;
 }
 
+/* On a full disk a guest starts all the same: only what makes terminals misses it. */
+static void start_groups(struct start *start) {
+        struct err why = { 0 };
+
+        if (guest_groups_write(start->guest, &start->groups, &why) < 0)
+                log_notice("the guest sees this machine's groups: %s", err_text(&why));
+}
+
 static int start_prepare(struct guests *guests, struct guest *guest, const struct guest_extra *extra,
                          struct start *start, struct err *err) {
         ssize_t n = readlink("/proc/self/exe", start->program, sizeof start->program - 1);
@@ -198,6 +209,7 @@ static int start_prepare(struct guests *guests, struct guest *guest, const struc
 
         start->guest = guest;
         random_id(start->id, sizeof start->id);
+        start_groups(start);
         r = listener_open(guest, &start->listener, err);
         if (r < 0)
                 return r;
@@ -271,6 +283,7 @@ static _Noreturn void run_main(struct start *start) {
                                          .home = start->guest->home,
                                          .ids = start->guest->kind == GUEST_OWN ? NULL : &start->guest->ids,
                                          .program = start->program,
+                                         .groups = start->groups,
                                          .listener = start->listener,
                                          .agent = start->agent[0],
                                          .disk = &disk,

@@ -24,6 +24,7 @@ struct run_guest {
         const char *home;              /* on the host; $HOME inside */
         const struct sandbox_ids *ids; /* NULL: it is this user */
         const char *program;           /* on the host; shown inside as RUN_GUEST_PROGRAM */
+        const char *groups;            /* on the host; shown inside as /etc/group. NULL: the host's own */
         int listener;                  /* who connects here is handed to the agent */
         int agent;                     /* the other end of its standard input */
         const struct run_disk_start *disk;

@@ -8,6 +8,7 @@
 #include "kept/home_rows.h"
 #include "kept/home_settings.h"
 #include "policy/paths/home_kind.h"
+#include "policy/paths/paths.h"
 #include "run/run_internal.h"
 #include "run/run_sign_ins.h"
 #include "sandbox/survey.h"
@@ -153,10 +154,41 @@ static int run_home_degraded(struct run *run, struct err *err) {
         return survey_add(&run->host, open, err);
 }
 
-/* Its home, and the program that starts what is asked for. */
+/* A file of the host's, shown at another path. Takes the path, NULL for one that there was no memory for. */
+static int run_home_cover(struct run *run, char *path, const char *source, struct err *err) {
+        struct plan_cover cover = { .path = path, .source = strdup(source) };
+
+        if (cover.path && cover.source && vec_push(&run->host.covers, cover) == 0)
+                return 0;
+
+        free((char *)cover.path);
+        free((char *)cover.source);
+
+        return err_memory(err);
+}
+
+/* Where links lead, as a mount needs it. What the policy closes stays closed. */
+static int run_home_cover_groups(struct run *run, struct err *err) {
+        cleanup(free_ptr) char *path = realpath("/etc/group", NULL);
+        const struct path_rule *rule = NULL;
+
+        if (!path && errno == ENOMEM)
+                return err_memory(err);
+        if (!path || path_rules_access(run->rules, path, &rule) != PATH_READ)
+                return 0;
+
+        return run_home_cover(run, take_ptr(&path), run->q->guest->groups, err);
+}
+
+/* Its home, its groups, and the program that starts what is asked for. */
 static int run_home_show_guest(struct run *run, struct err *err) {
         const struct run_guest *guest = run->q->guest;
-        struct plan_cover program = { .path = strdup(RUN_GUEST_PROGRAM), .source = strdup(guest->program) };
+        int r = run_home_cover(run, strdup(RUN_GUEST_PROGRAM), guest->program, err);
+
+        if (r == 0 && guest->groups)
+                r = run_home_cover_groups(run, err);
+        if (r < 0)
+                return r;
 
         run->host.home.files = guest->home;
 
@@ -165,13 +197,7 @@ static int run_home_show_guest(struct run *run, struct err *err) {
                 run->host.gid = guest->ids->inner_gid;
         }
 
-        if (program.path && program.source && vec_push(&run->host.covers, program) == 0)
-                return 0;
-
-        free((char *)program.path);
-        free((char *)program.source);
-
-        return err_memory(err);
+        return 0;
 }
 
 int run_home_show(struct run *run, struct err *err) {

@@ -625,6 +625,23 @@ def test_ssh(guest, environment, home, run):
     assert result.status == 0, result
     assert inside(guest, "one", "cat received").check().text == "through ssh\n"
     assert not (home / "received").exists()
+    ssh = ["ssh", "-F", str(home / "ssh_config"), "-o", "BatchMode=yes"]
+    assert run([*ssh, "one.bailey", f"cat {home}/received; exit 3"]).check(3).text == "through ssh\n"
+    on_terminal = run([*ssh, "-tt", "one.bailey", "tty; test -t 0 && test -w $(tty) && stat -c %u $(tty); id -u; getent group tty || echo none"])
+    # sshd looks for the home that the accounts have; the one of a test is another.
+    said = [line for line in on_terminal.check(0).text.replace("\r", "").splitlines() if "Could not chdir to home" not in line]
+    assert re.fullmatch(r"/dev/pts/\d+ (\d+) \1 none", " ".join(said)), on_terminal
+    with open("/etc/group", encoding="utf-8") as file:
+        groups = "".join(line for line in file if not line.startswith("tty:"))
+    assert inside(guest, "one", "cat /etc/group").check().text == groups
+
+
+@pytest.mark.parametrize("words", [["--deny-read", "/etc/group"],
+                                   ["--reads", "deny", *sum((["--read", d] for d in ("/usr", "/bin", "/lib", "/lib64", "/etc/ld.so.cache") if os.path.exists(d)), [])]])
+def test_groups_that_the_policy_closes_stay_closed(guest, words):
+    guest("create", *words, "one").check()
+    said = inside(guest, "one", "echo begun; cat /etc/group")
+    assert said.text == "begun\n", said
 
 
 def on_a_terminal(words, env):

@@ -5,6 +5,7 @@
 #include "guest/agent/agent_wire.h"
 #include "guest/guest_account.h"
 #include "guest/guest_files.h"
+#include "guest/guest_groups.h"
 #include "guest/guest_ids.h"
 #include "guest/guest_state.h"
 #include "store/guests.h"
@@ -163,6 +164,27 @@ static void test_grants_that_are_refused(void **unused) {
                 assert_null(grant_refusal(fine[i], home, state, config));
 }
 
+static void test_groups(void **unused) {
+        static const struct {
+                const char *text, *kept;
+        } rows[] = {
+                { "", "" },
+                { "root:x:0:\n", "root:x:0:\n" },
+                { "root:x:0:\ntty:x:5:\nttyd:x:7:tty\n", "root:x:0:\nttyd:x:7:tty\n" },
+                { "tty:x:5:\n", "" },
+                { "tty:x:5:\nann:x:1000:", "ann:x:1000:\n" },
+                { "a:x:1:\n\nb:x:2:\ntty:x:5:", "a:x:1:\n\nb:x:2:\n" },
+        };
+
+        (void)unused;
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+                cleanup(buf_done) struct buf kept = BUF(256);
+
+                assert_int_equal(guest_groups_filter(str_of(rows[i].text), &kept), 0);
+                assert_true(str_is(buf_str(&kept), rows[i].kept));
+        }
+}
+
 static void test_account_names(void **unused) {
         char name[ACCOUNT_NAME_MAX];
 
@@ -263,8 +285,8 @@ int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_steps),         cmocka_unit_test(test_sub_ranges),
                 cmocka_unit_test(test_access_lists),  cmocka_unit_test(test_grants_that_are_refused),
-                cmocka_unit_test(test_account_names), cmocka_unit_test(test_requests),
-                cmocka_unit_test(test_rows),
+                cmocka_unit_test(test_account_names), cmocka_unit_test(test_groups),
+                cmocka_unit_test(test_requests),      cmocka_unit_test(test_rows),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
