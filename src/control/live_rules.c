@@ -193,6 +193,8 @@ int live_rules_add(struct live *live, const struct rule_change *change, struct e
         rules_tell(live, change);
         if (change->scope > SCOPE_SANDBOX)
                 r = rules_remember(live, change, err);
+        if (r < 0) /* nothing that is read again has it */
+                live->live.p[live->live.n - 1].remembered = false;
 
         return r;
 }

@@ -2,6 +2,7 @@
 #include "guest/access_list.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -163,6 +164,30 @@ void access_list_take(struct access_list *list, uint32_t uid, uint32_t gid) {
         list_fold_mask(list);
 }
 
+static uint16_t list_permissions(struct access_list *list, uint16_t tag) {
+        const struct list_entry *entry = list_find(list, tag, 0);
+
+        return entry ? entry->permissions : 0;
+}
+
+bool access_list_narrow(struct access_list *list) {
+        uint16_t owner = list_permissions(list, TAG_OWNER), group = list_permissions(list, TAG_GROUP_OWNER);
+        uint16_t other = list_permissions(list, TAG_OTHER);
+        struct access_list narrow;
+
+        if (list_find(list, TAG_MASK, 0))
+                group &= list_permissions(list, TAG_MASK);
+        owner |= 6 | ((group | other) & 1);
+
+        access_list_of_mode((mode_t)(owner << 6 | group << 3 | (other & 5)), &narrow);
+        bool same = list->n == narrow.n;
+        for (size_t i = 0; i < narrow.n && same; i++)
+                same = list->entries[i].permissions == narrow.entries[i].permissions;
+
+        *list = narrow;
+        return !same;
+}
+
 bool access_list_names(const struct access_list *list, uint32_t uid) {
         for (size_t i = 0; i < list->n; i++)
                 if (list->entries[i].tag == TAG_USER && list->entries[i].id == uid)
@@ -194,9 +219,17 @@ bool access_list_unmark(struct access_list *list, uint32_t uid, uint32_t gid) {
         return true;
 }
 
+enum { FD_PATH_MAX = 32 };
+
+static const char *list_path(int fd, char ret[static FD_PATH_MAX]) {
+        snprintf(ret, FD_PATH_MAX, "/proc/self/fd/%d", fd);
+        return ret;
+}
+
 int access_list_read(int fd, bool standard, mode_t mode, struct access_list *ret) {
         unsigned char bytes[HEAD_BYTES + ENTRY_BYTES * LIST_ENTRIES_MAX];
-        ssize_t n = fgetxattr(fd, names[standard], bytes, sizeof bytes);
+        char path[FD_PATH_MAX];
+        ssize_t n = getxattr(list_path(fd, path), names[standard], bytes, sizeof bytes);
 
         if (n < 0 && (errno == ENODATA || errno == EOPNOTSUPP)) {
                 *ret = (struct access_list){ 0 };
@@ -213,9 +246,10 @@ int access_list_read(int fd, bool standard, mode_t mode, struct access_list *ret
 
 int access_list_set(int fd, bool standard, const struct access_list *list) {
         unsigned char bytes[HEAD_BYTES + ENTRY_BYTES * LIST_ENTRIES_MAX];
+        char path[FD_PATH_MAX];
         size_t n = access_list_write(list, bytes);
 
         if (list->n == 0)
-                return fremovexattr(fd, names[standard]) < 0 && errno != ENODATA ? -errno : 0;
-        return fsetxattr(fd, names[standard], bytes, n, 0) < 0 ? -errno : 0;
+                return removexattr(list_path(fd, path), names[standard]) < 0 && errno != ENODATA ? -errno : 0;
+        return setxattr(list_path(fd, path), names[standard], bytes, n, 0) < 0 ? -errno : 0;
 }

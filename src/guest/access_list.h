@@ -32,6 +32,9 @@ int access_list_give(struct access_list *list, uint32_t uid, uint16_t permission
 /* This user and this group are not named any more. Without anybody named, the owner's group keeps what the mask let
  * through. */
 void access_list_take(struct access_list *list, uint32_t uid, uint32_t gid);
+/* Nobody is named any more, others may not write, and the owner may read and write (and search, if anybody may). True:
+ * that is a change. */
+bool access_list_narrow(struct access_list *list);
 /* Whether this user is named. */
 bool access_list_names(const struct access_list *list, uint32_t uid);
 /* Marks a list as made by us: this group is named, with no permissions. New entries of a directory inherit the mark.
@@ -40,7 +43,7 @@ int access_list_mark(struct access_list *list, uint32_t gid);
 /* True: it has the mark, and names nobody else but this user. Then it is without both. */
 bool access_list_unmark(struct access_list *list, uint32_t uid, uint32_t gid);
 
-/* Of an open file or directory; `standard`: the list that new entries of a directory get. Without a list *ret is that
- * of the mode (or empty for the standard). */
+/* Of an open file or directory, also one with O_PATH; `standard`: the list that new entries of a directory get. Without
+ * a list *ret is that of the mode (or empty for the standard). */
 int access_list_read(int fd, bool standard, mode_t mode, struct access_list *ret);
 int access_list_set(int fd, bool standard, const struct access_list *list);

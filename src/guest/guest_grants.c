@@ -11,6 +11,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -94,55 +95,81 @@ static bool grant_is_elsewhere(const struct grant *grant, int fd, const struct s
 
 static int grant_tree(struct grant *grant, int fd, unsigned depth);
 
+/* Only by name so far: a guest could hold up who opens a file of its own, by a lease. */
 static int grant_name(struct grant *grant, int dir, const char *name, unsigned depth) {
-        struct stat st;
+        int fd = openat(dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 
-        if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-                return 0;
-        if (st.st_uid == grant->uid)
-                grant->left++;
-        if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
-                return 0;
-
-        if (st.st_uid != grant->owner) {
-                grant->skipped++;
-                return 0;
-        }
-
-        /* So deep there is nothing but what was put there just now: what the guest made is brought up first. */
-        if (depth == DEPTH_MAX) {
-                grant->skipped++;
-                grant->left++;
-                return 0;
-        }
-
-        int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-        if (fd < 0 && errno != ENOENT && errno != ELOOP && errno != EACCES)
-                return -errno;
-        if (fd < 0) {
-                grant->skipped++;
-                return 0;
-        }
-
-        return grant_tree(grant, fd, depth + 1);
+        if (fd < 0)
+                return errno == ENOENT ? 0 : -errno;
+        return grant_tree(grant, fd, depth);
 }
 
-/* By its descriptor: whether it is nobody's whose lists could be changed. The name may be another's since it was looked
- * at. */
+/* Whether its lists stay: of what others own, or might be used under another name. */
 static bool grant_passes_over(struct grant *grant, int fd, const struct stat *st, unsigned depth) {
         if (depth > 0 && st->st_uid == grant->uid)
                 grant->left++;
-        if (depth > 0 && st->st_uid != grant->owner)
+        if (depth > 0 && !S_ISDIR(st->st_mode) && !S_ISREG(st->st_mode))
                 return true;
 
-        return (depth > 0 || !grant->chosen) && grant_is_elsewhere(grant, fd, st);
+        /* So deep there is nothing but what was put there just now: what the guest made is brought up first. */
+        if (depth > DEPTH_MAX)
+                grant->left++;
+
+        bool foreign = depth > 0 && st->st_uid != grant->owner;
+        bool chosen = depth == 0 && grant->chosen;
+        bool stays = foreign || depth > DEPTH_MAX || (!chosen && grant_is_elsewhere(grant, fd, st));
+        grant->skipped += stays;
+
+        return stays;
 }
 
 /* What the host user made in a directory that hands on its group: by that the guest could still use it. */
 static int grant_group(const struct grant *grant, int fd, const struct stat *st) {
         if (!grant->revoke || st->st_uid != grant->owner || st->st_gid != grant->gid)
                 return 0;
-        return fchown(fd, (uid_t)-1, grant->group) < 0 ? -errno : 0;
+        return fchownat(fd, "", (uid_t)-1, grant->group, AT_EMPTY_PATH) < 0 ? -errno : 0;
+}
+
+static int grant_listing(struct grant *grant, int fd, unsigned depth) {
+        int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
+        DIR *list = copy < 0 ? NULL : fdopendir(copy);
+
+        if (!list) {
+                r = -errno;
+                close_fd(&copy);
+                if (r != -EACCES || grant->revoke)
+                        return r;
+
+                grant->skipped++;
+                return 0;
+        }
+
+        for (const struct dirent *entry; r == 0 && (entry = readdir(list));)
+                if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+                        r = grant_name(grant, dirfd(list), entry->d_name, depth + 1);
+
+        closedir(list);
+        return r;
+}
+
+/* A directory may be closed to its owner too, by a list of the guest's: it is opened while it is looked into. */
+static int grant_entries(struct grant *grant, int fd, unsigned depth) {
+        char path[64];
+        struct stat st;
+
+        if (fstat(fd, &st) < 0)
+                return -errno;
+
+        bool closed = grant->revoke && st.st_uid == grant->owner && (st.st_mode & 0500) != 0500;
+        snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+        if (closed && chmod(path, (st.st_mode & 07777) | 0500) < 0)
+                return -errno;
+
+        int r = grant_listing(grant, fd, depth);
+        if (closed && chmod(path, st.st_mode & 07777) < 0 && r == 0)
+                r = -errno;
+
+        return r;
 }
 
 /* Takes the descriptor. A directory's own list comes first: what the guest may not write any more gets no new entries.
@@ -153,10 +180,8 @@ static int grant_tree(struct grant *grant, int taken, unsigned depth) {
 
         if (fstat(fd, &st) < 0)
                 return -errno;
-        if (grant_passes_over(grant, fd, &st, depth)) {
-                grant->skipped++;
+        if (grant_passes_over(grant, fd, &st, depth))
                 return 0;
-        }
 
         int r = grant_group(grant, fd, &st);
         if (r == 0)
@@ -165,23 +190,12 @@ static int grant_tree(struct grant *grant, int taken, unsigned depth) {
                 return r;
 
         r = grant_list(grant, fd, &st, true);
-        DIR *list = r < 0 ? NULL : fdopendir(fd);
-        if (!list)
-                return r < 0 ? r : -errno;
-
-        (void)take_fd(&fd);
-
-        for (const struct dirent *entry; r == 0 && (entry = readdir(list));)
-                if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-                        r = grant_name(grant, dirfd(list), entry->d_name, depth);
-
-        closedir(list);
-        return r;
+        return r < 0 ? r : grant_entries(grant, fd, depth);
 }
 
 static int grant_lists(struct grant *grant, const char *path, struct err *err) {
         /* What was granted had no link in its path. A guest that may write around it can put one there, or a FIFO. */
-        int fd = path_open_at(AT_FDCWD, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0, PATH_NO_SYMLINKS);
+        int fd = path_open_at(AT_FDCWD, path, O_PATH, 0, PATH_NO_SYMLINKS);
 
         if (fd < 0)
                 return err_set(err, -fd, "cannot open %s: %s", path, strerror(-fd));

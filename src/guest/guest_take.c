@@ -31,6 +31,7 @@ enum { HOST_INSIDE = 0, DEPTH_MAX = 300, ROUNDS_MAX = 1 << 16, UP_NAME = 32 };
 /* A name that was given to something brought up. */
 struct up {
         char name[UP_NAME];
+        bool below;
 };
 
 struct take {
@@ -134,12 +135,30 @@ static int take_mode(const struct take *take, int fd, const struct stat *st) {
         return r;
 }
 
-static void take_tree(struct take *take, int fd, bool ours, unsigned depth);
+/* What the host user made below a directory of the guest's has lists and modes that the guest chose, by the list that
+ * new entries get there. A file with several names is left alone: one may lie elsewhere. */
+static int take_narrow(int fd, const struct stat *st) {
+        const struct access_list none = { 0 };
+        struct access_list list;
+
+        if (!S_ISDIR(st->st_mode) && (!S_ISREG(st->st_mode) || st->st_nlink > 1))
+                return 0;
+
+        int r = access_list_read(fd, false, st->st_mode, &list);
+        if (r == 0 && access_list_narrow(&list))
+                r = access_list_set(fd, false, &list);
+        if (r == 0 && S_ISDIR(st->st_mode))
+                r = access_list_set(fd, true, &none);
+
+        return r == -EOPNOTSUPP ? 0 : r;
+}
+
+static void take_tree(struct take *take, int fd, bool ours, bool below, unsigned depth);
 
 /* To be looked into in the next round, under a name that nothing there has. What was moved meanwhile is the caller's to
  * find: it looks whether the guest still owns anything. */
-static void take_up(struct take *take, int parent, const char *name) {
-        struct up up = { .name = "deep-" };
+static void take_up(struct take *take, int parent, const char *name, bool below) {
+        struct up up = { .name = "deep-", .below = below };
 
         random_id(up.name + 5, sizeof up.name - 5);
         if (renameat(parent, name, take->top, up.name) < 0) {
@@ -153,16 +172,25 @@ static void take_up(struct take *take, int parent, const char *name) {
                 take_failed(take, -ENOMEM);
 }
 
-static void take_object(struct take *take, int parent, const char *name, int fd, unsigned depth) {
+static int take_one(const struct take *take, int fd, const struct stat *st) {
+        /* Before, so that nothing of it stays if this is killed in between; and after, when the guest can change
+         * nothing. */
+        (void)take_mode(take, fd, st);
+
+        int r = take_owner(take, fd);
+        return r < 0 ? r : take_mode(take, fd, st);
+}
+
+/* `below`: in a directory that the guest made. */
+static void take_object(struct take *take, int parent, const char *name, int fd, bool below, unsigned depth) {
         struct stat st;
         int r = fstat(fd, &st) < 0 ? -errno : 0;
         bool its = r == 0 && st.st_uid == take->ids->inner_uid;
 
-        if (its) {
-                r = take_owner(take, fd);
-                if (r == 0)
-                        r = take_mode(take, fd, &st);
-        }
+        if (its)
+                r = take_one(take, fd, &st);
+        else if (r == 0 && below && st.st_uid == HOST_INSIDE)
+                r = take_narrow(fd, &st);
         if (r < 0) {
                 take_failed(take, r);
                 return;
@@ -173,24 +201,24 @@ static void take_object(struct take *take, int parent, const char *name, int fd,
 
         bool ours = its || st.st_uid == HOST_INSIDE; /* a guest can move directories of the host user's so deep */
         if (depth < DEPTH_MAX)
-                take_tree(take, fd, ours, depth);
+                take_tree(take, fd, ours, its || below, depth);
         else if (ours)
-                take_up(take, parent, name);
+                take_up(take, parent, name, its || below);
         else
                 take->left++;
 }
 
-static void take_name(struct take *take, int parent, const char *name, unsigned depth) {
+static void take_name(struct take *take, int parent, const char *name, bool below, unsigned depth) {
         cleanup(close_fd) int fd = openat(parent, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 
         if (fd >= 0)
-                take_object(take, parent, name, fd, depth);
+                take_object(take, parent, name, fd, below, depth);
         else if (errno != ENOENT)
                 take_failed(take, -errno);
 }
 
 /* A directory of somebody else's that is closed to the host user is left alone. */
-static void take_tree(struct take *take, int fd, bool ours, unsigned depth) {
+static void take_tree(struct take *take, int fd, bool ours, bool below, unsigned depth) {
         int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         DIR *list = copy < 0 ? NULL : fdopendir(copy);
 
@@ -207,7 +235,7 @@ static void take_tree(struct take *take, int fd, bool ours, unsigned depth) {
 
         for (const struct dirent *entry; (entry = readdir(list));)
                 if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-                        take_name(take, dirfd(list), entry->d_name, depth + 1);
+                        take_name(take, dirfd(list), entry->d_name, below, depth + 1);
 
         closedir(list);
 }
@@ -216,7 +244,7 @@ static void take_tree(struct take *take, int fd, bool ours, unsigned depth) {
 static void take_rounds(struct take *take) {
         unsigned round = 0;
 
-        take_object(take, -1, NULL, take->top, 0);
+        take_object(take, -1, NULL, take->top, false, 0);
 
         while (take->up.n && take->error == 0 && round++ < ROUNDS_MAX) {
                 struct up *names = take->up.p;
@@ -225,7 +253,7 @@ static void take_rounds(struct take *take) {
                 take->up.p = NULL;
                 take->up.n = take->up.cap = 0;
                 for (size_t i = 0; i < n; i++)
-                        take_name(take, take->top, names[i].name, 1);
+                        take_name(take, take->top, names[i].name, names[i].below, 1);
                 free(names);
         }
 

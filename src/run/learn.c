@@ -102,9 +102,10 @@ static void learn_git(struct learn *learn, const struct event *ev) {
                         learn_note(learn, LEARNED_PUSH, str_format("%.*s=%.*s", STR_FMT(line), STR_FMT(ref)), NULL);
 }
 
-/* Where the policy of the run judges documents, a line that allows the whole host would let all of them through. */
-static void learn_judged_host(struct learn *learn, const char *target) {
-        char *remark = str_dup(STR("review: all of it, also what the GraphQL rules of this run refuse"));
+/* Where the policy of the run judges documents or repositories, a line that allows the whole host would let all of them
+ * through. */
+static void learn_judged_host(struct learn *learn, const char *target, const char *rules) {
+        char *remark = str_format("review: all of it, also what the %s of this run refuse", rules);
 
         for (size_t i = 0; i < learn->needs.n; i++)
                 if (learn->needs.p[i].kind == LEARNED_HOST && strcmp(learn->needs.p[i].target, target) == 0) {
@@ -211,7 +212,9 @@ void learn_connection(struct learn *learn, const struct event *ev) {
         if (graphql)
                 learn_graphql(learn, ev, text);
         if (graphql || ev->reason == REASON_GRAPHQL)
-                learn_judged_host(learn, text);
+                learn_judged_host(learn, text, "GraphQL rules");
+        else if (ev->kind == EVENT_REQUEST && ev->act.n && ev->via != VIA_SSH)
+                learn_judged_host(learn, text, "entries under git");
         learn_host(learn, ev, &authority, text);
 }
 

@@ -95,6 +95,16 @@ int names_sandbox(const char *word, char **ret, struct err *err) {
         return name_copy(guest, ret, err);
 }
 
+/* A run that was killed may have left its id behind. */
+static int name_must_live(const char *word, const char *id, struct err *err) {
+        cleanup(control_ids_done) control_ids ids = { 0 };
+        int r = control_list(&ids, err);
+
+        if (r < 0)
+                return r;
+        return ids_hold(&ids, id) ? 0 : name_is_moving(word, err);
+}
+
 static bool run_is_on_record(const char *word) {
         cleanup(free_ptr) char *path = NULL;
         struct err none = { 0 };
@@ -117,6 +127,11 @@ int names_run(const char *word, char **ret, struct err *err) {
                 return name_is_both(word, err);
         if (!whole && named < 0)
                 return err_set(err, why.code, "%s", err_text(&why));
+        if (!whole && named > 0) {
+                int r = name_must_live(word, guest, err);
+                if (r < 0)
+                        return r;
+        }
 
         return name_copy(!whole && named > 0 ? guest : word, ret, err);
 }

@@ -510,3 +510,10 @@ def test_what_was_learned_allows_the_same_and_no_more(forge, bailey, work, home,
     assert "refs/heads/agent/y" not in forge.refs("acme/app")
     pushes = [line for line in text.splitlines() if "agent/x" in line]
     assert pushes and all(line.lstrip().startswith("#") for line in pushes), text  # a proposal, and no rule
+
+    # Of a run that only pushes, the host itself is not opened either.
+    push = setup + f"git init -q solo && cd solo && git commit -q --allow-empty -m 2 && git push -q https://{where}/acme/app.git HEAD:refs/heads/agent/z"
+    bailey("learn", "--replace", "--policy", str(policy), *common, "--output", str(learned), "--", "bash", "-c", push, cwd=work, timeout=120 * SLOW).check()
+    text = learned.read_text()
+    named = [line.lstrip() for line in text.splitlines() if where in line]
+    assert forge.refs("acme/app").get("refs/heads/agent/z") and len(named) >= 3 and all(line.startswith("#") for line in named), text

@@ -488,11 +488,12 @@ def test_nothing_is_kept_open_by_modes_and_lists(own_guest, home):
     gid = pathlib.Path(row["home"]).stat().st_gid
     for name in ("by-mode", "deeper/by-group", "by-default"):
         (shared / name / "of-the-host").write_text("x")
-        (shared / name / "of-the-host").chmod(0o640)
+        (shared / name / "directory/of-the-host").mkdir(parents=True)
     own_guest("revoke", "one", shared).check()
     for path in (shared, *shared.rglob("*")):
         there = path.lstat()
-        assert there.st_uid == os.geteuid() and not there.st_mode & 0o022, (path, oct(there.st_mode))
+        of_host = path.name in ("of-the-host", "directory")  # its group is the host user's
+        assert there.st_uid == os.geteuid() and not there.st_mode & (0o002 if of_host else 0o022), (path, oct(there.st_mode))
         assert row["uid"] == os.geteuid() or there.st_gid != gid, path
         for kind in ("access", "default"):
             named = struct.pack("<I", gid)
@@ -500,6 +501,47 @@ def test_nothing_is_kept_open_by_modes_and_lists(own_guest, home):
     tried = "; ".join(f"echo no > {shared}/{name}/new" for name in ("by-mode", "deeper/by-group", "by-list", "by-default"))
     inside(own_guest, "one", f"({tried}) 2>/dev/null; true")
     assert not list(shared.rglob("new")) or row["uid"] == os.geteuid()
+
+
+LISTS = """
+import fcntl, os, struct, sys, time
+def entries(*all): return struct.pack("<I", 2) + b"".join(struct.pack("<HHi", *e) for e in all)
+os.chdir(sys.argv[1])
+me = os.getuid()
+for name, owner, other in (("no-look", 3, 0), ("no-search", 6, 7), ("nothing", 0, 7)):
+    os.mkdir(name, 0o777)
+    os.setxattr(name, "system.posix_acl_default", entries((1, owner, -1), (2, 7, me), (4, 0, -1), (16, 7, -1), (32, other, -1)))
+    os.chmod(name, 0o777)
+held = [os.open(f"leased{number}", os.O_RDWR | os.O_CREAT, 0o666) for number in range(3)]
+for fd in held:
+    fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+open("ready", "w").close()
+time.sleep(600)
+"""
+
+
+def test_what_the_host_makes_in_a_directory_of_the_guests(own_guest, home):
+    """By the list for new entries it may be closed to its owner and open to the guest. Nor do leases hold up a revoke."""
+    shared = home / "shared"
+    shared.mkdir()
+    own_guest("create", "one").check()
+    own_guest("grant", "one", f"{shared}:rw").check()
+    own_guest("start", "one").check()
+    uid = rows(own_guest)["one"]["uid"]
+    own_guest("exec", "-d", "one", "--", "/usr/bin/python3", "-c", LISTS, shared).check()
+    wait_until(lambda: (shared / "ready").exists())
+    for name in ("no-look", "no-search", "nothing"):
+        os.mkdir(shared / name / "directory")
+        os.close(os.open(shared / name / "file", os.O_WRONLY | os.O_CREAT, 0o666))
+        os.close(os.open(shared / name / "program", os.O_WRONLY | os.O_CREAT, 0o777))
+    own_guest("revoke", "one", shared, timeout=60).check()
+    for path in (shared, *sorted(shared.rglob("*"))):
+        there = path.lstat()
+        assert there.st_uid == os.geteuid() and not there.st_mode & 0o002 and there.st_mode & 0o600 == 0o600, (path, oct(there.st_mode))
+        named = struct.pack("<I", uid)
+        assert uid == os.geteuid() or not any(named in list_of(path, kind)[4:] for kind in ("access", "default")), path
+    assert len(list(shared.rglob("*"))) == 3 * 4 + 4
+    own_guest("delete", "--force", "one").check()
 
 
 @pytest.mark.root

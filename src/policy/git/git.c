@@ -54,7 +54,7 @@ bool git_path_parse(struct str text, struct str *ret) {
                 return false;
 
         *ret = path_without_suffix(text);
-        return true;
+        return path_is_plain(*ret, false); /* "..git" would become a dot */
 }
 
 /* '**' stands alone between two slashes; beside other letters people would read it in two ways. */

@@ -136,6 +136,22 @@ static void test_access_lists(void **unused) {
         assert_int_equal(list.n, plain.n);
         assert_memory_equal(list.entries, plain.entries, plain.n * sizeof *plain.entries);
 
+        /* Nobody but the owner writes, whoever was named, and the owner is let in. */
+        list = (struct access_list){
+                .n = 6,
+                .entries = { { 1, 0, -1 }, { 2, 7, 500 }, { 4, 7, -1 }, { 8, 7, 60 }, { 16, 5, -1 }, { 32, 7, -1 } }
+        };
+        assert_true(access_list_narrow(&list));
+        access_list_of_mode(0755, &again);
+        assert_int_equal(list.n, again.n);
+        assert_memory_equal(list.entries, again.entries, again.n * sizeof *again.entries);
+        assert_false(access_list_narrow(&list));
+        access_list_of_mode(0006, &list);
+        assert_true(access_list_narrow(&list));
+        access_list_of_mode(0604, &again);
+        assert_memory_equal(list.entries, again.entries, again.n * sizeof *again.entries);
+
+        list = plain;
         for (uint32_t i = 0; i < LIST_ENTRIES_MAX; i++)
                 (void)access_list_give(&list, i, 4);
         assert_int_equal(list.n, LIST_ENTRIES_MAX);
