@@ -40,13 +40,15 @@ int guest_tool_run(const struct guest_tool *tool, struct err *err) {
                 to = ends[1];
         }
 
+        /* Whoever is killed with all of its group, or interrupted at the terminal, must not take with it a program that
+         * is about to change several files of the system, as useradd does. */
         struct spawn spawn = { .program = path,
                                .argv = tool->argv,
                                .environment = environment,
                                .input = SPAWN_NULL,
                                .output = SPAWN_NULL,
                                .errors = tool->quiet ? SPAWN_NULL : SPAWN_KEEP,
-                               .flags = SPAWN_AT_ROOT };
+                               .flags = SPAWN_AT_ROOT | SPAWN_OWN_SESSION };
         if (input >= 0)
                 spawn.input = input;
         if (to >= 0)
