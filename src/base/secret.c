@@ -96,6 +96,17 @@ int secret_new(struct str value, struct secret **ret, struct err *err) {
         return 0;
 }
 
+int secret_take(char *text, size_t size, struct secret **ret, struct err *err) {
+        int r = 0;
+
+        *ret = NULL;
+        if (text[0])
+                r = secret_new(str_n(text, strnlen(text, size)), ret, err);
+
+        secret_wipe(text, size);
+        return r;
+}
+
 void secret_free(struct secret *secret) {
         if (!secret)
                 return;

@@ -10,6 +10,8 @@
 struct secret; /* opaque: cannot be copied or printed by accident */
 
 int secret_new(struct str value, struct secret **ret, struct err *err);
+/* The text in a buffer, which is wiped whole in any case; NULL for none. */
+int secret_take(char *text, size_t size, struct secret **ret, struct err *err);
 /* Room for n bytes, zeroed, to be filled through secret_bytes(). */
 int secret_new_empty(size_t n, struct secret **ret, struct err *err);
 void secret_free(struct secret *secret);

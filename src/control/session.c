@@ -160,6 +160,7 @@ int session_open_gateway(struct session *session, struct gateway_settings *setti
 
         int r = gateway_process_new(settings, snapshot, n, &session->gateway, err);
         secret_wipe(settings->start.upstream_password, sizeof settings->start.upstream_password);
+        secret_wipe(settings->start.client_secret, sizeof settings->start.client_secret);
 
         return r;
 }

@@ -42,6 +42,7 @@ struct gateway {
         struct quota *quota;
         struct synthetic *synthetic;      /* NULL unless DNS_SYNTHETIC; shared, has its own lock */
         struct secret *upstream_password; /* NULL: none */
+        struct secret *client_secret;     /* NULL: a client needs none */
         struct chain_bypass *bypass;      /* targets that do not go through the upstream proxy */
         struct tls_context *tls;          /* NULL: no vault, so no TLS is opened */
         struct credentials *credentials;  /* with tls */

@@ -107,10 +107,13 @@ static int make_workers(struct gateway *gateway, struct err *err) {
 
 /* Out of the start block, whose file goes with its last descriptor, into memory that no core file or stray read shows.
  */
-static int keep_password(struct gateway *gateway, struct err *err) {
-        struct str password = str_of(gateway->start.upstream_password);
-        int r = password.n ? secret_new(password, &gateway->upstream_password, err) : 0;
-        secret_wipe(gateway->start.upstream_password, sizeof gateway->start.upstream_password);
+static int keep_secrets(struct gateway *gateway, struct err *err) {
+        struct gateway_start *start = &gateway->start;
+        int r =
+            secret_take(start->upstream_password, sizeof start->upstream_password, &gateway->upstream_password, err);
+        if (r == 0)
+                r = secret_take(start->client_secret, sizeof start->client_secret, &gateway->client_secret, err);
+
         close(GATEWAY_FD_START);
         return r;
 }
@@ -124,7 +127,7 @@ static int set_up(struct gateway *g, struct err *err) {
         if (r < 0)
                 return r;
 
-        r = keep_password(g, err);
+        r = keep_secrets(g, err);
         if (r < 0)
                 return r;
 
@@ -194,6 +197,7 @@ static void tear_down(struct gateway *gateway) {
         synthetic_free(gateway->synthetic);
         quota_free(gateway->quota);
         secret_free(gateway->upstream_password);
+        secret_free(gateway->client_secret);
 }
 
 int main(int argc, char **argv) {

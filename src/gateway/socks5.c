@@ -2,8 +2,10 @@
 #include "gateway/socks5.h"
 
 #include "base/alloc.h"
+#include "base/secret.h"
 #include "gateway/http/http_session.h"
 #include "gateway/intercept.h"
+#include "gateway/wire/proxy_auth.h"
 #include "gateway/wire/socks5_wire.h"
 
 #include <assert.h>
@@ -11,12 +13,12 @@
 #include <stdlib.h>
 
 /*
- * Greeting, request, the gate, reply, tunnel. The session exists only until the tunnel: then it is freed and the
- * client's stream goes on, with whatever the client sent ahead given back to it. A client that is too slow, sends too
- * much before it is served, or goes away is closed. Replies are tiny, so a client that does not take them is closed
- * too.
+ * Greeting, the secret of the run where clients must bring it, request, the gate, reply, tunnel. The session exists
+ * only until the tunnel: then it is freed and the client's stream goes on, with whatever the client sent ahead given
+ * back to it. A client that is too slow, sends too much before it is served, or goes away is closed. Replies are tiny,
+ * so a client that does not take them is closed too.
  */
-enum state { SOCKS5_GREETING, SOCKS5_REQUEST, SOCKS5_OPENING, SOCKS5_STATES };
+enum state { SOCKS5_GREETING, SOCKS5_SECRET, SOCKS5_REQUEST, SOCKS5_OPENING, SOCKS5_STATES };
 
 enum { AHEAD_MAX = 16384 }; /* of the client's own bytes, before the tunnel stands */
 
@@ -109,7 +111,7 @@ static void on_opened(struct gate_call *c) {
 }
 
 /* Refused before the gate saw a target. */
-static void socks5_record(struct session *session, enum socks5_reply code, const char *why) {
+static void record_as(struct session *session, enum reason reason, enum socks5_reply code, const char *why) {
         struct event ev = {
                 .kind = EVENT_TUNNEL_OPEN,
                 .connection = session->client.number,
@@ -117,11 +119,15 @@ static void socks5_record(struct session *session, enum socks5_reply code, const
                 .generation = session->client.worker->policy->generation,
                 .via = VIA_SOCKS5,
                 .scheme = SCHEME_TCP,
-                .reason = code == SOCKS5_DENIED ? REASON_BAD_NAME : REASON_PROTOCOL,
+                .reason = (uint16_t)reason,
                 .status = (uint16_t)code,
                 .detail = str_of(why),
         };
         report_event(&session->client.worker->report, &ev);
+}
+
+static void socks5_record(struct session *session, enum socks5_reply code, const char *why) {
+        record_as(session, code == SOCKS5_DENIED ? REASON_BAD_NAME : REASON_PROTOCOL, code, why);
 }
 
 static void refuse_request(struct session *session, enum socks5_reply code, const struct err *why) {
@@ -149,16 +155,47 @@ static void hand_to_http(struct session *session) {
         socks5_end(session);
 }
 
+/* The last word to a client that is refused without a reply code. */
+static void socks5_dismiss(struct session *session, struct str word) {
+        (void)socks5_put(session, word);
+        stream_finish(session->client.stream);
+        socks5_end(session);
+}
+
+static bool wants_secret(const struct session *session) {
+        return session->client.worker->gateway->client_secret != NULL;
+}
+
+/* The method to go on with. False: the client offers none, and is gone. */
+static bool choose_method(struct session *session, const struct socks5_methods *offered) {
+        bool secret = wants_secret(session);
+
+        if (secret ? offered->password : offered->none) {
+                session->state = secret ? SOCKS5_SECRET : SOCKS5_REQUEST;
+                if (socks5_put(session, secret ? STR("\5\2") : STR("\5\0")) == 0)
+                        return true;
+                socks5_end(session);
+                return false;
+        }
+
+        if (secret)
+                record_as(session, REASON_CLIENT, SOCKS5_NO_METHOD, "the client offers no secret of the run");
+        else
+                socks5_record(session, SOCKS5_FAILURE, "the client offers no method without authentication");
+        socks5_dismiss(session, STR("\5\xff"));
+        return false;
+}
+
 static bool socks5_greet(struct session *session) {
+        struct socks5_methods offered;
         size_t used;
-        bool plain;
 
         if (speaks_http(session)) {
                 hand_to_http(session);
                 return false;
         }
 
-        switch (socks5_greeting(buf_str(&session->in), &used, &plain)) {
+        switch (socks5_greeting(buf_str(&session->in), &used, &offered)) {
         case SOCKS5_MORE:
                 return false;
         case SOCKS5_OK:
@@ -168,18 +205,36 @@ static bool socks5_greet(struct session *session) {
                 return false;
         }
 
-        if (!plain) {
-                socks5_record(session, SOCKS5_FAILURE, "the client offers no method without authentication");
-                socks5_put(session, STR("\5\xff"));
-                stream_finish(session->client.stream);
-                socks5_end(session);
+        buf_consume(&session->in, used);
+        return choose_method(session, &offered);
+}
 
+static bool take_secret(struct session *session) {
+        const struct secret *wanted = session->client.worker->gateway->client_secret;
+        struct str user, password;
+        size_t used;
+
+        switch (socks5_password(buf_str(&session->in), &used, &user, &password)) {
+        case SOCKS5_MORE:
+                return false;
+        case SOCKS5_OK:
+                break;
+        default:
+                end_malformed(session);
                 return false;
         }
 
-        buf_consume(&session->in, used);
+        bool fits = proxy_auth_fits(secret_value(wanted), user, password);
+        const char answer[] = { SOCKS5_PASSWORD_VERSION, fits ? SOCKS5_PASSWORD_GOOD : SOCKS5_PASSWORD_WRONG };
 
-        if (socks5_put(session, STR("\5\0")) < 0) {
+        secret_wipe(session->in.p, used);
+        buf_consume(&session->in, used);
+        if (!fits) {
+                record_as(session, REASON_CLIENT, SOCKS5_DENIED, "the client brings a wrong secret of the run");
+                socks5_dismiss(session, str_n(answer, sizeof answer));
+                return false;
+        }
+        if (socks5_put(session, str_n(answer, sizeof answer)) < 0) {
                 socks5_end(session);
                 return false;
         }
@@ -223,6 +278,20 @@ static bool request(struct session *session) {
         return true;
 }
 
+/* One step with what has come. False: more is needed, or the session is over. */
+static bool socks5_step(struct session *session) {
+        switch (session->state) {
+        case SOCKS5_GREETING:
+                return socks5_greet(session);
+        case SOCKS5_SECRET:
+                return take_secret(session);
+        case SOCKS5_REQUEST:
+                return request(session);
+        default:
+                return false;
+        }
+}
+
 /* Reads what there is. While the gate works this only tells whether the client is still there. */
 static int read_more(struct session *session) {
         size_t wanted = session->state == SOCKS5_OPENING ? 4096 : SOCKS5_MESSAGE_MAX;
@@ -254,8 +323,7 @@ static void on_ready(struct stream *stream, void *owner) {
                         return;
                 }
 
-                bool on = session->state == SOCKS5_GREETING ? socks5_greet(session)
-                                                            : session->state == SOCKS5_REQUEST && request(session);
+                bool on = socks5_step(session);
                 if (!session->client.worker)
                         return;
                 if (on)

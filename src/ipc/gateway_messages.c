@@ -200,6 +200,7 @@ static int check_texts(const struct gateway_start *start, struct err *err) {
         } texts[] = {
                 { "upstream user", start->upstream_user, sizeof start->upstream_user },
                 { "upstream password", start->upstream_password, sizeof start->upstream_password },
+                { "secret for clients", start->client_secret, sizeof start->client_secret },
                 { "upstream bypass list", start->upstream_bypass, sizeof start->upstream_bypass },
                 { "CA bundle", start->ca_bundle, sizeof start->ca_bundle },
                 { "hosts file", start->hosts_file, sizeof start->hosts_file },
@@ -223,6 +224,31 @@ static int check_clients(const struct gateway_start *start, struct err *err) {
                 if ((net->addr.family != ADDR_V4 && net->addr.family != ADDR_V6) || net->bits > addr_bits(&net->addr))
                         return err_set(err, EINVAL, "a network of clients is none");
         }
+        return 0;
+}
+
+/* A listener whose protocol has no place for it would let everybody past the secret; the two Unix sockets belong to
+ * whoever may open their files. */
+static bool can_want_secret(enum listener_kind kind) {
+        return kind == LISTENER_HTTP || kind == LISTENER_SOCKS5 || kind == LISTENER_HANDED ||
+               kind == LISTENER_PACKETS || kind == LISTENER_SHIM || kind == LISTENER_AGENT;
+}
+
+static int check_secret(const struct gateway_start *start, struct err *err) {
+        size_t n = strlen(start->client_secret);
+        if (n == 0)
+                return 0;
+        if (n < PROXY_SECRET_MIN)
+                return err_set(err, EINVAL, "the secret for clients is shorter than %d bytes", PROXY_SECRET_MIN);
+
+        for (size_t i = 0; i < n; i++)
+                if (!ascii_is_alnum(start->client_secret[i]))
+                        return err_set(err, EINVAL, "the secret for clients has a byte that a URL would escape");
+
+        for (uint32_t i = 0; i < start->n_listeners; i++)
+                if (!can_want_secret((enum listener_kind)start->listeners[i].kind))
+                        return err_set(err, EINVAL, "listener %u cannot ask its clients for the secret", i);
+
         return 0;
 }
 
@@ -251,6 +277,8 @@ int gateway_start_check(const struct gateway_start *start, struct err *err) {
                 r = check_texts(start, err);
         if (r == 0)
                 r = check_clients(start, err);
+        if (r == 0)
+                r = check_secret(start, err);
 
         return r;
 }

@@ -84,6 +84,8 @@ struct gateway_start {
         uint32_t log_level;
         struct authority upstream;
         char upstream_user[256], upstream_password[256];
+        char client_secret[PROXY_SECRET_MAX +
+                           1];      /* every client must bring it (gateway/wire/proxy_auth.h); "": none does */
         char upstream_bypass[4096]; /* patterns, comma-separated */
         char ca_bundle[4096];       /* PEM file with roots besides the system's, "" for none */
         char hosts_file[4096];      /* static names for tests and overrides, "" for none: "address name..." lines */

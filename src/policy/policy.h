@@ -74,6 +74,11 @@ struct policy_limits { /* 0 means unlimited */
 #define POLICY_GROUP_MEMORY (UINT64_C(2) << 30)
 #define POLICY_GROUP_PROCESSES UINT64_C(16384)
 
+/* Before the secret of a run in the proxy variables, as user and password: "http://bailey:SECRET@...". Letters and
+ * digits, so that no client has to escape it. */
+#define PROXY_USER "bailey"
+enum { PROXY_SECRET_MIN = 32, PROXY_SECRET_MAX = 64 };
+
 struct gateway_limits {
         uint64_t connect_ns, header_ns, idle_ns, tunnel_idle_ns;
         uint32_t header_bytes, connections, connections_per_second;

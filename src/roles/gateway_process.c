@@ -9,7 +9,7 @@
  *
  * Ownership: this module owns duplicates of the listeners, the snapshots of the last few generations (events name rules
  * by generation), the process, its three descriptors (control, events, pidfd), the watch of this host's addresses and
- * the upstream proxy's password. The audit is borrowed.
+ * the secrets of the start block. The audit is borrowed.
  *
  * States: see roles/role.h. A gateway that dies is replaced at the next connection after the delay. Limits: GENERATIONS
  * kept, BATCHES read in one step, START_MS to become ready, GATEWAY_STOP_MS to end.
@@ -51,7 +51,8 @@ struct gateway_process {
         struct gateway_settings settings;
         int listeners[GATEWAY_LISTENERS_MAX];
         char *program;
-        struct secret *password;                    /* of the upstream proxy; not in settings.start */
+        struct secret *password; /* of the upstream proxy; not in settings.start, nor is the next */
+        struct secret *client_secret;
         struct generation generations[GENERATIONS]; /* the newest first */
         awaited_list awaited;
         char *batch; /* EVENT_BATCH_MAX bytes */
@@ -361,15 +362,20 @@ void gateway_process_vault(struct gateway_process *process) {
 /*
  * Life and death.
  */
-/* The start block with the password. The password stays in secret memory only: it is wiped from ours when this returns,
- * and from the file once the gateway has read it. */
+static void put_secret(const struct secret *secret, char *to) {
+        if (secret)
+                memcpy(to, secret_value(secret).p, secret_value(secret).n);
+}
+
+/* The start block with its secrets. They stay in secret memory only: they are wiped from ours when this returns, and
+ * from the file once the gateway has read it. */
 static int seal_block(struct gateway_process *process, int *ret, struct err *err) {
         struct gateway_start start = process->settings.start;
 
         start.generation = process->generations[0].number;
         start.audit = process->audit_retry_ns == CLOCK_NEVER;
-        if (process->password)
-                memcpy(start.upstream_password, secret_value(process->password).p, secret_value(process->password).n);
+        put_secret(process->password, start.upstream_password);
+        put_secret(process->client_secret, start.client_secret);
 
         int r = gateway_start_seal(&start, ret, err);
         secret_wipe(&start, sizeof start);
@@ -548,6 +554,13 @@ void gateway_process_step(struct gateway_process *process, const struct poller *
 /*
  * Birth and end of the object.
  */
+static int keep_secrets(struct gateway_process *process, struct err *err) {
+        struct gateway_start *start = &process->settings.start;
+        int r = secret_take(start->upstream_password, sizeof start->upstream_password, &process->password, err);
+        int s = secret_take(start->client_secret, sizeof start->client_secret, &process->client_secret, err);
+        return r < 0 ? r : s;
+}
+
 int gateway_process_new(const struct gateway_settings *settings, const void *snapshot, size_t n,
                         struct gateway_process **ret, struct err *err) {
         cleanup(close_fd) int addresses = settings->addresses > 0 ? settings->addresses : -1;
@@ -562,9 +575,7 @@ int gateway_process_new(const struct gateway_settings *settings, const void *sna
 
         g->settings = *settings;
         g->settings.addresses = take_fd(&addresses);
-        struct str password = str_of(g->settings.start.upstream_password);
-        int r = password.n ? secret_new(password, &g->password, err) : 0;
-        secret_wipe(g->settings.start.upstream_password, sizeof g->settings.start.upstream_password);
+        int r = keep_secrets(g, err);
         g->settings.start.version = IPC_VERSION;
         g->settings.start.size = sizeof g->settings.start;
         g->settings.start.n_listeners = (uint32_t)settings->n_listeners;
@@ -657,6 +668,7 @@ void gateway_process_free(struct gateway_process *process) {
 
         awaited_done(&process->awaited);
         secret_free(process->password);
+        secret_free(process->client_secret);
         free(process->batch);
         free(process->program);
         free(process);

@@ -27,14 +27,31 @@ static void check_request(struct str in) {
         FUZZ_CHECK(again.port == target.port && host_equal(&again.host, &target.host));
 }
 
+static void check_password(struct str in) {
+        struct str user = { 0 }, password = { 0 }, again_user, again_password;
+        size_t used = 0, early_used = 0;
+        enum socks5_result r = socks5_password(in, &used, &user, &password), early = SOCKS5_MORE;
+        for (size_t n = 0; n <= in.n && early == SOCKS5_MORE; n++)
+                early = socks5_password(str_first(in, n), &early_used, &again_user, &again_password);
+        FUZZ_CHECK(r == early);
+        if (r != SOCKS5_OK)
+                return;
+        FUZZ_CHECK(used == early_used && used <= in.n && used == 3 + user.n + password.n);
+        if (user.n == 0)
+                return; /* is never written */
+        cleanup(buf_done) struct buf out = BUF(2 * SOCKS5_MESSAGE_MAX);
+        FUZZ_CHECK(socks5_put_password(&out, user, password) == 0 && str_eq(buf_str(&out), str_first(in, used)));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         struct str in = str_n(data, size);
         size_t used = 0;
-        bool plain = false;
+        struct socks5_methods offered;
         uint8_t method;
         enum socks5_reply reply;
         check_request(in);
-        if (socks5_greeting(in, &used, &plain) == SOCKS5_OK) {
+        check_password(in);
+        if (socks5_greeting(in, &used, &offered) == SOCKS5_OK) {
                 FUZZ_CHECK(used >= 2 && used <= size && used <= SOCKS5_MESSAGE_MAX);
                 check_request(str_skip(in, used));
         }

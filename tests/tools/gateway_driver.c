@@ -11,6 +11,7 @@
  *       head-bytes= bytes-out= bytes-host= connections= rate= workers= log=
  *       vault=PROGRAM ca=FILE credential=NAME|HOSTS|SLOT|VALUE roots=FILE      TLS is opened; ca: where its CA is
  * written hosts=FILE server=PORT real can-ask upstream=http:PORT|socks5:PORT user= password= bypass=
+ *       secret=                                         what every client must bring
  *
  * Lines on standard input change things meanwhile: "policy WORDS..." swaps the policy; "audit 0|1"; "answer ID 0|1";
  * "stop"; "kill-vault"; "start-vault"; "value NAME VALUE".
@@ -208,6 +209,7 @@ static void setting_word(struct driver *d, struct str key, struct str value) {
                 { "hosts", TEXT, s->hosts_file, sizeof s->hosts_file },
                 { "user", TEXT, s->upstream_user, sizeof s->upstream_user },
                 { "password", TEXT, s->upstream_password, sizeof s->upstream_password },
+                { "secret", TEXT, s->client_secret, sizeof s->client_secret },
                 { "bypass", TEXT, s->upstream_bypass, sizeof s->upstream_bypass },
         };
         for (size_t i = 0; i < sizeof table / sizeof *table; i++) {

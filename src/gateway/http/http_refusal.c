@@ -20,6 +20,8 @@ static const char *status_text(unsigned status) {
                 return "Not Found";
         case 405:
                 return "Method Not Allowed";
+        case 407:
+                return "Proxy Authentication Required";
         case 408:
                 return "Request Timeout";
         case 421:
@@ -57,6 +59,8 @@ static int write_answer(struct http_session *session, unsigned status, enum reas
         for (size_t i = 0; r == 0 && i < REFUSAL_HEADERS; i++)
                 r = buf_printf(out, "%.*s: %.*s\r\n", STR_FMT(head.at[i].name), STR_FMT(head.at[i].value));
 
+        if (r == 0 && status == 407)
+                r = buf_add(out, "Proxy-Authenticate: Basic realm=\"" PROXY_USER "\"\r\n");
         if (r == 0 && connection)
                 r = buf_printf(out, "Connection: %s\r\n", connection);
         if (r == 0)

@@ -8,9 +8,11 @@
 #include "gateway/http/http_internal.h"
 #include "gateway/http/http_swap.h"
 #include "gateway/override.h"
+#include "gateway/wire/proxy_auth.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/secret.h"
 #include "ipc/valid.h"
 
 #include <errno.h>
@@ -279,8 +281,34 @@ static void consider_api(struct http_session *session, const struct http1_reques
                 (void)http_secure_become_api(session); /* else it is refused as what it is */
 }
 
+/* Each request brings the secret, where one is wanted: what came before it on the connection says nothing about who
+ * sends it. A session that is bound to a target lies inside a tunnel, and the tunnel's own request has brought it. */
+static bool is_invited(const struct http_session *session, const struct http1_request *request) {
+        const struct secret *wanted = session->client.worker->gateway->client_secret;
+        return !wanted || session->bound || proxy_auth_head_fits(secret_value(wanted), &request->head);
+}
+
+/* On record with what it wanted. */
+static void refuse_uninvited(struct http_session *session, const struct http1_request *request) {
+        const char *what = NULL;
+
+        http_exchange_begin(session, request);
+        (void)settle_target(session, request, &what);
+        if (!session->exchange.connect && write_request(session, request) < 0)
+                session->exchange.keep_client = false;
+
+        http_refuse_bytes(
+            session, 407, REASON_CLIENT,
+            "It does not bring the secret of the run, which the proxy variables hold as user and password");
+}
+
 void http_request_take(struct http_session *session, struct http1_request *request) {
         const char *what = NULL;
+
+        if (!is_invited(session, request)) {
+                refuse_uninvited(session, request);
+                return;
+        }
 
         consider_api(session, request);
         http_exchange_begin(session, request);

@@ -3,7 +3,7 @@
 
 #include <errno.h>
 
-enum { VERSION = 5, PASSWORD_VERSION = 1, CONNECT = 1 };
+enum { VERSION = 5, CONNECT = 1 };
 enum { METHOD_NONE = 0, METHOD_PASSWORD = 2 };
 enum { TYPE_V4 = 1, TYPE_NAME = 3, TYPE_V6 = 4 };
 
@@ -11,20 +11,43 @@ static uint8_t wire_byte(struct str s, size_t i) {
         return (uint8_t)s.p[i];
 }
 
-enum socks5_result socks5_greeting(struct str in, size_t *ret_used, bool *ret_plain) {
+enum socks5_result socks5_greeting(struct str in, size_t *ret_used, struct socks5_methods *ret) {
         if (in.n >= 1 && wire_byte(in, 0) != VERSION)
                 return SOCKS5_BAD;
         if (in.n < 2 || in.n < 2u + wire_byte(in, 1))
                 return SOCKS5_MORE;
 
         size_t methods = wire_byte(in, 1);
-        bool plain = false;
-        for (size_t i = 0; i < methods; i++)
-                plain |= wire_byte(in, 2 + i) == METHOD_NONE;
+        struct socks5_methods found = { 0 };
+        for (size_t i = 0; i < methods; i++) {
+                found.none |= wire_byte(in, 2 + i) == METHOD_NONE;
+                found.password |= wire_byte(in, 2 + i) == METHOD_PASSWORD;
+        }
 
         *ret_used = 2 + methods;
-        *ret_plain = plain;
+        *ret = found;
 
+        return SOCKS5_OK;
+}
+
+/* A byte with a length, then that many. False: not there yet. */
+static bool take_counted(struct str in, size_t *at, struct str *ret) {
+        if (in.n <= *at || in.n - *at - 1 < wire_byte(in, *at))
+                return false;
+        *ret = str_n(in.p + *at + 1, wire_byte(in, *at));
+        *at += 1 + ret->n;
+        return true;
+}
+
+enum socks5_result socks5_password(struct str in, size_t *ret_used, struct str *ret_user, struct str *ret_password) {
+        size_t at = 1;
+
+        if (in.n >= 1 && wire_byte(in, 0) != SOCKS5_PASSWORD_VERSION)
+                return SOCKS5_BAD;
+        if (!take_counted(in, &at, ret_user) || !take_counted(in, &at, ret_password))
+                return SOCKS5_MORE;
+
+        *ret_used = at;
         return SOCKS5_OK;
 }
 
@@ -141,7 +164,7 @@ int socks5_put_password(struct buf *out, struct str user, struct str password) {
         if (user.n == 0 || user.n > 255 || password.n > 255)
                 return -EINVAL;
 
-        int r = buf_add_char(out, PASSWORD_VERSION);
+        int r = buf_add_char(out, SOCKS5_PASSWORD_VERSION);
         if (r < 0)
                 return r;
 

@@ -7,6 +7,9 @@
 #include "base/buf.h"
 #include "policy/match/host.h"
 
+/* Of an answer to user and password. */
+enum { SOCKS5_PASSWORD_VERSION = 1, SOCKS5_PASSWORD_GOOD = 0, SOCKS5_PASSWORD_WRONG = 1 };
+
 enum socks5_reply {
         SOCKS5_SUCCEEDED,
         SOCKS5_FAILURE,
@@ -30,8 +33,13 @@ enum socks5_result {
 /* Longest greeting and request: both fit a buffer of this size. */
 #define SOCKS5_MESSAGE_MAX 262
 
-/* The client's methods. *ret_used bytes were taken; *ret_plain: "no authentication" is among them. */
-enum socks5_result socks5_greeting(struct str in, size_t *ret_used, bool *ret_plain);
+/* The client's methods that are known here. */
+struct socks5_methods {
+        bool none, password;
+};
+enum socks5_result socks5_greeting(struct str in, size_t *ret_used, struct socks5_methods *ret);
+/* The client's user and password (RFC 1929), in `in`. It is at most twice SOCKS5_MESSAGE_MAX long. */
+enum socks5_result socks5_password(struct str in, size_t *ret_used, struct str *ret_user, struct str *ret_password);
 /* The client's request. SOCKS5_SAY: *ret_reply says what; `e` (may be NULL) says why. */
 enum socks5_result socks5_request(struct str in, size_t *ret_used, struct authority *ret, enum socks5_reply *ret_reply,
                                   struct err *err);

@@ -8,8 +8,6 @@
 #include <assert.h>
 #include <errno.h>
 
-#define PROXY_USER "bailey"
-
 static const char *const limit_names[] = {
         [MACOS_LIMIT_PROCESSES] = "processes",
         [MACOS_LIMIT_FILES] = "files",

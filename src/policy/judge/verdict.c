@@ -447,7 +447,7 @@ static const struct {
         [REASON_GRAPHQL] = { "graphql",
                              "The GraphQL request asks for more than the rule allows, or is not understood." },
         [REASON_SIGNING] = { "signing", "The policy lets no key be used for this." },
-        [REASON_CLIENT] = { "client", "This gateway is for other clients than the one at this address." },
+        [REASON_CLIENT] = { "client", "This gateway is for other clients than this one." },
         [REASON_RATCHET] = { "ratchet",
                              "A ratchet has closed: for the rest of this run, only what it leaves is open." },
 };

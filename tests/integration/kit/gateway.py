@@ -26,11 +26,11 @@ class Gateway:
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env, pass_fds=pass_fds)
         self._errors = []
         threads = [threading.Thread(target=self._read, daemon=True), threading.Thread(target=self._read_errors, daemon=True)]
-        self._threads, self._ready, self.notes = threads, False, []
+        self._threads, self._ready, self._over, self.notes = threads, False, False, []
         for thread in threads:
             thread.start()
         with self._changed:
-            if not self._changed.wait_for(lambda: self._ready or self.process.poll() is not None, PATIENCE) or not self._ready:
+            if not self._changed.wait_for(lambda: self._ready or self._over, PATIENCE) or not self._ready:
                 self._give_up()
                 raise AssertionError("the gateway did not start: " + "".join(self._errors))
 
@@ -67,6 +67,9 @@ class Gateway:
                 else:
                     self.notes.append(word)
                 self._changed.notify_all()
+        with self._changed:
+            self._over = True
+            self._changed.notify_all()
 
     def say(self, line):
         self.process.stdin.write(line + "\n")

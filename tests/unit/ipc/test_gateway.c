@@ -192,7 +192,23 @@ static void start_block_is_checked(void **state) {
         BAD(s.header_bytes = 10);
         BAD(memset(s.ca_bundle, 'x', sizeof s.ca_bundle));
         BAD(memset(s.sandbox_id, 'x', sizeof s.sandbox_id));
+
+        /* A secret for clients: one that is long and plain, and only where each listener can ask for it. */
+        BAD(memset(s.client_secret, 'x', PROXY_SECRET_MIN)); /* and a listener that forwards */
+#define BAD_SECRET(change) BAD((s.n_listeners = 1, memset(s.client_secret, 'x', PROXY_SECRET_MIN), change))
+        BAD_SECRET(s.client_secret[PROXY_SECRET_MIN - 1] = '\0');
+        BAD_SECRET(s.client_secret[3] = '@');
+        BAD_SECRET(memset(s.client_secret, 'x', sizeof s.client_secret));
+        BAD_SECRET(s.listeners[0].kind = LISTENER_DNS_UDP);
+        BAD_SECRET(s.listeners[0].kind = LISTENER_DNS_TCP);
+        BAD_SECRET(s.listeners[0].kind = LISTENER_TRANSPARENT);
+        BAD_SECRET(s.listeners[0].kind = LISTENER_API);
+#undef BAD_SECRET
 #undef BAD
+        s = valid_start();
+        s.n_listeners = 1;
+        memset(s.client_secret, 'x', PROXY_SECRET_MIN);
+        assert_int_equal(gateway_start_check(&s, &e), 0);
 }
 
 static void unsealed_start_block_is_refused(void **state) {
