@@ -240,3 +240,6 @@ bool plan_has_programs(const struct plan *plan);
 /* Whether the path is one of theirs, or the directory that they lie in. */
 bool plan_is_program(const char *path);
 #define PLAN_PROGRAMS_WHY "built in: programs that stand for those of the host"
+/* What the broker refuses without a guard: a repository that it met, and a file that is shared with other places. */
+#define PLAN_REPOSITORY_WHY "built in: git runs what it says, outside too"
+#define PLAN_SHARED_WHY "built in: the file has another name, elsewhere"

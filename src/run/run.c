@@ -208,6 +208,7 @@ static const struct session_calls run_calls = {
 
 static struct run_files files_of(struct run *run) {
         return (struct run_files){ .rules = run->rules,
+                                   .plan = run->plan,
                                    .audit = run->session.audit,
                                    .report = &run->report,
                                    .learn = run->q->learn,

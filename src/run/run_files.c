@@ -80,6 +80,47 @@ static const struct path_rule *programs_rule(const char *path) {
         return path_is_within(path, PLAN_SHIM_PLACE) ? &ssh : &tools;
 }
 
+static bool guard_is_known(const struct plan *plan, struct str path, struct path_rule *ret) {
+        for (size_t i = 0; plan && i < plan->guards.n; i++) {
+                const struct plan_guard *guard = &plan->guards.p[i];
+
+                if (!str_is(path, guard->path))
+                        continue;
+                *ret = (struct path_rule){ .pattern = guard->path, .origin = guard->why };
+                return true;
+        }
+
+        return false;
+}
+
+/* The path itself may be written, and the broker names what refused it: a guard (below it, for a directory that is to
+ * be moved; or of the same file under another name), a glob, a repository. Whether there is such a rule is decided
+ * here. */
+static bool named_rule(const struct run_files *files, struct str name, const char *path, struct path_rule *ret) {
+        static const char *const reasons[] = { PLAN_REPOSITORY_WHY, PLAN_SHARED_WHY };
+
+        if (guard_is_known(files->plan, name, ret))
+                return true;
+
+        for (size_t i = 0; i < path_rules_count(files->rules); i++) {
+                const struct path_rule *rule = path_rules_at(files->rules, i);
+
+                if (rule->grants || !str_is(name, rule->pattern))
+                        continue;
+                *ret = *rule;
+                return true;
+        }
+
+        for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++) {
+                if (!str_is(name, reasons[i]))
+                        continue;
+                *ret = (struct path_rule){ .pattern = path, .origin = reasons[i] };
+                return true;
+        }
+
+        return false;
+}
+
 /* A path may be refused by its own permissions too: only what policy refuses is a violation. */
 static void file_refused(const struct run_files *files, struct event *ev) {
         cleanup(free_ptr) char *path = str_dup(ev->path);
@@ -99,6 +140,13 @@ static void file_refused(const struct run_files *files, struct event *ev) {
         if (program) {
                 access = PATH_READ;
                 rule = programs_rule(path);
+        }
+
+        struct path_rule refused;
+        if (write && !program && access == PATH_WRITE && ev->reason == REASON_DENY_RULE &&
+            named_rule(files, ev->swapped, path, &refused)) {
+                access = PATH_READ;
+                rule = &refused;
         }
 
         bool judged = ev->reason == REASON_NOT_ALLOWED; /* trust the watcher here: it knows the real paths */

@@ -5,6 +5,7 @@
  * than the command it serves: records are decoded with every check, and whether policy is what refused a path is
  * decided here, by the same rules, not by what the record says.
  */
+#include "plan/plan.h"
 #include "policy/paths/paths.h"
 #include "run/run_report.h"
 #include "store/audit.h"
@@ -18,6 +19,7 @@ struct run_files_share {
 
 struct run_files {
         const struct path_rules *rules;
+        const struct plan *plan; /* has the guards that the rules led to; NULL: there is none */
         struct audit *audit;
         struct run_report *report;
         struct learn *learn;  /* NULL: nothing is learned */

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Protected paths: links on the way to them, every writable root, names that do not exist yet."""
+import json
 import os
 import pathlib
 import pwd
@@ -50,6 +51,29 @@ def test_a_chain_of_links_that_ends_in_nothing(sh, work, chain):
     assert not (work / ".envrc").exists()
     for step in steps[:-1]:
         assert os.path.islink(work / step), step
+
+
+def test_what_a_guard_refuses_is_on_record(bailey, home, work):
+    """Also where the path itself may be written: a directory that holds something protected, the target of a link, a repository below, a second
+    name. The record names what was to be changed, and the rule of what is protected."""
+    git("init", "-q", work, cwd=work, check=True)
+    git("init", "-q", work / "deep/repo", cwd=work, check=True)
+    (work / ".git/hooks").mkdir(exist_ok=True)
+    (work / "tools").mkdir()
+    (work / ".vscode").symlink_to("tools")
+    (work / ".envrc").touch()
+    os.link(work / ".envrc", work / "second")
+    expected = {".git/hooks": ".git/hooks", ".git": ".git/", "deep": "deep/repo/.git/", "deep/repo/.git": "deep/repo/.git/", "tools": "tools",
+                "second": ".envrc"}
+    audit = home / "audit.jsonl"
+    moves = "; ".join(f"mv {name} gone" for name in expected)
+    bailey("run", "--audit", audit, "--", "sh", "-c", f"{moves}; echo x > tools/tasks.json; true", cwd=work).check()
+    assert not (work / "gone").exists() and not list((work / "tools").iterdir())
+    records = {r["path"]: r for r in map(json.loads, audit.read_text().splitlines()) if r.get("path")}
+    assert all(r["reason"] == "deny-rule" and not r["allowed"] and r["origin"].startswith("built in: ") for r in records.values()), records
+    rules = {os.path.relpath(path, work): os.path.relpath(r["rule"], work) for path, r in records.items()}
+    assert rules.pop("tools/tasks.json") == "tools"
+    assert set(rules) == set(expected) and all(rules[name].startswith(expected[name]) for name in rules), rules
 
 
 def test_a_link_above_a_protected_name_stays(sh, home, work):

@@ -272,13 +272,16 @@ int judge_move(struct held *held, const struct place *from, const struct place *
                 return 0;
 
         r = judge_object(held, from->object);
-        if (r < 0)
+        if (r == 0 && directory && closed_below(held->broker->closed, from->path, find_foreign, &move))
+                r = judge_refuse(held, move.found->path);
+
+        if (r < 0) {
+                broker_report_about(held, from);
                 return r;
+        }
+
         if (!directory)
                 return judge_new(held, to, S_IFREG);
-
-        if (closed_below(held->broker->closed, from->path, find_foreign, &move))
-                return judge_refuse(held, move.found->path);
         if (closed_below(held->broker->closed, to->path, find_brought, &move))
                 return judge_refuse(held, move.found->path);
 

@@ -38,6 +38,10 @@ int broker_find(struct held *held, int dirfd, __u64 address, enum walk_mode mode
         return 0;
 }
 
+void broker_report_about(struct held *held, const struct place *place) {
+        memcpy(held->path, place->path, strlen(place->path) + 1);
+}
+
 /* A place for a new name. What is there already is found out by the call itself. */
 static int find_new(struct held *held, int dirfd, __u64 address, mode_t kind, struct place *ret) {
         int r;
@@ -88,15 +92,15 @@ static int judge_rename(struct held *held, const struct place *from, const struc
                 return r;
 
         r = judge_change(held, from);
-        if (r < 0) {
-                memcpy(held->path, from->path, strlen(from->path) + 1); /* the report is about what was to go */
-                return r;
-        }
-
-        glob = broker_denies_move(held->broker->rules, from->path, to->path);
+        glob = r == 0 ? broker_denies_move(held->broker->rules, from->path, to->path) : NULL;
         if (glob) {
                 held->glob = glob;
-                return -EACCES;
+                r = -EACCES;
+        }
+
+        if (r < 0) {
+                broker_report_about(held, from);
+                return r;
         }
 
         if (directory && is_swept(held, to->path))

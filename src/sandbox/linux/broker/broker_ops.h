@@ -78,6 +78,9 @@ struct fd_link link_to(int fd);
 /* Reads the path argument and finds what it names; remembers it for the report. */
 int broker_find(struct held *held, int dirfd, __u64 address, enum walk_mode mode, struct place *ret);
 
+/* What the report is about, where a call names two places. */
+void broker_report_about(struct held *held, const struct place *place);
+
 /* broker_judge.c: 0, or a negative errno with the rule that refused in h->glob. */
 int judge_read(struct held *held, const struct place *place);
 /* What is at this place loses its name, its content or an attribute; or a new name is made there. */

@@ -17,8 +17,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char closed_repository[] = "built in: git runs what it says, outside too";
-
 int judge_repository(struct held *held, const struct place *place) {
         struct closed_look look;
         int r;
@@ -34,7 +32,7 @@ int judge_repository(struct held *held, const struct place *place) {
         if (look.guard)
                 return 0; /* known at launch: its guard has been asked */
 
-        held->glob = closed_repository;
+        held->glob = PLAN_REPOSITORY_WHY;
         return r;
 }
 
@@ -107,7 +105,7 @@ int judge_shared(struct held *held, struct place *place, enum sharing sharing) {
                 return 0;
 
         if (sharing != SHARING_ENDS && sharing != SHARING_ENDS_EMPTY) {
-                held->glob = "the file has another name, elsewhere";
+                held->glob = PLAN_SHARED_WHY;
                 return -EACCES;
         }
 
