@@ -6,6 +6,7 @@
 #include "base/files/tree.h"
 #include "base/log.h"
 #include "base/path.h"
+#include "base/vec.h"
 #include "conf/dirs.h"
 #include "guest/guest_grants.h"
 #include "guest/guest_home.h"
@@ -292,8 +293,15 @@ struct overlap {
         const char *path;
         bool granted; /* the path itself */
         bool revoke;  /* grants around it count, too, and one that cannot be given does not hold up the others */
+        VEC(char *) replaced;
         struct err *err;
 };
+
+static void overlap_done(struct overlap *overlap) {
+        for (size_t i = 0; i < overlap->replaced.n; i++)
+                free(overlap->replaced.p[i]);
+        vec_done(&overlap->replaced);
+}
 
 static int overlap_find(void *arg, const struct guest_grant *grant) {
         struct overlap *overlap = arg;
@@ -303,31 +311,72 @@ static int overlap_find(void *arg, const struct guest_grant *grant) {
         return 0;
 }
 
-/* In the order of paths: what is further inside comes later, and holds. */
+static bool grant_is_same(const struct guest_grant *grant) {
+        char object[GRANT_OBJECT_MAX];
+
+        return guest_grant_object(grant->path, object) == 0 && strcmp(object, grant->object) == 0;
+}
+
+/* In the order of paths: what is further inside comes later, and holds. A guest that may write around it can put
+ * something else of the host's in its place, which it would keep by this grant. */
+static int overlap_inner(struct overlap *overlap, const struct guest_grant *grant) {
+        struct err why = { 0 };
+
+        if (!grant_is_same(grant)) {
+                char *path = str_dup(str_of(grant->path));
+
+                if (path && vec_push(&overlap->replaced, path) == 0)
+                        return 0;
+                free(path);
+                return no_memory(overlap->err);
+        }
+
+        if (overlap->guest->kind == GUEST_OWN)
+                return 0;
+        if (!overlap->revoke)
+                return guest_grant_give_again(overlap->guest, grant->path, grant->write, overlap->err);
+
+        if (guest_grant_give_again(overlap->guest, grant->path, grant->write, &why) < 0)
+                log_warning("%s: what was granted there is not given again: %s", grant->path, err_text(&why));
+        return 0;
+}
+
 static int overlap_give(void *arg, const struct guest_grant *grant) {
-        const struct overlap *overlap = arg;
-        const char *path = NULL;
+        struct overlap *overlap = arg;
         struct err why = { 0 };
 
         if (strcmp(grant->path, overlap->path) == 0)
                 return 0;
         if (path_is_within(grant->path, overlap->path))
-                path = grant->path;
-        else if (overlap->revoke && path_is_within(overlap->path, grant->path))
-                path = overlap->path;
-        if (!path || (access(path, F_OK) < 0 && grant_is_gone(errno)))
+                return overlap_inner(overlap, grant);
+        if (!overlap->revoke || overlap->guest->kind == GUEST_OWN || !path_is_within(overlap->path, grant->path))
                 return 0;
-        if (!overlap->revoke)
-                return guest_grant_give_again(overlap->guest, path, grant->write, overlap->err);
+        if (access(overlap->path, F_OK) < 0 && grant_is_gone(errno))
+                return 0;
 
-        /* A guest that may write around it can replace it. That must not keep what is being revoked. */
-        if (guest_grant_give_again(overlap->guest, path, grant->write, &why) < 0)
+        /* The guest may have replaced it. That must not keep what is being revoked. */
+        if (guest_grant_give_again(overlap->guest, overlap->path, grant->write, &why) < 0)
                 log_warning("%s: what was granted there is not given again: %s", grant->path, err_text(&why));
         return 0;
 }
 
+/* What is in the place of a grant further inside was never granted: the row goes, so that no later start gives it. */
+static int overlap_settle(struct guests *guests, struct overlap *overlap, struct err *err) {
+        const char *id = overlap->guest->row.id;
+        int r = guests_db_grants(guests->db, id, overlap_give, overlap, err);
+
+        for (size_t i = 0; r >= 0 && i < overlap->replaced.n; i++) {
+                r = guests_db_remove_grant(guests->db, id, overlap->replaced.p[i], err);
+                log_warning("%s is granted no more: what was granted is gone, or something else is in its place",
+                            overlap->replaced.p[i]);
+        }
+
+        return r < 0 ? r : 0;
+}
+
 int guest_grant(struct guests *guests, struct guest *guest, const char *path, bool write, struct err *err) {
         cleanup(free_ptr) char *real = realpath(path, NULL);
+        char object[GRANT_OBJECT_MAX];
 
         if (!real)
                 return err_errno(err, "cannot grant %s", path);
@@ -339,17 +388,20 @@ int guest_grant(struct guests *guests, struct guest *guest, const char *path, bo
         if (r < 0)
                 return r;
 
-        /* The row first: what is in the lists can then always be taken back. */
-        r = guests_db_add_grant(guests->db, guest->row.id, real, write, err);
-        if (r < 0 || guest->kind == GUEST_OWN)
-                return r;
+        r = guest_grant_object(real, object);
+        if (r < 0)
+                return err_set(err, -r, "cannot grant %s: %s", path, strerror(-r));
 
-        r = guest_grant_give(guest, real, write, err);
+        /* The row first: what is in the lists can then always be taken back. */
+        const struct guest_grant row = { .path = real, .write = write, .object = object };
+        r = guests_db_add_grant(guests->db, guest->row.id, &row, err);
+        if (r == 0 && guest->kind != GUEST_OWN)
+                r = guest_grant_give(guest, real, write, err);
         if (r < 0)
                 return r;
 
-        struct overlap inner = { .guest = guest, .path = real, .err = err };
-        return guests_db_grants(guests->db, guest->row.id, overlap_give, &inner, err);
+        cleanup(overlap_done) struct overlap inner = { .guest = guest, .path = real, .err = err };
+        return overlap_settle(guests, &inner, err);
 }
 
 static int grant_find(struct guests *guests, const struct guest *guest, const char *path, struct err *err) {
@@ -360,13 +412,13 @@ static int grant_find(struct guests *guests, const struct guest *guest, const ch
 }
 
 static int revoke_lists(struct guests *guests, struct guest *guest, const char *path, struct err *err) {
-        struct overlap overlap = { .guest = guest, .path = path, .revoke = true, .err = err };
-        int r = guest_grant_take(guest, path, err);
+        cleanup(overlap_done) struct overlap overlap = { .guest = guest, .path = path, .revoke = true, .err = err };
+        int r = guest->kind == GUEST_OWN ? 0 : guest_grant_take(guest, path, err);
 
         if (r < 0)
                 return r;
 
-        return guests_db_grants(guests->db, guest->row.id, overlap_give, &overlap, err);
+        return overlap_settle(guests, &overlap, err);
 }
 
 /* The grant that is meant: as it was named, whatever is there now (nothing, or a link that the guest made and that
@@ -405,11 +457,9 @@ int guest_revoke(struct guests *guests, struct guest *guest, const char *path, s
         }
 
         /* The row last: what is in the lists can always be taken back. */
-        if (guest->kind != GUEST_OWN) {
-                r = revoke_lists(guests, guest, granted, err);
-                if (r < 0)
-                        return r;
-        }
+        r = revoke_lists(guests, guest, granted, err);
+        if (r < 0)
+                return r;
 
         r = guests_db_remove_grant(guests->db, guest->row.id, granted, err);
         if (r < 0)

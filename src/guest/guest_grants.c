@@ -11,6 +11,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -264,6 +265,26 @@ static int grant_close(const struct guest *guest, const char *path, struct err *
 
 bool grant_is_gone(int error) {
         return error == ENOENT || error == ENOTDIR || error == ELOOP;
+}
+
+int guest_grant_object(const char *path, char ret[static GRANT_OBJECT_MAX]) {
+        cleanup(close_fd) int fd = path_open_at(AT_FDCWD, path, O_PATH, 0, PATH_NO_SYMLINKS);
+        struct statx st;
+
+        if (fd < 0)
+                return fd;
+        if (statx(fd, "", AT_EMPTY_PATH, STATX_INO | STATX_BTIME, &st) < 0)
+                return -errno;
+
+        /* Numbers of devices change when the machine starts again: only where nothing else tells them apart. */
+        if (st.stx_mask & STATX_BTIME)
+                snprintf(ret, GRANT_OBJECT_MAX, "%" PRIu64 " made %" PRId64 ".%09" PRIu32, (uint64_t)st.stx_ino,
+                         (int64_t)st.stx_btime.tv_sec, (uint32_t)st.stx_btime.tv_nsec);
+        else
+                snprintf(ret, GRANT_OBJECT_MAX, "%" PRIu64 " on %" PRIu32 ":%" PRIu32, (uint64_t)st.stx_ino,
+                         (uint32_t)st.stx_dev_major, (uint32_t)st.stx_dev_minor);
+
+        return 0;
 }
 
 int guest_grant_look(const char *path) {

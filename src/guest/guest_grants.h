@@ -17,6 +17,10 @@ int guest_grant_take(const struct guest *guest, const char *path, struct err *er
 /* What the guest made there belongs to the host user; the guest may use it as before. */
 int guest_grant_fix(const struct guest *guest, const char *path, bool write, struct err *err);
 
+#define GRANT_OBJECT_MAX 96
+/* What is at the path, as text that nothing else there will have: a number that the file system may give again, and
+ * when it was made. A negative errno: nothing, or a link on the way. */
+int guest_grant_object(const char *path, char ret[static GRANT_OBJECT_MAX]);
 /* Whether the path still leads somewhere, without links: 0 or a negative errno. */
 int guest_grant_look(const char *path);
 /* Whether nothing is there that could be used: an error of the machine (no memory, a failing disk) does not say so. */

@@ -47,6 +47,8 @@ static const char *const migrations[] = {
         " name TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (guest, recipe, position));",
         /* 3 */
         "ALTER TABLE guests ADD COLUMN disk INTEGER NOT NULL DEFAULT 0;",
+        /* 4 */
+        "ALTER TABLE grants ADD COLUMN object TEXT NOT NULL DEFAULT '';",
 };
 enum { VERSION = sizeof migrations / sizeof *migrations };
 
@@ -459,11 +461,14 @@ int guests_db_settings(struct guests_db *db, const char *id, guests_on_setting *
         return r;
 }
 
-int guests_db_add_grant(struct guests_db *db, const char *id, const char *path, bool write, struct err *err) {
-        const struct value values[] = { TEXT(id), TEXT(path), TEXT(write ? "rw" : "ro"), NUMBER(clock_wall_us()) };
+int guests_db_add_grant(struct guests_db *db, const char *id, const struct guest_grant *grant, struct err *err) {
+        const struct value values[] = { TEXT(id), TEXT(grant->path), TEXT(grant->write ? "rw" : "ro"),
+                                        NUMBER(clock_wall_us()), TEXT(grant->object) };
 
-        return guests_sql_run(db, "INSERT OR REPLACE INTO grants (guest, path, access, at_us) VALUES (?1, ?2, ?3, ?4)",
-                              values, 4, err);
+        return guests_sql_run(db,
+                              "INSERT OR REPLACE INTO grants (guest, path, access, at_us, object)"
+                              " VALUES (?1, ?2, ?3, ?4, ?5)",
+                              values, 5, err);
 }
 
 int guests_db_remove_grant(struct guests_db *db, const char *id, const char *path, struct err *err) {
@@ -476,13 +481,13 @@ int guests_db_remove_grant(struct guests_db *db, const char *id, const char *pat
 int guests_db_grants(struct guests_db *db, const char *id, guests_on_grant *on, void *arg, struct err *err) {
         cleanup(guests_sql_finish) sqlite3_stmt *query = NULL;
         const struct value values[] = { TEXT(id) };
-        int r = guests_sql_prepare(db, "SELECT path, access, at_us FROM grants WHERE guest = ?1 ORDER BY path", values,
-                                   1, &query, err);
+        int r = guests_sql_prepare(db, "SELECT path, access, at_us, object FROM grants WHERE guest = ?1 ORDER BY path",
+                                   values, 1, &query, err);
 
         while (r == 0 && (r = guests_sql_next(db, query, err)) > 0) {
                 const struct guest_grant grant = { guests_sql_text(query, 0),
                                                    strcmp(guests_sql_text(query, 1), "rw") == 0,
-                                                   guests_sql_number(query, 2) };
+                                                   guests_sql_number(query, 2), guests_sql_text(query, 3) };
                 r = on(arg, &grant);
         }
         return r;

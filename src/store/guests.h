@@ -84,9 +84,11 @@ struct guest_grant {
         const char *path;
         bool write;
         uint64_t at_us;
+        const char *object; /* what was at the path, see guest_grant_object(); "": not known */
 };
 typedef int guests_on_grant(void *arg, const struct guest_grant *grant);
-int guests_db_add_grant(struct guests_db *db, const char *id, const char *path, bool write, struct err *err);
+/* As of now, whatever `at_us` says. */
+int guests_db_add_grant(struct guests_db *db, const char *id, const struct guest_grant *grant, struct err *err);
 /* Returns how many went. */
 int guests_db_remove_grant(struct guests_db *db, const char *id, const char *path, struct err *err);
 int guests_db_grants(struct guests_db *db, const char *id, guests_on_grant *on, void *arg, struct err *err);

@@ -292,7 +292,7 @@ static void test_rows(void **unused) {
         assert_int_equal(guests_db_add_job(db, "b", "make", &number, &err), 0);
         assert_int_equal(number, 2);
         assert_int_equal(guests_db_remove_grant(db, "b", "/x", &err), 0);
-        assert_int_equal(guests_db_add_grant(db, "b", "/x", true, &err), 0);
+        assert_int_equal(guests_db_add_grant(db, "b", &(struct guest_grant){ "/x", true, 0, "1" }, &err), 0);
         assert_int_equal(guests_db_remove_grant(db, "b", "/x", &err), 1);
         assert_int_equal(tree_remove(AT_FDCWD, top), 0);
 }
