@@ -17,6 +17,8 @@
 struct chat_settings {
         const struct policy *policy;
         bool test; /* say hello in the room, and end */
+        /* The id of a sandbox that runs, from its id, the beginning of it, or the name of a guest; heap text. */
+        int (*resolve)(const char *word, char **ret, struct err *err);
         void (*on_ready)(void *arg, const char *service, const char *room);
         void *arg;
 };

@@ -160,8 +160,11 @@ static void confirm_ask(struct chat *chat, const struct chat_order *order, const
         *confirm = (struct chat_confirm){ .verb = order->verb, .until_ns = clock_ns() + CONFIRM_NS };
         snprintf(confirm->sandbox, sizeof confirm->sandbox, "%s", sandbox);
         chat_make_code(confirm->code);
-        line_sayf(chat, "To %s sandbox %s, say within two minutes: /%s %s %s", chat_verb_name(order->verb), sandbox,
-                  chat_verb_name(order->verb), sandbox, confirm->code);
+        /* By the id: until the answer comes, the name may be another guest's. */
+        bool named = !str_starts(str_of(sandbox), str_of(order->name));
+        line_sayf(chat, "To %s sandbox %s%s%s, say within two minutes: /%s %s %s", chat_verb_name(order->verb), sandbox,
+                  named ? ", the guest " : "", named ? order->name : "", chat_verb_name(order->verb), sandbox,
+                  confirm->code);
 }
 
 /* Each code is worth one order, for the sandbox and the verb that it was given for. */
@@ -189,7 +192,7 @@ static void order_sandbox(struct chat *chat, const struct chat_said *said, const
         cleanup(free_ptr) char *sandbox = NULL;
         struct err err = { 0 };
 
-        if (control_resolve(order->name, &sandbox, &err) < 0) {
+        if (chat->settings->resolve(order->name, &sandbox, &err) < 0) {
                 orders_refuse(chat, said, who, err_text(&err));
                 return;
         }

@@ -5,6 +5,7 @@
 #include "base/escape.h"
 #include "cli/verb.h"
 #include "policy/load.h"
+#include "verbs/names.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -45,6 +46,7 @@ static int chat_verb_run(const struct call *call, struct err *err) {
 
         const struct chat_settings settings = { .policy = policy,
                                                 .test = option_get_flag(&call->options, &rows[ROW_TEST]),
+                                                .resolve = names_sandbox,
                                                 .on_ready = on_ready };
         r = chat_run(&settings, err);
 

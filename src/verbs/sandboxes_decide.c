@@ -6,9 +6,11 @@
  */
 #include "base/cleanup.h"
 #include "base/escape.h"
+#include "base/log.h"
 #include "base/path.h"
 #include "control/questions.h"
 #include "policy/apply.h"
+#include "policy/approved.h"
 #include "policy/check.h"
 #include "policy/match/pattern.h"
 #include "verbs/sandboxes.h"
@@ -185,6 +187,27 @@ static int decide_forget_rule(struct state *s, const struct decide_request *requ
         return state_forget_rule(s, workspace, request->target, err);
 }
 
+/* What one guest or container had for itself is gone, and the same is remembered for all: it holds for this one too. */
+static void decide_tell_left(struct state *s, const struct decide_request *request) {
+        struct approved approved = { 0 };
+        struct err none = { 0 };
+
+        if (state_rules(s, &approved, &none) < 0)
+                return;
+
+        for (size_t i = 0; i < approved.rules.n; i++) {
+                const struct approved_rule *rule = &approved.rules.p[i];
+
+                if (rule->workspace || strcmp(rule->pattern, request->target) != 0)
+                        continue;
+                log_notice(
+                    "%s stays %s: that is remembered for every sandbox, and `bailey %s --forget %s` takes it back",
+                    request->target, rule->deny ? "denied" : "allowed", rule->deny ? "deny" : "allow", request->target);
+        }
+
+        approved_done(&approved);
+}
+
 static int decide_remember(struct deciding *deciding, struct err *err) {
         cleanup(state_closep) struct state *s = NULL;
         const struct decide_request *request = deciding->q;
@@ -196,6 +219,8 @@ static int decide_remember(struct deciding *deciding, struct err *err) {
                 n = decide_forget_rule(s, request, deciding->workspace, err);
                 if (n > 0)
                         (void)buf_printf(deciding->out, "forgotten: %s\n", request->target);
+                if (n >= 0 && decide_is_for_one(request))
+                        decide_tell_left(s, request);
                 return n < 0 ? n : 0;
         }
 

@@ -11,6 +11,7 @@ import pytest
 from kit.chats import APP_TOKEN, CODE, SERVICES, TOKEN
 from kit.control import sockets, wait_for
 from kit.tls import Authority
+from test_guest_life import guest, rows, top  # noqa: F401
 
 NAMES = ["one.test", "two.test", "three.test"]
 
@@ -276,6 +277,22 @@ def test_orders_about_sandboxes(talk, held, home):
     chat.say(chat.bob, f"/kill {sandbox} {codes['kill']}")
     assert child.wait().status != 0
     wait_for(lambda: f"{sandbox}: kill, by bob" in records(chat), "the record")
+
+
+def test_orders_about_a_guest(talk, guest, bailey):
+    """By its name. The code is for the sandbox that it was then."""
+    chat = talk()
+    guest("create", "one").check()
+    guest("start", "one").check()
+    sandbox = rows(guest)["one"]["sandbox"]
+    chat.say(chat.alice, "/kill two")
+    wait_for(lambda: "that does not count" in str(chat.posts), "nobody has this name")
+    chat.say(chat.alice, "/kill one")
+    said = wait_for(lambda: [p for p in chat.posts if p.startswith(f"To kill sandbox {sandbox}, the guest one, ")], "the code")[-1]
+    assert f"/kill {sandbox} " in said
+    chat.say(chat.bob, f"/kill one {said.rpartition(' ')[2]}")
+    wait_for(lambda: f"{sandbox}: kill, by bob" in records(chat), "the record")
+    wait_for(lambda: rows(guest)["one"]["state"] != "running", "its end")
 
 
 XSS = ["<script>alert(1)</script>", "\"><img src=x onerror=alert(1)>", "</textarea><svg/onload=alert(1)>", "\x1b]0;evil\x07\x1b[2J", "‮evil", "``` @**all** <!channel>", "'; alert(1); //"]
