@@ -161,10 +161,12 @@ static void confirm_ask(struct chat *chat, const struct chat_order *order, const
         snprintf(confirm->sandbox, sizeof confirm->sandbox, "%s", sandbox);
         chat_make_code(confirm->code);
         /* By the id: until the answer comes, the name may be another guest's. */
-        bool named = !str_starts(str_of(sandbox), str_of(order->name));
-        line_sayf(chat, "To %s sandbox %s%s%s, say within two minutes: /%s %s %s", chat_verb_name(order->verb), sandbox,
-                  named ? ", the guest " : "", named ? order->name : "", chat_verb_name(order->verb), sandbox,
-                  confirm->code);
+        char guest[160] = "";
+        if (!str_starts(str_of(sandbox), str_of(order->name)))
+                snprintf(guest, sizeof guest, ", the guest %.128s", order->name);
+
+        line_sayf(chat, "To %s sandbox %s%s, say within two minutes: /%s %s %s", chat_verb_name(order->verb), sandbox,
+                  guest, chat_verb_name(order->verb), sandbox, confirm->code);
 }
 
 /* Each code is worth one order, for the sandbox and the verb that it was given for. */
