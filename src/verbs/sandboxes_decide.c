@@ -200,9 +200,11 @@ static void decide_tell_left(struct state *s, const struct decide_request *reque
 
                 if (rule->workspace || strcmp(rule->pattern, request->target) != 0)
                         continue;
-                log_notice(
-                    "%s stays %s: that is remembered for every sandbox, and `bailey %s --forget %s` takes it back",
-                    request->target, rule->deny ? "denied" : "allowed", rule->deny ? "deny" : "allow", request->target);
+
+                const char *verb = rule->deny ? "deny" : "allow";
+                log_notice("%s stays under `%s`: that is remembered for every sandbox, and `bailey %s --forget %s` "
+                           "takes it back",
+                           request->target, verb, verb, request->target);
         }
 
         approved_done(&approved);

@@ -370,7 +370,7 @@ def test_a_rule_for_one_guest(guest, bailey, home, origin, hosts):
     assert inside(guest, "one", fetch).text == "200", "what is remembered for all is read again"
     bailey("allow", "--guest", "one", f"origin.test:{origin.port}").check()
     left = bailey("allow", "--guest", "one", "--forget", f"origin.test:{origin.port}").check().errors
-    assert f"origin.test:{origin.port} stays allowed" in left and f"bailey allow --forget origin.test:{origin.port}" in left, left
+    assert f"origin.test:{origin.port} stays under `allow`" in left and f"bailey allow --forget origin.test:{origin.port}" in left, left
     assert [inside(guest, name, fetch).text for name in ("one", "two")] == ["200", "200"], "and stays, as do the rules of others"
     assert json.loads(guest("show", "--json", "one").check().text)["rules"] == []
     assert [rule["rule"] for rule in json.loads(guest("show", "--json", "two").check().text)["rules"]] == ["allow"]
