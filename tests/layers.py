@@ -93,6 +93,8 @@ LIBRARIES = {
     "sqlite3.h": ["src/store/*"],
     "nettle/*": ["src/base/digest*"],
     "nghttp2/*": ["src/gateway/h2/*", "src/gateway/intercept.c"],
+    "CommonCrypto/*": ["src/base/digest_darwin.c"],
+    "mach/*": ["src/base/secret_darwin.c"],
     "zlib.h": ["src/gateway/wire/decode.c"],
     "brotli/*": ["src/gateway/wire/decode.c"],
     "zstd*.h": ["src/gateway/wire/decode.c", "src/guest/pack.c"],

@@ -2,7 +2,8 @@
 #pragma once
 /*
  * Digests, from nettle, the only library that every program links: OpenSSL costs a process two milliseconds before
- * main, and the launch path needs only this.
+ * main, and the launch path needs only this. (On macOS from the system's own library, without HMAC and SHA-1, which
+ * nothing there needs.)
  */
 #include "base/str.h"
 

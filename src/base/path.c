@@ -8,13 +8,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
-#include <linux/openat2.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 static char *home_of_account(void) {
@@ -31,102 +27,6 @@ const char *path_home(void) {
         if (!account)
                 account = home_of_account();
         return account;
-}
-
-/* A link is -ELOOP, as openat2 says it, also where a directory was wanted; otherwise the code is as it was. */
-static int open_component(int at, const char *name, int flags, mode_t mode) {
-        int fd = openat(at, name, flags | O_NOFOLLOW | O_CLOEXEC, mode);
-        if (fd >= 0)
-                return fd;
-        int code = errno;
-        struct stat st;
-        bool link = code == ENOTDIR && fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode);
-        return link ? -ELOOP : -code;
-}
-
-static int open_last(int at, const char *name, int flags, mode_t mode) {
-        cleanup(close_fd) int fd = open_component(at, name, flags, mode);
-        struct stat st;
-
-        if (fd < 0)
-                return fd;
-
-        /* O_PATH alone would give the link itself. */
-        if ((flags & O_PATH) && !(flags & O_NOFOLLOW) && fstat(fd, &st) == 0 && S_ISLNK(st.st_mode))
-                return -ELOOP;
-
-        return take_fd(&fd);
-}
-
-/* Where openat2 is missing: every component is opened by itself, none may be a link. */
-static int open_by_steps(int directory_fd, const char *path, int flags, mode_t mode, unsigned resolve) {
-        bool beneath = (resolve & PATH_BENEATH) != 0, absolute = path[0] == '/';
-        struct str rest = str_of(path), part;
-        if (rest.n == 0)
-                return -ENOENT;
-        if (absolute && beneath)
-                return -EXDEV;
-
-        cleanup(close_fd) int at = openat(directory_fd, absolute ? "/" : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
-        if (at < 0)
-                return -errno;
-        if (rest.p[rest.n - 1] == '/')
-                flags |= O_DIRECTORY;
-
-        while (str_split(&rest, '/', &part)) {
-                while (rest.n > 0 && rest.p[0] == '/')
-                        rest = str_skip(rest, 1);
-
-                char name[NAME_MAX + 1];
-                if (part.n == 0 || (str_is(part, ".") && rest.n > 0))
-                        continue;
-                if (str_is(part, "..") && beneath)
-                        return -EXDEV;
-                if (part.n > NAME_MAX)
-                        return -ENAMETOOLONG;
-
-                memcpy(name, part.p, part.n);
-                name[part.n] = '\0';
-                if (rest.n == 0)
-                        return open_last(at, name, flags, mode);
-
-                int next = open_component(at, name, O_PATH | O_DIRECTORY, 0);
-                if (next < 0)
-                        return next;
-
-                close_fd(&at);
-                at = next;
-        }
-
-        return open_last(at, ".", flags, mode);
-}
-
-int path_open_at(int directory_fd, const char *path, int flags, mode_t mode, unsigned resolve) {
-        static atomic_bool missing;
-        bool creates = (flags & O_CREAT) || (flags & O_TMPFILE) == O_TMPFILE;
-        struct open_how how = { .flags = (unsigned)(flags | O_CLOEXEC), .mode = creates ? mode : 0 };
-
-        how.resolve = RESOLVE_NO_MAGICLINKS;
-        if (resolve & PATH_BENEATH)
-                how.resolve |= RESOLVE_BENEATH;
-        if (resolve & PATH_NO_SYMLINKS)
-                how.resolve |= RESOLVE_NO_SYMLINKS;
-
-        /* -EAGAIN: something was renamed on the way, so that the kernel could not be sure. */
-        for (int tries = 0; tries < 32 && !missing; tries++) {
-                int fd = (int)syscall(SYS_openat2, directory_fd, path, &how, sizeof how);
-                if (fd >= 0)
-                        return fd;
-                if (errno == EPERM) /* a filter below us, or a real refusal: the slow way tells */
-                        break;
-
-                if (errno == ENOSYS)
-                        missing = true;
-                else if (errno != EAGAIN || tries == 31)
-                        return -errno;
-        }
-
-        return open_by_steps(directory_fd, path, flags, mode, resolve);
 }
 
 static int make_dir(const char *path, struct err *err) {

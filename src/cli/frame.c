@@ -16,7 +16,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 static const char *const log_levels[] = { "error", "warning", "notice", "info", "debug", NULL };
@@ -55,10 +54,6 @@ static const struct option top_rows[] = {
         { .flag = "version", .letter = 'V', .type = OPTION_FLAG, .help = "show the version and exit" },
 };
 static const struct option_table top_options = { "Options", top_rows, 1 };
-
-int frame_die_with_parent(int signal, struct err *err) {
-        return prctl(PR_SET_PDEATHSIG, signal) < 0 ? err_errno(err, "cannot be told of the end of the parent") : 0;
-}
 
 bool frame_color(const struct call *call, int fd) {
         const char *when = option_get(&call->options, global_option(GLOBAL_COLOR));

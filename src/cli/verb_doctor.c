@@ -6,9 +6,9 @@
 #include "base/emit.h"
 #include "base/log.h"
 #include "cli/frame.h"
+#include "cli/macos_differences.h"
 #include "cli/verb_help.h"
 #include "kept/guard_registry.h"
-#include "verbs/macos_plan.h"
 #include "verbs/prove.h"
 
 #include <stdio.h>
@@ -234,50 +234,13 @@ static void sweep_left(void) {
                     left);
 }
 
-static int print_differences(bool json, struct err *err) {
-        cleanup(buf_done) struct buf out = BUF(JSON_MAX_BYTES);
-        struct emit j = emit_to(&out);
-
-        if (!json) {
-                puts("macOS: " MACOS_STATE ". `bailey run` does not work there yet; see docs/macos.md.\n");
-                printf("  %-18s %-48s %s\n", "", "on Linux", "on macOS");
-
-                for (size_t i = 0; i < n_macos_differences; i++)
-                        printf("  %-18s %-48s %s\n", macos_differences[i].about, macos_differences[i].on_linux,
-                               macos_differences[i].on_macos);
-
-                return 0;
-        }
-
-        emit_open(&j, '{');
-        emit_put_text(&j, "state", MACOS_STATE);
-        emit_put_bool(&j, "tried_on_a_mac", false);
-        emit_key(&j, "differences");
-        emit_open(&j, '[');
-
-        for (size_t i = 0; i < n_macos_differences; i++) {
-                emit_open(&j, '{');
-                emit_put_text(&j, "about", macos_differences[i].about);
-                emit_put_text(&j, "linux", macos_differences[i].on_linux);
-                emit_put_text(&j, "macos", macos_differences[i].on_macos);
-                emit_close(&j);
-        }
-
-        emit_close(&j);
-        emit_close(&j);
-        if (emit_status(&j) < 0 || buf_add_char(&out, '\n') < 0)
-                return err_memory(err);
-
-        fwrite(out.p, 1, out.n, stdout);
-        return 0;
-}
-
 static int doctor_run(const struct call *call, struct err *err) {
         const char *wanted = option_get(&call->options, &rows[DOCTOR_FOR]);
 
         if (wanted && strcmp(wanted, "macos") == 0)
-                return print_differences(option_get_flag(&call->options, &rows[DOCTOR_JSON]), err) < 0 ? EXIT_SYSTEM
-                                                                                                       : EXIT_OK;
+                return macos_differences_print(option_get_flag(&call->options, &rows[DOCTOR_JSON]), err) < 0
+                           ? EXIT_SYSTEM
+                           : EXIT_OK;
 
         if (option_get_flag(&call->options, &rows[DOCTOR_PROVE]))
                 return run_prove(call, err);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/verb_plan.h"
 #include "base/cleanup.h"
-#include "cli/verb.h"
-#include "run/run.h"
 #include "verbs/macos_plan.h"
 #include "verbs/policy_options.h"
 
@@ -14,16 +13,14 @@ static const struct option rows[] = {
                        .type = OPTION_CHOICE,
                        .metavar = "SYSTEM",
                        .choices = systems,
-                       .fallback = "linux",
+                       .fallback = plan_system_here,
                        .help = "the system whose plan is shown; macos: a Seatbelt profile, never yet run on a Mac" },
         [PLAN_JSON] = { .flag = "json", .type = OPTION_FLAG, .help = "print one JSON object" },
 };
 static const struct option_table table = { "Output", rows, PLAN_OPTIONS };
 
-enum { OUTPUT_MAX = 16 << 20 };
-
 static int run_macos(const struct call *call, struct err *err) {
-        cleanup(buf_done) struct buf out = BUF(OUTPUT_MAX);
+        cleanup(buf_done) struct buf out = BUF(PLAN_OUTPUT_MAX);
         const struct macos_plan_request request = { .options = &call->options,
                                                     .argv = call->argv,
                                                     .json = option_get_flag(&call->options, &rows[PLAN_JSON]) };
@@ -42,24 +39,12 @@ static int run_macos(const struct call *call, struct err *err) {
 }
 
 static int plan_run(const struct call *call, struct err *err) {
-        cleanup(buf_done) struct buf out = BUF(OUTPUT_MAX);
         const char *wanted = option_get(&call->options, &rows[PLAN_FOR]);
 
-        if (wanted && strcmp(wanted, "macos") == 0)
+        if (strcmp(text_or(wanted, plan_system_here), "macos") == 0)
                 return run_macos(call, err);
 
-        struct run_request request = { .options = &call->options, .argv = call->argv };
-        switch (run_show_plan(&request, option_get_flag(&call->options, &rows[PLAN_JSON]), &out, err)) {
-        case RUN_ENDED:
-                fwrite(out.p, 1, out.n, stdout);
-                return EXIT_OK;
-        case RUN_BAD_POLICY:
-                return EXIT_CONFIG;
-        case RUN_REFUSED:
-                return EXIT_REFUSED;
-        default:
-                return EXIT_SYSTEM;
-        }
+        return plan_run_here(call, option_get_flag(&call->options, &rows[PLAN_JSON]), err);
 }
 
 const struct verb verb_plan = {

@@ -2,8 +2,6 @@
 /* The table of verbs. To add one: write cli/verb_NAME.c with its `const struct verb verb_NAME`, then two lines here. */
 #include "cli/verb.h"
 
-#include <assert.h>
-
 extern const struct verb verb_allow;
 extern const struct verb verb_apply;
 extern const struct verb verb_bridge;
@@ -113,12 +111,3 @@ const struct verb *const verbs[] = {
         NULL,
 };
 const size_t n_verbs = sizeof verbs / sizeof verbs[0] - 1;
-
-const char *const verb_group_titles[] = {
-        [GROUP_RUN] = "Run programs",
-        [GROUP_POLICY] = "Decide and explain",
-        [GROUP_WATCH] = "Watch and answer",
-        [GROUP_EGRESS] = "Gateway alone",
-        [GROUP_HELP] = "This machine, this program",
-};
-static_assert(sizeof verb_group_titles / sizeof verb_group_titles[0] == VERB_GROUPS, "one title per group");

@@ -26,17 +26,6 @@ const char *const plan_devices[] = { "/dev/null",    "/dev/zero", "/dev/full", "
 const char *const plan_system_dirs[] = { "/sys/devices/system", "/sys/kernel/mm", NULL };
 const char *const plan_private_dirs[] = { "/tmp", "/run", "/dev", "/sys", NULL };
 
-enum network_mode plan_network(const struct policy *policy) {
-        switch (policy->mode) {
-        case MODE_WORKSPACE_WRITE_WHITELIST:
-                return NETWORK_FILTERED;
-        case MODE_FULL_NETWORK:
-                return NETWORK_OPEN;
-        default:
-                return NETWORK_NONE;
-        }
-}
-
 static int add_listener(struct plan *p, enum plan_listener_kind kind, bool v6, uint16_t port, uint16_t forward) {
         return vec_push(&p->listeners, ((struct plan_listener){ (uint8_t)kind, v6, port, forward }));
 }

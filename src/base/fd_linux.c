@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What of base/fd.h is Linux's own: closing a range, files that are sealed, descriptors that arrive close-on-exec. */
+#include "base/fd.h"
+
+#include "base/cleanup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+struct listed {
+        uint64_t inode;
+        int64_t next;
+        uint16_t length;
+        uint8_t type;
+        char name[];
+};
+
+/* Without close_range(), close what /proc lists; a limit says nothing about descriptors opened before it was set. Plain
+ * system calls only, because this runs between fork and exec. Closing changes the list, so repeat until it is empty. */
+static int close_listed_from(int first) {
+        for (bool closed = true; closed;) {
+                closed = false;
+                cleanup(close_fd) int list = open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+                _Alignas(struct listed) char entries[4096];
+
+                if (list < 0)
+                        return -errno;
+
+                for (long n; (n = syscall(SYS_getdents64, list, entries, sizeof entries)) != 0;) {
+                        if (n < 0)
+                                return -errno;
+                        for (long at = 0; at < n;) {
+                                const struct listed *entry = (const void *)(entries + at);
+                                uint64_t fd;
+
+                                if (str_to_u64(str_of(entry->name), INT_MAX, &fd) && (int)fd >= first &&
+                                    (int)fd != list)
+                                        closed |= close((int)fd) == 0;
+
+                                at += entry->length;
+                        }
+                }
+        }
+
+        return 0;
+}
+
+int fd_close_from(int first) {
+        if (syscall(SYS_close_range, (unsigned)first, UINT_MAX, 0) == 0)
+                return 0;
+        return close_listed_from(first);
+}
+
+/* Since Linux 6.3 a memfd says that it is data; where a host insists on it, one that does not say so is refused. */
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 8U
+#endif
+
+int fd_sealed(const char *name, struct str content, int *ret_fd, struct err *err) {
+        cleanup(close_fd) int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
+        if (fd < 0 && errno == EINVAL)
+                fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+        if (fd < 0)
+                return err_errno(err, "cannot create the anonymous file %s", name);
+
+        int r = fd_write_all(fd, content.p, content.n);
+        if (r < 0)
+                return err_set(err, -r, "cannot fill the anonymous file %s: %s", name, strerror(-r));
+        if (fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
+                return err_errno(err, "cannot seal the anonymous file %s", name);
+        if (lseek(fd, 0, SEEK_SET) < 0)
+                return err_errno(err, "cannot rewind the anonymous file %s", name);
+
+        *ret_fd = take_fd(&fd);
+        return 0;
+}
+
+bool fd_is_sealed(int fd, size_t *ret_size) {
+        const int wanted = F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK; /* seals cannot be taken back */
+        int seals = fcntl(fd, F_GET_SEALS);
+        struct stat st;
+
+        if (seals < 0 || (seals & wanted) != wanted || fstat(fd, &st) < 0 || st.st_size < 0)
+                return false;
+
+        *ret_size = (size_t)st.st_size;
+        return true;
+}
+
+int fd_map_sealed(int fd, const char *what, size_t max, struct str *ret, struct err *err) {
+        size_t size;
+
+        if (fcntl(fd, F_GET_SEALS) < 0)
+                return err_errno(err, "cannot read the seals of %s", what);
+        if (!fd_is_sealed(fd, &size))
+                return err_set(err, EPERM, "%s is not sealed: it could change while it is in use", what);
+        if (size == 0 || size > max)
+                return err_set(err, EMSGSIZE, "%s has %zu bytes, not 1 to %zu", what, size, max);
+
+        void *mapped = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
+        if (mapped == MAP_FAILED)
+                return err_errno(err, "cannot map %s", what);
+
+        *ret = str_n(mapped, size);
+        return 0;
+}
+
+enum { FDS_PER_MESSAGE = 64 };
+
+int fd_send(int sock, struct str payload, const int *fds, size_t n_fds) {
+        union {
+                struct cmsghdr align;
+                char bytes[CMSG_SPACE(sizeof(int) * FDS_PER_MESSAGE)];
+        } control = { 0 };
+
+        if (payload.n == 0 || n_fds > FDS_PER_MESSAGE)
+                return -EINVAL; /* descriptors travel only with at least one byte */
+
+        struct iovec part = { (void *)payload.p, payload.n };
+        struct msghdr m = { .msg_iov = &part, .msg_iovlen = 1 };
+
+        if (n_fds) {
+                m.msg_control = control.bytes;
+                m.msg_controllen = CMSG_SPACE(sizeof(int) * n_fds);
+                struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+                c->cmsg_level = SOL_SOCKET;
+                c->cmsg_type = SCM_RIGHTS;
+                c->cmsg_len = CMSG_LEN(sizeof(int) * n_fds);
+                memcpy(CMSG_DATA(c), fds, sizeof(int) * n_fds);
+        }
+
+        for (;;) {
+                ssize_t put = sendmsg(sock, &m, MSG_NOSIGNAL);
+                if (put >= 0)
+                        return (size_t)put == payload.n ? 0 : -EMSGSIZE;
+                if (errno != EINTR)
+                        return -errno;
+        }
+}
+
+static void close_all(int *fds, size_t n) {
+        for (size_t i = 0; i < n; i++)
+                close_fd(&fds[i]);
+}
+
+/* Every descriptor in the message, kept or closed: none may leak because there was one too many. */
+static int fd_collect(struct msghdr *m, int *ret_fds, size_t max_fds, size_t *ret_n) {
+        size_t n = 0;
+        bool excess = (m->msg_flags & MSG_CTRUNC) != 0;
+
+        for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
+                if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+                        continue;
+                size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+                for (size_t i = 0; i < count; i++) {
+                        int fd;
+
+                        memcpy(&fd, CMSG_DATA(c) + i * sizeof fd, sizeof fd);
+
+                        if (n < max_fds)
+                                ret_fds[n++] = fd;
+                        else {
+                                close(fd);
+                                excess = true;
+                        }
+                }
+        }
+
+        if (excess) {
+                close_all(ret_fds, n);
+                return -ETOOMANYREFS;
+        }
+
+        *ret_n = n;
+        return 0;
+}
+
+/* Whoever closed a socket with messages unread leaves an error at the other end. It comes once, and before the last
+ * words, which say why. */
+static ssize_t receive_last_words(int sock, struct msghdr *msghdr) {
+        const struct msghdr untouched = *msghdr;
+        bool reset = false;
+
+        for (;;) {
+                ssize_t got = recvmsg(sock, msghdr, MSG_CMSG_CLOEXEC);
+                if (got >= 0 || (errno != EINTR && (errno != ECONNRESET || reset)))
+                        return got;
+
+                reset = reset || errno == ECONNRESET;
+                *msghdr = untouched;
+        }
+}
+
+ssize_t fd_receive(int sock, void *payload, size_t payload_max, int *ret_fds, size_t max_fds, size_t *ret_n_fds) {
+        union {
+                struct cmsghdr align;
+                char bytes[CMSG_SPACE(sizeof(int) * FDS_PER_MESSAGE)];
+        } control = { 0 };
+        struct iovec part = { payload, payload_max };
+        struct msghdr msghdr = {
+                .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes
+        };
+        ssize_t got = receive_last_words(sock, &msghdr);
+        if (got < 0)
+                return -errno;
+
+        size_t n = 0;
+        int r = fd_collect(&msghdr, ret_fds, max_fds, &n);
+        if (r < 0)
+                return r;
+
+        if (msghdr.msg_flags & MSG_TRUNC) {
+                close_all(ret_fds, n);
+                return -EMSGSIZE;
+        }
+
+        *ret_n_fds = n;
+        return got;
+}

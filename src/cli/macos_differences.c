@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/macos_differences.h"
+
+#include "base/cleanup.h"
+#include "base/emit.h"
+#include "verbs/macos_plan.h"
+
+#include <stdio.h>
+
+enum { OUTPUT_MAX = 1 << 20 };
+
+int macos_differences_print(bool json, struct err *err) {
+        cleanup(buf_done) struct buf out = BUF(OUTPUT_MAX);
+        struct emit j = emit_to(&out);
+
+        if (!json) {
+                puts("macOS: " MACOS_STATE ". `bailey run` does not work there yet: `bailey` has the verbs that "
+                     "decide and explain. See docs/macos.md.\n");
+                printf("  %-18s %-48s %s\n", "", "on Linux", "on macOS");
+
+                for (size_t i = 0; i < n_macos_differences; i++)
+                        printf("  %-18s %-48s %s\n", macos_differences[i].about, macos_differences[i].on_linux,
+                               macos_differences[i].on_macos);
+
+                return 0;
+        }
+
+        emit_open(&j, '{');
+        emit_put_text(&j, "state", MACOS_STATE);
+        emit_put_bool(&j, "tried_on_a_mac", false);
+        emit_key(&j, "differences");
+        emit_open(&j, '[');
+
+        for (size_t i = 0; i < n_macos_differences; i++) {
+                emit_open(&j, '{');
+                emit_put_text(&j, "about", macos_differences[i].about);
+                emit_put_text(&j, "linux", macos_differences[i].on_linux);
+                emit_put_text(&j, "macos", macos_differences[i].on_macos);
+                emit_close(&j);
+        }
+
+        emit_close(&j);
+        emit_close(&j);
+        if (emit_status(&j) < 0 || buf_add_char(&out, '\n') < 0)
+                return err_memory(err);
+
+        fwrite(out.p, 1, out.n, stdout);
+        return 0;
+}
