@@ -28,13 +28,20 @@ IN_HOME = {
     ".pi/agent/settings.json": {"x": "RAN"}, ".pi/agent/extensions/x.ts": "RAN", ".copilot/mcp-config.json": SERVER, ".copilot/hooks/x.json": HOOK,
     ".continue/config.yaml": "mcpServers: [{name: x, command: touch, args: [RAN]}]", ".bashrc": "touch RAN", ".profile": "touch RAN", ".zshenv": "touch RAN",
     ".gitconfig": "[core]\n\tfsmonitor = touch RAN", ".local/bin/claude": "#!/bin/sh\ntouch RAN\n", ".npmrc": "script-shell=RAN", ".mcp.json": SERVER,
+    ".cursor/mcp.json": SERVER, ".cursor/hooks.json": HOOK, ".config/goose/config.yaml": "extensions: {x: {type: stdio, cmd: touch, args: [RAN], enabled: true}}",
+    ".config/crush/crush.json": {"mcp": {"x": {"type": "stdio", "command": "touch", "args": ["RAN"]}}}, ".config/amp/settings.json": {"amp.mcpServers": SERVER["mcpServers"]},
+    ".aider.conf.yml": "test-cmd: touch RAN\nauto-test: true\n", ".qwen/extensions/x/qwen-extension.json": {"name": "x", "version": "1", **SERVER},
+    ".agents/skills/x/SKILL.md": "RAN", ".opencode/plugin/x.js": "RAN",
 }
 IN_PROJECT = {
     ".claude/settings.json": HOOK, ".claude/settings.local.json": HOOK, ".claude/commands/x.md": "!`touch RAN`", ".mcp.json": SERVER,
     ".codex/config.toml": 'notify = ["touch", "RAN"]', ".gemini/settings.json": SERVER, ".gemini/extensions/x/gemini-extension.json": {"name": "x", **SERVER},
     "opencode.json": {"mcp": {"x": {"type": "local", "command": ["touch", "RAN"]}}}, ".opencode/plugin/x.js": "RAN", ".qwen/settings.json": SERVER,
     ".pi/settings.json": {"x": "RAN"}, ".continue/mcpServers/x.yaml": "RAN", ".github/hooks/x.json": HOOK, ".copilot/mcp-config.json": SERVER,
-    ".vscode/tasks.json": "RAN", ".envrc": "touch RAN",
+    ".vscode/tasks.json": "RAN", ".envrc": "touch RAN", ".cursor/mcp.json": SERVER, ".cursor/hooks.json": HOOK, ".goosehints": "RAN", "crush.json": SERVER,
+    ".crush.json": SERVER, ".amp/settings.json": {"amp.mcpServers": SERVER["mcpServers"]}, ".aider.conf.yml": "test-cmd: touch RAN\n", ".claude/agents/x.md": "RAN",
+    ".claude/skills/x/SKILL.md": "RAN", ".agents/skills/x/SKILL.md": "RAN", ".codex/hooks.json": HOOK, ".qwen/extensions/x/qwen-extension.json": {"name": "x", **SERVER},
+    ".pi/extensions/x.ts": "RAN", ".opencode/command/x.md": "!`touch RAN`",
 }
 WAYS = {
     "write": 'cp "$src" "$dst"',
@@ -65,10 +72,10 @@ def digest(top, leave=()):
     return found
 
 
-@pytest.mark.parametrize("exists", [False, True], ids=["absent", "there"])
-@pytest.mark.parametrize("way", WAYS)
-def test_planting(sh, home, work, way, exists):
-    """All files at once: none of them is in the real home or in the project afterwards, nor changed where it was."""
+@pytest.mark.parametrize("way, exists, overlay", [*((way, exists, False) for way in WAYS for exists in (False, True)),
+                                                  *((way, way == "write", True) for way in ("write", "symlink", "directory"))])
+def test_planting(sh, bailey, home, work, way, exists, overlay):
+    """All files at once: none of them is in the real home or in the project afterwards, nor changed where it was; nor by what is applied of an overlay."""
     ran = home / "ran"
     git("init", "-q", ".", cwd=work)
     git("commit", "-q", "--allow-empty", "-m", "x", cwd=work)
@@ -94,7 +101,10 @@ chmod +x "$src"; {WAYS[way]} ) 2>/dev/null''')
     (work / "plant.sh").write_text("TMP=$PWD/planted; mkdir -p $TMP\n" + "\n".join(lines) + "\ntrue\n")
     state = home / ".local/state"
     before = digest(home, leave=(state, work / ".git", work / "planted"))
-    sh("sh ./plant.sh", env=ENVIRONMENT).check()
+    sh("sh ./plant.sh", *(["--overlay"] if overlay else []), env=ENVIRONMENT).check()
+    if overlay:
+        assert not (work / "planted").exists()
+        bailey("apply", cwd=work)
     assert (work / "planted").is_dir()
     after = digest(home, leave=(state, work / ".git", work / "planted"))
     assert after == before, {path for path in {*before, *after} if before.get(path) != after.get(path)}

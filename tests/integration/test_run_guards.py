@@ -119,7 +119,8 @@ def test_a_granted_file_is_no_directory_with_names(sh, home, work):
 NAMES = """lefthook-local.yml lefthook.yaml .lefthook.toml .config/lefthook.json .config/lefthook-local.yml opencode.jsonc .hg/hgrc
 .jj/repo/config.toml .sl/config .helix/languages.toml .dir-locals-2.el .overcommit.yml prek.toml .cursorrules .clinerules .rules
 .mise.toml mise.toml .tool-versions .devcontainer.json .windsurfrules .gdbinit .irbrc .Rprofile .lvimrc .tmuxinator.yml hk.pkl
-.agents/skills/x .claude-plugin/marketplace.json .github/hooks/x .qwen/settings.json captainhook.json""".split()
+.agents/skills/x .claude-plugin/marketplace.json .github/hooks/x .qwen/settings.json captainhook.json
+.goosehints .augment-guidelines lint-staged.config.ts .lintstagedrc.mts commitlint.config.ts .commitlintrc.cts""".split()
 
 
 def test_names_that_programs_obey_are_not_left(sh, work):
