@@ -741,3 +741,35 @@ def test_late_datagram_sockets_of_the_host_are_out_of_reach(kernel, home, tmp_pa
             with pytest.raises(BlockingIOError):
                 server.recv(10)
     assert places["home"] in result.errors, result
+
+
+FULL_HOUSE = """
+import errno, os, socket, threading
+full, refused = socket.socket(socket.AF_UNIX), threading.Event()
+full.bind("full"); full.listen(0)
+def wait():
+    try: socket.socket(socket.AF_UNIX).connect("full")
+    except OSError as e:
+        if e.errno == errno.EAGAIN: refused.set()
+for _ in range(600):
+    if refused.wait(0.002): break
+    threading.Thread(target=wait, daemon=True).start()
+assert refused.wait(30), "somebody could wait for all of them"
+server = socket.create_server(("127.0.0.1", 0))
+for _ in range(20):
+    client = socket.create_connection(server.getsockname(), timeout=None)
+    client.sendall(b"x"); assert server.accept()[0].recv(1) == b"x" and client.getblocking()
+soon = socket.socket(); soon.setblocking(False)
+assert soon.connect_ex(server.getsockname()) in (0, errno.EINPROGRESS)
+server.accept()
+gone = server.getsockname(); server.close()
+assert socket.socket().connect_ex(gone) == errno.ECONNREFUSED
+print("made", flush=True)
+os._exit(0)
+"""
+
+
+def test_connections_when_everybody_waits(bailey, work):
+    """Hundreds of callers wait for a server inside that accepts nobody. Who connects elsewhere is served all the same."""
+    result = bailey("run", "--quiet", "--", sys.executable, "-c", FULL_HOUSE, cwd=work, timeout=120)
+    assert result.text == "made\n", result

@@ -239,6 +239,14 @@ static void answer_socket(struct held *held, const struct broker_op *op, int res
                 broker_answer(&held->tracee, result);
 }
 
+/* With the turn in hand, which nobody can take. */
+static int run_crowded(struct held *held, const struct broker_op *op) {
+        if (!op->waits)
+                return op->run(held);
+
+        return op->crowded ? op->crowded(held) : -EAGAIN;
+}
+
 /* With the turn in hand, which goes to another worker only if somebody has to wait. */
 static void serve_socket(struct held *held, const struct broker_op *op, const struct seccomp_notif *call) {
         int r = op->at_once ? op->at_once(held) : OP_WAITS;
@@ -256,7 +264,7 @@ static void serve_socket(struct held *held, const struct broker_op *op, const st
                 answer_socket(held, op, op->run(held));
                 take_turn();
         } else {
-                answer_socket(held, op, op->waits ? -EAGAIN : op->run(held));
+                answer_socket(held, op, run_crowded(held, op));
         }
 }
 

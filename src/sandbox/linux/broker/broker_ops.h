@@ -52,6 +52,7 @@ struct broker_op {
         enum op_when when;
         int (*at_once)(struct held *h); /* of those that may wait, tried first; OP_WAITS: by run() */
         bool waits;                     /* run() may wait for others: never with the turn in hand */
+        int (*crowded)(struct held *h); /* in its place where nobody is left who could wait; NULL: -EAGAIN */
 };
 extern const struct broker_op broker_ops[];
 extern const size_t broker_ops_n;

@@ -24,6 +24,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
@@ -33,7 +34,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { OWN_MAX = 4096 };
+enum { OWN_MAX = 4096, CROWDED_MS = 20 };
 
 struct own {
         dev_t dev;
@@ -267,6 +268,49 @@ static int connect_at_once(struct held *h) {
         return connect_without_waiting(asked.fd, &held);
 }
 
+/* A connection goes to the gateway or stays inside, so it is made in no time. Where it is not, it is given up: somebody
+ * else's call waits for this one to end. */
+static int connect_soon(int fd, const struct sockaddr *to, socklen_t n) {
+        const struct sockaddr none = { .sa_family = AF_UNSPEC };
+        struct pollfd made = { .fd = fd, .events = POLLOUT };
+        socklen_t size = sizeof(int);
+        int error = 0;
+
+        if (connect(fd, to, n) == 0)
+                return 0;
+        if (errno != EINPROGRESS)
+                return -errno;
+
+        if (poll(&made, 1, CROWDED_MS) == 1 && getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0)
+                return -error;
+
+        (void)connect(fd, &none, sizeof none);
+        return -EAGAIN;
+}
+
+/* Every worker waits for somebody. What need not wait is done all the same. */
+static int connect_crowded(struct held *held) {
+        cleanup(asked_done) struct asked asked = { .fd = -1 };
+        int r = read_asked(held, &asked), flags;
+
+        if (r < 0)
+                return r;
+
+        flags = fcntl(asked.fd, F_GETFL);
+        if (flags < 0)
+                return -errno;
+        if (asked.datagram || flags & O_NONBLOCK)
+                return op_connect(held);
+        if (asked.named)
+                return -EAGAIN; /* its server has been asked, and has no room */
+
+        if (fcntl(asked.fd, F_SETFL, flags | O_NONBLOCK) < 0)
+                return -errno;
+        r = connect_soon(asked.fd, (const struct sockaddr *)asked.address, (socklen_t)asked.n);
+
+        return fcntl(asked.fd, F_SETFL, flags) < 0 ? -errno : r;
+}
+
 static int add_to_caller(const struct tracee *tracee, int fd, bool close_on_exec) {
         struct seccomp_notif_addfd pass = {
                 .id = tracee->id,
@@ -302,7 +346,7 @@ static int op_socketpair(struct held *held) {
 }
 
 const struct broker_op broker_socket_ops[] = {
-        { SYS_connect, "connect", op_connect, .at_once = connect_at_once, .waits = true },
+        { SYS_connect, "connect", op_connect, .at_once = connect_at_once, .waits = true, .crowded = connect_crowded },
         { SYS_listen, "listen", op_listen },
         { SYS_socketpair, "socketpair", op_socketpair },
         { SYS_socket, "socket", op_socket },
