@@ -64,6 +64,7 @@ LAYERS = {
     "egress": ["base/*", "conf", "policy/*", "ipc", "store", "plan", "roles", "control", "container/container_args.h",
                "container/engine.h", "container/engine_container.h", "container/engine_network.h"],
     "verbs": ["bailey", "base/*", "conf", "shell/*", "policy/*", "bridge", "ipc", "store", "plan", "sandbox", "sandbox/linux/probe/probe.h",
+              "sandbox/darwin/darwin_job.h", "sandbox/darwin/os.h",
               "roles", "control", "kept", "run", "guest", "egress", "api/capture.h", "api/commands.h"],
     # Settings of other tools as a policy: files in, text out.
     "import": ["base", "conf", "policy/*"],

@@ -9,7 +9,7 @@ static const struct option rows[] = {
 };
 static const struct option_table table = { "Output", rows, 1 };
 
-/* No sandbox can be started by this program: the answer is no, whatever the machine has. */
+/* Nobody has seen a sandbox of this program hold: the answer is no, whatever the machine has. */
 static int doctor_run(const struct call *call, struct err *err) {
         if (macos_differences_print(option_get_flag(&call->options, &rows[0]), err) < 0)
                 return EXIT_SYSTEM;
@@ -21,8 +21,7 @@ const struct verb verb_doctor = {
         .group = GROUP_HELP,
         .synopsis = "[--json]",
         .help = "say what Bailey does on a Mac, and what not",
-        .about = "Generated and checked on Linux, never yet run on a Mac. This program starts no sandbox; "
-                 "`bailey-seatbelt run` does.",
+        .about = "Generated and checked on Linux, never yet run on a Mac. `bailey run` has no network there.",
         .tables = { &table },
         .max_words = 0,
         .run = doctor_run,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The verbs that `bailey` has on macOS: those that decide and explain. None of them starts a sandbox. */
+/* The verbs that `bailey` has on macOS: those that decide and explain, and run without a network. */
 #include "cli/verb.h"
 
 extern const struct verb verb_check;
@@ -12,12 +12,14 @@ extern const struct verb verb_man_page;
 extern const struct verb verb_plan;
 extern const struct verb verb_policy;
 extern const struct verb verb_profile;
+extern const struct verb verb_run;
 extern const struct verb verb_trust;
 extern const struct verb verb_version;
 extern const struct verb verb_why;
 
 const struct verb *const verbs[] = {
         /* GROUP_RUN */
+        &verb_run,
         &verb_plan,
         /* GROUP_POLICY */
         &verb_init,

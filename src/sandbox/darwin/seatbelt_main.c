@@ -10,41 +10,20 @@
  *                              [--proxy PORT:SECRET] [--quiet] -- COMMAND [ARG...]
  */
 #include "base/cleanup.h"
-#include "base/path.h"
-#include "base/random.h"
 #include "plan/macos/macos_launch.h"
 #include "policy/macos.h"
-#include "sandbox/darwin/darwin_run.h"
+#include "sandbox/darwin/darwin_job.h"
 #include "sandbox/darwin/os.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-extern char **environ;
-
-enum { EXIT_OK = 0, EXIT_USAGE = 2, EXIT_SYSTEM = 125, EXIT_SIGNALLED = 128 };
-
-static volatile int end_wanted;
-
-static void want_end(int number) {
-        (void)number;
-        end_wanted = 1;
-}
+enum { EXIT_OK = 0, EXIT_USAGE = 2, EXIT_SYSTEM = 125 };
 
 struct job {
         struct policy policy;
-        struct path_rules *rules;
-        struct macos_launch *launch;
-        char *workspace, *home, *tmpdir, *own_home, *program;
-        const char *secret;
-        uint16_t port;
-        bool real_home, quiet;
-        char id[17];
+        struct darwin_job run;
 };
 
 static int main_fail(const struct err *e) {
@@ -76,8 +55,8 @@ static int take_proxy(struct job *job, const char *text) {
 
         if (!colon || !str_to_u64(str_n(text, (size_t)(colon - text)), 65535, &port) || port == 0)
                 return -EINVAL;
-        job->port = (uint16_t)port;
-        job->secret = colon + 1;
+        job->run.port = (uint16_t)port;
+        job->run.secret = colon + 1;
         return 0;
 }
 
@@ -97,12 +76,12 @@ static int take_option(struct job *job, const char *name, const char *value) {
         struct policy *p = &job->policy;
 
         if (strcmp(name, "--workspace") == 0)
-                return (job->workspace = os_canonical(value)) ? 0 : -errno;
+                return (p->workspace = os_canonical(value)) ? 0 : -errno;
         if (strcmp(name, "--mode") == 0)
                 return take_mode(p, value);
         if (strcmp(name, "--home") == 0) {
-                job->real_home = strcmp(value, "real") == 0;
-                return job->real_home || strcmp(value, "own") == 0 ? 0 : -EINVAL;
+                job->run.real_home = strcmp(value, "real") == 0;
+                return job->run.real_home || strcmp(value, "own") == 0 ? 0 : -EINVAL;
         }
         if (strcmp(name, "--reads") == 0) {
                 p->filesystem.reads_denied = strcmp(value, "deny") == 0;
@@ -125,7 +104,7 @@ static int take_option(struct job *job, const char *name, const char *value) {
 static char **take_options(struct job *job, char **words) {
         while (*words && strcmp(*words, "--") != 0) {
                 if (strcmp(*words, "--quiet") == 0) {
-                        job->quiet = true;
+                        job->run.quiet = true;
                         words++;
                         continue;
                 }
@@ -136,70 +115,20 @@ static char **take_options(struct job *job, char **words) {
         return *words && words[1] ? words + 1 : NULL;
 }
 
-/* execve() looks nowhere. */
-static char *find_program(const char *name) {
-        const char *path = getenv("PATH");
-        struct str rest = str_of(text_or(path, "/usr/bin:/bin")), folder;
-
-        if (strchr(name, '/'))
-                return str_dup(str_of(name));
-        while (str_split(&rest, ':', &folder)) {
-                cleanup(free_ptr) char *file = str_format("%.*s/%s", STR_FMT(folder), name);
-
-                if (file && access(file, X_OK) == 0)
-                        return take_ptr(&file);
-        }
-        return NULL;
-}
-
-static int make_places(struct job *job, struct err *e) {
-        cleanup(free_ptr) char *temporary = os_temporary();
-        unsigned char bytes[8];
-
-        random_bytes(bytes, sizeof bytes);
-        for (size_t i = 0; i < sizeof bytes; i++)
-                snprintf(job->id + 2 * i, 3, "%02x", bytes[i]);
-        job->home = os_canonical(getenv("HOME") ? getenv("HOME") : "/var/empty");
-        if (!job->workspace)
-                job->workspace = os_canonical(".");
-        if (!job->home || !job->workspace || !temporary)
-                return err_set(e, ENOENT, "the home, the workspace or the directory for temporary files is not there");
-        job->tmpdir = str_format("%s/bailey-%s", temporary, job->id);
-        if (!job->tmpdir || mkdir(job->tmpdir, 0700) < 0)
-                return err_errno(e, "cannot make a directory below %s", temporary);
-        if (!job->real_home) {
-                job->own_home = str_format("%s/home", job->tmpdir);
-                if (!job->own_home || mkdir(job->own_home, 0700) < 0)
-                        return err_errno(e, "cannot make a home");
-        }
-        return 0;
-}
-
-static int make_launch(struct job *job, char **argv, struct err *e) {
+/* What a policy file would say. */
+static int settle_policy(struct job *job, struct err *e) {
         struct policy *p = &job->policy;
-        const struct seatbelt_host host = { .home = job->home,
-                                            .own_home = job->own_home,
-                                            .tmpdir = job->tmpdir,
-                                            .case_sensitive = os_tells_case(job->workspace),
-                                            .http_port = job->port,
-                                            .tag = job->id };
-        const struct macos_request request = { .policy = p,
-                                               .rules = NULL,
-                                               .host = &host,
-                                               .environment = environ,
-                                               .argv = argv,
-                                               .cwd = job->workspace,
-                                               .id = job->id,
-                                               .secret = job->secret };
-        struct macos_request whole = request;
 
-        p->workspace = job->workspace;
-        p->home = job->home;
-        p->home_inside = job->home;
-        p->filesystem.home = (char *)(job->real_home ? "real" : "none");
-        int r = path_rules_compile(p, &job->rules, e);
-        whole.rules = job->rules;
-        return r < 0 ? r : macos_launch_build(&whole, &job->launch, e);
+        p->home = os_canonical(getenv("HOME") ? getenv("HOME") : "/var/empty");
+        if (!p->workspace)
+                p->workspace = os_canonical(".");
+        if (!p->home || !p->workspace)
+                return err_set(e, ENOENT, "the home or the workspace is not there");
+
+        p->home_inside = p->home;
+        p->filesystem.home = (char *)(job->run.real_home ? "real" : "none");
+        job->run.policy = p;
+        return 0;
 }
 
 static const char *truth_word(bool holds) {
@@ -221,21 +150,16 @@ static int verb_probe(void) {
 static int show_plan(const struct job *job, struct err *e) {
         cleanup(buf_done) struct buf out = BUF(16 << 20);
 
-        if (macos_launch_text(job->launch, &out) < 0)
+        if (macos_launch_text(job->run.launch, &out) < 0)
                 return main_fail((err_memory(e), e));
         fwrite(out.p, 1, out.n, stdout);
         return EXIT_OK;
 }
 
 static int run_job(struct job *job, struct err *e) {
-        struct run_darwin run = { .monitored = !job->quiet, .end_wanted = &end_wanted };
-        int status = 0;
+        int code = EXIT_SYSTEM;
 
-        (void)signal(SIGTERM, want_end);
-        (void)signal(SIGHUP, want_end);
-        if (run_darwin(job->launch, &run, &status, e) < 0)
-                return main_fail(e);
-        return WIFSIGNALED(status) ? EXIT_SIGNALLED + WTERMSIG(status) : WEXITSTATUS(status);
+        return darwin_job_run(&job->run, &code, e) < 0 ? main_fail(e) : code;
 }
 
 int main(int argc, char **argv) {
@@ -249,15 +173,18 @@ int main(int argc, char **argv) {
         char **words = take_options(&job, argv + 2);
         if (!words)
                 return print_usage("an option or its value is wrong, or there is no command");
-        job.program = find_program(words[0]);
-        if (!job.program)
+        words[0] = darwin_program(words[0]);
+        if (!words[0])
                 return print_usage("the command is not in PATH");
-        words[0] = job.program;
-        if (make_places(&job, &e) < 0 || make_launch(&job, words, &e) < 0)
-                return main_fail(&e);
-        int code = strcmp(argv[1], "plan") == 0 ? show_plan(&job, &e) : run_job(&job, &e);
-        if (strcmp(argv[1], "plan") == 0 && job.own_home)
-                (void)rmdir(job.own_home);
-        (void)rmdir(job.tmpdir); /* what the command left there stays, as in any directory for temporary files */
+
+        int code;
+        job.run.argv = words;
+        if (settle_policy(&job, &e) < 0 || darwin_job_prepare(&job.run, &e) < 0)
+                code = main_fail(&e);
+        else if (strcmp(argv[1], "plan") == 0)
+                code = show_plan(&job, &e);
+        else
+                code = run_job(&job, &e);
+        darwin_job_done(&job.run);
         return code;
 }

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* One command on this Mac, from a policy to its exit status: the places it gets, its profile, the run, the end. */
+#include "plan/macos/macos_launch.h"
+
+struct darwin_job {
+        struct policy *policy; /* with workspace and home, as the kernel spells them */
+        char **argv;           /* the first is a path */
+        bool real_home, quiet;
+        uint16_t port;      /* of a gateway on loopback; 0: none */
+        const char *secret; /* with a port */
+
+        /* What it makes. */
+        char *tmpdir, *own_home;
+        struct path_rules *rules;
+        struct macos_launch *launch;
+        char id[17];
+};
+
+/* Makes the directories and the launch. */
+int darwin_job_prepare(struct darwin_job *job, struct err *err);
+/* Runs it. SIGTERM and SIGHUP end the command. What it exited with, or 128 and the signal. */
+int darwin_job_run(struct darwin_job *job, int *ret_code, struct err *err);
+/* Removes its directories, if they are empty: what the command left there stays, as in any directory for temporary
+ * files. */
+void darwin_job_done(struct darwin_job *job);
+
+/* Where a command's program is, since execve() looks nowhere. Heap text or NULL. */
+char *darwin_program(const char *name);
