@@ -5,3 +5,8 @@
 /* Zeroed memory for objects that come and go with every connection; NULL when there is none, freed with free(). Unlike
  * calloc(), which in glibc always takes the lock of an arena, it reuses what this thread freed last. */
 void *alloc_zeroed(size_t n) __attribute__((malloc));
+
+/* For a program that starts, works for some milliseconds and ends: the heap grows once instead of a dozen times, and
+ * gives nothing back in between. What rests for long calls malloc_trim() itself. Never in a library: the heap is the
+ * program's. */
+void alloc_settle(void);

@@ -5,6 +5,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/files/listing.h"
 #include "base/log.h"
 #include "base/map.h"
 #include "base/path.h"
@@ -14,7 +15,6 @@
 #include "sandbox/survey.h"
 #include "store/audit.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -274,16 +274,13 @@ static int slot_open(const struct registry *registry, int number, struct slot *r
 }
 
 static int read_slots(const struct registry *registry, slots *ret) {
-        int copy = openat(registry->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
-        DIR *dir = copy < 0 ? NULL : fdopendir(copy);
+        cleanup(listing_close) struct listing *dir = listing_open(registry->dir, ".");
+        int r = 0;
 
-        if (!dir) {
-                r = -errno;
-                close_fd(&copy);
-                return r;
-        }
+        if (!dir)
+                return -errno;
 
-        for (struct dirent *entry; r == 0 && (entry = readdir(dir));) {
+        for (const struct dirent64 *entry; r == 0 && (entry = listing_next(dir));) {
                 uint64_t number;
                 struct slot slot;
 
@@ -301,8 +298,7 @@ static int read_slots(const struct registry *registry, slots *ret) {
                 r = vec_push(ret, slot);
         }
 
-        closedir(dir);
-        return r;
+        return r == 0 ? -listing_error(dir) : r;
 }
 
 static bool in_roots(const char *path, const char *const *roots, size_t n) {

@@ -11,7 +11,7 @@
 
 #include <linux/filter.h>
 
-enum { MAGIC = 0x4e4c5042 /* "BPLN" */, VERSION = 3, COUNT_MAX = 65536 };
+enum { MAGIC = 0x4e4c5042 /* "BPLN" */, VERSION = 3, COUNT_MAX = 65536, USUAL_SIZE = 60 << 10 };
 
 struct wire {
         struct buf *out;  /* writing */
@@ -400,6 +400,8 @@ int plan_encode(const struct plan *plan, struct buf *out, struct err *err) {
         if (wrong)
                 return err_set(err, EINVAL, "launch plan: %s", wrong);
         struct wire wire = { .out = out };
+
+        (void)buf_reserve(out, USUAL_SIZE);     /* at once, not doubled ten times; if that fails, so does the next */
         visit_plan(&wire, (struct plan *)plan); /* writing only reads it */
         return wire.error ? err_set(err, wire.error, "launch plan: cannot write %s", wire.what) : 0;
 }

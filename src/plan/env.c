@@ -38,55 +38,56 @@ static const char account[] = "credential by name";
 
 static const struct strip_row {
         enum match match;
-        const char *text, *why;
+        struct str text;
+        const char *why;
 } strip_rows[] = {
-        { NAME, "LD_PRELOAD", "loader" },
-        { NAME, "LD_LIBRARY_PATH", "loader" },
-        { NAME, "LD_AUDIT", "loader" },
-        { PREFIX, "DYLD_", "loader" },
-        { NAME, "BASH_ENV", "code that every shell runs" },
-        { NAME, "ENV", "code that every shell runs" },
-        { NAME, "PROMPT_COMMAND", "code that every shell runs" },
-        { PREFIX, "BASH_FUNC_", "code that every shell runs" },
-        { PREFIX, "BAILEY_", "settings of Bailey itself" },
+        { NAME, STR("LD_PRELOAD"), "loader" },
+        { NAME, STR("LD_LIBRARY_PATH"), "loader" },
+        { NAME, STR("LD_AUDIT"), "loader" },
+        { PREFIX, STR("DYLD_"), "loader" },
+        { NAME, STR("BASH_ENV"), "code that every shell runs" },
+        { NAME, STR("ENV"), "code that every shell runs" },
+        { NAME, STR("PROMPT_COMMAND"), "code that every shell runs" },
+        { PREFIX, STR("BASH_FUNC_"), "code that every shell runs" },
+        { PREFIX, STR("BAILEY_"), "settings of Bailey itself" },
         /* Ways to other processes of the user. */
-        { NAME, "SSH_AUTH_SOCK", "agent socket" },
-        { NAME, "SSH_AGENT_PID", "agent socket" },
-        { NAME, "SSH_ASKPASS", "agent socket" },
-        { NAME, "GIT_ASKPASS", "agent socket" },
-        { NAME, "SUDO_ASKPASS", "agent socket" },
-        { NAME, "GPG_AGENT_INFO", "agent socket" },
-        { PREFIX, "GNOME_KEYRING_", "agent socket" },
-        { PREFIX, "DBUS_", "session bus" },
-        { NAME, "XDG_RUNTIME_DIR", "session sockets" },
-        { NAME, "DISPLAY", "session display" },
-        { NAME, "XAUTHORITY", "session display" },
-        { PREFIX, "WAYLAND_", "session display" },
-        { NAME, "TMUX", "terminal multiplexer" },
-        { NAME, "TMUX_PANE", "terminal multiplexer" },
-        { NAME, "STY", "terminal multiplexer" },
-        { PREFIX, "VSCODE_", "editor's control socket" },
-        { NAME, "NOTIFY_SOCKET", "service manager" },
-        { PREFIX, "LISTEN_", "service manager" },
-        { NAME, "JOURNAL_STREAM", "service manager" },
-        { NAME, "DOCKER_HOST", "container engine" },
-        { NAME, "CONTAINER_HOST", "container engine" },
-        { NAME, "PODMAN_SOCK", "container engine" },
+        { NAME, STR("SSH_AUTH_SOCK"), "agent socket" },
+        { NAME, STR("SSH_AGENT_PID"), "agent socket" },
+        { NAME, STR("SSH_ASKPASS"), "agent socket" },
+        { NAME, STR("GIT_ASKPASS"), "agent socket" },
+        { NAME, STR("SUDO_ASKPASS"), "agent socket" },
+        { NAME, STR("GPG_AGENT_INFO"), "agent socket" },
+        { PREFIX, STR("GNOME_KEYRING_"), "agent socket" },
+        { PREFIX, STR("DBUS_"), "session bus" },
+        { NAME, STR("XDG_RUNTIME_DIR"), "session sockets" },
+        { NAME, STR("DISPLAY"), "session display" },
+        { NAME, STR("XAUTHORITY"), "session display" },
+        { PREFIX, STR("WAYLAND_"), "session display" },
+        { NAME, STR("TMUX"), "terminal multiplexer" },
+        { NAME, STR("TMUX_PANE"), "terminal multiplexer" },
+        { NAME, STR("STY"), "terminal multiplexer" },
+        { PREFIX, STR("VSCODE_"), "editor's control socket" },
+        { NAME, STR("NOTIFY_SOCKET"), "service manager" },
+        { PREFIX, STR("LISTEN_"), "service manager" },
+        { NAME, STR("JOURNAL_STREAM"), "service manager" },
+        { NAME, STR("DOCKER_HOST"), "container engine" },
+        { NAME, STR("CONTAINER_HOST"), "container engine" },
+        { NAME, STR("PODMAN_SOCK"), "container engine" },
         /* Not each of them is a secret (AWS_REGION), but together they lead to one. */
-        { PREFIX, "AWS_", account },
-        { PREFIX, "AZURE_", account },
-        { PREFIX, "TWINE_", account },
+        { PREFIX, STR("AWS_"), account },
+        { PREFIX, STR("AZURE_"), account },
+        { PREFIX, STR("TWINE_"), account },
         /* The host's proxy cannot be reached from inside; the gateway's is set below. */
-        { NAME, "HTTP_PROXY", "proxy of the host" },
-        { NAME, "HTTPS_PROXY", "proxy of the host" },
-        { NAME, "FTP_PROXY", "proxy of the host" },
-        { NAME, "ALL_PROXY", "proxy of the host" },
-        { NAME, "NO_PROXY", "proxy of the host" },
-        { NAME, "TMPDIR", "directory of the host" },
+        { NAME, STR("HTTP_PROXY"), "proxy of the host" },
+        { NAME, STR("HTTPS_PROXY"), "proxy of the host" },
+        { NAME, STR("FTP_PROXY"), "proxy of the host" },
+        { NAME, STR("ALL_PROXY"), "proxy of the host" },
+        { NAME, STR("NO_PROXY"), "proxy of the host" },
+        { NAME, STR("TMPDIR"), "directory of the host" },
 };
 
 static bool row_matches(const struct strip_row *row, struct str name) {
-        struct str text = str_of(row->text);
+        const struct str text = row->text;
         if (name.n < text.n)
                 return false;
         return (row->match != NAME || name.n == text.n) && str_eq_nocase(str_first(name, text.n), text);

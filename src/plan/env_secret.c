@@ -10,116 +10,119 @@ enum match { NAME, PREFIX, SUFFIX };
 
 struct name_row {
         enum match match;
-        const char *text, *why;
+        struct str text;
+        const char *why;
 };
 
 static const char by_name[] = "credential by name", by_suffix[] = "credential by suffix";
 
 /* Certain: whatever the value is. */
 static const struct name_row strong_rows[] = {
-        { NAME, "GITHUB_TOKEN", by_name },
-        { NAME, "GH_TOKEN", by_name },
-        { NAME, "NPM_TOKEN", by_name },
-        { NAME, "DOCKER_AUTH_CONFIG", by_name },
-        { NAME, "GOOGLE_APPLICATION_CREDENTIALS", by_name },
-        { NAME, "KUBECONFIG", by_name },
-        { NAME, "PGPASSWORD", by_name },
-        { NAME, "PGPASSFILE", by_name },
-        { NAME, "MYSQL_PWD", by_name },
-        { NAME, "REDISCLI_AUTH", by_name },
-        { NAME, "SSHPASS", by_name },
-        { NAME, "DATABASE_URL", by_name },
-        { NAME, "TOKEN", by_name },
-        { NAME, "PASSWORD", by_name },
-        { NAME, "SECRET", by_name },
-        { NAME, "API_KEY", by_name },
-        { SUFFIX, "_TOKEN", by_suffix },
-        { SUFFIX, "_SECRET", by_suffix },
-        { SUFFIX, "_SECRETS", by_suffix },
-        { SUFFIX, "_PASSWORD", by_suffix },
-        { SUFFIX, "_PASSWD", by_suffix },
-        { SUFFIX, "_PASSPHRASE", by_suffix },
-        { SUFFIX, "_API_KEY", by_suffix },
-        { SUFFIX, "_APIKEY", by_suffix },
-        { SUFFIX, "_ACCESS_KEY", by_suffix },
-        { SUFFIX, "_SECRET_KEY", by_suffix },
-        { SUFFIX, "_PRIVATE_KEY", by_suffix },
-        { SUFFIX, "_CREDENTIALS", by_suffix },
+        { NAME, STR("GITHUB_TOKEN"), by_name },
+        { NAME, STR("GH_TOKEN"), by_name },
+        { NAME, STR("NPM_TOKEN"), by_name },
+        { NAME, STR("DOCKER_AUTH_CONFIG"), by_name },
+        { NAME, STR("GOOGLE_APPLICATION_CREDENTIALS"), by_name },
+        { NAME, STR("KUBECONFIG"), by_name },
+        { NAME, STR("PGPASSWORD"), by_name },
+        { NAME, STR("PGPASSFILE"), by_name },
+        { NAME, STR("MYSQL_PWD"), by_name },
+        { NAME, STR("REDISCLI_AUTH"), by_name },
+        { NAME, STR("SSHPASS"), by_name },
+        { NAME, STR("DATABASE_URL"), by_name },
+        { NAME, STR("TOKEN"), by_name },
+        { NAME, STR("PASSWORD"), by_name },
+        { NAME, STR("SECRET"), by_name },
+        { NAME, STR("API_KEY"), by_name },
+        { SUFFIX, STR("_TOKEN"), by_suffix },
+        { SUFFIX, STR("_SECRET"), by_suffix },
+        { SUFFIX, STR("_SECRETS"), by_suffix },
+        { SUFFIX, STR("_PASSWORD"), by_suffix },
+        { SUFFIX, STR("_PASSWD"), by_suffix },
+        { SUFFIX, STR("_PASSPHRASE"), by_suffix },
+        { SUFFIX, STR("_API_KEY"), by_suffix },
+        { SUFFIX, STR("_APIKEY"), by_suffix },
+        { SUFFIX, STR("_ACCESS_KEY"), by_suffix },
+        { SUFFIX, STR("_SECRET_KEY"), by_suffix },
+        { SUFFIX, STR("_PRIVATE_KEY"), by_suffix },
+        { SUFFIX, STR("_CREDENTIALS"), by_suffix },
 };
 
 /* Harmless, although a row below would match. Their values are still looked at. */
 static const struct name_row harmless_rows[] = {
-        { NAME, "PWD", NULL },
-        { NAME, "OLDPWD", NULL },
-        { NAME, "INIT_CWD", NULL },
-        { SUFFIX, "PUBLIC_KEY", NULL },
-        { SUFFIX, "PUBLISHABLE_KEY", NULL },
-        { SUFFIX, "GPG_KEY", NULL }, /* an identifier, in many images */
-        { SUFFIX, "CACHE_KEY", NULL },
-        { SUFFIX, "PRIMARY_KEY", NULL },
-        { SUFFIX, "FOREIGN_KEY", NULL },
-        { SUFFIX, "PARTITION_KEY", NULL },
-        { SUFFIX, "SORT_KEY", NULL },
-        { SUFFIX, "MODIFIER_KEY", NULL },
-        { SUFFIX, "HOST_KEY", NULL },
-        { SUFFIX, "REGISTRY_KEY", NULL },
-        { SUFFIX, "COMPOSE_KEY", NULL },
-        { NAME, "GIT_CONFIG_KEY",
+        { NAME, STR("PWD"), NULL },
+        { NAME, STR("OLDPWD"), NULL },
+        { NAME, STR("INIT_CWD"), NULL },
+        { SUFFIX, STR("PUBLIC_KEY"), NULL },
+        { SUFFIX, STR("PUBLISHABLE_KEY"), NULL },
+        { SUFFIX, STR("GPG_KEY"), NULL }, /* an identifier, in many images */
+        { SUFFIX, STR("CACHE_KEY"), NULL },
+        { SUFFIX, STR("PRIMARY_KEY"), NULL },
+        { SUFFIX, STR("FOREIGN_KEY"), NULL },
+        { SUFFIX, STR("PARTITION_KEY"), NULL },
+        { SUFFIX, STR("SORT_KEY"), NULL },
+        { SUFFIX, STR("MODIFIER_KEY"), NULL },
+        { SUFFIX, STR("HOST_KEY"), NULL },
+        { SUFFIX, STR("REGISTRY_KEY"), NULL },
+        { SUFFIX, STR("COMPOSE_KEY"), NULL },
+        { NAME, STR("GIT_CONFIG_KEY"),
           NULL }, /* with its number: the name of a setting, and git fails where one is missing */
-        { SUFFIX, "BYPASS", NULL },
-        { SUFFIX, "NO_PASS", NULL },
-        { SUFFIX, "ALLOW_PASS", NULL },
-        { SUFFIX, "COMPASS", NULL },
+        { SUFFIX, STR("BYPASS"), NULL },
+        { SUFFIX, STR("NO_PASS"), NULL },
+        { SUFFIX, STR("ALLOW_PASS"), NULL },
+        { SUFFIX, STR("COMPASS"), NULL },
 };
 
 /* Likely: unless the value says no more than yes or no, or is a small number. */
 static const struct name_row weak_rows[] = {
-        { NAME, "PASS", by_name },
-        { NAME, "PASSWD", by_name },
-        { NAME, "PASSPHRASE", by_name },
-        { NAME, "APIKEY", by_name },
-        { NAME, "AUTH", by_name },
-        { NAME, "PAT", by_name },
-        { NAME, "DSN", by_name },
-        { NAME, "AUTHORIZATION", by_name },
-        { NAME, "CREDENTIALS", by_name },
-        { SUFFIX, "_KEY", by_suffix },
-        { SUFFIX, "_KEYS", by_suffix },
-        { SUFFIX, "_PASS", by_suffix },
-        { SUFFIX, "_PASSCODE", by_suffix },
-        { SUFFIX, "_PWD", by_suffix },
-        { SUFFIX, "_PW", by_suffix },
-        { SUFFIX, "_PIN", by_suffix },
-        { SUFFIX, "_PAT", by_suffix },
-        { SUFFIX, "_DSN", by_suffix },
-        { SUFFIX, "_AUTH", by_suffix },
-        { SUFFIX, "_AUTHORIZATION", by_suffix },
-        { SUFFIX, "_BEARER", by_suffix },
-        { SUFFIX, "_JWT", by_suffix },
-        { SUFFIX, "_COOKIE", by_suffix },
-        { SUFFIX, "_CRED", by_suffix },
-        { SUFFIX, "_CREDS", by_suffix },
-        { SUFFIX, "_CREDENTIAL", by_suffix },
-        { SUFFIX, "_SALT", by_suffix },
-        { SUFFIX, "_PASSWORDS", by_suffix },
-        { SUFFIX, "_CONNECTION_STRING", by_suffix },
-        { SUFFIX, "_KEY_BASE", by_suffix },
-        { SUFFIX, "AUTHTOKEN", by_suffix },
-        { SUFFIX, "ACCESSTOKEN", by_suffix },
-        { SUFFIX, "APITOKEN", by_suffix },
-        { SUFFIX, "APIKEY", by_suffix },
-        { SUFFIX, "SECRETKEY", by_suffix },
-        { SUFFIX, "PASSWORD", by_suffix },
-        { SUFFIX, "PASSWD", by_suffix },
-        { PREFIX, "SECRET_", by_name },
+        { NAME, STR("PASS"), by_name },
+        { NAME, STR("PASSWD"), by_name },
+        { NAME, STR("PASSPHRASE"), by_name },
+        { NAME, STR("APIKEY"), by_name },
+        { NAME, STR("AUTH"), by_name },
+        { NAME, STR("PAT"), by_name },
+        { NAME, STR("DSN"), by_name },
+        { NAME, STR("AUTHORIZATION"), by_name },
+        { NAME, STR("CREDENTIALS"), by_name },
+        { SUFFIX, STR("_KEY"), by_suffix },
+        { SUFFIX, STR("_KEYS"), by_suffix },
+        { SUFFIX, STR("_PASS"), by_suffix },
+        { SUFFIX, STR("_PASSCODE"), by_suffix },
+        { SUFFIX, STR("_PWD"), by_suffix },
+        { SUFFIX, STR("_PW"), by_suffix },
+        { SUFFIX, STR("_PIN"), by_suffix },
+        { SUFFIX, STR("_PAT"), by_suffix },
+        { SUFFIX, STR("_DSN"), by_suffix },
+        { SUFFIX, STR("_AUTH"), by_suffix },
+        { SUFFIX, STR("_AUTHORIZATION"), by_suffix },
+        { SUFFIX, STR("_BEARER"), by_suffix },
+        { SUFFIX, STR("_JWT"), by_suffix },
+        { SUFFIX, STR("_COOKIE"), by_suffix },
+        { SUFFIX, STR("_CRED"), by_suffix },
+        { SUFFIX, STR("_CREDS"), by_suffix },
+        { SUFFIX, STR("_CREDENTIAL"), by_suffix },
+        { SUFFIX, STR("_SALT"), by_suffix },
+        { SUFFIX, STR("_PASSWORDS"), by_suffix },
+        { SUFFIX, STR("_CONNECTION_STRING"), by_suffix },
+        { SUFFIX, STR("_KEY_BASE"), by_suffix },
+        { SUFFIX, STR("AUTHTOKEN"), by_suffix },
+        { SUFFIX, STR("ACCESSTOKEN"), by_suffix },
+        { SUFFIX, STR("APITOKEN"), by_suffix },
+        { SUFFIX, STR("APIKEY"), by_suffix },
+        { SUFFIX, STR("SECRETKEY"), by_suffix },
+        { SUFFIX, STR("PASSWORD"), by_suffix },
+        { SUFFIX, STR("PASSWD"), by_suffix },
+        { PREFIX, STR("SECRET_"), by_name },
 };
 
 /* "DB_PASSWORD_2", "STRIPE_KEY_LIVE": one more of the same. */
-static const char *const endings[] = { "_OLD",     "_NEW",  "_PROD",   "_PRODUCTION", "_LIVE",    "_TEST",     "_DEV",
-                                       "_STAGING", "_MAIN", "_BASE64", "_B64",        "_PRIMARY", "_SECONDARY" };
+static const struct str endings[] = { STR("_OLD"),      STR("_NEW"),    STR("_PROD"), STR("_PRODUCTION"),
+                                      STR("_LIVE"),     STR("_TEST"),   STR("_DEV"),  STR("_STAGING"),
+                                      STR("_MAIN"),     STR("_BASE64"), STR("_B64"),  STR("_PRIMARY"),
+                                      STR("_SECONDARY") };
 
 static bool name_matches(const struct name_row *row, struct str name) {
-        struct str text = str_of(row->text);
+        const struct str text = row->text;
 
         if (name.n < text.n || (row->match == NAME && name.n != text.n))
                 return false;
@@ -149,7 +152,7 @@ static struct str name_stem(struct str name) {
                 stem.n--;
 
         for (size_t i = 0; i < COUNT(endings); i++) {
-                struct str ending = str_of(endings[i]);
+                const struct str ending = endings[i];
 
                 if (stem.n > ending.n && str_eq_nocase(str_skip(stem, stem.n - ending.n), ending))
                         return str_first(stem, stem.n - ending.n);
@@ -160,15 +163,16 @@ static struct str name_stem(struct str name) {
 
 /* A switch or a small number is no secret; nor is a name without a value. */
 static bool value_is_plain(struct str value) {
-        static const char *const plain[] = { "true", "false", "yes",  "no",      "on",   "off",
-                                             "none", "null",  "auto", "default", "basic" };
+        static const struct str plain[] = { STR("true"), STR("false"),   STR("yes"),  STR("no"),
+                                            STR("on"),   STR("off"),     STR("none"), STR("null"),
+                                            STR("auto"), STR("default"), STR("basic") };
         uint64_t number;
 
         if (value.n == 0)
                 return true;
 
         for (size_t i = 0; i < COUNT(plain); i++)
-                if (str_eq_nocase(value, str_of(plain[i])))
+                if (str_eq_nocase(value, plain[i]))
                         return true;
 
         return value.n <= 3 && str_to_u64(value, 999, &number);
@@ -180,28 +184,34 @@ static bool value_is_plain(struct str value) {
  */
 enum { WORDS_MAX = 16 };
 
-static const char *const secret_words[] = {
-        "TOKEN",      "SECRET",      "SECRETS",    "PASSWORD",   "PASSWORDS",   "PASSWD",    "PASSPHRASE",
-        "PASSCODE",   "APIKEY",      "APIKEYS",    "JWT",        "JWTS",        "BEARER",    "CREDS",
-        "CREDENTIAL", "CREDENTIALS", "PRIVATEKEY", "ACCESSKEY",  "AUTHKEY",     "PAT",       "DSN",
-        "SECRETKEY",  "SIGNINGKEY",  "MNEMONIC",   "SEEDPHRASE", "ACCESSTOKEN", "AUTHTOKEN",
+static const struct str secret_words[] = {
+        STR("TOKEN"),       STR("SECRET"),     STR("SECRETS"),    STR("PASSWORD"), STR("PASSWORDS"),
+        STR("PASSWD"),      STR("PASSPHRASE"), STR("PASSCODE"),   STR("APIKEY"),   STR("APIKEYS"),
+        STR("JWT"),         STR("JWTS"),       STR("BEARER"),     STR("CREDS"),    STR("CREDENTIAL"),
+        STR("CREDENTIALS"), STR("PRIVATEKEY"), STR("ACCESSKEY"),  STR("AUTHKEY"),  STR("PAT"),
+        STR("DSN"),         STR("SECRETKEY"),  STR("SIGNINGKEY"), STR("MNEMONIC"), STR("SEEDPHRASE"),
+        STR("ACCESSTOKEN"), STR("AUTHTOKEN"),
 };
 
 /* In front of KEY. */
-static const char *const key_words[] = {
-        "API",     "ACCESS", "PRIVATE", "SECRET",  "SIGNING", "ENCRYPTION", "MASTER", "AUTH", "SERVICE", "ACCOUNT",
-        "LICENSE", "DEPLOY", "SSH",     "SESSION", "ADMIN",   "CLIENT",     "JWT",    "DATA", "ROOT",    "STORAGE",
+static const struct str key_words[] = {
+        STR("API"),   STR("ACCESS"),  STR("PRIVATE"), STR("SECRET"),  STR("SIGNING"), STR("ENCRYPTION"), STR("MASTER"),
+        STR("AUTH"),  STR("SERVICE"), STR("ACCOUNT"), STR("LICENSE"), STR("DEPLOY"),  STR("SSH"),        STR("SESSION"),
+        STR("ADMIN"), STR("CLIENT"),  STR("JWT"),     STR("DATA"),    STR("ROOT"),    STR("STORAGE"),
 };
 
-static const char *const setting_words[] = {
-        "FILE",      "PATH",     "DIR",      "HOST",     "PORT",     "NAME",        "TYPE",       "ALG",
-        "ALGORITHM", "TTL",      "EXPIRY",   "EXPIRES",  "LIMIT",    "LENGTH",      "SIZE",       "COUNT",
-        "TIMEOUT",   "ENABLED",  "DISABLED", "MODE",     "PROVIDER", "METHOD",      "HEADER",     "ISSUER",
-        "REGION",    "AUDIENCE", "POLICY",   "PROMPT",   "STORE",    "HELPER",      "FORMAT",     "SOCK",
-        "DOMAIN",    "REALM",    "USER",     "USERNAME", "SERVER",   "PARALLELISM", "EXPIRATION", "ENDPOINT",
-        "URL",       "URI",      "ADDR",     "MANAGER",  "CMD",      "COMMAND",     "FILES",      "ID",
-        "MIN",       "MAX",      "INTERVAL", "BACKEND",  "HASHER",   "HASHERS",     "VALIDATORS", "SCOPE",
-        "SCOPES",    "PREFIX",   "VERSION",  "COLOR",    "BUDGET",
+static const struct str setting_words[] = {
+        STR("FILE"),       STR("PATH"),        STR("DIR"),        STR("HOST"),     STR("PORT"),    STR("NAME"),
+        STR("TYPE"),       STR("ALG"),         STR("ALGORITHM"),  STR("TTL"),      STR("EXPIRY"),  STR("EXPIRES"),
+        STR("LIMIT"),      STR("LENGTH"),      STR("SIZE"),       STR("COUNT"),    STR("TIMEOUT"), STR("ENABLED"),
+        STR("DISABLED"),   STR("MODE"),        STR("PROVIDER"),   STR("METHOD"),   STR("HEADER"),  STR("ISSUER"),
+        STR("REGION"),     STR("AUDIENCE"),    STR("POLICY"),     STR("PROMPT"),   STR("STORE"),   STR("HELPER"),
+        STR("FORMAT"),     STR("SOCK"),        STR("DOMAIN"),     STR("REALM"),    STR("USER"),    STR("USERNAME"),
+        STR("SERVER"),     STR("PARALLELISM"), STR("EXPIRATION"), STR("ENDPOINT"), STR("URL"),     STR("URI"),
+        STR("ADDR"),       STR("MANAGER"),     STR("CMD"),        STR("COMMAND"),  STR("FILES"),   STR("ID"),
+        STR("MIN"),        STR("MAX"),         STR("INTERVAL"),   STR("BACKEND"),  STR("HASHER"),  STR("HASHERS"),
+        STR("VALIDATORS"), STR("SCOPE"),       STR("SCOPES"),     STR("PREFIX"),   STR("VERSION"), STR("COLOR"),
+        STR("BUDGET"),
 };
 
 struct name_words {
@@ -233,9 +243,9 @@ static void name_split(struct str name, struct name_words *ret) {
         }
 }
 
-static bool word_is_one_of(struct str word, const char *const *list, size_t n) {
+static bool word_is_one_of(struct str word, const struct str *list, size_t n) {
         for (size_t i = 0; i < n; i++)
-                if (str_eq_nocase(word, str_of(list[i])))
+                if (str_eq_nocase(word, list[i]))
                         return true;
         return false;
 }
@@ -430,12 +440,11 @@ static bool has_digit(struct str text) {
 static bool value_token_at(struct str rest) {
         for (size_t i = 0; i < COUNT(token_rows); i++) {
                 const struct token_row *row = &token_rows[i];
-                struct str text = str_of(row->text);
 
-                if (rest.p[0] != text.p[0] || !str_starts(rest, text))
+                if (rest.p[0] != row->text[0] || !str_starts(rest, str_of(row->text)))
                         continue;
 
-                struct str tail = str_skip(rest, text.n);
+                struct str tail = str_skip(rest, strlen(row->text));
                 size_t n = run_of(tail, row->letters);
                 bool random = row->letters != LETTERS_DIGIT || has_digit(str_first(tail, n));
                 if (n >= row->least && random && !memchr(tail.p, '/', row->least))
@@ -499,10 +508,11 @@ static bool value_is_driver_dsn(struct str value) {
 
 /* "host=x password=y", "Server=x;Password=y;": a key of that name, at the start of a word, with a value. */
 static bool value_setting_at(struct str rest) {
-        static const char *const keys[] = { "password=", "passwd=", "pwd=", "_authToken=", "_auth=", "_password=" };
+        static const struct str keys[] = { STR("password="),   STR("passwd="), STR("pwd="),
+                                           STR("_authToken="), STR("_auth="),  STR("_password=") };
 
         for (size_t i = 0; i < COUNT(keys); i++) {
-                struct str key = str_of(keys[i]);
+                const struct str key = keys[i];
 
                 if (rest.n > key.n && str_eq_nocase(str_first(rest, key.n), key) && !strchr("$ ;&*<", rest.p[key.n]))
                         return true;

@@ -3,10 +3,13 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/files/names.h"
 #include "base/path.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <string.h>
 #include <sys/stat.h>
 
 enum { NEWS_FILE_MAX = 1 << 20, NEWS_NAMES_MAX = 4 };
@@ -67,6 +70,19 @@ static bool has_word(int dir, const char *path, const char *const *words) {
         return false;
 }
 
+/* Most homes have few of them, and one look at what there is answers for all others. */
+static bool lacks_row(const struct names *names, const char *path) {
+        char first[NAME_MAX + 1];
+        size_t n = strcspn(path, "/");
+
+        if (n > NAME_MAX)
+                return false;
+
+        memcpy(first, path, n);
+        first[n] = '\0';
+        return names_lack(names, first);
+}
+
 static bool is_news(int dir, size_t row, uint64_t since_us) {
         cleanup(close_fd) int fd = path_open_at(dir, later[row].path, O_PATH, 0, PATH_BENEATH | PATH_NO_SYMLINKS);
         struct stat st;
@@ -81,11 +97,16 @@ static bool is_news(int dir, size_t row, uint64_t since_us) {
 
 int run_home_news(const char *files, uint64_t since_us, struct buf *ret) {
         cleanup(close_fd) int dir = open(files, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        struct names names;
         size_t n = 0;
         int r = 0;
 
-        for (size_t i = 0; i < LATER && dir >= 0 && r == 0; i++) {
-                if (!is_news(dir, i, since_us))
+        if (dir < 0)
+                return 0;
+        names_read(&names, dir);
+
+        for (size_t i = 0; i < LATER && r == 0; i++) {
+                if (lacks_row(&names, later[i].path) || !is_news(dir, i, since_us))
                         continue;
                 if (n++ < NEWS_NAMES_MAX)
                         r = buf_printf(ret, "%s~/%s", n > 1 ? ", " : "", later[i].path);

@@ -53,7 +53,7 @@ static const struct {
         { "XDG_CONFIG_HOME", "google-chrome" },
         { "XDG_CONFIG_HOME", "chromium" },
         { "XDG_DATA_HOME", "keyrings" },
-        { "XDG_STATE_HOME", "bailey" },
+        { MOVED_OWN_STATE, "bailey" },
 };
 
 /* A variable that names the workspace, the home or a place around them would close too much: such a user keeps keys

@@ -7,10 +7,14 @@
 #include "conf/suggest.h"
 #include "policy/match/glob.h"
 #include "policy/paths/home_kind.h"
+#include "policy/paths/moved.h"
+#include "policy/paths/path_index.h"
 #include "policy/paths/paths_builtin.h"
 
 #include <errno.h>
 #include <stdlib.h>
+
+enum { RULES_USUAL = 512 }; /* built-in ones mostly */
 
 struct compiled {
         struct path_rule rule; /* the pattern is owned, the origin only where it was made up here */
@@ -22,6 +26,8 @@ struct compiled {
 
 struct path_rules {
         VEC(struct compiled) rules;
+        VEC(uint32_t) globs;     /* their numbers in `rules` */
+        struct path_index plain; /* the others */
         bool reads_open;
 };
 
@@ -66,6 +72,8 @@ void path_rules_free(struct path_rules *r) {
         }
 
         vec_done(&r->rules);
+        vec_done(&r->globs);
+        path_index_done(&r->plain);
         free(r);
 }
 
@@ -245,9 +253,12 @@ static int add_moved(struct path_rules *rules, const struct policy *policy, stru
         const struct path_rule deny = { .built_in = true, .decides_read = true };
 
         for (size_t i = 0; i < policy->filesystem.moved.n; i++) {
-                int status =
-                    paths_push(rules, deny, strdup(policy->filesystem.moved.p[i].text),
-                               BUILT_IN "a variable of the environment names it as a place of credentials", err);
+                const struct origin_text *moved = &policy->filesystem.moved.p[i];
+                const char *reason = strcmp(moved->origin, MOVED_OWN_STATE) == 0 ? BUILT_IN_OWN_STATE
+                                                                                 : BUILT_IN
+                                         "a variable of the environment names it as a place of credentials";
+
+                int status = paths_push(rules, deny, strdup(moved->text), reason, err);
                 if (status < 0)
                         return status;
         }
@@ -436,6 +447,26 @@ static int paths_compare(const void *a, const void *b) {
         return strcmp(left->rule.pattern, right->rule.pattern);
 }
 
+/* In their order, and findable: plain paths by their hash, globs one after the other. */
+static int sort_rules(struct path_rules *rules) {
+        if (rules->rules.n > 1)
+                qsort(rules->rules.p, rules->rules.n, sizeof *rules->rules.p, paths_compare);
+
+        if (path_index_reserve(&rules->plain, rules->rules.n) < 0)
+                return -ENOMEM;
+
+        for (uint32_t i = 0; i < rules->rules.n; i++) {
+                const struct compiled *compiled = &rules->rules.p[i];
+
+                if (!compiled->rule.is_glob)
+                        path_index_add(&rules->plain, compiled->rule.pattern, compiled->literal, i + 1);
+                else if (vec_push(&rules->globs, i) < 0)
+                        return -ENOMEM;
+        }
+
+        return 0;
+}
+
 /* Whether the workspace needs a rule to be visible: if reads are denied and, in the mode that does not write to it, if
  * it is inside a directory of the sandbox's own. */
 static bool needs_read_rule(const struct policy *policy) {
@@ -452,7 +483,7 @@ static bool needs_read_rule(const struct policy *policy) {
 
 int path_rules_compile(const struct policy *policy, struct path_rules **ret, struct err *err) {
         cleanup(path_rules_freep) struct path_rules *r = calloc(1, sizeof *r);
-        if (!r)
+        if (!r || vec_reserve(&r->rules, RULES_USUAL) < 0)
                 return no_memory(err);
 
         r->reads_open = !policy->filesystem.reads_denied;
@@ -478,8 +509,8 @@ int path_rules_compile(const struct policy *policy, struct path_rules **ret, str
                 status = add_own_home(r, policy, err);
         if (status < 0)
                 return status;
-        if (r->rules.n > 1)
-                qsort(r->rules.p, r->rules.n, sizeof *r->rules.p, paths_compare);
+        if (sort_rules(r) < 0)
+                return no_memory(err);
 
         *ret = take_ptr(&r);
         return 0;
@@ -510,8 +541,8 @@ int path_rules_restore(const struct path_rule *list, size_t n, bool reads_open, 
                         return no_memory(err);
         }
 
-        if (r->rules.n > 1)
-                qsort(r->rules.p, r->rules.n, sizeof *r->rules.p, paths_compare);
+        if (sort_rules(r) < 0)
+                return no_memory(err);
 
         *ret = take_ptr(&r);
         return 0;
@@ -531,15 +562,10 @@ bool path_rules_reads_open(const struct path_rules *rules) {
 
 /* --- judging --- */
 
-/* Components of the shortest part of the path (from the root) for which the rule holds, or -1. */
-static long held_depth(const struct compiled *compiled, const char *path, size_t n) {
+/* Components of the shortest part of the path (from the root) for which the glob holds, or -1. */
+static long glob_depth(const struct compiled *compiled, const char *path, size_t n) {
         if (n < compiled->literal || memcmp(path, compiled->rule.pattern, compiled->literal) != 0)
                 return -1;
-
-        if (!compiled->rule.is_glob) {
-                char next = path[compiled->literal];
-                return next == '\0' || next == '/' || compiled->literal == 1 ? (long)compiled->depth : -1;
-        }
 
         if (compiled->needle.n > 0 && !memmem(path, n, compiled->needle.p, compiled->needle.n))
                 return -1;
@@ -583,36 +609,69 @@ static void paths_consider(struct best *best, const struct path_rule *rule, long
                 *best = (struct best){ rule, depth };
 }
 
-static void find_best(const struct path_rules *rules, const char *path, struct best *read, struct best *write) {
-        const size_t n = strlen(path);
+struct both {
+        struct best read, write;
+};
 
-        *read = *write = (struct best){ NULL, -1 };
+static void consider_both(struct both *best, const struct path_rule *rule, long depth) {
+        if (rule->decides_read || rule->grants)
+                paths_consider(&best->read, rule, depth);
+        if (!rule->decides_read || !rule->grants)
+                paths_consider(&best->write, rule, depth);
+}
 
-        for (size_t i = 0; i < rules->rules.n; i++) {
-                const struct path_rule *rule = &rules->rules.p[i].rule;
-                long depth = held_depth(&rules->rules.p[i], path, n);
-                if (depth < 0)
-                        continue;
-                if (rule->decides_read || rule->grants)
-                        paths_consider(read, rule, depth);
-                if (!rule->decides_read || !rule->grants)
-                        paths_consider(write, rule, depth);
+/* The rules for exactly this beginning of the path. */
+static void consider_plain(const struct path_rules *rules, struct str path, uint64_t hash, struct both *best) {
+        size_t slot = 0;
+
+        for (uint32_t number; (number = path_index_next(&rules->plain, hash, &slot));) {
+                const struct compiled *compiled = &rules->rules.p[number - 1];
+
+                if (str_eq(str_n(compiled->rule.pattern, compiled->literal), path))
+                        consider_both(best, &compiled->rule, (long)compiled->depth);
         }
 }
 
-const struct path_rule *path_rules_refusing_glob(const struct path_rules *rules, const char *path, bool write) {
-        struct best to_read, to_write;
-        find_best(rules, path, &to_read, &to_write);
-        if (to_read.rule && !to_read.rule->grants)
-                return to_read.rule->is_glob || to_read.rule->late ? to_read.rule : NULL;
-        return write && to_write.rule && !to_write.rule->grants && to_write.rule->is_glob ? to_write.rule : NULL;
+/* At the same depth a plain path comes before a glob, so it does not matter which of the two are looked at first. */
+static struct both find_best(const struct path_rules *rules, const char *path) {
+        struct both best = { { NULL, -1 }, { NULL, -1 } };
+        uint64_t hash = PATH_INDEX_SEED;
+        size_t n = 0;
+
+        for (; path[n]; n++) {
+                if (path[n] == '/' && n > 0)
+                        consider_plain(rules, str_n(path, n), hash, &best);
+
+                hash = path_index_grow(hash, path[n]);
+
+                if (n == 0) /* the root, which is above everything */
+                        consider_plain(rules, str_n(path, 1), hash, &best);
+        }
+        if (n > 1)
+                consider_plain(rules, str_n(path, n), hash, &best);
+
+        for (size_t i = 0; i < rules->globs.n; i++) {
+                const struct compiled *compiled = &rules->rules.p[rules->globs.p[i]];
+                long depth = glob_depth(compiled, path, n);
+
+                if (depth >= 0)
+                        consider_both(&best, &compiled->rule, depth);
+        }
+
+        return best;
 }
 
-enum path_access path_rules_access(const struct path_rules *rules, const char *path,
-                                   const struct path_rule **ret_rule) {
-        struct best read, write;
+const struct path_rule *path_rules_refusing_glob(const struct path_rules *rules, const char *path, bool write) {
+        const struct both best = find_best(rules, path);
+        const struct path_rule *to_read = best.read.rule, *to_write = best.write.rule;
 
-        find_best(rules, path, &read, &write);
+        if (to_read && !to_read->grants)
+                return to_read->is_glob || to_read->late ? to_read : NULL;
+        return write && to_write && !to_write->grants && to_write->is_glob ? to_write : NULL;
+}
+
+static enum path_access access_by(const struct path_rules *rules, struct both best, const struct path_rule **ret_rule) {
+        struct best read = best.read, write = best.write;
 
         /* What is laid into the own home is the host's: only a rule of its own lets it be written. */
         if (write.rule && write.rule->own && read.rule && !read.rule->own)
@@ -636,16 +695,20 @@ enum path_access path_rules_access(const struct path_rules *rules, const char *p
         return access;
 }
 
+enum path_access path_rules_access(const struct path_rules *rules, const char *path,
+                                   const struct path_rule **ret_rule) {
+        return access_by(rules, find_best(rules, path), ret_rule);
+}
+
 enum path_access path_rules_host_access(const struct path_rules *rules, const char *path,
                                         const struct path_rule **ret_rule) {
-        struct best read, write;
+        const struct both best = find_best(rules, path);
 
-        find_best(rules, path, &read, &write);
-        if (!read.rule || !read.rule->own)
-                return path_rules_access(rules, path, ret_rule);
+        if (!best.read.rule || !best.read.rule->own)
+                return access_by(rules, best, ret_rule);
 
         if (ret_rule)
-                *ret_rule = read.rule;
+                *ret_rule = best.read.rule;
 
         return PATH_DENIED;
 }

@@ -6,6 +6,7 @@
 #include "../cmocka_all.h"
 #include "base/cleanup.h"
 #include "cases.h"
+#include "policy/match/glob.h"
 #include "policy/paths/paths_builtin.h"
 
 #include <errno.h>
@@ -128,7 +129,122 @@ static void least_specific_first(void **state) {
         assert_int_equal(protected, builtin_protected_n);
 }
 
+/*
+ * What paths.h says, by the longest way: every rule, every beginning of the path.
+ */
+static long holds_at(const struct path_rule *rule, const char *path) {
+        long depth = 0;
+
+        if (strcmp(rule->pattern, "/") == 0)
+                return 0;
+
+        for (size_t i = 1; path[1]; i++) {
+                if (path[i] != '/' && path[i] != '\0')
+                        continue;
+
+                struct str part = str_n(path, i);
+                depth++;
+                if (rule->is_glob ? glob_match(str_of(rule->pattern), part) : str_is(part, rule->pattern))
+                        return depth;
+                if (path[i] == '\0')
+                        break;
+        }
+
+        return -1;
+}
+
+static bool comes_before(const struct path_rule *a, long a_depth, const struct path_rule *b, long b_depth) {
+        if (a_depth != b_depth)
+                return a_depth > b_depth;
+        if (a->is_glob != b->is_glob)
+                return b->is_glob;
+        if (a->built_in != b->built_in)
+                return b->built_in;
+        return !a->grants && b->grants;
+}
+
+static enum path_access defined_access(const struct path_rule *list, size_t n, const char *path) {
+        const struct path_rule *best[2] = { NULL, NULL }; /* about reading, about writing */
+        long depth[2] = { -1, -1 };
+
+        for (size_t i = 0; i < n; i++) {
+                long at = holds_at(&list[i], path);
+                bool about[2] = { list[i].decides_read || list[i].grants, !list[i].decides_read || !list[i].grants };
+
+                for (int k = 0; k < 2; k++) {
+                        if (at < 0 || !about[k] || (best[k] && !comes_before(&list[i], at, best[k], depth[k])))
+                                continue;
+                        best[k] = &list[i];
+                        depth[k] = at;
+                }
+        }
+
+        if (best[0] && !best[0]->grants)
+                return PATH_DENIED;
+        return best[1] && best[1]->grants ? PATH_WRITE : PATH_READ;
+}
+
+static unsigned next_number(unsigned *state, unsigned below) {
+        *state = *state * 1103515245 + 12345;
+        return (*state >> 16) % below;
+}
+
+static char *random_path(unsigned *state, bool glob) {
+        static const char *const names[] = { "a", "b", "ab", "a.b" }, *const globs[] = { "*", "**", "a*", "?" };
+        unsigned parts = next_number(state, 5), magic = next_number(state, 5);
+        struct buf path = BUF(256);
+
+        for (unsigned i = 0; i < parts; i++)
+                assert_int_equal(
+                    buf_printf(&path, "/%s",
+                               glob && i == magic ? globs[next_number(state, 4)] : names[next_number(state, 4)]),
+                    0);
+        if (parts == 0)
+                assert_int_equal(buf_add(&path, "/"), 0);
+
+        char *made = str_dup(buf_str(&path));
+        assert_non_null(made);
+        buf_done(&path);
+        return made;
+}
+
+static void random_rules_by_definition(void **state) {
+        enum { ROUNDS = 300, RULES = 24, PATHS = 40 };
+        unsigned seed = 1;
+
+        (void)state;
+
+        for (int round = 0; round < ROUNDS; round++) {
+                struct path_rule list[RULES] = { 0 };
+                struct path_rules *rules = NULL;
+                struct err err = { 0 };
+
+                for (size_t i = 0; i < RULES; i++) {
+                        list[i].pattern = random_path(&seed, true);
+                        list[i].origin = "a test";
+                        list[i].is_glob = strpbrk(list[i].pattern, "*?") != NULL;
+                        list[i].grants = !list[i].is_glob && next_number(&seed, 2);
+                        list[i].decides_read = next_number(&seed, 2);
+                        list[i].built_in = next_number(&seed, 2);
+                }
+
+                assert_int_equal(path_rules_restore(list, RULES, true, &rules, &err), 0);
+
+                for (int i = 0; i < PATHS; i++) {
+                        cleanup(free_ptr) char *path = random_path(&seed, false);
+
+                        if (path_rules_access(rules, path, NULL) != defined_access(list, RULES, path))
+                                fail_msg("round %d: %s", round, path);
+                }
+
+                path_rules_free(rules);
+                for (size_t i = 0; i < RULES; i++)
+                        free((char *)list[i].pattern);
+        }
+}
+
 int main(void) {
-        const struct CMUnitTest tests[] = { cmocka_unit_test(paths), cmocka_unit_test(least_specific_first) };
+        const struct CMUnitTest tests[] = { cmocka_unit_test(paths), cmocka_unit_test(least_specific_first),
+                                            cmocka_unit_test(random_rules_by_definition) };
         return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -495,6 +495,9 @@ int survey_host(const struct policy *policy, const struct path_rules *rules, con
                             .broker = plan_needs_broker(policy, rules) };
 
         *ret = (struct plan_host){ 0 };
+        if (vec_reserve(&ret->paths, path_rules_count(rules)) < 0) /* most rules give one */
+                return no_memory(err);
+
         survey_terminal(ret);
         int r = survey_fixed(ret, err);
         if (r == 0)
