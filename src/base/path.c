@@ -103,7 +103,7 @@ int path_open_append(const char *path, mode_t mode, int *ret_fd, struct err *err
         return 0;
 }
 
-int path_replace_file(const char *path, struct str content, mode_t mode, struct err *err) {
+static int replace_file(const char *path, struct str content, mode_t mode, bool lasting, struct err *err) {
         char suffix[9];
 
         random_id(suffix, sizeof suffix);
@@ -116,7 +116,7 @@ int path_replace_file(const char *path, struct str content, mode_t mode, struct 
                 return err_errno(err, "cannot create %s", beside);
 
         int r = fd_write_all(fd, content.p, content.n);
-        if (r == 0 && (fchmod(fd, mode) < 0 || fsync(fd) < 0 || rename(beside, path) < 0))
+        if (r == 0 && (fchmod(fd, mode) < 0 || (lasting && fsync(fd) < 0) || rename(beside, path) < 0))
                 r = -errno;
 
         if (r < 0) {
@@ -125,6 +125,14 @@ int path_replace_file(const char *path, struct str content, mode_t mode, struct 
         }
 
         return 0;
+}
+
+int path_replace_file(const char *path, struct str content, mode_t mode, struct err *err) {
+        return replace_file(path, content, mode, true, err);
+}
+
+int path_replace_passing(const char *path, struct str content, mode_t mode, struct err *err) {
+        return replace_file(path, content, mode, false, err);
 }
 
 bool path_error_answers(int error) {
@@ -161,6 +169,9 @@ int path_read_file(const char *path, size_t max, struct buf *ret, struct err *er
                 return err_set(err, EINVAL, "%s is not a regular file", path);
 
         cleanup(buf_done) struct buf content = BUF(max);
+        if ((size_t)st.st_size < max)
+                (void)buf_reserve(&content, (size_t)st.st_size + 1); /* in one read; without memory that says so */
+
         int r = fd_read_all(fd, &content);
         if (r == -EMSGSIZE)
                 return err_set(err, EMSGSIZE, "%s is larger than %zu bytes", path, max);

@@ -29,7 +29,7 @@ static int read_system_roots(struct buf *ret, struct err *err) {
         return 0;
 }
 
-int trust_store_roots(const char *configured, struct buf *ret, struct err *err) {
+static int read_roots(const char *configured, struct buf *ret, struct err *err) {
         int r = read_system_roots(ret, err);
         if (r < 0 || !configured || !configured[0])
                 return r;
@@ -45,27 +45,24 @@ int trust_store_roots(const char *configured, struct buf *ret, struct err *err) 
         return r < 0 ? err_set(err, -r, "the root certificates of the system and of %s are too large", configured) : 0;
 }
 
-int trust_store_pem(struct str roots, struct str certificate, struct buf *ret, struct err *err) {
+static int put_pem(struct buf *pem, struct str certificate) {
         cleanup(free_ptr) char *text = malloc(base64_length(certificate.n));
         if (!text)
-                return err_memory(err);
+                return -ENOMEM;
 
         base64_encode(certificate, BASE64_STANDARD, text);
-        int r = buf_append(ret, roots);
-        if (r == 0 && roots.n > 0 && roots.p[roots.n - 1] != '\n')
-                r = buf_add(ret, "\n");
+        int r = pem->n > 0 && pem->p[pem->n - 1] != '\n' ? buf_add(pem, "\n") : 0;
 
-        r = r < 0 ? r : buf_add(ret, BEGIN "\n");
+        r = r < 0 ? r : buf_add(pem, BEGIN "\n");
         for (struct str rest = str_n(text, base64_length(certificate.n)); r == 0 && rest.n > 0;) {
                 struct str line = str_first(rest, rest.n < LINE ? rest.n : LINE);
 
-                r = buf_append(ret, line);
-                r = r < 0 ? r : buf_add(ret, "\n");
+                r = buf_append(pem, line);
+                r = r < 0 ? r : buf_add(pem, "\n");
                 rest = str_skip(rest, line.n);
         }
 
-        r = r < 0 ? r : buf_add(ret, END "\n");
-        return r < 0 ? err_set(err, -r, "the bundle of certificates is too large") : 0;
+        return r < 0 ? r : buf_add(pem, END "\n");
 }
 
 /* numbers as Java writes them */
@@ -137,15 +134,40 @@ static int put_entries(struct buf *buf, struct str pem, unsigned *ret_n) {
         return r;
 }
 
-int trust_store_java(struct str pem, struct buf *ret, struct err *err) {
-        cleanup(buf_done) struct buf entries = BUF(TRUST_BYTES_MAX);
-        unsigned n = 0;
-        int r = put_entries(&entries, pem, &n);
+void trust_store_done(struct trust_store *store) {
+        buf_done(&store->pem);
+        buf_done(&store->entries);
+        store->n = 0;
+}
+
+static int store_error(int r, struct err *err) {
+        if (r == -ENOMEM)
+                return err_memory(err);
+        return r < 0 ? err_set(err, -r, "the bundle of certificates is too large") : 0;
+}
+
+int trust_store_read(struct trust_store *store, const char *configured, struct err *err) {
+        int r = read_roots(configured, &store->pem, err);
+        if (r < 0)
+                return r;
+
+        (void)buf_reserve(&store->entries, store->pem.n); /* in one piece; without memory that is said below */
+        return store_error(put_entries(&store->entries, buf_str(&store->pem), &store->n), err);
+}
+
+int trust_store_add(struct trust_store *store, struct str certificate, struct err *err) {
+        int r = put_pem(&store->pem, certificate);
+
+        return store_error(r < 0 ? r : put_entry(&store->entries, store->n++, certificate), err);
+}
+
+int trust_store_java(const struct trust_store *store, struct buf *ret, struct err *err) {
+        int r = buf_reserve(ret, store->entries.n + DIGEST_SHA1_BYTES + 16);
 
         r = r < 0 ? r : put_number(ret, 0xfeedfeed, 4);
         r = r < 0 ? r : put_number(ret, 2, 4);
-        r = r < 0 ? r : put_number(ret, n, 4);
-        r = r < 0 ? r : buf_append(ret, buf_str(&entries));
+        r = r < 0 ? r : put_number(ret, store->n, 4);
+        r = r < 0 ? r : buf_append(ret, buf_str(&store->entries));
 
         static const char password[] = "\0c\0h\0a\0n\0g\0e\0i\0t";
         const struct str pieces[] = { str_n(password, sizeof password - 1), STR("Mighty Aphrodite"), buf_str(ret) };

@@ -390,13 +390,23 @@ static int start_step(void *arg, struct poller *poller, struct err *err) {
         return 0;
 }
 
-int vault_process_start(struct vault_process *process, struct err *err) {
+int vault_process_begin(struct vault_process *process, struct err *err) {
         int r = process_spawn(process, err);
         if (r < 0)
                 return err_wrap(err, r, "the vault cannot be started");
 
         r = tell_all(process, err);
+        if (r < 0)
+                role_set(&process->role, ROLE_STOPPED, 0);
+
+        process->settings.stand_ins = NULL; /* the next vault gets the stand-ins themselves */
+        return r;
+}
+
+int vault_process_await(struct vault_process *process, struct err *err) {
         cleanup(poller_done) struct poller poller = { 0 };
+        int r = 0;
+
         poller_add(&poller, &(struct poller_part){ start_watch, start_step, process });
 
         while (r == 0 && process->role.state == ROLE_STARTING)
@@ -407,8 +417,13 @@ int vault_process_start(struct vault_process *process, struct err *err) {
         if (r < 0)
                 role_set(&process->role, ROLE_STOPPED, 0);
 
-        process->settings.stand_ins = NULL; /* the next vault gets the stand-ins themselves */
         return r;
+}
+
+int vault_process_start(struct vault_process *process, struct err *err) {
+        int r = vault_process_begin(process, err);
+
+        return r < 0 ? r : vault_process_await(process, err);
 }
 
 static int connect_one(struct vault_process *process, int *ret_fd) {

@@ -6,7 +6,7 @@
  * the same CA and the same stand-ins, so programs inside notice nothing else.
  *
  *     vault_process_new(&settings, &v, e);
- *     vault_process_start(v, e);                  waits until it serves
+ *     vault_process_start(v, e);                  waits until it serves; or _begin(), other work, _await()
  *     vault_process_fake(v, i, PART_VALUE) ...
  *     vault_process_watch() and _step() in a part of a poller, round by round
  *     vault_process_free(v);
@@ -36,7 +36,8 @@ struct vault_settings {
         const mappings *mappings; /* borrowed; must outlive the process */
         const char *sandbox_id;   /* part of the CA's name */
         const char *ca_dir;       /* where the CA is kept; NULL: as long as this object lives */
-        /* The key and place that stand-ins are derived from; borrowed until it has started. NULL: they are random. */
+        /* The key and place that stand-ins are derived from; borrowed until it has begun to start. NULL: they are
+         * random. */
         const struct stand_ins *stand_ins;
         const char *place;
         enum vault_ca ca;
@@ -52,6 +53,9 @@ int vault_process_new(const struct vault_settings *settings, struct vault_proces
 int vault_process_keep_fake(struct vault_process *process, uint32_t mapping, enum vault_part part, const char *text);
 /* Starts it and waits until it serves. Every source must have a value, or this is an error that names it. */
 int vault_process_start(struct vault_process *process, struct err *err);
+/* The same in two parts: it takes milliseconds, on another processor. */
+int vault_process_begin(struct vault_process *process, struct err *err);
+int vault_process_await(struct vault_process *process, struct err *err);
 void vault_process_free(struct vault_process *process);
 void vault_process_freep(struct vault_process **v);
 

@@ -88,21 +88,17 @@ static int make_directory(struct vault_session *session, const char *place, cons
         return r < 0 ? err_set(err, -r, "cannot lock %s: %s", lock_path, strerror(-r)) : 0;
 }
 
-static int write_certificates(struct vault_session *session, const char *roots_file, struct err *err) {
-        cleanup(buf_done) struct buf roots = BUF(TRUST_BYTES_MAX), pem = BUF(TRUST_BYTES_MAX),
-                                     java = BUF(TRUST_BYTES_MAX);
-        int r = trust_store_roots(roots_file, &roots, err);
-        if (r == 0 && session->process)
-                r = trust_store_pem(buf_str(&roots), vault_process_ca(session->process), &pem, err);
-        else if (r == 0 && buf_append(&pem, buf_str(&roots)) < 0)
-                r = err_memory(err);
+static int write_certificates(struct vault_session *session, struct err *err) {
+        cleanup(buf_done) struct buf java = BUF(TRUST_BYTES_MAX);
+        int r = session->process ? trust_store_add(&session->roots, vault_process_ca(session->process), err) : 0;
 
-        r = r < 0 ? r : trust_store_java(buf_str(&pem), &java, err);
-        r = r < 0 ? r : path_replace_file(session->bundle, buf_str(&pem), 0444, err);
-        if (r < 0)
-                return r;
+        r = r < 0 ? r : trust_store_java(&session->roots, &java, err);
+        r = r < 0 ? r : path_replace_passing(session->bundle, buf_str(&session->roots.pem), 0444, err);
+        if (r == 0)
+                r = path_replace_passing(session->java, buf_str(&java), 0444, err);
 
-        return path_replace_file(session->java, buf_str(&java), 0444, err);
+        trust_store_done(&session->roots);
+        return r;
 }
 
 /*
@@ -153,15 +149,15 @@ static unsigned log_level_now(void) {
         return level;
 }
 
-/* The files, and a rule by which the sandbox may read them. */
-static int lay_out(struct vault_session *session, const struct vault_session_request *request, struct err *err) {
-        int r = write_certificates(session, request->roots, err);
-
-        if (r == 0 && session->directory &&
-            origin_texts_add(&request->policy->filesystem.read, str_of(session->directory),
-                             "the sandbox's certificates") < 0)
+/* A rule by which the sandbox may read the files, and what goes into them of this host. */
+static int prepare_certificates(struct vault_session *session, const struct vault_session_request *request,
+                                struct err *err) {
+        if (session->directory && origin_texts_add(&request->policy->filesystem.read, str_of(session->directory),
+                                                   "the sandbox's certificates") < 0)
                 return err_memory(err);
-        return r;
+
+        session->unwritten = true;
+        return trust_store_read(&session->roots, request->roots, err);
 }
 
 /* Where stand-ins are the same: in one workspace, or in all that share a home, since files with them lie there. */
@@ -196,17 +192,11 @@ static int vault_session_start(struct vault_session *session, const struct vault
         if (r == 0 && request->place)
                 r = request->place->load(request->place->arg, &session->mappings, session->process, err);
 
-        r = r < 0 ? r : vault_process_start(session->process, err);
-        r = r < 0 ? r : vault_env_table(&session->mappings, session->process, &session->credentials, err);
-        if (r == 0 && request->place)
-                r = request->place->save(request->place->arg, &session->mappings, session->process, err);
-        else if (r == 0)
+        r = r < 0 ? r : vault_process_begin(session->process, err);
+        if (r == 0 && !request->place)
                 r = make_directory(session, place, request->id, err);
 
-        if (r < 0)
-                return r;
-
-        return lay_out(session, request, err);
+        return r < 0 ? r : prepare_certificates(session, request, err);
 }
 
 /* No TLS is opened, but somebody named roots of their own: they count inside too. */
@@ -216,7 +206,7 @@ static int start_plain(struct vault_session *session, const struct vault_session
 
         if (r == 0 && !request->preview)
                 r = make_directory(session, place, request->id, err);
-        return r < 0 || request->preview ? r : lay_out(session, request, err);
+        return r < 0 || request->preview ? r : prepare_certificates(session, request, err);
 }
 
 /* The same path as a glob: special characters, and one that is not, in brackets. */
@@ -309,7 +299,7 @@ static int keep_out(struct vault_session *session, const mappings *list, struct 
         return vault_env_sources(list, &session->strip, err);
 }
 
-int vault_session_open(struct vault_session *session, const struct vault_session_request *request, struct err *err) {
+int vault_session_begin(struct vault_session *session, const struct vault_session_request *request, struct err *err) {
         cleanup(mappings_done) mappings tools = { 0 };
         int r = mappings_of(request->policy, &session->mappings, err);
         if (r < 0)
@@ -334,9 +324,35 @@ int vault_session_open(struct vault_session *session, const struct vault_session
         cleanup(free_ptr) char *place = NULL;
         r = request->place ? name_kept_files(session, request->place->directory, err)
                            : name_files(session, request->id, &place, err);
-        if (r == 0 && !request->preview)
-                r = vault_session_start(session, request, place, err);
-        if (r == 0 && request->policy->process.base_urls)
+        if (r < 0)
+                return r;
+
+        session->wanted = true;
+        return request->preview ? 0 : vault_session_start(session, request, place, err);
+}
+
+static int await_process(struct vault_session *session, const struct vault_session_request *request, struct err *err) {
+        int r = vault_process_await(session->process, err);
+
+        r = r < 0 ? r : vault_env_table(&session->mappings, session->process, &session->credentials, err);
+        if (r == 0 && request->place)
+                r = request->place->save(request->place->arg, &session->mappings, session->process, err);
+        return r;
+}
+
+int vault_session_finish(struct vault_session *session, const struct vault_session_request *request, struct err *err) {
+        if (session->finished)
+                return 0;
+        session->finished = true;
+
+        int r = session->process ? await_process(session, request, err) : 0;
+
+        if (r == 0 && session->unwritten)
+                r = write_certificates(session, err);
+        if (r < 0 || !session->wanted)
+                return r;
+
+        if (request->policy->process.base_urls)
                 r = vault_env_base_urls(&session->mappings, request->service ? "" : API_PROXY, request->environment,
                                         &session->base_urls, err);
         if (r < 0)
@@ -344,6 +360,12 @@ int vault_session_open(struct vault_session *session, const struct vault_session
 
         return vault_env_stand_ins(&session->mappings, session->process, request->policy, request->environment,
                                    &session->stand_ins, err);
+}
+
+int vault_session_open(struct vault_session *session, const struct vault_session_request *request, struct err *err) {
+        int r = vault_session_begin(session, request, err);
+
+        return r < 0 ? r : vault_session_finish(session, request, err);
 }
 
 bool vault_session_fits(const struct vault_session *session, const struct policy *newer) {
@@ -363,10 +385,16 @@ void vault_session_close(struct vault_session *v) {
         text_list_done(&v->base_urls);
         text_list_done(&v->strip);
         mappings_done(&v->mappings);
+        trust_store_done(&v->roots);
         free(v->directory);
         free(v->bundle);
         free(v->java);
-        *v = (struct vault_session){ .lock = -1, .credentials = -1, .gateway = v->gateway, .audit = v->audit };
+
+        struct gateway_process *const *gateway = v->gateway;
+        struct audit *const *audit = v->audit;
+        *v = VAULT_SESSION_NONE;
+        v->gateway = gateway;
+        v->audit = audit;
 }
 
 void vault_session_env(const struct vault_session *session, struct env_input *in) {

@@ -7,6 +7,7 @@
 #include "plan/env.h"
 #include "policy/policy.h"
 #include "roles/gateway_process.h"
+#include "roles/trust_store.h"
 #include "roles/vault_env.h"
 #include "roles/vault_process.h"
 
@@ -16,6 +17,8 @@ struct vault_session {
         char *directory;               /* of this run: bundle and Java's store; removed at the end */
         int lock;                      /* on a file in it, as long as the run lives */
         char *bundle, *java;
+        struct trust_store roots; /* until they are in those files */
+        bool wanted, unwritten, finished;
         int credentials;     /* the credential table, sealed */
         text_list stand_ins; /* "K=V" for the sandbox */
         text_list base_urls; /* the same, where it has the API proxy */
@@ -24,7 +27,7 @@ struct vault_session {
         struct gateway_process *const *gateway;
         struct audit *const *audit;
 };
-#define VAULT_SESSION_NONE ((struct vault_session){ .lock = -1, .credentials = -1 })
+#define VAULT_SESSION_NONE ((struct vault_session){ .roots = TRUST_STORE_NONE, .lock = -1, .credentials = -1 })
 
 /* A vault whose CA and stand-ins outlive it. */
 struct vault_session_place {
@@ -50,6 +53,10 @@ struct vault_session_request {
 /* Whether a sandbox with this policy has a vault: it has credentials, or rules for which TLS is opened. */
 bool vault_session_is_wanted(const struct policy *policy);
 int vault_session_open(struct vault_session *session, const struct vault_session_request *request, struct err *err);
+/* The same in two parts, with other work in between while the vault starts: the policy has all its rules after the
+ * first, the environment and the certificates are there after the second, which may be called again. */
+int vault_session_begin(struct vault_session *session, const struct vault_session_request *request, struct err *err);
+int vault_session_finish(struct vault_session *session, const struct vault_session_request *request, struct err *err);
 /* Whether a newer policy has the same credentials: what they are for is fixed while the vault runs. */
 bool vault_session_fits(const struct vault_session *session, const struct policy *newer);
 void vault_session_close(struct vault_session *v);

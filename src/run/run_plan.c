@@ -19,6 +19,7 @@
 #include "run/run_home.h"
 #include "run/run_listen.h"
 #include "run/run_programs.h"
+#include "run/run_sign_ins.h"
 #include "run/run_stdio.h"
 
 #include <errno.h>
@@ -75,14 +76,30 @@ static void plan_observe(struct policy *policy) {
         policy->process.trace_denials = true;
 }
 
-/* Before the plan: what the sandbox is given instead of secrets is part of it. */
-static int open_vault(struct run *run, struct err *err) {
-        const struct vault_session_request request = { .policy = run->session.policy,
-                                                       .id = run->session.id,
-                                                       .roots = run->q->ca_bundle,
-                                                       .environment = environ,
-                                                       .preview = run->preview };
-        return vault_session_open(run->session.vault, &request, err);
+/* Before the plan: what the sandbox is given instead of secrets is part of it. It starts first and is waited for last,
+ * since it takes as long as everything in between. */
+static struct vault_session_request vault_request(const struct run *run) {
+        return (struct vault_session_request){ .policy = run->session.policy,
+                                               .id = run->session.id,
+                                               .roots = run->q->ca_bundle,
+                                               .environment = environ,
+                                               .preview = run->preview };
+}
+
+static int begin_vault(struct run *run, struct err *err) {
+        const struct vault_session_request request = vault_request(run);
+
+        return vault_session_begin(run->session.vault, &request, err);
+}
+
+/* A credential without a value is a mistake in the policy. */
+static int finish_vault(struct run *run, struct err *err) {
+        const struct vault_session_request request = vault_request(run);
+        int r = vault_session_finish(run->session.vault, &request, err);
+
+        if (r < 0)
+                run->end = RUN_BAD_POLICY;
+        return r;
 }
 
 static int run_plan_build(struct run *run, struct err *err) {
@@ -167,7 +184,7 @@ static int plan_read_policy(struct run *run, struct err *err) {
                         return r;
         }
 
-        r = open_vault(run, err);
+        r = begin_vault(run, err);
         if (r < 0)
                 return r;
 
@@ -257,7 +274,10 @@ int run_plan_make(struct run *run, struct err *err) {
                 return r;
 
         run->end = RUN_FAILED;
-        r = run_home_open(run, err);
+        if (run_sign_ins_any(run->session.vault)) /* stand-ins are laid into the home */
+                r = finish_vault(run, err);
+        if (r == 0)
+                r = run_home_open(run, err);
         if (r == 0 && !run->degraded)
                 r = live_place(run->preview, &controls, err);
         if (r < 0)
@@ -274,6 +294,10 @@ int run_plan_make(struct run *run, struct err *err) {
         run->host.namespaces = !run->degraded;
         run->host.has_terminal = run->session.terminal.fd >= 0;
         run->host.cwd_is_asked = run->q->starts_here;
+        r = finish_vault(run, err);
+        if (r < 0)
+                return r;
+
         r = plan_make_places(run, err);
         if (r < 0)
                 return r;

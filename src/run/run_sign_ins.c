@@ -166,6 +166,15 @@ static bool came_before(const mappings *list, size_t index, struct str file) {
         return false;
 }
 
+bool run_sign_ins_any(const struct vault_session *vault) {
+        struct str file, pointer;
+
+        for (size_t i = 0; i < vault->mappings.n; i++)
+                if (source_is_member(str_of(vault->mappings.p[i].source), &file, &pointer))
+                        return true;
+        return false;
+}
+
 int run_sign_ins_lay(struct home *home, const struct policy *policy, const struct vault_session *vault,
                      struct err *err) {
         const mappings *list = &vault->mappings;

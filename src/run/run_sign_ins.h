@@ -8,6 +8,8 @@
 #include "kept/home.h"
 #include "roles/vault_session.h"
 
+/* Whether some credential is read from a file of that kind. */
+bool run_sign_ins_any(const struct vault_session *vault);
 /* Every file below the home directory that is a source of the vault's mappings. If one cannot be laid, that is reported
  * and the command runs without it. */
 int run_sign_ins_lay(struct home *home, const struct policy *policy, const struct vault_session *vault,

@@ -442,7 +442,7 @@ static int start_probe(struct test *test, const struct probe_start *start, struc
         char der[PROBE_CA_MAX];
         cleanup(free_ptr) char *program = NULL;
         cleanup(close_fd) int block = -1;
-        cleanup(buf_done) struct buf pem = BUF(TRUST_BYTES_MAX);
+        cleanup(trust_store_done) struct trust_store store = TRUST_STORE_NONE;
         int r = helper_program("bailey-probe", "vault", &program, err);
         if (r < 0)
                 return r;
@@ -465,11 +465,11 @@ static int start_probe(struct test *test, const struct probe_start *start, struc
         if (n <= 0)
                 return err_set(err, EPROTO, "bailey-probe ended before it began");
 
-        r = trust_store_pem(STR(""), str_n(der, (size_t)n), &pem, err);
+        r = trust_store_add(&store, str_n(der, (size_t)n), err);
         if (r < 0)
                 return r;
 
-        return path_replace_file(test->roots, buf_str(&pem), 0600, err);
+        return path_replace_file(test->roots, buf_str(&store.pem), 0600, err);
 }
 
 static int let_go(struct test *test, struct err *err) {
