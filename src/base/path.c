@@ -169,10 +169,9 @@ int path_read_file(const char *path, size_t max, struct buf *ret, struct err *er
                 return err_set(err, EINVAL, "%s is not a regular file", path);
 
         cleanup(buf_done) struct buf content = BUF(max);
-        if ((size_t)st.st_size < max)
-                (void)buf_reserve(&content, (size_t)st.st_size + 1); /* in one read; without memory that says so */
+        int r = (size_t)st.st_size < max ? buf_reserve(&content, (size_t)st.st_size + 1) : 0; /* in one read */
 
-        int r = fd_read_all(fd, &content);
+        r = r < 0 ? r : fd_read_all(fd, &content);
         if (r == -EMSGSIZE)
                 return err_set(err, EMSGSIZE, "%s is larger than %zu bytes", path, max);
         if (r < 0)

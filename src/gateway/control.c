@@ -431,6 +431,12 @@ static void control_act(struct control *c, const struct ipc_message *m, int fd) 
                         control_finish(c, err_text(&err));
                 }
                 return;
+        case IPC_GO:
+                if (worker_start(c->gateway->workers[0]) < 0) {
+                        control_failed(c, "cannot start a worker thread");
+                        control_finish(c, "cannot start a worker thread");
+                }
+                return;
         case IPC_AUDIT:
                 atomic_store(&c->gateway->audit_fails, m->number == 0);
                 return;

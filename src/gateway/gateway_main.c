@@ -163,8 +163,9 @@ static int start_accepting(struct gateway *gateway, struct err *err) {
         return acceptor_start(gateway->workers[0], fds, err);
 }
 
+/* What is accepted waits for the first worker. The others start when there is work for them (gateway/balance.h). */
 static int main_run(struct gateway *gateway, struct loop *loop, struct err *err) {
-        int r = worker_start(gateway->workers[0]); /* the others when there is work for them (gateway/balance.h) */
+        int r = gateway->start.waits ? 0 : worker_start(gateway->workers[0]);
 
         if (r < 0)
                 err_set(err, -r, "cannot start a worker thread");

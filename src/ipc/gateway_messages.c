@@ -34,6 +34,7 @@ static const struct kind_row {
                              .number_max = IPC_PROGRAM_FDS - 1 },
         [IPC_PROGRAM_STATUS] = { "program-status", IPC_SUPERVISOR, .id = true, .text = true,
                                  .number_max = IPC_PROGRAM_REFUSED },
+        [IPC_GO] = { "go", IPC_SUPERVISOR },
         [IPC_READY] = { "ready", IPC_GATEWAY },
         [IPC_SWAPPED] = { "swapped", IPC_GATEWAY, .number_max = UINT32_MAX },
         [IPC_ASK] = { "ask", IPC_GATEWAY, .id = true, .authority = true, .text = true, .number_max = VIAS - 1 },
@@ -260,7 +261,7 @@ int gateway_start_check(const struct gateway_start *start, struct err *err) {
                                start->version, start->size);
 
         if (start->dns_mode >= DNS_MODES || start->can_ask > 1 || start->audit > 1 || start->log_level >= LOG_LEVELS ||
-            start->workers > GATEWAY_WORKERS_MAX || start->intercept > 1)
+            start->workers > GATEWAY_WORKERS_MAX || start->intercept > 1 || start->waits > 1)
                 return err_set(err, EINVAL, "a value in the start block is out of range");
 
         if (start->n_vaults != 0 && (!start->intercept || start->n_vaults != start->workers))

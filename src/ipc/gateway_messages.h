@@ -67,6 +67,7 @@ struct gateway_start {
         uint32_t generation; /* of the first snapshot */
         uint32_t audit;      /* 1: the audit can be written, as IPC_AUDIT */
         uint32_t intercept;  /* 1: there is a vault, so TLS can be opened where credentials or rules ask for it */
+        uint32_t waits;      /* 1: started ahead; it accepts nothing before IPC_GO */
         uint32_t n_vaults;   /* `workers`, or 0 while no vault runs: IPC_VAULT brings it */
         uint32_t n_listeners;
         struct gateway_listener listeners[GATEWAY_LISTENERS_MAX];
@@ -114,8 +115,9 @@ enum ipc_kind {
         IPC_PROGRAM_FD,     /* id of a program, one descriptor; number: enum ipc_program_fd */
         IPC_PROGRAM_STATUS, /* id; number: its exit status, or IPC_PROGRAM_NOT_RUN, _REFUSED: it was not started, text
                                says why */
+        IPC_GO,             /* to one that was started ahead: accept from now on */
         /* gateway to supervisor */
-        IPC_READY,   /* confined and accepting */
+        IPC_READY,   /* confined and accepting, or waiting for IPC_GO */
         IPC_SWAPPED, /* number: the generation that judges now; tunnels that it refuses are closed */
         IPC_ASK, /* id, authority, number: enum event_via; text: about what at it, "" the host itself. Hold it, ask a
                     person, IPC_ANSWER */

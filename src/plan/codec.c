@@ -401,7 +401,9 @@ int plan_encode(const struct plan *plan, struct buf *out, struct err *err) {
                 return err_set(err, EINVAL, "launch plan: %s", wrong);
         struct wire wire = { .out = out };
 
-        (void)buf_reserve(out, USUAL_SIZE);     /* at once, not doubled ten times; if that fails, so does the next */
+        if (buf_reserve(out, USUAL_SIZE) == -ENOMEM) /* at once, not doubled ten times */
+                return err_memory(err);
+
         visit_plan(&wire, (struct plan *)plan); /* writing only reads it */
         return wire.error ? err_set(err, wire.error, "launch plan: cannot write %s", wire.what) : 0;
 }

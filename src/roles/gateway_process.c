@@ -43,6 +43,7 @@ enum {
         GENERATIONS = 4,
         BATCHES = 64,
         START_MS = 10000,
+        HELD_MS = 2000,
         AUDIT_RETRY_MS = 500,
 };
 #define CLOCK_SKEW_US 60000000ULL
@@ -60,6 +61,7 @@ struct gateway_process {
         struct role role;
         int events;
         uint64_t audit_retry_ns; /* CLOCK_NEVER: the audit can be written */
+        bool held;               /* started ahead: it accepts nothing before IPC_GO */
         bool addresses_due;      /* the newest policy was compiled without an address that this host has now */
 };
 
@@ -256,8 +258,9 @@ static void process_handle(struct gateway_process *process, const struct ipc_mes
         case IPC_READY:
                 if (process->role.state != ROLE_STARTING)
                         break;
-                role_set(&process->role, ROLE_SERVING, 0);
-                process_notice(process, NOTICE_READY, "");
+                role_set(&process->role, ROLE_SERVING, process->held ? HELD_MS : 0);
+                if (!process->held)
+                        process_notice(process, NOTICE_READY, "");
                 break;
         case IPC_SWAPPED:
                 snprintf(text, sizeof text, "policy %ju judges", (uintmax_t)message->number);
@@ -286,6 +289,11 @@ static void process_handle(struct gateway_process *process, const struct ipc_mes
                                                        "no program of the host runs here");
                 break;
         case IPC_FAILED:
+                if (process->held) { /* nobody needed it yet; the next says it again */
+                        role_kill(&process->role);
+                        break;
+                }
+
                 (void)audit_note(process->settings.audit, "the gateway cannot work: %s", message->text);
                 process_notice(process, NOTICE_CANNOT_START, message->text);
                 process->role.condemned = true; /* it said why; its end needs no second report */
@@ -373,6 +381,7 @@ static int seal_block(struct gateway_process *process, int *ret, struct err *err
         struct gateway_start start = process->settings.start;
 
         start.generation = process->generations[0].number;
+        start.waits = process->held;
         start.audit = process->audit_retry_ns == CLOCK_NEVER;
         put_secret(process->password, start.upstream_password);
         put_secret(process->client_secret, start.client_secret);
@@ -396,6 +405,10 @@ static int process_spawn(struct gateway_process *process, int block, int snapsho
                 others[n++] = vaults[i];
 
         return gateway_spawn(process->program, block, snapshot, others, n, ret, err);
+}
+
+static void note_start(const struct gateway_process *process) {
+        (void)audit_note(process->settings.audit, "gateway started, pid %d", (int)process->role.pid);
 }
 
 static int process_start(struct gateway_process *process, struct err *err) {
@@ -427,9 +440,36 @@ static int process_start(struct gateway_process *process, struct err *err) {
 
         process->events = child.events;
         role_started(&process->role, &child.process, child.control, START_MS);
-        (void)audit_note(process->settings.audit, "gateway started, pid %d", (int)process->role.pid);
+        if (!process->held)
+                note_start(process);
 
         return 0;
+}
+
+/*
+ * One that was started ahead. Until somebody connects it is as if it were not there: it leaves no record, nobody is
+ * told when it ends, and it has nothing to say at the end. It is not kept for long: most commands that use the network
+ * do so soon, and its memory is wanted by the others.
+ */
+int gateway_process_ahead(struct gateway_process *process, struct err *err) {
+        if (process->role.state != ROLE_IDLE)
+                return 0;
+
+        process->held = true;
+        int r = process_start(process, err);
+        process->held = r == 0;
+        return r;
+}
+
+static void let_accept(struct gateway_process *process) {
+        process->held = false;
+        note_start(process);
+        process_tell(process, &(struct ipc_message){ .kind = IPC_GO }, -1);
+
+        if (process->role.state == ROLE_SERVING) {
+                role_set(&process->role, ROLE_SERVING, 0);
+                process_notice(process, NOTICE_READY, "");
+        }
 }
 
 static void try_start(struct gateway_process *process) {
@@ -453,6 +493,13 @@ static void process_reap(struct gateway_process *process) {
         close_fd(&process->events);
         role_forget(&process->role);
         awaited_tell(&process->awaited, UINT32_MAX); /* the next one starts with the newest */
+
+        if (process->held) {
+                process->held = false;
+                role_set(&process->role, ROLE_IDLE, 0);
+                return;
+        }
+
         (void)audit_note(process->settings.audit, "gateway ended: %s", how);
 
         if (process->role.state == ROLE_STOPPING) {
@@ -468,6 +515,8 @@ static void process_reap(struct gateway_process *process) {
 }
 
 int gateway_process_start(struct gateway_process *process, struct err *err) {
+        if (process->held)
+                let_accept(process);
         if (process->role.state != ROLE_IDLE && process->role.state != ROLE_WAITING)
                 return 0;
         return process_start(process, err);
@@ -500,6 +549,7 @@ static void on_deadline(struct gateway_process *process) {
         case ROLE_WAITING:
                 role_set(&process->role, ROLE_IDLE, 0);
                 break;
+        case ROLE_SERVING: /* held, and nobody came */
         case ROLE_STOPPING:
                 process->role.due_ns = CLOCK_NEVER;
                 role_kill(&process->role);
@@ -512,20 +562,24 @@ static void on_deadline(struct gateway_process *process) {
 /*
  * The loop's side.
  */
+static bool awaits_connection(const struct gateway_process *process) {
+        return process->role.state == ROLE_IDLE || process->held;
+}
+
 void gateway_process_watch(const struct gateway_process *process, struct poller *poller) {
         role_watch(&process->role, poller);
         poller_watch(poller, process->events, POLLIN);
         if (process->settings.addresses > 0)
                 poller_watch(poller, process->settings.addresses, POLLIN);
 
-        for (size_t i = 0; process->role.state == ROLE_IDLE && i < process->settings.n_listeners; i++)
+        for (size_t i = 0; awaits_connection(process) && i < process->settings.n_listeners; i++)
                 poller_watch(poller, process->listeners[i], POLLIN);
 
         poller_until(poller, process->audit_retry_ns);
 }
 
 static bool connection_waits(const struct gateway_process *process, const struct poller *poller) {
-        for (size_t i = 0; process->role.state == ROLE_IDLE && i < process->settings.n_listeners; i++)
+        for (size_t i = 0; awaits_connection(process) && i < process->settings.n_listeners; i++)
                 if (poller_ready(poller, process->listeners[i]))
                         return true;
         return false;
@@ -545,6 +599,8 @@ void gateway_process_step(struct gateway_process *process, const struct poller *
                 process_reap(process);
         if (role_is_due(&process->role))
                 on_deadline(process);
+        if (connection && process->held)
+                let_accept(process);
         if (connection && process->role.state == ROLE_IDLE)
                 try_start(process);
 
@@ -649,7 +705,8 @@ void gateway_process_free(struct gateway_process *process) {
                 return;
 
         if (process->role.pid) {
-                let_finish(process);
+                if (!process->held) /* it has seen nobody */
+                        let_finish(process);
                 role_end(&process->role);
                 read_events(process, UINT32_MAX);
                 (void)audit_flush(process->settings.audit, NULL);

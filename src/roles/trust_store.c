@@ -151,8 +151,8 @@ int trust_store_read(struct trust_store *store, const char *configured, struct e
         if (r < 0)
                 return r;
 
-        (void)buf_reserve(&store->entries, store->pem.n); /* in one piece; without memory that is said below */
-        return store_error(put_entries(&store->entries, buf_str(&store->pem), &store->n), err);
+        r = buf_reserve(&store->entries, store->pem.n); /* in one piece */
+        return store_error(r < 0 ? r : put_entries(&store->entries, buf_str(&store->pem), &store->n), err);
 }
 
 int trust_store_add(struct trust_store *store, struct str certificate, struct err *err) {

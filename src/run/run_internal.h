@@ -68,7 +68,8 @@ struct run {
         struct sandbox_met met; /* limits of the whole sandbox that were reached */
         struct run_files_share files;
         int published[PLAN_LISTENERS_MAX];
-        uint64_t term_ns; /* when a command that was asked to end is ended; CLOCK_NEVER: it was not asked */
+        uint64_t ahead_ns; /* when a gateway is started for connections that may come; 0: it is not, or has been */
+        uint64_t term_ns;  /* when a command that was asked to end is ended; CLOCK_NEVER: it was not asked */
         enum run_end end;
         int status;
         bool degraded;
@@ -81,6 +82,8 @@ struct run {
 /* From options to the plan. run->end says whose fault a failure is. */
 int run_plan_make(struct run *run, struct err *err);
 
+/* The command starts: a gateway may soon be needed. */
+void run_network_begin(struct run *run);
 /* A part of the session's poller: the listeners, while there is no gateway. The first connection makes one. */
 void run_network_watch(void *run, struct poller *poller);
 int run_network_step(void *run, struct poller *poller, struct err *err);

@@ -6,6 +6,7 @@
 #include "run/run_internal.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "policy/judge/ratchet.h"
@@ -35,7 +36,7 @@ void run_network_event(void *arg, const struct event *ev, const struct snapshot_
                 learn_connection(run->q->learn, ev);
 }
 
-/* At the first connection: most commands make none, and then none of this is paid for. */
+/* At the first connection, or a little ahead of it. */
 static int make_gateway(struct run *run, struct err *err) {
         const struct policy *policy = run->session.network ? run->session.network : run->session.policy;
         struct gateway_settings settings = { .listeners = run->sandbox.listeners,
@@ -49,8 +50,33 @@ static int make_gateway(struct run *run, struct err *err) {
         return session_make_gateway(&run->session, &settings, err);
 }
 
+/* Its start takes as long as a client's. So it starts beside the command, where the policy lets something be reached
+ * and the command has not ended at once; what it costs in vain is a few milliseconds of another processor. A guest
+ * rests for days. */
+#define AHEAD_NS (3 * NS_PER_MS)
+
+void run_network_begin(struct run *run) {
+        const struct policy *policy = run->session.policy;
+        bool reaches = policy->network.allow.n > 0 || policy->credentials.n > 0 || policy->mode == MODE_FULL_NETWORK;
+
+        if (reaches && !run->q->guest && run->sandbox.n_listeners > 0)
+                run->ahead_ns = clock_ns() + AHEAD_NS;
+}
+
+/* Nobody asked for it: if it cannot be had, that is said when somebody does. */
+static void start_ahead(struct run *run) {
+        struct err unsaid = { 0 };
+
+        run->ahead_ns = 0;
+        if (make_gateway(run, &unsaid) == 0)
+                (void)gateway_process_ahead(run->session.gateway, &unsaid);
+}
+
 void run_network_watch(void *run, struct poller *poller) {
         const struct run *r = run;
+
+        if (!r->session.gateway && r->ahead_ns)
+                poller_until(poller, r->ahead_ns);
 
         for (size_t i = 0; !r->session.gateway && i < r->sandbox.n_listeners; i++)
                 poller_watch(poller, r->sandbox.listeners[i], POLLIN);
@@ -62,6 +88,9 @@ int run_network_step(void *run, struct poller *poller, struct err *err) {
         for (size_t i = 0; !r->session.gateway && i < r->sandbox.n_listeners; i++)
                 if (poller_ready(poller, r->sandbox.listeners[i]))
                         return make_gateway(r, err);
+
+        if (!r->session.gateway && r->ahead_ns && clock_ns() >= r->ahead_ns)
+                start_ahead(r);
         return 0;
 }
 

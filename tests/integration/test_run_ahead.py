@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The gateway starts beside the command, where the policy lets something be reached: it must be ready when somebody connects, and be as if it were not there
+as long as nobody does."""
+import os
+import signal
+
+import pytest
+
+from kit.process import SLOW, descendants, name_of, wait_until
+
+REQUEST = "curl -sS -m 60 http://origin.test:{}/"
+
+
+@pytest.fixture
+def allowed(origin, hosts, tmp_path):
+    return ["--hosts", str(hosts), "--audit", str(tmp_path / "log"), "--allow", f"origin.test:{origin.port}", "--allow-private", f"origin.test:{origin.port}"]
+
+
+def gateways(pid):
+    return [process for process in descendants(pid) if name_of(process) == "bailey-gateway"]
+
+
+def begin(start, work, allowed, script):
+    """A command that waits for `go`, and its gateway, which nobody has used."""
+    child = start(["bailey", "run", *allowed, "--", "sh", "-c", f"touch began; while [ ! -e go ]; do sleep 0.02; done; {script}"], cwd=work)
+    wait_until((work / "began").exists, 30 * SLOW)
+    return child
+
+
+def test_nobody_connects(start, work, allowed, tmp_path):
+    """No record, no message, nothing left, whether it is ready or still starts when the command ends."""
+    child = begin(start, work, allowed, "exit 3")
+    wait_until(lambda: gateways(child.pid), 30 * SLOW)
+    (work / "go").touch()
+    result = child.wait(30 * SLOW)
+    assert result.status == 3 and "gateway" not in result.errors
+    assert "gateway" not in (tmp_path / "log").read_text()
+
+
+@pytest.mark.parametrize("milliseconds", range(0, 30, 5))
+def test_command_that_ends_soon(bailey, work, allowed, tmp_path, milliseconds):
+    result = bailey("run", *allowed, "--", "sleep", str(milliseconds / 1000), cwd=work).check()
+    assert result.errors == "" and "gateway" not in (tmp_path / "log").read_text()
+
+
+def test_somebody_connects_while_it_waits(start, work, allowed, origin, tmp_path):
+    child = begin(start, work, allowed, REQUEST.format(origin.port))
+    (ahead,) = wait_until(lambda: gateways(child.pid), 30 * SLOW)
+    (work / "go").touch()
+    assert child.wait(60 * SLOW).check().text == "origin\n"
+    log = (tmp_path / "log").read_text()
+    assert log.count("gateway started") == 1 and f"gateway started, pid {ahead}" in log
+
+
+def test_somebody_connects_later(start, work, allowed, origin, tmp_path):
+    """Its memory is given back, and the next one starts when it is needed."""
+    child = begin(start, work, allowed, REQUEST.format(origin.port))
+    wait_until(lambda: gateways(child.pid), 30 * SLOW)
+    wait_until(lambda: not gateways(child.pid), 30 * SLOW)
+    (work / "go").touch()
+    assert child.wait(60 * SLOW).check().text == "origin\n"
+    assert (tmp_path / "log").read_text().count("gateway started") == 1
+
+
+def test_it_dies_before_anybody_connects(start, work, allowed, origin, tmp_path):
+    child = begin(start, work, allowed, REQUEST.format(origin.port))
+    (ahead,) = wait_until(lambda: gateways(child.pid), 30 * SLOW)
+    os.kill(ahead, signal.SIGKILL)
+    (work / "go").touch()
+    result = child.wait(60 * SLOW).check()
+    assert result.text == "origin\n" and "gateway" not in result.errors
+    assert "gateway ended" not in (tmp_path / "log").read_text().split("gateway started")[0]
+
+
+@pytest.mark.parametrize("verb, status", [("allow", 0), ("deny", 22)])
+def test_rules_that_change_while_it_waits(bailey, start, work, hosts, origin, tmp_path, verb, status):
+    """It judges by the rules of the moment in which somebody connects."""
+    options = ["--hosts", str(hosts), "--audit", str(tmp_path / "log"), "--allow-private", f"origin.test:{origin.port}",
+               "--allow", f"other.test:{origin.port}" if verb == "allow" else f"origin.test:{origin.port}"]
+    child = begin(start, work, options, "curl -sS --fail -m 60 http://origin.test:%d/" % origin.port)
+    wait_until(lambda: gateways(child.pid), 30 * SLOW)
+    bailey(verb, f"origin.test:{origin.port}").check()
+    (work / "go").touch()
+    assert child.wait(60 * SLOW).status == status
+
+
+def test_policy_that_lets_nothing_be_reached(start, work, hosts):
+    child = begin(start, work, ["--hosts", str(hosts)], "sleep 0.2")
+    (work / "go").touch()
+    while child.process.poll() is None:
+        assert gateways(child.pid) == []
+    child.wait(30 * SLOW).check()
