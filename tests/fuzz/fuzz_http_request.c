@@ -6,6 +6,7 @@
 #include "base/cleanup.h"
 #include "fuzz.h"
 #include "gateway/wire/http1.h"
+#include "gateway/wire/proxy_auth.h"
 
 enum { MAX = 4096 };
 
@@ -43,11 +44,18 @@ static void check_rewrite(const struct http1_request *r) {
         FUZZ_CHECK(str_eq(again.method, r->method));
         FUZZ_CHECK(str_is(again.host, "host.test:8080"));
         FUZZ_CHECK(again.head.body == r->head.body && again.head.length == r->head.length);
-        FUZZ_CHECK(again.head.upgrade == r->head.upgrade && !again.head.close);
+        FUZZ_CHECK(again.head.upgrade == r->head.upgrade && again.head.close == http1_request_is_last(r));
         FUZZ_CHECK(str_eq(http1_path_only(again.path),
                           r->path.n || !str_is(r->method, "OPTIONS") ? http1_path_only(r->path) : STR("*")));
         for (size_t i = 0; i < again.head.n_headers; i++)
                 FUZZ_CHECK(again.head.headers[i].id != HEADER_PROXY && again.head.headers[i].id != HEADER_TE);
+}
+
+/* Who fits one secret fits no other, and nobody fits an empty one. */
+static void check_secret(const struct http1_head *head) {
+        bool fits = proxy_auth_head_fits(STR("abcdefghijkmnopqrstuvwxyz0123456"), head);
+        FUZZ_CHECK(!proxy_auth_head_fits(STR(""), head));
+        FUZZ_CHECK(!fits || !proxy_auth_head_fits(STR("abcdefghijkmnopqrstuvwxyz0123457"), head));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -62,6 +70,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                 FUZZ_CHECK(request.head.bytes <= size && request.head.bytes <= MAX);
                 FUZZ_CHECK(memcmp(in.p + request.head.bytes - 4, "\r\n\r\n", 4) == 0);
                 check_rewrite(&request);
+                check_secret(&request.head);
         }
         check_split(in, r, &request);
         return 0;
