@@ -25,7 +25,22 @@ static const char *const closed[] = {
         "/var/lib/containers",
         "/var/lib/containerd",
         "/var/lib/kubelet",
+        "/etc/shadow",
+        "/etc/gshadow",
+        "/etc/sudoers",
+        "/etc/sudoers.d",
+        "/etc/ssl/private",
 };
+/* The root of a container is often this host's: whoever writes there has the host. Reading is usual. */
+static const char *const obeyed[] = {
+        "/etc",          "/usr",         "/bin",
+        "/sbin",         "/lib",         "/lib32",
+        "/lib64",        "/libx32",      "/var/spool/cron",
+        "/var/spool/at", "/root",        "/var/lib/systemd",
+        "/var/lib/dpkg", "/var/lib/rpm",
+};
+/* Sources of programs: people work there. */
+static const char *const worked_in[] = { "/usr/src", "/usr/local/src" };
 /* Usual, and harmless. */
 static const char *const open_devices[] = { "/dev/null",   "/dev/zero",    "/dev/full",
                                             "/dev/random", "/dev/urandom", "/dev/shm" };
@@ -89,6 +104,29 @@ static int judge_fixed(const char *path, struct buf *why) {
         return 0;
 }
 
+static bool is_in_one(const char *path, const char *const *places, size_t n) {
+        for (size_t i = 0; i < n; i++) {
+                cleanup(free_ptr) char *real = realpath(places[i], NULL);
+                if (path_is_within(path, places[i]) || (real && path_is_within(path, real)))
+                        return true;
+        }
+
+        return false;
+}
+
+static int judge_obeyed(const char *path, struct buf *why) {
+        const char *home = getenv("HOME"); /* as a whole it is refused anyway */
+
+        if (is_in_one(path, worked_in, sizeof worked_in / sizeof *worked_in) || (home && is_in_one(path, &home, 1)))
+                return 0;
+        if (!is_in_one(path, obeyed, sizeof obeyed / sizeof *obeyed))
+                return 0;
+
+        return mounts_refuse(why,
+                             "has programs or settings of this host in it, which could be changed (it may be mounted "
+                             "read-only)");
+}
+
 /* A tree of Bailey's: neither it nor what is around it. */
 static int judge_own(const char *path, int (*find)(char **ret), struct buf *why) {
         cleanup(free_ptr) char *directory = NULL;
@@ -112,7 +150,7 @@ static int judge_home(const char *path, const char *home, struct buf *why) {
         return 0;
 }
 
-static int judge_source(struct str text, struct buf *why) {
+static int judge_source(struct str text, bool writable, struct buf *why) {
         struct stat st;
         cleanup(free_ptr) char *path = real_path(text);
         if (!path)
@@ -122,6 +160,8 @@ static int judge_source(struct str text, struct buf *why) {
                 return mounts_refuse(why, "is a socket: who listens there is outside the container's confinement");
 
         int r = judge_fixed(path, why);
+        if (r == 0 && writable)
+                r = judge_obeyed(path, why);
         if (r == 0)
                 r = judge_own(path, dirs_state, why);
         if (r == 0)
@@ -153,18 +193,32 @@ static bool is_path(struct str source) {
         return str_find(source, '/') >= 0 || str_is(source, ".") || str_is(source, "..") || str_is(source, "~");
 }
 
+/* The last one counts with some engines, the first one with others: only where nothing else is said. */
+static bool is_read_only(struct str options) {
+        struct str option;
+        bool only = false;
+
+        while (str_split(&options, ',', &option)) {
+                if (str_is(option, "rw"))
+                        return false;
+                only |= str_is(option, "ro");
+        }
+
+        return only;
+}
+
 static int judge_volume(struct str value, const char *kept, struct buf *why) {
         struct str source, destination, options = STR(""), option;
         int r = 0;
 
         if (!str_split(&value, ':', &source) || !str_split(&value, ':', &destination))
                 return judge_destination(source, kept, why); /* an anonymous volume */
-        if (is_path(source))
-                r = judge_source(source, why);
-        if (r == 0)
-                r = judge_destination(destination, kept, why);
         if (value.p)
                 options = value;
+        if (is_path(source))
+                r = judge_source(source, !is_read_only(options), why);
+        if (r == 0)
+                r = judge_destination(destination, kept, why);
 
         while (r == 0 && str_split(&options, ',', &option))
                 r = judge_option(option, why);
@@ -174,7 +228,12 @@ static int judge_volume(struct str value, const char *kept, struct buf *why) {
 
 struct mount_text {
         struct str type, source, destination;
+        bool read_only, writable; /* that is said */
 };
+
+static bool is_yes(struct str value) {
+        return value.n == 0 || str_eq_nocase(value, STR("true")) || str_is(value, "1");
+}
 
 static int read_field(struct str field, struct mount_text *mount_text, struct buf *why) {
         ptrdiff_t equals = str_find(field, '=');
@@ -188,6 +247,10 @@ static int read_field(struct str field, struct mount_text *mount_text, struct bu
         else if (str_eq_nocase(key, STR("destination")) || str_eq_nocase(key, STR("dst")) ||
                  str_eq_nocase(key, STR("target")))
                 mount_text->destination = value;
+        else if (str_eq_nocase(key, STR("readonly")) || str_eq_nocase(key, STR("ro")))
+                *(is_yes(value) ? &mount_text->read_only : &mount_text->writable) = true;
+        else if (str_eq_nocase(key, STR("rw")))
+                mount_text->writable = true;
         else if (str_eq_nocase(key, STR("bind-propagation")))
                 return judge_option(value, why);
         else if (str_eq_nocase(key, STR("volume-opt")) || str_eq_nocase(key, STR("volume-driver")))
@@ -217,7 +280,7 @@ static int judge_long(struct str value, const char *kept, struct buf *why) {
 
         if (str_is(mount_text.type, "bind") ||
             (mount_text.source.p && is_path(mount_text.source) && str_is(mount_text.type, "volume")))
-                r = judge_source(mount_text.source, why);
+                r = judge_source(mount_text.source, !mount_text.read_only || mount_text.writable, why);
 
         return r == 0 ? judge_destination(mount_text.destination, kept, why) : r;
 }

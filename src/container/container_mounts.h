@@ -3,8 +3,8 @@
 /*
  * What may be mounted into a container: files of this host, but not the host itself. Refused are the root, /proc, /sys,
  * /dev, /run, Unix sockets, the stores and sockets of engines, the home as a whole, Bailey's own state and settings,
- * and every directory that has one of these in it. Links are followed first. Mounts that spread to this host are
- * refused too.
+ * and every directory that has one of these in it. Programs and settings of the system may be mounted read-only. Links
+ * are followed first. Mounts that spread to this host are refused too.
  */
 #include "base/buf.h"
 

@@ -621,12 +621,16 @@ GIVES_THE_HOST = [
     ["--group-add", "keep-groups"], ["--group-add=keep-groups"], ["--systemd=always"], ["--preserve-fds=3"], ["--preserve-fd", "5"], ["--sdnotify=container"],
     ["--log-driver=syslog", "--log-opt", "syslog-address=udp://192.0.2.9:514"], ["--log-driver", "fluentd"], ["--log-driver=gelf"], ["--log-opt", "path={home}/a/log"],
     ["--log-opt", "PATH={home}/a/log"], ["--log-opt", "max-size=1m,path={home}/a/log"], ["--log-opt", '"path={home}/a/log"'], ["--log-opt=driver=syslog"], ["--group-add", '"keep-groups"'],
+    ["-v", "/etc:/etc"], ["-v", "/etc:/etc:ro"], ["-v", "/etc/cron.d:/c"], ["-v", "/etc/cron.d:/c:ro,rw"], ["-v", "/usr/bin:/b:z"], ["--volume=/bin:/b"], ["-v", "/lib:/l"],
+    ["-v", "/etc/shadow:/s:ro"], ["-v", "{home}/programs/bash:/b"], ["--mount", "type=bind,src=/etc/ssl/certs,dst=/s"], ["--mount", "type=bind,src=/usr,dst=/u,readonly=false"],
+    ["--mount=type=bind,src=/usr,dst=/u,ro,rw"], ["-v", "/usr/local/bin:/b"], ["-v", "/etc/cron.d/new:/c"], ["-v", "/root/.ssh:/s"],
 ]
 HARMLESS = [
     ["-v", "{home}/a:/b"], ["-v", "{home}/a/b:/b:ro,z"], ["-v", "cache:/c"], ["-v", "/c"], ["--mount", "type=tmpfs,dst=/t"], ["-v", "/dev/null:/x"],
     ["--mount=type=bind,src={home}/a,dst=/x,readonly"], ["--pid=private"], ["--ipc", "private"], ["--userns=keep-id"], ["--privileged=false"], ["--use-api-socket=false"],
     ["--security-opt", "no-new-privileges"], ["-it", "--rm", "-e", "CI=1", "-u", "1000", "-w", "/x"], ["--cap-drop=ALL"], ["--init"], ["--memory", "1g"],
-    ["--mount", "type=volume,source=cache,destination=/c"], ["--name", "x"], ["-p", "80:80"], ["-e", "A=*"],
+    ["-v", "/etc/localtime:/etc/localtime:ro"], ["-v", "/usr/share/zoneinfo:/z:ro"], ["--mount", "type=bind,src=/etc/ssl/certs,dst=/etc/ssl/certs,readonly"],
+    ["--mount", "type=bind,src=/usr/share,dst=/s,ro=true"], ["-v", "/usr/src/app:/app"], ["--mount", "type=volume,source=cache,destination=/c"], ["--name", "x"], ["-p", "80:80"], ["-e", "A=*"],
     ["--group-add", "1000"], ["--log-driver=none"], ["--log-driver", "json-file", "--log-opt", "max-size=1m"], ["--log-opt", "labels=one,two", "--log-opt", "Max-File=3"], ["--systemd=false"],
 ]
 
@@ -636,6 +640,7 @@ def places(home):
     (home / "a/b").mkdir(parents=True)
     (home / ".local/state/bailey").mkdir(parents=True, exist_ok=True)
     (home / "link").symlink_to("/run")
+    (home / "programs").symlink_to("/usr/bin")
     with socket.socket(socket.AF_UNIX) as sock:
         sock.bind(str(home / "sock"))
     return lambda words: [word.format(home=home) for word in words]
