@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The supervisor of one run. It decides and watches; it parses nothing that the sandbox sends. It holds the policy, the
- * plan, the socket to the sandbox's init, the listeners, the gateway (run/run_network.c says when it starts) and the audit.
+ * plan, the socket to the sandbox's init, the listeners, the gateway (run/run_network.c says when it starts) and the
+ * audit.
  *
  * Order: the clone comes first, because the kernel takes its time with namespaces; the policy is read meanwhile, and
  * the audit is opened while init applies the plan. Nothing runs before the audit can be written: init waits for the go
