@@ -5,8 +5,8 @@
 a third run, by an ordinary user, of what depends on both (BAILEY_ONCE_ELSEWHERE leaves out the rest).
 
 Markers: `root` needs root, `user` needs an ordinary user (each is left out of the other run), `exact_build` is about the
-build that ships and is left out under sanitizers; `visible_home`: see the fixture `home`;
-`real_home`: Bailey runs with --home real.
+build that ships and is left out under sanitizers, and so is `pages`: about what a browser does with the dashboard's pages, not
+about C; `visible_home`: see the fixture `home`; `real_home`: Bailey runs with --home real.
 """
 import os
 import pathlib
@@ -32,6 +32,11 @@ PROGRAMS = {"bailey": "src/cli/bailey", "bailey-gateway": "src/gateway/bailey-ga
 # What a person meets first, tried in the shipped build by an ordinary user as well.
 TWICE = {f"test_{name}.py" for name in ("run_basic", "run_files", "run_network", "run_home", "run_degraded", "run_start", "exec", "guest_life", "newcomer")}
 
+# Begun first, so that no worker is alone with one of them at the end. Each took a minute or more under sanitizers; the longest first.
+LONGEST = [f"test_{name}.py" for name in ("ui_pages", "run_kept", "chat", "run_repositories", "git_gate", "run_sign_ins", "guest_files", "escape",
+                                          "guest_disk", "bridge", "run_work", "run_certificates", "run_old_kernel", "run_protect", "ui_pair",
+                                          "guest_life", "guest_state", "bridge_attacks", "git_ssh", "guest_accounts")]
+
 
 def depends_on_both(item):
     """On who runs it and on the build."""
@@ -42,6 +47,7 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "root: needs root")
     config.addinivalue_line("markers", "user: needs an ordinary user")
     config.addinivalue_line("markers", "exact_build: about the build that ships, not about a sanitizer build")
+    config.addinivalue_line("markers", "pages: about the dashboard's pages in a browser, not about C; not under sanitizers")
     config.addinivalue_line("markers", "visible_home: the home directory can be seen in a sandbox")
     config.addinivalue_line("markers", "real_home: about --home real, where the home is shown and a list hides its secrets")
     config.addinivalue_line("markers", "table: long; only where BAILEY_TABLE is set (tests/run agents)")
@@ -57,6 +63,7 @@ def pytest_collection_modifyitems(config, items):
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
+    items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST))  # keeps the order within a file
 
 
 @pytest.fixture(autouse=True)
