@@ -232,6 +232,11 @@ static void a_list_that_is_cut_off_loses_nothing(void **state) {
                 snprintf(name, sizeof name, "%s/%d", longer, i);
                 assert_true(record_has(f, name));
         }
+
+        /* When there is room again: work goes on, and what is not there any more is not in the list. */
+        assert_true(record_has(f, "a/0"));
+        assert_int_equal(repos_founding(f->repos, path_of(f, "d/.git")), 0);
+        assert_true(record_has(f, "d/.git") && !record_has(f, "a/0"));
 }
 
 int main(void) {

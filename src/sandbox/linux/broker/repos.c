@@ -36,6 +36,7 @@ struct repos {
         int record;
         off_t base; /* where the notes begin in it */
         bool lost;  /* a note that should be there is not: from then on nothing is founded or moved */
+        bool stale; /* more is noted than there is, for lack of room: the list has to be written anew */
 };
 
 /* --- names --- */
@@ -181,7 +182,8 @@ static int write_more(const struct repos *repos, const struct buf *notes) {
 
 /* All of it, from its beginning: paths have changed. This process may be killed at any byte, and where a path has
  * become longer the ones behind it are written over before they stand in their new place. So the list is at the end
- * first: it is as long as what is there at most, and does not reach that far. */
+ * first: it is as long as what is there at most, and does not reach that far. Without room for that the record stays:
+ * it has the old paths and the new ones. */
 static void write_all(struct repos *repos) {
         cleanup(buf_done) struct buf bytes = BUF(2 * RECORD_MAX);
         int failed = 0;
@@ -194,7 +196,10 @@ static void write_all(struct repos *repos) {
         if (failed == 0)
                 failed = write_more(repos, &bytes);
 
-        if (failed || write_at(repos->record, &bytes, repos->base) < 0) {
+        repos->stale = failed;
+        if (failed)
+                return;
+        if (write_at(repos->record, &bytes, repos->base) < 0) {
                 repos->lost = true;
                 return;
         }
@@ -217,6 +222,8 @@ static int repos_note(struct repos *r, const char *path) {
 
         if (is_noted(r, path))
                 return 0;
+        if (r->stale)
+                write_all(r);
 
         failed = copy ? add_note(&bytes, path) : -ENOMEM;
         if (failed == 0)
