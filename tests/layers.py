@@ -31,7 +31,7 @@ LAYERS = {
     "sandbox/linux/broker": ["base", "base/files", "policy/*", "ipc", "plan", "sandbox", "sandbox/linux/fresh.h", "sandbox/linux/step.h"],
     "sandbox/linux/watcher": ["base", "policy/*", "ipc", "plan", "sandbox", "sandbox/linux/broker"],
     "sandbox/linux": ["base/*", "conf/json_walk.h", "policy/*", "ipc", "plan", "sandbox", "sandbox/linux/*"],
-    "sandbox/darwin": ["base", "conf/json_walk.h", "policy/*", "ipc", "plan", "sandbox"],
+    "sandbox/darwin": ["base", "base/files", "conf/json_walk.h", "policy/*", "ipc", "plan", "sandbox"],
     # libbailey: in other people's programs, so that only what is pure is in reach; it launches by `bailey supervise`.
     "api": ["bailey", "base", "conf", "shell/*", "policy/*", "ipc", "plan/env.h"],
     "vault": ["base", "base/processes", "conf", "policy/*", "ipc"],

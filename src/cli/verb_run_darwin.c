@@ -34,13 +34,11 @@ const struct verb verb_run = {
         .flags = VERB_COMMAND | VERB_PASSES_STATUS,
         .synopsis = "[OPTIONS] [--] COMMAND [ARG...]",
         .help = "run a program under a Seatbelt profile, without a network",
-        .about =
-            "Never yet run on a Mac. The profile is the one that `bailey plan` prints, for this run's own "
-            "directories. There is no gateway on macOS yet, so a mode with a network is refused, and so is every "
-            "other setting that macOS cannot hold, by its name. Denials are taken from the system log, which "
-            "drops some, and printed; nothing else is on record. Each run has a new home, and what it leaves there "
-            "stays among your temporary files.\n"
-            "The exit status is the program's.",
+        .about = "Never yet run on a Mac. The profile is the one that `bailey plan` prints, for this run's own "
+                 "directories. There is no gateway on macOS yet, so a mode with a network is refused, and so is every "
+                 "other setting that macOS cannot hold, by its name. Denials are taken from the system log, which "
+                 "drops some, and printed; nothing else is on record. The home ends with the run.\n"
+                 "The exit status is the program's.",
         .tables = { &policy_table_general, &policy_table_network, &policy_table_files, &policy_table_process,
                     &policy_table_limits, &table },
         .min_words = 1,

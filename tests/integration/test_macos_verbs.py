@@ -141,6 +141,15 @@ def test_run_applies_what_plan_prints(run_macos, macos, place, tmp_path):
     assert len(rules(profile)) > 20 and rules(profile) == rules(planned)
 
 
+def test_what_a_run_leaves_in_its_own_places_goes(run_macos, place, tmp_path):
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept/file").write_text("x")
+    script = f"mkdir -p $HOME/a/b; echo x > $HOME/a/b/c; ln -s {tmp_path}/kept $TMPDIR/link; ln {place}/policy.yaml $HOME/hard; chmod 0 $HOME/a; echo $TMPDIR"
+    tmpdir = run_macos(*CLOSED, "--", "sh", "-c", script).check().text.strip()
+    assert "/bailey-" in tmpdir and not pathlib.Path(tmpdir).exists()
+    assert (tmp_path / "kept/file").read_text() == "x" and (place / "policy.yaml").read_text() == POLICY
+
+
 def test_the_status_and_the_signal_are_the_commands(run_macos):
     assert run_macos(*CLOSED, "--", "true").status == 0
     assert run_macos(*CLOSED, "--", "sh", "-c", "kill -TERM $$").status == 128 + 15

@@ -2,11 +2,14 @@
 #include "sandbox/darwin/darwin_job.h"
 
 #include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/files/tree.h"
 #include "base/random.h"
 #include "sandbox/darwin/darwin_run.h"
 #include "sandbox/darwin/os.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -103,11 +106,20 @@ int darwin_job_run(struct darwin_job *job, int *ret_code, struct err *err) {
         return r;
 }
 
+/* The command may have left anything there: no link is followed. */
+static void remove_places(char *tmpdir) {
+        char *slash = strrchr(tmpdir, '/');
+
+        *slash = '\0';
+        cleanup(close_fd) int above = open(tmpdir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        *slash = '/';
+        if (above >= 0)
+                (void)tree_remove(above, slash + 1);
+}
+
 void darwin_job_done(struct darwin_job *job) {
-        if (job->own_home)
-                (void)rmdir(job->own_home);
         if (job->tmpdir)
-                (void)rmdir(job->tmpdir);
+                remove_places(job->tmpdir);
 
         macos_launch_free(take_ptr(&job->launch));
         path_rules_free(take_ptr(&job->rules));

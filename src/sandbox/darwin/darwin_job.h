@@ -21,8 +21,7 @@ struct darwin_job {
 int darwin_job_prepare(struct darwin_job *job, struct err *err);
 /* Runs it. SIGTERM and SIGHUP end the command. What it exited with, or 128 and the signal. */
 int darwin_job_run(struct darwin_job *job, int *ret_code, struct err *err);
-/* Removes its directories, if they are empty: what the command left there stays, as in any directory for temporary
- * files. */
+/* Removes its directories, with what the command left there. */
 void darwin_job_done(struct darwin_job *job);
 
 /* Where a command's program is, since execve() looks nowhere. Heap text or NULL. */
