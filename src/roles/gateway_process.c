@@ -62,6 +62,7 @@ struct gateway_process {
         int events;
         uint64_t audit_retry_ns; /* CLOCK_NEVER: the audit can be written */
         bool held;               /* started ahead: it accepts nothing before IPC_GO */
+        bool needed;             /* somebody has connected, or it was asked for */
         bool addresses_due;      /* the newest policy was compiled without an address that this host has now */
 };
 
@@ -407,7 +408,8 @@ static int process_spawn(struct gateway_process *process, int block, int snapsho
         return gateway_spawn(process->program, block, snapshot, others, n, ret, err);
 }
 
-static void note_start(const struct gateway_process *process) {
+static void note_start(struct gateway_process *process) {
+        process->needed = true;
         (void)audit_note(process->settings.audit, "gateway started, pid %d", (int)process->role.pid);
 }
 
@@ -459,6 +461,10 @@ int gateway_process_ahead(struct gateway_process *process, struct err *err) {
         int r = process_start(process, err);
         process->held = r == 0;
         return r;
+}
+
+bool gateway_process_is_held(const struct gateway_process *process) {
+        return process->held || !process->needed;
 }
 
 static void let_accept(struct gateway_process *process) {

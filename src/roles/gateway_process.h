@@ -68,6 +68,8 @@ void gateway_process_freep(struct gateway_process **g);
 /* Starts it now, to be ready when somebody connects. If nobody does for a while it ends again, and starts at the first
  * connection. No notice follows before that. */
 int gateway_process_ahead(struct gateway_process *process, struct err *err);
+/* Whether it was started ahead and nobody has connected, or there is none. */
+bool gateway_process_is_held(const struct gateway_process *process);
 /* Starts it now instead of at the first connection. NOTICE_READY or NOTICE_CANNOT_START follows. */
 int gateway_process_start(struct gateway_process *process, struct err *err);
 /* New rules, and with `limits` (may be NULL) the limits and the time for an answer as in that policy, for what begins

@@ -471,6 +471,7 @@ static void run_done(struct run *run) {
         run_report_done(&run->report);
         guards_done(&run->guards);
         git_copies_done(&run->git);
+        free(run->mark);
         plan_free(run->plan);
         run_env_done(&run->env);
         survey_done(&run->host);

@@ -9,12 +9,20 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/path.h"
+#include "conf/dirs.h"
 #include "policy/judge/ratchet.h"
 #include "run/learn.h"
 #include "run/run_gateway.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
+
+/* In the state directory. */
+#define AHEAD "ahead"
 
 /* A refusal is reported when it happens: nobody should have to wait until a program stops retrying. If a program draws
  * on the screen, the report waits for its end. */
@@ -50,17 +58,62 @@ static int make_gateway(struct run *run, struct err *err) {
         return session_make_gateway(&run->session, &settings, err);
 }
 
-/* Its start takes as long as a client's. So it starts beside the command, where the policy lets something be reached
- * and the command has not ended at once; what it costs in vain is a few milliseconds of another processor. A guest
- * rests for days. */
+/*
+ * The gateway's start takes as long as a client's. So it starts beside the command where it will be needed: where the
+ * last run of the same program needed it. That is a mark in the state directory, an empty file with the program's name;
+ * a run that needs none removes it. The command gets a head start, so that one which ends at once costs nothing more. A
+ * guest rests for days.
+ */
 #define AHEAD_NS (3 * NS_PER_MS)
+enum { MARK_MAX = 64 };
+
+/* NULL: a name that is no file's, or no memory. */
+static char *mark_path(const struct run *run) {
+        cleanup(free_ptr) char *state = NULL;
+        const char *program = run->q->argv && run->q->argv[0] ? run->q->argv[0] : "", *slash = strrchr(program, '/');
+        struct str name = str_of(slash ? slash + 1 : program);
+
+        if (name.n == 0 || name.n > MARK_MAX || name.p[0] == '.' || dirs_state(&state) < 0)
+                return NULL;
+
+        return str_format("%s/" AHEAD "/%.*s", state, STR_FMT(name));
+}
 
 void run_network_begin(struct run *run) {
         const struct policy *policy = run->session.policy;
         bool reaches = policy->network.allow.n > 0 || policy->credentials.n > 0 || policy->mode == MODE_FULL_NETWORK;
 
-        if (reaches && !run->q->guest && run->sandbox.n_listeners > 0)
+        if (!reaches || run->q->guest || run->sandbox.n_listeners == 0)
+                return;
+
+        run->mark = mark_path(run);
+        run->marked = run->mark && access(run->mark, F_OK) == 0;
+        if (run->marked)
                 run->ahead_ns = clock_ns() + AHEAD_NS;
+}
+
+/* For the next run. If the mark cannot be made, that one starts its gateway later. */
+static void leave_mark(const struct run *run) {
+        bool used = run->session.gateway && !gateway_process_is_held(run->session.gateway);
+        cleanup(free_ptr) char *place = used && run->mark ? strdup(run->mark) : NULL;
+
+        if (!run->mark || used == run->marked)
+                return;
+
+        if (!used) {
+                (void)unlink(run->mark);
+                return;
+        }
+
+        if (!place)
+                return;
+
+        *strrchr(place, '/') = '\0';
+        if (path_make_private_dir(place, NULL) < 0)
+                return;
+
+        cleanup(close_fd) int made = open(run->mark, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+        (void)made;
 }
 
 /* Nobody asked for it: if it cannot be had, that is said when somebody does. */
@@ -146,5 +199,6 @@ void run_network_end(struct run *run) {
                         log_warning("the last attempts of the command are not on record: %s", err_text(&e));
         }
 
+        leave_mark(run);
         session_close_gateway(&run->session);
 }

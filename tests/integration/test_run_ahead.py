@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The gateway starts beside the command, where the policy lets something be reached: it must be ready when somebody connects, and be as if it were not there
-as long as nobody does."""
+"""The gateway starts beside a command whose last run needed it: it must be ready when somebody connects, and be as if it were not there as long as nobody
+does."""
 import os
 import signal
 
@@ -20,14 +20,21 @@ def gateways(pid):
     return [process for process in descendants(pid) if name_of(process) == "bailey-gateway"]
 
 
+@pytest.fixture
+def needed(bailey, work, allowed, origin, tmp_path):
+    """The last run of `sh` needed a gateway."""
+    assert bailey("run", *allowed, "--", "sh", "-c", REQUEST.format(origin.port), cwd=work).check().text == "origin\n"
+    (tmp_path / "log").unlink()
+
+
 def begin(start, work, allowed, script):
-    """A command that waits for `go`, and its gateway, which nobody has used."""
+    """A command that waits for `go`."""
     child = start(["bailey", "run", *allowed, "--", "sh", "-c", f"touch began; while [ ! -e go ]; do sleep 0.02; done; {script}"], cwd=work)
     wait_until((work / "began").exists, 30 * SLOW)
     return child
 
 
-def test_nobody_connects(start, work, allowed, tmp_path):
+def test_nobody_connects(start, work, allowed, needed, tmp_path):
     """No record, no message, nothing left, whether it is ready or still starts when the command ends."""
     child = begin(start, work, allowed, "exit 3")
     wait_until(lambda: gateways(child.pid), 30 * SLOW)
@@ -37,13 +44,32 @@ def test_nobody_connects(start, work, allowed, tmp_path):
     assert "gateway" not in (tmp_path / "log").read_text()
 
 
+def test_the_last_run_counts(bailey, start, work, allowed, needed, tmp_path):
+    """A run that needed none: the next has none. Other programs have none because of it."""
+    bailey("run", *allowed, "--", "sh", "-c", "sleep 0.05", cwd=work).check()
+    for program in ("sh", "bash"):
+        child = start(["bailey", "run", *allowed, "--", program, "-c", "sleep 0.3"], cwd=work)
+        while child.process.poll() is None:
+            assert gateways(child.pid) == []
+        child.wait(30 * SLOW).check()
+
+
+@pytest.mark.parametrize("program, kept", [(".hidden", False), ("n" * 100, False), ("with space", True), ("per%cent", True)])
+def test_names_of_programs(bailey, work, allowed, origin, home, program, kept):
+    (work / program).write_text(f"#!/bin/sh\n{REQUEST.format(origin.port)}\n")
+    (work / program).chmod(0o755)
+    for _ in range(2):
+        assert bailey("run", *allowed, "--", f"./{program}", cwd=work).check().text == "origin\n"
+    assert [mark.name for mark in home.rglob("ahead/*")] == [program] * kept
+
+
 @pytest.mark.parametrize("milliseconds", range(0, 30, 5))
-def test_command_that_ends_soon(bailey, work, allowed, tmp_path, milliseconds):
-    result = bailey("run", *allowed, "--", "sleep", str(milliseconds / 1000), cwd=work).check()
+def test_command_that_ends_soon(bailey, work, allowed, needed, tmp_path, milliseconds):
+    result = bailey("run", *allowed, "--", "sh", "-c", f"sleep {milliseconds / 1000}", cwd=work).check()
     assert result.errors == "" and "gateway" not in (tmp_path / "log").read_text()
 
 
-def test_somebody_connects_while_it_waits(start, work, allowed, origin, tmp_path):
+def test_somebody_connects_while_it_waits(start, work, allowed, needed, origin, tmp_path):
     child = begin(start, work, allowed, REQUEST.format(origin.port))
     (ahead,) = wait_until(lambda: gateways(child.pid), 30 * SLOW)
     (work / "go").touch()
@@ -52,7 +78,7 @@ def test_somebody_connects_while_it_waits(start, work, allowed, origin, tmp_path
     assert log.count("gateway started") == 1 and f"gateway started, pid {ahead}" in log
 
 
-def test_somebody_connects_later(start, work, allowed, origin, tmp_path):
+def test_somebody_connects_later(start, work, allowed, needed, origin, tmp_path):
     """Its memory is given back, and the next one starts when it is needed."""
     child = begin(start, work, allowed, REQUEST.format(origin.port))
     wait_until(lambda: gateways(child.pid), 30 * SLOW)
@@ -62,7 +88,7 @@ def test_somebody_connects_later(start, work, allowed, origin, tmp_path):
     assert (tmp_path / "log").read_text().count("gateway started") == 1
 
 
-def test_it_dies_before_anybody_connects(start, work, allowed, origin, tmp_path):
+def test_it_dies_before_anybody_connects(start, work, allowed, needed, origin, tmp_path):
     child = begin(start, work, allowed, REQUEST.format(origin.port))
     (ahead,) = wait_until(lambda: gateways(child.pid), 30 * SLOW)
     os.kill(ahead, signal.SIGKILL)
@@ -73,7 +99,7 @@ def test_it_dies_before_anybody_connects(start, work, allowed, origin, tmp_path)
 
 
 @pytest.mark.parametrize("verb, status", [("allow", 0), ("deny", 22)])
-def test_rules_that_change_while_it_waits(bailey, start, work, hosts, origin, tmp_path, verb, status):
+def test_rules_that_change_while_it_waits(bailey, start, work, hosts, needed, origin, tmp_path, verb, status):
     """It judges by the rules of the moment in which somebody connects."""
     options = ["--hosts", str(hosts), "--audit", str(tmp_path / "log"), "--allow-private", f"origin.test:{origin.port}",
                "--allow", f"other.test:{origin.port}" if verb == "allow" else f"origin.test:{origin.port}"]
@@ -84,7 +110,7 @@ def test_rules_that_change_while_it_waits(bailey, start, work, hosts, origin, tm
     assert child.wait(60 * SLOW).status == status
 
 
-def test_policy_that_lets_nothing_be_reached(start, work, hosts):
+def test_policy_that_lets_nothing_be_reached(start, work, hosts, needed):
     child = begin(start, work, ["--hosts", str(hosts)], "sleep 0.2")
     (work / "go").touch()
     while child.process.poll() is None:
