@@ -107,8 +107,6 @@ struct sandbox_met {
 };
 struct sandbox_met sandbox_limits_met(const struct sandbox *sandbox);
 /* Ends whatever is left of it and waits until it is gone. Safe on a half-built one and twice. */
-/* After SANDBOX_EXITED, when nothing of it is held any more: init takes the namespaces down meanwhile. */
-void sandbox_let_go(struct sandbox *sandbox);
 void sandbox_finish(struct sandbox *sandbox);
 
 /* Without namespaces nothing ends with init by itself: kills and waits for every descendant of this process. */

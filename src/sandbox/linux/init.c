@@ -382,17 +382,10 @@ static void from_supervisor(struct init *in) {
                 init_orphaned(in);
 }
 
-enum { LET_GO_MS = 1000 };
-
-/* Whoever drops the namespaces last takes them down, and waits for it. The supervisor has enough to do at the end: it
- * lets go of its own descriptors first (sandbox_let_go), and this process pays, beside it. */
 _Noreturn static void init_end(const struct init *in, int status) {
-        struct pollfd supervisor = { .fd = in->args->control, .events = POLLIN };
-
         kill_everything(in);
         stdio_carry_over(&in->stdio);
         init_report(in->args->control, SANDBOX_EXITED, status, NULL);
-        (void)poll(&supervisor, 1, LET_GO_MS);
         _exit(0);
 }
 

@@ -291,11 +291,6 @@ struct sandbox_met sandbox_limits_met(const struct sandbox *sandbox) {
         return sandbox->held ? cgroup_met(&sandbox->held->group) : (struct sandbox_met){ 0 };
 }
 
-void sandbox_let_go(struct sandbox *sandbox) {
-        if (sandbox->control > 0)
-                (void)shutdown(sandbox->control, SHUT_WR);
-}
-
 void sandbox_finish(struct sandbox *sandbox) {
         for (size_t i = 0; i < sandbox->n_listeners; i++)
                 close_fd(&sandbox->listeners[i]);
