@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/processes/spawn.h"
 #include "base/secret.h"
 #include "conf/dirs.h"
 #include "ipc/credentials.h"
@@ -395,6 +396,7 @@ int vault_process_begin(struct vault_process *process, struct err *err) {
         if (r < 0)
                 return err_wrap(err, r, "the vault cannot be started");
 
+        spawn_send_away(process->role.pid);
         r = tell_all(process, err);
         if (r < 0)
                 role_set(&process->role, ROLE_STOPPED, 0);

@@ -68,10 +68,9 @@ struct run {
         struct sandbox_met met; /* limits of the whole sandbox that were reached */
         struct run_files_share files;
         int published[PLAN_LISTENERS_MAX];
-        char *mark;        /* where it is marked that this program needs a gateway soon; NULL: nowhere */
-        bool marked;       /* it was */
-        uint64_t ahead_ns; /* when a gateway is started for connections that may come; 0: it is not, or has been */
-        uint64_t term_ns;  /* when a command that was asked to end is ended; CLOCK_NEVER: it was not asked */
+        char *mark;       /* where it is marked that this program needs a gateway soon; NULL: nowhere */
+        bool marked;      /* it was */
+        uint64_t term_ns; /* when a command that was asked to end is ended; CLOCK_NEVER: it was not asked */
         enum run_end end;
         int status;
         bool degraded;

@@ -6,7 +6,6 @@
 #include "run/run_internal.h"
 
 #include "base/cleanup.h"
-#include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/path.h"
@@ -61,10 +60,8 @@ static int make_gateway(struct run *run, struct err *err) {
 /*
  * The gateway's start takes as long as a client's. So it starts beside the command where it will be needed: where the
  * last run of the same program needed it. That is a mark in the state directory, an empty file with the program's name;
- * a run that needs none removes it. The command gets a head start, so that one which ends at once costs nothing more. A
- * guest rests for days.
+ * a run that needs none removes it. A guest rests for days.
  */
-#define AHEAD_NS (3 * NS_PER_MS)
 enum { MARK_MAX = 64 };
 
 /* NULL: a name that is no file's, or no memory. */
@@ -79,6 +76,14 @@ static char *mark_path(const struct run *run) {
         return str_format("%s/" AHEAD "/%.*s", state, STR_FMT(name));
 }
 
+/* Nobody asked for it: if it cannot be had, that is said when somebody does. */
+static void start_ahead(struct run *run) {
+        struct err unsaid = { 0 };
+
+        if (make_gateway(run, &unsaid) == 0)
+                (void)gateway_process_ahead(run->session.gateway, &unsaid);
+}
+
 void run_network_begin(struct run *run) {
         const struct policy *policy = run->session.policy;
         bool reaches = policy->network.allow.n > 0 || policy->credentials.n > 0 || policy->mode == MODE_FULL_NETWORK;
@@ -89,7 +94,7 @@ void run_network_begin(struct run *run) {
         run->mark = mark_path(run);
         run->marked = run->mark && access(run->mark, F_OK) == 0;
         if (run->marked)
-                run->ahead_ns = clock_ns() + AHEAD_NS;
+                start_ahead(run);
 }
 
 /* For the next run. If the mark cannot be made, that one starts its gateway later. */
@@ -116,20 +121,8 @@ static void leave_mark(const struct run *run) {
         (void)made;
 }
 
-/* Nobody asked for it: if it cannot be had, that is said when somebody does. */
-static void start_ahead(struct run *run) {
-        struct err unsaid = { 0 };
-
-        run->ahead_ns = 0;
-        if (make_gateway(run, &unsaid) == 0)
-                (void)gateway_process_ahead(run->session.gateway, &unsaid);
-}
-
 void run_network_watch(void *run, struct poller *poller) {
         const struct run *r = run;
-
-        if (!r->session.gateway && r->ahead_ns)
-                poller_until(poller, r->ahead_ns);
 
         for (size_t i = 0; !r->session.gateway && i < r->sandbox.n_listeners; i++)
                 poller_watch(poller, r->sandbox.listeners[i], POLLIN);
@@ -141,9 +134,6 @@ int run_network_step(void *run, struct poller *poller, struct err *err) {
         for (size_t i = 0; !r->session.gateway && i < r->sandbox.n_listeners; i++)
                 if (poller_ready(poller, r->sandbox.listeners[i]))
                         return make_gateway(r, err);
-
-        if (!r->session.gateway && r->ahead_ns && clock_ns() >= r->ahead_ns)
-                start_ahead(r);
         return 0;
 }
 

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -213,4 +214,18 @@ int spawn_wait(pid_t pid) {
                 if (errno != EINTR)
                         return -1;
         return status;
+}
+
+/* There may be no other processor, or the caller may not choose: then it stays where it is. */
+void spawn_send_away(pid_t pid) {
+        cpu_set_t all, others;
+        int here = sched_getcpu();
+
+        if (here < 0 || here >= CPU_SETSIZE || sched_getaffinity(pid, sizeof all, &all) < 0)
+                return;
+
+        others = all;
+        CPU_CLR(here, &others);
+        if (CPU_COUNT(&others) > 0 && sched_setaffinity(pid, sizeof others, &others) == 0)
+                (void)sched_setaffinity(pid, sizeof all, &all);
 }

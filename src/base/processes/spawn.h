@@ -45,3 +45,7 @@ bool spawn_find(const char *name, char *const *environment, char ret[static PATH
 
 /* The status as waitpid() has it; -1 when there is no such child. */
 int spawn_wait(pid_t pid);
+
+/* Onto another processor, for a caller that goes on working: the kernel may keep a new process in the caller's queue
+ * for milliseconds while the other processors are idle. It may run everywhere again at once. */
+void spawn_send_away(pid_t pid);
