@@ -164,9 +164,16 @@ void worker_tell(struct worker *worker, struct task *task) {
                 task->fn(task);
 }
 
+enum { LAST_TURNS = 8 };
+
+/* What was waiting when it was told to stop, perhaps before its first turn, is still judged: attempts are on record. */
 void *worker_main(void *worker) {
         struct worker *w = worker;
+
         loop_run(w->loop);
+        for (int i = 0; i < LAST_TURNS; i++)
+                loop_turn(w->loop, false);
+
         return NULL;
 }
 

@@ -25,7 +25,7 @@ void loop_free(struct loop *l);
 void loop_freep(struct loop **l);
 /* Runs until loop_stop(). */
 void loop_run(struct loop *loop);
-/* One turn; with wait false it does not sleep. For tests. */
+/* One turn; with wait false it does not sleep. */
 void loop_turn(struct loop *loop, bool wait);
 /* Only the deferred tasks, for the end: a peer that still sends is ignored. */
 void loop_drain(struct loop *loop);

@@ -62,6 +62,7 @@ struct gateway_process {
         int events;
         uint64_t audit_retry_ns; /* CLOCK_NEVER: the audit can be written */
         bool held;               /* started ahead: it accepts nothing before IPC_GO */
+        bool dismissed;          /* held, and killed before anybody connected; its end has not been seen yet */
         bool needed;             /* somebody has connected, or it was asked for */
         bool addresses_due;      /* the newest policy was compiled without an address that this host has now */
 };
@@ -79,12 +80,23 @@ static void process_notice(struct gateway_process *process, enum gateway_notice 
                 process->settings.on_notice(process->settings.arg, what, text);
 }
 
+/* Nobody needed it yet, so nobody is told. */
+static void dismiss(struct gateway_process *process) {
+        process->dismissed = true;
+        role_kill(&process->role);
+}
+
 /*
  * Messages to the gateway. One that does not read them is as good as dead.
  */
 static void end_by_force(struct gateway_process *process, const char *why) {
         if (!process->role.pid || process->role.condemned)
                 return;
+        if (process->held) {
+                dismiss(process);
+                return;
+        }
+
         process->role.condemned = true;
         (void)audit_note(process->settings.audit, "the gateway is ended: %s", why);
         process_notice(process, NOTICE_DIED, why);
@@ -134,8 +146,9 @@ int gateway_process_reload(struct gateway_process *process, const struct policy 
         generation_done(&process->generations[GENERATIONS - 1]);
         memmove(&process->generations[1], &process->generations[0], sizeof process->generations[0] * (GENERATIONS - 1));
         process->generations[0] = next;
-        (void)audit_note(process->settings.audit, "policy %u: %zu rules", next.number,
-                         snapshot_rule_count(next.snapshot));
+        if (process->needed)
+                (void)audit_note(process->settings.audit, "policy %u: %zu rules", next.number,
+                                 snapshot_rule_count(next.snapshot));
 
         if (process->role.pid && limits)
                 process_tell(process, &(struct ipc_message){ .kind = IPC_LIMITS }, limits_fd);
@@ -160,7 +173,8 @@ static int use_addresses(struct gateway_process *process, struct err *err) {
         int r = process->settings.compile(process->settings.arg, &snapshot, &n, err);
         const struct generation *newest = &process->generations[0];
         if (r == 0 && (n != newest->n || memcmp(snapshot, newest->bytes, n) != 0)) {
-                (void)audit_note(process->settings.audit, "the addresses of this host have changed");
+                if (process->needed)
+                        (void)audit_note(process->settings.audit, "the addresses of this host have changed");
                 r = gateway_process_reload(process, NULL, snapshot, n, err);
         }
 
@@ -290,8 +304,8 @@ static void process_handle(struct gateway_process *process, const struct ipc_mes
                                                        "no program of the host runs here");
                 break;
         case IPC_FAILED:
-                if (process->held) { /* nobody needed it yet; the next says it again */
-                        role_kill(&process->role);
+                if (process->held) { /* the next says it again */
+                        dismiss(process);
                         break;
                 }
 
@@ -501,7 +515,7 @@ static void process_reap(struct gateway_process *process) {
         awaited_tell(&process->awaited, UINT32_MAX); /* the next one starts with the newest */
 
         if (process->held) {
-                process->held = false;
+                process->held = process->dismissed = false;
                 role_set(&process->role, ROLE_IDLE, 0);
                 return;
         }
@@ -521,6 +535,13 @@ static void process_reap(struct gateway_process *process) {
 }
 
 int gateway_process_start(struct gateway_process *process, struct err *err) {
+        if (process->dismissed) { /* it accepts nothing more */
+                role_end(&process->role);
+                close_fd(&process->events);
+                process->held = process->dismissed = false;
+                role_set(&process->role, ROLE_IDLE, 0);
+        }
+
         if (process->held)
                 let_accept(process);
         if (process->role.state != ROLE_IDLE && process->role.state != ROLE_WAITING)
@@ -541,6 +562,7 @@ void gateway_process_stop(struct gateway_process *process) {
                 return;
         }
 
+        process->held = process->dismissed = false;
         role_set(&process->role, ROLE_STOPPING, GATEWAY_STOP_MS);
         const struct ipc_message message = { .kind = IPC_STOP };
         process_tell(process, &message, -1);
@@ -556,6 +578,9 @@ static void on_deadline(struct gateway_process *process) {
                 role_set(&process->role, ROLE_IDLE, 0);
                 break;
         case ROLE_SERVING: /* held, and nobody came */
+                process->role.due_ns = CLOCK_NEVER;
+                dismiss(process);
+                break;
         case ROLE_STOPPING:
                 process->role.due_ns = CLOCK_NEVER;
                 role_kill(&process->role);
@@ -569,7 +594,7 @@ static void on_deadline(struct gateway_process *process) {
  * The loop's side.
  */
 static bool awaits_connection(const struct gateway_process *process) {
-        return process->role.state == ROLE_IDLE || process->held;
+        return process->role.state == ROLE_IDLE || (process->held && !process->dismissed);
 }
 
 void gateway_process_watch(const struct gateway_process *process, struct poller *poller) {
@@ -603,10 +628,10 @@ void gateway_process_step(struct gateway_process *process, const struct poller *
         read_events(process, BATCHES);
         if (death && process->role.pid)
                 process_reap(process);
+        if (connection && process->held && !process->dismissed)
+                let_accept(process);
         if (role_is_due(&process->role))
                 on_deadline(process);
-        if (connection && process->held)
-                let_accept(process);
         if (connection && process->role.state == ROLE_IDLE)
                 try_start(process);
 

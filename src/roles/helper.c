@@ -86,10 +86,9 @@ int helper_spawn(const char *name, const char *program, const int *fds, size_t n
 }
 
 void helper_kill(int pidfd, pid_t pid) {
-        /* Not reaped yet, so the number is still its own even where the kernel cannot signal by descriptor. */
-        if (pidfd >= 0 && syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0) == 0)
-                return;
-        if (pid > 0)
+        if (pidfd >= 0 && (syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0) == 0 || errno == ESRCH))
+                return; /* it is killed, or was waited for: then its number may be somebody else's */
+        if (pid > 0)    /* the kernel cannot signal by descriptor */
                 kill(pid, SIGKILL);
 }
 

@@ -409,6 +409,9 @@ int vault_process_await(struct vault_process *process, struct err *err) {
         cleanup(poller_done) struct poller poller = { 0 };
         int r = 0;
 
+        if (process->role.state == ROLE_STARTING) /* what came between does not count */
+                role_set(&process->role, ROLE_STARTING, start_limit_ms(process));
+
         poller_add(&poller, &(struct poller_part){ start_watch, start_step, process });
 
         while (r == 0 && process->role.state == ROLE_STARTING)

@@ -149,6 +149,9 @@ int run_network_use(void *run, const struct link_heard *heard, struct err *err) 
         if (ratchet_copy(r->session.network, r->session.policy) < 0) /* what has closed stays closed */
                 return err_memory(err);
 
+        if (r->session.gateway && gateway_process_is_held(r->session.gateway))
+                session_close_gateway(&r->session); /* it has settings of the policy before */
+
         if (!r->session.gateway) { /* one that starts later takes it then */
                 (void)!send(told, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
                 return 0;

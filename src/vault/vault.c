@@ -68,16 +68,19 @@ static void set_state(struct vault *v, enum state s) {
 }
 
 /*
- * To the supervisor. It reads all the time; one that does not is gone.
+ * To the supervisor. It reads all the time, except while it starts a run: then it looks around first, for as long as
+ * slow file systems take. If it ends, so does this process.
  */
+enum { TELL_TRIES = 6000, TELL_POLL_MS = 100 };
+
 static int supervisor_tell(struct vault *vault, const struct vault_message *message, struct err *err) {
-        for (int tries = 0; tries < 100; tries++) {
+        for (int tries = 0; tries < TELL_TRIES; tries++) {
                 int r = vault_send(vault->control, VAULT_TO_SUPERVISOR, message, -1);
                 if (r != -EAGAIN)
                         return r < 0 ? err_set(err, -r, "the supervisor cannot be told anything: %s", strerror(-r)) : 0;
 
                 struct pollfd fd = { .fd = vault->control, .events = POLLOUT };
-                (void)poll(&fd, 1, 100);
+                (void)poll(&fd, 1, TELL_POLL_MS);
         }
 
         return err_set(err, ETIMEDOUT, "the supervisor does not read");

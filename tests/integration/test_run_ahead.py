@@ -116,3 +116,27 @@ def test_policy_that_lets_nothing_be_reached(start, work, hosts, needed):
     while child.process.poll() is None:
         assert gateways(child.pid) == []
     child.wait(30 * SLOW).check()
+
+
+ATTEMPT = "exec 3<>/dev/tcp/198.51.100.7/80"
+
+
+@pytest.fixture
+def tried(bailey, work, allowed, tmp_path):
+    """The last run of `bash` tried to reach something."""
+    bailey("run", *allowed, "--", "bash", "-c", ATTEMPT, cwd=work)
+    (tmp_path / "log").unlink()
+
+
+@pytest.mark.parametrize("milliseconds", [0, 1, 2, 4, 6, 8, 10, 15, 20, 30])
+def test_attempt_right_before_the_end(bailey, work, allowed, tried, tmp_path, milliseconds):
+    """The gateway is still starting, or has just been told to go, when the command ends."""
+    bailey("run", *allowed, "--", "bash", "-c", f"sleep {milliseconds / 1000}; {ATTEMPT}", cwd=work)
+    assert '"198.51.100.7"' in (tmp_path / "log").read_text()
+
+
+@pytest.mark.parametrize("seconds", [1.97, 2.0, 2.01, 2.02, 2.04])
+def test_attempt_when_it_is_given_up(bailey, work, allowed, tried, tmp_path, seconds):
+    result = bailey("run", *allowed, "--", "bash", "-c", f"sleep {seconds}; {ATTEMPT}", cwd=work)
+    log = (tmp_path / "log").read_text()
+    assert '"198.51.100.7"' in log and log.count("gateway started") == 1 and "gateway" not in result.errors
