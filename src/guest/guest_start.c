@@ -44,6 +44,8 @@ enum { RUN_ID_BYTES = 13, BACKLOG = 64, END_WAIT_MS = 20000, FRONT_MAX = 32 << 1
  * Options.
  */
 struct options_build {
+        struct guests *guests;
+        const struct guest *guest;
         struct option_values *values;
         struct err *err;
         struct buf front; /* directories for PATH */
@@ -60,6 +62,31 @@ static int options_setting(void *arg, const char *flag, const char *text) {
         return option_set(build->values, row, str_of(text), "guest", build->err);
 }
 
+struct grant_around {
+        const char *path;
+        bool write;
+};
+
+/* In the order of paths: the innermost comes last. */
+static int options_around(void *arg, const struct guest_grant *grant) {
+        struct grant_around *around = arg;
+
+        if (strcmp(around->path, grant->path) != 0 && path_is_within(around->path, grant->path))
+                around->write = grant->write;
+        return 0;
+}
+
+/* Reading alone, inside a grant for writing. A guest with the host user's id has no access list that says so. */
+static int options_narrow(struct options_build *build, const char *path) {
+        struct grant_around around = { .path = path };
+        int r = guests_db_grants(build->guests->db, build->guest->row.id, options_around, &around, build->err);
+
+        if (r < 0 || !around.write)
+                return r;
+
+        return option_set(build->values, &policy_rows[ROW_DENY_WRITE], str_of(path), "guest grant", build->err);
+}
+
 /* The guest may have put a link on the way to it: what that leads to was never granted. */
 static int options_grant(void *arg, const struct guest_grant *grant) {
         struct options_build *build = arg;
@@ -71,8 +98,12 @@ static int options_grant(void *arg, const struct guest_grant *grant) {
                 return 0;
         }
 
-        return option_set(build->values, &policy_rows[grant->write ? ROW_WRITE : ROW_READ], str_of(grant->path),
-                          "guest grant", build->err);
+        int r = option_set(build->values, &policy_rows[grant->write ? ROW_WRITE : ROW_READ], str_of(grant->path),
+                           "guest grant", build->err);
+        if (r < 0 || grant->write)
+                return r;
+
+        return options_narrow(build, grant->path);
 }
 
 /* "~" at the beginning of a value stands for the home, which is the same path inside. */
@@ -112,7 +143,9 @@ static int options_variables(struct guests *guests, const struct guest *guest, s
 int guest_options(struct guests *guests, const struct guest *guest, const struct option_values *extra,
                   struct option_values *ret, struct err *err) {
         cleanup(option_values_done) struct option_values values = { 0 };
-        struct options_build build = { .values = &values, .err = err, .front = BUF(FRONT_MAX) };
+        struct options_build build = {
+                .guests = guests, .guest = guest, .values = &values, .err = err, .front = BUF(FRONT_MAX)
+        };
         int r = options_variables(guests, guest, &build, err);
 
         buf_done(&build.front);

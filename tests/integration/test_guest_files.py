@@ -241,6 +241,10 @@ def test_grants_in_grants(guest, home):
     guest("grant", "one", f"{outer}:rw").check()
     guest("revoke", "one", inner).check()
     assert does() == ["read", "wrote"] * 2, "what was granted around it still is"
+    guest("grant", "one", f"{inner}:ro").check()
+    (inner / "new").unlink()
+    assert does() == ["read", "wrote", "read"], "and reading alone inside of writing"
+    assert not (inner / "new").exists()
 
 
 def test_revoking_what_is_not_granted(guest, home, tmp_path):
