@@ -287,20 +287,27 @@ static int grant_check_links(const char *path, const char *real, struct err *err
         }
 }
 
+/* A grant around others or further inside. If it must go: why. */
+struct overlap_row {
+        char *path;
+        bool write;
+        const char *why;
+};
+
 /* What else was granted, around a path and below it. Lists follow all grants, not the last command. */
 struct overlap {
         const struct guest *guest;
         const char *path;
-        bool granted; /* the path itself */
-        bool revoke;  /* grants around it count, too, and one that cannot be given does not hold up the others */
-        VEC(char *) replaced;
+        bool granted;                 /* the path itself */
+        bool revoke;                  /* one that cannot be given does not hold up the others */
+        VEC(struct overlap_row) rows; /* in the order of paths, so that the innermost around a path is the last */
         struct err *err;
 };
 
 static void overlap_done(struct overlap *overlap) {
-        for (size_t i = 0; i < overlap->replaced.n; i++)
-                free(overlap->replaced.p[i]);
-        vec_done(&overlap->replaced);
+        for (size_t i = 0; i < overlap->rows.n; i++)
+                free(overlap->rows.p[i].path);
+        vec_done(&overlap->rows);
 }
 
 static int overlap_find(void *arg, const struct guest_grant *grant) {
@@ -311,33 +318,85 @@ static int overlap_find(void *arg, const struct guest_grant *grant) {
         return 0;
 }
 
-static bool grant_is_same(const struct guest_grant *grant) {
-        char object[GRANT_OBJECT_MAX];
+static int overlap_note(struct overlap *overlap, const struct guest_grant *grant, const char *why) {
+        struct overlap_row row = { .path = str_dup(str_of(grant->path)), .write = grant->write, .why = why };
 
-        return guest_grant_object(grant->path, object) == 0 && strcmp(object, grant->object) == 0;
+        if (row.path && vec_push(&overlap->rows, row) == 0)
+                return 0;
+
+        free(row.path);
+        return no_memory(overlap->err);
 }
 
-/* In the order of paths: what is further inside comes later, and holds. A guest that may write around it can put
- * something else of the host's in its place, which it would keep by this grant. */
-static int overlap_inner(struct overlap *overlap, const struct guest_grant *grant) {
-        struct err why = { 0 };
+/* EACCES: the guest closed a directory on the way, to which it may write by another grant. */
+static bool is_out_of_reach(int error) {
+        return error == EACCES || grant_is_gone(error);
+}
 
-        if (!grant_is_same(grant)) {
-                char *path = str_dup(str_of(grant->path));
+/* Before anything is given: what is granted further inside can be looked at afterwards. */
+static int overlap_look(void *arg, const struct guest_grant *grant) {
+        const struct overlap *overlap = arg;
+        int r = path_is_within(grant->path, overlap->path) ? guest_grant_look(grant->path) : 0;
 
-                if (path && vec_push(&overlap->replaced, path) == 0)
-                        return 0;
-                free(path);
-                return no_memory(overlap->err);
+        if (r == 0 || is_out_of_reach(-r))
+                return 0;
+        return err_set(overlap->err, -r, "cannot look at %s, which is granted too: %s", grant->path, strerror(-r));
+}
+
+/* More than the innermost grant around it, if there is one. */
+static bool overlap_is_wider(const struct overlap *overlap, const struct guest_grant *grant) {
+        for (size_t i = overlap->rows.n; i-- > 0;) {
+                const struct overlap_row *row = &overlap->rows.p[i];
+
+                if (!row->why && path_is_within(grant->path, row->path))
+                        return grant->write && !row->write;
         }
 
-        if (overlap->guest->kind == GUEST_OWN)
-                return 0;
-        if (!overlap->revoke)
-                return guest_grant_give_again(overlap->guest, grant->path, grant->write, overlap->err);
+        return true;
+}
 
-        if (guest_grant_give_again(overlap->guest, grant->path, grant->write, &why) < 0)
-                log_warning("%s: what was granted there is not given again: %s", grant->path, err_text(&why));
+/* A guest that may write around a grant can put something else of the host's in its place, and would keep that by it.
+ * One that gives no more than what is around it stays, whatever is there now: without it the guest may do more. */
+static int overlap_judge(struct overlap *overlap, const struct guest_grant *grant, const char **ret_why) {
+        char object[GRANT_OBJECT_MAX];
+
+        if (!overlap_is_wider(overlap, grant))
+                return 0;
+
+        int r = guest_grant_object(grant->path, object);
+        if (r < 0 && !is_out_of_reach(-r) && !overlap->revoke)
+                return err_set(overlap->err, -r, "cannot look at %s, which is granted too: %s", grant->path,
+                               strerror(-r));
+
+        if (r < 0 && !is_out_of_reach(-r))
+                *ret_why = "what is there cannot be looked at";
+        else if (r == 0 && !grant->object[0])
+                *ret_why = "an older Bailey did not note what was granted, and something else may be in its place; "
+                           "grant it again if you mean what is there";
+        else if (r < 0 || strcmp(object, grant->object) != 0)
+                *ret_why = "what was granted is gone, or something else is in its place";
+
+        return 0;
+}
+
+/* In the order of paths: what is further inside comes later, and holds. */
+static int overlap_inner(struct overlap *overlap, const struct guest_grant *grant) {
+        const char *goes = NULL;
+        struct err why = { 0 };
+        int r = overlap_judge(overlap, grant, &goes);
+
+        if (r == 0)
+                r = overlap_note(overlap, grant, goes);
+        if (r < 0 || goes || overlap->guest->kind == GUEST_OWN)
+                return r;
+
+        r = guest_grant_give_again(overlap->guest, grant->path, grant->write, &why);
+        if (r == 0)
+                return 0;
+        if (!overlap->revoke && !is_out_of_reach(-guest_grant_look(grant->path)))
+                return err_set(overlap->err, -r, "%s", err_text(&why));
+
+        log_warning("%s: what was granted there is not given again: %s", grant->path, err_text(&why));
         return 0;
 }
 
@@ -346,13 +405,15 @@ static int overlap_give(void *arg, const struct guest_grant *grant) {
         struct err why = { 0 };
 
         if (strcmp(grant->path, overlap->path) == 0)
-                return 0;
+                return overlap->revoke ? 0 : overlap_note(overlap, grant, NULL);
         if (path_is_within(grant->path, overlap->path))
                 return overlap_inner(overlap, grant);
-        if (!overlap->revoke || overlap->guest->kind == GUEST_OWN || !path_is_within(overlap->path, grant->path))
+        if (!overlap->revoke || !path_is_within(overlap->path, grant->path))
                 return 0;
-        if (access(overlap->path, F_OK) < 0 && grant_is_gone(errno))
-                return 0;
+
+        int r = overlap_note(overlap, grant, NULL);
+        if (r < 0 || overlap->guest->kind == GUEST_OWN || (access(overlap->path, F_OK) < 0 && grant_is_gone(errno)))
+                return r;
 
         /* The guest may have replaced it. That must not keep what is being revoked. */
         if (guest_grant_give_again(overlap->guest, overlap->path, grant->write, &why) < 0)
@@ -365,10 +426,13 @@ static int overlap_settle(struct guests *guests, struct overlap *overlap, struct
         const char *id = overlap->guest->row.id;
         int r = guests_db_grants(guests->db, id, overlap_give, overlap, err);
 
-        for (size_t i = 0; r >= 0 && i < overlap->replaced.n; i++) {
-                r = guests_db_remove_grant(guests->db, id, overlap->replaced.p[i], err);
-                log_warning("%s is granted no more: what was granted is gone, or something else is in its place",
-                            overlap->replaced.p[i]);
+        for (size_t i = 0; r >= 0 && i < overlap->rows.n; i++) {
+                const struct overlap_row *row = &overlap->rows.p[i];
+
+                if (!row->why)
+                        continue;
+                r = guests_db_remove_grant(guests->db, id, row->path, err);
+                log_warning("%s is granted no more: %s", row->path, row->why);
         }
 
         return r < 0 ? r : 0;
@@ -392,6 +456,11 @@ int guest_grant(struct guests *guests, struct guest *guest, const char *path, bo
         if (r < 0)
                 return err_set(err, -r, "cannot grant %s: %s", path, strerror(-r));
 
+        cleanup(overlap_done) struct overlap inner = { .guest = guest, .path = real, .err = err };
+        r = guests_db_grants(guests->db, guest->row.id, overlap_look, &inner, err);
+        if (r < 0)
+                return r;
+
         /* The row first: what is in the lists can then always be taken back. */
         const struct guest_grant row = { .path = real, .write = write, .object = object };
         r = guests_db_add_grant(guests->db, guest->row.id, &row, err);
@@ -400,7 +469,6 @@ int guest_grant(struct guests *guests, struct guest *guest, const char *path, bo
         if (r < 0)
                 return r;
 
-        cleanup(overlap_done) struct overlap inner = { .guest = guest, .path = real, .err = err };
         return overlap_settle(guests, &inner, err);
 }
 

@@ -21,6 +21,7 @@ import pytest
 from conftest import program
 from kit.hostile_guest import HOSTILE, Targets, pid_of
 from kit.process import PATIENCE, wait_until
+from test_guest_files import forget_object, granted, make_again, names_for_writing, writable
 from test_guest_life import guest, rows, state, top  # noqa: F401
 from test_guest_state import KILLS, STRESS, Killer
 
@@ -234,6 +235,23 @@ def account(guest, run, network):
     one.uid = rows(guest)["one"]["uid"]
     yield one
     one.there("delete", "--force", "one")
+
+
+@pytest.mark.root
+def test_narrower_grants_inside_stay(account, home):
+    """As for other guests (test_guest_files.py)."""
+    source, old, again = (home / name for name in ("top", "top/old", "top/again"))
+    for path in (old, again):
+        path.mkdir(parents=True)
+        (path / "file").write_text("of the host\n")
+        account.there("grant", "one", f"{path}:ro").check()
+    forget_object(home, old)
+    make_again(again)
+    account.there("grant", "one", f"{source}:rw").check()
+    assert granted(account.there, home) == {"top": "rw", "top/old": "ro", "top/again": "ro"}
+    assert writable(account.there, source, old, again) == [source]
+    assert names_for_writing(source, account.uid)
+    assert not any(names_for_writing(path, account.uid) for path in (old, again, old / "file", again / "file"))
 
 
 SPOOL_SCRIPT = """

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Guests and files: one way only, whatever the guest does; copies, grants, snapshots, ssh."""
+import contextlib
 import dataclasses
 import errno
 import json
@@ -8,6 +9,7 @@ import pathlib
 import pty
 import re
 import shutil
+import sqlite3
 import stat
 import struct
 import subprocess
@@ -647,6 +649,115 @@ def test_what_the_guest_put_in_the_place_of_a_grant_is_not_given(guest, home, in
     inside(guest, "one", writes).check()
     assert (home / "outer/kept/file").exists()
     assert [path.read_text() for path in (home / "outer").rglob("file") if "kept" not in str(path)] == ["private\n"]
+
+
+KINDS = ["guest"] if ORDINARY else ["guest", "own_guest"]
+
+
+def change_rows(home, statement, *values):
+    with contextlib.closing(sqlite3.connect(home / ".local/state/bailey/guests.db")) as database, database:
+        assert database.execute(statement, values).rowcount == 1
+
+
+def forget_object(home, path):
+    """As in a database from before objects were noted."""
+    change_rows(home, "update grants set object = '' where path = ?", str(path))
+
+
+def make_again(path):
+    """As git and npm do."""
+    kept = path.with_name("kept-meanwhile")  # so that the new one does not get its number
+    path.rename(kept)
+    path.mkdir()
+    (path / "file").write_text("of the host\n")
+    shutil.rmtree(kept)
+
+
+def granted(call, home):
+    return {os.path.relpath(grant["path"], home): grant["access"] for grant in json.loads(call("grants", "--json", "one").check().text)}
+
+
+def writable(call, *paths):
+    """Those in which the guest can make a file."""
+    script = "; ".join(f"(echo x > {path}/new) 2>/dev/null && test -e {path}/new && echo {path}" for path in paths)
+    said = inside(call, "one", f"{script}; true").check().text.split()
+    call("stop", "one").check()
+    return [path for path in paths if str(path) in said and (path / "new").exists()]
+
+
+def names_for_writing(path, uid):
+    lists = [list_of(path, kind)[4:] for kind in ("access", "default")]
+    return [entry for entries in lists for entry in struct.iter_unpack("<HHI", entries) if entry[0] == 2 and entry[2] == uid and entry[1] & 2]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("change", ["old", "again", "gone"])
+@pytest.mark.parametrize("last", ["grant", "revoke"])
+def test_a_narrower_grant_inside_stays(request, home, kind, change, last):
+    """What is read-only inside a grant for writing is so whatever is there by now: also where the grant for writing is one further out."""
+    call, source, vendor = request.getfixturevalue(kind), home / "top/src", home / "top/src/vendor"
+    vendor.mkdir(parents=True)
+    (vendor / "file").write_text("of the host\n")
+    call("create", "one").check()
+    if last == "revoke":
+        for path in (source.parent, source):
+            call("grant", "one", f"{path}:rw").check()
+    call("grant", "one", f"{vendor}:ro").check()
+    if change == "old":
+        forget_object(home, vendor)
+    elif change == "again":
+        make_again(vendor)
+    else:
+        vendor.rename(home / "elsewhere")
+
+    call(last, "one", f"{source}:rw" if last == "grant" else source).check()
+    assert granted(call, home) == {"top/src" if last == "grant" else "top": "rw", "top/src/vendor": "ro"}
+    if change == "gone":
+        (home / "elsewhere").rename(vendor)
+    assert writable(call, source, vendor) == [source]
+    uid = rows(call)["one"]["uid"]
+    if uid != os.geteuid():
+        assert names_for_writing(source, uid) and not names_for_writing(vendor, uid) and not names_for_writing(vendor / "file", uid)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_wider_grant_inside_goes_if_it_is_not_known_what_was_granted(request, home, kind):
+    """By the innermost grant around it, which need not be the one that was given last."""
+    call, top = request.getfixturevalue(kind), home / "top"
+    paths = [top / name for name in ("read", "read/old", "read/old/deeper", "read/same", "same")]
+    for path in paths:
+        path.mkdir(parents=True)
+    call("create", "one").check()
+    for path, access in zip(paths, ("ro", "rw", "ro", "rw", "rw")):
+        call("grant", "one", f"{path}:{access}").check()
+    forget_object(home, top / "read/old")
+    forget_object(home, top / "same")
+    said = call("grant", "one", f"{top}:rw").check().errors
+    assert f"{top}/read/old is granted no more: an older Bailey did not note what was granted" in said, said
+    assert said.count("granted no more") == 1, said
+    assert granted(call, home) == {"top": "rw", "top/read": "ro", "top/read/old/deeper": "ro", "top/read/same": "rw", "top/same": "rw"}
+    assert writable(call, top, *paths) == [top, top / "read/same", top / "same"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("accesses", [("ro", "rw"), ("rw", "ro")])
+def test_a_grant_inside_that_cannot_be_looked_at(request, home, kind, accesses):
+    """An error that does not say that it is gone: nothing is given, and no grant goes. It does not hold up a revoke."""
+    call, top = request.getfixturevalue(kind), home / "top"
+    (top / "inner").mkdir(parents=True)
+    call("create", "one").check()
+    call("grant", "one", f"{top}/inner:{accesses[0]}").check()
+    longer = "top/" + "x" * 300  # a name that no file system looks up
+    change_rows(home, "update grants set path = ? where path = ?", str(home / longer), str(top / "inner"))
+    refused = call("grant", "one", f"{top}:{accesses[1]}")
+    assert refused.status != 0 and "File name too long" in refused.errors, refused
+    assert granted(call, home) == {longer: accesses[0]} and not list_of(top, "access")
+
+    change_rows(home, "update grants set path = ? where path = ?", str(top / "inner"), str(home / longer))
+    call("grant", "one", f"{top}:{accesses[1]}").check()
+    change_rows(home, "update grants set path = ? where path = ?", str(home / longer), str(top / "inner"))
+    assert "xxx is granted no more: what is there cannot be looked at" in call("revoke", "one", top).check().errors
+    assert granted(call, home) == {}
 
 
 def test_snapshots(guest, home):
