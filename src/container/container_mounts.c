@@ -81,8 +81,13 @@ static char *real_path(struct str text) {
         if (!found || !rest || !rest[0] || strstr(rest, "/.."))
                 return found;
 
-        cleanup(free_ptr) char *directory = found;
-        return str_format("%s%s", strcmp(directory, "/") == 0 ? "" : directory, rest);
+        /* Empty parts and slashes at the end would hide what it is around. */
+        cleanup(free_ptr) char *directory = found, *whole = str_format("%s%s", directory, rest);
+        char *plain = NULL;
+
+        if (whole && path_normalise(str_of(whole), "/", &plain) < 0)
+                return NULL;
+        return plain;
 }
 
 /* Inside it, or around it. */
@@ -90,41 +95,68 @@ static bool mounts_touches(const char *path, const char *other) {
         return path_is_within(path, other) || path_is_within(other, path);
 }
 
+/* By its name, or by where that leads. It may be missing: engines make it, and whoever writes around it can. */
+static bool touches_place(const char *path, const char *place) {
+        cleanup(free_ptr) char *real = real_path(str_of(place));
+
+        return !real || mounts_touches(path, place) || mounts_touches(path, real);
+}
+
+static bool is_in_place(const char *path, const char *place) {
+        cleanup(free_ptr) char *real = real_path(str_of(place));
+
+        return path_is_within(path, place) || (real && path_is_within(path, real));
+}
+
 static int judge_fixed(const char *path, struct buf *why) {
         for (size_t i = 0; i < sizeof open_devices / sizeof *open_devices; i++)
                 if (strcmp(path, open_devices[i]) == 0)
                         return 0;
 
-        for (size_t i = 0; i < sizeof closed / sizeof *closed; i++) {
-                cleanup(free_ptr) char *real = realpath(closed[i], NULL);
-                if (mounts_touches(path, closed[i]) || (real && mounts_touches(path, real)))
+        for (size_t i = 0; i < sizeof closed / sizeof *closed; i++)
+                if (touches_place(path, closed[i]))
                         return mounts_refuse(why, "has the system's own files, devices or sockets in it");
-        }
 
         return 0;
 }
 
-static bool is_in_one(const char *path, const char *const *places, size_t n) {
-        for (size_t i = 0; i < n; i++) {
-                cleanup(free_ptr) char *real = realpath(places[i], NULL);
-                if (path_is_within(path, places[i]) || (real && path_is_within(path, real)))
-                        return true;
+/* A home in such a place, as root's is, is worked in too. HOME may say anything: it must be this user's directory,
+ * which for root every directory of the system is. */
+static bool is_in_own_home(const char *path) {
+        const char *home = getenv("HOME");
+        cleanup(free_ptr) char *real = home && home[0] == '/' ? realpath(home, NULL) : NULL;
+        struct stat st;
+
+        if (!real || !path_is_within(path, real) || stat(real, &st) < 0 || st.st_uid != geteuid())
+                return false;
+        if (geteuid() == 0)
+                return is_in_place(real, "/root");
+
+        for (size_t i = 0; i < sizeof obeyed / sizeof *obeyed; i++) {
+                cleanup(free_ptr) char *place = real_path(str_of(obeyed[i]));
+                if (!place || path_is_within(obeyed[i], real) || path_is_within(place, real))
+                        return false;
         }
 
-        return false;
+        return true;
 }
 
 static int judge_obeyed(const char *path, struct buf *why) {
-        const char *home = getenv("HOME"); /* as a whole it is refused anyway */
+        for (size_t i = 0; i < sizeof worked_in / sizeof *worked_in; i++)
+                if (is_in_place(path, worked_in[i]))
+                        return 0;
 
-        if (is_in_one(path, worked_in, sizeof worked_in / sizeof *worked_in) || (home && is_in_one(path, &home, 1)))
-                return 0;
-        if (!is_in_one(path, obeyed, sizeof obeyed / sizeof *obeyed))
+        /* As a whole it is refused anyway. */
+        if (is_in_own_home(path))
                 return 0;
 
-        return mounts_refuse(why,
-                             "has programs or settings of this host in it, which could be changed (it may be mounted "
-                             "read-only)");
+        for (size_t i = 0; i < sizeof obeyed / sizeof *obeyed; i++)
+                if (touches_place(path, obeyed[i]))
+                        return mounts_refuse(why,
+                                             "has programs or settings of this host in it, which could be changed (it "
+                                             "may be mounted read-only)");
+
+        return 0;
 }
 
 /* A tree of Bailey's: neither it nor what is around it. */
@@ -134,8 +166,7 @@ static int judge_own(const char *path, int (*find)(char **ret), struct buf *why)
         if (find(&directory) < 0)
                 return 0; /* no home, so there is none */
 
-        cleanup(free_ptr) char *real = realpath(directory, NULL);
-        if (mounts_touches(path, directory) || (real && mounts_touches(path, real)))
+        if (touches_place(path, directory))
                 return mounts_refuse(why, "has Bailey's own files in it");
 
         return 0;

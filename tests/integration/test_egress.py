@@ -624,13 +624,16 @@ GIVES_THE_HOST = [
     ["-v", "/etc:/etc"], ["-v", "/etc:/etc:ro"], ["-v", "/etc/cron.d:/c"], ["-v", "/etc/cron.d:/c:ro,rw"], ["-v", "/usr/bin:/b:z"], ["--volume=/bin:/b"], ["-v", "/lib:/l"],
     ["-v", "/etc/shadow:/s:ro"], ["-v", "{home}/programs/bash:/b"], ["--mount", "type=bind,src=/etc/ssl/certs,dst=/s"], ["--mount", "type=bind,src=/usr,dst=/u,readonly=false"],
     ["--mount=type=bind,src=/usr,dst=/u,ro,rw"], ["-v", "/usr/local/bin:/b"], ["-v", "/etc/cron.d/new:/c"], ["-v", "/root/.ssh:/s"],
+    ["-v", "/var/spool:/x"], ["-v", "/var/spool/:/x:z"], ["-v", "//var/.//spool//:/x"], ["-v", "/usr/../var/spool:/x:rw"], ["--mount", "type=bind,src=/var/spool,dst=/x"],
+    ["-v", "/var/spool/cron:/x"], ["-v", "/var/spool/at/:/x"], ["-v", "{home}/spool:/x"], ["-v", "{home}/spool/:/x"], ["-v", "{home}/spool/cron/:/x"], ["-v", "/var/lib/dpkg/..:/x"],
 ]
 HARMLESS = [
     ["-v", "{home}/a:/b"], ["-v", "{home}/a/b:/b:ro,z"], ["-v", "cache:/c"], ["-v", "/c"], ["--mount", "type=tmpfs,dst=/t"], ["-v", "/dev/null:/x"],
     ["--mount=type=bind,src={home}/a,dst=/x,readonly"], ["--pid=private"], ["--ipc", "private"], ["--userns=keep-id"], ["--privileged=false"], ["--use-api-socket=false"],
     ["--security-opt", "no-new-privileges"], ["-it", "--rm", "-e", "CI=1", "-u", "1000", "-w", "/x"], ["--cap-drop=ALL"], ["--init"], ["--memory", "1g"],
     ["-v", "/etc/localtime:/etc/localtime:ro"], ["-v", "/usr/share/zoneinfo:/z:ro"], ["--mount", "type=bind,src=/etc/ssl/certs,dst=/etc/ssl/certs,readonly"],
-    ["--mount", "type=bind,src=/usr/share,dst=/s,ro=true"], ["-v", "/usr/src/app:/app"], ["--mount", "type=volume,source=cache,destination=/c"], ["--name", "x"], ["-p", "80:80"], ["-e", "A=*"],
+    ["--mount", "type=bind,src=/usr/share,dst=/s,ro=true"], ["-v", "/usr/src/app:/app"], ["-v", "/usr/src/:/s"],
+    ["-v", "/var/spool:/x:ro"], ["-v", "/var/spool/news:/x"], ["-v", "{home}/spool/news/:/x"], ["-v", "/var/cache:/x"], ["--mount", "type=volume,source=cache,destination=/c"], ["--name", "x"], ["-p", "80:80"], ["-e", "A=*"],
     ["--group-add", "1000"], ["--log-driver=none"], ["--log-driver", "json-file", "--log-opt", "max-size=1m"], ["--log-opt", "labels=one,two", "--log-opt", "Max-File=3"], ["--systemd=false"],
 ]
 
@@ -641,6 +644,7 @@ def places(home):
     (home / ".local/state/bailey").mkdir(parents=True, exist_ok=True)
     (home / "link").symlink_to("/run")
     (home / "programs").symlink_to("/usr/bin")
+    (home / "spool").symlink_to("/var/spool")
     with socket.socket(socket.AF_UNIX) as sock:
         sock.bind(str(home / "sock"))
     return lambda words: [word.format(home=home) for word in words]
@@ -669,6 +673,43 @@ def test_a_runs_container_gets_no_such_arguments_either(bailey, home, places, wo
             done = bailey("run", "--container", "docker", *(f"--container-arg={word}" for word in places(words)), "image", "true",
                           env={"PATH": "/nonexistent"}, cwd=work)
             assert done.status == 122 and "not installed" in done.errors, (words, done.errors)
+
+
+@pytest.fixture
+def mounts(run, home, work):
+    """mounts(VALUE, HOME): whether a run's container may have it."""
+    def may(value, where, *before):
+        done = run([*before, program("bailey"), "run", "--container", "docker", "--container-arg=-v", f"--container-arg={value}", "image", "true"], cwd=work,
+                   env={"PATH": "/nonexistent", "HOME": str(where), "XDG_STATE_HOME": str(home / "state"), "XDG_CONFIG_HOME": str(home / "config")})
+        assert done.status == 122 and "not installed" in done.errors or done.status == 123 and "take it out" in done.errors, (value, where, done)
+        return done.status == 122
+    return may
+
+
+@pytest.mark.parametrize("where", ["/", "//", "/usr", "/usr/", "/usr/local", "/usr/bin", "/bin", "/etc", "/var", "/var/spool", "/home", "/nonexistent", "usr", ""])
+def test_a_home_opens_nothing_of_the_system(mounts, work, where):
+    """HOME may be anything, "/" where a container engine or a service sets it."""
+    refused = ["/usr/bin:/x", "/usr/local/bin:/x", "/etc/cron.d:/x", "/bin/:/x", "/var/spool:/x", "/var/spool/cron:/x", "/usr:/x"]
+    assert [value for value in refused if mounts(value, where)] == []
+    assert mounts("/usr/share:/x:ro", where) and mounts(f"{work}:/x", where) and mounts("/usr/src/app:/x", where)
+
+
+@pytest.mark.root
+def test_a_home_of_root_s(mounts):
+    """It lies in a place of the system, and people work in it."""
+    assert mounts("/root/no-such-project:/x", "/root") and mounts("/root/no-such-project/:/x", "/root/")
+    assert not mounts("/root/no-such-project:/x", "/root/other") and not mounts("/root:/x", "/root") and not mounts("/usr/bin:/x", "/root")
+
+
+@pytest.mark.root
+def test_places_that_are_not_there_yet(mounts, home):
+    """A container that may write around them can make them; so they count where they would be."""
+    (home / "spool").mkdir()
+    empty = ["/usr/bin/unshare", "--mount", "/bin/sh", "-c", '/usr/bin/mount -t tmpfs over /var && exec "$@"', "sh"]
+    moved = [*empty[:-2], f'/usr/bin/mount -t tmpfs over /var && /usr/bin/ln -s {home}/spool /var/spool && exec "$@"', "sh"]
+    for value in ("/var/spool:/x", "/var/spool/:/x", "/var//spool/.//:/x", "/var/spool/cron/:/x"):
+        assert not mounts(value, home, *empty) and not mounts(value, home, *moved), value
+    assert not mounts(f"{home}/spool:/x", home, *moved) and mounts(f"{home}/spool:/x", home, *empty)
 
 
 def test_docker_env_collision_raises_when_enforce(bridged, tmp_path):
