@@ -14,7 +14,18 @@
 #include <errno.h>
 #include <signal.h>
 
-enum { ROW_ARGS, ROW_JSON, ROW_APPROVED, ROW_SHELL, ROW_OUTPUT_LIMIT, ROW_HOSTS, ROW_QUIET, ROW_DIE, ROW_WARM, EXEC_ROWS };
+enum {
+        ROW_ARGS,
+        ROW_JSON,
+        ROW_APPROVED,
+        ROW_SHELL,
+        ROW_OUTPUT_LIMIT,
+        ROW_HOSTS,
+        ROW_QUIET,
+        ROW_DIE,
+        ROW_WARM,
+        EXEC_ROWS
+};
 static const struct option rows[] = {
         [ROW_ARGS] = { .flag = "args",
                        .type = OPTION_FLAG,
@@ -54,7 +65,8 @@ static const struct option rows[] = {
                        .metavar = "N",
                        .min = 0,
                        .max = 8,
-                       .help = "leave N prepared sandboxes behind for the next calls with the same policy; 0 ends them" },
+                       .help =
+                           "leave N prepared sandboxes behind for the next calls with the same policy; 0 ends them" },
 };
 static_assert(sizeof rows / sizeof *rows == EXEC_ROWS, "one row each");
 static const struct option_table table = { "This command", rows, EXEC_ROWS };
@@ -231,7 +243,8 @@ const struct verb verb_exec = {
             "unsupported-platform, config-invalid, system), error, decision, rule, reason, segment, exit_code, signal, "
             "stdout, stderr (bytes that are no UTF-8 are replaced), truncated, duration_ms, sandboxed and "
             "violations.\n\n"
-            "With --warm N the call leaves N prepared sandboxes behind, each for one command of a later call with the same "
+            "With --warm N the call leaves N prepared sandboxes behind, each for one command of a later call with the "
+            "same "
             "options, program, variables and directory. That one starts in a fraction of the time. They wait for a "
             "minute, take about 4 MiB of memory each, and are in nobody's way. A call launches by itself when none "
             "fits: when the policy has changed, a stream is a terminal, standard input is a file, or the "

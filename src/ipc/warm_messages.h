@@ -29,7 +29,7 @@ struct warm_offer {
 
 struct warm_message {
         uint32_t version, kind;
-        uint32_t end;   /* WARM_END: enum run_end */
-        int32_t status; /* of the command, as run_command() has it; WARM_SIGNAL: the signal */
+        uint32_t end;            /* WARM_END: enum run_end */
+        int32_t status;          /* of the command, as run_command() has it; WARM_SIGNAL: the signal */
         char text[ERR_TEXT_MAX]; /* WARM_END: why, where it did not run to its end */
 };

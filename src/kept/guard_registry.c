@@ -11,6 +11,7 @@
 #include "base/path.h"
 #include "base/processes/process.h"
 #include "conf/dirs.h"
+#include "kept/guard_slot.h"
 #include "kept/kept.h"
 #include "sandbox/survey.h"
 #include "store/audit.h"
@@ -18,183 +19,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* What is written at launch is bounded. What a run adds to it is bounded too (broker/repos.c: 8 MiB of paths, and three
- * times that while a directory moves). Whatever can be written must be readable: a slot that cannot be
- * read is a run whose guards nobody knows. */
-enum { SLOTS_MAX = 4096, SLOT_BYTES_MAX = 16 << 20, SLOT_READ_MAX = 64 << 20 };
-
-static const char magic[] = "bailey guards 1";
-
-/* --- one slot, as read --- */
-
-struct slot {
-        int number, fd;
-        bool live;
-        struct buf bytes; /* what the texts below are in */
-        const char *id;
-        VEC(const char *) roots;
-        VEC(struct plan_guard) guards;
-        VEC(const char *) made; /* repositories */
-        pid_t first;            /* inside; 0: nothing has run */
-        uint64_t first_started;
-};
-typedef VEC(struct slot) slots;
-
-static void slot_done(struct slot *s) {
-        close_fd(&s->fd);
-        buf_done(&s->bytes);
-        vec_done(&s->roots);
-        vec_done(&s->guards);
-        vec_done(&s->made);
-}
-
-enum { MANY_SLOTS = 16 };
-
-/* Where many sandboxes run, what was read of them is most of what a supervisor ever had in memory. */
-static void slots_done(slots *list) {
-        bool many = list->n > MANY_SLOTS;
-
-        for (size_t i = 0; i < list->n; i++)
-                slot_done(&list->p[i]);
-        vec_done(list);
-
-        if (many)
-                malloc_trim(0);
-}
-
-static const char *slot_text(struct str *rest) {
-        struct str text;
-        return str_split(rest, '\0', &text) && text.p ? text.p : NULL;
-}
-
-static int slot_add_guard(struct slot *s, const char *path, const char *link) {
-        const struct plan_guard guard = {
-                .path = path, .kind = link ? PLAN_GUARD_LINK : PLAN_GUARD_MISSING, .link = link, .why = "", .root = "/"
-        };
-
-        return vec_push(&s->guards, guard) < 0 ? -ENOMEM : 0;
-}
-
-/* "PID START-TIME BOOT". Of another boot nothing lives. */
-static bool slot_take_first(struct slot *s, struct str text) {
-        char boot[PROCESS_BOOT_MAX];
-        struct str number, started;
-        uint64_t pid, start_time;
-
-        if (!str_split(&text, ' ', &number) || !str_split(&text, ' ', &started) ||
-            !str_to_u64(number, INT32_MAX, &pid) || !str_to_u64(started, UINT64_MAX, &start_time))
-                return false;
-
-        if (process_boot(boot, NULL) == 0 && !str_is(text, boot))
-                return true;
-
-        s->first = (pid_t)pid;
-        s->first_started = start_time;
-        return true;
-}
-
-/* Takes a field of this kind and the fields that belong to it. A field of no kind was cut off; those after it still
- * count. */
-static int slot_take(struct slot *s, const char *kind, struct str *rest) {
-        struct str after = *rest;
-        const char *path = after.n ? slot_text(&after) : NULL;
-        int r = 0;
-
-        if (path && strcmp(kind, "first") == 0 && slot_take_first(s, str_of(path))) {
-                *rest = after;
-                return 0;
-        }
-
-        if (!path || path[0] != '/')
-                return 0;
-        if (strcmp(kind, "root") == 0)
-                r = vec_push(&s->roots, path);
-        else if (strcmp(kind, "made") == 0)
-                r = vec_push(&s->made, path);
-        else if (strcmp(kind, "missing") == 0)
-                r = slot_add_guard(s, path, NULL);
-        else if (strcmp(kind, "link") == 0) {
-                const char *text = after.n ? slot_text(&after) : NULL;
-                r = text ? slot_add_guard(s, path, text) : 0;
-        } else
-                return 0;
-
-        *rest = after;
-        return r < 0 ? -ENOMEM : 0;
-}
-
-/* Fields end with a NUL. The writer of the slot may have been killed, or the disk may be full: then one field is lost,
- * and the others still count. */
-static int slot_parse(struct slot *s) {
-        struct str rest = buf_str(&s->bytes);
-        int r = 0;
-
-        while (rest.n && rest.p[rest.n - 1] != '\0')
-                rest.n--;
-        const char *first = rest.n ? slot_text(&rest) : NULL;
-        if (!first || strcmp(first, magic) != 0)
-                return 0;
-        s->id = slot_text(&rest);
-
-        while (rest.n && r == 0) {
-                const char *kind = slot_text(&rest);
-
-                r = kind ? slot_take(s, kind, &rest) : 0;
-                if (!kind)
-                        break;
-        }
-        return r;
-}
-
-static int add_field(struct buf *out, const char *text) {
-        return buf_append(out, str_n(text, strlen(text) + 1));
-}
-
-static int add_root(struct buf *out, const char *root) {
-        int r = add_field(out, "root");
-        if (r < 0)
-                return r;
-
-        return add_field(out, root);
-}
-
-static int add_made(struct buf *out, const char *path) {
-        int r = add_field(out, "made");
-        if (r < 0)
-                return r;
-
-        return add_field(out, path);
-}
-
-static int add_guard(struct buf *out, const struct plan_guard *guard) {
-        int r;
-
-        if (guard->kind != PLAN_GUARD_MISSING && guard->kind != PLAN_GUARD_LINK)
-                return 0;
-
-        r = add_field(out, guard->kind == PLAN_GUARD_LINK ? "link" : "missing");
-        if (r == 0)
-                r = add_field(out, guard->path);
-        if (r == 0 && guard->kind == PLAN_GUARD_LINK)
-                r = add_field(out, guard->link);
-
-        return r;
-}
-
-/* Written over what is there: when a run is recorded its guards are added, and until then nothing of it runs. */
-static int slot_write(int fd, const struct buf *bytes) {
-        if (lseek(fd, 0, SEEK_SET) < 0)
-                return -errno;
-        int r = fd_write_all(fd, bytes->p, bytes->n);
-        return r == 0 && ftruncate(fd, (off_t)bytes->n) < 0 ? -errno : r;
-}
+enum { SLOTS_MAX = 4096 };
 
 /* --- all of them --- */
 
@@ -380,7 +211,7 @@ static int sweep_made(const slots *all, const struct slot *slot, bool late, guar
                 bool waits = is_written(all, slot->made.p[i]);
 
                 *waiting += waits;
-                r = waits ? add_made(rest, slot->made.p[i]) : vec_push(&over, slot->made.p[i]);
+                r = waits ? slot_add_made(rest, slot->made.p[i]) : vec_push(&over, slot->made.p[i]);
         }
 
         const struct git_made made = { slot->roots.p, over.p, slot->roots.n, over.n };
@@ -407,20 +238,20 @@ static int sweep_slot(const slots *all, struct slot *slot, bool late, guards_rep
                       size_t *left, struct err *err) {
         cleanup(buf_done) struct buf rest = BUF(SLOT_READ_MAX);
         VEC(struct plan_guard) now = { 0 };
-        int r = add_field(&rest, magic);
+        int r = slot_add_field(&rest, SLOT_MAGIC);
         size_t waiting = 0;
 
         if (r == 0)
-                r = add_field(&rest, slot->id);
+                r = slot_add_field(&rest, slot->id);
 
         for (size_t i = 0; i < slot->roots.n && r == 0; i++)
-                r = add_root(&rest, slot->roots.p[i]);
+                r = slot_add_root(&rest, slot->roots.p[i]);
 
         for (size_t i = 0; i < slot->guards.n && r == 0; i++) {
                 bool waits = is_written(all, slot->guards.p[i].path);
 
                 waiting += waits;
-                r = waits ? add_guard(&rest, &slot->guards.p[i]) : vec_push(&now, slot->guards.p[i]);
+                r = waits ? slot_add_guard(&rest, &slot->guards.p[i]) : vec_push(&now, slot->guards.p[i]);
         }
 
         if (r == 0 && now.n)
@@ -527,16 +358,16 @@ static int collect_roots(struct guards *g, const struct path_rules *rules) {
 
 static int write_slot(struct guards *guards, const struct plan *plan) {
         cleanup(buf_done) struct buf bytes = BUF(SLOT_BYTES_MAX);
-        int r = add_field(&bytes, magic);
+        int r = slot_add_field(&bytes, SLOT_MAGIC);
 
         if (r == 0)
-                r = add_field(&bytes, guards->id);
+                r = slot_add_field(&bytes, guards->id);
 
         for (size_t i = 0; i < guards->roots.n && r == 0; i++)
-                r = add_root(&bytes, guards->roots.p[i]);
+                r = slot_add_root(&bytes, guards->roots.p[i]);
 
         for (size_t i = 0; plan && i < plan->guards.n && r == 0; i++)
-                r = add_guard(&bytes, &plan->guards.p[i]);
+                r = slot_add_guard(&bytes, &plan->guards.p[i]);
 
         if (r < 0)
                 return r;
@@ -755,7 +586,7 @@ static bool roots_meet(const struct guards *guards, const struct slot *slot) {
         return false;
 }
 
-/* As add_guard() would write them. */
+/* As slot_add_guard() would write them. */
 static bool guards_what_plan_does(const struct slot *slot, const struct plan *plan) {
         size_t n = 0;
 
@@ -823,9 +654,9 @@ int guards_hold(struct guards *guards, pid_t first, struct err *err) {
                 return err_set(err, -r, "the first process of the sandbox cannot be looked at: %s", strerror(-r));
 
         snprintf(text, sizeof text, "%d %" PRIu64 " %s", (int)first, started, boot);
-        r = add_field(&bytes, "first");
+        r = slot_add_field(&bytes, "first");
         if (r == 0)
-                r = add_field(&bytes, text);
+                r = slot_add_field(&bytes, text);
         if (r == 0 && lseek(guards->slot, 0, SEEK_END) < 0)
                 r = -errno;
         if (r == 0)
@@ -907,34 +738,4 @@ void guards_done(struct guards *g) {
         for (size_t i = 0; i < g->roots.n; i++)
                 free(g->roots.p[i]);
         vec_done(&g->roots);
-}
-
-void guards_note(struct audit *audit, const char *id, const struct guard_found *found) {
-        switch (found->done) {
-        case GUARD_KEPT:
-                (void)audit_note(audit, "moved %s away: protected, and not there before; kept as %s/%s", found->path,
-                                 id, found->kept);
-                break;
-        case GUARD_BESIDE:
-                (void)audit_note(audit, "moved %s away: protected, and not there before; it is beside its place, as %s",
-                                 found->path, found->kept);
-                break;
-        case GUARD_FILTERED:
-                if (found->kept)
-                        (void)audit_note(audit,
-                                         "rewrote %s: protected, and not there before; only harmless settings stay, "
-                                         "all of it is kept as %s/%s",
-                                         found->path, id, found->kept);
-                else
-                        (void)audit_note(audit,
-                                         "rewrote %s: protected, and not there before; only harmless settings stay",
-                                         found->path);
-                break;
-        case GUARD_PRUNED:
-                (void)audit_note(audit, "removed what was kept of %s: more than %d days old, or beyond 1 GiB in all",
-                                 found->path, KEPT_DAYS_MAX);
-                break;
-        default:
-                (void)audit_note(audit, "put the link %s back: protected, and replaced", found->path);
-        }
 }

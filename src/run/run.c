@@ -442,7 +442,7 @@ static void tear_down(struct run *run) {
         run_bridge_end(run);
         run_browser_end(run);
         denials_leave(&run->denials); /* it holds the sandbox's mounts: the last process that closes them has to wait */
-        read_files(run);             /* what was refused last */
+        read_files(run);              /* what was refused last */
         session_close_control(&run->session, run->status);
         terminal_take(&run->session.terminal);
 

@@ -67,8 +67,7 @@ static int offer_receive(struct offer *offer, const unsigned char *key, struct e
         memcpy(&head, bytes, sizeof head);
         if (head.leave)
                 return err_set(err, ECANCELED, "it was told to end");
-        if (head.version != WARM_VERSION || offer->n_fds < WARM_STREAMS ||
-            memcmp(head.key, key, sizeof head.key) != 0)
+        if (head.version != WARM_VERSION || offer->n_fds < WARM_STREAMS || memcmp(head.key, key, sizeof head.key) != 0)
                 return err_set(err, EPROTO, "the caller wants another one");
 
         r = buf_append(&offer->words, str_n(bytes + sizeof head, (size_t)got - sizeof head));
@@ -279,8 +278,8 @@ int run_spare_go(struct run *run, struct err *err) {
                 return err_set(err, ECANCELED, "the caller did not wait for its command");
         }
 
-        return sandbox_command(&run->sandbox, run->q->argv,
-                               (const int[]){ STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO }, err);
+        return sandbox_command(&run->sandbox, run->q->argv, (const int[]){ STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO },
+                               err);
 }
 
 /*
@@ -303,8 +302,8 @@ int run_spare_step(void *arg, struct poller *poller, struct err *err) {
                 return 0;
 
         ssize_t got = fd_receive(spare->connection, &message, sizeof message, NULL, 0, &none);
-        if (got >= (ssize_t)offsetof(struct warm_message, text) && message.kind == WARM_SIGNAL &&
-            message.status > 0 && message.status < NSIG) {
+        if (got >= (ssize_t)offsetof(struct warm_message, text) && message.kind == WARM_SIGNAL && message.status > 0 &&
+            message.status < NSIG) {
                 run_signal(run, message.status);
                 return 0;
         }

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * A run that is made before its command is known: `bailey exec --warm` leaves one behind for the next call with the same
- * policy (verbs/warm.h). It is a run like any other, with everything of its own, that stops before the audit is opened
- * and goes on when somebody connects and brings a command. It serves one command, and ends with it.
+ * A run that is made before its command is known: `bailey exec --warm` leaves one behind for the next call with the
+ * same policy (verbs/warm.h). It is a run like any other, with everything of its own, that stops before the audit is
+ * opened and goes on when somebody connects and brings a command. It serves one command, and ends with it.
  *
  * What holds at any time of a run holds here, since it has only begun earlier: denied paths are watched while it waits,
  * and what is done by path is judged when it is done. What a launch looks at once is looked at again when the command
- * comes: the policy is read anew and must be the same to the letter; the streams are judged as at any launch; the guards
- * of sandboxes that run meanwhile must be the ones in the plan. Whatever does not fit is answered by WARM_NOT, and the
- * caller launches by itself.
+ * comes: the policy is read anew and must be the same to the letter; the streams are judged as at any launch; the
+ * guards of sandboxes that run meanwhile must be the ones in the plan. Whatever does not fit is answered by WARM_NOT,
+ * and the caller launches by itself.
  *
- * It is in nobody's way: no slot among the guards, no lock on the caches, no record, no control socket before there is a
- * command. So a policy that holds something of the host (published ports, an overlay, doors to host programs) is not
+ * It is in nobody's way: no slot among the guards, no lock on the caches, no record, no control socket before there is
+ * a command. So a policy that holds something of the host (published ports, an overlay, doors to host programs) is not
  * made ahead.
  */
 #include "base/buf.h"
@@ -26,8 +26,8 @@
 struct run;
 
 struct run_spare {
-        int listener;      /* non-blocking, SOCK_SEQPACKET; closed when a command was taken */
-        uint64_t until_ns; /* it ends when nobody has come by then */
+        int listener;                    /* non-blocking, SOCK_SEQPACKET; closed when a command was taken */
+        uint64_t until_ns;               /* it ends when nobody has come by then */
         unsigned char key[DIGEST_BYTES]; /* whose commands it is for (verbs/warm_key.h) */
         /* Whether this command may run at once; then it is the request's, with what belongs to it. `link`: the caller
          * captures the output (-1: it does not). */

@@ -172,8 +172,10 @@ int warm_hand_over(const struct exec_request *request, const int streams[static 
 
         for (size_t i = 0; i < names.n && i < TRIES_MAX; i++) {
                 cleanup(close_fd) int connection = warm_connect(directory, names.p[i]);
-                int r = connection < 0 ? 0 : offer_to(connection, buf_str(&offer), fds, link < 0 ? 3 : 4);
+                if (connection < 0)
+                        continue;
 
+                int r = offer_to(connection, buf_str(&offer), fds, link < 0 ? WARM_STREAMS : WARM_FDS_MAX);
                 if (r > 0)
                         return take_fd(&connection);
                 if (r < 0)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Which calls of `bailey exec` can share what was prepared: those that would make the same sandbox, as far as the caller
- * decides it. The same options, program, directory and variables; the same identity, rights, limits, namespaces and
- * control group; the same Bailey. What else a sandbox depends on is looked at when the command comes (run/run_spare.h).
+ * Which calls of `bailey exec` can share what was prepared: those that would make the same sandbox, as far as the
+ * caller decides it. The same options, program, directory and variables; the same identity, rights, limits, namespaces
+ * and control group; the same Bailey. What else a sandbox depends on is looked at when the command comes
+ * (run/run_spare.h).
  */
 #include "base/digest.h"
 #include "verbs/command_exec.h"

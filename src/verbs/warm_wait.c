@@ -67,8 +67,7 @@ static int judge(void *arg, const struct policy *policy, char **words, size_t n,
         const struct check_question question = { .words = words, .n = n, .args = exec->question.args };
         struct check_verdict *verdict = &waiting->verdict;
 
-        if (n == 0 || (!question.args && n > 1) ||
-            (question.args && strcmp(words[0], exec->question.words[0]) != 0))
+        if (n == 0 || (!question.args && n > 1) || (question.args && strcmp(words[0], exec->question.words[0]) != 0))
                 return err_set(err, EINVAL, "another program than the one that it was made for");
 
         check_verdict_done(verdict);
