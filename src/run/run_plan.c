@@ -225,7 +225,7 @@ static int plan_add_own(struct run *run, const char *controls, struct err *err) 
         const struct policy *policy = run->session.policy;
         int r;
 
-        r = run_stdio(run->rules, run->host.landlock_abi > 0, err);
+        r = run_stdio(run->rules, run->host.landlock_abi > 0 && !policy->process.nesting, err);
         if (r < 0)
                 return r;
 

@@ -27,6 +27,11 @@ static bool inside_writable(const struct path_rules *rules, const char *path) {
         return !dir;
 }
 
+/* A pipe with a name is opened again as a file is. Its reader could write to it, and so to whoever else reads. */
+static bool has_name(const struct stat *st) {
+        return S_ISREG(st->st_mode) || S_ISFIFO(st->st_mode);
+}
+
 int run_stdio(const struct path_rules *rules, bool landlock, struct err *err) {
         static const char *const names[] = { "input", "output", "error" };
 
@@ -34,7 +39,7 @@ int run_stdio(const struct path_rules *rules, bool landlock, struct err *err) {
                 char link[32], path[PATH_MAX];
                 struct stat st;
                 int flags = fcntl(fd, F_GETFL);
-                if (flags < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+                if (flags < 0 || fstat(fd, &st) < 0 || !has_name(&st))
                         continue;
 
                 snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
@@ -55,12 +60,13 @@ int run_stdio(const struct path_rules *rules, bool landlock, struct err *err) {
                                        "descriptor; put a pipe in between: | cat >> FILE",
                                        names[fd], path);
 
-                /* Mounts do not hold a descriptor that is opened again; input gets a mount of its own. */
-                if (!landlock && writes && !granted && st.st_nlink > 0)
+                /* Mounts do not hold a descriptor that is opened again; an input file gets a mount of its own, and no
+                 * mount holds a pipe. */
+                if (!landlock && (writes || S_ISFIFO(st.st_mode)) && !granted && st.st_nlink > 0)
                         return err_set(err, EPERM,
-                                       "standard %s is %s, which the command could open again for reading or emptying "
-                                       "it: this kernel has no Landlock; put a pipe in between: | cat >> FILE",
-                                       names[fd], path);
+                                       "standard %s is %s, which the command could open again for more than it was "
+                                       "opened for: here is no Landlock; put a pipe in between: %s",
+                                       names[fd], path, writes ? "| cat >> FILE" : "cat FILE | bailey run ...");
 
                 if (access == PATH_READ && !writes && inside_writable(rules, path))
                         return err_set(err, EPERM,

@@ -9,25 +9,35 @@
 
 static const int kept_flags = O_NONBLOCK | O_APPEND | O_ASYNC | O_DIRECT;
 
-static bool device_find(struct terminal_state *terminal_state) {
+/* A terminal, or a pipe with a name: whoever has a descriptor of it can change its mode, and no mount holds it. */
+static bool is_lent(int fd, const struct stat *st) {
+        return S_ISFIFO(st->st_mode) || (S_ISCHR(st->st_mode) && isatty(fd));
+}
+
+static void modes_save(struct terminal_state *terminal_state) {
+        struct stat st;
+
+        for (int fd = 0; fd < TERMINAL_STATE_FDS; fd++) {
+                terminal_state->has_mode[fd] = fstat(fd, &st) == 0 && is_lent(fd, &st);
+                if (terminal_state->has_mode[fd])
+                        terminal_state->modes[fd] = st.st_mode;
+        }
+}
+
+static void modes_restore(const struct terminal_state *terminal_state) {
         struct stat st;
 
         for (int fd = 0; fd < TERMINAL_STATE_FDS; fd++)
-                if (isatty(fd) && fstat(fd, &st) == 0) {
-                        terminal_state->device = fd;
-                        terminal_state->mode = st.st_mode;
-                        return true;
-                }
-
-        return false;
+                if (terminal_state->has_mode[fd] && fstat(fd, &st) == 0 && st.st_mode != terminal_state->modes[fd])
+                        (void)fchmod(fd, terminal_state->modes[fd] & 07777);
 }
 
 void terminal_state_save(struct terminal_state *terminal_state, int terminal) {
-        *terminal_state = (struct terminal_state){ .device = -1 };
+        *terminal_state = (struct terminal_state){ 0 };
         for (int fd = 0; fd < TERMINAL_STATE_FDS; fd++)
                 terminal_state->flags[fd] = fcntl(fd, F_GETFL);
 
-        terminal_state->has_mode = device_find(terminal_state);
+        modes_save(terminal_state);
         if (terminal < 0)
                 return;
 
@@ -56,7 +66,6 @@ static void lines_restore(const struct terminal_state *terminal_state, int termi
 }
 
 void terminal_state_restore(const struct terminal_state *terminal_state, int terminal) {
-        struct stat st;
         sigset_t stop, before;
 
         for (int fd = 0; fd < TERMINAL_STATE_FDS; fd++) {
@@ -65,8 +74,7 @@ void terminal_state_restore(const struct terminal_state *terminal_state, int ter
                         (void)fcntl(fd, F_SETFL, terminal_state->flags[fd]);
         }
 
-        if (terminal_state->has_mode && fstat(terminal_state->device, &st) == 0 && st.st_mode != terminal_state->mode)
-                (void)fchmod(terminal_state->device, terminal_state->mode & 07777);
+        modes_restore(terminal_state);
         if (terminal < 0)
                 return;
 

@@ -2,9 +2,9 @@
 #pragma once
 /*
  * The state that a command could leave behind at the terminal, and at the descriptors that it shares with its caller:
- * line settings, stopped output (TCOOFF), a device that nobody else may open (TIOCEXCL), its mode, flags of descriptors
- * (O_NONBLOCK). All of it is restored when the run ends, however the command ended. The size is not: the window may
- * have been resized.
+ * line settings, stopped output (TCOOFF), a device that nobody else may open (TIOCEXCL), its mode or that of a pipe
+ * with a name, flags of descriptors (O_NONBLOCK). All of it is restored when the run ends, however the command ended.
+ * The size is not: the window may have been resized.
  */
 #include <stdbool.h>
 #include <sys/stat.h>
@@ -13,12 +13,11 @@
 enum { TERMINAL_STATE_FDS = 3 };
 
 struct terminal_state {
-        bool has_lines, has_mode;
+        bool has_lines, has_mode[TERMINAL_STATE_FDS];
         struct termios lines;
         int exclusive;
-        int device; /* of the standard descriptors, the one that is the terminal */
-        mode_t mode;
-        int flags[TERMINAL_STATE_FDS]; /* -1: closed */
+        mode_t modes[TERMINAL_STATE_FDS]; /* of terminals, and of pipes */
+        int flags[TERMINAL_STATE_FDS];    /* -1: closed */
 };
 
 /* `terminal`: the controlling terminal, or -1. */

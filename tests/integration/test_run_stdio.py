@@ -2,12 +2,13 @@
 """Files of the host as standard input, output and error: what is handed over is a stream, not the file's modes and names."""
 import errno
 import os
+import stat
 import subprocess
 
 import pytest
 
 from conftest import program
-from kit.machine import deny, machine
+from kit.machine import NO_CLONE3, deny, machine
 
 pytestmark = pytest.mark.visible_home
 
@@ -48,18 +49,22 @@ CHANGES = {
 }
 
 
-@pytest.mark.parametrize("landlock", [True, False])
+OLD_MOUNTS = [deny("mount_setattr", errno.ENOSYS)]  # before Linux 5.12
+KERNELS = {"new": (), "no Landlock": NO_LANDLOCK, "old mounts": OLD_MOUNTS, "old": [*NO_LANDLOCK, *OLD_MOUNTS]}
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("how", CHANGES)
-def test_input_is_not_changed(with_input, notes, how, landlock):
+def test_input_is_not_changed(with_input, notes, how, kernel):
     before = state(notes)
-    result = with_input([PYTHON, "-c", f"import os; {CHANGES[how]}"], notes, refuse=() if landlock else NO_LANDLOCK)
+    result = with_input([PYTHON, "-c", f"import os; {CHANGES[how]}"], notes, refuse=KERNELS[kernel])
     assert result.returncode != 0
     assert state(notes) == before
 
 
-@pytest.mark.parametrize("landlock", [True, False])
-def test_input_is_a_file_still(with_input, notes, landlock):
-    refuse = () if landlock else NO_LANDLOCK
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_input_is_a_file_still(with_input, notes, kernel):
+    refuse = KERNELS[kernel]
     script = "import os, mmap; print(os.read(0, 3), os.lseek(0, 1, 0), os.read(0, 2), mmap.mmap(0, 0, prot=mmap.PROT_READ)[:3], open('/dev/stdin').read())"
     result = with_input([PYTHON, "-c", script], notes, refuse=refuse)
     assert result.stdout == "b'one' 1 b'ne' b'one' one\ntwo\nthree\n\n", result.stderr
@@ -103,3 +108,109 @@ def test_says_what_is_lost_without_landlock(run, work):
     result = run(machine([program("bailey"), "run", "--", "true"], refuse=NO_LANDLOCK), cwd=work).check()
     assert "lost:" in result.errors and "named pipes" in result.errors
     assert "lost:" not in run([program("bailey"), "run", "--", "true"], cwd=work).check().errors
+
+
+# --- pipes with a name: no mount holds them ---
+
+REOPENS = {
+    "write": "fd = os.open('/proc/self/fd/0', os.O_WRONLY | os.O_NONBLOCK)", "both ways": "fd = os.open('/dev/stdin', os.O_RDWR)",
+    "append": "fd = os.open('/dev/fd/0', os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK)", "by its name": "fd = os.open(os.readlink('/proc/self/fd/0'), os.O_RDWR)",
+    "by init": "fd = os.open('/proc/1/fd/0', os.O_RDWR)", "by a link": "os.symlink('/proc/self/fd/0', 'l'); fd = os.open('l', os.O_RDWR)",
+}
+
+
+@pytest.fixture
+def with_pipe(environment, work):
+    """with_pipe(command, pipe, *options): what the host writes into the pipe is the command's input, or nothing does and it is its output."""
+    def go(command, pipe, *options, refuse=(), output=False, text=b"from the host\n"):
+        argv = [str(program("bailey")), "run", "-q", *options, "--", *command]
+        ours = os.open(pipe, os.O_RDWR)  # waits for nobody
+        theirs = os.open(pipe, os.O_WRONLY if output else os.O_RDONLY)
+        try:
+            if not output:
+                os.write(ours, text)
+                os.close(ours)  # the input ends behind the text
+            kept = {"stdin": subprocess.DEVNULL, "stdout": theirs} if output else {"stdin": theirs, "stdout": subprocess.PIPE}
+            result = subprocess.run(machine(argv, refuse=refuse) if refuse else argv, env=environment, cwd=work, timeout=120,
+                                    stderr=subprocess.PIPE, check=False, **kept)
+            os.set_blocking(theirs if not output else ours, False)
+            try:
+                left = os.read(ours if output else theirs, 65536)
+            except BlockingIOError:
+                left = b""
+            return result, left
+        finally:
+            os.close(theirs)
+            if output:
+                os.close(ours)
+    return go
+
+
+@pytest.fixture
+def pipe(home):
+    path = home / "orders"
+    os.mkfifo(path, 0o640)
+    path.chmod(0o640)
+    return path
+
+
+@pytest.mark.parametrize("landlock", [True, False])
+@pytest.mark.parametrize("how", REOPENS)
+def test_a_named_pipe_is_not_opened_for_more(with_pipe, pipe, how, landlock):
+    """Somebody else may read from it, and obey."""
+    code = f"import os; {REOPENS[how]}; os.write(fd, b'EVIL')"
+    result, left = with_pipe([PYTHON, "-c", code], pipe, refuse=() if landlock else NO_LANDLOCK)
+    assert result.returncode != 0 and b"EVIL" not in left, result
+    assert landlock or b"no Landlock" in result.stderr, result
+
+
+@pytest.mark.parametrize("how", ["fchmod(0, 0o666)", "chmod('/proc/self/fd/0', 0o666)", "fchmod(0, 0o4777)", "fchmod(0, 0)"])
+@pytest.mark.parametrize("end", ["", "; os.kill(os.getpid(), 9)"])
+def test_a_named_pipe_keeps_its_mode(with_pipe, pipe, how, end):
+    with_pipe([PYTHON, "-c", f"import os; os.{how}{end}"], pipe)
+    assert stat.S_IMODE(pipe.stat().st_mode) == 0o640
+    with_pipe([PYTHON, "-c", f"import os; os.{how.replace('(0', '(1').replace('fd/0', 'fd/1')}{end}"], pipe, output=True)
+    assert stat.S_IMODE(pipe.stat().st_mode) == 0o640
+
+
+def test_a_named_pipe_without_namespaces(with_pipe, pipe):
+    """Nothing can be mounted: Landlock and the watcher hold it."""
+    refuse = [deny("clone3", NO_CLONE3), deny("clone", errno.EPERM, 0x3E020011)]
+    for code in ("os.write(os.open('/proc/self/fd/0', os.O_WRONLY | os.O_NONBLOCK), b'EVIL')", "os.fchmod(0, 0o666)", "os.chmod('/dev/stdin', 0o666)"):
+        result, left = with_pipe([PYTHON, "-c", f"import os; {code}"], pipe, "--allow-degraded", refuse=refuse)
+        assert result.returncode != 0 and b"EVIL" not in left and stat.S_IMODE(pipe.stat().st_mode) == 0o640, (code, result)
+
+
+def test_a_named_pipe_is_a_stream(with_pipe, pipe, work):
+    """It is read to its end, once, by programs that wait with read() and with poll(); and one of the workspace may be reopened."""
+    assert with_pipe(["cat"], pipe)[0].stdout == b"from the host\n"
+    poll = "import os, select\ngot = b''\nwhile True:\n    select.select([0], [], [])\n    data = os.read(0, 4)\n    if not data: break\n    got += data\nprint(got)"
+    assert with_pipe([PYTHON, "-c", poll], pipe)[0].stdout == b"b'from the host\\n'\n"
+    result, left = with_pipe(["echo", "an answer"], pipe, output=True)
+    assert result.returncode == 0 and left == b"an answer\n", result
+    os.mkfifo(work / "own")
+    again = "import os; print(os.read(os.open('/dev/stdin', os.O_RDONLY | os.O_NONBLOCK), 99))"
+    assert with_pipe([PYTHON, "-c", again], work / "own")[0].stdout == b"b'from the host\\n'\n"
+    for refuse in ((), NO_LANDLOCK):
+        result, left = with_pipe(["echo", "inside"], work / "own", refuse=refuse, output=True)
+        assert result.returncode == 0 and left == b"inside\n", result
+
+
+def test_a_denied_pipe_is_no_output(with_pipe, home):
+    """It could be read through the descriptor."""
+    (home / "closed").mkdir()
+    os.mkfifo(home / "closed/p")
+    result, _ = with_pipe(["true"], home / "closed/p", "--deny-read", str(home / "closed"), output=True)
+    assert result.returncode != 0 and b"must not read" in result.stderr, result
+
+
+@pytest.mark.user
+@pytest.mark.parametrize("how", ["open('/proc/self/fd/1').read()", "os.truncate('/proc/self/fd/1', 0)", "os.open('/dev/stdout', os.O_RDWR | os.O_TRUNC)"])
+def test_output_with_nesting(environment, work, home, how):
+    """Landlock guards no files there: what is outside of the writable places is as open as without it."""
+    log = home / "log"
+    log.write_text("before\n")
+    argv = [str(program("bailey")), "run", "-q", "--nesting", "--", PYTHON, "-c", f"import os, sys; x = {how}; sys.stderr.write(str(x))"]
+    with open(log, "a") as out:
+        result = subprocess.run(argv, env=environment, cwd=work, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.PIPE, text=True, check=False, timeout=120)
+    assert result.returncode != 0 and "before" not in result.stderr and log.read_text() == "before\n", result

@@ -3,16 +3,19 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "sandbox/linux/mounts_classic.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 static const char place[] = "/dev/.stdin"; /* in the sandbox's own /dev */
+static const uint64_t closed = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
 
 static bool same_file(int fd, int other) {
         struct stat a, b;
@@ -20,9 +23,10 @@ static bool same_file(int fd, int other) {
         return fstat(fd, &a) == 0 && fstat(other, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
-/* The file by its name, as a mount of its own, closed for writing. -1: it has no name, or this kernel cannot. */
-static int clone_input(void) {
-        struct mount_attr attr = { .attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV };
+/* The file by its name, as a mount of its own, closed for writing: now, or (*ret_later) when it is attached. -1: it has
+ * no name. */
+static int clone_input(bool *ret_later) {
+        struct mount_attr attr = { .attr_set = closed };
         char path[PATH_MAX];
         ssize_t n = readlink("/proc/self/fd/0", path, sizeof path - 1);
 
@@ -34,7 +38,8 @@ static int clone_input(void) {
             (int)syscall(SYS_open_tree, AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW);
         if (tree < 0 || !same_file(tree, STDIN_FILENO))
                 return -1;
-        if (syscall(SYS_mount_setattr, tree, "", AT_EMPTY_PATH, &attr, sizeof attr) < 0)
+        *ret_later = syscall(SYS_mount_setattr, tree, "", AT_EMPTY_PATH, &attr, sizeof attr) < 0;
+        if (*ret_later && errno != ENOSYS)
                 return -1;
 
         return take_fd(&tree);
@@ -47,7 +52,15 @@ void stdio_take(struct stdio *stdio) {
         if (flags < 0 || (flags & O_ACCMODE) != O_RDONLY || (flags & O_PATH))
                 return;
         if (fstat(STDIN_FILENO, &st) == 0 && S_ISREG(st.st_mode))
-                stdio->tree = clone_input();
+                stdio->tree = clone_input(&stdio->later);
+}
+
+/* Before Linux 5.12 only an attached mount can be closed. */
+static int close_placed(struct err *err) {
+        cleanup(close_fd) int root = open(place, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+        int r = root < 0 ? -errno : mounts_classic_set(root, closed, false);
+
+        return r < 0 ? err_set(err, -r, "standard input: close its mount: %s", strerror(-r)) : 0;
 }
 
 /* Where it stands, and how it was opened. */
@@ -75,6 +88,9 @@ int stdio_place(struct stdio *stdio, struct err *err) {
                 return err_errno(err, "standard input: mount it");
 
         close_fd(&stdio->tree);
+        int r = stdio->later ? close_placed(err) : 0;
+        if (r < 0)
+                return r;
 
         /* One that this user may not open by its name stays as it is: then it is not this user's to change either. */
         struct err why = { 0 };

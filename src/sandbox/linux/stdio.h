@@ -9,12 +9,15 @@
  */
 #include "base/err.h"
 
+#include <stdbool.h>
+
 struct stdio {
         int tree;     /* the file as a mount of its own, before it is attached; -1: none */
         int original; /* the caller's descriptor; -1: nothing was changed */
+        bool later;   /* the mount is closed once it is attached */
 };
 #define STDIO_NONE                                                                                                     \
-        { -1, -1 }
+        { -1, -1, false }
 
 /* While the host's files are in sight. Input that is no file, or one without a name, stays as it is. */
 void stdio_take(struct stdio *stdio);
