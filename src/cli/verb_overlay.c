@@ -162,31 +162,48 @@ static const struct option apply_rows[] = {
 };
 static const struct option_table apply_table = { "Options", apply_rows, APPLY_OPTIONS };
 
+/* If it fails, what was applied stays; the rest is still in the overlay. */
+static int apply_changes(const struct overlay_run *run, const struct changes *changes, bool take_all, size_t *left,
+                         struct err *err) {
+        const unsigned risky = CHANGE_LINK_LEAVES | CHANGE_CONFLICT | CHANGE_PROTECTED;
+        int r = overlays_begin(run, err);
+
+        for (size_t i = 0; r == 0 && i < changes->list.n; i++) {
+                const struct change *change = &changes->list.p[i];
+
+                if ((change->flags & CHANGE_SPECIAL) || ((change->flags & risky) && !take_all)) {
+                        print_change(change);
+                        (*left)++;
+                        continue;
+                }
+
+                r = overlays_apply(run, change, err);
+        }
+
+        if (r < 0) {
+                struct err second = { 0 };
+
+                (void)overlays_end(run, &second); /* the first error is the one to tell */
+                return r;
+        }
+
+        return overlays_end(run, err);
+}
+
 static int run_apply(const struct call *call, struct err *err) {
         cleanup(overlay_run_done) struct overlay_run run = { .lock = -1 };
         cleanup(changes_done) struct changes changes = { 0 };
-        const unsigned risky = CHANGE_LINK_LEAVES | CHANGE_CONFLICT | CHANGE_PROTECTED;
         bool take_all = option_get_flag(&call->options, &apply_rows[APPLY_RISKY]);
-        size_t left = 0, done = 0;
+        size_t left = 0;
         int r = open_run(call, &run, err);
         if (r == 0)
                 r = overlays_changes(&run, &changes, err);
         if (r < 0)
                 return not_found(r);
+        if (apply_changes(&run, &changes, take_all, &left, err) < 0)
+                return EXIT_SYSTEM;
 
-        for (size_t i = 0; i < changes.list.n; i++) {
-                const struct change *change = &changes.list.p[i];
-                if ((change->flags & CHANGE_SPECIAL) || ((change->flags & risky) && !take_all)) {
-                        print_change(change);
-                        left++;
-                        continue;
-                }
-
-                if (overlays_apply(&run, change, err) < 0)
-                        return EXIT_SYSTEM; /* what was applied stays; the rest is still in the overlay */
-
-                done++;
-        }
+        size_t done = changes.list.n - left;
 
         printf("%zu %s applied to %s", done, done == 1 ? "change" : "changes", run.workspace);
 

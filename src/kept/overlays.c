@@ -419,8 +419,22 @@ int overlays_changes(const struct overlay_run *run, struct changes *ret, struct 
         return s;
 }
 
+static struct overlay_dirs overlays_dirs(const struct overlay_run *run) {
+        return (struct overlay_dirs){ run->workspace, run->upper, run->began_us, run->plain };
+}
+
+int overlays_begin(const struct overlay_run *run, struct err *err) {
+        const struct overlay_dirs dirs = overlays_dirs(run);
+        return overlay_unveil(&dirs, err);
+}
+
+int overlays_end(const struct overlay_run *run, struct err *err) {
+        const struct overlay_dirs dirs = overlays_dirs(run);
+        return overlay_prune(&dirs, err);
+}
+
 int overlays_apply(const struct overlay_run *run, const struct change *change, struct err *err) {
-        const struct overlay_dirs dirs = { run->workspace, run->upper, run->began_us, run->plain };
+        const struct overlay_dirs dirs = overlays_dirs(run);
         int s = overlay_apply(&dirs, change, err);
 
         if (s < 0)

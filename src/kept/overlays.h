@@ -36,6 +36,9 @@ int overlays_remove(struct overlay_run *run, struct err *err);
 
 /* What changed. Marked are protected paths, by the workspace's default policy, and what the run's own policy closed. */
 int overlays_changes(const struct overlay_run *run, struct changes *ret, struct err *err);
+/* Between overlays_begin() and overlays_end(), so that what was applied leaves the overlay whole. */
 int overlays_apply(const struct overlay_run *run, const struct change *change, struct err *err);
+int overlays_begin(const struct overlay_run *run, struct err *err);
+int overlays_end(const struct overlay_run *run, struct err *err);
 /* At the end of the run. Nothing written: nothing kept. Otherwise it waits for a person. */
 void overlays_finish(struct overlay_run *r);

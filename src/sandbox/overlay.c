@@ -51,7 +51,7 @@ static bool is_whiteout(const struct stat *st) {
 
 static bool is_opaque(int directory_fd) {
         char value[2];
-        return fgetxattr(directory_fd, "user.overlay.opaque", value, sizeof value) == 1 && value[0] == 'y';
+        return fgetxattr(directory_fd, OVERLAY_OPAQUE, value, sizeof value) == 1 && value[0] == 'y';
 }
 
 typedef VEC(char *) names;

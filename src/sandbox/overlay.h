@@ -15,6 +15,8 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#define OVERLAY_OPAQUE "user.overlay.opaque"
+
 enum change_kind { CHANGE_ADDED, CHANGE_MODIFIED, CHANGE_DELETED, CHANGE_KINDS };
 
 enum change_flag {
@@ -62,3 +64,6 @@ int overlay_scan(const struct overlay_dirs *dirs, overlay_protected is_protected
 int overlay_apply(const struct overlay_dirs *dirs, const struct change *change, struct err *e);
 /* After that it is no change any more, whatever becomes of the workspace's own file. */
 int overlay_forget(const struct overlay_dirs *dirs, const struct change *change, struct err *e);
+/* Before the first change is applied, and after the last: see overlay_settle.c. */
+int overlay_unveil(const struct overlay_dirs *dirs, struct err *e);
+int overlay_prune(const struct overlay_dirs *dirs, struct err *e);

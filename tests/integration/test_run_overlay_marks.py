@@ -76,6 +76,33 @@ def test_what_the_user_wrote_meanwhile_stays(overlay, bailey, work, script, mine
     assert (work / mine).read_text() == "mine\n"
 
 
+@pytest.mark.parametrize("script, mine", [
+    ("mkdir d; echo theirs > d/new", "rm -r d; echo mine > d"), ("mv old moved", "mv moved old; echo mine > old"), ("chmod 755 old", "chmod 600 old"),
+    ("echo more >> old", "echo mine > old"), ("rm -r tree", "mkdir tree; echo mine > tree/file"), ("rm -r tree; echo theirs > tree", "rm tree; mkdir tree; echo mine > tree/x"),
+    ("rm -r tree; mkdir tree; echo theirs > tree/new", "echo mine > tree/new; echo mine > tree/mine"), ("rm -r tree; mkdir tree", "echo mine > tree/sub"),
+    ("rm -r tree; mkdir -p tree/sub/deep; echo theirs > tree/sub/deep/f", "echo mine > tree/sub/file; rm -r tree/sub/deep"), ("mkdir -p e/f", "rmdir e/f"),
+    ("ln -sfn tree old", "rm old; echo mine > old"), ("mkdir -p a/b/c; echo 1 > a/b/c/1; echo 2 > a/b/2", "rm a/b/2; echo mine > a/b/c/1"),
+])
+def test_what_was_applied_is_done_with(overlay, bailey, work, script, mine):
+    """Whatever it was: the user's work after it stays, and it is no conflict."""
+    (work / "old").write_text("old\n")
+    (work / "tree/sub").mkdir(parents=True)
+    (work / "tree/sub/file").write_text("old\n")
+    overlay(f"{script}; echo x > .envrc")  # one change is left, so the overlay stays
+    assert bailey("apply", cwd=work).status == 1
+    subprocess.run(["sh", "-ec", mine], cwd=work, check=True)
+
+    def state():
+        listed = subprocess.run(["sh", "-c", "find . -path ./.envrc -prune -o -printf '%p %m %l\\n' | sort; cat $(find . -type f ! -name .envrc | sort)"], cwd=work,
+                                check=True, capture_output=True, text=True)
+        return listed.stdout
+    before = state()
+    left = bailey("diff", cwd=work).text.splitlines()[:-1]
+    assert len(left) == 1 and ".envrc" in left[0], left
+    bailey("apply", "--risky", cwd=work).check()
+    assert state() == before and (work / ".envrc").exists()
+
+
 def test_what_was_applied_is_not_applied_again(overlay, bailey, work):
     (work / "gone").write_text("x\n")
     overlay("echo theirs > f; rm gone; echo evil > .envrc; ln -s f l")

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What was applied leaves the overlay, and with it every mark that speaks of it. Otherwise the same change would be
+ * found again later, against what the user has made of the workspace since.
+ *
+ * A directory that was removed and made anew is opaque: whatever the workspace has there and the overlay has not is
+ * gone. A file that has left the overlay would be gone, too. So before anything leaves, each hidden name gets a
+ * whiteout of its own, and the directory loses its mark. Directories that hold no change any more are removed last.
+ */
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "sandbox/overlay.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+enum { SETTLE_DEPTH_MAX = 512 };
+
+/* A directory of the overlay, and the workspace's own of the same path; -1: it has none. */
+struct settle {
+        int upper, lower;
+        unsigned depth;
+};
+typedef int settle_each(const struct settle *at, const char *name);
+
+static int open_below(int parent, const char *name) {
+        if (parent < 0)
+                return -ENOENT;
+
+        int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        return fd < 0 ? -errno : fd;
+}
+
+static int each_name(int directory, settle_each *each, const struct settle *at) {
+        int copy = open_below(directory, "."), r = 0;
+        DIR *dir = copy >= 0 ? fdopendir(copy) : NULL;
+
+        if (!dir) {
+                r = copy < 0 ? copy : -errno;
+                close_fd(&copy);
+                return r;
+        }
+
+        for (struct dirent *entry; r == 0 && (entry = readdir(dir));)
+                if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+                        r = each(at, entry->d_name);
+
+        closedir(dir);
+        return r;
+}
+
+/* 1: both are directories, or only the overlay's; 0: nothing to enter. */
+static int settle_enter(const struct settle *at, const char *name, struct settle *ret) {
+        int upper = open_below(at->upper, name);
+
+        if (upper == -ENOTDIR || upper == -ELOOP)
+                return 0;
+        if (upper < 0)
+                return upper;
+
+        *ret = (struct settle){ upper, open_below(at->lower, name), at->depth + 1 };
+        return 1;
+}
+
+static void settle_done(struct settle *at) {
+        close_fd(&at->upper);
+        close_fd(&at->lower);
+}
+
+/* --- before --- */
+
+static int hide_name(const struct settle *at, const char *name) {
+        struct stat st;
+
+        if (fstatat(at->upper, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+                return 0;
+        return mknodat(at->upper, name, S_IFCHR, 0) < 0 && errno != EEXIST ? -errno : 0;
+}
+
+static settle_each unveil_name;
+
+static int unveil_dir(const struct settle *at) {
+        char value[2];
+        bool opaque = fgetxattr(at->upper, OVERLAY_OPAQUE, value, sizeof value) == 1 && value[0] == 'y';
+        int r = 0;
+
+        if (at->depth > SETTLE_DEPTH_MAX)
+                return -ELOOP;
+
+        if (opaque && at->lower >= 0)
+                r = each_name(at->lower, hide_name, at);
+        if (r == 0 && opaque && fremovexattr(at->upper, OVERLAY_OPAQUE) < 0)
+                r = -errno;
+        if (r < 0)
+                return r;
+
+        return each_name(at->upper, unveil_name, at);
+}
+
+static int unveil_name(const struct settle *at, const char *name) {
+        cleanup(settle_done) struct settle below = { -1, -1, 0 };
+        int r = settle_enter(at, name, &below);
+
+        return r > 0 ? unveil_dir(&below) : r;
+}
+
+/* --- after --- */
+
+/* One that the workspace lacks, or has in another mode, is a change by itself. */
+static int prune_name(const struct settle *at, const char *name) {
+        cleanup(settle_done) struct settle below = { -1, -1, 0 };
+        struct stat upper, lower;
+        int r = settle_enter(at, name, &below);
+
+        if (r <= 0 || below.lower < 0)
+                return r < 0 ? r : 0;
+        if (below.depth > SETTLE_DEPTH_MAX)
+                return -ELOOP;
+
+        r = each_name(below.upper, prune_name, &below);
+        if (r < 0)
+                return r;
+        if (fstat(below.upper, &upper) < 0 || fstat(below.lower, &lower) < 0)
+                return -errno;
+        if ((upper.st_mode & 07777) != (lower.st_mode & 07777))
+                return 0;
+
+        if (unlinkat(at->upper, name, AT_REMOVEDIR) < 0 && errno != ENOTEMPTY && errno != EEXIST)
+                return -errno;
+        return 0;
+}
+
+static int settle_top(const struct overlay_dirs *dirs, struct settle *ret) {
+        ret->upper = open(dirs->upper, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (ret->upper < 0)
+                return -errno;
+
+        ret->lower = open(dirs->workspace, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        return ret->lower < 0 ? -errno : 0;
+}
+
+int overlay_unveil(const struct overlay_dirs *dirs, struct err *e) {
+        cleanup(settle_done) struct settle top = { -1, -1, 0 };
+        int r = dirs->plain ? 0 : settle_top(dirs, &top);
+
+        if (r == 0 && !dirs->plain)
+                r = unveil_dir(&top);
+
+        return r < 0 ? err_set(e, -r, "cannot prepare the overlay %s: %s", dirs->upper, strerror(-r)) : 0;
+}
+
+int overlay_prune(const struct overlay_dirs *dirs, struct err *e) {
+        cleanup(settle_done) struct settle top = { -1, -1, 0 };
+        int r = dirs->plain ? 0 : settle_top(dirs, &top);
+
+        if (r == 0 && !dirs->plain)
+                r = each_name(top.upper, prune_name, &top);
+
+        return r < 0 ? err_set(e, -r, "cannot tidy the overlay %s: %s", dirs->upper, strerror(-r)) : 0;
+}
