@@ -186,16 +186,21 @@ bool gate_unmask(struct worker *worker, struct authority *target) {
         return true;
 }
 
-/* Every address must pass; the first that does not decides. */
-static struct verdict judge_addresses(struct worker *worker, const struct authority *target, const struct addr *addrs,
-                                      size_t n) {
+static struct verdict judge_address(struct worker *worker, const struct authority *target, const struct addr *addr) {
+        if (worker->gateway->synthetic && synthetic_contains(addr))
+                return gate_denied(REASON_SELF);
+        return verdict_address(worker_snapshot(worker), &target->host, addr, target->port);
+}
+
+/* Every address must pass; the first that does not decides, and is on record. */
+static struct verdict judge_addresses(struct gate_call *call, const struct addr *addrs, size_t n) {
         for (size_t i = 0; i < n; i++) {
-                if (worker->gateway->synthetic && synthetic_contains(&addrs[i]))
-                        return gate_denied(REASON_SELF);
-                struct verdict verdict =
-                    verdict_address(worker_snapshot(worker), &target->host, &addrs[i], target->port);
-                if (verdict.decision != DECISION_ALLOW)
+                struct verdict verdict = judge_address(call->worker, &call->target, &addrs[i]);
+
+                if (verdict.decision != DECISION_ALLOW) {
+                        call->addr = addrs[i];
                         return verdict;
+                }
         }
 
         return (struct verdict){ .decision = DECISION_ALLOW, .rule = RULE_NONE };
@@ -218,7 +223,7 @@ static struct verdict still_allowed(struct gate_call *call) {
         if (verdict.decision != DECISION_ALLOW || call->chained || call->target.host.kind == HOST_ADDR)
                 return verdict;
 
-        struct verdict a = judge_addresses(worker, &call->target, &call->addr, 1);
+        struct verdict a = judge_address(worker, &call->target, &call->addr);
         return a.decision == DECISION_ALLOW ? verdict : a;
 }
 
@@ -300,7 +305,7 @@ static void use_answer(struct gate_call *call, const struct resolve_answer *answ
         } else if (answer->error) {
                 gate_fail(call, answer->error == -EBUSY ? REASON_LIMIT : REASON_RESOLVE, answer->error);
         } else {
-                struct verdict verdict = judge_addresses(call->worker, &call->target, answer->addrs, answer->n);
+                struct verdict verdict = judge_addresses(call, answer->addrs, answer->n);
                 if (verdict.decision == DECISION_ALLOW)
                         gate_reach(call, answer->addrs, answer->n);
                 else
@@ -529,6 +534,8 @@ void gate_cancel(struct gate_call *c) {
 }
 
 void gate_report_refused(const struct client *client, const struct gate_call *call, uint16_t status) {
+        const struct addr none = { .family = ADDR_NONE }; /* a proxy's own address is not what was tried */
+
         report_event(&client->worker->report,
                      &(struct event){ .kind = EVENT_TUNNEL_OPEN,
                                       .connection = client->number,
@@ -541,5 +548,6 @@ void gate_report_refused(const struct client *client, const struct gate_call *ca
                                       .status = status,
                                       .port = call->target.port,
                                       .duration_us = (loop_now(client->worker->loop) - client->since) / 1000,
+                                      .addr = call->chained ? none : call->addr,
                                       .domain = host_str(&call->target.host) });
 }

@@ -67,11 +67,11 @@ static char *report_escaped(struct str s) {
         return escape_text(&buf, s, 512) == 0 ? str_dup(buf_str(&buf)) : NULL;
 }
 
-/* Metadata services and addresses that mean "any" are never opened: no advice leads there. */
-static bool can_be_opened(struct str domain) {
-        struct addr addr;
-        if (!addr_parse(domain, &addr))
-                return true; /* a name: what it leads to may be opened by name */
+/* Metadata services and addresses that mean "any" are never opened, by whatever name: no advice leads there. */
+static bool can_be_opened(const struct event *ev) {
+        struct addr addr = ev->addr;
+        if (addr.family == ADDR_NONE && !addr_parse(ev->domain, &addr))
+                return true; /* a name that leads nowhere yet */
         enum addr_class class = addr_classify(&addr);
         return class != ADDR_CLASS_METADATA && class != ADDR_CLASS_UNSPECIFIED && class != ADDR_CLASS_MULTICAST;
 }
@@ -98,7 +98,7 @@ static char *advice_for(const struct event *ev, const char *target, const struct
         case REASON_ASK:
                 return str_format("--allow %s", target);
         case REASON_ADDRESS_CLASS:
-                return can_be_opened(ev->domain) ? str_format("--allow-private %s", target) : NULL;
+                return can_be_opened(ev) ? str_format("--allow-private %s", target) : NULL;
         case REASON_NO_NETWORK:
                 return str_format("--mode workspace-write-whitelist --allow %s", target);
         case REASON_DENY_RULE:

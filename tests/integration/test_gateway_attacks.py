@@ -243,6 +243,7 @@ def test_an_answer_with_a_bad_address_refuses_the_name(lie, make_service, make_d
     wait_until(lambda: len(service.records(allowed=False)) >= 3, what="three records")
     refusals = service.records(allowed=False)
     assert len(refusals) == 3 and {r["reason"] for r in refusals} <= {"address-class", "self"}
+    assert all(r["addr"] for r in refusals), "the address that was refused"
     assert origins.reached() == []
 
 

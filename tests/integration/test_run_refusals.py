@@ -113,3 +113,38 @@ def test_a_credentials_own_file_gets_no_advice(bailey, work):
     (work / "key").write_text("sk-0123456789abcdefghij")
     result = bailey("run", "--trace-denials", "--credential", f"openai=file:{work / 'key'}", "--", "cat", str(work / "key"), cwd=work)
     assert result.status == 1 and "refused reading" in result.errors and "to allow it: --read" not in result.errors
+
+
+@pytest.mark.parametrize("name, address, options", [
+    ("imds.test", "169.254.169.254", ()), ("imds.test", "169.254.169.254", ("--allow-private", "imds.test:80")), ("imds6.test", "fd00:ec2::254", ()),
+    ("169.254.169.254", None, ()), ("any.test", "0.0.0.0", ()), ("[::ffff:169.254.169.254]", None, ()),
+])
+def test_no_advice_leads_to_metadata(bailey, home, work, name, address, options):
+    """No rule opens it, by whatever name."""
+    (home / "hosts").write_text(f"{address or '127.0.0.1'} {name if address else 'x.test'}\n")
+    result = bailey("run", "--hosts", home / "hosts", "--allow", name, *options, "--", "curl", "-sS", "-m", "20", f"http://{name}/", cwd=work)
+    assert f"refused {name.strip('[]') if address else ''}" in result.errors and "to allow it" not in result.errors, result
+
+
+def test_advice_leads_to_other_private_addresses(bailey, home, work):
+    (home / "hosts").write_text("10.9.8.7 private.test\n")
+    result = bailey("run", "--hosts", home / "hosts", "--allow", "private.test", "--", "curl", "-sS", "-m", "20", "http://private.test/", cwd=work)
+    assert "to allow it: --allow-private private.test:80" in result.errors, result
+
+
+@pytest.mark.parametrize("how", ["cp {0} x", "head -c 3 {0}", "sh {0}", "cd /; cat .{0}", "ln -s {0} l; cat l"])
+def test_a_credentials_own_file_gets_no_advice_either_way(bailey, work, how):
+    key = work / "key"
+    key.write_text("sk-0123456789abcdefghij")
+    result = bailey("run", "--trace-denials", "--credential", f"openai=file:{key}", "--", "sh", "-c", how.format(key), cwd=work)
+    assert "0123456789" not in result.text and "to allow it: --read" not in result.errors and str(key) in result.errors, result
+
+
+@pytest.mark.parametrize("bytes_sent", [b"\\0\\0\\0\\0", b"nonsense\\r\\n\\r\\n", b"GET  HTTP/1.1\\r\\n\\r\\n", b"\\x04\\x01"])
+def test_what_has_no_target_is_called_so(bailey, work, bytes_sent):
+    """A connection that says nothing that could be read is refused as such, not as an empty name."""
+    script = (f"import os, socket\nfor _ in range(3):\n    s = socket.create_connection(('127.0.0.1', 3128)); s.sendall(b'{bytes_sent.decode()}'); "
+              "s.shutdown(socket.SHUT_WR)\n    while s.recv(4096): pass\n")
+    result = bailey("run", "--", PYTHON, "-c", script, cwd=work)
+    told = [line for line in result.errors.splitlines() if "refused" in line]
+    assert told and not any("refused :" in line or "refused  " in line or "refused (" in line for line in told), result
