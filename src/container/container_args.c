@@ -346,24 +346,71 @@ int container_args_check(const struct container_args *args, char *const *given, 
         return r;
 }
 
-char *container_args_variable(char *const *given, const char *name) {
-        size_t n = strlen(name);
-        const char *found = NULL;
+/* The value of a long flag, if the word is that flag. */
+static const char *long_value(const char *word, const char *flag, const char *next) {
+        size_t n = strlen(flag);
 
-        for (char *const *g = given; g && *g; g++) {
-                const char *word = *g;
-                if ((strcmp(word, "-e") == 0 || strcmp(word, "--env") == 0) && g[1])
-                        word = *++g;
-                else if (strncmp(word, "--env=", 6) == 0)
-                        word += 6;
-                else if (strncmp(word, "-e", 2) == 0)
-                        word += word[2] == '=' ? 3 : 2;
-                else
+        if (strncmp(word, flag, n) != 0)
+                return NULL;
+        if (word[n] == '=')
+                return word + n + 1;
+        return word[n] == '\0' ? next : NULL;
+}
+
+/* The value of -e, which may end a cluster. */
+static const char *short_variable(const char *word, const char *next) {
+        const char *letter = word + 1;
+
+        while (*letter && !strchr(SHORT_WITH_VALUE, *letter))
+                letter++;
+        if (*letter != 'e')
+                return NULL;
+
+        letter += letter[1] == '=' ? 2 : 1;
+        return *letter ? letter : next;
+}
+
+/* The last line that sets it counts. The check refuses a file that cannot be read. */
+static void file_variable(const char *path, const char *name, char **found) {
+        cleanup(buf_done) struct buf text = BUF(0);
+        struct err unread = { 0 };
+        size_t n = strlen(name);
+
+        if (path_read_file(path, ENV_FILE_MAX, &text, &unread) < 0)
+                return;
+
+        struct str rest = buf_str(&text), line;
+        while (str_split(&rest, '\n', &line)) {
+                line = str_trim(line);
+                if (!str_starts(line, str_of(name)) || line.n == n || line.p[n] != '=')
                         continue;
 
-                if (strncmp(word, name, n) == 0 && word[n] == '=')
-                        found = word + n + 1;
+                free(*found);
+                *found = str_dup(str_skip(line, n + 1));
+        }
+}
+
+char *container_args_variable(char *const *given, const char *name) {
+        cleanup(free_ptr) char *of_file = NULL;
+        const char *found = NULL;
+        size_t n = strlen(name);
+
+        for (char *const *g = given; g && *g; g++) {
+                const char *next = text_or(g[1], ""), *setting = NULL;
+                bool is_long = strncmp(*g, "--", 2) == 0;
+                const char *file = is_long ? long_value(*g, "--env-file", next) : NULL;
+
+                if (is_long)
+                        setting = long_value(*g, "--env", next);
+                else if (**g == '-')
+                        setting = short_variable(*g, next);
+
+                if (setting && strncmp(setting, name, n) == 0 && setting[n] == '=')
+                        found = setting + n + 1;
+                if (file)
+                        file_variable(file, name, &of_file);
         }
 
-        return found ? str_dup(str_of(found)) : NULL;
+        return found ? str_dup(str_of(found))
+                     : take_ptr(&of_file); /* a flag counts more than a file, wherever it stands */
 }

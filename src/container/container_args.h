@@ -27,5 +27,5 @@ struct container_args {
 };
 
 int container_args_check(const struct container_args *args, char *const *given, struct err *err);
-/* The value that -e or --env gives this variable, the last one; NULL: none does. */
+/* The value that -e, --env or, failing these, --env-file gives this variable, the last one; NULL: none does. */
 char *container_args_variable(char *const *given, const char *name);

@@ -246,7 +246,18 @@ def test_a_rotation_counts_after_a_restart_and_says_so(egress):
         assert "restart" in said and "egress start" not in said, said
         told = egress("reload").errors
         assert "stand-ins were made anew" in told and "restart" in told, told
+        egress("setup", "--yes", "--rotate-tokens")  # once more: the first new one was never in use
+        assert "stand-ins were made anew" in egress("reload").errors
         egress("restart")
+        assert "anew" not in egress("reload").errors
+        said = egress("setup", "--yes").errors  # nothing was made anew
+        assert "anew" not in egress("reload").errors, said
+    finally:
+        egress("stop")
+    said = egress("setup", "--yes", "--rotate-tokens").errors
+    assert "egress start" in said and "restart" not in said, said
+    egress("start")
+    try:
         assert "anew" not in egress("reload").errors
     finally:
         egress("stop")
@@ -520,14 +531,21 @@ def test_the_network_is_inspected_not_its_name(bridged, home, change, says):
     assert says in bridged("docker-args").errors
 
 
-def test_options_of_node_and_java_are_appended_to(bridged):
+def test_options_of_node_and_java_are_appended_to(bridged, home):
     bridged("setup", "--yes")
     bridged("config", "port=0")
     bridged("start")
-    for words in (["-e", "NODE_OPTIONS=--max-old-space-size=100"], ["--env=NODE_OPTIONS=--max-old-space-size=100"]):
+    wanted = "NODE_OPTIONS=--max-old-space-size=100"
+    (home / "env").write_text(f"# ours\nA=b\nNODE_OPTIONS=--inspect\n{wanted}\n")
+    (home / "other").write_text("NODE_OPTIONS=--inspect\n")
+    for words in (["-e", wanted], [f"--env={wanted}"], ["--env", wanted], [f"-e{wanted}"], [f"-e={wanted}"], ["-ite", wanted], ["--rm", f"-ie{wanted}"],
+                  ["-e", "NODE_OPTIONS=--inspect", "-e", wanted], [f"--env-file={home}/env"], ["--env-file", f"{home}/env"],
+                  ["-e", wanted, "--env-file", f"{home}/other"], ["--env-file", f"{home}/other", f"--env-file={home}/env"]):
         lines = bridged("docker-args", "--lines", "--", *words, "-e", "JAVA_TOOL_OPTIONS=-Xmx1g").text.splitlines()
         assert "--env=NODE_OPTIONS=--max-old-space-size=100 --use-openssl-ca" in lines
         assert any(line.startswith("--env=JAVA_TOOL_OPTIONS=-Xmx1g -Djavax") for line in lines)
+    for words in (["-e", "NODE_OPTIONS"], ["-it", "--env", "JAVA_TOOL_OPTIONS"]):  # a value that only the engine would see
+        assert "take it out" in bridged("docker-args", "--", *words, status=5).errors
 
 
 def test_a_container_may_only_be_filtered(bridged):
