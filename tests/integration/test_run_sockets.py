@@ -15,7 +15,7 @@ import pytest
 from conftest import program
 from kit import machine as machine_module
 from kit.machine import deny, machine
-from kit.process import SLOW
+from kit.process import SLOW, wait_until
 
 PYTHON = "/usr/bin/python3"
 pytestmark = [pytest.mark.visible_home, pytest.mark.real_home, pytest.mark.exact_build]  # a sanitizer changes memory, threads and time: see the unit tests of the broker
@@ -773,3 +773,39 @@ def test_connections_when_everybody_waits(bailey, work):
     """Hundreds of callers wait for a server inside that accepts nobody. Who connects elsewhere is served all the same."""
     result = bailey("run", "--quiet", "--", sys.executable, "-c", FULL_HOUSE, cwd=work, timeout=120)
     assert result.text == "made\n", result
+
+
+# A socket that is to be connected without waiting, and waits when the call is made.
+TAKEN_BACK = """
+import fcntl, os, socket, sys, threading, time
+full = socket.socket(socket.AF_UNIX); full.bind("full"); full.listen(0)
+socket.socket(socket.AF_UNIX).connect("full")
+one = socket.socket(socket.AF_UNIX); one.setblocking(False)
+def ask():
+    while True:
+        try: one.connect("full")
+        except OSError: pass
+def take_back():
+    while True:
+        fcntl.fcntl(one, fcntl.F_SETFL, 0); fcntl.fcntl(one, fcntl.F_SETFL, os.O_NONBLOCK)
+open("attacks", "w").close()
+for attack in (ask, ask, take_back): threading.Thread(target=attack, daemon=True).start()
+time.sleep(float(sys.argv[1])); os._exit(7)
+"""
+
+
+@pytest.mark.parametrize("how", ["by itself", "killed", "terminated", "time limit"])
+def test_nobody_outside_waits_with_the_broker(bailey, start, work, how):
+    """What a sandbox makes its own broker wait for is no concern of the supervisor's."""
+    words = ["bailey", "run", "--quiet", *(["--timeout", "2s"] if how == "time limit" else []), "--", sys.executable, "-c", TAKEN_BACK,
+             "2" if how == "by itself" else "600"]
+    child = start(words, cwd=work)
+    wait_until((work / "attacks").exists, what="the attack")
+    if how in ("killed", "terminated"):
+        time.sleep(1)  # for the attack to succeed; nothing waits for it
+        (listed,) = json.loads(bailey("ps", "--json", cwd=work).check().text)
+    if how == "killed":
+        bailey("kill", listed["sandbox"], cwd=work).check()
+    elif how == "terminated":
+        child.process.terminate()
+    assert child.wait(60 * SLOW).status == {"by itself": 7, "killed": 137, "terminated": 143, "time limit": 124}[how]

@@ -236,7 +236,8 @@ static int op_connect(struct held *held) {
 }
 
 /* The flag belongs to the socket, which another process may share; but a socket that is not connected yet is of no use
- * to it, and the caller itself waits. */
+ * to it, and the caller itself waits. One that takes the flag back at this very moment makes its own sandbox wait, as
+ * it could by stopping every process in it: nobody outside waits for the broker. */
 static int connect_without_waiting(int fd, const struct sockaddr_un *to) {
         int flags = fcntl(fd, F_GETFL), r;
         bool waits = flags >= 0 && !(flags & O_NONBLOCK);
@@ -288,27 +289,44 @@ static int connect_soon(int fd, const struct sockaddr *to, socklen_t n) {
         return -EAGAIN;
 }
 
-/* Every worker waits for somebody. What need not wait is done all the same. */
+/* By TCP, to the gateway or a server inside. */
+static int connect_far(const struct asked *asked) {
+        const struct sockaddr *to = (const struct sockaddr *)asked->address;
+        int flags = fcntl(asked->fd, F_GETFL), r;
+
+        if (flags < 0 || fcntl(asked->fd, F_SETFL, flags | O_NONBLOCK) < 0)
+                return -errno;
+        if (flags & O_NONBLOCK)
+                return connect(asked->fd, to, (socklen_t)asked->n) < 0 ? -errno : 0;
+
+        r = connect_soon(asked->fd, to, (socklen_t)asked->n);
+        return fcntl(asked->fd, F_SETFL, flags) < 0 ? -errno : r;
+}
+
+static int connect_near(struct held *h, const struct asked *asked) {
+        cleanup(place_done) struct place place = { .object = -1, .dir = -1 };
+        struct sockaddr_un held;
+        int r = tracee_open(&h->tracee);
+
+        if (r == 0)
+                r = broker_judge_named(h, (const struct sockaddr_un *)asked->address, asked->n, &place, &held);
+        if (r == 0)
+                r = connect_without_waiting(asked->fd, &held);
+
+        return r == OP_WAITS ? -EAGAIN : r; /* its server has no room */
+}
+
+/* Every worker waits for somebody. What need not wait is done all the same; what is asked for is read once. */
 static int connect_crowded(struct held *held) {
         cleanup(asked_done) struct asked asked = { .fd = -1 };
-        int r = read_asked(held, &asked), flags;
+        int r = read_asked(held, &asked);
 
         if (r < 0)
                 return r;
+        if (asked.datagram)
+                return datagram_connect(held, asked.fd, (const struct sockaddr_un *)asked.address, asked.n);
 
-        flags = fcntl(asked.fd, F_GETFL);
-        if (flags < 0)
-                return -errno;
-        if (asked.datagram || flags & O_NONBLOCK)
-                return op_connect(held);
-        if (asked.named)
-                return -EAGAIN; /* its server has been asked, and has no room */
-
-        if (fcntl(asked.fd, F_SETFL, flags | O_NONBLOCK) < 0)
-                return -errno;
-        r = connect_soon(asked.fd, (const struct sockaddr *)asked.address, (socklen_t)asked.n);
-
-        return fcntl(asked.fd, F_SETFL, flags) < 0 ? -errno : r;
+        return asked.named ? connect_near(held, &asked) : connect_far(&asked);
 }
 
 static int add_to_caller(const struct tracee *tracee, int fd, bool close_on_exec) {
