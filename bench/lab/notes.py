@@ -10,7 +10,10 @@ LAUNCH = ("`bench/run BUILD --experiment launch` sets a launch beside `limit` an
 JUDGED = ("The counter-experiment is `bench/run BUILD --experiment protection`: the same work with its calls answered at once, and nothing read, judged or performed. Its rows are in the tables of "
           "this work (\"handed over, unjudged\"). `lab-notify` (a table below) shows the least that a call costs if another process performs it. The files here are small and in memory, so a "
           "call takes 1 to 4 us without a sandbox, and the round trip alone is more than the target allows. On a disk, with larger files or with decompression, the same microseconds are a smaller share.")
+SHORT = ("The work takes about a tenth of a second, and the launch is a tenth of that. Its reads are not handed over: \"changes handed over, unjudged\" in the table of this work says what the "
+         "protection of files costs it at least, `--only launch` what the launch costs.")
 NOTES = {
+    **{f"{JOBS[job][0]}, over no sandbox": SHORT for job in ("grep", "ripgrep", "status", "python")},
     **{f"{JOBS[job][0]}, over bwrap": JUDGED for job in ("checkout", "unpack", "npm", "kernel")},
     **{f"{JOBS[job][0]}, with {words}, over no sandbox": JUDGED for words in ("a deny glob", "a trace") for job in ("grep", "ripgrep", "npm", "write")},
     **{f"{JOBS[job][0]}, over no sandbox": JUDGED for job in ("npm", "write")},

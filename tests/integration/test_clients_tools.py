@@ -174,7 +174,7 @@ def test_ssh_with_the_variable_that_bailey_env_prints(service, sshd, repository,
     listed = bailey("env", "--no-workspace-policy", "--http", service.http[7:], "--socks", service.socks).check().text
     shown = run(["sh", "-c", f'{listed}\nprintf %s "$GIT_SSH_COMMAND"']).check().text
     assert "relay" in shown or "nc" in shown, listed
-    env = {**GIT, "PATH": f"{program('bailey').parent}:/usr/bin:/bin", "ALL_PROXY": f"socks5h://{service.socks}",
+    env = {**GIT, "PATH": "/usr/bin:/bin", "ALL_PROXY": f"socks5h://{service.socks}",
            "GIT_SSH_COMMAND": f"{shown} -F none -i {directory}/client -o StrictHostKeyChecking=no "
                               f"-o UserKnownHostsFile={directory}/known -o LogLevel=ERROR"}
     run(["git", "clone", "-q", f"ssh://{user}{OK}:{port}{repository}", tmp_path / "clone"], env=env, timeout=120).check()

@@ -396,5 +396,18 @@ def test_requests_have_texts(make_service, bailey, origin):
     sock, status = service.tunnel("evil.test", 443)
     sock.close()
     service.wait_record(kind="tunnel-open", allowed=False)
-    shown = [json.loads(line) for line in bailey("log", "--requests", service.audit).check().text.splitlines()]
-    assert [(x["method"], x["path"], x["status"], x["allowed"]) for x in shown] == [("CONNECT", "", 200, True), ("CONNECT", "", 403, False)]
+
+    def shown():
+        return [json.loads(line) for line in bailey("log", "--requests", service.audit).check().text.splitlines()]
+    assert [(x["method"], x["path"], x["status"], x["allowed"]) for x in shown()] == [("CONNECT", "", 200, True), ("CONNECT", "", 403, False)]
+    for host, port in (("127.0.0.1", origin.port), ("evil.test", 443)):
+        service.socks_tunnel(host, port)[0].close()
+        with service.connect() as plain:
+            plain.sendall(f"GET http://{host}:{port}/page?q HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n\r\n".encode())
+            while plain.recv(65536):
+                pass
+    every = wait_until(lambda: len(shown()) == 6 and shown(), what="six requests")
+    for one in every:
+        assert all(isinstance(one[name], str) for name in ("method", "path", "domain")) and isinstance(one["status"], int), one
+        assert (one["status"] in (200, 0)) == one["allowed"] or one["status"] == 403, one
+    assert sorted(one["path"] for one in every)[-2:] == ["/page", "/page"]  # without the query, which may hold secrets

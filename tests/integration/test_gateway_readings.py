@@ -12,7 +12,7 @@ import pytest
 
 from kit.dns import Answer
 from kit.gateway import Client
-from kit.process import wait_until
+from kit.process import SLOW, wait_until
 from test_gateway_credentials import HOST, Lab, answer
 from test_gateway_dns import question
 
@@ -283,18 +283,23 @@ def test_a_slow_request_with_an_unusual_method_is_whole(echoing):
 # --- DNS over TCP ---
 
 
-def test_a_closed_dns_connection_is_gone_at_once(make_service):
+@pytest.mark.parametrize("end", ["answered", "half closed", "not answered", "half a question", "nothing"])
+def test_a_closed_dns_connection_is_gone_at_once(make_service, end):
     service = make_service({"allow": ["*.ok.test"], "limits": {"connections": 64}}, names=[NAME])
     message = os.urandom(2) + question("A", NAME)
     for _ in range(200):
         with service.connect("dns") as sock:
-            sock.sendall(struct.pack("!H", len(message)) + message)
-            assert sock.recv(2)
+            sent = struct.pack("!H", len(message)) + message
+            sock.sendall({"half a question": sent[:9], "nothing": b""}.get(end, sent))
+            if end == "half closed":
+                sock.shutdown(socket.SHUT_WR)
+            if end in ("answered", "half closed"):
+                assert sock.recv(2)
     def left():
         with open(f"/proc/{service.gateway_pid}/net/tcp") as table:
             port = f":{service.port['dns']:04X}"
             return [line for line in table if line.split()[1].endswith(port) and line.split()[3] == "08"]  # CLOSE_WAIT
-    wait_until(lambda: not left(), 5, "the end of closed connections")
+    wait_until(lambda: not left(), 5 * SLOW, "the end of closed connections")
 
 
 # --- trailers, and the path slot ---
@@ -340,14 +345,14 @@ def test_the_path_slot_keeps_what_a_segment_may_hold(tmp_path, authority, make_o
 # --- answers whose end nobody says ---
 
 
-def unsaid(framing, said):
+def unsaid(framing, said, body=b"body"):
     """An origin that ends its answer by closing; said: with close_notify."""
     def serve(sock, connection):
         head = b""
         while b"\r\n\r\n" not in head:
             head += sock.recv(65536)
         connection.received += head
-        sock.sendall(b"HTTP/1.1 200 OK\r\n" + framing + b"\r\nbody")
+        sock.sendall(b"HTTP/1.1 200 OK\r\n" + framing + b"\r\n" + body)
         with contextlib.suppress(OSError):
             if said:
                 sock.unwrap()
@@ -373,8 +378,10 @@ def fetch_all(lab, strict):
     return got
 
 
-def test_an_end_that_was_not_said_is_an_error_on_record(tmp_path, authority, make_origin, closing):
-    origin = make_origin(raw=unsaid(b"", False), tls=authority.context(HOST, alpn=("http/1.1",)))
+@pytest.mark.parametrize("framing", [b"", b"Connection: close\r\n", b"Content-Type: text/event-stream\r\n", b"Content-Encoding: br\r\nConnection: close\r\n"],
+                         ids=["nothing", "close", "events", "coded"])
+def test_an_end_that_was_not_said_is_an_error_on_record(tmp_path, authority, make_origin, closing, framing):
+    origin = make_origin(raw=unsaid(framing, False), tls=authority.context(HOST, alpn=("http/1.1",)))
     lab = closing(Lab(tmp_path, authority, origin, f"rule={HOST}:{origin.port}|GET|/**"))
     with pytest.raises((OSError, ssl.SSLError)):
         fetch_all(lab, True)
@@ -389,8 +396,11 @@ def test_an_end_that_was_said_is_said(tmp_path, authority, make_origin, closing)
     assert not lab.gateway.wait_event(kind="request", allowed=True, status=200)["detail"]
 
 
-def test_an_answer_that_is_too_short_is_an_error(tmp_path, authority, make_origin, closing):
-    origin = make_origin(raw=unsaid(b"Content-Length: 40\r\n", False), tls=authority.context(HOST, alpn=("http/1.1",)))
+@pytest.mark.parametrize("framing, said", [(b"Content-Length: 40\r\n", False), (b"Content-Length: 40\r\n", True), (b"Transfer-Encoding: chunked\r\n", False),
+                                           (b"Transfer-Encoding: chunked\r\n", True)], ids=["length", "length, said", "chunks", "chunks, said"])
+def test_an_answer_that_is_too_short_is_an_error(tmp_path, authority, make_origin, closing, framing, said):
+    """Also where the origin ends TLS as it should: the length says more than the end."""
+    origin = make_origin(raw=unsaid(framing, said, b"4\r\nbody\r\n" if b"chunked" in framing else b"body"), tls=authority.context(HOST, alpn=("http/1.1",)))
     lab = closing(Lab(tmp_path, authority, origin, f"rule={HOST}:{origin.port}|GET|/**"))
     with pytest.raises((OSError, ssl.SSLError)):
         fetch_all(lab, True)

@@ -361,12 +361,17 @@ def test_python_has_what_c_has(run, work):
     assert python(run, work, f"""
 import bailey
 config = bailey.Config(workspace={str(work)!r})
-for key, value in (("network.allow", "http://x"), ("network.allow_private", "::::"), ("network.host_port", "x")):
+for key, value in (("network.allow", "http://x"), ("network.allow_private", "::::"), ("network.host_port", "x"), ("network.allow", "a b.test"), ("network.allow", "*."),
+                   ("network.deny", "x.test:0"), ("network.allow_private", "10.0.0.0/99:1"), ("network.allow_private", "10.0.0.1"), ("network.deny_cidrs", "10.0.0.0/8x"),
+                   ("network.ca_key", "rsa2048"), ("network.allow", "@no-such-group"), ("network.dns_servers", "name.test"), ("filesystem.write", "")):
     try:
         config.set(key, value)
-        print("taken", key)
+        print("taken", key, value)
     except bailey.ConfigError:
         pass
+config.validate()  # nothing of them is in it
+with bailey.Manager(bailey.Config().workspace({str(work)!r})) as m:
+    assert m.exec("pwd").stdout.decode().strip() == {str(work)!r}
 other = config.copy().set("network.allow", "api.example.com")
 other.validate()
 assert all(d.found for d in other.check_dependencies()), other.check_dependencies()

@@ -466,11 +466,21 @@ def test_every_line_of_the_groups_has_a_name(at):
 
 
 @pytest.mark.parametrize("network, says", [({"allow": ["127.0.0.1"]}, "127.0.0.1 under allow opens nothing"), ({"allow": ["10.0.0.0/8"]}, "allow_private"),
-                                           ({"allow": ["192.168.1.1:443"]}, "private"), ({"allow_private": ["169.254.169.254:80"]}, "metadata")])
+                                           ({"allow": ["192.168.1.1:443"]}, "private"), ({"allow_private": ["169.254.169.254:80"]}, "metadata"),
+                                           ({"allow": ["[::1]:80"]}, "loopback"), ({"allow": ["fd00::/8"]}, "allow_private"), ({"allow": ["169.254.169.254"]}, "opens nothing"),
+                                           ({"allow_private": ["[fd00:ec2::254]:80"]}, "metadata"), ({"allow": ["api.example.com", "127.0.0.0/8"]}, "loopback")])
 def test_grants_that_open_nothing_are_named(at, workspace, network, says):
     (workspace / "p.yaml").write_text(json.dumps({"network": network}))
     done = at("policy", "check", "p.yaml").check()
     assert says in done.errors and "p.yaml:1" in done.errors
+
+
+@pytest.mark.parametrize("option, value", [("--allow", "127.0.0.1"), ("--allow", "10.0.0.0/8"), ("--allow-private", "169.254.169.254:80")])
+def test_options_that_open_nothing_are_named(at, option, value):
+    """As the entries of a file are, where they are checked and where they are used."""
+    for words in (["policy", "check", option, value], ["run", option, value, "--", "true"]):
+        done = at(*words)
+        assert done.status == 0 and "opens nothing" in done.errors and option in done.errors, done
 
 
 @pytest.mark.parametrize("network", [{"allow": ["10.0.0.5"], "allow_private": ["10.0.0.0/8:443"]}, {"allow": ["10.0.0.0/8"], "deny_cidrs": ["192.168.0.0/16"]},
@@ -480,10 +490,15 @@ def test_grants_that_count_are_not(at, workspace, network):
     assert at("policy", "check", "p.yaml").check().errors == ""
 
 
-def test_wrong_examples_are_wrong_policies(at, workspace):
-    """check, exec and policy check say the same, and where it stands."""
-    (workspace / "p.yaml").write_text("commands:\n  - {name: mine, decision: forbid, argv: [rm], match: [ls]}\n")
-    done = at("policy", "check", "p.yaml")
-    assert done.status == 3 and "p.yaml:2" in done.errors and "example" in done.errors
-    done = at("check", "--policy", "p.yaml", "ls")
-    assert done.status == 3 and "p.yaml:2" in done.errors
+@pytest.mark.parametrize("rule, line", [
+    ("{name: mine, decision: forbid, argv: [rm], match: [ls]}", 2), ("{name: mine, decision: forbid, argv: [rm], no_match: [rm x]}", 2),
+    ("{name: fine, decision: forbid, argv: [dd], match: [dd x]}\n  - {name: mine, decision: escalate, argv: [ls, -l], match: [ls -l, ls]}", 3),
+    ("{name: mine, decision: allow, argv: [make, test], match: ['make test', 'make tests']}", 2),
+])
+def test_wrong_examples_are_wrong_policies(at, workspace, rule, line):
+    """check, exec and policy check say the same, and where it stands; nothing is run."""
+    (workspace / "p.yaml").write_text(f"commands:\n  - {rule}\n")
+    for words, status in ((["policy", "check", "p.yaml"], (3,)), (["check", "--policy", "p.yaml", "touch ran"], (3,)), (["exec", "--policy", "p.yaml", "touch ran"], (3, 121))):
+        done = at(*words)
+        assert done.status in status and f"p.yaml:{line}" in done.errors and "example" in done.errors, done
+    assert not (workspace / "ran").exists()

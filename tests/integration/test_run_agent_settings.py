@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A directory of an agent's that a person grants: its data is written, its settings are not, since the agent outside obeys them."""
+import os
+
 import pytest
 
 pytestmark = pytest.mark.visible_home
@@ -27,6 +29,25 @@ def test_settings_stay_as_they_were(sh, home, name, options, there):
     sh(f"mkdir -p {path.parent}; echo evil > {path}; rm -f {path}; echo evil > {path}; mv {path.parent} {path.parent}.old; echo data > {place}/history.jsonl",
        "--write", place, *options)
     assert path.read_text() == "mine\n" if there else not path.exists()
+
+
+@pytest.mark.parametrize("name,target", [(".claude/settings.json", "../dotfiles/claude.json"), (".claude/settings.json", "own.json"), (".codex/config.toml", "gone.toml"),
+                                         (".gemini/settings.json", "{home}/dotfiles/claude.json"), (".claude/hooks", "../dotfiles")])
+def test_settings_that_are_links_stay_links(sh, home, name, target):
+    """Into a directory of settings, beside it, to nothing: neither the link is replaced nor what it leads to is made or changed."""
+    path, target = home / name, target.format(home=home)
+    path.parent.mkdir()
+    (home / "dotfiles").mkdir()
+    (home / "dotfiles/claude.json").write_text("mine\n")
+    (home / ".claude").mkdir(exist_ok=True)
+    (home / ".claude/own.json").write_text("mine\n")
+    path.symlink_to(target)
+    before = sorted(os.listdir(home / "dotfiles"))
+    sh(f"echo evil > {path}; rm -f {path}; echo evil > {path}; ln -sfn /tmp/x {path}; mv {path} {path}.old; cd {path.parent}; echo evil > {target}; mkdir -p {path}; true",
+       "--write", path.parent)
+    assert os.readlink(path) == target
+    assert (home / "dotfiles/claude.json").read_text() == (home / ".claude/own.json").read_text() == "mine\n"
+    assert not (path.parent / "gone.toml").exists() and sorted(os.listdir(home / "dotfiles")) == before
 
 
 def test_data_is_written(sh, home):

@@ -110,6 +110,25 @@ def test_they_stay_readable_while_it_runs(opened, home, state, options):
     assert opened(script, *options, env=env).check().text == "readable"
 
 
+@pytest.mark.parametrize("where", ["option", "variable", "file"])
+@pytest.mark.parametrize("kind", ["rsa2048", "RSA4096x", "ed25519"])
+def test_other_keys_are_refused(sh, home, work, where, kind):
+    """A word that is none does not mean the default."""
+    (home / "p.yaml").write_text(f"network: {{ ca_key: '{kind}' }}\n")
+    options = {"option": ("--ca-key", kind), "variable": (), "file": ("--policy", home / "p.yaml")}[where]
+    result = sh("touch ran", *options, env={"BAILEY_CA_KEY": kind} if where == "variable" else {})
+    assert result.status in (2, 120, 121) and not (work / "ran").exists(), result
+
+
+@pytest.mark.parametrize("where", ["variable", "file"])
+def test_the_key_by_a_variable_and_a_file(sh, home, where):
+    (home / "p.yaml").write_text("network: { ca_key: rsa4096 }\n")
+    options = ("--policy", home / "p.yaml") if where == "file" else ()
+    script = 'openssl crl2pkcs7 -nocrl -certfile "$NODE_EXTRA_CA_CERTS" | openssl pkcs7 -print_certs -noout -text | grep -A8 "Subject: O=Bailey"'
+    env = {"OPENAI_API_KEY": "sk-proj-0123456789abcdef0123", **({"BAILEY_CA_KEY": "rsa4096"} if where == "variable" else {})}
+    assert "(4096 bit)" in sh(script, "--credential", "openai", *options, env=env).text
+
+
 @pytest.mark.parametrize("kind,bits", [("p256", 256), ("rsa4096", 4096)])
 def test_the_key_of_the_session_s_ca(sh, kind, bits):
     script = r"""openssl crl2pkcs7 -nocrl -certfile "$NODE_EXTRA_CA_CERTS" | openssl pkcs7 -print_certs -noout -text |

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import pathlib
 
 import pytest
 
@@ -33,6 +34,21 @@ def test_refused_without_permission(sh, work):
 def test_says_what_is_lost(sh):
     result = sh("true", "--allow-degraded").check()
     assert result.errors.count("lost:") >= 3
+
+
+def test_shared_memory_is_what_the_notice_says(sh):
+    """/dev/shm is closed, and said to be: nothing is made in it, and nothing of others is read or changed."""
+    said = sh("true", "--allow-degraded").check().errors
+    assert "/dev/shm is closed" in said and "shared memory" in said, said
+    others = pathlib.Path(f"/dev/shm/bailey-test-{os.getpid()}")
+    others.write_text("mine\n")
+    try:
+        for attempt in (f"echo x > {others}-new", f"cat {others}", f"echo x >> {others}", f"rm {others}", "python3 -c 'import multiprocessing as m; m.Lock()'",
+                        "python3 -c 'from multiprocessing import shared_memory as s; s.SharedMemory(create=True, size=9)'"):
+            assert sh(attempt, "--allow-degraded").status != 0, attempt
+        assert others.read_text() == "mine\n" and not pathlib.Path(f"{others}-new").exists()
+    finally:
+        others.unlink()
 
 
 def test_files(sh, work, home):

@@ -12,7 +12,7 @@ import pytest
 
 from conftest import program
 from kit.git import ENVIRONMENT, git
-from kit.process import SANITIZED, wait_until
+from kit.process import SANITIZED, SLOW, wait_until
 
 pytestmark = pytest.mark.visible_home
 GIT = f"export {' '.join(f'{name}={value}' for name, value in ENVIRONMENT.items())}; "
@@ -65,6 +65,17 @@ def test_kept_shown_and_put_back(sh, bailey, work, kept):
     bailey("kept", "restore", run, cwd=work).check()
     assert (work / ".vscode/deep/tasks.json").read_text() == "work\n" and os.readlink(work / ".cursor") == "/etc"
     assert bailey("kept", "restore", run, cwd=work).status == 4 and not kept()
+
+
+@pytest.mark.parametrize("script, names", [
+    ("echo 'gitdir: x' > .git", [".git"]), ("mkdir own; ln -s own .git", [".git"]), ("mkfifo .git", [".git"]),
+    ("mkdir -p .git/hooks; echo x > .git/hooks/pre-commit", [".git/hooks"]),
+])
+def test_the_notice_names_what_was_there(sh, work, script, names):
+    """And nothing below it that was not."""
+    result = sh(script).check()
+    assert all(f"{name}" in result.errors for name in names), result
+    assert "branches" not in result.errors and "config" not in result.errors, result
 
 
 def test_put_back_never_overwrites(sh, bailey, work, kept):
@@ -141,18 +152,35 @@ def test_sandboxes_that_share_a_root_only(begin, home, work):
 PLANT = "trap '' TERM INT HUP; mkdir .vscode; echo evil > .vscode/tasks.json; echo evil > .envrc; touch planted; while :; do sleep 1; done"
 
 
-def test_one_signal_for_the_whole_group(begin, work, sh, kept):
+# What `timeout -k`, a runner of jobs, a closed terminal and a person's keys send; and Bailey as a part of a script that is ended.
+GROUP_ENDS = {"timeout": ["TERM", "KILL"], "killed at once": ["KILL"], "terminal": ["HUP", "KILL"], "keys": ["INT", "QUIT", "KILL"],
+              "stopped before": ["STOP", "KILL"], "impatient": ["TERM", "TERM", "INT", "KILL"]}
+
+
+@pytest.mark.parametrize("how", GROUP_ENDS)
+def test_one_signal_for_the_whole_group(begin, work, sh, kept, how):
     child = begin(PLANT)
     wait_for(work / "planted")
-    os.killpg(child.pid, signal.SIGTERM)
-    time.sleep(0.2)
-    os.killpg(child.pid, signal.SIGKILL)
-    child.communicate(timeout=30)
+    for name in GROUP_ENDS[how]:
+        os.killpg(child.pid, getattr(signal, f"SIG{name}"))
+        time.sleep(0.1)
+    child.communicate(timeout=30 * SLOW)
     wait_for(work / ".vscode", there=False)
     wait_for(work / ".envrc", there=False)
     sh("true").check()
     assert {os.path.basename(entry["path"]) for entry in kept()} == {".vscode", ".envrc"}
     assert not [name for name in os.listdir(work) if "bailey-kept" in name]
+
+
+@pytest.mark.exact_build  # under sanitizers the time is over before the command starts
+def test_timeout_ends_it(work, environment):
+    """The program itself, with a command that ignores the first signal; and a pipeline of a shell around it."""
+    for wrap in (["timeout", "-k", "0.3", "1"], ["timeout", "-s", "KILL", "1"], ["sh", "-c", 'timeout -k 0.3 1 "$@" | cat', "sh"]):
+        subprocess.run([*wrap, program("bailey"), "run", "-q", "--", "sh", "-c", PLANT], cwd=work, env=environment, check=False,
+                       stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=60 * SLOW)
+        wait_for(work / ".vscode", there=False)
+        wait_for(work / ".envrc", there=False)
+        (work / "planted").unlink(missing_ok=True)
 
 
 def descendants(pid):

@@ -282,6 +282,31 @@ print(waiting.is_alive()); listener.accept(); waiting.join(20); print(waiting.is
     assert result.text.split() == ["True", "True", "full", "True", "False", "0"], result
 
 
+# A list for everybody, as setfacl writes it: version 2; owner, group, mask and others may write.
+LIST = "b'\\2\\0\\0\\0' + b''.join(t.to_bytes(2, 'little') + b'\\6\\0' + b'\\xff' * 4 for t in (1, 4, 16, 32))"
+ATTRIBUTES = {
+    "list": f"os.setxattr('Makefile', 'system.posix_acl_access', {LIST})", "list by descriptor": f"os.setxattr(fd, 'system.posix_acl_access', {LIST})",
+    "list of a link": f"os.setxattr('Makefile', 'system.posix_acl_access', {LIST}, follow_symlinks=False)", "attribute": "os.setxattr('Makefile', 'user.x', b'y')",
+    "attribute by a link": "os.symlink('Makefile', 'l'); os.setxattr('l', 'user.x', b'y')", "removed": "os.removexattr('Makefile', 'user.kept')",
+    "removed by descriptor": "os.removexattr(fd, 'user.kept')", "mode": "os.chmod('Makefile', 0o666)", "mode by descriptor": "os.fchmod(fd, 0o600)",
+    "mode by its link in /proc": "os.chmod(f'/proc/self/fd/{fd}', 0o666)", "mode from a directory": "os.chmod('Makefile', 0o666, dir_fd=os.open('.', 0))",
+    "owner": "os.chown('Makefile', -1, os.getgid())", "owner by descriptor": "os.fchown(fd, -1, os.getgid())", "length": "os.truncate('Makefile', 0)",
+    "fchmodat2": "import ctypes; assert ctypes.CDLL(None).syscall(452, -100, b'Makefile', 0o666, 0) == 0",
+}
+
+
+@pytest.mark.parametrize("how", ATTRIBUTES)
+def test_a_glob_against_writing_keeps_attributes(bailey, work, how):
+    file = work / "Makefile"
+    file.write_text("all:\n")
+    file.chmod(0o644)
+    os.setxattr(file, "user.kept", b"v")
+    before = file.stat().st_mode, file.stat().st_gid, sorted(os.listxattr(file)), file.read_text()
+    script = f"import os; fd = os.open('Makefile', os.O_RDONLY); {ATTRIBUTES[how]}"
+    assert bailey("run", "--quiet", "--deny-write", "**/Makefile", "--", PYTHON, "-c", script, cwd=work).status != 0
+    assert before == (file.stat().st_mode, file.stat().st_gid, sorted(os.listxattr(file)), file.read_text())
+
+
 def test_modes_by_descriptor(bailey, work):
     """A glob against writing keeps them; one against reading leaves them to the kernel."""
     (work / "Makefile").write_text("")
