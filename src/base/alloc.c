@@ -19,3 +19,7 @@ void alloc_settle(void) {
         mallopt(M_TRIM_THRESHOLD, HEAP_KEPT);
         mallopt(M_MMAP_THRESHOLD, HEAP_LARGEST);
 }
+
+void alloc_trim(void) {
+        malloc_trim(0);
+}

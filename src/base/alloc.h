@@ -7,6 +7,9 @@
 void *alloc_zeroed(size_t n) __attribute__((malloc));
 
 /* For a program that starts, works for some milliseconds and ends: the heap grows once instead of a dozen times, and
- * gives nothing back in between. What rests for long calls malloc_trim() itself. Never in a library: the heap is the
+ * gives nothing back in between. What rests for long calls alloc_trim() itself. Never in a library: the heap is the
  * program's. */
 void alloc_settle(void);
+
+/* Gives free memory back to the system, which the allocator does not do by itself. Takes milliseconds. */
+void alloc_trim(void);

@@ -31,6 +31,8 @@ bool fd_is_sealed(int fd, size_t *ret_size);
  * -EMSGSIZE for one that is empty or larger than max. */
 int fd_map_sealed(int fd, const char *what, size_t max, struct str *ret, struct err *err);
 
+/* Both ends of a channel for the next two, non-blocking: what is sent as one message arrives as one. */
+int fd_pair(int ret[static 2]);
 /* One message with descriptors over a Unix socket. Received ones are close-on-exec; more than max is an error, and then
  * none is kept. */
 int fd_send(int sock, struct str payload, const int *fds, size_t n_fds);

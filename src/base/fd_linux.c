@@ -3,6 +3,7 @@
 #include "base/fd.h"
 
 #include "base/cleanup.h"
+#include "base/fd_rights.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -111,30 +112,20 @@ int fd_map_sealed(int fd, const char *what, size_t max, struct str *ret, struct 
         return 0;
 }
 
-enum { FDS_PER_MESSAGE = 64 };
+int fd_pair(int ret[static 2]) {
+        return socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ret) < 0 ? -errno : 0;
+}
 
 int fd_send(int sock, struct str payload, const int *fds, size_t n_fds) {
-        union {
-                struct cmsghdr align;
-                char bytes[CMSG_SPACE(sizeof(int) * FDS_PER_MESSAGE)];
-        } control = { 0 };
+        union fd_rights room = { 0 };
 
-        if (payload.n == 0 || n_fds > FDS_PER_MESSAGE)
+        if (payload.n == 0 || n_fds > FD_RIGHTS_MAX)
                 return -EINVAL; /* descriptors travel only with at least one byte */
 
         struct iovec part = { (void *)payload.p, payload.n };
         struct msghdr m = { .msg_iov = &part, .msg_iovlen = 1 };
 
-        if (n_fds) {
-                m.msg_control = control.bytes;
-                m.msg_controllen = CMSG_SPACE(sizeof(int) * n_fds);
-                struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-                c->cmsg_level = SOL_SOCKET;
-                c->cmsg_type = SCM_RIGHTS;
-                c->cmsg_len = CMSG_LEN(sizeof(int) * n_fds);
-                memcpy(CMSG_DATA(c), fds, sizeof(int) * n_fds);
-        }
-
+        fd_rights_attach(&m, &room, fds, n_fds);
         for (;;) {
                 ssize_t put = sendmsg(sock, &m, MSG_NOSIGNAL);
                 if (put >= 0)
@@ -142,43 +133,6 @@ int fd_send(int sock, struct str payload, const int *fds, size_t n_fds) {
                 if (errno != EINTR)
                         return -errno;
         }
-}
-
-static void close_all(int *fds, size_t n) {
-        for (size_t i = 0; i < n; i++)
-                close_fd(&fds[i]);
-}
-
-/* Every descriptor in the message, kept or closed: none may leak because there was one too many. */
-static int fd_collect(struct msghdr *m, int *ret_fds, size_t max_fds, size_t *ret_n) {
-        size_t n = 0;
-        bool excess = (m->msg_flags & MSG_CTRUNC) != 0;
-
-        for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
-                if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-                        continue;
-                size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-                for (size_t i = 0; i < count; i++) {
-                        int fd;
-
-                        memcpy(&fd, CMSG_DATA(c) + i * sizeof fd, sizeof fd);
-
-                        if (n < max_fds)
-                                ret_fds[n++] = fd;
-                        else {
-                                close(fd);
-                                excess = true;
-                        }
-                }
-        }
-
-        if (excess) {
-                close_all(ret_fds, n);
-                return -ETOOMANYREFS;
-        }
-
-        *ret_n = n;
-        return 0;
 }
 
 /* Whoever closed a socket with messages unread leaves an error at the other end. It comes once, and before the last
@@ -198,25 +152,22 @@ static ssize_t receive_last_words(int sock, struct msghdr *msghdr) {
 }
 
 ssize_t fd_receive(int sock, void *payload, size_t payload_max, int *ret_fds, size_t max_fds, size_t *ret_n_fds) {
-        union {
-                struct cmsghdr align;
-                char bytes[CMSG_SPACE(sizeof(int) * FDS_PER_MESSAGE)];
-        } control = { 0 };
+        union fd_rights room = { 0 };
         struct iovec part = { payload, payload_max };
         struct msghdr msghdr = {
-                .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes
+                .msg_iov = &part, .msg_iovlen = 1, .msg_control = room.bytes, .msg_controllen = sizeof room.bytes
         };
         ssize_t got = receive_last_words(sock, &msghdr);
         if (got < 0)
                 return -errno;
 
         size_t n = 0;
-        int r = fd_collect(&msghdr, ret_fds, max_fds, &n);
+        int r = fd_rights_collect(&msghdr, ret_fds, max_fds, &n);
         if (r < 0)
                 return r;
 
         if (msghdr.msg_flags & MSG_TRUNC) {
-                close_all(ret_fds, n);
+                fd_rights_close(ret_fds, n);
                 return -EMSGSIZE;
         }
 

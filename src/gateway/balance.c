@@ -5,8 +5,6 @@
 #include "gateway/control.h"
 #include "gateway/worker.h"
 
-#include <time.h>
-
 /*
  * Processor time, not time that passed: on a machine that has no processor to spare a worker that waits for its turn is
  * not one that another thread could help. Between the two shares the number stays, so that it does not swing.
@@ -27,15 +25,6 @@ unsigned balance_wanted(unsigned in_use, unsigned most, uint64_t used, uint64_t 
         return in_use;
 }
 
-static uint64_t worker_used_ns(const struct worker *worker) {
-        clockid_t clock;
-        struct timespec used;
-
-        if (pthread_getcpuclockid(worker->thread, &clock) != 0 || clock_gettime(clock, &used) < 0)
-                return 0;
-        return (uint64_t)used.tv_sec * NS_PER_SECOND + (uint64_t)used.tv_nsec;
-}
-
 static unsigned worker_clients(const struct worker *worker) {
         return atomic_load_explicit(&worker->clients, memory_order_relaxed);
 }
@@ -52,7 +41,7 @@ static void balance_look(struct balance *balance, struct worker *self) {
         for (unsigned i = 0; i < gateway->n_workers; i++) {
                 clients += worker_clients(gateway->workers[i]);
                 if (due && worker_runs(gateway->workers[i]))
-                        used += worker_used_ns(gateway->workers[i]);
+                        used += balance_thread_ns(gateway->workers[i]->thread);
         }
 
         uint64_t spent = due && balance->since ? used - balance->used : 0;

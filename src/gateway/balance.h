@@ -9,6 +9,7 @@
  *
  * Only the first worker's thread is in here, so nothing is locked.
  */
+#include <pthread.h>
 #include <stdint.h>
 
 struct worker;
@@ -23,6 +24,9 @@ struct balance {
 
 /* How many workers to use from now on, of `most`: all together used `used` of the `passed` nanoseconds. */
 unsigned balance_wanted(unsigned in_use, unsigned most, uint64_t used, uint64_t passed, uint64_t clients);
+
+/* Processor time that a thread has used. */
+uint64_t balance_thread_ns(pthread_t thread);
 
 /* The worker for a connection that `self`, the first worker, has accepted. */
 struct worker *balance_choose(struct worker *self);

@@ -2,6 +2,7 @@
 #include "gateway/event_report.h"
 
 #include "base/clock.h"
+#include "base/fd.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -20,13 +21,8 @@ struct batch {
 
 /* 0, -EAGAIN, or an error that will not go away. */
 static int send_bytes(int fd, struct str bytes) {
-        for (;;) {
-                ssize_t put = send(fd, bytes.p, bytes.n, MSG_NOSIGNAL | MSG_DONTWAIT);
-                if (put >= 0)
-                        return 0;
-                if (errno != EINTR)
-                        return errno == ENOBUFS ? -EAGAIN : -errno;
-        }
+        int r = fd_send(fd, bytes, NULL, 0);
+        return r == -ENOBUFS ? -EAGAIN : r;
 }
 
 static void on_writable(struct watch *w, unsigned ready);

@@ -17,3 +17,5 @@
  * Any step that the kernel cannot do is an error, except Landlock and its newer rights: the filter covers those.
  */
 int confine_gateway(struct err *err);
+/* From now on this process ends with the one that started it, however that ends. */
+void confine_to_parent(void);

@@ -17,10 +17,7 @@
 #include "gateway/creds/old_secrets.h"
 #include "gateway/creds/vault_client.h"
 #include "gateway/dns/synthetic.h"
-#include "gateway/errands/callback.h"
-#include "gateway/errands/courier.h"
-#include "gateway/errands/door.h"
-#include "gateway/errands/webhook.h"
+#include "gateway/errands/errand.h"
 #include "gateway/gateway_confine.h"
 #include "gateway/quota.h"
 #include "gateway/worker_parts.h"
@@ -31,7 +28,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -207,17 +203,9 @@ int main(int argc, char **argv) {
         cleanup(loop_freep) struct loop *loop = NULL;
 
         signal(SIGPIPE, SIG_IGN); /* splice(2) has no flag against it */
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (argc == 2 && strcmp(argv[1], "webhook") == 0)
-                return webhook_main(&e) < 0 ? 1 : 0;
-        if (argc == 2 && strcmp(argv[1], "courier") == 0)
-                return courier_main("", &e) < 0 ? 1 : 0;
-        if (argc == 3 && strcmp(argv[1], "courier") == 0)
-                return courier_main(argv[2], &e) < 0 ? 1 : 0;
-        if (argc == 2 && strcmp(argv[1], "door") == 0)
-                return door_main(&e) < 0 ? 1 : 0;
-        if (argc == 2 && strcmp(argv[1], "callback") == 0)
-                return callback_main(&e) < 0 ? 1 : 0;
+        confine_to_parent();
+        if (errand_is_named(argc, argv))
+                return errand_run(argv, &e) < 0 ? 1 : 0;
 
         raise_descriptor_limit();
         int r = set_up(&gateway, &e);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/worker.h"
 
+#include "base/alloc.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "bridge/git_http.h"
@@ -8,7 +9,6 @@
 #include "ipc/credentials.h"
 
 #include <errno.h>
-#include <malloc.h>
 #include <stdlib.h>
 
 /* As many connections leave memory behind that is worth giving back to the system, which the allocator does not do by
@@ -35,7 +35,7 @@ void worker_left(struct worker *worker, unsigned before) {
 void worker_on_trim(struct timer *t) {
         struct worker *worker = link_owner(t, struct worker, trim);
         worker->crowd = atomic_load_explicit(&worker->clients, memory_order_relaxed);
-        malloc_trim(0);
+        alloc_trim();
 }
 
 struct policy_ref *policy_ref_new(struct snapshot *snapshot, uint32_t generation) {

@@ -34,7 +34,7 @@ static const unsigned inside = PATH_BENEATH | PATH_NO_SYMLINKS;
 static bool is_old(const struct stat *st) {
         enum { SETTLED_SECONDS = 60 };
 
-        return st->st_mtim.tv_sec + SETTLED_SECONDS < (time_t)(clock_wall_us() / 1000000);
+        return st->st_mtime + SETTLED_SECONDS < (time_t)(clock_wall_us() / 1000000);
 }
 
 /* Files of runs that were killed before they could rename them. */

@@ -2,6 +2,7 @@
 #include "net/dial.h"
 
 #include "base/alloc.h"
+#include "net/loop_os.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -107,8 +108,9 @@ static void on_ready(struct stream *stream, void *owner) {
         int error = 0;
         socklen_t size = sizeof error;
 
-        /* A failure makes it readable too; a connection that is only writable has succeeded. */
-        if (stream->readable && getsockopt(stream->fd, SOL_SOCKET, SO_ERROR, &error, &size) < 0)
+        /* A failure makes it readable too; a connection that is only writable has succeeded, where that is told. */
+        bool in_doubt = stream->readable || !loop_tells_ends;
+        if (in_doubt && getsockopt(stream->fd, SOL_SOCKET, SO_ERROR, &error, &size) < 0)
                 error = errno;
 
         if (error) {

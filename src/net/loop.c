@@ -5,19 +5,19 @@
 #include "base/clock.h"
 #include "base/vec.h"
 #include "net/loop_memory.h"
+#include "net/loop_os.h"
 
 #include <assert.h>
 #include <event2/event.h>
 #include <event2/event_struct.h>
 #include <pthread.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 /*
  * The base runs without libevent's locks: each loop belongs to one thread, and other threads reach it only through the
- * posted list, which has its own mutex and an eventfd. Timers do not use libevent's heap: durations come from a handful
- * of settings, so a list per duration is sorted by itself, and a restart (on every byte of a tunnel) is two unlinked
- * and four linked pointers. One libevent timer stands for the earliest of all lists.
+ * posted list, which has its own mutex and a descriptor that wakes it. Timers do not use libevent's heap: durations
+ * come from a handful of settings, so a list per duration is sorted by itself, and a restart (on every byte of a
+ * tunnel) is two unlinked and four linked pointers. One libevent timer stands for the earliest of all lists.
  */
 struct queue {
         uint64_t duration;
@@ -79,7 +79,11 @@ static int loop_start(struct loop *loop, struct watch *watch, int fd, short what
 }
 
 int watch_start_edge(struct loop *loop, struct watch *watch, int fd, watch_fn *fn) {
-        return loop_start(loop, watch, fd, EV_READ | EV_WRITE | EV_CLOSED | EV_ET | EV_PERSIST, fn);
+        short what = EV_READ | EV_WRITE | EV_ET | EV_PERSIST;
+
+        if (loop_tells_ends)
+                what |= EV_CLOSED;
+        return loop_start(loop, watch, fd, what, fn);
 }
 
 int watch_start_level(struct loop *loop, struct watch *watch, int fd, unsigned interest, watch_fn *fn) {
@@ -230,17 +234,15 @@ void loop_post(struct loop *loop, struct task *task) {
         link_append(&loop->posted, &task->link);
         pthread_mutex_unlock(&loop->lock);
         if (first)
-                while (eventfd_write(loop->wake_fd, 1) < 0 && errno == EINTR)
-                        ;
+                loop_wake_raise(loop->wake_fd);
 }
 
 static void on_wake(struct watch *w, unsigned ready) {
         (void)ready;
         struct loop *loop = link_owner(w, struct loop, wake);
-        eventfd_t n;
-        eventfd_read(loop->wake_fd, &n);
-
         struct link work;
+
+        loop_wake_clear(loop->wake_fd);
         pthread_mutex_lock(&loop->lock);
         link_take_all(&loop->posted, &work);
         pthread_mutex_unlock(&loop->lock);
@@ -274,8 +276,7 @@ void loop_run(struct loop *loop) {
 
 void loop_stop(struct loop *loop) {
         __atomic_store_n(&loop->stopped, true, __ATOMIC_RELEASE);
-        while (eventfd_write(loop->wake_fd, 1) < 0 && errno == EINTR)
-                ;
+        loop_wake_raise(loop->wake_fd);
 }
 
 static struct event_base *new_base(void) {
@@ -285,7 +286,7 @@ static struct event_base *new_base(void) {
 
         event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK);
         event_config_set_flag(config, EVENT_BASE_FLAG_IGNORE_ENV);
-        event_config_require_features(config, EV_FEATURE_ET | EV_FEATURE_EARLY_CLOSE);
+        event_config_require_features(config, loop_tells_ends ? EV_FEATURE_ET | EV_FEATURE_EARLY_CLOSE : EV_FEATURE_ET);
 
         struct event_base *base = event_base_new_with_config(config);
         event_config_free(config);
@@ -302,7 +303,7 @@ int loop_new(struct loop **ret, struct err *err) {
         link_init(&l->soon);
         link_init(&l->posted);
         pthread_mutex_init(&l->lock, NULL);
-        l->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        l->wake_fd = loop_wake_new();
         if (l->wake_fd < 0)
                 return err_errno(err, "cannot create the event loop's wake-up descriptor");
 

@@ -2,7 +2,6 @@
 #include "net/pool.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -75,22 +74,12 @@ struct pool_pipe *pool_pipe_get(struct pool *pool) {
                 return pipe;
         }
 
-        int ends[2];
-        if (pipe2(ends, O_NONBLOCK | O_CLOEXEC) < 0)
-                return NULL;
-
         pipe = malloc(sizeof *pipe);
-        if (!pipe) {
-                close(ends[0]);
-                close(ends[1]);
+        if (pipe && pool_pipe_open(pipe) < 0) {
+                free(pipe);
                 return NULL;
         }
 
-        int room = fcntl(ends[1], F_SETPIPE_SZ, POOL_PIPE_BYTES);
-        if (room < 0)
-                room = fcntl(ends[1], F_GETPIPE_SZ);
-
-        *pipe = (struct pool_pipe){ .in = ends[1], .out = ends[0], .room = room > 0 ? (size_t)room : 4096 };
         return pipe;
 }
 

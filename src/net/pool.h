@@ -37,6 +37,8 @@ void pool_done(struct pool *pool);
 /* NULL when out of memory. */
 struct pool_chunk *pool_chunk_get(struct pool *pool);
 void pool_chunk_put(struct pool *pool, struct pool_chunk *chunk);
+/* In splice.c: a new one, or a negative errno. */
+int pool_pipe_open(struct pool_pipe *ret);
 /* NULL when the kernel has no more pipes or descriptors: the caller copies instead. */
 struct pool_pipe *pool_pipe_get(struct pool *pool);
 /* A pipe with bytes inside is closed, an empty one is kept for the next. */

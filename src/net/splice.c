@@ -3,6 +3,20 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <unistd.h>
+
+int pool_pipe_open(struct pool_pipe *ret) {
+        int ends[2];
+        if (pipe2(ends, O_NONBLOCK | O_CLOEXEC) < 0)
+                return -errno;
+
+        int room = fcntl(ends[1], F_SETPIPE_SZ, POOL_PIPE_BYTES);
+        if (room < 0)
+                room = fcntl(ends[1], F_GETPIPE_SZ);
+
+        *ret = (struct pool_pipe){ .in = ends[1], .out = ends[0], .room = room > 0 ? (size_t)room : 4096 };
+        return 0;
+}
 
 static ssize_t splice_move(int from, int to, size_t n) {
         ssize_t moved;

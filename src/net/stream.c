@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "net/loop_os.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -10,7 +11,6 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 /*
@@ -21,9 +21,6 @@
  * A reset that comes together with the peer's last bytes is one edge, which libevent reports as bytes and room and does
  * not call an end. So a socket that is quiet after a saved read is read once more a little later. Nobody would hear of
  * the reset otherwise.
- *
- * recv() and send() of the C library are places where a thread may be cancelled, and pay for that with two locked
- * instructions each. No thread here is ever cancelled, so the system is called directly.
  */
 enum { GATHER_MAX = 2048 };
 #define QUIET_NS (100 * NS_PER_MS)
@@ -79,7 +76,7 @@ static ssize_t socket_read(struct stream *stream, void *p, size_t n) {
         ssize_t got;
 
         do
-                got = syscall(SYS_recvfrom, stream->fd, p, n, 0, NULL, NULL);
+                got = socket_receive(stream->fd, p, n);
         while (got < 0 && errno == EINTR);
 
         if (got < 0) {
@@ -125,7 +122,7 @@ static ssize_t socket_write(struct stream *stream, const struct iovec *parts, in
         ssize_t put;
 
         do
-                put = is_one ? syscall(SYS_sendto, stream->fd, one.iov_base, one.iov_len, MSG_NOSIGNAL, NULL, 0)
+                put = is_one ? socket_send(stream->fd, one.iov_base, one.iov_len)
                              : sendmsg(stream->fd, &msghdr, MSG_NOSIGNAL);
         while (put < 0 && errno == EINTR);
 

@@ -238,27 +238,35 @@ static void process_record(struct gateway_process *process, struct event *ev) {
         ev->detail = (struct str){ 0 }; /* it may point into this function */
 }
 
+/* One batch. 0: there is none now. */
+static ssize_t receive_batch(struct gateway_process *process) {
+        size_t n_fds = 0;
+        ssize_t n = fd_receive(process->events, process->batch, EVENT_BATCH_MAX, NULL, 0, &n_fds);
+
+        if (n > 0)
+                return n;
+        if (n == 0)
+                close_fd(&process->events); /* the death itself is seen at the pidfd */
+        else if (n != -EAGAIN && n != -ECONNRESET)
+                end_by_force(process, "it sent a malformed event");
+        return 0;
+}
+
 /* Reads what has been reported, up to a limit, so that one busy gateway cannot hold the loop. */
 static void read_events(struct gateway_process *process, unsigned batches) {
         while (batches-- > 0 && process->events >= 0) {
-                ssize_t n = recv(process->events, process->batch, EVENT_BATCH_MAX, MSG_DONTWAIT | MSG_TRUNC);
-                if (n < 0 && errno == EINTR)
-                        continue;
-
-                if (n <= 0) {
-                        if (n == 0)
-                                close_fd(&process->events); /* the death itself is seen at the pidfd */
+                ssize_t n = receive_batch(process);
+                if (n == 0)
                         return;
-                }
 
-                struct str batch = str_n(process->batch, n <= EVENT_BATCH_MAX ? (size_t)n : 0);
+                struct str batch = str_n(process->batch, (size_t)n);
                 struct event ev;
                 int r;
 
                 while ((r = event_decode(&batch, &ev)) > 0)
                         process_record(process, &ev);
 
-                if (r < 0 || n > EVENT_BATCH_MAX)
+                if (r < 0)
                         end_by_force(process, "it sent a malformed event");
         }
 }

@@ -23,12 +23,15 @@ int gateway_spawn(const char *program, int start_block, int snapshot, const int 
 
         if (n_others > SPAWN_FDS_MAX - (GATEWAY_FD_LISTENERS - FIRST))
                 return err_set(err, EINVAL, "%zu descriptors for the gateway", n_others);
-        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, control) < 0)
-                return err_errno(err, "cannot create the gateway's control socket");
+
+        int r = fd_pair(control);
+        if (r < 0)
+                return err_set(err, -r, "cannot create the gateway's control socket: %s", strerror(-r));
 
         cleanup(close_fd) int control_ours = control[0], control_its = control[1];
-        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, events) < 0)
-                return err_errno(err, "cannot create the gateway's event socket");
+        r = fd_pair(events);
+        if (r < 0)
+                return err_set(err, -r, "cannot create the gateway's event socket: %s", strerror(-r));
 
         cleanup(close_fd) int events_ours = events[0], events_its = events[1];
         (void)shutdown(events_ours, SHUT_WR); /* one direction */
@@ -44,7 +47,7 @@ int gateway_spawn(const char *program, int start_block, int snapshot, const int 
                 memcpy(&fds[GATEWAY_FD_LISTENERS - FIRST], others, n_others * sizeof *others);
 
         struct helper child;
-        int r = helper_spawn("bailey-gateway", program, fds, GATEWAY_FD_LISTENERS - FIRST + n_others, &child, err);
+        r = helper_spawn("bailey-gateway", program, fds, GATEWAY_FD_LISTENERS - FIRST + n_others, &child, err);
         if (r < 0)
                 return r;
 

@@ -10,16 +10,14 @@
 #include "base/path.h"
 #include "base/processes/confine.h"
 #include "base/processes/spawn.h"
+#include "roles/helper_os.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -71,25 +69,16 @@ int helper_spawn(const char *name, const char *program, const int *fds, size_t n
         if (r < 0)
                 return r;
 
-        cleanup(close_fd) int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+        int pidfd = helper_watch(pid);
         if (pidfd < 0) {
-                r = err_errno(err, "cannot watch %s", name);
+                r = err_set(err, -pidfd, "cannot watch %s: %s", name, strerror(-pidfd));
                 kill(pid, SIGKILL);
                 (void)spawn_wait(pid);
                 return r;
         }
 
-        (void)fcntl(pidfd, F_SETFD, FD_CLOEXEC);
-        *ret = (struct helper){ pid, take_fd(&pidfd) };
-
+        *ret = (struct helper){ pid, pidfd };
         return 0;
-}
-
-void helper_kill(int pidfd, pid_t pid) {
-        if (pidfd >= 0 && (syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0) == 0 || errno == ESRCH))
-                return; /* it is killed, or was waited for: then its number may be somebody else's */
-        if (pid > 0)    /* the kernel cannot signal by descriptor */
-                kill(pid, SIGKILL);
 }
 
 void helper_describe_end(const siginfo_t *info, char *ret, size_t size) {
@@ -130,13 +119,12 @@ int helper_places(const char *name, const char *folder, char *ret[static HELPER_
         if (!installed || !built)
                 return err_memory(err);
 
-        ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-        char *slash = n > 0 ? memrchr(self, '/', (size_t)n) : NULL;
-        if (!slash)
-                return err_errno(err, "cannot find out where this program is (/proc/self/exe)");
+        struct stat own;
+        int r = helper_self(self, &own, err);
+        if (r < 0)
+                return r;
 
-        *slash = '\0';
-        int r = 0;
+        *strrchr(self, '/') = '\0';
         for (size_t i = 0; i < HELPER_PLACES && r == 0; i++)
                 r = path_normalise(str_of(places[i]), self, &ret[i]);
 
@@ -159,9 +147,10 @@ static struct known *known_as(const char *name) {
 static int find_program(const char *name, const char *folder, char **ret, struct err *err) {
         char *places[HELPER_PLACES] = { 0 };
         struct stat own;
+        char self[PATH_MAX];
         int r = helper_places(name, folder, places, err), found = -ENOENT;
-        if (r == 0 && stat("/proc/self/exe", &own) < 0)
-                r = err_errno(err, "cannot find out where this program is (/proc/self/exe)");
+        if (r == 0)
+                r = helper_self(self, &own, err);
 
         for (size_t i = 0; i < HELPER_PLACES && r == 0 && found == -ENOENT; i++) {
                 struct err why = { 0 };

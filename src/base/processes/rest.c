@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/processes/rest.h"
 
+#include "base/alloc.h"
 #include "base/clock.h"
 
 #include <link.h>
-#include <malloc.h>
 #include <stdint.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -29,7 +29,7 @@ static int object_drop(struct dl_phdr_info *object, size_t size, void *arg) {
 }
 
 void process_rest(void) {
-        malloc_trim(0);
+        alloc_trim();
         (void)dl_iterate_phdr(object_drop, NULL);
 }
 

@@ -3,17 +3,15 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/processes/spawn_os.h"
 #include "base/str.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -38,7 +36,7 @@ static bool child_move_descriptors(const struct child_plan *plan) {
         /* Our own descriptors are close-on-exec; this also drops everything else that we inherited. */
         for (int fd = plan->n; fd < plan->failure; fd++)
                 close(fd);
-        return syscall(SYS_close_range, (unsigned)plan->failure + 1, ~0U, 0) == 0 || errno == ENOSYS;
+        return spawn_close_above(plan->failure);
 }
 
 static void child_reset_signals(void) {
@@ -56,7 +54,7 @@ static _Noreturn void child_run(const struct child_plan *plan) {
         const struct spawn *spawn = plan->spawn;
 
         if (spawn->flags & SPAWN_WITH_PARENT) {
-                prctl(PR_SET_PDEATHSIG, SIGKILL);
+                spawn_end_with_parent();
                 if (getppid() != plan->parent)
                         _exit(NOT_STARTED); /* the parent died before that took hold */
         }
@@ -214,18 +212,4 @@ int spawn_wait(pid_t pid) {
                 if (errno != EINTR)
                         return -1;
         return status;
-}
-
-/* There may be no other processor, or the caller may not choose: then it stays where it is. */
-void spawn_send_away(pid_t pid) {
-        cpu_set_t all, others;
-        int here = sched_getcpu();
-
-        if (here < 0 || here >= CPU_SETSIZE || sched_getaffinity(pid, sizeof all, &all) < 0)
-                return;
-
-        others = all;
-        CPU_CLR(here, &others);
-        if (CPU_COUNT(&others) > 0 && sched_setaffinity(pid, sizeof others, &others) == 0)
-                (void)sched_setaffinity(pid, sizeof all, &all);
 }

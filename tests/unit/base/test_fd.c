@@ -6,6 +6,7 @@
 
 #include "../cmocka_all.h"
 #include "base/cleanup.h"
+#include "base/fd_stream.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -17,6 +18,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <sys/wait.h>
 
 static int count_open(void) {
         DIR *d = opendir("/proc/self/fd");
@@ -321,6 +323,119 @@ static void sealed_files_are_mapped(void **state) {
         assert_int_equal(fd_map_sealed(-1, "the thing", 7, &mapped, &err), -EBADF);
 }
 
+/* --- messages over a stream (base/fd_stream.h) --- */
+
+static void messages_over_a_stream_keep_their_ends(void **state) {
+        (void)state;
+        int ends[2], fd = open("/dev/null", O_RDONLY), got[2] = { -1, -1 }, before = count_open();
+        size_t n = 99;
+        char text[16];
+
+        pair(SOCK_STREAM | SOCK_NONBLOCK, ends);
+        assert_int_equal(fd_stream_receive(ends[1], text, sizeof text, got, 2, &n), -EAGAIN);
+        assert_int_equal(fd_stream_send(ends[0], STR("one"), NULL, 0), 0);
+        assert_int_equal(fd_stream_send(ends[0], STR("second"), &fd, 1), 0);
+        assert_int_equal(fd_stream_send(ends[0], STR("third"), NULL, 0), 0);
+        assert_int_equal(fd_stream_send(ends[0], STR(""), NULL, 0), -EINVAL);
+
+        assert_int_equal(fd_stream_receive(ends[1], text, sizeof text, got, 2, &n), 3);
+        assert_int_equal(n, 0);
+        assert_memory_equal(text, "one", 3);
+        assert_int_equal(fd_stream_receive(ends[1], text, sizeof text, got, 2, &n), 6);
+        assert_int_equal(n, 1);
+        assert_int_equal(fcntl(got[0], F_GETFD), FD_CLOEXEC);
+        close_fd(&got[0]);
+        assert_int_equal(fd_stream_receive(ends[1], text, sizeof text, got, 2, &n), 5);
+        assert_int_equal(n, 0);
+        close_fd(&ends[0]);
+        assert_int_equal(fd_stream_receive(ends[1], text, sizeof text, got, 2, &n), 0);
+        close_fd(&ends[1]);
+        assert_int_equal(count_open(), before);
+        close_fd(&fd);
+}
+
+/* More than a socket holds: the sender waits for room, the receiver for the rest. */
+static void a_large_message_over_a_stream_arrives(void **state) {
+        enum { LARGE = 1 << 20 };
+        char *sent = malloc(LARGE), *got = malloc(LARGE);
+        int ends[2];
+        size_t n;
+
+        (void)state;
+        for (size_t i = 0; i < LARGE; i++)
+                sent[i] = (char)(i * 7 + i / 4096);
+        pair(SOCK_STREAM | SOCK_NONBLOCK, ends);
+        pid_t child = fork();
+        if (child == 0)
+                _exit(fd_stream_send(ends[0], str_n(sent, LARGE), NULL, 0) == 0 ? 0 : 1);
+        close_fd(&ends[0]);
+
+        ssize_t length = -EAGAIN;
+        for (int i = 0; i < 10000 && length == -EAGAIN; i++) {
+                length = fd_stream_receive(ends[1], got, LARGE, NULL, 0, &n);
+                if (length == -EAGAIN)
+                        usleep(1000);
+        }
+        assert_int_equal(length, LARGE);
+        assert_memory_equal(sent, got, LARGE);
+
+        int status;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(status, 0);
+        close_fd(&ends[1]);
+        free(sent);
+        free(got);
+}
+
+/* After any of these nothing more is read: where a message begins is not known any more. */
+static void a_stream_that_lost_its_place_ends(void **state) {
+        static const struct {
+                uint32_t length;
+                const char *bytes;
+                bool ends;
+                ssize_t says;
+        } cases[] = { { 0, "", false, -EMSGSIZE },
+                      { 17, "12345678901234567", false, -EMSGSIZE },
+                      { UINT32_MAX, "x", false, -EMSGSIZE },
+                      { 8, "half", true, -EPIPE },
+                      { 8, "half", false, -ETIMEDOUT } };
+
+        (void)state;
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+                int ends[2], fd = open("/dev/null", O_RDONLY), got[1] = { -1 }, before = count_open();
+                size_t n = 99;
+                char text[16];
+
+                pair(SOCK_STREAM | SOCK_NONBLOCK, ends);
+                assert_int_equal(fd_send(ends[0], str_n(&cases[i].length, sizeof cases[i].length), &fd, 1), 0);
+                (void)!write(ends[0], cases[i].bytes, strlen(cases[i].bytes));
+                if (cases[i].ends)
+                        shutdown(ends[0], SHUT_WR);
+                assert_int_equal(fd_stream_receive(ends[1], text, sizeof text, got, 1, &n), cases[i].says);
+                assert_int_equal(fd_stream_receive(ends[1], text, sizeof text, got, 1, &n) <= 0, 1);
+                assert_int_equal(fd_stream_send(ends[1], STR("more"), NULL, 0), -EPIPE);
+                close_fd(&ends[0]);
+                close_fd(&ends[1]);
+                assert_int_equal(count_open(), before);
+                close_fd(&fd);
+        }
+}
+
+/* Nobody reads: what has not begun can be tried again, what has begun ends the channel. */
+static void a_stream_without_a_reader_is_given_up(void **state) {
+        static char block[65536];
+        int ends[2], r;
+
+        (void)state;
+        pair(SOCK_STREAM | SOCK_NONBLOCK, ends);
+        do
+                r = fd_stream_send(ends[0], str_n(block, sizeof block), NULL, 0);
+        while (r == 0);
+        assert_true(r == -EAGAIN || r == -EPIPE);
+        close_fd(&ends[0]);
+        close_fd(&ends[1]);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(closes_once_and_keeps_errno),
@@ -335,6 +450,10 @@ int main(void) {
                 cmocka_unit_test(too_many_descriptors_leak_none),
                 cmocka_unit_test(hostile_message_leaks_none),
                 cmocka_unit_test(cut_payload_is_refused),
+                cmocka_unit_test(messages_over_a_stream_keep_their_ends),
+                cmocka_unit_test(a_large_message_over_a_stream_arrives),
+                cmocka_unit_test(a_stream_that_lost_its_place_ends),
+                cmocka_unit_test(a_stream_without_a_reader_is_given_up),
                 cmocka_unit_test(sealed_files_are_mapped),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);

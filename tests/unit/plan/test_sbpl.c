@@ -4,6 +4,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/path.h"
+#include "gateway/gateway_profile.h"
 #include "sbpl.h"
 
 #include <stdio.h>
@@ -194,7 +195,43 @@ static void what_is_no_profile(void **state) {
         }
 }
 
+/* gateway_confine_darwin.c: connections to other machines, and nothing else. */
+static void the_gateway_gives_all_else_up(void **state) {
+        static const struct {
+                struct sbpl_question question;
+                enum sbpl_verdict verdict;
+        } cases[] = {
+                { { .operation = "network-outbound", .address = "192.0.2.1", .port = 443 }, SBPL_ALLOW },
+                { { .operation = "network-outbound", .address = "2001:db8::1", .port = 53 }, SBPL_ALLOW },
+                { { .operation = "network-outbound", .address = "127.0.0.1", .port = 8080 }, SBPL_ALLOW },
+                { { .operation = "network-outbound", .path = "/private/var/run/mDNSResponder" }, SBPL_DENY },
+                { { .operation = "network-bind", .address = "127.0.0.1", .port = 8080 }, SBPL_DENY },
+                { { .operation = "network-inbound", .address = "127.0.0.1", .port = 8080 }, SBPL_DENY },
+                { { .operation = "system-socket", .domain = "AF_INET" }, SBPL_ALLOW },
+                { { .operation = "system-socket", .domain = "AF_UNIX" }, SBPL_DENY },
+                { { .operation = "file-read-data", .path = "/private/etc/passwd" }, SBPL_DENY },
+                { { .operation = "file-read-metadata", .path = "/Users/user" }, SBPL_DENY },
+                { { .operation = "file-write-create", .path = "/private/tmp/x" }, SBPL_DENY },
+                { { .operation = "process-exec", .path = "/bin/sh" }, SBPL_DENY },
+                { { .operation = "process-fork" }, SBPL_DENY },
+                { { .operation = "signal", .target = "others" }, SBPL_DENY },
+                { { .operation = "mach-lookup", .name = "com.apple.SecurityServer" }, SBPL_DENY },
+                { { .operation = "sysctl-read", .name = "kern.hostname" }, SBPL_DENY },
+                { { .operation = "sysctl-read", .name = "hw.ncpu" }, SBPL_ALLOW },
+        };
+        cleanup(sbpl_freep) struct sbpl *profile = NULL;
+        struct err e = { 0 };
+
+        (void)state;
+        assert_int_equal(sbpl_parse(str_of(gateway_profile), NULL, &profile, &e), 0);
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+                if (sbpl_ask(profile, &cases[i].question).verdict != cases[i].verdict)
+                        fail_msg("case %zu: %s", i, cases[i].question.operation);
+        assert_false(sbpl_can_nest(profile));
+}
+
 int main(void) {
-        const struct CMUnitTest tests[] = { cmocka_unit_test(facts), cmocka_unit_test(what_is_no_profile) };
+        const struct CMUnitTest tests[] = { cmocka_unit_test(facts), cmocka_unit_test(what_is_no_profile),
+                                            cmocka_unit_test(the_gateway_gives_all_else_up) };
         return cmocka_run_group_tests(tests, NULL, NULL);
 }
