@@ -39,3 +39,33 @@ void digest_sha256_pair(struct str first, struct str second, unsigned char ret[s
         digest_add(&digest, second);
         digest_end(&digest, ret);
 }
+
+/* The key, filled with zeros or made shorter by its digest, over one half of the construction. */
+static void hmac_half(const unsigned char key[static BLOCK_BYTES], unsigned char pad, struct str data,
+                      unsigned char ret[static DIGEST_BYTES]) {
+        struct digest digest = { 0 };
+        unsigned char block[BLOCK_BYTES];
+
+        for (size_t i = 0; i < BLOCK_BYTES; i++)
+                block[i] = key[i] ^ pad;
+        digest_begin(&digest);
+        digest_add(&digest, str_n(block, sizeof block));
+        digest_add(&digest, data);
+        digest_end(&digest, ret);
+        explicit_bzero(block, sizeof block);
+}
+
+/* RFC 2104; the header of the library's own is not among those that are at hand. */
+void digest_hmac(struct str key, struct str data, unsigned char ret[static DIGEST_BYTES]) {
+        unsigned char block[BLOCK_BYTES] = { 0 }, inner[DIGEST_BYTES];
+
+        if (key.n > BLOCK_BYTES)
+                digest_sha256_pair(key, STR(""), block);
+        else if (key.n > 0)
+                memcpy(block, key.p, key.n);
+
+        hmac_half(block, 0x36, data, inner);
+        hmac_half(block, 0x5c, str_n(inner, sizeof inner), ret);
+        explicit_bzero(block, sizeof block);
+        explicit_bzero(inner, sizeof inner);
+}

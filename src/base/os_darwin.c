@@ -2,9 +2,8 @@
 /* The side of macOS of what the C library has on Linux, and of base/random_linux.c. Built by scripts/macos alone. */
 #include "base/os_darwin.h"
 
-/* The library's own; its header has been read under the other name. */
+/* The library's own. */
 #undef socket
-int socket(int domain, int type, int protocol);
 
 #include "base/alloc.h"
 #include "base/random.h"
@@ -12,6 +11,8 @@ int socket(int domain, int type, int protocol);
 
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc/malloc.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,14 +43,9 @@ void explicit_bzero(void *memory, size_t n) {
         secret_wipe(memory, n);
 }
 
-/* A child that another thread makes between the two steps has it, too: who starts programs here has one thread. */
-int os_socket(int domain, int type, int protocol) {
-        int fd = socket(domain, type & ~(SOCK_CLOEXEC | SOCK_NONBLOCK), protocol);
-        if (fd < 0)
-                return fd;
-
-        if (((type & SOCK_CLOEXEC) && fcntl(fd, F_SETFD, FD_CLOEXEC) < 0) ||
-            ((type & SOCK_NONBLOCK) && fcntl(fd, F_SETFL, O_NONBLOCK) < 0)) {
+static int set_flags(int fd, bool close_on_exec, bool nonblocking) {
+        if ((close_on_exec && fcntl(fd, F_SETFD, FD_CLOEXEC) < 0) ||
+            (nonblocking && fcntl(fd, F_SETFL, O_NONBLOCK) < 0)) {
                 int saved = errno;
                 close(fd);
                 errno = saved;
@@ -57,6 +53,64 @@ int os_socket(int domain, int type, int protocol) {
         }
 
         return fd;
+}
+
+/* A child that another thread makes between the two steps has it, too: who starts programs here has one thread. */
+int os_socket(int domain, int type, int protocol) {
+        int fd = socket(domain, type & ~(SOCK_CLOEXEC | SOCK_NONBLOCK), protocol);
+
+        return fd < 0 ? fd : set_flags(fd, type & SOCK_CLOEXEC, type & SOCK_NONBLOCK);
+}
+
+int accept4(int fd, struct sockaddr *ret_from, socklen_t *from_n, int flags) {
+        int got = accept(fd, ret_from, from_n);
+
+        return got < 0 ? got : set_flags(got, flags & SOCK_CLOEXEC, flags & SOCK_NONBLOCK);
+}
+
+int pipe2(int ret_ends[2], int flags) {
+        int ends[2];
+        if (pipe(ends) < 0)
+                return -1;
+        if (set_flags(ends[0], flags & O_CLOEXEC, flags & O_NONBLOCK) < 0) {
+                close(ends[1]);
+                return -1;
+        }
+        if (set_flags(ends[1], flags & O_CLOEXEC, flags & O_NONBLOCK) < 0) {
+                close(ends[0]);
+                return -1;
+        }
+
+        ret_ends[0] = ends[0];
+        ret_ends[1] = ends[1];
+        return 0;
+}
+
+int recvmmsg(int fd, struct mmsghdr *messages, unsigned n, int flags, void *limit) {
+        unsigned done = 0;
+
+        (void)limit;
+        for (; done < n; done++) {
+                ssize_t got = recvmsg(fd, &messages[done].msg_hdr, flags);
+                if (got < 0)
+                        break;
+                messages[done].msg_len = (unsigned)got;
+        }
+
+        return done > 0 ? (int)done : -1;
+}
+
+int sendmmsg(int fd, struct mmsghdr *messages, unsigned n, int flags) {
+        unsigned done = 0;
+
+        for (; done < n; done++) {
+                ssize_t put = sendmsg(fd, &messages[done].msg_hdr, flags);
+                if (put < 0)
+                        break;
+                messages[done].msg_len = (unsigned)put;
+        }
+
+        return done > 0 ? (int)done : -1;
 }
 
 /* At most 256 bytes at a time; it fails for larger pieces and for nothing else. */
@@ -72,4 +126,12 @@ void random_bytes(void *to, size_t n) {
 
 /* Its heap has nothing that could be said. */
 void alloc_settle(void) {
+}
+
+void *alloc_zeroed(size_t n) {
+        return calloc(1, n);
+}
+
+void alloc_trim(void) {
+        (void)malloc_zone_pressure_relief(NULL, 0);
 }

@@ -14,7 +14,8 @@ int macos_differences_print(bool json, struct err *err) {
         struct emit j = emit_to(&out);
 
         if (!json) {
-                puts("macOS: " MACOS_STATE ". `bailey run` has no network there yet. See docs/macos.md.\n");
+                puts("macOS: " MACOS_STATE
+                     ". `bailey run` and its gateway are cross-built; the vault is not. See docs/macos.md.\n");
                 printf("  %-18s %-48s %s\n", "", "on Linux", "on macOS");
 
                 for (size_t i = 0; i < n_macos_differences; i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The verbs that `bailey` has on macOS: those that decide and explain, and run without a network. */
+/* The verbs that `bailey` has on macOS: those that decide and explain, and run. */
 #include "cli/verb.h"
 
 extern const struct verb verb_check;

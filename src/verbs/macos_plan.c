@@ -22,6 +22,9 @@ const struct macos_difference macos_differences[] = {
           "none is captured: by the proxy variables, or not at all" },
         { "names", "the gateway answers them", "cannot be looked up inside; the proxy looks them up" },
         { "gateway", "in the sandbox's own network", "on the Mac's loopback; it wants the run's secret" },
+        { "TLS", "opened where a credential or rule needs it",
+          "never; a host with rules about requests is refused inside" },
+        { "questions", "wait for a person", "are refused" },
         { "denied files", "are not there", "answer `Operation not permitted`" },
         { "/tmp and home", "the sandbox has its own in their place",
           "$TMPDIR and $HOME lead elsewhere; the real ones are closed" },
@@ -37,7 +40,7 @@ const size_t n_macos_differences = sizeof macos_differences / sizeof macos_diffe
 
 #define PREVIEW "preview"
 #define PREVIEW_TMPDIR "/private/var/folders/zz/user/T/bailey-" PREVIEW
-#define PREVIEW_HOME "Library/Application Support/bailey/homes/" PREVIEW
+#define PREVIEW_HOME ".local/state/bailey/homes/" PREVIEW "/files"
 
 static int macos_plan_build(const struct macos_plan_request *macos_plan_request, const struct policy *policy,
                             struct macos_launch **ret, struct err *err) {

@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/cleanup.h"
+#include "base/random.h"
+#include "kept/home.h"
 #include "policy/load.h"
 #include "policy/paths/home_kind.h"
 #include "policy/paths/served.h"
 #include "sandbox/darwin/darwin_job.h"
 #include "sandbox/darwin/os.h"
+#include "verbs/macos_gateway.h"
+#include "verbs/macos_record.h"
 #include "verbs/macos_run.h"
 
 #include <errno.h>
+
+enum { MACOS_RUN_NO_STATUS = 125 };
 
 /* The profile is compared with paths as the kernel spells them. */
 static int spell_places(struct policy *policy, struct err *err) {
@@ -36,6 +42,92 @@ static char **find_command(char *const *argv) {
         return words;
 }
 
+/* --- one run --- */
+
+struct run {
+        const struct macos_run_request *request;
+        struct policy *policy;
+        struct macos_record record;
+        struct macos_gateway gateway;
+        struct home home;
+        struct darwin_job job;
+        char *home_path;
+};
+
+static void run_done(struct run *run) {
+        macos_gateway_done(&run->gateway); /* its last words are recorded */
+        macos_record_done(&run->record);
+        darwin_job_done(&run->job);
+        home_close(&run->home);
+        free(run->home_path);
+}
+
+static void run_turn(void *arg) {
+        macos_gateway_turn(&((struct run *)arg)->gateway);
+}
+
+static void run_on_denial(void *arg, const struct violation *denial) {
+        macos_record_denial(&((struct run *)arg)->record, denial);
+}
+
+/* One that is forgotten lies beside the temporary files. */
+static int run_open_home(struct run *run, struct err *err) {
+        enum home_kind kind = home_kind(run->policy);
+        if (kind != HOME_OF_WORKSPACE && kind != HOME_NAMED)
+                return 0;
+
+        int r = home_open(run->policy, run->job.id, &run->home, err);
+        if (r < 0)
+                return r;
+
+        run->home_path = os_canonical(run->home.files);
+        run->job.kept_home = run->home_path;
+        return run->home_path ? 0 : err_errno(err, "cannot find %s", run->home.files);
+}
+
+/* The ports are part of the profile, and so is the place of the record; nothing is written or started yet. */
+static int run_prepare(struct run *run, struct err *err) {
+        struct darwin_job *job = &run->job;
+
+        random_id(job->id, sizeof job->id);
+        int r = macos_record_place(&run->record, run->policy, job->id, err);
+        if (r < 0)
+                return r;
+
+        r = run_open_home(run, err);
+        if (r < 0)
+                return r;
+
+        run->gateway.quiet = run->request->quiet;
+        r = macos_gateway_listen(&run->gateway, run->policy, err);
+        if (r < 0)
+                return r;
+
+        job->port = run->gateway.http_port;
+        job->socks_port = run->gateway.socks_port;
+        job->secret = job->port ? run->gateway.secret : NULL;
+        return darwin_job_prepare(job, err);
+}
+
+/* Nothing runs before it is on record, and nobody connects before there is a gateway that judges. */
+static int run_command(struct run *run, int *ret_code, struct err *err) {
+        int r = macos_record_open(&run->record, run->policy, run->job.rules, run->job.id, run->request->argv, err);
+        if (r < 0)
+                return r;
+
+        r = macos_gateway_start(&run->gateway, run->record.audit, run->job.id, run->request->hosts_file, err);
+        if (r == 0)
+                r = darwin_job_run(&run->job, ret_code, err);
+
+        macos_gateway_done(&run->gateway);
+        if (r < 0)
+                (void)audit_note(run->record.audit, "%s", err_text(err));
+        if (run->job.timed_out)
+                (void)audit_note(run->record.audit, "the time is over");
+        macos_record_end(&run->record, r < 0 ? MACOS_RUN_NO_STATUS : *ret_code);
+        return r;
+}
+
 static enum macos_run_end run_policy(const struct macos_run_request *request, struct policy *policy, int *ret_code,
                                      struct err *err) {
         cleanup(free_ptr) char **words = find_command(request->argv);
@@ -45,18 +137,32 @@ static enum macos_run_end run_policy(const struct macos_run_request *request, st
         }
 
         cleanup(free_ptr) char *program = words[0];
-        cleanup(darwin_job_done) struct darwin_job job = {
-                .policy = policy, .argv = words, .real_home = !home_is_own(policy), .quiet = request->quiet
-        };
+        cleanup(run_done) struct run run = { .request = request,
+                                             .policy = policy,
+                                             .gateway = MACOS_GATEWAY_NONE,
+                                             .home = HOME_NONE,
+                                             .job = { .policy = policy,
+                                                      .argv = words,
+                                                      .real_home = !home_is_own(policy),
+                                                      .quiet = request->quiet,
+                                                      .timeout_ns = policy->process.timeout_ns } };
+        const struct run_hooks hooks = { run_turn, run_on_denial, &run };
         if (!program) {
                 err_set(err, ENOENT, "%s is not in PATH", request->argv[0]);
                 return MACOS_RUN_NOT_FOUND;
         }
 
-        int r = darwin_job_prepare(&job, err);
+        run.job.hooks = &hooks;
+        int r = run_prepare(&run, err);
         if (r < 0)
                 return r == -EOPNOTSUPP || r == -EINVAL ? MACOS_RUN_BAD_POLICY : MACOS_RUN_FAILED;
-        return darwin_job_run(&job, ret_code, err) < 0 ? MACOS_RUN_FAILED : MACOS_RUN_ENDED;
+        if (run_command(&run, ret_code, err) < 0)
+                return MACOS_RUN_FAILED;
+        if (!run.job.timed_out)
+                return MACOS_RUN_ENDED;
+
+        err_set(err, ETIMEDOUT, "the command ran longer than its time limit and was ended");
+        return MACOS_RUN_TIMED_OUT;
 }
 
 enum macos_run_end macos_run(const struct macos_run_request *request, int *ret_code, struct err *err) {

@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """`bailey` as it is for macOS, run on Linux: the macOS side of each module in the place of the Linux side (tests/tools/meson.build). What
 it decides must be what Bailey decides on Linux."""
+import json
+import os
 import pathlib
+import re
+import shutil
 import signal
+import socket
 import subprocess
 
 import pytest
@@ -62,7 +67,7 @@ def test_nothing_of_a_launch_is_linked():
     names = subprocess.run(["nm", "--defined-only", BUILD / "tests/tools/bailey-as-macos"], capture_output=True, text=True, check=True).stdout
     defined = {line.split()[-1] for line in names.splitlines()}
     assert defined >= {"macos_launch_build", "verdict_target"}
-    assert not defined & {"sandbox_prepare", "run_command", "run_show_plan", "plan_build", "gateway_process_new", "sqlite3_open_v2"}
+    assert not defined & {"sandbox_prepare", "run_command", "run_show_plan", "plan_build", "vault_process_new", "session_init", "sqlite3_open_v2"}
 
 
 def test_plan_is_a_profile(bailey, macos, place):
@@ -125,7 +130,7 @@ CLOSED = ["--mode", "workspace-write"]
 
 
 def test_run_applies_what_plan_prints(run_macos, macos, place, tmp_path):
-    result = run_macos(*CLOSED, "--policy", "policy.yaml", "--", "sh", "-c", "pwd; env; exit 7")
+    result = run_macos(*CLOSED, "--home", "none", "--policy", "policy.yaml", "--", "sh", "-c", "pwd; env; exit 7")
     assert result.status == 7, result
     lines = result.text.splitlines()
     assert lines[0] == str(place)
@@ -145,9 +150,26 @@ def test_what_a_run_leaves_in_its_own_places_goes(run_macos, place, tmp_path):
     (tmp_path / "kept").mkdir()
     (tmp_path / "kept/file").write_text("x")
     script = f"mkdir -p $HOME/a/b; echo x > $HOME/a/b/c; ln -s {tmp_path}/kept $TMPDIR/link; ln {place}/policy.yaml $HOME/hard; chmod 0 $HOME/a; echo $TMPDIR"
-    tmpdir = run_macos(*CLOSED, "--", "sh", "-c", script).check().text.strip()
+    tmpdir = run_macos(*CLOSED, "--home", "none", "--", "sh", "-c", script).check().text.strip()
     assert "/bailey-" in tmpdir and not pathlib.Path(tmpdir).exists()
     assert (tmp_path / "kept/file").read_text() == "x" and (place / "policy.yaml").read_text() == POLICY
+
+
+def places_of(profile, path):
+    """Where the profile speaks of this path with all below it; /tmp is a link there."""
+    return [found.start() for found in re.finditer(rf'\(subpath "(?:/private)?{re.escape(path)}"', profile)]
+
+
+def test_homes_are_kept_as_on_linux(run_macos, home, place, tmp_path):
+    state = f"{home}/.local/state/bailey"
+    told = run_macos(*CLOSED, "--", "sh", "-c", "echo mine > $HOME/note; echo $HOME").check().text.strip()
+    assert re.fullmatch(rf"{re.escape(state)}/homes/project\.[0-9a-f]{{12}}/files", told)
+    profile = (tmp_path / "profile.sb").read_text()
+    assert 0 < places_of(profile, state)[0] < places_of(profile, told)[-1], "the deeper path is not the later one"
+    assert run_macos(*CLOSED, "--", "sh", "-c", "cat $HOME/note").check().text == "mine\n"
+    for other in ("none", "elsewhere"):
+        assert run_macos(*CLOSED, "--home", other, "--", "sh", "-c", "test -e $HOME/note || echo empty").check().text == "empty\n"
+    assert sorted(path.name for path in (home / ".local/state/bailey/homes").iterdir())[0] == "elsewhere"
 
 
 def test_the_status_and_the_signal_are_the_commands(run_macos):
@@ -164,9 +186,8 @@ def test_a_refused_profile_runs_nothing(run_macos, place):
 
 
 @pytest.mark.parametrize("words, says", [
-    ([], "modes with a network"), (["--mode", "full-network"], "modes with a network"), ([*CLOSED, "--home", "mine"], "homes that are kept"),
-    ([*CLOSED, "--home", "workspace"], "homes that are kept"), ([*CLOSED, "--publish", "8080"], "ports"), ([*CLOSED, "--timeout", "5s"], "limits of time"),
-    ([*CLOSED, "--audit", "log.jsonl"], "records"), ([*CLOSED, "--limit-memory", "1GiB"], "limits of memory"), ([*CLOSED, "--ask-path", "/srv"], "questions about paths"),
+    (["--mode", "full-network", "--publish", "8080"], "ports"), ([*CLOSED, "--publish", "8080"], "ports"),
+    ([*CLOSED, "--limit-memory", "1GiB"], "limits of memory"), ([*CLOSED, "--ask-path", "/srv"], "questions about paths"),
     ([*CLOSED, "--overlay"], "overlay"), ([*CLOSED, "--nesting"], "sandboxes inside")])
 def test_what_is_not_there_is_refused_by_name(words, says, run_macos, place):
     result = run_macos(*words, "--", "touch", "made")
@@ -181,6 +202,12 @@ def test_so_is_what_a_policy_asks_for(text, says, run_macos, place):
     (place / "asks.yaml").write_text(text + "\n")
     result = run_macos(*CLOSED, "--policy", "asks.yaml", "--", "touch", "made")
     assert result.status == 121 and says in result.errors and not (place / "made").exists(), result
+
+
+def test_the_time_of_a_run_ends_it_and_its_children(run_macos, place):
+    result = run_macos(*CLOSED, "--timeout", "1s", "--", "sh", "-c", "sleep 600 & echo $! > child; wait")
+    assert result.status == 124 and "longer than its time limit" in result.errors, result
+    wait_until(lambda: not is_alive((place / "child").read_text().strip()))
 
 
 def is_alive(pid):
@@ -198,6 +225,139 @@ def test_a_signal_ends_the_command_and_its_children(macos, place, tmp_path, star
     process.signal(signal.SIGTERM)
     assert process.wait().status == 128 + signal.SIGKILL
     wait_until(lambda: not is_alive(child))
+
+
+# The network of a run: the gateway of a Mac, on loopback, with the secret of the run.
+
+
+@pytest.fixture(scope="module")
+def mac(tmp_path_factory):
+    """Both programs beside each other, as they lie on a Mac."""
+    place = tmp_path_factory.mktemp("mac")
+    for name in ("bailey", "bailey-gateway"):
+        shutil.copy(BUILD / f"tests/tools/{name}-as-macos", place / name)
+    return place / "bailey"
+
+
+@pytest.fixture
+def online(mac, start, place, tmp_path, hosts, origin):
+    """online(script, options...): the Child of a run that may reach origin.test and nothing else."""
+    def go(script, *options, quiet=False, **more):
+        target = f"origin.test:{origin.port}"
+        words = [mac, "run", *(["--quiet"] if quiet else []), "--hosts", str(hosts), "--audit", str(tmp_path / "audit.jsonl"), "--allow", target,
+                 "--allow-private", target, *options, "--", "sh", "-c", script]
+        return start(words, cwd=place, env={"BAILEY_FAKE_PROFILE": str(tmp_path / "profile.sb"), **more.pop("env", {})}, **more)
+    return go
+
+
+def records(tmp_path):
+    return [json.loads(line) for line in (tmp_path / "audit.jsonl").read_text().split("\n")[:-1]]  # the last may be on its way
+
+
+def test_a_run_reaches_what_the_policy_allows(online, origin, tmp_path):
+    result = online(f"curl -sS -m 60 http://origin.test:{origin.port}/path; curl -sS -m 60 -o /dev/null -w '%{{http_code}}' http://other.test:{origin.port}/").wait()
+    assert result.status == 0 and result.text == "origin\n403", result
+    (request,) = origin.requests()
+    assert request.startswith(b"GET /path HTTP/1.1\r\n") and b"roxy-" not in request
+    assert f"bailey: refused: other.test:{origin.port}" in result.errors
+    made = [(record["domain"], record["allowed"]) for record in records(tmp_path) if record["kind"] == "request"]
+    assert made == [("origin.test", True), ("other.test", False)]
+
+
+def test_only_with_the_secret_of_the_run(online, origin, tmp_path):
+    """Everybody on a Mac can reach its loopback."""
+    ask = f"curl -sS -m 60 -o /dev/null -w '%{{http_code}} ' http://origin.test:{origin.port}/"
+    script = (f"p=${{http_proxy##*:}}; p=${{p%/}}; echo $p $http_proxy; env -u http_proxy -u HTTP_PROXY {ask} -x http://127.0.0.1:$p; "
+              f"env -u http_proxy -u HTTP_PROXY {ask} -x http://bailey:{'a' * 48}@127.0.0.1:$p; {ask}")
+    first, second = online(script).wait(), online(script).wait()
+    for result in (first, second):
+        assert result.status == 0 and result.text.splitlines()[1].split() == ["407", "407", "200"], result
+    secrets = {re.search(r"//bailey:([a-z0-9]{48})@127\.0\.0\.1:", result.text)[1] for result in (first, second)}
+    assert len(secrets) == 2 and len(origin.requests()) == 2
+    assert not any(secret in path.read_text() for secret in secrets for path in (tmp_path / "audit.jsonl", tmp_path / "profile.sb"))
+
+
+def test_socks_wants_it_too(online, origin):
+    script = (f"curl -sS -m 60 -x socks5h://127.0.0.1:${{all_proxy##*:}} http://origin.test:{origin.port}/; echo $?; "
+              f"curl -sS -m 60 -x $all_proxy http://origin.test:{origin.port}/")
+    result = online(script).wait()
+    assert result.status == 0 and result.text == "97\norigin\n", result
+
+
+def test_the_profile_opens_the_two_ports_and_the_record_is_whole(online, origin, tmp_path, bailey):
+    result = online("echo $http_proxy; exit 3", quiet=True).wait()
+    assert result.status == 3, result
+    port = int(result.text.strip().rstrip("/").rpartition(":")[2])
+    profile = (tmp_path / "profile.sb").read_text()
+    ports = {int(number) for number in re.findall(r'remote ip "localhost:(\d+)"', profile)}
+    assert port in ports and len(ports) == 2
+    for number in ports:
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", number), 10)
+    told = [record.get("detail", "") for record in records(tmp_path)]
+    assert told[0].startswith("start: mode workspace-write-whitelist") and told[-2:] == ["end: status 3", "audit closed"]
+    assert any("exit 3" in text for text in told) and any(text.startswith("gateway started") for text in told)
+    bailey("log", "verify", str(tmp_path / "audit.jsonl")).check()
+
+
+def test_tunnels_end_at_the_host_that_was_judged(online, origin):
+    """TLS is not opened: the names of requests inside it are not seen, and a host with rules about them is refused."""
+    ask = f"curl -sS -m 60 -p -o /dev/null -w '%{{http_connect}}' http://origin.test:{origin.port}/"
+    assert online(ask).wait().text == "200"
+    assert online(ask.replace("origin.test", "other.test")).wait().text == "403"
+
+
+def gateways(tmp_path):
+    told = [record.get("detail", "") for record in records(tmp_path)] if (tmp_path / "audit.jsonl").exists() else []
+    return [int(text.rpartition(" ")[2]) for text in told if text.startswith("gateway started")]
+
+
+def test_a_gateway_that_dies_is_replaced(online, origin, place, tmp_path):
+    ask = f"curl -s -m 60 http://origin.test:{origin.port}/"
+    process = online(f"{ask}; touch first; while ! test -e killed; do sleep 0.1; done; until {ask}; do sleep 0.1; done")
+    wait_until(lambda: (place / "first").exists())
+    (pid,) = wait_until(lambda: gateways(tmp_path))
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not is_alive(pid))
+    (place / "killed").touch()
+    result = process.wait()
+    assert result.status == 0 and result.text == "origin\norigin\n" and "bailey: gateway: it was killed by signal 9" in result.errors, result
+    assert len(gateways(tmp_path)) == 2 and not any(is_alive(pid) for pid in gateways(tmp_path))
+
+
+def test_the_gateway_ends_with_its_supervisor(online, origin, place, tmp_path, temporary):
+    process = online(f"curl -s -m 60 http://origin.test:{origin.port}/; echo $$ > shell; exec sleep 600")
+    shell = wait_until(lambda: (place / "shell").exists() and (place / "shell").read_text().strip())
+    (pid,) = wait_until(lambda: gateways(tmp_path))
+    process.signal(signal.SIGKILL)
+    wait_until(lambda: not is_alive(pid))
+    os.kill(int(shell), signal.SIGKILL)  # macOS ends nobody with its parent: the command and its places stay
+    process.wait()
+    for left in temporary.glob("bailey-*"):
+        shutil.rmtree(left)
+
+
+def test_records_are_where_they_are_on_linux(run_macos, home, place):
+    run_macos(*CLOSED, "--", "true").check()
+    (log,) = (home / ".local/state/bailey/audit").glob("*.jsonl")
+    assert '"end: status 0"' in log.read_text() and log.stat().st_mode & 0o777 == 0o600
+
+
+def test_records_are_closed_to_the_run(run_macos, home, place, tmp_path):
+    run_macos(*CLOSED, "--home", "real", "--write", str(home), "--", "true").check()
+    profile = (tmp_path / "profile.sb").read_text()
+    assert places_of(profile, f"{home}/.local/state/bailey")[0] > places_of(profile, str(home))[0]
+    result = run_macos(*CLOSED, "--audit", "log.jsonl", "--", "touch", "made")
+    assert result.status == 125 and "where the sandbox may write" in result.errors and not (place / "made").exists(), result
+
+
+def test_without_a_gateway_nothing_runs(start, place, tmp_path):
+    """The program beside which it should be has none."""
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    shutil.copy(BUILD / "tests/tools/bailey-as-macos", alone / "bailey")
+    result = start([alone / "bailey", "run", "--", "touch", "made"], cwd=place, env={"BAILEY_FAKE_PROFILE": str(tmp_path / "profile.sb")}).wait()
+    assert result.status == 125 and "bailey-gateway is not installed" in result.errors and not (place / "made").exists(), result
 
 
 def test_doctor_says_that_it_is_no_sandbox(macos, workspace):

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """What `make macos` built, looked at: nothing of it can run here. Both architectures, signed, from libSystem and nothing else, and only
-names that tests/macos/symbols.txt has, and for `bailey` tests/macos/symbols-bailey.txt besides.
+names that tests/macos/symbols*.txt have for that program.
 
     tests/macos/inspect.py BUILD [--update]
 """
@@ -12,9 +12,12 @@ import sys
 
 os.environ["PATH"] += ":/usr/lib/llvm-14/bin"  # where Debian has llvm-lipo without its version
 HERE = pathlib.Path(__file__).resolve().parent
-ALLOWED = {"bailey-seatbelt": ["symbols.txt"], "bailey": ["symbols.txt", "symbols-bailey.txt"]}
-# Nothing listens: the gateway is not there. `bailey` asks a proxy when it is itself inside (`check`), the other asks nobody.
-NEVER = {"bailey": ["bind", "listen", "accept"], "bailey-seatbelt": ["socket", "connect", "bind", "listen", "accept"]}
+ALLOWED = {"bailey-seatbelt": ["symbols.txt"], "bailey": ["symbols.txt", "symbols-bailey.txt"],
+           "bailey-gateway": ["symbols.txt", "symbols-bailey.txt", "symbols-gateway.txt"]}
+# `bailey` listens for the gateway and hands that over; only the gateway accepts, and it makes no listener and no process. `bailey`
+# connects when it is itself inside (`check`), bailey-seatbelt to nobody.
+NEVER = {"bailey": ["accept"], "bailey-gateway": ["listen", "fork", "vfork", "exec", "posix_spawn", "system", "popen"],
+         "bailey-seatbelt": ["socket", "connect", "bind", "listen", "accept"]}
 
 
 def told(*words):

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "policy/paths/served.h"
 
-#include "policy/paths/home_kind.h"
-
 #include <errno.h>
 
 /* Where the setting was written, or NULL: the policy does not ask for it. */
@@ -52,11 +50,6 @@ static const char *nesting_origin(const struct policy *policy) {
 
 /* --- what a Mac lacks; a default that asks for it is not asked for by anybody --- */
 
-static const char *network_origin(const struct policy *policy) {
-        bool open = policy->mode == MODE_WORKSPACE_WRITE_WHITELIST || policy->mode == MODE_FULL_NETWORK;
-        return open ? row_origin(policy, ROW_MODE) : NULL;
-}
-
 static const char *credentials_origin(const struct policy *policy) {
         if (policy->credentials.n)
                 return policy->credentials.p[0].origin;
@@ -69,11 +62,6 @@ static const char *ports_origin(const struct policy *policy) {
         return policy->network.host_ports.n ? policy->network.host_ports.p[0].origin : NULL;
 }
 
-static const char *kept_home_origin(const struct policy *policy) {
-        enum home_kind kind = home_kind(policy);
-        return kind == HOME_OF_WORKSPACE || kind == HOME_NAMED ? policy->origins[ROW_HOME] : NULL;
-}
-
 static const char *seeds_origin(const struct policy *policy) {
         return policy->home_seeds.n ? policy->home_seeds.p[0].origin : NULL;
 }
@@ -84,14 +72,6 @@ static const char *monitor_origin(const struct policy *policy) {
 
 static const char *role_origin(const struct policy *policy) {
         return policy->agent ? row_origin(policy, ROW_AGENT) : NULL;
-}
-
-static const char *timeout_origin(const struct policy *policy) {
-        return policy->origins[ROW_TIMEOUT];
-}
-
-static const char *audit_origin(const struct policy *policy) {
-        return policy->origins[ROW_AUDIT];
 }
 
 static const char *shared_limits_origin(const struct policy *policy) {
@@ -116,15 +96,11 @@ static const struct {
         { "ratchets (ratchet)", ratchet_origin, PLACE_DEGRADED | PLACE_CONTAINER | PLACE_GATEWAY | PLACE_MACOS },
         { "questions about paths (filesystem.ask)", ask_paths_origin, PLACE_DEGRADED | PLACE_CONTAINER | PLACE_MACOS },
         { "sandboxes inside (process.nesting)", nesting_origin, PLACE_DEGRADED | PLACE_CONTAINER | PLACE_MACOS },
-        { "modes with a network (--mode workspace-write has none)", network_origin, PLACE_MACOS },
         { "credentials (credentials)", credentials_origin, PLACE_MACOS },
         { "ports (network.publish, network.host_ports)", ports_origin, PLACE_MACOS },
-        { "homes that are kept (--home none and --home real are not)", kept_home_origin, PLACE_MACOS },
         { "files that a profile puts into the home", seeds_origin, PLACE_MACOS },
         { "rules about denials (monitor)", monitor_origin, PLACE_MACOS },
         { "roles (agent)", role_origin, PLACE_MACOS },
-        { "limits of time (process.timeout)", timeout_origin, PLACE_MACOS },
-        { "records (audit)", audit_origin, PLACE_MACOS },
         { "limits of memory, of temporary files and of all processes together", shared_limits_origin, PLACE_MACOS },
 };
 

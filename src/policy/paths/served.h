@@ -10,7 +10,7 @@ enum policy_place {
         PLACE_DEGRADED = 1,  /* without namespaces */
         PLACE_CONTAINER = 2, /* docker or podman */
         PLACE_GATEWAY = 4,   /* the gateway by itself */
-        PLACE_MACOS = 8,     /* a Mac: no gateway, no vault, no records, no home that is kept */
+        PLACE_MACOS = 8,     /* a Mac: no vault, nobody to ask */
 };
 
 /* -EOPNOTSUPP: the first setting that this place does not support, its origin, and what to do. */

@@ -2,6 +2,7 @@
 #include "sandbox/darwin/darwin_job.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/files/tree.h"
 #include "base/random.h"
@@ -11,7 +12,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -43,11 +43,9 @@ char *darwin_program(const char *name) {
 
 static int make_places(struct darwin_job *job, struct err *err) {
         cleanup(free_ptr) char *temporary = os_temporary();
-        unsigned char bytes[8];
 
-        random_bytes(bytes, sizeof bytes);
-        for (size_t i = 0; i < sizeof bytes; i++)
-                snprintf(job->id + 2 * i, 3, "%02x", bytes[i]);
+        if (!job->id[0])
+                random_id(job->id, sizeof job->id);
         if (!temporary)
                 return err_set(err, ENOENT, "the directory for temporary files is not there");
 
@@ -62,9 +60,11 @@ static int make_places(struct darwin_job *job, struct err *err) {
 
         if (job->real_home)
                 return 0;
-        job->own_home = str_format("%s/home", job->tmpdir);
+        job->own_home = job->kept_home ? str_dup(str_of(job->kept_home)) : str_format("%s/home", job->tmpdir);
         if (!job->own_home)
                 return err_memory(err);
+        if (job->kept_home)
+                return 0;
         return mkdir(job->own_home, 0700) < 0 ? err_errno(err, "cannot make a home") : 0;
 }
 
@@ -81,6 +81,7 @@ int darwin_job_prepare(struct darwin_job *job, struct err *err) {
                                             .tmpdir = job->tmpdir,
                                             .case_sensitive = os_tells_case(job->policy->workspace),
                                             .http_port = job->port,
+                                            .socks_port = job->socks_port,
                                             .tag = job->id };
         const struct macos_request request = { .policy = job->policy,
                                                .rules = job->rules,
@@ -94,13 +95,19 @@ int darwin_job_prepare(struct darwin_job *job, struct err *err) {
 }
 
 int darwin_job_run(struct darwin_job *job, int *ret_code, struct err *err) {
-        struct run_darwin run = { .monitored = !job->quiet, .end_wanted = &end_wanted };
+        struct run_darwin run = {
+                .monitored = !job->quiet, .quiet = job->quiet, .hooks = job->hooks, .end_wanted = &end_wanted
+        };
         int status = 0;
+
+        if (job->timeout_ns)
+                run.deadline_ns = clock_ns() + job->timeout_ns;
 
         (void)signal(SIGTERM, want_end);
         (void)signal(SIGHUP, want_end);
 
         int r = run_darwin(job->launch, &run, &status, err);
+        job->timed_out = run.timed_out;
         if (r == 0)
                 *ret_code = WIFSIGNALED(status) ? CODE_SIGNALLED + WTERMSIG(status) : WEXITSTATUS(status);
         return r;

@@ -2,19 +2,26 @@
 #pragma once
 /* One command on this Mac, from a policy to its exit status: the places it gets, its profile, the run, the end. */
 #include "plan/macos/macos_launch.h"
+#include "sandbox/darwin/darwin_run.h"
+
+enum { DARWIN_ID_MAX = 17 };
 
 struct darwin_job {
         struct policy *policy; /* with workspace and home, as the kernel spells them */
         char **argv;           /* the first is a path */
         bool real_home, quiet;
-        uint16_t port;      /* of a gateway on loopback; 0: none */
-        const char *secret; /* with a port */
+        const char *kept_home;         /* canonical; NULL: one is made, and ends with the run */
+        uint16_t port, socks_port;     /* of a gateway on loopback; 0: none */
+        const char *secret;            /* with a port */
+        const struct run_hooks *hooks; /* NULL: none */
+        uint64_t timeout_ns;           /* 0: none */
+        char id[DARWIN_ID_MAX];        /* letters and digits; "": one is made */
 
         /* What it makes. */
         char *tmpdir, *own_home;
         struct path_rules *rules;
         struct macos_launch *launch;
-        char id[17];
+        bool timed_out;
 };
 
 /* Makes the directories and the launch. */

@@ -8,6 +8,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/escape.h"
 #include "sandbox/darwin/darwin_monitor.h"
 #include "sandbox/darwin/os.h"
@@ -37,6 +38,7 @@ static _Noreturn void child_run(const struct macos_launch *launch, const char *p
 
         sigemptyset(&none);
         (void)sigprocmask(SIG_SETMASK, &none, NULL);
+        (void)signal(SIGPIPE, SIG_DFL);
         (void)setpgid(0, 0);
         if (chdir(launch->cwd) < 0)
                 child_fail(fd, launch->cwd, NULL, errno);
@@ -54,9 +56,17 @@ static void tell_violation(void *context, const struct violation *v) {
         cleanup(buf_done) struct buf line = BUF(16384);
 
         run->violations++;
-        if (escape_text(&line, str_of(v->target), 2048) == 0)
+        if (run->hooks && run->hooks->on_denial)
+                run->hooks->on_denial(run->hooks->arg, v);
+        if (!run->quiet && escape_text(&line, str_of(v->target), 2048) == 0)
                 (void)fprintf(stderr, "bailey: denied: %s %.*s (process %u)\n", v->operation, STR_FMT(buf_str(&line)),
                               v->pid);
+}
+
+static bool must_end(struct run_darwin *run) {
+        if (run->deadline_ns && clock_ns() >= run->deadline_ns)
+                run->timed_out = true;
+        return run->timed_out || (run->end_wanted && *run->end_wanted);
 }
 
 /* Looks after it until it has ended. */
@@ -65,9 +75,11 @@ static int supervise_command(pid_t pid, struct run_darwin *run, struct monitor *
 
         while (waitpid(pid, &status, WNOHANG) == 0) {
                 (void)os_wait_exit(pid, LOOK_MS);
+                if (run->hooks && run->hooks->turn)
+                        run->hooks->turn(run->hooks->arg);
                 if (run->monitored)
                         run->monitored = monitor_take(monitor, tell_violation, run);
-                if (run->end_wanted && *run->end_wanted) {
+                if (must_end(run)) {
                         (void)tree_signal(pid, os_children, SIGSTOP, KILL_ROUNDS);
                         (void)tree_signal(pid, os_children, SIGKILL, KILL_ROUNDS);
                 }

@@ -5,11 +5,23 @@
  * namespace: a program that forks twice and starts a session of its own may outlive the run, unless it is a guest.
  */
 #include "plan/macos/macos_launch.h"
+#include "sandbox/darwin/violation.h"
+
+/* What whoever runs it does meanwhile. Each may be NULL. */
+struct run_hooks {
+        void (*turn)(void *arg); /* every 0.1 s; must not wait */
+        void (*on_denial)(void *arg, const struct violation *denial);
+        void *arg;
+};
 
 struct run_darwin {
-        bool monitored;           /* denials are reported on standard error */
-        volatile int *end_wanted; /* set by a signal: end it */
-        unsigned long violations; /* how many were reported; a lower bound */
+        bool monitored; /* denials are looked for, and reported on standard error unless quiet */
+        bool quiet;
+        const struct run_hooks *hooks; /* NULL: none */
+        volatile int *end_wanted;      /* set by a signal: end it */
+        uint64_t deadline_ns;          /* of clock_ns(): end it then. 0: never */
+        bool timed_out;                /* it was ended so */
+        unsigned long violations;      /* how many were reported; a lower bound */
 };
 
 /* The wait status of the command. -EPERM: the profile was refused; nothing ran. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * bailey-seatbelt: the part of Bailey that exists for macOS. It makes a profile from the same rules as `bailey plan
- * --for macos` and runs a command under it. It reads no policy file and has no gateway: without --proxy there is no
+ * --for macos` and runs a command under it. It reads no policy file and starts no gateway: without --proxy there is no
  * network. Never yet run on a Mac; contrib/macos/run tries it.
  *
  *     bailey-seatbelt probe
