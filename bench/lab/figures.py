@@ -6,7 +6,6 @@ import statistics
 from .bridge import BRIDGED, GATE, INSIDE, OPENED, PACK_GATE, PACK_OPENED, PUSH_GATE, PUSH_OPENED
 from .files import ALONE, BAILEY, BWRAP, GLOB, JOBS, TRACE
 from .gateway import CASES, DEFAULT
-from .launch import WARM
 from .samples import PARTS
 
 SPREAD_MAX = 0.25  # above this a figure is not reported: the machine was doing something else
@@ -119,13 +118,6 @@ def answer_ms(way):
     return look
 
 
-def whole_ms(part, name):
-    def look(figures):
-        row = figures.get(part, {}).get(name)
-        return (row["ms"], row["ms_spread"] / 2) if row else (None, 0.0)
-    return look
-
-
 def more_ms(part, ours, theirs):
     """How much longer, in ms."""
     def look(figures):
@@ -164,10 +156,6 @@ def idle_kib(figures):
 TARGETS = [
     Target("launch, over bwrap's agent profile", over("launch", "bailey run", AGENT, "ms"), at_most=0.66),
     Target("launch in 300,000 files, over bwrap", over("launch", "bailey run, 300,000 files", AGENT, "ms"), at_most=0.66),
-    Target("exec in a sandbox that was prepared, over bwrap", over("launch", WARM, AGENT, "ms"), at_most=0.3),
-    Target("ms of a launch with an agent's profile", whole_ms("launch", "bailey run, profile claude"), at_most=12),
-    Target("one https request in a tunnel, launch included, over curl alone", over("end", "bailey run, tunnel", "curl alone", "ms"), at_most=1.08),
-    Target("the same with a token swapped", over("end", "bailey run, token swapped", "curl alone", "ms"), at_most=1.15),
     *(Target(f"{JOBS[job][0]}, over bwrap", over(job, BAILEY, BWRAP, "ms"), at_most=1.1) for job in ("checkout", "unpack", "kernel", "npm")),
     *(Target(f"{JOBS[job][0]}, over no sandbox", over(job, BAILEY, ALONE, "cpu_ms"), at_most=1.1) for job in ("grep", "ripgrep", "find", "status", "python", "npm", "write", "make", "processes")),
     *(Target(f"{JOBS[job][0]}, with {words}, over no sandbox", over(job, command, ALONE, "cpu_ms"), at_most=1.5)

@@ -17,7 +17,6 @@ from .peers import npm_place
 FILES = 300000
 SLOW_MS, SLOW_ROUNDS = 100, 15  # what takes that long is known after that many
 PATIENCE_MS = 30000
-WARM, WARM_PAUSE = "bailey exec, prepared", 0.03  # the next one is made behind it: nobody is to be measured meanwhile
 AGENT = ["bwrap", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp", "--unshare-all", "--new-session", "--die-with-parent"]
 # What srt puts into a sandbox: two programs that take connections inside to sockets outside. Nobody waits until they listen.
 TWO_SOCAT = ("socat TCP-LISTEN:3128,fork,reuseaddr UNIX-CONNECT:{0}/http.sock >/dev/null 2>&1 & socat TCP-LISTEN:1080,fork,reuseaddr UNIX-CONNECT:{0}/socks.sock "
@@ -83,7 +82,6 @@ def commands(build, run, large):
     """Each a function that gives the command's words; and those that cannot be made here."""
     (run / "policy.yaml").write_text(POLICY)
     bailey = [installed(build), "run", "--policy", run / "policy.yaml"]
-    execute = [installed(build), "exec", "--policy", run / "policy.yaml", "-w", run / "empty", "--args"]
     found = {
         "bare": lambda: ["/bin/true"],
         "unshare, all namespaces": lambda: ["unshare", "-Urmuinpf", "--mount-proc", "-C", "/bin/true"],
@@ -91,9 +89,6 @@ def commands(build, run, large):
         "bwrap, agent profile": lambda: [*AGENT, "/bin/true"],
         "bwrap and 2 socat": lambda: [*AGENT, "--bind", run / "empty", run / "empty", "bash", "-c", TWO_SOCAT.format(run / "empty")],
         "bailey run": lambda: bailey + ["-w", run / "empty", "--", "/bin/true"],
-        "bailey run, profile claude": lambda: bailey + ["-w", run / "empty", "--profile", "claude", "--", "/bin/true"],
-        "bailey exec": lambda: [*execute, "--", "/bin/true"],
-        WARM: lambda: [*execute, "--warm", "2", "--", "/bin/true"],
         "bailey run, 300,000 files": lambda: bailey + ["-w", large, "--", "/bin/true"],
         "firejail, agent-like": lambda: ["firejail", "--quiet", "--noprofile", "--net=none", "--private-tmp", "--private-dev", "--caps.drop=all",
                                          "--seccomp", "--nonewprivs", "--read-only=/", "/bin/true"],
@@ -156,10 +151,7 @@ def once(argv, env, log):
 
 def one_launch(name, argv, env, log):
     with OneHierarchy() if name == "crun" else contextlib.nullcontext():
-        result = once(argv, env, log)
-    if name == WARM:
-        time.sleep(WARM_PAUSE)
-    return result
+        return once(argv, env, log)
 
 
 def try_out(all_commands, env, log, launch=one_launch):
@@ -204,7 +196,6 @@ def run_launch(build, run, rounds, say):
     try:
         failed |= try_out(all_commands, env, run / "launch.log")
         results, later = interleaved(all_commands, env, run / "launch.log", rounds)
-        once([installed(build), "exec", "--warm", "0", "true"], env, run / "launch.log")
     finally:
         os.chdir(where)
     failed = {f"launch/{name}": why for name, why in (failed | later).items()}

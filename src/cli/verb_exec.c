@@ -8,24 +8,12 @@
 #include "cli/verb_inspect.h"
 #include "cli/verb_run.h"
 #include "verbs/policy_options.h"
-#include "verbs/warm.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <signal.h>
 
-enum {
-        ROW_ARGS,
-        ROW_JSON,
-        ROW_APPROVED,
-        ROW_SHELL,
-        ROW_OUTPUT_LIMIT,
-        ROW_HOSTS,
-        ROW_QUIET,
-        ROW_DIE,
-        ROW_WARM,
-        EXEC_ROWS
-};
+enum { ROW_ARGS, ROW_JSON, ROW_APPROVED, ROW_SHELL, ROW_OUTPUT_LIMIT, ROW_HOSTS, ROW_QUIET, ROW_DIE, EXEC_ROWS };
 static const struct option rows[] = {
         [ROW_ARGS] = { .flag = "args",
                        .type = OPTION_FLAG,
@@ -60,13 +48,6 @@ static const struct option rows[] = {
         [ROW_DIE] = { .flag = "die-with-parent",
                       .type = OPTION_FLAG,
                       .help = "end when the program that started this one has ended, also by a crash" },
-        [ROW_WARM] = { .flag = "warm",
-                       .type = OPTION_INTEGER,
-                       .metavar = "N",
-                       .min = 0,
-                       .max = 8,
-                       .help =
-                           "leave N prepared sandboxes behind for the next calls with the same policy; 0 ends them" },
 };
 static_assert(sizeof rows / sizeof *rows == EXEC_ROWS, "one row each");
 static const struct option_table table = { "This command", rows, EXEC_ROWS };
@@ -184,28 +165,20 @@ static int exit_of(const struct exec_outcome *outcome, const struct err *err) {
         }
 }
 
-static struct exec_request exec_requested(const struct call *call) {
+static int run_exec(const struct call *call, struct err *err) {
         const struct option_values *values = &call->options;
-
-        return (struct exec_request){
+        cleanup(exec_outcome_done) struct exec_outcome outcome = { 0 };
+        bool json = option_get_flag(values, &rows[ROW_JSON]);
+        const struct exec_request request = {
                 .options = values,
                 .question = { call->argv, (size_t)call->argc, option_get_flag(values, &rows[ROW_ARGS]) },
                 .shell = option_get(values, &rows[ROW_SHELL]),
                 .hosts_file = option_get(values, &rows[ROW_HOSTS]),
                 .approved = option_get_flag(values, &rows[ROW_APPROVED]),
                 .quiet = option_get_flag(values, &rows[ROW_QUIET]),
-                .capture = option_get_flag(values, &rows[ROW_JSON]),
+                .capture = json,
                 .output_limit = option_get_number(values, &rows[ROW_OUTPUT_LIMIT]),
-                .warms = option_given(values, &rows[ROW_WARM]),
-                .warm = (unsigned)option_get_number(values, &rows[ROW_WARM]),
         };
-}
-
-static int run_exec(const struct call *call, struct err *err) {
-        const struct option_values *values = &call->options;
-        cleanup(exec_outcome_done) struct exec_outcome outcome = { 0 };
-        const struct exec_request request = exec_requested(call);
-
         if (!request.question.args && request.question.n > 1) {
                 err_set(err, EINVAL,
                         "more than one word: quote the command, or give its words with --args -- COMMAND...");
@@ -216,7 +189,7 @@ static int run_exec(const struct call *call, struct err *err) {
                 return EXIT_SYSTEM;
 
         exec_command(&request, &outcome, err);
-        if (request.capture && print_json(&outcome, err) < 0)
+        if (json && print_json(&outcome, err) < 0)
                 return EXIT_SYSTEM;
 
         return exit_of(&outcome, err);
@@ -243,37 +216,10 @@ const struct verb verb_exec = {
             "unsupported-platform, config-invalid, system), error, decision, rule, reason, segment, exit_code, signal, "
             "stdout, stderr (bytes that are no UTF-8 are replaced), truncated, duration_ms, sandboxed and "
             "violations.\n\n"
-            "With --warm N the call leaves N prepared sandboxes behind, each for one command of a later call with the "
-            "same "
-            "options, program, variables and directory. That one starts in a fraction of the time. They wait for a "
-            "minute, take about 4 MiB of memory each, and are in nobody's way. A call launches by itself when none "
-            "fits: when the policy has changed, a stream is a terminal, standard input is a file, or the "
-            "policy has an overlay, published ports or tools of the host. Caches of the sandbox's own home that a "
-            "prepared sandbox fills are forgotten. --warm 0 ends those that wait.\n\n"
             "Exit code 10: it needs an approval and has none; 20: it is forbidden.",
         .tables = { &table, &policy_table_general, &policy_table_network, &policy_table_files, &policy_table_process,
                     &policy_table_limits },
         .min_words = 1,
         .max_words = -1,
         .run = run_exec,
-};
-
-static int run_spare(const struct call *call, struct err *err) {
-        const struct exec_request request = exec_requested(call);
-
-        return warm_wait(&request, err) < 0 ? EXIT_SYSTEM : EXIT_OK;
-}
-
-/* Left behind by `bailey exec --warm`: a sandbox that waits for its command. */
-const struct verb verb_spare = {
-        .name = "spare",
-        .group = GROUP_RUN,
-        .flags = VERB_HIDDEN,
-        .synopsis = "[OPTIONS] -- PROGRAM",
-        .help = "wait with a sandbox for the next command",
-        .tables = { &table, &policy_table_general, &policy_table_network, &policy_table_files, &policy_table_process,
-                    &policy_table_limits },
-        .min_words = 1,
-        .max_words = 1,
-        .run = run_spare,
 };

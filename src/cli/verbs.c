@@ -16,7 +16,6 @@ extern const struct verb verb_egress;
 extern const struct verb verb_env;
 extern const struct verb verb_events;
 extern const struct verb verb_exec;
-extern const struct verb verb_spare;
 extern const struct verb verb_export;
 extern const struct verb verb_gateway;
 extern const struct verb verb_guest;
@@ -109,7 +108,6 @@ const struct verb *const verbs[] = {
         &verb_guest_short,
         &verb_prove_inside,
         &verb_supervise,
-        &verb_spare,
         NULL,
 };
 const size_t n_verbs = sizeof verbs / sizeof verbs[0] - 1;

@@ -387,9 +387,6 @@ int guards_begin(struct guards *guards, const struct path_rules *rules, struct e
         if (r < 0)
                 return err_set(err, -r, "cannot look at what may be written: %s", strerror(-r));
 
-        if (guards->waits)
-                return 0;
-
         guards->began_us = guards->roots.n ? clock_wall_us() - CLOCK_SLACK_US : 0;
         r = guards->roots.n ? registry_open(&registry, true) : -ENOENT;
         if (r == -ENOENT)
@@ -545,7 +542,7 @@ int guards_share(struct guards *guards, struct plan_host *host, struct err *err)
         cleanup(registry_done) struct registry registry = { -1, -1 };
         cleanup(slots_done) slots all = { 0 };
 
-        if (guards->slot < 0 && !guards->waits)
+        if (guards->slot < 0)
                 return 0;
 
         int r = add_found_roots(guards, host);
@@ -570,69 +567,6 @@ int guards_record(struct guards *guards, const struct plan *plan, struct err *er
                 return 0;
 
         int r = registry_open(&registry, false);
-        if (r == 0)
-                r = write_slot(guards, plan);
-
-        return r < 0 ? err_set(err, -r, "cannot say which paths are guarded: %s", strerror(-r)) : 0;
-}
-
-static bool roots_meet(const struct guards *guards, const struct slot *slot) {
-        for (size_t i = 0; i < slot->roots.n; i++)
-                if (in_roots(slot->roots.p[i], (const char *const *)guards->roots.p, guards->roots.n))
-                        return true;
-        for (size_t i = 0; i < guards->roots.n; i++)
-                if (in_roots(guards->roots.p[i], slot->roots.p, slot->roots.n))
-                        return true;
-        return false;
-}
-
-/* As slot_add_guard() would write them. */
-static bool guards_what_plan_does(const struct slot *slot, const struct plan *plan) {
-        size_t n = 0;
-
-        for (size_t i = 0; i < plan->guards.n; i++) {
-                const struct plan_guard *guard = &plan->guards.p[i];
-                if (guard->kind != PLAN_GUARD_MISSING && guard->kind != PLAN_GUARD_LINK)
-                        continue;
-
-                if (n == slot->guards.n || !same_text(slot->guards.p[n].path, guard->path) ||
-                    !same_text(slot->guards.p[n].link, guard->kind == PLAN_GUARD_LINK ? guard->link : NULL))
-                        return false;
-                n++;
-        }
-
-        return n == slot->guards.n;
-}
-
-/* One that is over has to be swept by a process that surveys the host afterwards. */
-static bool slot_agrees(const struct guards *guards, const struct slot *slot, const struct plan *plan) {
-        if (!slot->id)
-                return true;
-        if (!slot->live)
-                return false;
-        return !roots_meet(guards, slot) || (slot->made.n == 0 && guards_what_plan_does(slot, plan));
-}
-
-int guards_enter(struct guards *guards, const struct plan *plan, struct err *err) {
-        cleanup(registry_done) struct registry registry = { -1, -1 };
-        cleanup(slots_done) slots all = { 0 };
-        int r;
-
-        guards->waits = false;
-        guards->began_us = guards->roots.n ? clock_wall_us() - CLOCK_SLACK_US : 0;
-        r = guards->roots.n ? registry_open(&registry, true) : -ENOENT;
-        if (r == -ENOENT)
-                return 0;
-
-        if (r == 0)
-                r = read_slots(&registry, &all);
-
-        for (size_t i = 0; i < all.n && r == 0; i++)
-                if (!slot_agrees(guards, &all.p[i], plan))
-                        r = -ESTALE;
-
-        if (r == 0)
-                r = take_slot(guards, &registry, &all);
         if (r == 0)
                 r = write_slot(guards, plan);
 

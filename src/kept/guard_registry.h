@@ -20,12 +20,6 @@
  *     guards_record()   before the plan is sent
  *     guards_hold()     before the command starts
  *     guards_end()      when nothing of the sandbox lives any more
- *
- * A sandbox that is prepared before there is a command (run/run_spare.h) has no slot while it waits: it writes nothing,
- * and what others left must not wait for it. It is told so by `waits`; guards_begin() and guards_record() then write
- * nothing, and instead of both
- *
- *     guards_enter()    takes the slot when there is a command, if the plan is still what it would be
  */
 #include "plan/build.h"
 #include "sandbox/sandbox.h"
@@ -36,7 +30,6 @@ typedef void guards_report(const char *id, const struct guard_found *found, void
 struct guards {
         int slot; /* -1: none. Init gets it too (sandbox_go) */
         const char *id;
-        bool waits;        /* for a command */
         uint64_t began_us; /* by the wall clock */
         VEC(char *) roots;
         guards_report *report;
@@ -49,9 +42,6 @@ struct guards {
 int guards_begin(struct guards *guards, const struct path_rules *rules, struct err *err);
 int guards_share(struct guards *guards, struct plan_host *host, struct err *err);
 int guards_record(struct guards *guards, const struct plan *plan, struct err *err);
-/* -ESTALE: a plan that is made now could be another one, since somebody has to be swept first, or a sandbox that writes
- * in the same place guards something else. */
-int guards_enter(struct guards *guards, const struct plan *plan, struct err *err);
 /* Before anything runs: the first process inside, by whose end everything in there has ended. */
 int guards_hold(struct guards *guards, pid_t first, struct err *err);
 /* An error names the first path that could not be moved away. */

@@ -333,7 +333,7 @@ int home_rows_show(struct home *home, const struct home_rows_request *request, s
                 return 0; /* no home of the user's: nothing to lay */
 
         names_read(&rows.top, rows.at_fd);
-        if (!request->preview && !request->degraded && !request->beside)
+        if (!request->preview && !request->degraded)
                 caches_lock(home);
 
         r = rows_lay_table(&rows);

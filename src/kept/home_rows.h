@@ -11,7 +11,6 @@ struct home_rows_request {
         const char *search_path; /* $PATH: what lies in the home of it is laid into the own home too; may be NULL */
         const char *run_id;
         bool preview;  /* nothing is made */
-        bool beside;   /* its layers are its own in any case: the caches that are kept stay free for others */
         bool degraded; /* nothing can be mounted: programs are only opened, at their own place */
 };
 

@@ -39,7 +39,6 @@
 #include "run/run_introduce.h"
 #include "run/run_listen.h"
 #include "run/run_programs.h"
-#include "run/run_spare.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -178,17 +177,14 @@ static int handle_event(struct run *run, const struct sandbox_event *ev, struct 
 /* A request to end Bailey means all of it: a command that does not listen has so long. */
 enum { TERM_GRACE_MS = 10000 };
 
-void run_signal(struct run *run, int number) {
-        (void)sandbox_signal(&run->sandbox, number);
-        if (number == SIGTERM && run->term_ns == CLOCK_NEVER)
-                run->term_ns = clock_after_ms(TERM_GRACE_MS);
-}
-
 static void run_on_signal(void *owner, const struct signalfd_siginfo *info) {
         struct run *run = owner;
 
-        if (!live_signal(run->session.control, (int)info->ssi_signo, info->ssi_code == SI_KERNEL))
-                run_signal(run, (int)info->ssi_signo);
+        if (live_signal(run->session.control, (int)info->ssi_signo, info->ssi_code == SI_KERNEL))
+                return;
+        (void)sandbox_signal(&run->sandbox, (int)info->ssi_signo);
+        if (info->ssi_signo == SIGTERM && run->term_ns == CLOCK_NEVER)
+                run->term_ns = clock_after_ms(TERM_GRACE_MS);
 }
 
 static int run_on_deadline(void *owner, struct err *err) {
@@ -196,12 +192,8 @@ static int run_on_deadline(void *owner, struct err *err) {
         return err_set(err, ETIMEDOUT, "the command ran longer than its time limit and was ended");
 }
 
-void run_cancel(struct run *run) {
-        run_finish(run, RUN_CANCELLED, 0);
-}
-
 static int run_on_link_gone(void *owner, struct err *err) {
-        run_cancel(owner);
+        run_finish(owner, RUN_CANCELLED, 0);
         return err_set(err, ECANCELED, "the command was cancelled and ended");
 }
 
@@ -261,7 +253,7 @@ static int term_step(void *arg, struct poller *poller, struct err *err) {
         return 0;
 }
 
-void run_denied_watch(void *arg, struct poller *poller) {
+static void denied_watch(void *arg, struct poller *poller) {
         const struct denials *denials = &((const struct run *)arg)->denials;
 
         poller_watch(poller, denials->news, POLLIN);
@@ -269,7 +261,7 @@ void run_denied_watch(void *arg, struct poller *poller) {
 }
 
 /* A person who replaces a denied file outside does not expect to open it to the sandbox. */
-int run_denied_step(void *arg, struct poller *poller, struct err *err) {
+static int denied_step(void *arg, struct poller *poller, struct err *err) {
         struct run *run = arg;
         int masked = denials_step(&run->denials, err);
 
@@ -380,15 +372,9 @@ static int run_supervise(struct run *run, struct err *err) {
         struct session *session = &run->session;
 
         run->rest = rest_begin();
-        if (run->q->spare) { /* init said this while there was no command */
-                int r = handle_event(run, &run->q->spare->mounted, err);
-                if (r < 0)
-                        return r;
-        }
-
         session_add(session, SESSION_DEADLINE);
         poller_add(&session->poller, &(struct poller_part){ term_watch, term_step, run });
-        poller_add(&session->poller, &(struct poller_part){ run_denied_watch, run_denied_step, run });
+        poller_add(&session->poller, &(struct poller_part){ denied_watch, denied_step, run });
         session_add(session, SESSION_SIGNALS);
         poller_add(&session->poller, &(struct poller_part){ files_watch, files_step, run });
         poller_add(&session->poller, &(struct poller_part){ programs_watch, programs_step, run });
@@ -397,7 +383,6 @@ static int run_supervise(struct run *run, struct err *err) {
         poller_add(&session->poller, &(struct poller_part){ run_disk_watch, run_disk_step, run });
         poller_add(&session->poller, &(struct poller_part){ run_bridge_watch, run_bridge_step, run });
         poller_add(&session->poller, &(struct poller_part){ run_browser_watch, run_browser_step, run });
-        poller_add(&session->poller, &(struct poller_part){ run_spare_watch, run_spare_step, run });
         session_add(session, SESSION_VAULT);
         session_add(session, SESSION_LINK);
         session_add(session, SESSION_GATEWAY);
@@ -421,7 +406,7 @@ static void on_guard(const char *id, const struct guard_found *found, void *arg)
 
 /* In this order: the sandbox dies, the gateway's last report is recorded, and when nothing can write any more (without
  * namespaces descendants outlive init), what the sandbox made is examined. After an ordinary end only init is left, and
- * the kernel takes its time to tear down the namespaces: run_command() waits for that last. */
+ * the kernel takes its time to tear down the namespaces: wait for that last. */
 static void tear_down(struct run *run) {
         struct err e = { 0 };
 
@@ -441,8 +426,8 @@ static void tear_down(struct run *run) {
         run_disk_done(&run->disk);
         run_bridge_end(run);
         run_browser_end(run);
-        denials_leave(&run->denials); /* it holds the sandbox's mounts: the last process that closes them has to wait */
-        read_files(run);              /* what was refused last */
+        denials_done(&run->denials); /* it holds the sandbox's mounts: the last process that closes them has to wait */
+        read_files(run);             /* what was refused last */
         session_close_control(&run->session, run->status);
         terminal_take(&run->session.terminal);
 
@@ -476,12 +461,12 @@ static void tear_down(struct run *run) {
         if (run->session.policy && !run->session.policy->audit_path && !run->preview)
                 audit_keep_sometimes(
                     &(struct audit_limits){ run->session.policy->log.max_age_ns, run->session.policy->log.max_bytes });
+
+        sandbox_finish(&run->sandbox);
 }
 
 static void run_done(struct run *run) {
         tear_down(run);
-        sandbox_finish(&run->sandbox);
-        denials_done(&run->denials);
         run_report_done(&run->report);
         guards_done(&run->guards);
         git_copies_done(&run->git);
@@ -676,8 +661,6 @@ static int run_launch(struct run *run, struct err *err) {
                 s = sandbox_plan(&run->sandbox, run->plan, run->published, err);
 
         run_listen_close(run->published);
-        if (s == 0 && run->q->spare)
-                s = run_spare_wait(run, err);
         if (s == 0)
                 s = open_audit(run, err);
         if (s == 0)
@@ -692,12 +675,6 @@ static int run_launch(struct run *run, struct err *err) {
                 s = guards_hold(&run->guards, run->sandbox.pid, err);
         if (s < 0)
                 return s;
-
-        if (run->q->spare) {
-                s = run_spare_go(run, err);
-                if (s < 0)
-                        return s;
-        }
 
         run_set_state(run, RUN_RUNNING);
         return sandbox_go(&run->sandbox, run->guards.slot, err);
@@ -721,7 +698,6 @@ static void run_init(struct run *run) {
         run->guards.id = run->session.id;
         run->guards.report = on_guard;
         run->guards.context = run;
-        run->guards.waits = run->q->spare != NULL;
 }
 
 /* Everything up to the end of the command, or of the attempt. */
@@ -760,8 +736,6 @@ enum run_end run_command(const struct run_request *q, int *ret_status, struct er
         if (q->link)
                 run_report_send(&run.report, q->link);
 
-        run_spare_end(&run, end, err);
-        sandbox_finish(&run.sandbox);
         overlays_finish(&run.overlay);
         home_layers_remove(&run.home, run.session.id);
         home_close(&run.home);

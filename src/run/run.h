@@ -15,7 +15,6 @@ struct learn;
 struct link;
 struct policy_request;
 struct run_disk_start;
-struct run_spare;
 struct sandbox_ids;
 
 /* A guest (src/guest): a home that lasts, perhaps an identity of its own, and an agent inside that starts what is asked
@@ -50,7 +49,6 @@ struct run_request {
         const struct run_guest *guest;       /* not NULL: this is the run of a guest */
         bool *ret_signalled;     /* not NULL: whether a signal ended the command, which its status leaves open */
         const struct link *link; /* not NULL: the program that controls the run (control/link.h) */
-        struct run_spare *spare; /* not NULL: made ahead (run/run_spare.h); argv[0] stands for the command to come */
 };
 
 /* Fills *e for every end but RUN_ENDED. */

@@ -206,7 +206,6 @@ int run_home_show(struct run *run, struct err *err) {
                                                 .search_path = getenv("PATH"),
                                                 .run_id = run->session.id,
                                                 .preview = run->preview,
-                                                .beside = run->q->spare != NULL,
                                                 .degraded = run->degraded };
         int r = 0;
 

@@ -80,16 +80,6 @@ struct run {
         bool emptied;             /* nothing of the sandbox lives but init */
 };
 
-/* What others of the run's files do to it: a signal for the command, which gets some time to end after SIGTERM; and the
- * end, because whoever wanted it is gone. */
-void run_signal(struct run *run, int number);
-void run_cancel(struct run *run);
-/* A part of a poller: denied paths that are replaced outside. */
-void run_denied_watch(void *run, struct poller *poller);
-int run_denied_step(void *run, struct poller *poller, struct err *err);
-
-/* The policy that this run's options and program ask for, as of now. */
-int run_policy_load(const struct run *run, struct policy **ret, struct err *err);
 /* From options to the plan. run->end says whose fault a failure is. */
 int run_plan_make(struct run *run, struct err *err);
 

@@ -20,7 +20,6 @@
 #include "run/run_listen.h"
 #include "run/run_programs.h"
 #include "run/run_sign_ins.h"
-#include "run/run_spare.h"
 #include "run/run_stdio.h"
 
 #include <errno.h>
@@ -146,9 +145,10 @@ static int check_degraded(struct run *run, struct err *err) {
 }
 
 /* The requests of a person, a file and the command line, as one policy. */
-int run_policy_load(const struct run *run, struct policy **ret, struct err *err) {
+static int plan_load_policy(struct run *run, struct err *err) {
         struct policy_request request = { .command_line = run->q->options,
                                           .program = run->q->argv ? run->q->argv[0] : NULL };
+        int r;
 
         if (run->q->policy)
                 request = *run->q->policy;
@@ -159,15 +159,7 @@ int run_policy_load(const struct run *run, struct policy **ret, struct err *err)
                 request.program = NULL; /* the agent has no profile; what it starts is not known yet */
         }
 
-        return policy_load(&request, ret, err);
-}
-
-static int plan_load_policy(struct run *run, struct err *err) {
-        int r;
-
-        r = run_policy_load(run, &run->session.policy, err);
-        if (r == 0 && run->q->spare)
-                r = run_spare_begin(run, err);
+        r = policy_load(&request, &run->session.policy, err);
         if (r == 0 && run->q->learn)
                 plan_observe(run->session.policy);
         if (r == 0 && run->sandbox.pid > 0)

@@ -15,8 +15,6 @@
  *     denials_begin()                when init has made its mounts: before, there is no place for a mask
  *     wait for denials.news, and not longer than denials.next_ns
  *     denials_step()                 whenever poll returns
- *
- * A sandbox that waits for its command is watched from the beginning: denials_watch_now() in place of denials_begin().
  */
 #include "base/vec.h"
 #include "plan/build.h"
@@ -45,11 +43,6 @@ struct denials {
 int denials_open(struct denials *denials, pid_t init, const struct path_rules *rules, const struct plan_host *host,
                  struct err *err);
 void denials_begin(struct denials *denials);
-/* And a look at all of them. Returns as denials_step(). */
-int denials_watch_now(struct denials *denials, struct err *err);
 /* How many paths were masked anew, or a negative errno: one that is denied may be open. */
 int denials_step(struct denials *denials, struct err *err);
-/* The sandbox's mounts are let go; nothing can be masked any more. */
-void denials_leave(struct denials *denials);
-/* The kernel takes milliseconds to end a watch. */
 void denials_done(struct denials *d);

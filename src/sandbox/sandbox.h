@@ -9,7 +9,6 @@
  *     survey_host(policy, rules, hidden, &host, e) facts, once per launch
  *     plan_build(&request, &plan, e)
  *     sandbox_plan(&s, plan, e)                    init applies it
- *     sandbox_command(&s, argv, streams, e)        where the plan was made before its command was known
  *     sandbox_go(&s, lock, e)                      and then the command starts; not before everything out here is ready
  *     poll(s.control), sandbox_receive(&s, ...)    what happens to it
  *     sandbox_finish(&s)                           everything in it is dead when this returns
@@ -40,7 +39,6 @@ enum sandbox_event_kind {
         SANDBOX_IDENTITY,   /* a guest: its identities are mapped */
         SANDBOX_NETWORK,    /* value: SANDBOX_NETWORK_* */
         SANDBOX_PLAN,       /* value: its length; descriptors: the published listeners. Its bytes follow, in pieces */
-        SANDBOX_COMMAND,    /* value: the length of its words; descriptors: 0, 1 and 2. Its bytes follow, in pieces */
         SANDBOX_GO,         /* descriptor: the lock of its slot, or none */
         SANDBOX_SIGNAL,     /* value: for the command's process group */
         SANDBOX_FOREGROUND, /* lend the terminal to the command's process group */
@@ -51,7 +49,6 @@ enum sandbox_event_kind {
 
 enum { SANDBOX_NETWORK_CAPTURED = 1, SANDBOX_NETWORK_IPV6 = 2 };
 enum { SANDBOX_PIECE = 32 << 10, SANDBOX_PIECE_LEAST = 1 << 10 }; /* of a plan, in one message */
-enum { SANDBOX_STREAMS = 3, SANDBOX_WORDS_MAX = 1 << 20 };        /* of a command that comes after its plan */
 
 #define SANDBOX_TEXT_MAX ERR_TEXT_MAX
 /* With SANDBOX_MOUNTED, where it is so. */
@@ -94,10 +91,6 @@ int sandbox_prepare(const struct sandbox_options *options, struct sandbox *ret, 
 int sandbox_network(struct sandbox *sandbox, bool captured, struct err *err);
 /* `published`: listening sockets of the host, one for each entry of plan->publish. */
 int sandbox_plan(struct sandbox *sandbox, const struct plan *plan, const int *published, struct err *err);
-/* In the place of the plan's command and of the streams that init was started with: for a sandbox that was prepared
- * before there was a command. At most SANDBOX_WORDS_MAX bytes with their ends. */
-int sandbox_command(struct sandbox *sandbox, char *const *argv, const int streams[static SANDBOX_STREAMS],
-                    struct err *err);
 /* `lock` (or -1) is a descriptor that init keeps open as long as it lives. */
 int sandbox_go(struct sandbox *sandbox, int lock, struct err *err);
 /* Takes one message; SANDBOX_ENDED when there will be no more. Blocks unless `control` is readable. */

@@ -93,13 +93,24 @@ static enum err_kind policy_blame(int code, enum policy_layer layer) {
         return layer == LAYER_COMMAND_LINE || layer == LAYER_CALL ? ERR_USAGE : ERR_CONFIG;
 }
 
-int check_command_by(const struct policy *policy, const struct check_question *question, struct check_verdict *ret,
-                     struct err *err) {
+int check_command(const struct option_values *options, const struct check_question *question, struct check_verdict *ret,
+                  struct err *err) {
+        cleanup(policy_freep) struct policy *policy = NULL;
         cleanup(sh_rules_freep) struct sh_rules *rules = NULL;
         cleanup(sh_verdict_done) struct sh_verdict verdict = { 0 };
         cleanup(commands_place_done) struct commands_place place = { 0 };
-        int r = commands_load(policy, &rules, err);
+        enum policy_layer layer = LAYER_FILES;
+        struct policy_request request = { .command_line = options, .ret_layer = &layer, .network_only = true };
+        int r = policy_load(&request, &policy, err);
 
+        if (r < 0 &&
+            getenv("SANDBOX_RUNTIME")) { /* inside, a person's own policy cannot be seen: the built-in rules hold */
+                request.only_text = "";
+                r = policy_load(&request, &policy, err);
+        }
+
+        err_blame(err, policy_blame(r, layer));
+        r = r < 0 ? r : commands_load(policy, &rules, err);
         if (r < 0)
                 return r;
 
@@ -116,21 +127,4 @@ int check_command_by(const struct policy *policy, const struct check_question *q
                 ret->agreed = agreed;
 
         return r;
-}
-
-int check_command(const struct option_values *options, const struct check_question *question, struct check_verdict *ret,
-                  struct err *err) {
-        cleanup(policy_freep) struct policy *policy = NULL;
-        enum policy_layer layer = LAYER_FILES;
-        struct policy_request request = { .command_line = options, .ret_layer = &layer, .network_only = true };
-        int r = policy_load(&request, &policy, err);
-
-        if (r < 0 &&
-            getenv("SANDBOX_RUNTIME")) { /* inside, a person's own policy cannot be seen: the built-in rules hold */
-                request.only_text = "";
-                r = policy_load(&request, &policy, err);
-        }
-
-        err_blame(err, policy_blame(r, layer));
-        return r < 0 ? r : check_command_by(policy, question, ret, err);
 }

@@ -23,9 +23,5 @@ struct check_question {
         const char *directory; /* where it would run; NULL: here */
         bool looks_back;       /* fills in `agreed` */
 };
-struct policy;
-/* By a policy that is loaded already. */
-int check_command_by(const struct policy *policy, const struct check_question *question, struct check_verdict *ret,
-                     struct err *err);
 int check_command(const struct option_values *options, const struct check_question *question, struct check_verdict *ret,
                   struct err *err);

@@ -16,7 +16,6 @@
 #include "control/command_room.h"
 #include "control/link.h"
 #include "control/questions.h"
-#include "verbs/warm.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -35,7 +34,7 @@ void exec_outcome_done(struct exec_outcome *outcome) {
 /*
  * Asking.
  */
-int exec_spell(const struct check_question *question, struct buf *out) {
+static int exec_spell(const struct check_question *question, struct buf *out) {
         int r = 0;
         for (size_t i = 0; r == 0 && i < question->n; i++) {
                 r = i ? buf_add_char(out, ' ') : 0;
@@ -145,56 +144,33 @@ static _Noreturn void exec_supervise(const struct run_request *plain, int link_f
         _exit(0);
 }
 
-/* Our ends are read without blocking; the others are the supervisor's. */
-struct exec_pipes {
-        int link[2], out[2], err[2];
-};
+static int exec_start(const struct run_request *request, struct child *ret, struct err *e) {
+        int link[2] = { -1, -1 }, out[2] = { -1, -1 }, err[2] = { -1, -1 };
+        pid_t pid = -1;
 
-static int exec_pipes_open(struct exec_pipes *pipes, struct err *e) {
-        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pipes->link) < 0 ||
-            pipe2(pipes->out, O_CLOEXEC) < 0 || pipe2(pipes->err, O_CLOEXEC) < 0)
-                return err_errno(e, "cannot start the supervisor");
-        return 0;
-}
-
-static int exec_fork(const struct run_request *request, const struct exec_pipes *pipes, struct child *ret,
-                     struct err *e) {
-        pid_t pid = fork();
+        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, link) == 0 && pipe2(out, O_CLOEXEC) == 0 &&
+            pipe2(err, O_CLOEXEC) == 0)
+                pid = fork();
 
         if (pid == 0) {
-                close(pipes->link[0]);
-                close(pipes->out[0]);
-                close(pipes->err[0]);
-                exec_supervise(request, pipes->link[1], pipes->out[1], pipes->err[1]);
+                close(link[0]);
+                close(out[0]);
+                close(err[0]);
+                exec_supervise(request, link[1], out[1], err[1]);
         }
 
-        if (pid < 0)
-                return err_errno(e, "cannot start the supervisor");
+        int r = pid < 0 ? err_errno(e, "cannot start the supervisor") : 0;
+        close_fd(&link[1]);
+        close_fd(&out[1]);
+        close_fd(&err[1]);
+        *ret = (struct child){ .pid = pid > 0 ? pid : 0, .pidfd = -1, .link = link[0], .out = out[0], .err = err[0] };
 
-        ret->pid = pid;
-        ret->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-        return 0;
-}
+        if (r == 0)
+                ret->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 
-/* A sandbox that waits, where there is one that fits; then there is no child, and the connection stands for it. */
-static int exec_start(const struct exec_request *exec, const struct run_request *request, struct child *ret,
-                      int *ret_connection, struct err *e) {
-        struct exec_pipes pipes = { { -1, -1 }, { -1, -1 }, { -1, -1 } };
-        int r = exec_pipes_open(&pipes, e);
-
-        *ret = (struct child){ .pidfd = -1, .link = pipes.link[0], .out = pipes.out[0], .err = pipes.err[0] };
-        if (r == 0 && !request->id)
-                *ret_connection =
-                    warm_hand_over(exec, (const int[]){ STDIN_FILENO, pipes.out[1], pipes.err[1] }, pipes.link[1]);
-        if (r == 0 && *ret_connection < 0)
-                r = exec_fork(request, &pipes, ret, e);
-
-        close_fd(&pipes.link[1]);
-        close_fd(&pipes.out[1]);
-        close_fd(&pipes.err[1]);
-        (void)fd_set_nonblocking(ret->link, true);
-        (void)fd_set_nonblocking(ret->out, true);
-        (void)fd_set_nonblocking(ret->err, true);
+        (void)fd_set_nonblocking(link[0], true);
+        (void)fd_set_nonblocking(out[0], true);
+        (void)fd_set_nonblocking(err[0], true);
 
         return r;
 }
@@ -212,8 +188,7 @@ static void run_captured(const struct exec_request *request, const struct run_re
         }
 
         outcome->result = capture.result;
-        cleanup(close_fd) int connection = -1;
-        int r = exec_start(request, run, &capture.child, &connection, err);
+        int r = exec_start(run, &capture.child, err);
         if (r == 0)
                 capture_serve(&capture);
 
@@ -247,8 +222,6 @@ void exec_command(const struct exec_request *request, struct exec_outcome *ret, 
         cleanup(buf_done) struct buf command = BUF(COMMAND_MAX);
 
         *ret = (struct exec_outcome){ .stage = EXEC_NOT_CHECKED, .end = RUN_FAILED };
-        if (!request->capture && warm_exec(request, ret, err))
-                return;
         if (check_command(request->options, &request->question, &ret->verdict, err) < 0)
                 return;
 
@@ -281,7 +254,4 @@ void exec_command(const struct exec_request *request, struct exec_outcome *ret, 
                 run_captured(request, &run, ret, err);
         else
                 ret->end = run_command(&run, &ret->status, err);
-
-        if (request->warms && ret->end == RUN_ENDED)
-                warm_leave(request);
 }

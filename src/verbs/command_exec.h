@@ -17,8 +17,6 @@ struct exec_request {
         bool quiet;             /* no summary at the end */
         bool capture;           /* output goes into the result, up to the limit */
         uint64_t output_limit;
-        bool warms;    /* --warm was given: sandboxes are prepared for the next calls (verbs/warm.h) */
-        unsigned warm; /* so many; 0: those that wait are ended */
 };
 
 enum exec_stage { EXEC_NOT_CHECKED, EXEC_FORBIDDEN, EXEC_NOT_APPROVED, EXEC_RAN };
@@ -30,8 +28,6 @@ struct exec_outcome {
         int status;                   /* as of run_command() */
         bailey_result *result;        /* EXEC_RAN with capture and RUN_ENDED, else NULL */
 };
-/* The command as a person would write it. */
-int exec_spell(const struct check_question *question, struct buf *out);
 void exec_outcome_done(struct exec_outcome *outcome);
 
 /* Fills *e for every outcome but a command that ran to its end. */

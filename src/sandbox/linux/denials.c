@@ -191,7 +191,7 @@ int denials_open(struct denials *denials, pid_t init, const struct path_rules *r
 }
 
 void denials_begin(struct denials *denials) {
-        if (denials->mounts >= 0 && !denials->begun)
+        if (denials->mounts >= 0)
                 denials->next_ns = clock_ns() + BEGIN_NS;
 }
 
@@ -293,18 +293,6 @@ int denials_step(struct denials *denials, struct err *err) {
 
         return r < 0 ? err_set(err, -r, "a denied path may have been replaced outside, and could not be closed again")
                      : r;
-}
-
-int denials_watch_now(struct denials *denials, struct err *err) {
-        if (denials->mounts < 0)
-                return 0;
-
-        denials->next_ns = clock_ns();
-        return denials_step(denials, err);
-}
-
-void denials_leave(struct denials *denials) {
-        close_fd(&denials->mounts);
 }
 
 void denials_done(struct denials *d) {

@@ -21,7 +21,6 @@
 #include "base/fd.h"
 #include "base/processes/rest.h"
 #include "base/secret.h"
-#include "base/words.h"
 #include "plan/codec.h"
 #include "sandbox/linux/broker/broker.h"
 #include "sandbox/linux/freeze.h"
@@ -57,7 +56,6 @@ struct init {
         int lock;               /* of the run's slot (kept/guard_registry.h): held until this process ends. -1: none */
         struct watcher watcher; /* without namespaces */
         struct stdio stdio;
-        struct buf words; /* of a command that came after its plan */
         bool rests;
 };
 
@@ -74,26 +72,14 @@ _Noreturn static void give_up(const struct init_args *args, const struct err *er
         _exit(125);
 }
 
-/* Without a supervisor there is nothing to do, and nobody to tell. */
-static int init_next(const struct init *in, struct sandbox_event *ret, int *fds, size_t max, size_t *ret_n,
-                     struct err *err) {
-        ssize_t got = fd_receive(in->args->control, ret, sizeof *ret, fds, max, ret_n);
-        if (got <= 0)
-                _exit(125);
-        if ((size_t)got < offsetof(struct sandbox_event, text))
-                return err_set(err, EBADMSG, "a message from the supervisor is cut off");
-
-        return 0;
-}
-
-/* The next message must be this one. */
+/* The next message must be this one. Without a supervisor there is nothing to do, and nobody to tell. */
 static int init_await(const struct init *in, enum sandbox_event_kind kind, int *ret_value, int *fds, size_t max,
                       size_t *ret_n, struct err *err) {
         struct sandbox_event event;
-        int r = init_next(in, &event, fds, max, ret_n, err);
-        if (r < 0)
-                return r;
-        if (event.kind != kind)
+        ssize_t got = fd_receive(in->args->control, &event, sizeof event, fds, max, ret_n);
+        if (got <= 0)
+                _exit(125);
+        if ((size_t)got < offsetof(struct sandbox_event, text) || event.kind != kind)
                 return err_set(err, EBADMSG, "unexpected message from the supervisor");
         if (ret_value)
                 *ret_value = event.value;
@@ -270,59 +256,6 @@ static int give_up_the_rest(const struct init *in, struct err *err) {
         return r == 0 && broker_filter_has_main(in->plan) ? confine_syscalls(in->plan, CONFINE_PROCESS, err) : r;
 }
 
-static int take_streams(const int *fds, size_t n, struct err *err) {
-        if (n != SANDBOX_STREAMS)
-                return err_set(err, EBADMSG, "%zu streams for the command", n);
-
-        for (int i = 0; i < SANDBOX_STREAMS; i++) {
-                if (dup2(fds[i], i) < 0)
-                        return err_errno(err, "standard streams of the command");
-                close(fds[i]);
-        }
-
-        return 0;
-}
-
-/* The plan's own command was a stand-in for these words. */
-static int take_words(struct init *in, int size, struct err *err) {
-        char **argv = NULL;
-        size_t n = 0;
-
-        in->words = BUF(SANDBOX_WORDS_MAX);
-        if (size <= 0 || size > SANDBOX_WORDS_MAX || receive_bytes(in, &in->words, (size_t)size) < 0 ||
-            words_unpack(buf_str(&in->words), &argv, &n) < 0)
-                return err_set(err, EBADMSG, "the command's words: %d bytes", size);
-
-        in->plan->argv.p = (const char **)argv;
-        in->plan->argv.n = n;
-        in->plan->argv.cap = n + 1;
-        return 0;
-}
-
-/* A sandbox that was prepared ahead gets its command first. */
-static int await_go(struct init *in, struct err *err) {
-        struct sandbox_event event;
-        int fds[SANDBOX_STREAMS];
-        size_t n_fds = 0;
-        int r = init_next(in, &event, fds, SANDBOX_STREAMS, &n_fds, err);
-
-        if (r == 0 && event.kind == SANDBOX_COMMAND) {
-                r = take_streams(fds, n_fds, err);
-                if (r == 0)
-                        r = take_words(in, event.value, err);
-                if (r == 0)
-                        r = init_next(in, &event, fds, SANDBOX_STREAMS, &n_fds, err);
-        }
-
-        if (r < 0)
-                return r;
-        if (event.kind != SANDBOX_GO || n_fds > 1)
-                return err_set(err, EBADMSG, "unexpected message from the supervisor");
-
-        in->lock = n_fds ? fds[0] : -1;
-        return 0;
-}
-
 static int start_command(struct init *in, struct err *err) {
         struct command command = { .plan = in->plan,
                                    .terminal = in->args->foreground ? in->args->terminal : -1,
@@ -343,7 +276,8 @@ static int start_command(struct init *in, struct err *err) {
         if (r < 0)
                 return r;
 
-        r = await_go(in, err);
+        size_t n_locks = 0;
+        r = init_await(in, SANDBOX_GO, NULL, &in->lock, 1, &n_locks, err);
         if (r == 0) /* now that init may run on every processor: the relay stays on those that it starts with */
                 r = publish_start(in->plan, in->published, in->n_published, err);
         if (r < 0)

@@ -11,7 +11,6 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "base/words.h"
 #include "plan/codec.h"
 #include "sandbox/linux/identity.h"
 #include "sandbox/linux/init.h"
@@ -176,10 +175,9 @@ int sandbox_network(struct sandbox *sandbox, bool captured, struct err *err) {
 }
 
 /* Behind the message that says how long it is. What a socket takes at once is a setting of the host. */
-static int send_bytes(struct sandbox *sandbox, enum sandbox_event_kind kind, struct str bytes, const int *fds,
-                      size_t n_fds) {
+static int send_plan(struct sandbox *sandbox, struct str bytes, const int *published, size_t n_published) {
         size_t most = SANDBOX_PIECE;
-        int r = launch_tell(sandbox, kind, (int)bytes.n, fds, n_fds);
+        int r = launch_tell(sandbox, SANDBOX_PLAN, (int)bytes.n, published, n_published);
         while (r == 0 && bytes.n) {
                 struct str piece = str_first(bytes, bytes.n < most ? bytes.n : most);
 
@@ -209,20 +207,8 @@ int sandbox_plan(struct sandbox *sandbox, const struct plan *plan, const int *pu
         if (r < 0)
                 return r;
 
-        r = send_bytes(sandbox, SANDBOX_PLAN, buf_str(&bytes), published, plan->publish.n);
+        r = send_plan(sandbox, buf_str(&bytes), published, plan->publish.n);
         return launch_told(r, "hand the plan to the sandbox's init", err);
-}
-
-int sandbox_command(struct sandbox *sandbox, char *const *argv, const int streams[static SANDBOX_STREAMS],
-                    struct err *err) {
-        cleanup(buf_done) struct buf words = BUF(SANDBOX_WORDS_MAX);
-        int r = words_pack(argv, &words);
-
-        if (r < 0)
-                return err_set(err, E2BIG, "the command is too long, or there is no memory for it");
-
-        r = send_bytes(sandbox, SANDBOX_COMMAND, buf_str(&words), streams, SANDBOX_STREAMS);
-        return launch_told(r, "hand the command to the sandbox's init", err);
 }
 
 int sandbox_go(struct sandbox *sandbox, int lock, struct err *err) {
