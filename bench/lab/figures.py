@@ -118,6 +118,13 @@ def answer_ms(way):
     return look
 
 
+def whole_ms(part, name):
+    def look(figures):
+        row = figures.get(part, {}).get(name)
+        return (row["ms"], row["ms_spread"] / 2) if row else (None, 0.0)
+    return look
+
+
 def more_ms(part, ours, theirs):
     """How much longer, in ms."""
     def look(figures):
@@ -156,6 +163,9 @@ def idle_kib(figures):
 TARGETS = [
     Target("launch, over bwrap's agent profile", over("launch", "bailey run", AGENT, "ms"), at_most=0.66),
     Target("launch in 300,000 files, over bwrap", over("launch", "bailey run, 300,000 files", AGENT, "ms"), at_most=0.66),
+    Target("ms of a launch with an agent's profile", whole_ms("launch", "bailey run, profile claude"), at_most=12),
+    Target("one https request in a tunnel, launch included, over curl alone", over("end", "bailey run, tunnel", "curl alone", "ms"), at_most=1.08),
+    Target("the same with a token swapped", over("end", "bailey run, token swapped", "curl alone", "ms"), at_most=1.15),
     *(Target(f"{JOBS[job][0]}, over bwrap", over(job, BAILEY, BWRAP, "ms"), at_most=1.1) for job in ("checkout", "unpack", "kernel", "npm")),
     *(Target(f"{JOBS[job][0]}, over no sandbox", over(job, BAILEY, ALONE, "cpu_ms"), at_most=1.1) for job in ("grep", "ripgrep", "find", "status", "python", "npm", "write", "make", "processes")),
     *(Target(f"{JOBS[job][0]}, with {words}, over no sandbox", over(job, command, ALONE, "cpu_ms"), at_most=1.5)

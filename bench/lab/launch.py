@@ -89,6 +89,7 @@ def commands(build, run, large):
         "bwrap, agent profile": lambda: [*AGENT, "/bin/true"],
         "bwrap and 2 socat": lambda: [*AGENT, "--bind", run / "empty", run / "empty", "bash", "-c", TWO_SOCAT.format(run / "empty")],
         "bailey run": lambda: bailey + ["-w", run / "empty", "--", "/bin/true"],
+        "bailey run, profile claude": lambda: bailey + ["-w", run / "empty", "--profile", "claude", "--", "/bin/true"],
         "bailey run, 300,000 files": lambda: bailey + ["-w", large, "--", "/bin/true"],
         "firejail, agent-like": lambda: ["firejail", "--quiet", "--noprofile", "--net=none", "--private-tmp", "--private-dev", "--caps.drop=all",
                                          "--seccomp", "--nonewprivs", "--read-only=/", "/bin/true"],

@@ -31,6 +31,7 @@ enum { SLOTS_MAX = 4096 };
 
 struct registry {
         int dir, lock;
+        const char *over; /* the run that asks, when nothing of it lives any more; NULL: none */
 };
 
 static void registry_done(struct registry *registry) {
@@ -98,7 +99,10 @@ static int slot_open(const struct registry *registry, int number, struct slot *r
                 return r;
 
         r = slot_parse(ret);
-        if (r == 0 && !ret->live && ret->first)
+
+        /* Nothing of its own sandbox but init lives: the kernel need not be waited for, which ends its namespaces. */
+        bool own = r == 0 && ret->id && registry->over && strcmp(ret->id, registry->over) == 0;
+        if (r == 0 && !own && !ret->live && ret->first)
                 ret->live = process_outlives(ret->first, ret->first_started, DYING_MS);
 
         return r;
@@ -285,7 +289,7 @@ static int sweep_over(const slots *all, guards_report *report, void *context, si
 }
 
 int guards_sweep_left(guards_report *report, void *context, size_t *ret_left, struct err *err) {
-        cleanup(registry_done) struct registry registry = { -1, -1 };
+        cleanup(registry_done) struct registry registry = { .dir = -1, .lock = -1 };
         cleanup(slots_done) slots all = { 0 };
         size_t left = 0;
         int r = registry_open(&registry, false);
@@ -379,7 +383,7 @@ static int write_slot(struct guards *guards, const struct plan *plan) {
 enum { CLOCK_SLACK_US = 20000 };
 
 int guards_begin(struct guards *guards, const struct path_rules *rules, struct err *err) {
-        cleanup(registry_done) struct registry registry = { -1, -1 };
+        cleanup(registry_done) struct registry registry = { .dir = -1, .lock = -1 };
         cleanup(slots_done) slots all = { 0 };
         struct err unswept = { 0 };
         int r = collect_roots(guards, rules);
@@ -539,7 +543,7 @@ static int share_all(const struct guards *guards, const slots *all, struct plan_
 }
 
 int guards_share(struct guards *guards, struct plan_host *host, struct err *err) {
-        cleanup(registry_done) struct registry registry = { -1, -1 };
+        cleanup(registry_done) struct registry registry = { .dir = -1, .lock = -1 };
         cleanup(slots_done) slots all = { 0 };
 
         if (guards->slot < 0)
@@ -561,7 +565,7 @@ int guards_share(struct guards *guards, struct plan_host *host, struct err *err)
 }
 
 int guards_record(struct guards *guards, const struct plan *plan, struct err *err) {
-        cleanup(registry_done) struct registry registry = { -1, -1 };
+        cleanup(registry_done) struct registry registry = { .dir = -1, .lock = -1 };
 
         if (guards->slot < 0)
                 return 0;
@@ -600,7 +604,7 @@ int guards_hold(struct guards *guards, pid_t first, struct err *err) {
 }
 
 int guards_end(struct guards *guards, const struct plan *plan, struct err *err) {
-        cleanup(registry_done) struct registry registry = { -1, -1 };
+        cleanup(registry_done) struct registry registry = { .dir = -1, .lock = -1 };
         cleanup(slots_done) slots all = { 0 };
         int r = guards->slot < 0 ? -ENOENT : registry_open(&registry, false);
 
@@ -614,6 +618,7 @@ int guards_end(struct guards *guards, const struct plan *plan, struct err *err) 
 
         (void)flock(guards->slot, LOCK_UN); /* init has the same lock, and is over too */
         close_fd(&guards->slot);
+        registry.over = guards->id;
         r = read_slots(&registry, &all);
         if (r < 0)
                 return err_set(err, -r, "what the sandbox left is not swept, its record cannot be read: %s",

@@ -42,11 +42,12 @@ def whole():
     kept = Samples(facts={"bailey": "bailey 1", "others": 0, "quick": False})
     for case in CASES:
         kept.add(f"case/{case.name}", {name: several(*([9.8, 10, 10.2] if name == "bailey" else [19.6, 20, 20.4])) for name, *_ in case.targets})
-    kept.add("launch", {"bailey run": timed(2.4, 2.5, 2.6), "bailey run, 300,000 files": timed(2.5), "bwrap, agent profile": timed(4.9, 5, 5.1), "limit": timed(2)})
+    kept.add("launch", {"bailey run": timed(2.4, 2.5, 2.6), "bailey run, 300,000 files": timed(2.5), "bwrap, agent profile": timed(4.9, 5, 5.1), "limit": timed(2),
+                        "bailey run, profile claude": timed(9)})
     for job in JOBS:
         kept.add(job, {"no sandbox": timed(500), "bwrap, the directory writable": timed(510), "bailey run": timed(550), "bailey run, a deny glob": timed(560),
                        "bailey run, a trace": timed(570)})
-    kept.add("end", {"curl alone": timed(40), "bailey run, token swapped": timed(60), "bwrap, the host's network": timed(45)})
+    kept.add("end", {"curl alone": timed(40), "bailey run, tunnel": timed(42), "bailey run, token swapped": timed(60), "bwrap, the host's network": timed(45)})
     kept.add("bridge", {bridge.INSIDE: [{"ms": 2.0}], bridge.BRIDGED: [{"ms": 12.0}]})
     kept.add("git", {name: timed(100) for name in bridge.FETCHES + bridge.PACKS + bridge.PUSHES})
     kept.add("approval", {"control socket": [{"ms": 0.5}], "bailey allow": [{"ms": 2.0}]})
