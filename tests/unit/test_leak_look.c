@@ -8,18 +8,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { KEPT = 1000 };
+enum { KEPT = 64 };
 
 static void *volatile kept[KEPT];
 
-/* How a process ends that made this many allocations, and then lost half of them. Not one alone: a trace of it may be
- * on the stack. */
-static int status_of_child(bool loses) {
+/* How a process ends that made this many allocations of a size, and then lost half of them. Not one alone: a trace of
+ * it may be on the stack. */
+static int status_of_child(size_t size, bool loses) {
         pid_t pid = fork();
         assert_true(pid >= 0);
         if (pid == 0) {
                 for (size_t i = 0; i < KEPT; i++)
-                        kept[i] = calloc(1, i % 500 + sizeof(void *));
+                        kept[i] = calloc(1, size);
                 for (size_t i = 0; loses && i < KEPT / 2; i++)
                         kept[i] = NULL;
                 exit(0);
@@ -31,14 +31,18 @@ static int status_of_child(bool loses) {
         return WEXITSTATUS(status);
 }
 
+/* Small, in each way in which sizes are rounded, and so large that a block is a mapping of its own. */
 static void test_leaks_are_found(void **state) {
+        static const size_t sizes[] = { 1, 16, 100, 300, 1000, 5000, 30000, 70000, 100000, 1 << 20 };
         (void)state;
         const char *options = getenv("ASAN_OPTIONS");
         if (!options || !strstr(options, "detect_leaks=1"))
                 skip();
 
-        assert_int_equal(status_of_child(false), 0);
-        assert_int_not_equal(status_of_child(true), 0);
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+                assert_int_equal(status_of_child(sizes[i], false), 0);
+                assert_int_not_equal(status_of_child(sizes[i], true), 0);
+        }
 }
 
 int main(void) {
