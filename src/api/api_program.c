@@ -89,12 +89,12 @@ int program_find(const char *named, const char *base, char **ret, struct bailey_
         }
 
         cleanup(free_ptr) char *library = own_directory(), *program = directory_of("/proc/self/exe");
-        static const char *const installed[] = { BAILEY_BINDIR "/bailey" };
+        const char *installed = program_installed();
         int r = library ? look_from(library, places, PLACES, ret, error) : 0;
         if (r == 0 && program)
                 r = look_from(program, places, PLACES, ret, error);
         if (r == 0)
-                r = look_from("/", installed, 1, ret, error);
+                r = look_from("/", &installed, 1, ret, error);
 
         if (r > 0)
                 return BAILEY_OK;

@@ -8,5 +8,7 @@
 
 /* Heap text in *ret. BAILEY_E_DEPENDENCY says what was looked for. */
 int program_find(const char *named, const char *base, char **ret, struct bailey_error *error);
+/* Where it is in an installation with this library's prefix. */
+const char *program_installed(void);
 /* The gateway's executable that belongs to it. */
 int program_find_gateway(const char *program, char **ret, struct bailey_error *error);
