@@ -8,13 +8,22 @@ Markers: `root` needs root, `user` needs an ordinary user (each is left out of t
 build that ships and is left out under sanitizers, and so is `pages`: about what a browser does with the dashboard's pages, not
 about C; `visible_home`: see the fixture `home`; `real_home`: Bailey runs with --home real.
 """
+import collections
+import gc
 import os
 import pathlib
+import re
 import signal
 import socket
+import sys
 import tempfile
 
 import pytest
+
+# tests/run asks once for what Python makes of the tests, and not each of its workers makes it. What the tests start still
+# keeps nothing beside its sources (PYTHONDONTWRITEBYTECODE).
+if os.environ.get("BAILEY_KEEP_COMPILED"):
+    sys.dont_write_bytecode = False
 
 from kit import leaks
 from kit.dns import DnsServer
@@ -53,17 +62,43 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "table: long; only where BAILEY_TABLE is set (tests/run agents)")
     signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever starts this in the background has it ignored, in all below
     leaks.adopt_orphans()
+    if hasattr(config, "workerinput"):  # pytest-xdist's: it finds thousands of cases, and none of them is garbage
+        gc.disable()
+
+
+def pytest_collection_finish():
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(config, items):
     others = {"user" if os.geteuid() == 0 else "root", "" if os.environ.get("BAILEY_TABLE") else "table"} - {""}
-    left_out = [item for item in items if any(item.get_closest_marker(other) for other in others)]
-    if os.environ.get("BAILEY_ONCE_ELSEWHERE"):
-        left_out += [item for item in items if item not in left_out and not depends_on_both(item)]
+    elsewhere = os.environ.get("BAILEY_ONCE_ELSEWHERE")
+    left_out, kept = [], []
+    for item in items:
+        leave = any(item.get_closest_marker(other) for other in others) or (elsewhere and not depends_on_both(item))
+        (left_out if leave else kept).append(item)
     if left_out:
         config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in left_out]
+        items[:] = kept
     items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST))  # keeps the order within a file
+
+
+_made = collections.Counter()
+
+
+@pytest.fixture
+def tmp_path(request, tmp_path_factory):
+    """As pytest's own, which looks through the directories of all tests before for a number that is free."""
+    name = re.sub(r"\W", "_", request.node.name)[:30]
+    while True:
+        directory = tmp_path_factory.getbasetemp() / f"{name}{_made[name]}"
+        _made[name] += 1
+        try:
+            directory.mkdir(0o700)
+            return directory
+        except FileExistsError:
+            pass  # a test has made it by the factory
 
 
 @pytest.fixture(autouse=True)

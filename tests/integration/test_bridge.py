@@ -552,7 +552,7 @@ class Cluster(http.server.ThreadingHTTPServer):
             context.verify_mode = ssl.CERT_REQUIRED
         self.socket = context.wrap_socket(self.socket, server_side=True)
         self.port = self.server_address[1]
-        threading.Thread(target=self.serve_forever, daemon=True).start()
+        threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True).start()
 
     def close(self):
         self.shutdown()

@@ -85,7 +85,7 @@ class Services(http.server.ThreadingHTTPServer):
         context = authority.context(*(f"{name}.{region}.amazonaws.com" for name in names for region in ("eu-west-1", "us-east-1")), "*.s3.eu-west-1.amazonaws.com",
                                     "s3.amazonaws.com", "portal.sso.eu-west-1.amazonaws.com")
         self.socket = context.wrap_socket(self.socket, server_side=True)
-        threading.Thread(target=self.serve_forever, daemon=True).start()
+        threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True).start()
 
     def close(self):
         self.shutdown()

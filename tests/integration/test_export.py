@@ -237,7 +237,7 @@ class Collector(http.server.ThreadingHTTPServer):
     def __init__(self, faults=()):
         super().__init__(("127.0.0.1", 0), CollectorHandler)
         self.records, self.faults, self.tokens = [], list(faults), set()
-        threading.Thread(target=self.serve_forever, daemon=True).start()
+        threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True).start()
 
     def close(self):
         self.shutdown()

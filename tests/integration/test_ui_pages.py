@@ -26,11 +26,30 @@ MODULES = modules()
 pytestmark = [pytest.mark.pages, pytest.mark.skipif(MODULES is None, reason="Playwright comes from npm, which cannot be reached here")]
 
 
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory):
+    """chromium() gives the one browser of this file; a new one if that has crashed."""
+    started = []
+
+    def give():
+        if not started or started[-1].process.poll() is not None:
+            started.append(Browser(MODULES, tmp_path_factory.mktemp("chromium")))
+            started[-1].stay()
+            started[-1]("reset")  # it runs when it has answered
+        return started[-1]
+
+    give()  # now, and not within what is watched of the first test
+    yield give
+    for one in started:
+        one.close()
+
+
 @pytest.fixture
-def browser(tmp_path, nothing_left_behind):
-    browser = Browser(MODULES, tmp_path)
+def browser(chromium, nothing_left_behind):
+    browser = chromium()
     yield browser
-    browser.close()
+    if browser.process.poll() is None:
+        browser("reset")
 
 
 @pytest.fixture
@@ -388,7 +407,7 @@ class Hostile(http.server.BaseHTTPRequestHandler):
 
 def test_a_hostile_page_in_the_same_browser(page, ui, asking, bailey, browser, closing, home):
     server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Hostile)
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
     thread.start()
     try:
         browser("open", "evil", url=f"http://127.0.0.1:{server.server_address[1]}/", cookiesOf="one")

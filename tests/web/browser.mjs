@@ -45,6 +45,7 @@ const commands = {
     if (result.exceptionDetails) throw new Error(JSON.stringify(result.exceptionDetails).slice(0, 2000));
     return result.result.value;
   },
+  async reset() { for (const context of browser.contexts()) await context.close(); pages.clear(); },
   async close({ page }) { const { tab } = pages.get(page); await tab.close(); },
 };
 

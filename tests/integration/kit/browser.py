@@ -8,6 +8,8 @@ import shutil
 import subprocess
 import tempfile
 
+from . import leaks
+
 WEB = pathlib.Path(__file__).resolve().parents[2] / "web"
 
 
@@ -38,6 +40,8 @@ class Failed(Exception):
 
 
 class Browser:
+    """Each page that is opened has cookies, storage and a cache of its own, unless it asks for those of another."""
+
     def __init__(self, place, home):
         environment = {**os.environ, "HOME": str(home), "XDG_CONFIG_HOME": str(home / ".chromium"), "XDG_CACHE_HOME": str(home / ".chromium")}
         self.errors = tempfile.TemporaryFile()
@@ -59,7 +63,12 @@ class Browser:
     def text(self, page="one"):
         return self("eval", page, code="document.body.innerText")
 
+    def stay(self):
+        """For several tests: starting Chromium takes longer than most of them. `reset` between them forgets all of its pages."""
+        leaks.STAYING.add(self.process.pid)
+
     def close(self):
+        leaks.STAYING.discard(self.process.pid)
         self.process.stdin.close()
         try:
             self.process.wait(30)

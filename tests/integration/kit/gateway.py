@@ -8,7 +8,7 @@ import subprocess
 import threading
 import time
 
-from .process import PATIENCE, report_of
+from .process import PATIENCE, end_of, report_of
 
 
 class Gateway:
@@ -92,7 +92,7 @@ class Gateway:
         self.process.stdin.close()
         in_time = True
         try:
-            self.process.wait(60)  # a sanitizer that looks for leaks takes its time, on a busy machine a lot of it
+            end_of(self.process, 60)  # a sanitizer that looks for leaks takes its time, on a busy machine a lot of it
         except subprocess.TimeoutExpired:
             in_time = False
             self.process.kill()

@@ -8,9 +8,11 @@ import os
 import pathlib
 import time
 
-from .process import descendants
+from .process import descendants, state_of
 
 PR_SET_CHILD_SUBREAPER = 36
+# Processes that stay for several tests on purpose. What they start is theirs.
+STAYING = set()
 
 
 def adopt_orphans():
@@ -46,14 +48,13 @@ def _command(pid):
 def _living(known):
     """Processes below us that are new and not zombies; adopted zombies are reaped on the way."""
     alive = []
-    for pid in descendants(os.getpid()):
+    for pid in descendants(os.getpid(), STAYING):
         if pid in known:
             continue
-        try:
-            state = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
-        except (FileNotFoundError, ProcessLookupError):
+        state = state_of(pid)
+        if not state:
             continue
-        if state == "Z":
+        if state[0] == "Z":
             try:
                 os.waitpid(pid, os.WNOHANG)
             except ChildProcessError:
@@ -77,12 +78,13 @@ class Watch:
         self.fds, self.mounts = open_fds(), mounts()
 
     def check(self, grace=20.0):
-        end = time.monotonic() + grace
+        end, pause = time.monotonic() + grace, 0.002
         while True:
             left = self._left()
             if not left or time.monotonic() > end:
                 return left
-            time.sleep(0.02)
+            time.sleep(pause)
+            pause = min(2 * pause, 0.05)
 
     def _left(self):
         left = [f"process {pid}: {_command(pid)}" for pid in _living(self.processes)]

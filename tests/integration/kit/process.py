@@ -3,6 +3,7 @@
 import os
 import pathlib
 import re
+import select
 import signal
 import subprocess
 import tempfile
@@ -45,6 +46,19 @@ class Result:
         return f"{self.argv} ended with {self.status} after {self.seconds:.2f} s\nout: {self.text}\nerr: {self.errors}"
 
 
+def end_of(process, timeout):
+    """As its wait(), which looks every 50 ms when it has a limit: this one is told."""
+    if process.poll() is None:
+        file = os.pidfd_open(process.pid)
+        try:
+            poll = select.poll()
+            poll.register(file, select.POLLIN)
+            poll.poll(timeout * 1000)
+        finally:
+            os.close(file)
+    return process.wait(0)
+
+
 class Child:
     """A program in its own session. Its output goes to files, so that it never blocks on a full pipe."""
 
@@ -78,7 +92,7 @@ class Child:
     def wait(self, timeout=DEFAULT_TIMEOUT):
         """The result; a program that does not end in time is killed and the test fails."""
         try:
-            status = self.process.wait(timeout)
+            status = end_of(self.process, timeout)
         except subprocess.TimeoutExpired:
             self.kill()
             raise AssertionError(f"{self.argv} did not end within {timeout} s\nout: {self.output()[-2000:]}\n"
@@ -93,7 +107,7 @@ class Child:
         if self.running():
             self.process.terminate()
             try:
-                self.process.wait(timeout)
+                end_of(self.process, timeout)
             except subprocess.TimeoutExpired:
                 self.kill()
         if self._out.closed:
@@ -162,19 +176,32 @@ def name_of(pid):
     return "" if rest.split()[0] == "Z" else name
 
 
-def descendants(pid):
-    """Every process below this one, by /proc."""
+def state_of(pid):
+    """Its state and its parent; None for one that is gone. By plain calls: every test asks it about all processes, twice."""
+    try:
+        file = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
+    except FileNotFoundError:
+        return None
+    try:
+        line = os.read(file, 4096)
+    except ProcessLookupError:
+        return None
+    finally:
+        os.close(file)
+    state, parent = line[line.rindex(b")") + 2:].split(b" ", 2)[:2]
+    return state.decode(), int(parent)
+
+
+def descendants(pid, leave_out=()):
+    """Every process below this one, by /proc, without those below the ones that are left out."""
     parents = {}
-    for entry in pathlib.Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                fields = (entry / "stat").read_text().rsplit(")", 1)[1].split()
-            except (FileNotFoundError, ProcessLookupError):
-                continue
-            parents.setdefault(int(fields[1]), []).append(int(entry.name))
+    for name in os.listdir("/proc"):
+        state = state_of(name) if name.isdigit() else None
+        if state:
+            parents.setdefault(state[1], []).append(int(name))
     found, ahead = [], [pid]
     while ahead:
-        children = parents.get(ahead.pop(), [])
+        children = [child for child in parents.get(ahead.pop(), []) if child not in leave_out]
         found += children
         ahead += children
     return found

@@ -12,7 +12,7 @@ class Receiver(http.server.ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.got, self.reply, self.head, self.stays, self.ended = None, b"", "Content-Length: 0", False, False
         self.decided, self.closing = threading.Event(), threading.Event()
-        threading.Thread(target=self.serve_forever, daemon=True).start()
+        threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True).start()
 
     def answer(self, reply, head="", stays=False):
         """head: a line of the reply's head, instead of its length. stays: the connection is kept after it."""
