@@ -13,7 +13,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-enum { SIZE_MAX_LISTED = 4096, LISTING = 8192, NON_ASCII = 0x80 };
+enum { SIZE_SMALL = 4096, SIZE_LARGE = 16384, LISTING = 8192, NON_ASCII = 0x80 };
 
 static bool lists_all(int fd) {
         static const long known[] = { EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC,       BTRFS_SUPER_MAGIC,
@@ -60,18 +60,36 @@ static bool add_all(struct names *names, const char *listing, size_t size) {
         return true;
 }
 
-void names_read(struct names *names, int dir) {
+static void read_up_to(struct names *names, int dir, off_t size_max) {
         _Alignas(struct dirent64) char listing[LISTING];
         struct stat st;
 
         *names = (struct names){ .read = false };
         cleanup(close_fd) int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC);
-        if (fd < 0 || fstat(fd, &st) < 0 || st.st_size > SIZE_MAX_LISTED || !lists_all(fd))
+        if (fd < 0 || fstat(fd, &st) < 0 || st.st_size > size_max || !lists_all(fd))
                 return;
 
-        long got = syscall(SYS_getdents64, fd, listing, sizeof listing);
-        if (got > 0 && add_all(names, listing, (size_t)got))
-                names->read = syscall(SYS_getdents64, fd, listing, sizeof listing) == 0;
+        /* The size says little where directories are not kept in blocks: as many pieces as one of this size can have.
+         */
+        long got = 1;
+        for (off_t left = 2 * size_max / LISTING + 1; got > 0 && left > 0; left--) {
+                got = syscall(SYS_getdents64, fd, listing, sizeof listing);
+                if (got > 0 && !add_all(names, listing, (size_t)got))
+                        return;
+        }
+
+        names->read = got == 0;
+}
+
+void names_read(struct names *names, int dir) {
+        read_up_to(names, dir, SIZE_SMALL);
+}
+
+void names_look(struct names *names, int dir, unsigned looks) {
+        if (looks == NAMES_WORTH)
+                read_up_to(names, dir, SIZE_SMALL);
+        else if (looks == NAMES_WORTH_LARGE && !names->read)
+                read_up_to(names, dir, SIZE_LARGE);
 }
 
 bool names_lack(const struct names *names, const char *name) {

@@ -16,9 +16,11 @@ struct names {
         uint64_t seen[64];
 };
 
-/* From how many names on it pays. */
-enum { NAMES_WORTH = 4 };
+/* From how many names on it pays, in a directory of one block and in one of a few. */
+enum { NAMES_WORTH = 4, NAMES_WORTH_LARGE = 32 };
 
-/* Of a directory, as any descriptor of it. */
+/* Of a directory, as any descriptor of it; nothing if it has more than one block. */
 void names_read(struct names *names, int dir);
+/* Before each look-up, with how many there were before: reads it when that pays. */
+void names_look(struct names *names, int dir, unsigned looks);
 bool names_lack(const struct names *names, const char *name);

@@ -143,8 +143,7 @@ static bool is_absent(struct parents *parents, const char *path) {
 
         if (parent->fd < 0)
                 return parent->fd == -ENOENT;
-        if (parent->looks++ == NAMES_WORTH)
-                names_read(&parent->names, parent->fd);
+        names_look(&parent->names, parent->fd, parent->looks++);
         if (names_lack(&parent->names, path + n + 1))
                 return true;
 

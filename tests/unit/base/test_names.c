@@ -56,6 +56,39 @@ static void test_what_is_there_is_never_lacking(void **state) {
         assert_true(n.read ? lacking > 800 : lacking == 0);
 }
 
+/* More than a block has: read when enough names were looked for, and still never wrong. */
+static void test_a_directory_of_a_few_blocks(void **state) {
+        (void)state;
+        struct names n = { 0 };
+        char name[64];
+        for (int i = 0; i < 250; i++) {
+                snprintf(name, sizeof name, ".a-rather-long-name-%d", i);
+                make_file(name);
+        }
+        unsigned lacking = 0;
+        for (unsigned i = 0; i < 1000; i++) {
+                snprintf(name, sizeof name, ".a-rather-long-name-%u", i);
+                names_look(&n, dir, i);
+                bool lacks = names_lack(&n, name);
+                assert_false(i < 250 && lacks);
+                lacking += lacks;
+        }
+        assert_true(n.read ? lacking > 600 : lacking == 0);
+}
+
+static void test_a_large_directory_is_not_read(void **state) {
+        (void)state;
+        struct names n = { 0 };
+        char name[128];
+        for (int i = 0; i < 2000; i++) {
+                snprintf(name, sizeof name, "%0100d", i);
+                make_file(name);
+        }
+        for (unsigned i = 0; i < 100; i++)
+                names_look(&n, dir, i);
+        assert_false(n.read);
+}
+
 static void test_case_is_ignored(void **state) {
         (void)state;
         struct names n;
@@ -104,6 +137,8 @@ static void test_large_and_closed_directories_are_not_read(void **state) {
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(test_what_is_there_is_never_lacking, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_a_directory_of_a_few_blocks, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_a_large_directory_is_not_read, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_case_is_ignored, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_other_alphabets_make_everything_possible, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_large_and_closed_directories_are_not_read, set_up, tear_down),

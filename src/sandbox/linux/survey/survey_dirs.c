@@ -56,8 +56,12 @@ static struct survey_dir *dirs_keep(struct survey_dirs *dirs, struct survey_dir 
 }
 
 bool survey_dir_lacks(struct survey_dir *dir, const char *name) {
-        if (dir->looks++ == NAMES_WORTH && (dir->names = malloc(sizeof *dir->names)))
-                names_read(dir->names, dir->fd);
+        if (dir->looks == NAMES_WORTH)
+                dir->names = calloc(1, sizeof *dir->names);
+        if (dir->names)
+                names_look(dir->names, dir->fd, dir->looks);
+
+        dir->looks++;
         return dir->names && names_lack(dir->names, name);
 }
 

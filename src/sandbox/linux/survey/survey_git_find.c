@@ -79,12 +79,11 @@ static int list_entry(struct looked *l, const char *path, int dir, const struct 
  * A large directory without directories in it, which is most of what large workspaces have: to list it would only tell
  * whether two names are there. These file systems count a directory's directories in its links; others do not.
  */
-static bool has_no_directories(int fd) {
+static bool counts_directories(int fd) {
         static const long known[] = { EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC, TMPFS_MAGIC };
         struct statfs fs;
-        struct stat st;
 
-        if (fstat(fd, &st) < 0 || st.st_nlink != 2 || st.st_size <= LISTED_BYTES || fstatfs(fd, &fs) < 0)
+        if (fstatfs(fd, &fs) < 0)
                 return false;
 
         for (size_t i = 0; i < sizeof known / sizeof *known; i++)
@@ -94,11 +93,27 @@ static bool has_no_directories(int fd) {
         return false;
 }
 
-/* True: it is clear without a listing. */
-static bool look_for_names(int fd, struct looked *ret) {
+/* Most of them are in one file system, which is asked once. */
+static bool has_no_directories(struct git_survey *survey, int fd) {
         struct stat st;
 
-        if (!has_no_directories(fd))
+        if (fstat(fd, &st) < 0 || st.st_nlink != 2 || st.st_size <= LISTED_BYTES)
+                return false;
+
+        if (!survey->device_known || survey->device != st.st_dev) {
+                survey->counts_directories = counts_directories(fd);
+                survey->device = st.st_dev;
+                survey->device_known = true;
+        }
+
+        return survey->counts_directories;
+}
+
+/* True: it is clear without a listing. */
+static bool look_for_names(struct git_survey *survey, int fd, struct looked *ret) {
+        struct stat st;
+
+        if (!has_no_directories(survey, fd))
                 return false;
 
         /* A bare repository may have links where it has directories otherwise: that is worth a listing. */
@@ -114,7 +129,7 @@ static int list_directory(struct git_survey *survey, const char *path, struct lo
         if (fd < 0)
                 return survey_doubt(survey->err, -fd, path); /* what cannot be read here cannot be read by git either */
 
-        if (look_for_names(fd, ret)) {
+        if (look_for_names(survey, fd, ret)) {
                 close(fd);
                 return 0;
         }

@@ -25,6 +25,8 @@ struct git_survey {
         const git_paths *known; /* after the run: what `seen` was before it; NULL: this is before */
         uint64_t began_us;      /* when the run began */
         unsigned looks, module_looks;
+        dev_t device; /* the file system that was asked last */
+        bool device_known, counts_directories;
         bool incomplete; /* a bound was hit */
         int doubt;       /* errno of the first look that told nothing; the survey fails with it */
 };
