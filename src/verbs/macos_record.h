@@ -10,7 +10,7 @@ struct macos_record {
         struct audit *audit; /* NULL: not open */
 };
 
-/* Where it will be. Closes that place, and all of Bailey's state, for the run: before the rules are compiled. */
+/* Where it will be. A file that the policy names is closed to the run: before the rules are compiled. */
 int macos_record_place(struct macos_record *record, struct policy *policy, const char *id, struct err *err);
 /* Opens it and says what is about to run. -EPERM for a place where the sandbox may write. */
 int macos_record_open(struct macos_record *record, const struct policy *policy, const struct path_rules *rules,

@@ -3,7 +3,6 @@
 
 #include "base/cleanup.h"
 #include "base/path.h"
-#include "conf/dirs.h"
 #include "sandbox/darwin/os.h"
 #include "store/audit_place.h"
 
@@ -32,15 +31,6 @@ static int hide_path(struct policy *policy, char *given, struct err *err) {
         return 0;
 }
 
-static int hide_state(struct policy *policy, struct err *err) {
-        cleanup(free_ptr) char *state = NULL;
-        if (dirs_state(&state) < 0)
-                return 0; /* there is no home: nothing is kept */
-
-        char *real = os_canonical(state);
-        return real ? hide_path(policy, real, err) : 0; /* none yet */
-}
-
 /* The file that a person named, with its directory as the kernel spells it. */
 static int named_path(const char *given, char **ret, struct err *err) {
         cleanup(free_ptr) char *cwd = getcwd(NULL, 0), *path = NULL;
@@ -58,19 +48,11 @@ static int named_path(const char *given, char **ret, struct err *err) {
 }
 
 int macos_record_place(struct macos_record *record, struct policy *policy, const char *id, struct err *err) {
-        int r;
+        if (!policy->audit_path)
+                return audit_run_path(id, &record->path, err); /* makes the directory, which every policy closes */
 
-        if (policy->audit_path)
-                r = named_path(policy->audit_path, &record->path, err);
-        else
-                r = audit_run_path(id, &record->path, err); /* makes the directory */
-        if (r < 0)
-                return r;
-
-        r = hide_state(policy, err);
-        if (r < 0 || !policy->audit_path)
-                return r;
-        return hide_path(policy, str_dup(str_of(record->path)), err);
+        int r = named_path(policy->audit_path, &record->path, err);
+        return r < 0 ? r : hide_path(policy, str_dup(str_of(record->path)), err);
 }
 
 static int check_place(const struct macos_record *record, const struct path_rules *rules, struct err *err) {

@@ -165,7 +165,7 @@ def test_homes_are_kept_as_on_linux(run_macos, home, place, tmp_path):
     told = run_macos(*CLOSED, "--", "sh", "-c", "echo mine > $HOME/note; echo $HOME").check().text.strip()
     assert re.fullmatch(rf"{re.escape(state)}/homes/project\.[0-9a-f]{{12}}/files", told)
     profile = (tmp_path / "profile.sb").read_text()
-    assert 0 < places_of(profile, state)[0] < places_of(profile, told)[-1], "the deeper path is not the later one"
+    assert 0 < places_of(profile, str(home))[0] < places_of(profile, told)[-1], "the deeper path is not the later one"
     assert run_macos(*CLOSED, "--", "sh", "-c", "cat $HOME/note").check().text == "mine\n"
     for other in ("none", "elsewhere"):
         assert run_macos(*CLOSED, "--home", other, "--", "sh", "-c", "test -e $HOME/note || echo empty").check().text == "empty\n"
@@ -343,10 +343,13 @@ def test_records_are_where_they_are_on_linux(run_macos, home, place):
     assert '"end: status 0"' in log.read_text() and log.stat().st_mode & 0o777 == 0o600
 
 
-def test_records_are_closed_to_the_run(run_macos, home, place, tmp_path):
-    run_macos(*CLOSED, "--home", "real", "--write", str(home), "--", "true").check()
+def test_records_are_closed_to_the_run(run_macos, place, tmp_path):
+    run_macos(*CLOSED, "--", "true", env={"XDG_STATE_HOME": str(place / "state")}).check()
     profile = (tmp_path / "profile.sb").read_text()
-    assert places_of(profile, f"{home}/.local/state/bailey")[0] > places_of(profile, str(home))[0]
+    assert places_of(profile, str(place))[0] < places_of(profile, f"{place}/state/bailey")[0], "the sandbox may write its own record"
+    (tmp_path / "logs").mkdir()
+    run_macos(*CLOSED, "--audit", str(tmp_path / "logs/a.jsonl"), "--", "true").check()
+    assert places_of((tmp_path / "profile.sb").read_text(), f"{tmp_path}/logs/a.jsonl"), "the sandbox may read its own record"
     result = run_macos(*CLOSED, "--audit", "log.jsonl", "--", "touch", "made")
     assert result.status == 125 and "where the sandbox may write" in result.errors and not (place / "made").exists(), result
 

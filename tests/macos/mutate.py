@@ -21,7 +21,7 @@ import sys
 import tempfile
 
 TOP = pathlib.Path(__file__).resolve().parent.parent.parent
-SOURCES = ["base.c", "files.c", "late.c", "launch.c", "moves.c", "network.c", "regex.c", "seatbelt.c", "text.c"]
+SOURCES = ["base.c", "files.c", "late.c", "macos_launch.c", "macos_network.c", "moves.c", "regex.c", "seatbelt.c", "text.c"]
 TESTS = ["test-seatbelt", "test-seatbelt-golden"]
 
 # pattern, what it becomes
