@@ -121,7 +121,7 @@ int helper_places(const char *name, const char *folder, char *ret[static HELPER_
 
         struct stat own;
         int r = helper_self(self, &own, err);
-        if (r < 0)
+        if (r != 0)
                 return r;
 
         *strrchr(self, '/') = '\0';

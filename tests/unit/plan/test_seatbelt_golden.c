@@ -10,6 +10,7 @@
 #include "base/path.h"
 #include "conf/json_walk.h"
 #include "plan/macos/macos_launch.h"
+#include "plan/macos/seatbelt_internal.h"
 #include "policy/load.h"
 #include "policy/macos.h"
 #include "policy/profile/profile.h"
@@ -453,6 +454,24 @@ static void test_homes(void **state) {
         assert_false(allows(&real, "file-read-data", "/private/tmp/x", NULL));
 }
 
+/* The links in the root of every Mac, and names that only begin like them. */
+static void test_links(void **state) {
+        static const char *const rows[][2] = {
+                { "/tmp", "/private/tmp" },
+                { "/tmp/x", "/private/tmp/x" },
+                { "/var/run/x", "/private/var/run/x" },
+                { "/etc/hosts", "/private/etc/hosts" },
+                { "/variable", "/variable" },
+                { "/private/var/x", "/private/var/x" },
+        };
+
+        (void)state;
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+                cleanup(free_ptr) char *canonical = seatbelt_canonical(rows[i][0]);
+                assert_string_equal(canonical, rows[i][1]);
+        }
+}
+
 /* Globs one by one, on a volume that does not tell case. */
 static void test_globs(void **state) {
         (void)state;
@@ -466,6 +485,7 @@ static void test_globs(void **state) {
                 { "[!a]", "b", true },
                 { "[!a]", "a", false },
                 { "[!a]", "bb", false },
+                { "[!a]", "\xc3\xa9", true },
                 { "[a-c]x", "bx", true },
                 { "[a-c]x", "BX", true },
                 { "[a-c]x", "dx", false },
@@ -638,7 +658,8 @@ static char **sample_environment(void) {
 
 static void test_launch(void **state) {
         (void)state;
-        cleanup(policy_freep) struct policy *p = load("process: { limits: { files: 99 } }\n");
+        cleanup(policy_freep) struct policy *p =
+            load("process: { limits: { files: 99 }, env: { set: { ONE: one, TWO: two } } }\n");
         cleanup(path_rules_freep) struct path_rules *rules = NULL;
         cleanup(macos_launch_freep) struct macos_launch *launch = NULL;
         cleanup(buf_done) struct buf text = BUF(4 << 20), json = BUF(4 << 20);
@@ -673,6 +694,8 @@ static void test_launch(void **state) {
         assert_non_null(strstr(shown, "TMPDIR=" TEMPORARY));
         assert_non_null(strstr(shown, "HOME=" OWN));
         assert_non_null(strstr(shown, "BAILEY_WHY="));
+        assert_non_null(strstr(shown, "ONE=one"));
+        assert_non_null(strstr(shown, "TWO=two"));
         assert_non_null(strstr(shown, "BAILEY_SANDBOX=run"));
         assert_non_null(
             strstr(buf_text(&json), "{\"platform\": \"macos\", \"tried_on_a_mac\": false, \"directory\": \"" WORK));
@@ -714,15 +737,16 @@ static void test_launch(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_golden),     cmocka_unit_test(test_profiles),
-                cmocka_unit_test(test_spellings),  cmocka_unit_test(test_moves),
-                cmocka_unit_test(test_ways),       cmocka_unit_test(test_network),
-                cmocka_unit_test(test_sockets),    cmocka_unit_test(test_groups),
-                cmocka_unit_test(test_read_only),  cmocka_unit_test(test_homes),
-                cmocka_unit_test(test_refusals),   cmocka_unit_test(test_bad_facts),
-                cmocka_unit_test(test_launch),     cmocka_unit_test(test_globs),
-                cmocka_unit_test(test_exceptions), cmocka_unit_test(test_long_pattern),
-                cmocka_unit_test(test_ports),      cmocka_unit_test(test_home_by_rule),
+                cmocka_unit_test(test_golden),       cmocka_unit_test(test_profiles),
+                cmocka_unit_test(test_spellings),    cmocka_unit_test(test_moves),
+                cmocka_unit_test(test_ways),         cmocka_unit_test(test_network),
+                cmocka_unit_test(test_sockets),      cmocka_unit_test(test_groups),
+                cmocka_unit_test(test_read_only),    cmocka_unit_test(test_homes),
+                cmocka_unit_test(test_refusals),     cmocka_unit_test(test_bad_facts),
+                cmocka_unit_test(test_launch),       cmocka_unit_test(test_globs),
+                cmocka_unit_test(test_links),        cmocka_unit_test(test_exceptions),
+                cmocka_unit_test(test_long_pattern), cmocka_unit_test(test_ports),
+                cmocka_unit_test(test_home_by_rule),
         };
 
         snprintf(folder, sizeof folder, "%s/macos", getenv("CASES"));
