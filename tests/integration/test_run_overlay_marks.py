@@ -103,6 +103,24 @@ def test_what_was_applied_is_done_with(overlay, bailey, work, script, mine):
     assert state() == before and (work / ".envrc").exists()
 
 
+@pytest.mark.parametrize("meanwhile", [False, True], ids=["quiet", "written to"])
+def test_a_directory_made_anew_that_is_applied_in_part(overlay, bailey, work, meanwhile):
+    """What it hides is gone, but not what was applied into it, nor what the user makes there later."""
+    (work / "tree/sub").mkdir(parents=True)
+    for name in ("tree/sub/file", "tree/old"):
+        (work / name).write_text("old\n")
+    overlay("rm -r tree; mkdir -p tree/made; echo theirs > tree/new; echo theirs > tree/made/new; ln -s /etc/passwd tree/out")
+    if meanwhile:
+        (work / "tree/sub/file").write_text("mine\n")
+    assert bailey("apply", cwd=work).status == 1
+    assert (work / "tree/new").exists() and not (work / "tree/old").exists() and (work / "tree/sub").exists() == meanwhile
+    (work / "tree/mine").write_text("mine\n")
+    left = {line[3:].split("   ! ")[0].split(" -> ")[0].rstrip("/") for line in bailey("diff", cwd=work).check().text.splitlines()[:-1]}
+    assert left == {"tree/out", *(["tree/sub"] if meanwhile else [])}, left
+    bailey("apply", "--risky", cwd=work).check()
+    assert sorted(os.listdir(work / "tree")) == ["made", "mine", "new", "out"] and (work / "tree/made/new").read_text() == "theirs\n"
+
+
 def test_what_was_applied_is_not_applied_again(overlay, bailey, work):
     (work / "gone").write_text("x\n")
     overlay("echo theirs > f; rm gone; echo evil > .envrc; ln -s f l")
