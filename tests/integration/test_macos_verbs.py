@@ -186,7 +186,7 @@ def test_a_refused_profile_runs_nothing(run_macos, place):
 
 
 @pytest.mark.parametrize("words, says", [
-    (["--mode", "full-network", "--publish", "8080"], "ports"), ([*CLOSED, "--publish", "8080"], "ports"),
+    (["--mode", "full-network", "--publish", "8080:8080"], "ports (network.publish"), ([*CLOSED, "--publish", "8080:8080"], "ports (network.publish"),
     ([*CLOSED, "--limit-memory", "1GiB"], "limits of memory"), ([*CLOSED, "--ask-path", "/srv"], "questions about paths"),
     ([*CLOSED, "--overlay"], "overlay"), ([*CLOSED, "--nesting"], "sandboxes inside")])
 def test_what_is_not_there_is_refused_by_name(words, says, run_macos, place):

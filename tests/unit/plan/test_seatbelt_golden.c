@@ -472,6 +472,17 @@ static void test_links(void **state) {
         }
 }
 
+/* The root directory is no name that a slash follows. */
+static void test_below_the_root(void **state) {
+        cleanup(buf_done) struct buf root = BUF(256), deeper = BUF(256);
+
+        (void)state;
+        assert_int_equal(seatbelt_regex_below("/", "/a", "$", &root), 0);
+        assert_string_equal(buf_text(&root), "^/[Aa]$");
+        assert_int_equal(seatbelt_regex_below("/w", "/w/a", "$", &deeper), 0);
+        assert_string_equal(buf_text(&deeper), "^/w/[Aa]$");
+}
+
 /* Globs one by one, on a volume that does not tell case. */
 static void test_globs(void **state) {
         (void)state;
@@ -601,6 +612,7 @@ static void test_refusals(void **state) {
                 { "filesystem: { overlay: true }", "no overlay", -EOPNOTSUPP },
                 { "process: { nesting: true }", "second profile", -EOPNOTSUPP },
                 { "network: { publish: [\"8080:80\"] }", "another number outside", -EOPNOTSUPP },
+                { "network: { publish: [\"9090:9090\", \"8080:80\"] }", "another number outside", -EOPNOTSUPP },
         };
 
         for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -737,16 +749,16 @@ static void test_launch(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_golden),       cmocka_unit_test(test_profiles),
-                cmocka_unit_test(test_spellings),    cmocka_unit_test(test_moves),
-                cmocka_unit_test(test_ways),         cmocka_unit_test(test_network),
-                cmocka_unit_test(test_sockets),      cmocka_unit_test(test_groups),
-                cmocka_unit_test(test_read_only),    cmocka_unit_test(test_homes),
-                cmocka_unit_test(test_refusals),     cmocka_unit_test(test_bad_facts),
-                cmocka_unit_test(test_launch),       cmocka_unit_test(test_globs),
-                cmocka_unit_test(test_links),        cmocka_unit_test(test_exceptions),
-                cmocka_unit_test(test_long_pattern), cmocka_unit_test(test_ports),
-                cmocka_unit_test(test_home_by_rule),
+                cmocka_unit_test(test_golden),     cmocka_unit_test(test_profiles),
+                cmocka_unit_test(test_spellings),  cmocka_unit_test(test_moves),
+                cmocka_unit_test(test_ways),       cmocka_unit_test(test_network),
+                cmocka_unit_test(test_sockets),    cmocka_unit_test(test_groups),
+                cmocka_unit_test(test_read_only),  cmocka_unit_test(test_homes),
+                cmocka_unit_test(test_refusals),   cmocka_unit_test(test_bad_facts),
+                cmocka_unit_test(test_launch),     cmocka_unit_test(test_globs),
+                cmocka_unit_test(test_links),      cmocka_unit_test(test_below_the_root),
+                cmocka_unit_test(test_exceptions), cmocka_unit_test(test_long_pattern),
+                cmocka_unit_test(test_ports),      cmocka_unit_test(test_home_by_rule),
         };
 
         snprintf(folder, sizeof folder, "%s/macos", getenv("CASES"));
