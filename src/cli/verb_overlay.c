@@ -162,23 +162,62 @@ static const struct option apply_rows[] = {
 };
 static const struct option_table apply_table = { "Options", apply_rows, APPLY_OPTIONS };
 
+/* A directory that its owner may not change: what is below it comes first. */
+static bool is_closed_directory(const struct change *change) {
+        return change->kind != CHANGE_DELETED && S_ISDIR(change->mode) && (change->mode & S_IRWXU) != S_IRWXU;
+}
+
+static bool is_applied(const struct change *change, bool take_all) {
+        const unsigned risky = CHANGE_LINK_LEAVES | CHANGE_CONFLICT | CHANGE_PROTECTED;
+
+        return !(change->flags & CHANGE_SPECIAL) && (take_all || !(change->flags & risky));
+}
+
+static int apply_one(const struct overlay_run *run, const struct change *change, struct err *err) {
+        struct change open_one = *change;
+
+        if (is_closed_directory(change))
+                open_one.mode |= S_IRWXU;
+        return overlays_apply(run, &open_one, err);
+}
+
+/* From the innermost to the outermost. */
+static int close_directories(const struct overlay_run *run, const struct changes *changes, bool take_all,
+                             struct err *err) {
+        int r = 0;
+
+        for (size_t i = changes->list.n; i-- > 0 && r == 0;) {
+                struct change last = changes->list.p[i];
+
+                if (!is_closed_directory(&last) || !is_applied(&last, take_all))
+                        continue;
+
+                last.kind = CHANGE_MODIFIED;
+                r = overlays_apply(run, &last, err);
+        }
+
+        return r;
+}
+
 /* If it fails, what was applied stays; the rest is still in the overlay. */
 static int apply_changes(const struct overlay_run *run, const struct changes *changes, bool take_all, size_t *left,
                          struct err *err) {
-        const unsigned risky = CHANGE_LINK_LEAVES | CHANGE_CONFLICT | CHANGE_PROTECTED;
         int r = overlays_begin(run, err);
 
         for (size_t i = 0; r == 0 && i < changes->list.n; i++) {
                 const struct change *change = &changes->list.p[i];
 
-                if ((change->flags & CHANGE_SPECIAL) || ((change->flags & risky) && !take_all)) {
+                if (!is_applied(change, take_all)) {
                         print_change(change);
                         (*left)++;
                         continue;
                 }
 
-                r = overlays_apply(run, change, err);
+                r = apply_one(run, change, err);
         }
+
+        if (r == 0)
+                r = close_directories(run, changes, take_all, err);
 
         if (r < 0) {
                 struct err second = { 0 };

@@ -535,7 +535,8 @@ static void tear_down(struct container *container) {
                                     &e) < 0)
                 log_error("%s", err_text(&e));
 
-        if (container->began && guards_end(&container->guards, container->plan, &e) < 0)
+        /* The engine may have failed to end it: whether its first process lives is looked at. */
+        if (container->began && guards_end(&container->guards, container->plan, false, &e) < 0)
                 log_error("%s", err_text(&e));
 
         session_close_audit(&container->session, container->status);

@@ -603,7 +603,7 @@ int guards_hold(struct guards *guards, pid_t first, struct err *err) {
         return r < 0 ? err_set(err, -r, "cannot say which process is the sandbox's first: %s", strerror(-r)) : 0;
 }
 
-int guards_end(struct guards *guards, const struct plan *plan, struct err *err) {
+int guards_end(struct guards *guards, const struct plan *plan, bool over, struct err *err) {
         cleanup(registry_done) struct registry registry = { .dir = -1, .lock = -1 };
         cleanup(slots_done) slots all = { 0 };
         int r = guards->slot < 0 ? -ENOENT : registry_open(&registry, false);
@@ -618,7 +618,7 @@ int guards_end(struct guards *guards, const struct plan *plan, struct err *err) 
 
         (void)flock(guards->slot, LOCK_UN); /* init has the same lock, and is over too */
         close_fd(&guards->slot);
-        registry.over = guards->id;
+        registry.over = over ? guards->id : NULL;
         r = read_slots(&registry, &all);
         if (r < 0)
                 return err_set(err, -r, "what the sandbox left is not swept, its record cannot be read: %s",

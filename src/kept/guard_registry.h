@@ -44,8 +44,9 @@ int guards_share(struct guards *guards, struct plan_host *host, struct err *err)
 int guards_record(struct guards *guards, const struct plan *plan, struct err *err);
 /* Before anything runs: the first process inside, by whose end everything in there has ended. */
 int guards_hold(struct guards *guards, pid_t first, struct err *err);
-/* An error names the first path that could not be moved away. */
-int guards_end(struct guards *guards, const struct plan *plan, struct err *err);
+/* `over`: nothing of it lives any more, for certain. Otherwise the first process inside is looked at, and what it may
+ * still write to waits for the next one that sweeps. An error names the first path that could not be moved away. */
+int guards_end(struct guards *guards, const struct plan *plan, bool over, struct err *err);
 /* Of a run whose command never began: nothing was made, and nothing is swept. */
 void guards_drop(struct guards *guards);
 /* Also repositories that the sandbox made, for which no guard could exist. They stay, but lose everything in them that

@@ -451,7 +451,7 @@ static void tear_down(struct run *run) {
             guards_end_repositories(&run->guards, run->session.policy, run->rules, &run->host, &e) < 0)
                 log_error("%s", err_text(&e));
 
-        if (began && !run->preview && guards_end(&run->guards, run->plan, &e) < 0)
+        if (began && !run->preview && guards_end(&run->guards, run->plan, true, &e) < 0)
                 log_error("%s", err_text(&e));
 
         run_tmpdir_remove(&run->tmpdir);

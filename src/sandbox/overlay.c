@@ -534,6 +534,18 @@ int overlay_apply(const struct overlay_dirs *dirs, const struct change *change, 
         return 0;
 }
 
+/* From a directory that the run closed to its owner: its mode is a change by itself, and comes back. */
+static int unlink_in_closed(int directory, const char *name) {
+        cleanup(close_fd) int dir = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        struct stat st;
+
+        if (dir < 0 || fstat(dir, &st) < 0 || fchmod(dir, (st.st_mode & 07777) | S_IRWXU) < 0)
+                return -errno;
+
+        int r = unlinkat(dir, name, 0) < 0 ? -errno : 0;
+        return fchmod(dir, st.st_mode & 07777) < 0 ? -errno : r;
+}
+
 int overlay_forget(const struct overlay_dirs *dirs, const struct change *change, struct err *e) {
         if (change->kind != CHANGE_DELETED && S_ISDIR(change->mode))
                 return 0; /* what is in it are changes of their own */
@@ -541,7 +553,7 @@ int overlay_forget(const struct overlay_dirs *dirs, const struct change *change,
         cleanup(place_done) struct place from = { .dir = -1 };
         int r = open_place(dirs->upper, change->path, &from);
         if (r == 0 && unlinkat(from.dir, from.name, 0) < 0)
-                r = -errno;
+                r = errno == EACCES ? unlink_in_closed(from.dir, from.name) : -errno;
         if (r == -ENOENT) /* hidden with its directory: there is no entry for it */
                 return 0;
 

@@ -9,6 +9,7 @@
  */
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/log.h"
 #include "sandbox/overlay.h"
 
 #include <dirent.h>
@@ -21,10 +22,13 @@
 
 enum { SETTLE_DEPTH_MAX = 512 };
 
-/* A directory of the overlay, and the workspace's own of the same path; -1: it has none. */
+/* A directory of the overlay, and the workspace's own of the same path; -1: it has none. The run may have taken from
+ * its owner what it takes to tidy the overlay's; its mode is a change by itself, and comes back. */
 struct settle {
         int upper, lower;
         unsigned depth;
+        mode_t mode;
+        bool opened; /* the owner has more rights for the moment */
 };
 typedef int settle_each(const struct settle *at, const char *name);
 
@@ -46,9 +50,18 @@ static int each_name(int directory, settle_each *each, const struct settle *at) 
                 return r;
         }
 
-        for (struct dirent *entry; r == 0 && (entry = readdir(dir));)
+        while (r == 0) {
+                errno = 0;
+                const struct dirent *entry = readdir(dir);
+
+                if (!entry) {
+                        r = -errno;
+                        break;
+                }
+
                 if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
                         r = each(at, entry->d_name);
+        }
 
         closedir(dir);
         return r;
@@ -56,18 +69,30 @@ static int each_name(int directory, settle_each *each, const struct settle *at) 
 
 /* 1: both are directories, or only the overlay's; 0: nothing to enter. */
 static int settle_enter(const struct settle *at, const char *name, struct settle *ret) {
-        int upper = open_below(at->upper, name);
+        struct stat st;
 
-        if (upper == -ENOTDIR || upper == -ELOOP)
+        if (fstatat(at->upper, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+                return -errno;
+        if (!S_ISDIR(st.st_mode))
                 return 0;
-        if (upper < 0)
-                return upper;
 
-        *ret = (struct settle){ upper, open_below(at->lower, name), at->depth + 1 };
+        struct settle below = { .upper = -1, .lower = -1, .depth = at->depth + 1, .mode = st.st_mode & 07777 };
+        if ((st.st_mode & S_IRWXU) != S_IRWXU && st.st_uid == geteuid())
+                below.opened = fchmodat(at->upper, name, below.mode | S_IRWXU, 0) == 0;
+
+        below.upper = open_below(at->upper, name);
+        if (below.upper < 0)
+                return below.opened && fchmodat(at->upper, name, below.mode, 0) < 0 ? -errno : below.upper;
+
+        below.lower = open_below(at->lower, name);
+        *ret = below;
         return 1;
 }
 
 static void settle_done(struct settle *at) {
+        if (at->opened && at->upper >= 0 && fchmod(at->upper, at->mode) < 0)
+                log_warning("the mode of a directory in the overlay cannot be put back: %s", strerror(errno));
+        at->opened = false;
         close_fd(&at->upper);
         close_fd(&at->lower);
 }
@@ -103,7 +128,7 @@ static int unveil_dir(const struct settle *at) {
 }
 
 static int unveil_name(const struct settle *at, const char *name) {
-        cleanup(settle_done) struct settle below = { -1, -1, 0 };
+        cleanup(settle_done) struct settle below = { .upper = -1, .lower = -1 };
         int r = settle_enter(at, name, &below);
 
         return r > 0 ? unveil_dir(&below) : r;
@@ -113,8 +138,8 @@ static int unveil_name(const struct settle *at, const char *name) {
 
 /* One that the workspace lacks, or has in another mode, is a change by itself. */
 static int prune_name(const struct settle *at, const char *name) {
-        cleanup(settle_done) struct settle below = { -1, -1, 0 };
-        struct stat upper, lower;
+        cleanup(settle_done) struct settle below = { .upper = -1, .lower = -1 };
+        struct stat lower;
         int r = settle_enter(at, name, &below);
 
         if (r <= 0 || below.lower < 0)
@@ -125,17 +150,28 @@ static int prune_name(const struct settle *at, const char *name) {
         r = each_name(below.upper, prune_name, &below);
         if (r < 0)
                 return r;
-        if (fstat(below.upper, &upper) < 0 || fstat(below.lower, &lower) < 0)
+        if (fstat(below.lower, &lower) < 0)
                 return -errno;
-        if ((upper.st_mode & 07777) != (lower.st_mode & 07777))
+        if (below.mode != (lower.st_mode & 07777))
                 return 0;
 
-        if (unlinkat(at->upper, name, AT_REMOVEDIR) < 0 && errno != ENOTEMPTY && errno != EEXIST)
+        /* One that stays is only untidy. */
+        if (unlinkat(at->upper, name, AT_REMOVEDIR) < 0 && errno != ENOTEMPTY && errno != EEXIST && errno != EACCES &&
+            errno != EPERM)
                 return -errno;
         return 0;
 }
 
 static int settle_top(const struct overlay_dirs *dirs, struct settle *ret) {
+        struct stat st;
+
+        if (lstat(dirs->upper, &st) < 0)
+                return -errno;
+
+        ret->mode = st.st_mode & 07777;
+        if (S_ISDIR(st.st_mode) && (st.st_mode & S_IRWXU) != S_IRWXU && st.st_uid == geteuid())
+                ret->opened = chmod(dirs->upper, ret->mode | S_IRWXU) == 0;
+
         ret->upper = open(dirs->upper, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (ret->upper < 0)
                 return -errno;
@@ -145,7 +181,7 @@ static int settle_top(const struct overlay_dirs *dirs, struct settle *ret) {
 }
 
 int overlay_unveil(const struct overlay_dirs *dirs, struct err *e) {
-        cleanup(settle_done) struct settle top = { -1, -1, 0 };
+        cleanup(settle_done) struct settle top = { .upper = -1, .lower = -1 };
         int r = dirs->plain ? 0 : settle_top(dirs, &top);
 
         if (r == 0 && !dirs->plain)
@@ -155,7 +191,7 @@ int overlay_unveil(const struct overlay_dirs *dirs, struct err *e) {
 }
 
 int overlay_prune(const struct overlay_dirs *dirs, struct err *e) {
-        cleanup(settle_done) struct settle top = { -1, -1, 0 };
+        cleanup(settle_done) struct settle top = { .upper = -1, .lower = -1 };
         int r = dirs->plain ? 0 : settle_top(dirs, &top);
 
         if (r == 0 && !dirs->plain)

@@ -121,6 +121,24 @@ def test_a_directory_made_anew_that_is_applied_in_part(overlay, bailey, work, me
     assert sorted(os.listdir(work / "tree")) == ["made", "mine", "new", "out"] and (work / "tree/made/new").read_text() == "theirs\n"
 
 
+@pytest.mark.parametrize("mode", ["555", "500"])
+def test_directories_that_their_owner_may_not_change(overlay, bailey, work, mode):
+    """Neither one that the run made so nor one of the workspace keeps the rest from being applied; and the mode is a change like another."""
+    for name in ("tree/sub/file", "closed/sub/file"):
+        (work / name).parent.mkdir(parents=True)
+        (work / name).write_text("old\n")
+    (work / "closed").chmod(int(mode, 8))
+    overlay(f"rm -r tree; mkdir tree; chmod {mode} tree; echo 1 > aa; echo 2 > zz; echo theirs > closed/sub/file; ln -s /etc/passwd out")
+    result = bailey("apply", cwd=work)
+    assert result.status == 1 and "1 left" in result.text, result
+    assert (work / "aa").exists() and (work / "zz").exists() and not (work / "out").is_symlink()
+    assert os.listdir(work / "tree") == [] and (work / "closed/sub/file").read_text() == "theirs\n"
+    for name in ("tree", "closed"):
+        assert (work / name).stat().st_mode & 0o777 == int(mode, 8)
+    bailey("apply", "--risky", cwd=work).check()
+    assert (work / "out").is_symlink()
+
+
 def test_what_was_applied_is_not_applied_again(overlay, bailey, work):
     (work / "gone").write_text("x\n")
     overlay("echo theirs > f; rm gone; echo evil > .envrc; ln -s f l")
