@@ -24,6 +24,7 @@ NOTES = {
     **{f"processor time of {what} tunnel, workers as by default, over one worker": WORKERS for what in ("a CONNECT", "a SOCKS5")},
     "one https request in a tunnel, launch included, over curl alone": REQUEST,
     "the same with a token swapped": REQUEST + " With a token the vault also makes a leaf certificate, and there are two handshakes in place of one.",
+    "ms of a launch with an agent's profile": "The profile's sign-in needs a vault, which takes 6 ms of processor time to start (OpenSSL's own start, a key, a certificate), most of it beside the launch.",
     "us to judge a command of 200 bytes": "Version 0.1 took 43. Since then the rules look into runners, wrappers, shells in words and the directory of the command. No single step takes most of it.",
     **{f"{JOBS[job][0]}, over no sandbox": SHORT for job in ("grep", "ripgrep", "status", "python")},
     **{f"{JOBS[job][0]}, over bwrap": JUDGED for job in ("checkout", "unpack", "npm", "kernel")},
