@@ -181,7 +181,7 @@ def test_no_act_reaches_the_real_home(world, start):  # noqa: F811
 
 
 def test_two_at_once(start, sh, work, home):
-    first = start(["bailey", "run", "--", "sh", "-c", "echo 1 > ~/first; touch ready; while [ ! -e ~/second ]; do sleep 0.05; done; cat ~/second"], cwd=work)
+    first = start(["bailey", "run", "--", "sh", "-c", "echo 1 > ~/first; touch ready; while [ ! -s ~/second ]; do sleep 0.05; done; cat ~/second"], cwd=work)
     wait_until(lambda: (work / "ready").exists())
     assert sh("cat ~/first; echo 2 > ~/second").check().text == "1\n"
     assert first.wait(60).text == "2\n"
