@@ -605,11 +605,13 @@ def internet(network, closing, tmp_path):
     return closing(Internet())
 
 
-def machine_state():
-    """What an account guest may leave: accounts, groups, subordinate ids, mounts, and processes by their user."""
+def machine_state(home):
+    """What an account guest may leave: accounts, groups, subordinate ids, and mounts of its own or of Bailey's; others come and go on a machine in use."""
     names = ("/etc/passwd", "/etc/group", "/etc/subuid", "/etc/subgid")
     mounts = pathlib.Path("/proc/self/mounts").read_text().splitlines()
-    return [pathlib.Path(name).read_text() for name in names], [line for line in mounts if "/popen-gw" not in line]  # those are of tests beside this one
+    beside = ("/popen-gw", "/bailey-test-", "/bailey-stage.", "/bailey-users-")
+    own = [line for line in mounts if str(home) in line or ("bailey" in line and not any(word in line for word in beside))]
+    return [pathlib.Path(name).read_text() for name in names], own
 
 
 def processes_of(*uids):
@@ -678,7 +680,7 @@ def test_the_story_of_a_guest(host_users, network, internet, run, kind):
     hosts = ann.home / "hosts"
     hosts.write_text("127.0.0.1 registry.npmjs.org repo.test asked.test\n")
     hosts.chmod(0o644)
-    before = machine_state()
+    before = machine_state(ann.home)
 
     def sudo(*words):
         return run([*network.words, ann.program, "guest", *words], env={"SUDO_UID": str(ann.entry.pw_uid)})
@@ -712,7 +714,7 @@ def test_the_story_of_a_guest(host_users, network, internet, run, kind):
     inside |= namespaces_of(network, uid, ann.entry.pw_uid)
 
     may_make("delete", "--force", "same").check()
-    assert machine_state() == before
+    assert machine_state(ann.home) == before
     assert processes_of(uid) == [] and list(ann.top.iterdir()) == []
     assert "bailey_guests" not in network.run("nft", "list", "ruleset").stdout
     with contextlib.closing(sqlite3.connect(ann.home / ".local/state/bailey/guests.db")) as database:
@@ -730,7 +732,7 @@ ROUNDS = [[verb] for verb in ACCOUNT_VERBS] if STRESS else [ACCOUNT_VERBS]
 @pytest.mark.parametrize("verbs", ROUNDS, ids=[verbs[0].replace(" ", "_") if STRESS else "all" for verbs in ROUNDS])
 def test_account_verbs_killed_at_any_moment(run, network, environment, home, top, verbs):
     """What the next command finds it finishes or rolls back, with root's rights or by saying how; nothing of an account stays behind."""
-    before, tables = machine_state(), network.run("nft", "list", "tables").stdout
+    before, tables = machine_state(home), network.run("nft", "list", "tables").stdout
     (home / "granted").mkdir()
 
     def there(*words):
@@ -748,6 +750,6 @@ def test_account_verbs_killed_at_any_moment(run, network, environment, home, top
     finally:
         ended = [killer.guest("delete", "--force", name) for name in list(rows(there))]
     assert all(one.status == 0 for one in ended), ended
-    assert machine_state() == before
+    assert machine_state(home) == before
     wait_until(lambda: rows(there) == {} and list(top.iterdir()) == [])  # a place that was made without a row goes when it is a few seconds old
     assert network.run("nft", "list", "tables").stdout == tables
