@@ -9,10 +9,10 @@
  */
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/files/listing.h"
 #include "base/log.h"
 #include "sandbox/overlay.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -41,30 +41,16 @@ static int open_below(int parent, const char *name) {
 }
 
 static int each_name(int directory, settle_each *each, const struct settle *at) {
-        int copy = open_below(directory, "."), r = 0;
-        DIR *dir = copy >= 0 ? fdopendir(copy) : NULL;
+        cleanup(listing_close) struct listing *names = listing_open(directory, ".");
+        int r = 0;
 
-        if (!dir) {
-                r = copy < 0 ? copy : -errno;
-                close_fd(&copy);
-                return r;
-        }
+        if (!names)
+                return -errno;
 
-        while (r == 0) {
-                errno = 0;
-                const struct dirent *entry = readdir(dir);
+        for (const struct dirent64 *entry; r == 0 && (entry = listing_next(names));)
+                r = each(at, entry->d_name);
 
-                if (!entry) {
-                        r = -errno;
-                        break;
-                }
-
-                if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-                        r = each(at, entry->d_name);
-        }
-
-        closedir(dir);
-        return r;
+        return r == 0 ? -listing_error(names) : r;
 }
 
 /* 1: both are directories, or only the overlay's; 0: nothing to enter. */
