@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 void close_fd(int *fd) {
@@ -84,4 +85,23 @@ int fd_read_all(int fd, struct buf *into) {
 
                 into->n += (size_t)got;
         }
+}
+
+int fd_map_sealed(int fd, const char *what, size_t max, struct str *ret, struct err *err) {
+        size_t size;
+        bool sealed = fd_is_sealed(fd, &size);
+
+        if (!sealed && fcntl(fd, F_GETFD) < 0)
+                return err_errno(err, "cannot use %s", what);
+        if (!sealed)
+                return err_set(err, EPERM, "%s is not sealed: it could change while it is in use", what);
+        if (size == 0 || size > max)
+                return err_set(err, EMSGSIZE, "%s has %zu bytes, not 1 to %zu", what, size, max);
+
+        void *mapped = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
+        if (mapped == MAP_FAILED)
+                return err_errno(err, "cannot map %s", what);
+
+        *ret = str_n(mapped, size);
+        return 0;
 }

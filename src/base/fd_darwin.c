@@ -13,7 +13,6 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -85,22 +84,6 @@ bool fd_is_sealed(int fd, size_t *ret_size) {
 
         *ret_size = (size_t)st.st_size;
         return true;
-}
-
-int fd_map_sealed(int fd, const char *what, size_t max, struct str *ret, struct err *err) {
-        size_t size;
-
-        if (!fd_is_sealed(fd, &size))
-                return err_set(err, EPERM, "%s could change while it is in use", what);
-        if (size == 0 || size > max)
-                return err_set(err, EMSGSIZE, "%s has %zu bytes, not 1 to %zu", what, size, max);
-
-        void *mapped = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
-        if (mapped == MAP_FAILED)
-                return err_errno(err, "cannot map %s", what);
-
-        *ret = str_n(mapped, size);
-        return 0;
 }
 
 /* With room for several of the largest messages; it counts as full when the largest would not fit, so that hardly any

@@ -94,24 +94,6 @@ bool fd_is_sealed(int fd, size_t *ret_size) {
         return true;
 }
 
-int fd_map_sealed(int fd, const char *what, size_t max, struct str *ret, struct err *err) {
-        size_t size;
-
-        if (fcntl(fd, F_GET_SEALS) < 0)
-                return err_errno(err, "cannot read the seals of %s", what);
-        if (!fd_is_sealed(fd, &size))
-                return err_set(err, EPERM, "%s is not sealed: it could change while it is in use", what);
-        if (size == 0 || size > max)
-                return err_set(err, EMSGSIZE, "%s has %zu bytes, not 1 to %zu", what, size, max);
-
-        void *mapped = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
-        if (mapped == MAP_FAILED)
-                return err_errno(err, "cannot map %s", what);
-
-        *ret = str_n(mapped, size);
-        return 0;
-}
-
 int fd_pair(int ret[static 2]) {
         return socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ret) < 0 ? -errno : 0;
 }
@@ -159,7 +141,7 @@ ssize_t fd_receive(int sock, void *payload, size_t payload_max, int *ret_fds, si
         };
         ssize_t got = receive_last_words(sock, &msghdr);
         if (got < 0)
-                return -errno;
+                return fd_rights_lacks_room(errno) ? -EAGAIN : -errno;
 
         size_t n = 0;
         int r = fd_rights_collect(&msghdr, ret_fds, max_fds, &n);

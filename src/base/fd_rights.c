@@ -57,3 +57,7 @@ int fd_rights_collect(struct msghdr *message, int *ret_fds, size_t max_fds, size
         *ret_n = n;
         return 0;
 }
+
+bool fd_rights_lacks_room(int code) {
+        return code == ENOMEM || code == ENOBUFS;
+}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Descriptors beside a message, for the sides of base/fd.h. */
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/socket.h>
 
@@ -16,3 +17,5 @@ void fd_rights_attach(struct msghdr *message, union fd_rights *room, const int *
 /* Every descriptor of a message that was received: kept, or, when there is one too many, closed, with -ETOOMANYREFS. */
 int fd_rights_collect(struct msghdr *message, int *ret_fds, size_t max_fds, size_t *ret_n);
 void fd_rights_close(int *fds, size_t n);
+/* Whether recvmsg() failed for lack of memory: the message is still there, and can be received later. */
+bool fd_rights_lacks_room(int code);

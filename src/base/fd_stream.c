@@ -103,7 +103,7 @@ static int receive_rest(int sock, char *to, size_t n, uint64_t end_ns) {
                         continue;
                 if (got == 0)
                         return -EPIPE;
-                if (got < 0 && errno != EAGAIN)
+                if (got < 0 && errno != EAGAIN && !fd_rights_lacks_room(errno))
                         return -errno;
                 if (got < 0) {
                         int r = stream_await(sock, POLLIN, end_ns);
@@ -132,6 +132,8 @@ static ssize_t receive_length(int sock, uint32_t *ret_length, struct msghdr *ret
                 ssize_t got = recvmsg(sock, ret, 0);
                 if (got >= 0)
                         return got;
+                if (fd_rights_lacks_room(errno))
+                        return -EAGAIN; /* nothing of the message was taken */
                 if (errno != EINTR && (errno != ECONNRESET || reset))
                         return -errno;
 

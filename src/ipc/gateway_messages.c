@@ -101,7 +101,7 @@ int ipc_receive(int sock, enum ipc_side from, struct ipc_message *ret, int *ret_
         cleanup(close_fd) int fd = -1;
         size_t n_fds = 0;
         ssize_t n = fd_receive(sock, &wire, sizeof wire, &fd, 1, &n_fds);
-        if (n == 0 || n == -ECONNRESET)
+        if (n == 0 || n == -ECONNRESET || n == -EPIPE)
                 return 0;
         if (n == -EAGAIN)
                 return -EAGAIN;

@@ -216,7 +216,7 @@ int vault_receive(int sock, enum vault_way way, char *room, struct vault_message
         cleanup(close_fd) int fd = -1;
         size_t n_fds = 0;
         ssize_t n = fd_receive(sock, room, VAULT_MESSAGE_MAX, &fd, 1, &n_fds);
-        if (n == 0 || n == -ECONNRESET)
+        if (n == 0 || n == -ECONNRESET || n == -EPIPE)
                 return 0;
         if (n == -EAGAIN)
                 return -EAGAIN;

@@ -245,7 +245,7 @@ static ssize_t receive_batch(struct gateway_process *process) {
 
         if (n > 0)
                 return n;
-        if (n == 0)
+        if (n == 0 || n == -EPIPE)
                 close_fd(&process->events); /* the death itself is seen at the pidfd */
         else if (n != -EAGAIN && n != -ECONNRESET)
                 end_by_force(process, "it sent a malformed event");

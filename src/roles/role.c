@@ -50,12 +50,13 @@ void role_kill(struct role *role) {
                 helper_kill(role->pidfd, role->pid);
 }
 
-bool role_reap(const struct role *role, char ret_how[static ROLE_END_TEXT_MAX]) {
+bool role_reap(struct role *role, char ret_how[static ROLE_END_TEXT_MAX]) {
         siginfo_t info = { 0 };
 
         if (!role->pid || waitid(P_PID, (id_t)role->pid, &info, WEXITED | WNOHANG) < 0 || info.si_pid != role->pid)
                 return false;
 
+        role->pid = 0;
         helper_describe_end(&info, ret_how, ROLE_END_TEXT_MAX);
         return true;
 }

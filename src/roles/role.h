@@ -50,8 +50,9 @@ void role_started(struct role *role, const struct helper *process, int control, 
 void role_delay(struct role *role);
 /* SIGKILL. Its end is seen by role_reap(). */
 void role_kill(struct role *role);
-/* True once when it has ended, with how it did. What it had sent can still be read; then role_forget(). */
-bool role_reap(const struct role *role, char ret_how[static ROLE_END_TEXT_MAX]);
+/* True once when it has ended, with how it did. From then on its number may be another process's, and nothing is
+ * signalled by it. What it had sent can still be read; then role_forget(). */
+bool role_reap(struct role *role, char ret_how[static ROLE_END_TEXT_MAX]);
 /* Closes what belonged to a process that was reaped. */
 void role_forget(struct role *role);
 /* Kills it, waits for its end, and forgets it. Nothing to do without one. */

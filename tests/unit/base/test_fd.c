@@ -323,6 +323,52 @@ static void sealed_files_are_mapped(void **state) {
         assert_int_equal(fd_map_sealed(-1, "the thing", 7, &mapped, &err), -EBADF);
 }
 
+/* --- the kernel has no memory for a moment --- */
+
+static int failing_with; /* the next recvmsg(); 0: none */
+ssize_t __real_recvmsg(int sock, struct msghdr *message, int flags);
+ssize_t __wrap_recvmsg(int sock, struct msghdr *message, int flags);
+
+ssize_t __wrap_recvmsg(int sock, struct msghdr *message, int flags) {
+        int code = failing_with;
+
+        failing_with = 0;
+        if (!code)
+                return __real_recvmsg(sock, message, flags);
+        errno = code;
+        return -1;
+}
+
+/* The message comes later, and the channel stays. */
+static void a_lack_of_memory_passes(void **state) {
+        static const int codes[] = { ENOMEM, ENOBUFS };
+
+        (void)state;
+        for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
+                int packets[2], stream[2];
+                char text[16];
+                size_t n = 99;
+
+                pair(SOCK_SEQPACKET | SOCK_NONBLOCK, packets);
+                assert_int_equal(fd_send(packets[0], STR("one"), NULL, 0), 0);
+                failing_with = codes[i];
+                assert_int_equal(fd_receive(packets[1], text, sizeof text, NULL, 0, &n), -EAGAIN);
+                assert_int_equal(fd_receive(packets[1], text, sizeof text, NULL, 0, &n), 3);
+
+                pair(SOCK_STREAM | SOCK_NONBLOCK, stream);
+                assert_int_equal(fd_stream_send(stream[0], STR("one"), NULL, 0), 0);
+                failing_with = codes[i];
+                assert_int_equal(fd_stream_receive(stream[1], text, sizeof text, NULL, 0, &n), -EAGAIN);
+                assert_int_equal(fd_stream_receive(stream[1], text, sizeof text, NULL, 0, &n), 3);
+                assert_int_equal(fd_stream_send(stream[1], STR("back"), NULL, 0), 0);
+
+                for (int end = 0; end < 2; end++) {
+                        close_fd(&packets[end]);
+                        close_fd(&stream[end]);
+                }
+        }
+}
+
 /* --- messages over a stream (base/fd_stream.h) --- */
 
 static void messages_over_a_stream_keep_their_ends(void **state) {
@@ -450,6 +496,7 @@ int main(void) {
                 cmocka_unit_test(too_many_descriptors_leak_none),
                 cmocka_unit_test(hostile_message_leaks_none),
                 cmocka_unit_test(cut_payload_is_refused),
+                cmocka_unit_test(a_lack_of_memory_passes),
                 cmocka_unit_test(messages_over_a_stream_keep_their_ends),
                 cmocka_unit_test(a_large_message_over_a_stream_arrives),
                 cmocka_unit_test(a_stream_that_lost_its_place_ends),

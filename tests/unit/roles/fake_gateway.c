@@ -131,6 +131,12 @@ int main(void) {
                         return 2;
                 say(&ask);
         }
+        if (acts("last-words")) { /* more than are read in one step, the worst at the end */
+                for (int i = 0; i < 80; i++)
+                        send_event(EVENT_NOTE, "on the way out");
+                send(GATEWAY_FD_EVENTS, "garbage", 7, 0);
+                return 4;
+        }
         if (acts("killed"))
                 kill(getpid(), SIGKILL);
         serve();

@@ -235,6 +235,22 @@ static void bad_bytes_end_it(void **state) {
         assert_true(log_has(w, "the gateway is ended: it sent a malformed message"));
 }
 
+/* What it says is read after it was waited for, too. By then its number may be another process's: nothing is ended. */
+static void nobody_is_ended_for_the_words_of_the_dead(void **state) {
+        struct world *w = *state;
+        siginfo_t info;
+
+        make_process(w, "last-words");
+        assert_int_equal(gateway_process_start(w->g, NULL), 0);
+        assert_int_equal(waitid(P_PID, (id_t)gateway_process_pid(w->g), &info, WEXITED | WNOWAIT), 0);
+        step_until(w, &w->notices[NOTICE_DIED], 1, 5000);
+        step_for(w, 20);
+        assert_int_equal(w->notices[NOTICE_DIED], 1);
+        assert_string_equal(w->last_notice, "it ended with status 4");
+        assert_false(log_has(w, "the gateway is ended:"));
+        assert_int_equal(w->events, 81);
+}
+
 static void own_failure_is_told(void **state) {
         struct world *w = *state;
         make_process(w, "failed");
@@ -371,6 +387,7 @@ int main(int argc, char **argv) {
                 T(death_is_reported_and_replaced),
                 T(dying_again_and_again_slows_down),
                 T(bad_bytes_end_it),
+                T(nobody_is_ended_for_the_words_of_the_dead),
                 T(own_failure_is_told),
                 T(questions_are_answered_or_denied),
                 T(reload_is_whole_or_not_at_all),
