@@ -531,6 +531,10 @@ static void tear_down(struct container *container) {
                 guards_drop(&container->guards);
 
         if (container->began && container->rules &&
+            guards_end_named(&container->guards, container->session.policy, container->rules, &container->host, &e) < 0)
+                log_error("%s", err_text(&e));
+
+        if (container->began && container->rules &&
             guards_end_repositories(&container->guards, container->session.policy, container->rules, &container->host,
                                     &e) < 0)
                 log_error("%s", err_text(&e));

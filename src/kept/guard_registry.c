@@ -672,6 +672,44 @@ int guards_end_repositories(struct guards *guards, const struct policy *policy, 
         return r;
 }
 
+static int append_missing(const struct guards *guards, const struct plan_guard *more, size_t n) {
+        cleanup(buf_done) struct buf bytes = BUF(SLOT_BYTES_MAX);
+        int r = 0;
+
+        for (size_t i = 0; i < n && r == 0; i++)
+                r = slot_add_guard(&bytes, &more[i]);
+
+        if (r == 0 && lseek(guards->slot, 0, SEEK_END) < 0)
+                r = -errno;
+
+        return r == 0 ? fd_write_all(guards->slot, bytes.p, bytes.n) : r;
+}
+
+int guards_add_missing(struct guards *guards, const char *const *paths, size_t n, struct err *err) {
+        VEC(struct plan_guard) more = { 0 };
+        int r = 0;
+
+        for (size_t i = 0; i < n && r == 0; i++) {
+                const struct plan_guard guard = {
+                        .path = paths[i], .kind = PLAN_GUARD_MISSING, .why = "", .root = "/"
+                };
+                r = vec_push(&more, guard);
+        }
+
+        if (r < 0)
+                err_memory(err);
+        else if (more.n && guards->slot < 0)
+                r = registry_sweep(guards->id, more.p, more.n, false, guards->report, guards->context, err);
+        else if (more.n) {
+                r = append_missing(guards, more.p, more.n);
+                if (r < 0)
+                        err_set(err, -r, "cannot say what is to be moved away: %s", strerror(-r));
+        }
+
+        vec_done(&more);
+        return r;
+}
+
 void guards_done(struct guards *g) {
         close_fd(&g->slot);
         for (size_t i = 0; i < g->roots.n; i++)

@@ -53,6 +53,12 @@ void guards_drop(struct guards *guards);
  * git would run or obey. `host` is what was found before the run. */
 int guards_end_repositories(struct guards *guards, const struct policy *policy, const struct path_rules *rules,
                             const struct plan_host *host, struct err *err);
+/* And what was written to places that git's configuration came to name during the run (guard_named.c). Before the
+ * others, which may move such a configuration away: this is noted, and guards_end() moves it. */
+int guards_end_named(struct guards *guards, const struct policy *policy, const struct path_rules *rules,
+                     const struct plan_host *host, struct err *err);
+/* More paths that must not be there afterwards; when nothing of the sandbox lives any more. */
+int guards_add_missing(struct guards *guards, const char *const *paths, size_t n, struct err *err);
 void guards_done(struct guards *g);
 /* On record. */
 struct audit;

@@ -447,6 +447,9 @@ static void tear_down(struct run *run) {
         if (!began)
                 guards_drop(&run->guards);
 
+        if (began && run->plan && guards_end_named(&run->guards, run->session.policy, run->rules, &run->host, &e) < 0)
+                log_error("%s", err_text(&e));
+
         if (began && run->plan &&
             guards_end_repositories(&run->guards, run->session.policy, run->rules, &run->host, &e) < 0)
                 log_error("%s", err_text(&e));

@@ -14,6 +14,12 @@ struct git_made {
         size_t n_roots, n_paths;
 };
 int survey_git_made(const struct git_made *made, struct plan_host *ret, struct err *err);
+/* Whether git's configuration may name something else by now than at the survey, which began at this time. */
+bool survey_git_changed(const struct plan_host *before, uint64_t since_us);
+/* What it names by now and did not then, as paths of *ret that are protected. *ret has the configurations that were
+ * read, too. */
+int survey_git_named(const struct policy *policy, const struct path_rules *rules, const struct plan_host *before,
+                     struct plan_host *ret, struct err *err);
 /* Whether the sandbox may change the names in this directory. */
 bool survey_may_write(const struct path_rules *rules, const char *workspace, const char *dir);
 /* Whether it could make this path, which does not exist. */

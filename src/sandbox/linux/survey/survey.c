@@ -579,6 +579,14 @@ void survey_done(struct plan_host *h) {
                 free((char *)h->git_known.p[i]);
 
         vec_done(&h->git_known);
+        for (size_t i = 0; i < h->git_files.n; i++)
+                free(h->git_files.p[i]);
+
+        vec_done(&h->git_files);
+        for (size_t i = 0; i < h->git_trees.n; i++)
+                free(h->git_trees.p[i]);
+
+        vec_done(&h->git_trees);
         vec_done(&h->root_links);
 
         for (size_t i = 0; i < h->home.laid.n; i++) {

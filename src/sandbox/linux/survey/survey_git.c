@@ -208,7 +208,7 @@ static int add_common(struct git_survey *survey, const char *gitdir, const char 
         return real && strcmp(real, gitdir) != 0 ? git_add_repository(survey, real, tree) : 0;
 }
 
-static int add_settings(struct git_survey *survey, const char *gitdir, const char *tree) {
+int git_add_settings(struct git_survey *survey, const char *gitdir, const char *tree) {
         static const char *const files[] = { "config", "config.worktree" };
 
         for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
@@ -218,14 +218,20 @@ static int add_settings(struct git_survey *survey, const char *gitdir, const cha
                         return r;
         }
 
-        return 0;
+        return tree ? git_add_own_config(survey, tree) : 0;
 }
 
-/* The files that its configuration names, and the targets of its hooks. */
+/* The files that its configuration names, and the targets of its hooks. The repository of a submodule may be found
+ * before its tree. */
 static int add_named(struct git_survey *survey, const char *gitdir, const char *tree) {
         cleanup(free_ptr) char *hooks = path_join(gitdir, "hooks");
-        int r = hooks ? add_settings(survey, gitdir, tree) : no_memory(survey);
+        cleanup(free_ptr) char *found = tree ? NULL : git_tree_of_module(survey, gitdir);
+        int r;
 
+        if (!hooks)
+                return no_memory(survey);
+
+        r = git_add_settings(survey, gitdir, tree ? tree : found);
         if (r < 0)
                 return r;
 
@@ -469,6 +475,22 @@ static int grant_parts(struct git_survey *survey) {
 
 /* --- the roots --- */
 
+/* Git outside works in the repositories above as well, and their configuration may name a place in the root. */
+static int add_above(struct git_survey *survey, const char *root) {
+        cleanup(free_ptr) char *above = strdup(root);
+        int r = 0;
+
+        if (!above)
+                return no_memory(survey);
+
+        for (char *slash; r == 0 && (slash = strrchr(above, '/'));) {
+                *slash = '\0';
+                r = git_add_tree(survey, above[0] ? above : "/");
+        }
+
+        return r;
+}
+
 /* The workspace itself may be a repository without a working tree. One that is not cannot become one: git would take it
  * for that, with whatever configuration is found in it, and the file HEAD, which it needs, is protected
  * (policy/paths/paths_protected.c). */
@@ -479,6 +501,8 @@ static int add_root(struct git_survey *survey, const char *root) {
                 r = git_add_repository(survey, root, NULL);
         if (r == 0 && !survey->known)
                 r = git_add_own_config(survey, root);
+        if (r == 0 && !survey->known)
+                r = add_above(survey, root);
         if (r < 0)
                 return r;
 
@@ -530,7 +554,13 @@ int survey_git(const struct policy *policy, const struct path_rules *rules, stru
         host->git_known.p = (const char **)survey.seen.p; /* the survey's owner frees them */
         host->git_known.n = survey.seen.n;
         host->git_known.cap = survey.seen.cap;
-        git_paths_done(&survey.files);
+        host->git_files.p = survey.files.p;
+        host->git_files.n = survey.files.n;
+        host->git_files.cap = survey.files.cap;
+        host->git_trees.p = survey.trees.p;
+        host->git_trees.n = survey.trees.n;
+        host->git_trees.cap = survey.trees.cap;
+        git_paths_done(&survey.plain);
         git_paths_done(&survey.granted);
 
         return r == 0 ? -survey.doubt : r;
@@ -556,6 +586,8 @@ int survey_git_after(const struct policy *policy, const struct path_rules *rules
 
         git_paths_done(&survey.seen);
         git_paths_done(&survey.files);
+        git_paths_done(&survey.plain);
+        git_paths_done(&survey.trees);
         git_paths_done(&survey.granted);
 
         return r == 0 ? -survey.doubt : r;

@@ -23,6 +23,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* Git looks for what a relative name means from the top of the working tree that it works in. So one file may name
+ * something else in each tree. */
 struct reading {
         struct git_survey *g;
         const char *file; /* that is read */
@@ -46,6 +48,13 @@ static char *resolve_name(const struct git_survey *survey, struct str name, cons
         return path_normalise(str_of(expanded), base, &path) < 0 ? NULL : path;
 }
 
+/* The same for names that begin at the tree. */
+static char *resolve_in_tree(struct reading *reading, struct str name) {
+        if (name.n && name.p[0] != '/' && name.p[0] != '~')
+                reading->g->relative = true;
+        return resolve_name(reading->g, name, reading->tree);
+}
+
 static bool is_root_or_above(const struct git_survey *survey, const char *path) {
         return path_is_within(survey->policy->workspace, path);
 }
@@ -53,7 +62,7 @@ static bool is_root_or_above(const struct git_survey *survey, const char *path) 
 /* Files that a word of a command names. A word with a slash is a program that is yet to come, if there is none. */
 static int add_word(struct reading *reading, struct str word) {
         struct git_survey *survey = reading->g;
-        cleanup(free_ptr) char *path = resolve_name(survey, word, reading->tree);
+        cleanup(free_ptr) char *path = resolve_in_tree(reading, word);
         struct stat st;
 
         if (!path || is_root_or_above(survey, path))
@@ -85,7 +94,7 @@ static int add_command(struct reading *reading, struct str command) {
 
 static int add_directory(struct reading *reading, struct str name) {
         struct git_survey *survey = reading->g;
-        cleanup(free_ptr) char *path = resolve_name(survey, name, reading->tree);
+        cleanup(free_ptr) char *path = resolve_in_tree(reading, name);
         int r;
 
         if (!path || is_root_or_above(survey, path))
@@ -134,16 +143,12 @@ static int add_setting(const struct gitconfig_setting *setting, void *context) {
         }
 }
 
-int git_add_config(struct git_survey *survey, const char *file, const char *tree) {
+static int read_config(struct git_survey *survey, const char *file, const char *tree) {
         cleanup(buf_done) struct buf content = { 0 };
         struct reading reading = { survey, file, tree };
         struct err unread = { 0 };
 
-        cleanup(free_ptr) char *once = str_format("%s\n%s", file, tree);
-        if (!once || !git_first_time(survey, &survey->files, once))
-                return once ? 0 : no_memory(survey);
-
-        if (survey->files.n > GIT_FILES_MAX) {
+        if (survey->reads++ >= GIT_FILES_MAX) {
                 survey->incomplete = true;
                 return 0;
         }
@@ -161,6 +166,37 @@ int git_add_config(struct git_survey *survey, const char *file, const char *tree
 
         r = gitconfig_read(buf_str(&content), add_setting, &reading, &unread);
         return r == -EBADMSG ? 0 : r;
+}
+
+static bool is_plain(const struct git_survey *survey, const char *file) {
+        for (size_t i = 0; i < survey->plain.n; i++)
+                if (strcmp(survey->plain.p[i], file) == 0)
+                        return true;
+        return false;
+}
+
+int git_add_config(struct git_survey *survey, const char *file, const char *tree) {
+        cleanup(free_ptr) char *once = str_format("%s\n%s", file, tree);
+        bool outer = survey->relative;
+        int r;
+
+        if (!once)
+                return no_memory(survey);
+        if (!git_first_time(survey, &survey->files, once)) {
+                survey->relative = true; /* it may be: then whoever includes it is read for every tree */
+                return 0;
+        }
+
+        if (is_plain(survey, file))
+                return 0;
+
+        survey->relative = false;
+        r = read_config(survey, file, tree);
+        if (r == 0 && !survey->relative)
+                (void)git_first_time(survey, &survey->plain, file);
+
+        survey->relative |= outer;
+        return r;
 }
 
 /* GIT_CONFIG_KEY_1 and GIT_CONFIG_VALUE_1: one setting of the shell that Bailey was started in. */
@@ -225,6 +261,9 @@ int git_add_own_config(struct git_survey *survey, const char *tree) {
         cleanup(free_ptr) char *in_home = home ? path_join(home, ".gitconfig") : NULL;
         cleanup(free_ptr) char *in_config = NULL;
 
+        if (!git_first_time(survey, &survey->trees, tree))
+                return 0;
+
         if (config && config[0] == '/')
                 in_config = path_join(config, "git/config");
         else if (home)
@@ -240,7 +279,7 @@ int git_add_own_config(struct git_survey *survey, const char *tree) {
                 if (!files[i] || files[i][0] != '/')
                         continue;
 
-                int r = git_protect(survey, files[i], git_why);
+                int r = survey->trees.n == 1 ? git_protect(survey, files[i], git_why) : 0;
                 if (r == 0)
                         r = git_add_config(survey, files[i], tree);
                 if (r < 0)

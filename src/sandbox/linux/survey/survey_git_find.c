@@ -246,8 +246,25 @@ static int add_new_worktree(struct git_survey *survey, const char *path) {
         return r;
 }
 
+/* Where it works, the configuration of the repository names its own files. `file` is the .git file there. */
+static int add_tree_of(struct git_survey *survey, const char *path, const char *common, const char *file) {
+        cleanup(free_ptr) char *tree = strdup(file);
+        char *slash = tree ? strrchr(tree, '/') : NULL;
+        int r;
+
+        if (!slash)
+                return no_memory(survey);
+
+        slash[slash == tree] = '\0';
+        r = git_add_settings(survey, common, tree);
+        if (r < 0)
+                return r;
+
+        return git_add_settings(survey, path, tree);
+}
+
 /* A worktree may lie outside every root: git there obeys what stands in this directory all the same. */
-static int add_worktree(struct git_survey *survey, const char *path) {
+static int add_worktree(struct git_survey *survey, const char *path, const char *common) {
         static const char *const closed[] = { "gitdir", "commondir", "config.worktree", "hooks", "config" };
         cleanup(free_ptr) char *file = git_read_line(survey, path, "gitdir");
         int r = 0;
@@ -261,6 +278,8 @@ static int add_worktree(struct git_survey *survey, const char *path) {
 
         if (r == 0 && file && file[0] == '/')
                 r = git_protect(survey, file, git_why); /* the .git file there, which says where this is */
+        if (r == 0 && file && file[0] == '/')
+                r = add_tree_of(survey, path, common, file);
 
         return r;
 }
@@ -276,7 +295,7 @@ int git_find_worktrees(struct git_survey *survey, const char *gitdir) {
                         break;
                 }
 
-                r = add_worktree(survey, found.below.p[i]);
+                r = add_worktree(survey, found.below.p[i], gitdir);
         }
 
         return r;

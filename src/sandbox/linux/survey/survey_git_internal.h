@@ -7,7 +7,7 @@ enum {
         GIT_REPOSITORIES_MAX = 96, /* each takes a few mounts */
         GIT_LOOKS_MAX = 56,        /* directories that are read in search of repositories below a root */
         GIT_MODULE_LOOKS_MAX = 512,
-        GIT_FILES_MAX = 64,       /* configuration files, included ones among them */
+        GIT_FILES_MAX = 256,      /* configuration files that are read, included ones among them */
         GIT_VARIABLES_MAX = 1024, /* settings in the environment */
         GIT_FILE_SIZE_MAX = 8 << 20,
 };
@@ -20,7 +20,11 @@ struct git_survey {
         struct plan_host *host;
         struct err *err;
         git_paths seen;         /* git directories that were looked at */
-        git_paths files;        /* configuration files that were read */
+        git_paths files;        /* configuration files, each with a tree that it counts for */
+        git_paths plain;        /* those of them in which no name begins at a tree: one reading is for all trees */
+        git_paths trees;        /* working trees that git's own configuration counts for */
+        unsigned reads;         /* of configuration files */
+        bool relative;          /* a name that was read last began at a tree */
         git_paths granted;      /* parts of the repository that the survey itself opened for writing */
         const git_paths *known; /* after the run: what `seen` was before it; NULL: this is before */
         uint64_t began_us;      /* when the run began */
@@ -62,8 +66,10 @@ bool git_is_bare(struct git_survey *survey, const char *directory);
 
 /* What the configuration of a repository names (survey_git_config.c). `tree` is where relative names begin. */
 int git_add_config(struct git_survey *survey, const char *file, const char *tree);
-/* And that of the user and the system. */
+/* And that of the user and the system, which counts for every tree. */
 int git_add_own_config(struct git_survey *survey, const char *tree);
+/* All of it, for one tree of a repository; NULL: it has none. */
+int git_add_settings(struct git_survey *survey, const char *gitdir, const char *tree);
 /* Hooks that are links to other places. */
 int git_add_hooks(struct git_survey *survey, const char *directory);
 

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Places that git's configuration came to name while the sandbox ran. What was written there during the run is moved
+ * away like anything else under a protected name, whoever wrote it: a file does not tell.
+ *
+ * Git runs the files of a directory of hooks, and nothing below it. A file counts as written when its status changed
+ * since the run began, which no program can set.
+ */
+#include "kept/guard_registry.h"
+
+#include "base/cleanup.h"
+#include "base/files/listing.h"
+#include "base/path.h"
+#include "sandbox/survey.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+typedef VEC(char *) written_paths;
+
+static void written_done(written_paths *list) {
+        for (size_t i = 0; i < list->n; i++)
+                free(list->p[i]);
+        vec_done(list);
+}
+
+static bool is_written_since(const struct stat *st, uint64_t since_us) {
+        return (uint64_t)st->st_ctim.tv_sec * 1000000 + (uint64_t)st->st_ctim.tv_nsec / 1000 >= since_us;
+}
+
+/* Takes the path. */
+static int written_add(written_paths *list, char *given) {
+        cleanup(free_ptr) char *path = given;
+
+        if (!path || vec_push(list, path) < 0)
+                return -ENOMEM;
+
+        take_ptr(&path);
+        return 0;
+}
+
+static int look_in_directory(const char *directory, uint64_t since_us, written_paths *ret) {
+        cleanup(listing_close) struct listing *files = listing_open(AT_FDCWD, directory);
+        struct stat st;
+        int r = 0;
+
+        if (!files && !path_error_answers(errno))
+                return -errno;
+        if (!files) /* closed to its owner: nobody but the sandbox does that */
+                return lstat(directory, &st) == 0 && is_written_since(&st, since_us)
+                           ? written_add(ret, strdup(directory))
+                           : 0;
+
+        for (const struct dirent64 *entry; r == 0 && (entry = listing_next(files));) {
+                if (fstatat(listing_fd(files), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 || S_ISDIR(st.st_mode))
+                        continue;
+                if (is_written_since(&st, since_us))
+                        r = written_add(ret, path_join(directory, entry->d_name));
+        }
+
+        return r == 0 ? -listing_error(files) : r;
+}
+
+static int look_at_named(const struct plan_path *named, uint64_t since_us, written_paths *ret) {
+        struct stat st;
+
+        if (lstat(named->path, &st) < 0)
+                return path_error_answers(errno) ? 0 : -errno;
+        if (S_ISDIR(st.st_mode))
+                return look_in_directory(named->path, since_us, ret);
+
+        return is_written_since(&st, since_us) ? written_add(ret, strdup(named->path)) : 0;
+}
+
+int guards_end_named(struct guards *guards, const struct policy *policy, const struct path_rules *rules,
+                     const struct plan_host *host, struct err *err) {
+        cleanup(written_done) written_paths written = { 0 };
+        struct plan_host now = { 0 };
+        int r;
+
+        if (!guards->began_us || !survey_git_changed(host, guards->began_us))
+                return 0;
+
+        r = survey_git_named(policy, rules, host, &now, err);
+        for (size_t i = 0; i < now.paths.n && r == 0; i++) {
+                /* What the sandbox wrote into an overlay is not there, and `bailey apply` looks for itself. */
+                if (policy->filesystem.overlay && path_is_within(now.paths.p[i].path, policy->workspace))
+                        continue;
+
+                r = look_at_named(&now.paths.p[i], guards->began_us, &written);
+                if (r < 0)
+                        err_set(err, -r, "cannot look at %s, which git's configuration came to name: %s",
+                                now.paths.p[i].path, strerror(-r));
+        }
+
+        survey_done(&now);
+        if (r < 0)
+                return r;
+
+        return guards_add_missing(guards, (const char *const *)written.p, written.n, err);
+}

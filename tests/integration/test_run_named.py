@@ -1,0 +1,330 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What git's configuration comes to name while a sandbox runs: a person sets core.hooksPath on the host, adds an include, links a
+hook. From then on the place is closed, and what the sandbox wrote there before is moved away when it ends.
+
+Each test ends as a person would: git works outside. The file `ran` shows that something of the sandbox's choice was executed."""
+import json
+import os
+import pathlib
+import subprocess
+import time
+
+import pytest
+
+from kit.git import ENVIRONMENT
+from kit.process import wait_until
+
+pytestmark = pytest.mark.visible_home
+OWN = {key: value for key, value in ENVIRONMENT.items() if key != "GIT_CONFIG_GLOBAL"}
+HOOK = "#!/bin/sh\ntouch $HOME/ran\n"
+CODE = "#!/bin/sh\ntouch {home}/ran\n"
+
+
+class Host:
+    """A person at a repository, with a home of their own."""
+
+    def __init__(self, home, work):
+        self.home, self.work = home, work
+
+    def git(self, *words, cwd=None, check=True):
+        return subprocess.run(["git", "-c", "protocol.file.allow=always", *map(str, words)], cwd=cwd or self.work, capture_output=True, text=True,
+                              check=check, env={**os.environ, **OWN, "HOME": str(self.home), "XDG_CONFIG_HOME": str(self.home / ".config")})
+
+    def commit(self, cwd=None):
+        (cwd or self.work).joinpath("note").write_text(os.urandom(8).hex())
+        self.git("add", "note", cwd=cwd, check=False)
+        self.git("commit", "-qm", "x", cwd=cwd, check=False)
+
+
+@pytest.fixture
+def host(home, work):
+    person = Host(home, work)
+    person.git("init", "-q", ".")
+    person.git("commit", "-q", "--allow-empty", "-m", "x")
+    return person
+
+
+def local(host):
+    host.git("config", "core.hooksPath", "tools/hooks")
+
+
+def absolute(host):
+    host.git("config", "core.hooksPath", host.work / "tools/hooks")
+
+
+def everywhere(host):
+    host.git("config", "--global", "core.hooksPath", "tools/hooks")
+
+
+def in_config_home(host):
+    (host.home / ".config/git").mkdir(parents=True, exist_ok=True)
+    (host.home / ".config/git/config").write_text("[core]\n\thooksPath = tools/hooks\n")
+
+
+def by_a_link(host):
+    (host.home / "dotfiles").write_text("[core]\n\thooksPath = tools/hooks\n")
+    (host.home / ".gitconfig").symlink_to("dotfiles")
+
+
+def by_an_editor(host):
+    config = host.work / ".git/config"
+    new = config.with_name("config.new")
+    new.write_text(config.read_text() + "[core]\n\thooksPath = tools/hooks\n")
+    os.replace(new, config)
+
+
+def in_place(host):
+    with open(host.work / ".git/config", "a", encoding="utf-8") as config:
+        config.write("[core]\n\thooksPath = tools/hooks\n")
+
+
+def included(host):
+    """A file that was included before: it is elsewhere, and only now says something."""
+    (host.home / "team.config").write_text("[core]\n\thooksPath = tools/hooks\n")
+
+
+def includes_now(host):
+    (host.home / "late.config").write_text("[core]\n\thooksPath = tools/hooks\n")
+    host.git("config", "include.path", host.home / "late.config")
+
+
+def includes_if(host):
+    (host.home / "late.config").write_text("[core]\n\thooksPath = tools/hooks\n")
+    host.git("config", "includeIf.gitdir:**.path", host.home / "late.config")
+
+
+def of_this_tree(host):
+    host.git("config", "extensions.worktreeConfig", "true")
+    host.git("config", "--worktree", "core.hooksPath", "tools/hooks")
+
+
+def of_this_tree_alone(host):
+    """The extension was on before."""
+    host.git("config", "--worktree", "core.hooksPath", "tools/hooks")
+
+
+def a_hook_that_is_a_link(host):
+    (host.work / ".git/hooks").mkdir(exist_ok=True)
+    (host.work / ".git/hooks/pre-commit").symlink_to("../../tools/hooks/pre-commit")
+
+
+def a_program(host):
+    host.git("config", "core.fsmonitor", "tools/hooks/pre-commit")
+
+
+def a_filter(host):
+    host.git("config", "filter.x.clean", "tools/hooks/pre-commit")
+
+
+def a_file_that_is_included(host):
+    """In the workspace: the sandbox writes the configuration itself."""
+    host.git("config", "include.path", "../tools/hooks/pre-commit")
+
+
+WAYS = [local, absolute, everywhere, in_config_home, by_a_link, by_an_editor, in_place, included, includes_now, includes_if, of_this_tree,
+        of_this_tree_alone, a_hook_that_is_a_link, a_program, a_filter, a_file_that_is_included]
+BEFORE = {included: lambda host: host.git("config", "include.path", host.home / "team.config"),
+          of_this_tree_alone: lambda host: host.git("config", "extensions.worktreeConfig", "true"),
+          a_filter: lambda host: (host.work / ".gitattributes").write_text("note filter=x\n")}
+
+
+def content(host, way):
+    if way is a_file_that_is_included:
+        return f"[core]\n\tfsmonitor = \"touch {host.home}/ran; false\"\n"
+    return CODE.format(home=host.home)
+
+
+@pytest.fixture
+def sandbox(start, host):
+    """sandbox(script, ...) starts it; `go` in the workspace lets the script go on where it says `wait_go`."""
+    def begin(script, *options, verb="run"):
+        wait = "wait_go() { touch ready; while [ ! -e go ]; do sleep 0.02; done; }; "
+        words = ["bailey", "run", *options, "--", "sh", "-c", wait + script] if verb == "run" else ["bailey", "exec", *options, wait + script]
+        child = start(words, cwd=host.work, env={**OWN, "XDG_CONFIG_HOME": str(host.home / ".config")})
+        wait_until(lambda: (host.work / "ready").exists() or child.process.poll() is not None, 60)
+        assert (host.work / "ready").exists(), child.wait(10)
+        return child
+    return begin
+
+
+@pytest.fixture
+def kept(bailey, host):
+    return lambda: [pathlib.Path(entry["path"]) for entry in json.loads(bailey("kept", "ls", "--json", cwd=host.work).check().text)]
+
+
+def finish(host, child, cwd=None):
+    (host.work / "go").touch()
+    result = child.wait(60)
+    host.commit(cwd)
+    host.git("status", cwd=cwd)
+    assert not (host.home / "ran").exists(), result
+    return result
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+def test_what_was_written_before_it_was_named(host, sandbox, kept, way):
+    BEFORE.get(way, lambda host: None)(host)
+    (host.work / "text").write_text(content(host, way))
+    child = sandbox("mkdir -p tools/hooks; cp text tools/hooks/pre-commit; chmod +x tools/hooks/pre-commit; wait_go")
+    way(host)
+    result = finish(host, child)
+    assert "tools/hooks/pre-commit" in result.errors and not os.path.lexists(host.work / "tools/hooks/pre-commit"), result
+    assert host.work / "tools/hooks/pre-commit" in kept() and (len(kept()) == 1 or way in (of_this_tree, of_this_tree_alone))
+
+
+@pytest.fixture
+def hooks(host):
+    """A directory of hooks of the host's own, which its configuration does not name yet."""
+    directory = host.work / "tools/hooks"
+    directory.mkdir(parents=True)
+    for name in ("pre-commit", "post-commit", "commit-msg"):
+        (directory / name).write_text("#!/bin/sh\ntrue\n")
+        (directory / name).chmod(0o755)
+    time.sleep(0.05)  # a file system's clock may be a little behind: so much before a run counts as in it
+    return directory
+
+
+CHANGES = {
+    "changed": "cat text > tools/hooks/pre-commit", "replaced": "cp text n; chmod +x n; mv n tools/hooks/pre-commit",
+    "a link": "cp text n; chmod +x n; ln -sf ../../n tools/hooks/pre-commit", "a hard link": "cp text n; chmod +x n; ln -f n tools/hooks/pre-commit",
+    "an older file": "mv older tools/hooks/pre-commit", "new beside": "cp text tools/hooks/prepare-commit-msg; chmod +x tools/hooks/*",
+    "open since": "exec 3<>tools/hooks/pre-commit; wait_go; cat text >&3",
+    "closed to its owner": "mkdir t; cp text t/pre-commit; chmod +x t/*; rm -r tools/hooks; mv t tools/hooks; chmod 0 tools/hooks",
+    "times set back": "cp text tools/hooks/pre-commit; touch -d 2001-01-01 tools/hooks/pre-commit",
+}
+
+
+@pytest.mark.parametrize("how", CHANGES)
+def test_only_what_was_written_goes(host, sandbox, hooks, kept, how):
+    (host.work / "text").write_text(CODE.format(home=host.home))
+    (host.work / "older").write_text(CODE.format(home=host.home))
+    (host.work / "older").chmod(0o755)
+    script = CHANGES[how]
+    child = sandbox(script if "wait_go" in script else f"{script}; wait_go")
+    local(host)
+    result = finish(host, child)
+    if how == "closed to its owner":
+        assert kept() and not (hooks / "pre-commit").exists(), result
+        return
+    assert hooks / ("prepare-commit-msg" if how == "new beside" else "pre-commit") in kept(), result
+    if how not in ("new beside", "a link"):
+        assert len(kept()) == 1 and (hooks / "post-commit").exists() and (hooks / "commit-msg").exists()
+
+
+def test_nothing_goes_that_was_there(host, sandbox, hooks, kept):
+    """The host names its own hooks while a sandbox works elsewhere in the tree."""
+    child = sandbox("echo work > file; wait_go")
+    local(host)
+    result = finish(host, child)
+    assert not kept() and len(list(hooks.iterdir())) == 3 and "tools/hooks" not in result.errors, result
+
+
+def test_nothing_goes_that_nobody_names(host, sandbox, kept):
+    child = sandbox("mkdir -p tools/hooks; echo x > tools/hooks/pre-commit; wait_go")
+    host.git("config", "user.name", "somebody")
+    finish(host, child)
+    assert not kept() and (host.work / "tools/hooks/pre-commit").exists()
+
+
+def test_the_configuration_of_a_submodule(host, home, sandbox, kept):
+    host.git("init", "-q", home / "lib")
+    host.git("commit", "-q", "--allow-empty", "-m", "x", cwd=home / "lib")
+    host.git("submodule", "--quiet", "add", home / "lib", "sub")
+    host.git("commit", "-qm", "s")
+    (host.work / "text").write_text(CODE.format(home=home))
+    child = sandbox("mkdir -p sub/hooks; cp text sub/hooks/pre-commit; chmod +x sub/hooks/*; wait_go")
+    host.git("config", "core.hooksPath", "hooks", cwd=host.work / "sub")
+    finish(host, child, host.work / "sub")
+    assert kept() == [host.work / "sub/hooks/pre-commit"]
+
+
+@pytest.mark.parametrize("tree", ["tree", "../tree"])
+def test_the_configuration_of_a_worktree(host, home, sandbox, kept, tree):
+    host.git("config", "extensions.worktreeConfig", "true")
+    host.git("worktree", "add", "-q", tree)
+    place = (host.work / tree).resolve()
+    (host.work / "text").write_text(CODE.format(home=home))
+    child = sandbox(f"mkdir -p {place}/hooks; cp text {place}/hooks/pre-commit; chmod +x {place}/hooks/*; wait_go", "--write", place)
+    host.git("config", "--worktree", "core.hooksPath", "hooks", cwd=place)
+    finish(host, child, place)
+    assert place / "hooks/pre-commit" in kept()
+
+
+@pytest.mark.parametrize("way", [local, everywhere, includes_now], ids=lambda way: way.__name__)
+def test_exec(host, sandbox, kept, way):
+    (host.work / "text").write_text(CODE.format(home=host.home))
+    child = sandbox("mkdir -p tools/hooks; cp text tools/hooks/pre-commit; chmod +x tools/hooks/pre-commit; wait_go", verb="exec")
+    way(host)
+    finish(host, child)
+    assert kept() == [host.work / "tools/hooks/pre-commit"]
+
+
+@pytest.mark.parametrize("way", [local, everywhere, includes_now, of_this_tree], ids=lambda way: way.__name__)
+def test_an_overlay_that_is_applied(start, bailey, host, way):
+    (host.work / "text").write_text(CODE.format(home=host.home))
+    bailey("run", "--overlay", "--", "sh", "-c", "mkdir -p tools/hooks; cp text tools/hooks/pre-commit; chmod +x tools/hooks/*; echo fine > file",
+           cwd=host.work).check()
+    way(host)
+    bailey("apply", cwd=host.work)
+    host.commit()
+    assert (host.work / "file").read_text() == "fine\n" and not (host.work / "tools/hooks/pre-commit").exists()
+    assert not (host.home / "ran").exists()
+
+
+def test_an_overlay_leaves_the_hosts_own_files(bailey, start, host, hooks, kept):
+    """What the host itself writes meanwhile is not the sandbox's: that has its own copy."""
+    child = start(["bailey", "run", "--overlay", "--", "sh", "-c", "echo started; sleep 1"], cwd=host.work)
+    wait_until(lambda: b"started" in child.output() or child.process.poll() is not None, 30)
+    (hooks / "pre-commit").write_text("#!/bin/sh\nexit 0\n")
+    local(host)
+    child.wait(60).check()
+    assert not kept() and (hooks / "pre-commit").exists()
+
+
+@pytest.fixture
+def trees(host, home):
+    """Several working trees: a submodule, a repository below, a worktree, and a directory in which somebody works."""
+    host.git("init", "-q", home / "lib")
+    host.git("commit", "-q", "--allow-empty", "-m", "x", cwd=home / "lib")
+    host.git("submodule", "--quiet", "add", home / "lib", "sub")
+    host.git("commit", "-qm", "s")
+    host.git("init", "-q", "nested")
+    host.git("worktree", "add", "-q", "tree")
+    (host.work / "inner").mkdir()
+    return host.work
+
+
+PLANT = "for d in . sub nested tree inner hk; do mkdir -p $d/hk; cp text $d/hk/pre-commit; chmod +x $d/hk/pre-commit; done; "
+
+
+@pytest.mark.parametrize("tree", [".", "sub", "nested", "tree"])
+@pytest.mark.parametrize("scope", ["--global", "--local"])
+@pytest.mark.parametrize("when", ["before", "during"])
+def test_a_relative_name_counts_in_every_tree(host, home, trees, sandbox, tree, scope, when):
+    """Git looks for it at the top of the tree that it works in."""
+    (host.work / "text").write_text(CODE.format(home=home))
+    if when == "before":
+        host.git("config", scope, "core.hooksPath", "hk", cwd=trees / tree)
+    child = sandbox(PLANT + "wait_go")
+    if when == "during":
+        host.git("config", scope, "core.hooksPath", "hk", cwd=trees / tree)
+    finish(host, child, trees / tree)
+    assert not (trees / tree / "hk/pre-commit").exists()
+
+
+@pytest.mark.parametrize("when", ["before", "during"])
+@pytest.mark.parametrize("depth", ["inner", "inner/most"])
+def test_the_repository_above_the_workspace(host, home, start, depth, when):
+    inner = host.work / depth
+    inner.mkdir(parents=True)
+    if when == "before":
+        host.git("config", "core.hooksPath", f"{depth}/hk")
+    script = f"mkdir hk; printf '{CODE.format(home=home)}' > hk/pre-commit; chmod +x hk/*; touch ready; while [ ! -e go ]; do sleep 0.02; done"
+    child = start(["bailey", "run", "--", "sh", "-c", script], cwd=inner, env=OWN)
+    wait_until(lambda: (inner / "ready").exists() or child.process.poll() is not None, 60)
+    if when == "during":
+        host.git("config", "core.hooksPath", f"{depth}/hk")
+    (inner / "go").touch()
+    child.wait(60).check()
+    host.commit()
+    assert not (home / "ran").exists() and not (inner / "hk/pre-commit").exists()
