@@ -619,19 +619,22 @@ def processes_of(*uids):
     return [line for line in listed if line.split()[0] in map(str, uids) and "<defunct>" not in line]  # whoever reaps orphans may be slow
 
 
-KINDS_OF_NAMESPACES = ("mnt", "pid", "user", "uts", "ipc", "net", "cgroup")
+KINDS_OF_NAMESPACES = ("pid", "user", "uts", "ipc", "cgroup")  # those of mounts and networks would live on with what is in them
 
 
-def namespaces_of(network, *uids):
-    """Those that processes of these users are in, and neither we nor the test's network, by number."""
+def hold_namespaces(held, network, *uids):
+    """Those that processes of these users are in, and neither we nor the test's network, by number. They are held open in
+    `held`: the kernel gives the number of one that ended to the next that anybody makes."""
     own = {os.stat(f"/proc/{pid}/ns/{kind}").st_ino for pid in ("self", network.process.pid) for kind in KINDS_OF_NAMESPACES}
     found = set()
     for entry in pathlib.Path("/proc").iterdir():
-        try:
-            if entry.name.isdigit() and entry.stat().st_uid in uids:
-                found |= {(entry / "ns" / kind).stat().st_ino for kind in KINDS_OF_NAMESPACES}
-        except OSError:
-            pass
+        for kind in KINDS_OF_NAMESPACES:
+            try:
+                if entry.name.isdigit() and entry.stat().st_uid in uids:
+                    namespace = held.enter_context((entry / "ns" / kind).open("rb"))
+                    found.add(os.fstat(namespace.fileno()).st_ino)
+            except OSError:
+                pass
     return found - own
 
 
@@ -673,7 +676,7 @@ def leave_terminal(user, script, typed, answer):
 @pytest.mark.root
 @pytest.mark.skipif(not shutil.which("npm"), reason="npm is not installed")
 @pytest.mark.parametrize("kind", ["account", "rootless"])
-def test_the_story_of_a_guest(host_users, network, internet, run, kind):
+def test_the_story_of_a_guest(host_users, network, internet, run, kind, request):
     """From the first day to the last, with the claude recipe; at the end nothing is left of it on the machine."""
     ann = host_users("baileystory")
     ann.where = network.words
@@ -703,7 +706,9 @@ def test_the_story_of_a_guest(host_users, network, internet, run, kind):
 
     ann.guest("snapshot", "same", "good").check()
     assert json.loads(ann.guest("jobs", "--json", "same").text)[0]["state"] == "running"
-    inside = namespaces_of(network, uid)
+    held = contextlib.ExitStack()
+    request.addfinalizer(held.close)
+    inside = hold_namespaces(held, network, uid)
     assert len(inside) >= 3 and inside <= all_namespaces()
     ann.guest("exec", "same", "--", "sh", "-c", "rm -rf project .local; ln -s / root; chmod 0 .").check()
     ann.guest("stop", "same").check()
@@ -711,7 +716,7 @@ def test_the_story_of_a_guest(host_users, network, internet, run, kind):
     ann.guest("archive", "same").check()
     ann.guest("unarchive", "same").check()
     assert ann.guest("exec", "same", "--", "sh", "-c", "cat project/README; command -v claude >/dev/null && echo there").check().text == "the project\nthere\n"
-    inside |= namespaces_of(network, uid, ann.entry.pw_uid)
+    inside |= hold_namespaces(held, network, uid, ann.entry.pw_uid)
 
     may_make("delete", "--force", "same").check()
     assert machine_state(ann.home) == before
