@@ -453,7 +453,8 @@ def test_monitor_counts_files_too(config, start, work):
 def test_monitor_pauses_and_warns(config, held, bailey, work):
     config.write_text("monitor:\n  - { violations: 2, within: 60s, action: warn }\n  - { violations: 4, within: 60s, action: pause }\n")
     waiting = REFUSED.replace("; echo", "; until [ -e go ]; do sleep 0.05; done; echo")  # the pause may take a moment to hold
-    child = held(waiting, ask="never")
+    child = held("until [ -e heard ]; do sleep 0.05; done; " + waiting, ask="never")
+    (work / "heard").touch()
     assert [child.control.event("monitor")["action"] for _ in range(2)] == ["warn", "pause"]
     wait_for(lambda: child.control("status")["state"] == "paused", "the pause")
     (work / "go").touch()

@@ -8,7 +8,8 @@
  *
  * Signals also come from nobody's hand: a timer, a closed terminal or a descriptor may send SIGCONT at any time later.
  * So init looks again and again while they are frozen. Nothing that runs here needs such a timer: who goes on several
- * times wants out.
+ * times wants out. A busy machine is not to blame on anybody: a thread that has been told to stop, or that ends, and
+ * waits for a processor to do so, has not gone on.
  *
  * They are resumed in descending order of PIDs, children mostly before their parents, so that a shell does not see its
  * jobs stopped.
@@ -26,10 +27,12 @@
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { ROUNDS = 400, QUICK_ROUNDS = 8, PAUSE_NS = 500000 };
+enum { STOP_MS = 2000, QUICK_ROUNDS = 8, PAUSE_NS = 500000 };
 enum { KEEP_MS = 100, KEEP_LATER_MS = 500, KEEP_OFTEN_MS = 10000, WOKEN_MAX = 4 };
 
 static void close_listing(DIR **d) {
@@ -45,41 +48,92 @@ static bool number_of(const char *name, pid_t *ret) {
         return true;
 }
 
-/* The letter of the state: behind the name in brackets, which may hold anything. '?' when it is gone. */
-static char state_of(pid_t process, pid_t thread) {
-        char path[64], text[512];
-        snprintf(path, sizeof path, "/proc/%d/task/%d/stat", (int)process, (int)thread);
+/* The start of a file of a process, in `text`. Empty when the process is gone. */
+static struct str process_file(const char *path, char *text, size_t size) {
         cleanup(close_fd) int fd = open(path, O_RDONLY | O_CLOEXEC);
-        ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text);
-        ptrdiff_t bracket = n > 0 ? str_rfind(str_n(text, (size_t)n), ')') : -1;
-        return bracket >= 0 && bracket + 2 < n ? text[bracket + 2] : '?';
+        ssize_t n = fd < 0 ? -1 : read(fd, text, size);
+        return str_n(text, n > 0 ? (size_t)n : 0);
+}
+
+/* The letter of the state: behind the name in brackets, which may hold anything. '?' when it is gone. *ret_ends: it is
+ * on its way out, where no signal stops it. */
+static char thread_state(pid_t process, pid_t thread, bool *ret_ends) {
+        enum { FLAGS = 7, EXITING = 0x4 }; /* the field behind the brackets; PF_EXITING of the kernel */
+        char path[64], text[512];
+        uint64_t flags = 0;
+
+        snprintf(path, sizeof path, "/proc/%d/task/%d/stat", (int)process, (int)thread);
+        struct str stat = process_file(path, text, sizeof text);
+        ptrdiff_t bracket = str_rfind(stat, ')');
+        if (bracket < 0 || (size_t)bracket + 2 >= stat.n)
+                return '?';
+
+        struct str rest = str_n(stat.p + bracket + 2, stat.n - (size_t)bracket - 2), field = { 0 };
+        for (int i = 0; i < FLAGS; i++)
+                if (!str_split(&rest, ' ', &field))
+                        break;
+
+        *ret_ends = str_to_u64(field, UINT32_MAX, &flags) && flags & EXITING;
+        return stat.p[bracket + 2];
 }
 
 static bool freeze_stands(char state) {
         return state == 'T' || state == 't' || state == 'Z' || state == 'X' || state == 'D' || state == '?';
 }
 
-/* Does every thread of it stand? *ret_stopped: is one of them stopped? */
-static bool process_stands(pid_t process, bool *ret_stopped) {
+/* What a look at the threads of a process found. */
+struct standing {
+        bool all;     /* every thread stands */
+        bool stopped; /* one of them is stopped */
+        bool ends;    /* those that do not stand are on their way out */
+};
+
+static struct standing process_standing(pid_t process) {
+        struct standing found = { .all = true, .ends = true };
         char path[32];
 
         snprintf(path, sizeof path, "/proc/%d/task", (int)process);
         cleanup(close_listing) DIR *d = opendir(path);
         struct dirent *entry;
-        bool all = true;
 
         while (d && (entry = readdir(d))) {
+                bool ends = false;
                 pid_t thread;
 
                 if (!number_of(entry->d_name, &thread))
                         continue;
 
-                char state = state_of(process, thread);
-                all = all && freeze_stands(state);
-                *ret_stopped = *ret_stopped || state == 'T';
+                char state = thread_state(process, thread, &ends);
+                bool stands = freeze_stands(state);
+                found.all = found.all && stands;
+                found.ends = found.ends && (stands || ends);
+                found.stopped = found.stopped || state == 'T';
         }
 
-        return all;
+        return found;
+}
+
+/* Does SIGSTOP wait for the process as a whole? Whoever sends SIGCONT takes it away. */
+static bool stop_waits(pid_t process) {
+        static const char NAME[] = "ShdPnd:\t";
+        char path[32], text[4096], number[32];
+
+        snprintf(path, sizeof path, "/proc/%d/status", (int)process);
+        struct str status = process_file(path, text, sizeof text), line;
+        while (str_split(&status, '\n', &line))
+                if (str_starts(line, str_of(NAME))) {
+                        snprintf(number, sizeof number, "%.*s", (int)line.n - (int)strlen(NAME), line.p + strlen(NAME));
+                        return strtoull(number, NULL, 16) >> (SIGSTOP - 1) & 1;
+                }
+
+        return false;
+}
+
+/* It was frozen, and somebody let it go on. While its threads stop one after the other, one of them is stopped already.
+ */
+static bool process_went_on(pid_t process) {
+        struct standing found = process_standing(process);
+        return !found.all && !found.stopped && !found.ends && !stop_waits(process);
 }
 
 typedef VEC(pid_t) pids;
@@ -103,23 +157,28 @@ static int freeze_list(pids *ret) {
 
 static bool all_stand(void) {
         pids all = { 0 };
-        bool standing = freeze_list(&all) == 0, stopped = false;
+        bool standing = freeze_list(&all) == 0;
         for (size_t i = 0; standing && i < all.n; i++)
-                standing = process_stands(all.p[i], &stopped);
+                standing = process_standing(all.p[i]).all;
         vec_done(&all);
         return standing;
+}
+
+static bool somebody_went_on(void) {
+        pids all = { 0 };
+        bool went_on = freeze_list(&all) < 0;
+        for (size_t i = 0; !went_on && i < all.n; i++)
+                went_on = process_went_on(all.p[i]);
+        vec_done(&all);
+        return went_on;
 }
 
 static int remember_stopped(struct freeze *f) {
         pids all = { 0 };
         int r = freeze_list(&all);
-        for (size_t i = 0; r == 0 && i < all.n; i++) {
-                bool stopped = false;
-
-                (void)process_stands(all.p[i], &stopped);
-                if (stopped && vec_push(&f->stopped, all.p[i]) < 0)
+        for (size_t i = 0; r == 0 && i < all.n; i++)
+                if (process_standing(all.p[i]).stopped && vec_push(&f->stopped, all.p[i]) < 0)
                         r = -ENOMEM;
-        }
 
         vec_done(&all);
         return r;
@@ -127,9 +186,10 @@ static int remember_stopped(struct freeze *f) {
 
 /* 0, or -EAGAIN when somebody still runs. */
 static int freeze_stop_all(void) {
+        uint64_t end = clock_after_ms(STOP_MS);
         int clean = 0;
 
-        for (int round = 0; round < ROUNDS && clean < 2; round++) {
+        for (int round = 0; clean < 2 && clock_ns() < end; round++) {
                 kill(-1, SIGSTOP); /* fails only when there is nobody */
                 clean = all_stand() ? clean + 1 : 0;
                 const struct timespec moment = { .tv_nsec = PAUSE_NS };
@@ -175,7 +235,7 @@ int freeze_keep(struct freeze *freeze) {
                 return 0;
 
         if (!all_stand()) {
-                freeze->woken++;
+                freeze->woken += somebody_went_on();
                 r = freeze_stop_all();
         }
 
