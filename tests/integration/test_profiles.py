@@ -130,6 +130,12 @@ def test_a_key_that_only_one_agent_knows(bailey, work):
         assert bailey("run", "--profile", profile, "--env-pass", name, "--", "printenv", name, cwd=work, env={name: KEY}).check().text == KEY + "\n"
 
 
+def test_amp_sends_its_key_as_its_models_do(bailey, work):
+    """To the same host: as a bearer to Amp's own calls, in the headers of the model APIs that it passes on."""
+    shown = bailey("policy", "show", "--profile", "amp", cwd=work, env={"AMP_API_KEY": KEY}).check().text
+    assert "bearer" in shown and "header:x-api-key" in shown and "header:x-goog-api-key" in shown
+
+
 def test_what_a_person_sets_counts(bailey, work):
     result = bailey("run", "--profile", "claude", "-e", "DISABLE_AUTOUPDATER=0", "--", "printenv", "DISABLE_AUTOUPDATER", cwd=work).check()
     assert result.text == "0\n"

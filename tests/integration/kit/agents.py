@@ -27,6 +27,7 @@ CACHE = pathlib.Path(os.environ.get("BAILEY_AGENTS", "/var/cache/bailey-agents")
 KEY = "sk-ant-api03-RealKeyOfThisTestOnly-Zq8Yt3KpXw5Nn7Bb2Vv4Aa1Bb2Cc3Dd4Ee5Ff6Gg7Hh8Ii9Jj0AA"
 OPENAI_KEY = "sk-proj-RealKeyOfThisTestOnlyZq8Yt3KpXw5Nn7Bb2Vv4Aa1Bb2Cc3Dd4Ee5Ff6Gg7Hh8"
 SECRET = "-----BEGIN OPENSSH PRIVATE KEY----- of this test"
+MACHINE = "arm64" if platform.machine() == "aarch64" else "x64"  # as npm's packages call it
 ALLOWED, REFUSED = "allowed.test", "refused.test"
 PROMPT = "Do what the plan says."
 PUBLIC = "93.184.215.14"  # what every name leads to; nobody dials it, the proxy is asked by name
@@ -90,7 +91,7 @@ AGENTS = {
                                       "&& echo COMMITTED=0"},
                "subscription": {"file": ".gemini/oauth_creds.json", "make": gemini_file, "hosts": ["cloudcode-pa.googleapis.com", "oauth2.googleapis.com"],
                                 "env": {"GOOGLE_GENAI_USE_GCA": "true"}}},
-    "opencode": {"package": "opencode-ai", "words": ["run", "-m", "anthropic/claude-sonnet-4-5", PROMPT], "variable": "ANTHROPIC_API_KEY",
+    "opencode": {"package": "opencode-ai", "binary": f"opencode-linux-{MACHINE}", "words": ["run", "-m", "anthropic/claude-sonnet-4-5", PROMPT], "variable": "ANTHROPIC_API_KEY",
                  "hosts": ["api.anthropic.com", "models.dev"], "env": {"OPENCODE_CONFIG_CONTENT": '{"permission": {"external_directory": "allow"}}'},
                  "again": ["run", "-c", "-m", "anthropic/claude-sonnet-4-5", PROMPT],
                  "terminal": {"how": "key", "ready": "Ask anything", "answers": []},
@@ -106,9 +107,9 @@ AGENTS = {
                                                         "COPILOT_MODEL": "claude-sonnet-4-5",
                                                         "COPILOT_PROVIDER_API_KEY_COMMAND": "printenv ANTHROPIC_API_KEY"},
                 "terminal": {"how": "key", "ready": "/ commands|shift\\+tab|Type @", "answers": [("Do you trust", ["Enter"])]}},
-    "pi": {"package": "@mariozechner/pi-coding-agent", "words": ["-p", PROMPT, "--provider", "anthropic", "--model", "claude-sonnet-4-5"],
+    "pi": {"package": "@earendil-works/pi-coding-agent", "words": ["-p", PROMPT, "--provider", "anthropic", "--model", "claude-sonnet-4-5"],
            "variable": "ANTHROPIC_API_KEY", "hosts": ["api.anthropic.com"],
-           "terminal": {"how": "key", "words": ["--provider", "anthropic", "--model", "claude-sonnet-4-5"], "ready": r"\d%/\d+k", "answers": [], "end": ["C-c", "C-d"]}},
+           "terminal": {"how": "key", "words": ["--provider", "anthropic", "--model", "claude-sonnet-4-5"], "ready": r"\d%/[\d.]+[kM]", "answers": [], "end": ["C-c", "C-d"]}},
 }
 
 STEPS = {
@@ -139,7 +140,7 @@ def forms(secret):
 
 
 # The newest agents want a newer node than Debian has; npm has that as well.
-NODE_PACKAGE = f"node-linux-{'arm64' if platform.machine() == 'aarch64' else 'x64'}"
+NODE_PACKAGE = f"node-linux-{MACHINE}"
 NODE = CACHE / "node_modules" / NODE_PACKAGE / "bin"
 
 
@@ -149,19 +150,36 @@ def lately(path):
     return False
 
 
-def install(program, package):
-    """Where npm reaches nothing, it takes minutes to say so: then nothing more is tried for half an hour."""
+def npm(*words):
+    return subprocess.run(["npm", *words], timeout=600, check=False, env={**os.environ, "PATH": f"{NODE}:{os.environ['PATH']}"},
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def older(package, binary):
+    """Versions that a registry may have whole, where it lacks a part of the newest: the newest of them first."""
+    found = [json.loads(npm("view", name, "versions", "--json").stdout or "[]") for name in (package, binary) if name]
+    return [version for version in reversed(found[0]) if version in found[-1]][:8]
+
+
+def install(program, package, binary=None):
+    """The newest that can be had. Where npm reaches nothing, it takes minutes to say so: then nothing more is tried for half an hour."""
     if program.exists() or not shutil.which("npm") or not os.access(CACHE.parent, os.W_OK):
         return
     CACHE.mkdir(exist_ok=True)
     with open(CACHE / "lock", "w", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if program.exists() or lately(CACHE / "unreachable"):
+        if program.exists() or lately(CACHE / "unreachable") or lately(CACHE / f"none-{program.name}"):
             return
-        done = subprocess.run(["npm", "install", "--no-audit", "--no-fund", "--prefix", CACHE, package], timeout=600, check=False,
-                              env={**os.environ, "PATH": f"{NODE}:{os.environ['PATH']}"}, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        done = npm("install", "--no-audit", "--no-fund", "--prefix", str(CACHE), package)
         if re.search(r"\b(E(AI_AGAIN|NOTFOUND|CONN[A-Z]+|TIMEDOUT|IDLETIMEOUT)|[A-Z_]*CERT[A-Z_]*)\b", done.stderr):
             (CACHE / "unreachable").touch()
+            return
+        for version in () if program.exists() else older(package, binary):
+            npm("install", "--no-audit", "--no-fund", "--prefix", str(CACHE), f"{package}@{version}")
+            if program.exists():
+                return
+        if not program.exists():
+            (CACHE / f"none-{program.name}").touch()
 
 
 def node_directory():
@@ -173,7 +191,7 @@ def installed(name):
     """The agent's program: from the cache, or npm's newest, once."""
     program, package = CACHE / "node_modules" / ".bin" / name, AGENTS[name]["package"]
     install(NODE / "node", f"{NODE_PACKAGE}@22")
-    install(program, package)
+    install(program, package, AGENTS[name].get("binary"))
     if not node_directory():
         pytest.skip("node is not there")
     if not program.exists():

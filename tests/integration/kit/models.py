@@ -26,6 +26,14 @@ SHELLS = ("Bash", "bash", "shell", "exec_command", "shell_command", "run_shell_c
 FILL = {"string": "x", "boolean": False, "integer": 20000, "number": 20000, "array": [], "object": {}}
 
 
+def kind_of(schema):
+    """Of several that are permitted, the first."""
+    for choice in ("anyOf", "oneOf"):
+        schema = {**schema[choice][0], **schema} if schema.get(choice) else schema
+    kind = schema.get("type", "string")
+    return str(kind[0] if isinstance(kind, list) else kind).lower()
+
+
 def arguments_for(schema, command):
     """The command in the tool's own shape: what it requires beside it gets something harmless."""
     properties = (schema or {}).get("properties") or {}
@@ -33,9 +41,7 @@ def arguments_for(schema, command):
     array = (properties.get(key) or {}).get("type") == "array"
     given = {key: ["bash", "-lc", command] if array else command}
     for name in (schema or {}).get("required") or []:
-        kind = (properties.get(name) or {}).get("type", "string")
-        kind = kind[0] if isinstance(kind, list) else kind
-        given.setdefault(name, FILL.get(str(kind).lower(), "x"))
+        given.setdefault(name, FILL.get(kind_of(properties.get(name) or {}), "x"))
     return given
 
 
