@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Changes the generator of Seatbelt profiles, one place at a time. Each change must fail a test.
 
-    tests/macos/mutate.py BUILD [--count 200] [--seed N] [--skip N] [--jobs N] [--show]
+    tests/macos/mutate.py BUILD [--count 200] [--seed N] [--skip N] [--jobs N] [--only late.c:89 ...] [--show]
 
 The sources are copied, so that nothing in the tree is touched. A change that does not compile counts for nothing and another one
 is taken. What survives is printed; EQUAL lists changes that change nothing, with the reason.
 """
 import argparse
 import concurrent.futures
+import itertools
 import json
 import os
 import pathlib
@@ -147,12 +148,13 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--skip", type=int, default=0, help="leave out this many of the shuffled list")
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--only", nargs="+", metavar="FILE:LINE", help="try every change of these lines and no other")
     parser.add_argument("--show", action="store_true", help="print each change and what caught it")
     options = parser.parse_args()
     names = ["jansson", "yaml-0.1", "libidn2", "nettle"]
     LIBRARIES.extend(subprocess.run(["pkg-config", "--libs", *names], capture_output=True, text=True, check=True).stdout.split())
     LIBRARIES.append("-lpthread")
-    changes = list(candidates())
+    changes = [c for c in candidates() if not options.only or f"{c[0]}:{c[1] + 1}" in options.only]
     random.Random(options.seed).shuffle(changes)
     tried, caught, survived = 0, 0, []
     with tempfile.TemporaryDirectory(prefix="bailey-mutate-") as place:
@@ -166,7 +168,7 @@ def main():
         todo = iter(changes[options.skip:])
         with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
             while tried < options.count:
-                batch = [c for c, _ in zip(todo, labs)]
+                batch = list(itertools.islice(todo, len(labs)))
                 if not batch:
                     break
                 for change, was, result in pool.map(lambda pair: pair[0].try_one(pair[1]), zip(labs, batch)):
@@ -181,7 +183,7 @@ def main():
                         print(f"{result or 'SURVIVED'}: {name}:{number + 1}: {was.strip()} => {line.strip()}", flush=True)
     print("\n".join(survived))
     print(f"{len(changes)} possible, {tried} tried, {caught} caught, {len(survived)} survived")
-    return 1 if survived or tried < options.count else 0
+    return 1 if survived or (tried < options.count and not options.only) else 0
 
 
 if __name__ == "__main__":

@@ -273,6 +273,14 @@ static void test_moves(void **state) {
         assert_false(allows(&made, "file-write-create", WORK "/.GIT", "SYMLINK"));
         assert_true(allows(&made, "file-write-create", WORK "/.git", "DIRECTORY"));
         assert_true(allows(&made, "file-write-create", WORK "/link", "SYMLINK"));
+
+        /* a granted directory inside another one stays; a link in its place would lead to what has rules of its own */
+        cleanup(made_done) struct made inner = { 0 };
+        make("filesystem: { write: [~/src/engine/sub], deny_write: [~/src/engine/sub/x/y] }\n", &inner);
+        assert_false(allows(&inner, "file-write-unlink", WORK "/sub", "DIRECTORY"));
+        assert_true(allows(&inner, "file-write-create", WORK "/sub", "SYMLINK"));
+        assert_true(allows(&inner, "file-write-create", WORK "/SUB", "SYMLINK"));
+        assert_false(allows(&inner, "file-write-create", WORK "/sub/X", "SYMLINK"));
 }
 
 static void test_ways(void **state) {
@@ -313,6 +321,7 @@ static void test_network(void **state) {
         make("network: { host_port: [5432], publish: [\"8080:8080\"] }\n", &ports);
         assert_true(connects(&ports, "127.0.0.1", 5432));
         assert_false(connects(&ports, "127.0.0.1", 8080));
+        assert_null(strstr(ports.text, "(remote ip \"localhost:*\")")); /* to serve is not to connect */
         assert_true(made_allows(
             &ports, (struct sbpl_question){ .operation = "network-inbound", .address = "127.0.0.1", .port = 8080 }));
         assert_false(made_allows(
@@ -355,6 +364,12 @@ static void test_sockets(void **state) {
         assert_true(allows(&made, "network-bind", OWN "/x.sock", "SOCKET"));
         assert_true(made_allows(&made, (struct sbpl_question){ .operation = "system-socket", .domain = "AF_UNIX" }));
         assert_false(made_allows(&made, (struct sbpl_question){ .operation = "system-socket", .domain = "AF_SYSTEM" }));
+
+        /* the same with another rule before it */
+        cleanup(made_done) struct made shifted = { 0 };
+        make("filesystem: { read: [/opt, ~/agent.sock], deny_read: [~/denied] }\n", &shifted);
+        assert_true(allows(&shifted, "network-outbound", HOME "/agent.sock", "SOCKET"));
+        assert_false(allows(&shifted, "network-outbound", HOME "/other.sock", "SOCKET"));
 
         /* a rule that refuses it names it as well */
         cleanup(made_done) struct made refused = { 0 };
@@ -559,6 +574,28 @@ static void test_exceptions(void **state) {
         assert_true(allows(&made, "file-write-data", WORK "/vault/in/x", NULL));
         assert_false(allows(&made, "file-read-data", WORK "/other/vault/x", NULL));
         assert_false(allows(&made, "file-write-data", WORK "/other/vault/x", NULL));
+
+        /* the first exception is the same for both, the second is not */
+        cleanup(made_done) struct made two = { 0 };
+        make("filesystem: { deny_read: [\"**/vault\"], read: [~/src/engine/b/vault], "
+             "write: [~/src/engine/a/vault, ~/src/engine/b/vault/in] }\n",
+             &two);
+        assert_true(allows(&two, "file-write-data", WORK "/a/vault/x", NULL));
+        assert_true(allows(&two, "file-read-data", WORK "/b/vault/x", NULL));
+        assert_false(allows(&two, "file-write-data", WORK "/b/vault/x", NULL));
+        assert_true(allows(&two, "file-write-data", WORK "/b/vault/in/x", NULL));
+
+        /* a refusal by the other spelling of its place has the exception by that spelling */
+        cleanup(made_done) struct made linked = { 0 };
+        make("filesystem: { write: [/private/tmp/w], deny_read: [\"/private/tmp/w/*.pem\"], "
+             "read: [/private/tmp/w/open.pem] }\n",
+             &linked);
+        assert_true(allows(&linked, "file-read-data", "/private/tmp/w/open.pem", NULL));
+        assert_true(allows(&linked, "file-read-data", "/tmp/w/open.pem", NULL));
+        assert_true(allows(&linked, "file-read-data", "/private/tmp/w/open.pem/x", NULL));
+        assert_true(allows(&linked, "file-read-data", "/tmp/w/open.pem/x", NULL));
+        assert_false(allows(&linked, "file-read-data", "/private/tmp/w/key.pem", NULL));
+        assert_false(allows(&linked, "file-read-data", "/tmp/w/key.pem", NULL));
 }
 
 /* A rule about the home itself counts instead of the closed one, wherever it stands in the list. */
@@ -747,6 +784,56 @@ static void test_launch(void **state) {
         assert_int_equal(macos_launch_build(&request, &launch, &e), -EINVAL);
 }
 
+/* What the language cannot hold is beside it, by name. */
+static void test_parameters(void **state) {
+        (void)state;
+        cleanup(policy_freep) struct policy *p =
+            load("mode: workspace-write\nfilesystem: { write: [\"/Users/ada/\xc3\xa9\", '/Users/ada/a\"b', "
+                 "'/Users/ada/c\"d'] }\n");
+        cleanup(path_rules_freep) struct path_rules *rules = NULL;
+        cleanup(macos_launch_freep) struct macos_launch *launch = NULL;
+        cleanup(buf_done) struct buf json = BUF(4 << 20);
+        const struct seatbelt_host host = host_of(p);
+        char *const argv[] = { (char *)"true", NULL };
+        struct err e = { 0 };
+
+        assert_int_equal(path_rules_compile(p, &rules, &e), 0);
+        const struct macos_request request = { .policy = p,
+                                               .rules = rules,
+                                               .host = &host,
+                                               .environment = sample_environment(),
+                                               .argv = argv,
+                                               .cwd = WORK,
+                                               .id = "run" };
+        if (macos_launch_build(&request, &launch, &e) < 0)
+                fail_msg("%s", err_text(&e));
+        assert_int_equal(macos_launch_json(launch, &json), 0);
+
+        assert_true(launch->profile->parameters.n >= 3);
+        for (size_t i = 0; i < launch->profile->parameters.n; i++) {
+                const struct seatbelt_parameter *parameter = &launch->profile->parameters.p[i];
+                cleanup(free_ptr) char *at = str_format("/parameters/%s", parameter->name);
+                cleanup(buf_done) struct buf value = BUF(4096);
+
+                assert_int_equal(json_find(buf_str(&json), str_of(at), &value), 0);
+                assert_true(str_is(buf_str(&value), parameter->value));
+        }
+}
+
+/* No table has a rule without a reason; the text would have no line for it. */
+static void test_rule_without_a_reason(void **state) {
+        struct seatbelt *bare = calloc(1, sizeof *bare);
+        cleanup(buf_done) struct buf text = BUF(4096);
+
+        (void)state;
+        assert_non_null(bare);
+        bare->tag = "t";
+        assert_int_equal(seatbelt_begin(bare, true, "s", "process-fork", NULL), 0);
+        assert_int_equal(seatbelt_text(bare, &text), 0);
+        assert_true(str_ends(buf_str(&text), STR("\n; --- s ---\n\n(allow process-fork)\n")));
+        seatbelt_free(bare);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_golden),     cmocka_unit_test(test_profiles),
@@ -759,6 +846,7 @@ int main(void) {
                 cmocka_unit_test(test_links),      cmocka_unit_test(test_below_the_root),
                 cmocka_unit_test(test_exceptions), cmocka_unit_test(test_long_pattern),
                 cmocka_unit_test(test_ports),      cmocka_unit_test(test_home_by_rule),
+                cmocka_unit_test(test_parameters), cmocka_unit_test(test_rule_without_a_reason),
         };
 
         snprintf(folder, sizeof folder, "%s/macos", getenv("CASES"));
