@@ -14,6 +14,7 @@
 #include <malloc/malloc.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -111,6 +112,21 @@ int sendmmsg(int fd, struct mmsghdr *messages, unsigned n, int flags) {
         }
 
         return done > 0 ? (int)done : -1;
+}
+
+int renameat2(int from_fd, const char *from, int to_fd, const char *to, unsigned flags) {
+        return renameatx_np(from_fd, from, to_fd, to, flags ? RENAME_EXCL : 0);
+}
+
+ssize_t copy_file_range(int from, void *at, int to, void *to_at, size_t n, unsigned flags) {
+        (void)from;
+        (void)at;
+        (void)to;
+        (void)to_at;
+        (void)n;
+        (void)flags;
+        errno = ENOSYS;
+        return -1;
 }
 
 /* At most 256 bytes at a time; it fails for larger pieces and for nothing else. */

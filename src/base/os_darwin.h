@@ -49,6 +49,14 @@ int sendmmsg(int fd, struct mmsghdr *messages, unsigned n, int flags);
 /* The child may share nothing there. */
 #define vfork() fork()
 
+/* Its own has room for every number and name. */
+#define dirent64 dirent
+/* Never over something that is there. */
+#define RENAME_NOREPLACE 1
+int renameat2(int from_fd, const char *from, int to_fd, const char *to, unsigned flags);
+/* Whoever asks copies by hand then. */
+ssize_t copy_file_range(int from, void *at, int to, void *to_at, size_t n, unsigned flags);
+
 void *reallocarray(void *memory, size_t n, size_t size);
 void *memrchr(const void *memory, int c, size_t n);
 void explicit_bzero(void *memory, size_t n);

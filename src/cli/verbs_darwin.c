@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The verbs that `bailey` has on macOS: those that decide and explain, and run. */
+/* The verbs that `bailey` has on macOS: those that decide and explain, run, and what looks at its traces. */
 #include "cli/verb.h"
 
 extern const struct verb verb_check;
@@ -8,6 +8,7 @@ extern const struct verb verb_doctor;
 extern const struct verb verb_help;
 extern const struct verb verb_import;
 extern const struct verb verb_init;
+extern const struct verb verb_kept;
 extern const struct verb verb_man_page;
 extern const struct verb verb_plan;
 extern const struct verb verb_policy;
@@ -21,6 +22,7 @@ const struct verb *const verbs[] = {
         /* GROUP_RUN */
         &verb_run,
         &verb_plan,
+        &verb_kept,
         /* GROUP_POLICY */
         &verb_init,
         &verb_import,

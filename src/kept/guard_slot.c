@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kept/guard_slot.h"
 
+#include "base/alloc.h"
 #include "base/fd.h"
 #include "base/processes/process.h"
 
 #include <errno.h>
-#include <malloc.h>
 #include <unistd.h>
 
 void slot_done(struct slot *s) {
@@ -27,7 +27,7 @@ void slots_done(slots *list) {
         vec_done(list);
 
         if (many)
-                malloc_trim(0);
+                alloc_trim();
 }
 
 static const char *slot_text(struct str *rest) {

@@ -111,7 +111,7 @@ enum plan_guard_kind {
 /*
  * One protected path, inside a place that the sandbox may write. The list of them (struct plan, `guards`) is the whole
  * set that a sandbox must not change. Three mechanisms enforce it: mounts over existing paths, a broker at the moment
- * of the call, and the sweep at the end (sandbox/linux/guard.c), which handles MISSING and LINK.
+ * of the call, and the sweep at the end (sandbox/guard.c), which handles MISSING and LINK.
  *
  * Each link on the way to a protected name is in the list by itself, and so is what it leads to. So a path needs no
  * links resolved: an object is protected when its canonical path is that of a guard, or lies below one that is no LINK.

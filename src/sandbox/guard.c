@@ -15,7 +15,7 @@
  *
  * The sandbox may have removed the permissions of the directory: they are restored for the moment.
  */
-#include "sandbox/linux/guard_internal.h"
+#include "sandbox/guard_internal.h"
 
 #include "base/cleanup.h"
 #include "base/fd.h"
@@ -168,8 +168,11 @@ struct held {
 
 static int set_mode(int fd, mode_t mode) {
         char link[40];
+
         snprintf(link, sizeof link, "/proc/self/fd/%d", fd); /* fchmod does not take a descriptor of this kind */
-        return chmod(link, mode) < 0 ? -errno : 0;
+        if (chmod(link, mode) == 0)
+                return 0;
+        return errno == ENOENT && fchmod(fd, mode) == 0 ? 0 : -errno; /* macOS has neither /proc nor that kind */
 }
 
 static void held_done(struct held *held) {
@@ -180,9 +183,10 @@ static void held_done(struct held *held) {
 }
 
 /* Takes the descriptor. */
-static void guard_hold(struct held *held, int fd) {
+static void guard_hold(struct held *held, int fd, mode_t mode) {
         held_done(held);
         held->fd = fd;
+        held->mode = mode;
 }
 
 /* The owner of a directory can open it; in one of another owner the sandbox changed nothing. */
@@ -195,10 +199,29 @@ static bool open_up(struct held *held) {
         return true;
 }
 
-static int open_next(struct held *at, const char *name) {
+/* The same of a directory in it, by its name: macOS has no descriptor that only names one, and opening it is reading
+ * it. The mode that it had, with the type, or 0. */
+static mode_t open_up_named(const struct held *at, const char *name) {
+        struct stat st;
+
+        if (fstatat(at->fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(st.st_mode) || st.st_uid != geteuid() ||
+            (st.st_mode & 0700) == 0700 || fchmodat(at->fd, name, (st.st_mode & 07777) | 0700, AT_SYMLINK_NOFOLLOW) < 0)
+                return 0;
+        return (st.st_mode & 07777) | S_IFDIR;
+}
+
+static int open_next(struct held *at, const char *name, mode_t *ret_mode) {
         const int flags = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
         int fd = openat(at->fd, name, flags);
-        return fd < 0 && errno == EACCES && open_up(at) ? openat(at->fd, name, flags) : fd;
+
+        *ret_mode = 0;
+        if (fd < 0 && errno == EACCES && open_up(at))
+                fd = openat(at->fd, name, flags);
+        if (fd >= 0 || errno != EACCES)
+                return fd;
+
+        *ret_mode = open_up_named(at, name);
+        return openat(at->fd, name, flags);
 }
 
 /* --- moving away --- */
@@ -208,7 +231,9 @@ static void open_moved(const struct held *at, const char *name) {
         cleanup(close_fd) int fd = openat(at->fd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         struct stat st;
 
-        if (fd >= 0 && fstat(fd, &st) == 0 && st.st_uid == geteuid())
+        if (fd < 0)
+                (void)open_up_named(at, name);
+        else if (fstat(fd, &st) == 0 && st.st_uid == geteuid())
                 (void)set_mode(fd, (st.st_mode & 0777) | 0700);
 }
 
@@ -448,13 +473,14 @@ static int sweep_one(struct guard_sweep *sweep, const struct plan_guard *guard, 
                 if (rest.n == 0)
                         return sweep_at(sweep, &at, name, guard);
 
-                int next = open_next(&at, name);
+                mode_t mode;
+                int next = open_next(&at, name, &mode);
                 if (next < 0 && errno == ENOENT)
                         return 0;
                 if (next < 0)
                         return errno == ENOTDIR || errno == ELOOP ? move_away(sweep, &at, name, guard->path) : -errno;
 
-                guard_hold(&at, next);
+                guard_hold(&at, next, mode);
         }
 
         return 0;

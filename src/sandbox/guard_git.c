@@ -6,7 +6,7 @@
  * that cannot be parsed, is left out. Git reads the new text, so it does not matter how it would have understood the
  * original.
  */
-#include "sandbox/linux/guard_internal.h"
+#include "sandbox/guard_internal.h"
 
 #include "base/buf.h"
 #include "base/cleanup.h"

@@ -34,6 +34,8 @@ const struct macos_difference macos_differences[] = {
         { "denials", "all are on record", "some are lost in the system log" },
         { "overlay, nesting, ask-path", "as options", "refused" },
         { "limits", "of all processes together", "of each process; none of memory" },
+        { "moved directories", "bring no protected name along", "do; it is moved away when the run has ended" },
+        { "repositories", "protected wherever they are", "protected at the top of writable directories" },
         { "spellings", "names as they are written", "protected names in every case" },
 };
 const size_t n_macos_differences = sizeof macos_differences / sizeof macos_differences[0];

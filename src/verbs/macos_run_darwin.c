@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/cleanup.h"
+#include "base/log.h"
 #include "base/random.h"
 #include "kept/home.h"
 #include "policy/load.h"
@@ -8,6 +9,7 @@
 #include "sandbox/darwin/darwin_job.h"
 #include "sandbox/darwin/os.h"
 #include "verbs/macos_gateway.h"
+#include "verbs/macos_guards.h"
 #include "verbs/macos_record.h"
 #include "verbs/macos_run.h"
 
@@ -49,6 +51,8 @@ struct run {
         struct policy *policy;
         struct macos_record record;
         struct macos_gateway gateway;
+        struct macos_guards guards;
+        bool ran; /* the command has begun */
         struct home home;
         struct darwin_job job;
         char *home_path;
@@ -56,6 +60,7 @@ struct run {
 
 static void run_done(struct run *run) {
         macos_gateway_done(&run->gateway); /* its last words are recorded */
+        macos_guards_done(&run->guards);
         macos_record_done(&run->record);
         darwin_job_done(&run->job);
         home_close(&run->home);
@@ -64,6 +69,13 @@ static void run_done(struct run *run) {
 
 static void run_turn(void *arg) {
         macos_gateway_turn(&((struct run *)arg)->gateway);
+}
+
+static void run_started(void *arg, pid_t pid) {
+        struct run *run = arg;
+
+        run->ran = true;
+        macos_guards_started(&run->guards, pid);
 }
 
 static void run_on_denial(void *arg, const struct violation *denial) {
@@ -98,7 +110,7 @@ static int run_prepare(struct run *run, struct err *err) {
         if (r < 0)
                 return r;
 
-        run->gateway.quiet = run->request->quiet;
+        run->gateway.quiet = run->guards.quiet = run->request->quiet;
         r = macos_gateway_listen(&run->gateway, run->policy, err);
         if (r < 0)
                 return r;
@@ -109,17 +121,31 @@ static int run_prepare(struct run *run, struct err *err) {
         return darwin_job_prepare(job, err);
 }
 
+/* What the command brought to protected names. What cannot be moved away is said; the command's status stays. */
+static void run_sweep(struct run *run) {
+        struct err err = { 0 };
+
+        if (macos_guards_end(&run->guards, run->ran, &err) == 0)
+                return;
+
+        (void)audit_note(run->record.audit, "%s", err_text(&err));
+        log_error("%s", err_text(&err));
+}
+
 /* Nothing runs before it is on record, and nobody connects before there is a gateway that judges. */
 static int run_command(struct run *run, int *ret_code, struct err *err) {
         int r = macos_record_open(&run->record, run->policy, run->job.rules, run->job.id, run->request->argv, err);
         if (r < 0)
                 return r;
 
-        r = macos_gateway_start(&run->gateway, run->record.audit, run->job.id, run->request->hosts_file, err);
+        r = macos_guards_begin(&run->guards, run->job.rules, run->job.id, run->record.audit, err);
+        if (r == 0)
+                r = macos_gateway_start(&run->gateway, run->record.audit, run->job.id, run->request->hosts_file, err);
         if (r == 0)
                 r = darwin_job_run(&run->job, ret_code, err);
 
         macos_gateway_done(&run->gateway);
+        run_sweep(run);
         if (r < 0)
                 (void)audit_note(run->record.audit, "%s", err_text(err));
         if (run->job.timed_out)
@@ -140,13 +166,14 @@ static enum macos_run_end run_policy(const struct macos_run_request *request, st
         cleanup(run_done) struct run run = { .request = request,
                                              .policy = policy,
                                              .gateway = MACOS_GATEWAY_NONE,
+                                             .guards = MACOS_GUARDS_NONE,
                                              .home = HOME_NONE,
                                              .job = { .policy = policy,
                                                       .argv = words,
                                                       .real_home = !home_is_own(policy),
                                                       .quiet = request->quiet,
                                                       .timeout_ns = policy->process.timeout_ns } };
-        const struct run_hooks hooks = { run_turn, run_on_denial, &run };
+        const struct run_hooks hooks = { run_started, run_turn, run_on_denial, &run };
         if (!program) {
                 err_set(err, ENOENT, "%s is not in PATH", request->argv[0]);
                 return MACOS_RUN_NOT_FOUND;

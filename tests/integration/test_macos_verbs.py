@@ -16,7 +16,7 @@ from conftest import BUILD
 from kit.process import wait_until
 
 EXIT_USAGE, EXIT_UNAVAILABLE = 2, 4
-VERBS = ["run", "plan", "init", "import", "policy", "profile", "why", "check", "trust", "doctor", "version", "help"]
+VERBS = ["run", "plan", "kept", "init", "import", "policy", "profile", "why", "check", "trust", "doctor", "version", "help"]
 POLICY = """
 network:
   allow: [api.ok.test, "*.example.org:8443"]

@@ -4,7 +4,7 @@
  * A list of git settings that are known to be harmless. Every other setting may run a program, lead to one, or send
  * data elsewhere, and is not examined further. Pure.
  *
- * Two readers: a repository that the sandbox made keeps the settings of GIT_NEW (sandbox/linux/guard_git.c); of a
+ * Two readers: a repository that the sandbox made keeps the settings of GIT_NEW (sandbox/guard_git.c); of a
  * repository of the host those of GIT_CARRIED come back after a run (policy/git/git_merge.h).
  *
  * The caller must check `branch.NAME.remote` again: git takes a name that no remote has for a directory.

@@ -137,6 +137,8 @@ int run_darwin(const struct macos_launch *launch, struct run_darwin *run, int *r
         }
         int r = start_child(launch, buf_text(&profile), &pid, &reason, e);
         if (r == 0) {
+                if (reason.n == 0 && run->hooks && run->hooks->started)
+                        run->hooks->started(run->hooks->arg, pid);
                 *ret_status = supervise_command(pid, run, &monitor);
                 /* Ends what is left in its process group; processes that left the group are out of reach. */
                 (void)kill(-pid, SIGKILL);

@@ -7,9 +7,12 @@
 #include "plan/macos/macos_launch.h"
 #include "sandbox/darwin/violation.h"
 
+#include <sys/types.h>
+
 /* What whoever runs it does meanwhile. Each may be NULL. */
 struct run_hooks {
-        void (*turn)(void *arg); /* every 0.1 s; must not wait */
+        void (*started)(void *arg, pid_t pid); /* the command runs */
+        void (*turn)(void *arg);               /* every 0.1 s; must not wait */
         void (*on_denial)(void *arg, const struct violation *denial);
         void *arg;
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A sweep finds everything that came, in however many directories, in whatever order the guards stand. */
-#include "sandbox/linux/guard_internal.h"
+#include "sandbox/guard_internal.h"
 
 #include "base/cleanup.h"
 #include "base/files/tree.h"

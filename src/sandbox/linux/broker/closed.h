@@ -8,7 +8,7 @@
  * Beside its path a guard has the object that was there when the broker began: carried elsewhere by the host, or
  * reached by a second name (a hard link), it stays closed.
  *
- * A built-in guard of a name that did not exist at launch is swept at the end (sandbox/linux/guard.c). A file that the
+ * A built-in guard of a name that did not exist at launch is swept at the end (sandbox/guard.c). A file that the
  * sandbox makes there is its own until then; one that somebody else makes is not.
  */
 #include "plan/plan.h"

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Protected names that did not exist when a run on a Mac began: what lies there when it has ended is moved away. macOS asks only about
+the new name when a directory is moved, so the profile cannot refuse it. `bailey-as-macos` (tests/tools) runs that part on Linux."""
+import json
+import pathlib
+import shutil
+import signal
+
+import pytest
+
+from conftest import BUILD
+from kit.process import wait_until
+
+PROGRAM = BUILD / "tests/tools/bailey-as-macos"
+CLOSED = ["--mode", "workspace-write"]
+PREPARE = "mkdir -p p/hooks p/objects; echo evil > p/hooks/pre-commit; printf '[core]\\n\\tbare = false\\n\\tfsmonitor = evil\\n' > p/config; echo ref > p/HEAD"
+
+
+@pytest.fixture
+def env(tmp_path):
+    return {"BAILEY_FAKE_PROFILE": str(tmp_path / "profile.sb")}
+
+
+@pytest.fixture
+def macos(run, workspace, env):
+    return lambda *words, **more: run([PROGRAM, *words], cwd=workspace, env=env, **more)
+
+
+@pytest.fixture
+def shell(macos):
+    return lambda script, *options, **more: macos("run", *CLOSED, *options, "--", "sh", "-c", script, **more)
+
+
+@pytest.fixture
+def kept(macos):
+    return lambda: json.loads(macos("kept", "ls", "--json").check().text)
+
+
+def test_a_directory_that_was_moved_in_loses_what_git_would_run(shell, kept, macos, workspace, tmp_path):
+    result = shell(f"{PREPARE}; mv p .git", "--audit", str(tmp_path / "audit.jsonl"))
+    assert result.status == 0, result
+    assert not (workspace / ".git/hooks").exists() and (workspace / ".git/HEAD").read_text() == "ref\n"
+    assert "fsmonitor" not in (workspace / ".git/config").read_text() and "bare = false" in (workspace / ".git/config").read_text()
+    assert f"moved away {workspace}/.git/hooks: protected" in result.errors and f"rewrote {workspace}/.git/config" in result.errors
+    told = [json.loads(line).get("detail", "") for line in (tmp_path / "audit.jsonl").read_text().splitlines()]
+    assert any(text.startswith(f"moved {workspace}/.git/hooks away") for text in told), told
+    assert {entry["path"] for entry in kept()} == {f"{workspace}/.git/hooks", f"{workspace}/.git/config"}
+
+    (hooks,) = (entry for entry in kept() if entry["path"].endswith("hooks"))
+    macos("kept", "restore", hooks["id"], hooks["name"][:3]).check()
+    assert (workspace / ".git/hooks/pre-commit").read_text() == "evil\n"
+
+
+def test_what_was_there_before_stays(shell, kept, workspace):
+    (workspace / ".git/hooks").mkdir(parents=True)
+    (workspace / ".git/hooks/pre-commit").write_text("mine\n")
+    shell("echo x > file").check()
+    assert (workspace / ".git/hooks/pre-commit").read_text() == "mine\n" and (workspace / "file").exists() and kept() == []
+
+
+@pytest.mark.parametrize("last", ["chmod 0 .git", "chmod 0 .git/hooks .git", "rm -r .git/config; ln -s /etc .git/config"])
+def test_however_it_is_left(shell, workspace, last):
+    shell(f"{PREPARE}; mv p .git; {last}").check()
+    closed = (workspace / ".git").stat().st_mode & 0o777
+    (workspace / ".git").chmod(0o755)
+    assert closed == (0 if "chmod" in last else 0o755)
+    assert not (workspace / ".git/hooks").exists() and not (workspace / ".git/config").is_symlink()
+    assert "fsmonitor" not in ((workspace / ".git/config").read_text() if (workspace / ".git/config").exists() else "")
+
+
+def test_a_link_on_the_way_is_moved_itself(shell, kept, workspace, tmp_path):
+    (tmp_path / "elsewhere/hooks").mkdir(parents=True)
+    shell(f"ln -s {tmp_path}/elsewhere .git").check()
+    assert not (workspace / ".git").is_symlink() and (tmp_path / "elsewhere/hooks").exists() and len(kept()) == 1
+
+
+def test_so_is_what_a_person_refused(shell, workspace):
+    shell("mkdir p; echo a > p/settings; echo b > p/other; mv p conf", "--deny-write", f"{workspace}/conf/settings").check()
+    assert not (workspace / "conf/settings").exists() and (workspace / "conf/other").read_text() == "b\n"
+
+
+def test_nothing_is_swept_for_a_command_that_never_began(macos, workspace):
+    result = macos("run", *CLOSED, "--", "/no/such/program")
+    assert result.status != 0
+    shell_result = macos("run", *CLOSED, "--", "true")
+    assert shell_result.status == 0 and "moved away" not in shell_result.errors
+
+
+def test_another_run_waits_for_the_one_that_still_writes(shell, start, workspace, env, kept):
+    """The second run finds the hooks there; they are not its own, and not the person's either."""
+    first = start([PROGRAM, "run", *CLOSED, "--", "sh", "-c", f"{PREPARE}; mv p .git; touch made; while ! test -e end; do sleep 0.1; done"], cwd=workspace, env=env)
+    wait_until(lambda: (workspace / "made").exists())
+    shell("true").check()
+    assert (workspace / ".git/hooks").exists() and kept() == []
+    (workspace / "end").touch()
+    first.wait().check()
+    assert not (workspace / ".git/hooks").exists() and len(kept()) == 2
+
+
+def is_alive(pid):
+    """Not one that only waits for whoever adopted it."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_the_next_run_sweeps_what_a_killed_one_left(shell, start, workspace, env, kept, temporary):
+    script = f"{PREPARE}; echo $$ > pid; while ! test -e go; do sleep 0.1; done; mv p .git"
+    first = start([PROGRAM, "run", *CLOSED, "--", "sh", "-c", script], cwd=workspace, env=env)
+    pid = wait_until(lambda: (workspace / "pid").exists() and (workspace / "pid").read_text().strip())
+    first.signal(signal.SIGKILL)
+    first.wait()
+    (workspace / "go").touch()
+    wait_until(lambda: (workspace / ".git").exists() and not is_alive(pid))
+    for left in temporary.iterdir():  # of the run that was killed
+        shutil.rmtree(left)
+    assert (workspace / ".git/hooks").exists()
+    shell("true").check()
+    assert not (workspace / ".git/hooks").exists() and len(kept()) == 2
