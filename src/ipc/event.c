@@ -40,6 +40,7 @@ static const char *const kind_names[] = {
         [EVENT_RATCHET] = "ratchet",
         [EVENT_HELD] = "held",
         [EVENT_NOTE] = "note",
+        [EVENT_NAMED] = "named",
 };
 static_assert(sizeof kind_names / sizeof *kind_names == EVENT_KINDS, "a name for each kind");
 

@@ -19,10 +19,12 @@ enum event_kind {
         EVENT_SYSCALL,      /* a denied system call seen by the tracer */
         EVENT_COMMAND,      /* judged by the classifier: method: its decision, path: the command, detail: why */
         EVENT_RATCHET, /* a ratchet closes: method: read, tool, reach or launch, path: what was seen, detail: why */
-        EVENT_HELD, /* the broker holds an open until a person answers: generation: its number, method: read, write, or
-                       gone for one that is withdrawn, path, connection: its flags, detail: who opens; never recorded
-                     */
-        EVENT_NOTE, /* start, stop, reload, gateway failure: text in detail */
+        EVENT_HELD,  /* the broker holds an open until a person answers: generation: its number, method: read, write, or
+                        gone for one that is withdrawn, path, connection: its flags, detail: who opens; never recorded
+                      */
+        EVENT_NOTE,  /* start, stop, reload, gateway failure: text in detail */
+        EVENT_NAMED, /* the broker asks what git's configuration has come to name (sandbox/named.h): generation: its
+                        number; never recorded */
         EVENT_KINDS
 };
 enum event_via {

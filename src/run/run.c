@@ -38,6 +38,7 @@
 #include "run/run_home_news.h"
 #include "run/run_introduce.h"
 #include "run/run_listen.h"
+#include "run/run_named.h"
 #include "run/run_programs.h"
 
 #include <assert.h>
@@ -218,6 +219,8 @@ static struct run_files files_of(struct run *run) {
                                    .share = &run->files,
                                    .on_ratchet = run_ratchet_read,
                                    .on_held = run_held_event,
+                                   .on_named = run_named_event,
+                                   .named = &run->named.now,
                                    .run = run };
 }
 
@@ -476,6 +479,7 @@ static void run_done(struct run *run) {
         free(run->mark);
         plan_free(run->plan);
         run_env_done(&run->env);
+        named_done(&run->named);
         survey_done(&run->host);
         path_rules_free(run->rules);
         run_ratchet_done(&run->ratchet);
@@ -687,9 +691,9 @@ static int run_launch(struct run *run, struct err *err) {
         {                                                                                                              \
                 .q = (request), .session = SESSION_NONE, .term_ns = CLOCK_NEVER,                                       \
                 .sandbox = { .pidfd = -1, .control = -1, .events = -1 }, .overlay.lock = -1, .tmpdir = RUN_TMPDIR,     \
-                .home = HOME_NONE, .denials = DENIALS_NONE, .guards = GUARDS_NONE, .git = GIT_COPIES_NONE,             \
-                .programs = HOST_PROGRAMS_NONE, .bridge = RUN_BRIDGE_NONE, .browser = RUN_BROWSER_NONE,                \
-                .ratchet.judged = -1, .disk = RUN_DISK_NONE, .end = RUN_FAILED                                         \
+                .home = HOME_NONE, .denials = DENIALS_NONE, .named = NAMED_NONE, .guards = GUARDS_NONE,                \
+                .git = GIT_COPIES_NONE, .programs = HOST_PROGRAMS_NONE, .bridge = RUN_BRIDGE_NONE,                     \
+                .browser = RUN_BROWSER_NONE, .ratchet.judged = -1, .disk = RUN_DISK_NONE, .end = RUN_FAILED            \
         }
 
 static void run_init(struct run *run) {

@@ -9,6 +9,7 @@
 #include "plan/embedded.h"
 #include "plan/plan.h"
 #include "run/learn.h"
+#include "sandbox/named.h"
 
 #include <errno.h>
 #include <sys/socket.h>
@@ -93,13 +94,24 @@ static bool guard_is_known(const struct plan *plan, struct str path, struct path
         return false;
 }
 
+static bool name_is_known(const struct plan_host *named, struct str path, struct path_rule *ret) {
+        for (size_t i = 0; named && i < named->paths.n; i++) {
+                if (!str_is(path, named->paths.p[i].path))
+                        continue;
+                *ret = (struct path_rule){ .pattern = named->paths.p[i].path, .origin = NAMED_WHY };
+                return true;
+        }
+
+        return false;
+}
+
 /* The path itself may be written, and the broker names what refused it: a guard (below it, for a directory that is to
  * be moved; or of the same file under another name), a glob, a repository. Whether there is such a rule is decided
  * here. */
 static bool named_rule(const struct run_files *files, struct str name, const char *path, struct path_rule *ret) {
         static const char *const reasons[] = { PLAN_REPOSITORY_WHY, PLAN_SHARED_WHY };
 
-        if (guard_is_known(files->plan, name, ret))
+        if (guard_is_known(files->plan, name, ret) || name_is_known(files->named, name, ret))
                 return true;
 
         for (size_t i = 0; i < path_rules_count(files->rules); i++) {
@@ -211,6 +223,8 @@ static bool read_batch(const struct run_files *files, struct str batch) {
                         files->on_ratchet(files->run, &ev);
                 else if (ev.kind == EVENT_HELD)
                         files->on_held(files->run, &ev);
+                else if (ev.kind == EVENT_NAMED && files->on_named)
+                        files->on_named(files->run, &ev);
                 else if (ev.kind == EVENT_PACKET && !ev.allowed)
                         address_refused(files, &ev);
         }

@@ -27,6 +27,8 @@ struct run_files {
         struct run_files_share *share;
         void (*on_ratchet)(void *run, const struct event *event); /* the broker asks for one to be closed */
         void (*on_held)(void *run, const struct event *event);    /* it holds an open until a person answers */
+        void (*on_named)(void *run, const struct event *event);   /* it asks what git's configuration names by now */
+        const struct plan_host *named; /* what that was answered with, so far; NULL: nothing */
         void *run;
 };
 /* Reads what is there. False when nothing more will come: it ended, or it sent something malformed. */

@@ -25,6 +25,7 @@
 #include "run/run_tmpdir.h"
 #include "run/terminal_state.h"
 #include "sandbox/denials.h"
+#include "sandbox/named.h"
 #include "sandbox/sandbox.h"
 #include "store/audit_keep.h"
 
@@ -53,6 +54,7 @@ struct run {
         uint64_t home_filled_us;    /* wall clock: whatever is written in it later is not Bailey's */
         struct sandbox sandbox;
         struct denials denials;
+        struct named named;
         struct guards guards;
         struct git_copies git;
         struct terminal_state terminal_before;

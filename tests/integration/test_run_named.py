@@ -3,6 +3,7 @@
 hook. From then on the place is closed, and what the sandbox wrote there before is moved away when it ends.
 
 Each test ends as a person would: git works outside. The file `ran` shows that something of the sandbox's choice was executed."""
+import errno
 import json
 import os
 import pathlib
@@ -11,7 +12,9 @@ import time
 
 import pytest
 
+from conftest import program
 from kit.git import ENVIRONMENT
+from kit.machine import NO_CLONE3, deny, machine
 from kit.process import wait_until
 
 pytestmark = pytest.mark.visible_home
@@ -259,6 +262,21 @@ def test_exec(host, sandbox, kept, way):
     assert kept() == [host.work / "tools/hooks/pre-commit"]
 
 
+@pytest.mark.parametrize("way", [local, everywhere, includes_now], ids=lambda way: way.__name__)
+@pytest.mark.parametrize("kind", ["degraded", pytest.param("nesting", marks=pytest.mark.user)])
+def test_without_a_broker(start, host, kept, kind, way):
+    """No call is judged there: the end of the run has to do."""
+    (host.work / "text").write_text(CODE.format(home=host.home))
+    script = "mkdir -p tools/hooks; cp text tools/hooks/pre-commit; chmod +x tools/hooks/*; touch ready; while [ ! -e go ]; do sleep 0.02; done"
+    words = [program("bailey"), "run", "--allow-degraded" if kind == "degraded" else "--nesting", "--", "sh", "-c", script]
+    refuse = [deny("clone3", NO_CLONE3), deny("clone", errno.EPERM, 0x3E020011)] if kind == "degraded" else []
+    child = start(machine(words, refuse=refuse), cwd=host.work, env={**OWN, "XDG_CONFIG_HOME": str(host.home / ".config")})
+    wait_until(lambda: (host.work / "ready").exists() or child.process.poll() is not None, 60)
+    way(host)
+    finish(host, child)
+    assert kept() == [host.work / "tools/hooks/pre-commit"]
+
+
 @pytest.mark.parametrize("way", [local, everywhere, includes_now, of_this_tree], ids=lambda way: way.__name__)
 def test_an_overlay_that_is_applied(start, bailey, host, way):
     (host.work / "text").write_text(CODE.format(home=host.home))
@@ -328,3 +346,110 @@ def test_the_repository_above_the_workspace(host, home, start, depth, when):
     child.wait(60).check()
     host.commit()
     assert not (home / "ran").exists() and not (inner / "hk/pre-commit").exists()
+
+
+# From here on: closed at once, by the call.
+
+ATTEMPTS = {
+    "cp": "mkdir -p tools/hooks; cp text tools/hooks/pre-commit; chmod +x tools/hooks/pre-commit",
+    "mv": "mkdir -p tools/hooks; cp text n; chmod +x n; mv n tools/hooks/pre-commit",
+    "a whole directory": "mkdir n; cp text n/pre-commit; chmod +x n/*; rm -rf tools/hooks; mkdir -p tools; mv n tools/hooks",
+    "a directory above": "mkdir -p n/hooks; cp text n/hooks/pre-commit; chmod +x n/hooks/*; rm -rf tools; mv n tools",
+    "ln": "mkdir -p tools/hooks; cp text n; chmod +x n; ln n tools/hooks/pre-commit; ln -s ../../n tools/hooks/pre-commit",
+    "a link above": "mkdir -p n/hooks; cp text n/hooks/pre-commit; chmod +x n/hooks/*; rm -rf tools; ln -s n tools; ln -s ../n/hooks tools/hooks",
+}
+
+
+def attack(host, child, done="done"):
+    (host.work / "go").touch()
+    wait_until(lambda: (host.work / done).exists() or child.process.poll() is not None, 60)
+    assert child.process.poll() is None, child.wait(10)
+
+
+LIVE = "echo x > first; sleep 0.15; echo x > first; wait_go; {}; touch done; while [ ! -e over ]; do sleep 0.02; done"
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+def test_what_is_named_is_closed_at_once(host, sandbox, way):
+    BEFORE.get(way, lambda host: None)(host)
+    (host.work / "text").write_text(content(host, way))
+    child = sandbox(LIVE.format(ATTEMPTS["cp"]))
+    way(host)
+    attack(host, child)
+    assert not os.path.lexists(host.work / "tools/hooks/pre-commit")
+    host.commit()
+    (host.work / "over").touch()
+    child.wait(60)
+    assert not (host.home / "ran").exists()
+
+
+@pytest.mark.parametrize("how", ATTEMPTS)
+@pytest.mark.parametrize("there", [True, False])
+def test_every_way_to_write_is_closed(request, host, sandbox, there, how):
+    if there:
+        request.getfixturevalue("hooks")
+    (host.work / "text").write_text(CODE.format(home=host.home))
+    child = sandbox(LIVE.format(ATTEMPTS[how]))
+    local(host)
+    attack(host, child)
+    host.commit()
+    host.git("status")
+    assert not (host.home / "ran").exists()
+    if there:
+        assert (host.work / "tools/hooks/pre-commit").read_text() == "#!/bin/sh\ntrue\n" and not (host.work / "tools").is_symlink()
+    (host.work / "over").touch()
+    child.wait(60)
+    host.commit()
+    assert not (host.home / "ran").exists()
+
+
+def test_a_refusal_is_said(bailey, host, sandbox, hooks):
+    child = sandbox(LIVE.format("echo x > tools/hooks/pre-commit"))
+    local(host)
+    attack(host, child)
+    (host.work / "over").touch()
+    result = child.wait(60)
+    assert "tools/hooks/pre-commit" in result.errors and "git's configuration came to name it" in result.errors, result
+    log = bailey("log", cwd=host.work).check().text
+    assert f"closed {hooks}: git's configuration came to name it" in log and "tools/hooks/pre-commit" in log
+
+
+def test_a_broker_that_starts_late(host, sandbox, hooks):
+    """The first call that it judges is the attempt."""
+    (host.work / "ready").touch()
+    child = sandbox("while [ ! -e go ]; do sleep 0.02; done; echo x > tools/hooks/pre-commit; true")
+    time.sleep(0.3)
+    local(host)
+    (host.work / "go").touch()
+    child.wait(60)
+    assert (hooks / "pre-commit").read_text() == "#!/bin/sh\ntrue\n"
+
+
+def test_what_stays_open(host, sandbox):
+    """The rest of the workspace, after any number of changes on the host."""
+    child = sandbox(LIVE.format("for i in 1 2 3 4 5 6 7 8 9; do mkdir -p src; echo $i > src/$i; mv src/$i src/n$i; done; echo fine > file; git config user.name me"))
+    for i in range(20):
+        host.git("config", f"branch.b{i}.remote", "origin")
+    local(host)
+    attack(host, child)
+    (host.work / "over").touch()
+    child.wait(60).check()
+    assert (host.work / "file").read_text() == "fine\n" and (host.work / "src/n9").exists()
+
+
+def test_settings_that_come_and_go(host, sandbox, hooks):
+    """While somebody inside writes all the time: nothing of it in what is named, however often."""
+    script = 'i=0; while [ ! -e over ]; do i=$((i+1)); for d in a b c; do echo EVIL > $d/pre-commit; echo EVIL > $d/new; done 2>/dev/null; done'
+    for name in "abc":
+        (host.work / name).mkdir()
+        (host.work / name / "pre-commit").write_text("host\n")
+    time.sleep(0.05)
+    child = sandbox(f"echo x > first; sleep 0.15; echo x > first; touch ready; {script}".replace("wait_go", "true"))
+    for name in "abc":
+        host.git("config", "core.hooksPath", name)
+        (host.work / name / "pre-commit").unlink()
+        (host.work / name / "pre-commit").write_text("host\n")
+        time.sleep(0.1)
+        assert (host.work / name / "pre-commit").read_text() == "host\n"
+    (host.work / "over").touch()
+    child.wait(60)

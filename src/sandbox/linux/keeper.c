@@ -2,6 +2,7 @@
 #include "sandbox/linux/keeper.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "sandbox/linux/broker/broker.h"
 #include "sandbox/linux/step.h"
@@ -25,6 +26,7 @@ struct keeper {
         struct command *command; /* init's, gone when `started` is posted */
         const struct plan *plan;
         int control, record;
+        uint64_t began_ns;
         pid_t pid;
         sem_t started;
 };
@@ -74,7 +76,7 @@ static void keeper_keep(const struct keeper *keeper, int taken) {
 
         cleanup(close_fd) int reports = open_reports(keeper->control);
         if (reports >= 0 && fork() == 0)
-                broker_main(keeper->plan, notify, reports, keeper->record, first);
+                broker_main(keeper->plan, notify, reports, keeper->record, keeper->began_ns, first);
 }
 
 static void *keeper_main(void *argument) {
@@ -84,6 +86,7 @@ static void *keeper_main(void *argument) {
         prctl(PR_SET_NAME, "bailey-keeper", 0, 0, 0);
         keeper->pid = command_enter_landlock(keeper->command) < 0 ? -errno : command_start(keeper->command);
         int notify = keeper->pid > 0 ? keeper->command->notify : -1;
+        own.began_ns = clock_ns();
         sem_post(&keeper->started); /* k is not ours any more */
 
         if (notify >= 0)

@@ -122,12 +122,51 @@ static void test_below(void **state) {
         }
 }
 
+/* Guards that come later close what they name, keep what is known of the others, and leave out what is closed. */
+static void test_more(void **state) {
+        char path[] = "/w/late", link[] = "";
+        const struct plan_guard more[] = {
+                { .path = path, .kind = PLAN_GUARD_MISSING, .link = link, .why = "it came later" },
+                { .path = "/w/vendor/x", .kind = PLAN_GUARD_FILE, .link = link, .why = "it came later" },
+                { .path = "/w/.envrc", .kind = PLAN_GUARD_MISSING, .link = link, .why = "it came later" },
+        };
+        cleanup(closed_freep) struct closed *closed = table();
+        struct closed_look look;
+        struct stat st;
+
+        (void)state;
+        int fd = open("/dev/null", O_PATH);
+        assert_int_equal(fstat(fd, &st), 0);
+        closed_own(closed, &guards[0], fd);
+
+        for (int i = 0; i < 3; i++) {
+                assert_int_equal(closed_add(closed, more, sizeof more / sizeof *more), 0);
+                memcpy(path, "/w/used", sizeof path); /* it has its own copy */
+                closed_look(closed, "/w/late/below", &look);
+                assert_string_equal(look.guard->path, "/w/late");
+                assert_false(closed_is_swept(look.guard));
+                memcpy(path, "/w/late", sizeof path);
+        }
+
+        closed_look(closed, "/w/vendor/x", &look);
+        assert_string_equal(look.guard->path, "/w/vendor");
+        closed_look(closed, "/w/vendor/generated/x", &look);
+        assert_null(look.guard);
+        closed_look(closed, "/w/.envrc", &look); /* the one that is never the sandbox's own counts */
+        assert_false(closed_is_swept(look.guard));
+        closed_look(closed, "/w/a/b/f", &look);
+        assert_string_equal(look.guard->path, "/w/a/b/f");
+
+        size_t n = 0;
+        assert_int_equal(closed_below(closed, "/w", count, &n), 0);
+        assert_int_equal(n, 6);
+        close(fd);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_paths),
-                cmocka_unit_test(test_swept),
-                cmocka_unit_test(test_own),
-                cmocka_unit_test(test_below),
+                cmocka_unit_test(test_paths), cmocka_unit_test(test_swept), cmocka_unit_test(test_own),
+                cmocka_unit_test(test_below), cmocka_unit_test(test_more),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
 }

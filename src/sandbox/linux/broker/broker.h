@@ -40,6 +40,7 @@
 
 struct closed;
 struct marks;
+struct news;
 struct repos;
 struct shared;
 struct talk;
@@ -58,7 +59,8 @@ struct broker {
         struct shared *shared;   /* files with several names */
         struct marks *marks;     /* files that close ratchets (broker_marks.h); NULL: none */
         const struct plan *asks; /* whose filesystem.ask names places (broker_asks.h); NULL: none */
-        struct talk *talk;       /* with the supervisor; NULL where neither marks nor asks need it */
+        struct news *news;       /* what git's configuration comes to name (broker_named.h); NULL without `closed` */
+        struct talk *talk;       /* with the supervisor; NULL where nobody above needs it */
         bool judges_modes;       /* every mode that is set by a descriptor, not only those that give somebody a right */
         bool programs;           /* some stand for those of the host (plan_is_program()): nothing changes them */
         bool native; /* Landlock keeps the caller's own calls from changing files: devices are its own to open */
@@ -95,9 +97,10 @@ uint32_t broker_capabilities(const struct plan *plan);
  * process under its filter. The broker shares that domain, or it could not look at processes in it. `record_fd` (or -1)
  * is the run's slot, where it notes the repositories that it sees made (repos.h). */
 int broker_start(const struct plan *plan, int events_fd, int record_fd, struct err *err);
-/* What the new process does; the descriptors are its own. `first` was received already. */
+/* What the new process does; the descriptors are its own. `first` was received already, of a command that began at
+ * `began_ns`. */
 struct seccomp_notif;
-_Noreturn void broker_main(const struct plan *plan, int notify_fd, int events_fd, int record_fd,
+_Noreturn void broker_main(const struct plan *plan, int notify_fd, int events_fd, int record_fd, uint64_t began_ns,
                            const struct seccomp_notif *first);
 
 /* The glob that refuses this use of the path, or NULL. Paths without a name in the tree (pipes, sockets) are nobody's.

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Starts the broker from the command's process: its own process, the descriptors it keeps, the rights it drops. */
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "plan/plan.h"
 #include "sandbox/linux/broker/broker.h"
 #include "sandbox/linux/broker/broker_marks.h"
+#include "sandbox/linux/broker/broker_named.h"
 #include "sandbox/linux/broker/broker_talk.h"
 #include "sandbox/linux/broker/closed.h"
 #include "sandbox/linux/broker/repos.h"
 #include "sandbox/linux/broker/shared.h"
 #include "sandbox/linux/fresh.h"
 #include "sandbox/linux/step.h"
+#include "sandbox/named.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -82,20 +85,23 @@ static int become_broker(int first, int events, int record) {
         return settle_descriptors(first, events, record);
 }
 
-static int prepare_judging(const struct plan *plan, struct broker *broker) {
+static int prepare_judging(const struct plan *plan, uint64_t began_ns, struct broker *broker) {
         int r = closed_new(plan, &broker->closed);
 
         if (r == 0)
                 r = repos_new(plan, FD_RECORD, &broker->repos);
         if (r == 0)
                 r = fresh_new(&broker->fresh);
+        if (r == 0)
+                r = news_new(began_ns + NAMED_BEGIN_NS, &broker->news);
         if (r < 0)
                 return r;
 
         return shared_new(plan, &broker->shared);
 }
 
-_Noreturn static void start_serve(const struct plan *plan, int notify, const struct seccomp_notif *first) {
+_Noreturn static void start_serve(const struct plan *plan, int notify, uint64_t began_ns,
+                                  const struct seccomp_notif *first) {
         struct broker broker = {
                 .rules = rules_of(plan),
                 .notify_fd = notify,
@@ -110,18 +116,18 @@ _Noreturn static void start_serve(const struct plan *plan, int notify, const str
                 .native = (plan->flags & PLAN_NATIVE) && !(plan->flags & PLAN_BROKER),
         };
         if (!broker.rules || marks_new(plan, &broker.marks) < 0 ||
-            ((broker.marks || broker.asks) && talk_new(FD_EVENTS, &broker.talk) < 0) ||
-            ((plan->flags & PLAN_WRITES) && prepare_judging(plan, &broker) < 0))
+            ((plan->flags & PLAN_WRITES) && prepare_judging(plan, began_ns, &broker) < 0) ||
+            ((broker.marks || broker.asks || broker.news) && talk_new(FD_EVENTS, &broker.talk) < 0))
                 _exit(1);
 
         _exit(broker_serve(&broker, first) < 0);
 }
 
-_Noreturn void broker_main(const struct plan *plan, int notify_fd, int events_fd, int record_fd,
+_Noreturn void broker_main(const struct plan *plan, int notify_fd, int events_fd, int record_fd, uint64_t began_ns,
                            const struct seccomp_notif *first) {
         if (become_broker(notify_fd, events_fd, record_fd) < 0 || confine_syscalls(plan, CONFINE_THREAD, NULL) < 0)
                 _exit(1);
-        start_serve(plan, FD_FIRST, first);
+        start_serve(plan, FD_FIRST, began_ns, first);
 }
 
 /* Before the filter, so that it is not under it: the notify descriptor comes when there is one. */
@@ -140,7 +146,7 @@ _Noreturn static void broker_early(const struct plan *plan, int channel, int eve
                 _exit(1);
 
         close(FD_FIRST);
-        start_serve(plan, notify, NULL);
+        start_serve(plan, notify, clock_ns(), NULL);
 }
 
 /* Two forks, so that the command has no child it does not know of: init adopts the broker. */

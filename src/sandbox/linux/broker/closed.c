@@ -36,6 +36,10 @@ struct dir {
 
 struct closed {
         const struct plan *plan;
+        const struct plan_guard *guards; /* the plan's, and behind them those that came later */
+        size_t n_guards;
+        struct plan_guard *grown; /* where they are then; NULL: the list is the plan's own */
+        VEC(char *) texts;        /* of those that came later. Refusals name them, so they stay */
         struct dir dirs[DIRS_MAX];
         size_t n_dirs;        /* that were ever learned: the oldest goes first */
         struct object *first; /* by guard: what was there when the broker began */
@@ -87,11 +91,11 @@ static void closed_put_guard(struct closed *closed, const struct plan_guard *gua
                         closed_put(closed, guard->path, i)->above = true;
 }
 
-static size_t slots_needed(const struct plan *plan) {
-        size_t needed = plan->openings.n + 1, size = 64;
+static size_t slots_needed(const struct closed *closed) {
+        size_t needed = closed->plan->openings.n + 1, size = 64;
 
-        for (size_t i = 0; i < plan->guards.n; i++)
-                for (const char *s = plan->guards.p[i].path; *s; s++)
+        for (size_t i = 0; i < closed->n_guards; i++)
+                for (const char *s = closed->guards[i].path; *s; s++)
                         needed += *s == '/';
 
         while (size < 2 * needed)
@@ -133,8 +137,13 @@ void closed_free(struct closed *closed) {
                 close_fd(&closed->locks[i]);
 
         free(closed->locks);
-        objects_done(closed->first, closed->plan->guards.n);
-        objects_done(closed->own, closed->plan->guards.n);
+        objects_done(closed->first, closed->n_guards);
+        objects_done(closed->own, closed->n_guards);
+        for (size_t i = 0; i < closed->texts.n; i++)
+                free(closed->texts.p[i]);
+
+        vec_done(&closed->texts);
+        free(closed->grown);
         free(closed->slots);
         free(closed);
 }
@@ -144,6 +153,33 @@ void closed_freep(struct closed **c) {
         *c = NULL;
 }
 
+static void closed_fill(struct closed *closed) {
+        const struct plan *plan = closed->plan;
+
+        for (size_t i = 0; i < closed->n_guards; i++)
+                closed_put_guard(closed, &closed->guards[i]);
+
+        for (size_t i = 0; i < plan->openings.n; i++)
+                closed_put(closed, plan->openings.p[i], strlen(plan->openings.p[i]))->opening = true;
+}
+
+/* What is there now, from this guard on. */
+static void closed_hold(struct closed *closed, size_t from) {
+        for (size_t i = from; i < closed->n_guards; i++) {
+                closed->first[i].held = closed->own[i].held = -1;
+                if (closed->guards[i].kind != PLAN_GUARD_MISSING)
+                        object_hold(&closed->first[i], closed->guards[i].path);
+        }
+
+        for (size_t i = from; i < closed->n_guards; i++) {
+                const char *path = closed->guards[i].path, *slash = strrchr(path, '/');
+
+                closed_learn_dir(closed, path, (size_t)(slash - path));
+                if (closed->guards[i].kind == PLAN_GUARD_DIR)
+                        closed_learn_dir(closed, path, strlen(path));
+        }
+}
+
 int closed_new(const struct plan *plan, struct closed **ret) {
         struct closed *closed = calloc(1, sizeof *closed);
 
@@ -151,7 +187,9 @@ int closed_new(const struct plan *plan, struct closed **ret) {
                 return -ENOMEM;
 
         closed->plan = plan;
-        closed->size = slots_needed(plan);
+        closed->guards = plan->guards.p;
+        closed->n_guards = plan->guards.n;
+        closed->size = slots_needed(closed);
         closed->slots = calloc(closed->size, sizeof *closed->slots);
         closed->first = calloc(plan->guards.n + 1, sizeof *closed->first);
         closed->own = calloc(plan->guards.n + 1, sizeof *closed->own);
@@ -162,25 +200,82 @@ int closed_new(const struct plan *plan, struct closed **ret) {
         for (size_t i = 0; i < plan->copies.n; i++)
                 closed->locks[i] = -1;
 
-        for (size_t i = 0; i < plan->guards.n; i++) {
-                closed->first[i].held = closed->own[i].held = -1;
-                closed_put_guard(closed, &plan->guards.p[i]);
-                if (plan->guards.p[i].kind != PLAN_GUARD_MISSING)
-                        object_hold(&closed->first[i], plan->guards.p[i].path);
-        }
-
-        for (size_t i = 0; i < plan->guards.n; i++) {
-                const char *slash = strrchr(plan->guards.p[i].path, '/');
-
-                closed_learn_dir(closed, plan->guards.p[i].path, (size_t)(slash - plan->guards.p[i].path));
-                if (plan->guards.p[i].kind == PLAN_GUARD_DIR)
-                        closed_learn_dir(closed, plan->guards.p[i].path, strlen(plan->guards.p[i].path));
-        }
-
-        for (size_t i = 0; i < plan->openings.n; i++)
-                closed_put(closed, plan->openings.p[i], strlen(plan->openings.p[i]))->opening = true;
-
+        closed_fill(closed);
+        closed_hold(closed, 0);
         *ret = closed;
+        return 0;
+}
+
+/* --- more of them --- */
+
+static bool closed_covers(const struct closed *closed, const char *path) {
+        struct closed_look look;
+
+        closed_look(closed, path, &look);
+        return look.guard && !closed_is_swept(look.guard) && (look.at || look.guard->kind != PLAN_GUARD_LINK);
+}
+
+static const char *closed_text(struct closed *closed, const char *text) {
+        cleanup(free_ptr) char *copy = strdup(text_or(text, ""));
+
+        if (!copy || vec_push(&closed->texts, copy) < 0)
+                return NULL;
+        return take_ptr(&copy);
+}
+
+/* Room for so many more. What is held in there stays. */
+static int closed_grow(struct closed *closed, size_t more) {
+        size_t n = closed->n_guards + more + 1;
+        struct object *first = reallocarray(closed->first, n, sizeof *first);
+        if (!first)
+                return -ENOMEM;
+        closed->first = first;
+
+        struct object *own = reallocarray(closed->own, n, sizeof *own);
+        if (!own)
+                return -ENOMEM;
+        closed->own = own;
+
+        struct plan_guard *grown = reallocarray(closed->grown, n, sizeof *grown);
+        if (!grown)
+                return -ENOMEM;
+        if (!closed->grown && closed->n_guards)
+                memcpy(grown, closed->guards, closed->n_guards * sizeof *grown);
+
+        closed->guards = closed->grown = grown;
+        return 0;
+}
+
+int closed_add(struct closed *closed, const struct plan_guard *more, size_t n) {
+        size_t before = closed->n_guards, fresh = before;
+        int r = closed_grow(closed, n);
+
+        if (r < 0)
+                return r;
+
+        for (size_t i = 0; i < n; i++) {
+                struct plan_guard *guard = &closed->grown[fresh];
+
+                if (closed_covers(closed, more[i].path))
+                        continue;
+
+                *guard = more[i];
+                guard->path = closed_text(closed, more[i].path);
+                guard->link = closed_text(closed, more[i].link);
+                if (!guard->path || !guard->link)
+                        return -ENOMEM;
+                fresh++;
+        }
+
+        closed->n_guards = fresh;
+        free(closed->slots);
+        closed->size = slots_needed(closed);
+        closed->slots = calloc(closed->size, sizeof *closed->slots);
+        if (!closed->slots)
+                return -ENOMEM;
+
+        closed_fill(closed);
+        closed_hold(closed, before);
         return 0;
 }
 
@@ -223,8 +318,8 @@ bool closed_is_swept(const struct plan_guard *guard) {
 int closed_below(const struct closed *closed, const char *path, closed_each *each, void *context) {
         size_t n = strlen(path);
 
-        for (size_t i = 0; i < closed->plan->guards.n; i++) {
-                const struct plan_guard *guard = &closed->plan->guards.p[i];
+        for (size_t i = 0; i < closed->n_guards; i++) {
+                const struct plan_guard *guard = &closed->guards[i];
 
                 if (strncmp(guard->path, path, n) != 0 || guard->path[n] != '/')
                         continue;
@@ -244,7 +339,7 @@ static bool object_is(const struct object *object, const struct stat *st) {
 }
 
 static size_t guard_index(const struct closed *closed, const struct plan_guard *guard) {
-        return (size_t)(guard - closed->plan->guards.p);
+        return (size_t)(guard - closed->guards);
 }
 
 void closed_own(struct closed *closed, const struct plan_guard *guard, int object) {
@@ -394,13 +489,13 @@ const struct plan_guard *closed_object(const struct closed *closed, const struct
         if (real || closed_is_copy(closed, st))
                 return real;
 
-        for (size_t i = 0; i < closed->plan->guards.n; i++)
+        for (size_t i = 0; i < closed->n_guards; i++)
                 if (object_is(&closed->first[i], st))
-                        return &closed->plan->guards.p[i];
+                        return &closed->guards[i];
 
-        for (size_t i = 0; links && i < closed->plan->guards.n; i++)
-                if (guard_has(closed, &closed->plan->guards.p[i], st, &walked))
-                        return &closed->plan->guards.p[i];
+        for (size_t i = 0; links && i < closed->n_guards; i++)
+                if (guard_has(closed, &closed->guards[i], st, &walked))
+                        return &closed->guards[i];
 
         return NULL;
 }

@@ -90,18 +90,26 @@ static int read_again(struct git_survey *survey, const struct plan_host *before)
         return r;
 }
 
+/* By what lies nearest above: a grant may be in a place that is closed as a whole. */
 static bool was_closed(const struct plan_host *before, const struct plan_path *path) {
+        size_t nearest = 0;
+        bool closed = false;
+
         for (size_t i = 0; i < before->paths.n; i++) {
                 const struct plan_path *other = &before->paths.p[i];
-                bool closed = !other->grants && other->access != PATH_WRITE;
+                size_t n = strlen(other->path);
                 bool covers = other->type == PLAN_PATH_LINK ? strcmp(path->path, other->path) == 0
                                                             : path_is_within(path->path, other->path);
 
-                if (closed && covers)
-                        return true;
+                if (!covers || n < nearest)
+                        continue;
+
+                bool closes = !other->grants && other->access != PATH_WRITE;
+                closed = closes || (closed && n == nearest);
+                nearest = n;
         }
 
-        return false;
+        return closed;
 }
 
 static void drop_known(struct plan_host *found, const struct plan_host *before) {

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandbox/named.h"
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/path.h"
+#include "sandbox/survey.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/inotify.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { GUARDS_BYTES_MAX = 8 << 20, CONFIG_MAX = 8 << 20 };
+enum {
+        OF_FILE = IN_MODIFY | IN_ATTRIB | IN_MOVE_SELF | IN_DELETE_SELF,
+        OF_DIRECTORY = IN_CREATE | IN_MOVED_TO | IN_MOVE_SELF | IN_DELETE_SELF | IN_ONLYDIR,
+};
+
+/* --- the watch --- */
+
+/* The nearest directory above that exists, unless the sandbox itself makes files there: then each of them would be a
+ * record, and the end of the run has to do. */
+static int watch_above(const struct named *named, const char *path) {
+        cleanup(free_ptr) char *dir = strdup(path);
+
+        if (!dir)
+                return -ENOMEM;
+
+        for (char *slash; (slash = strrchr(dir, '/'));) {
+                const char *above = slash == dir ? "/" : dir;
+
+                *slash = '\0';
+                if (path_rules_host_access(named->rules, above, NULL) == PATH_WRITE)
+                        return 0;
+                if (inotify_add_watch(named->watch, above, OF_DIRECTORY) >= 0)
+                        return 0;
+                if (!path_error_answers(errno))
+                        return -errno;
+        }
+
+        return 0;
+}
+
+/* Git obeys it where `config` beside it says so. Its directory is one that git inside writes to with every command. */
+static bool is_unused_worktree_config(const char *path) {
+        cleanup(buf_done) struct buf content = BUF(CONFIG_MAX);
+        cleanup(free_ptr) char *config = NULL;
+        size_t n = strlen(path), suffix = sizeof ".worktree" - 1;
+
+        if (n <= suffix || strcmp(path + n - suffix, ".worktree") != 0)
+                return false;
+
+        config = strndup(path, n - suffix);
+        if (!config || path_read_file(config, CONFIG_MAX, &content, NULL) < 0)
+                return false;
+
+        return !content.p || buf_append(&content, str_n("", 1)) < 0 || !strcasestr(content.p, "worktreeconfig");
+}
+
+static int watch_missing(const struct named *named, const char *path) {
+        char *slash = strrchr(path, '/');
+        cleanup(free_ptr) char *dir = slash ? strndup(path, (size_t)(slash - path)) : NULL;
+
+        if (str_ends(str_of(path), STR("/config.worktree"))) {
+                if (is_unused_worktree_config(path) || !dir)
+                        return 0;
+                return inotify_add_watch(named->watch, dir, OF_DIRECTORY) >= 0 || path_error_answers(errno) ? 0
+                                                                                                            : -errno;
+        }
+
+        return watch_above(named, path);
+}
+
+/* The file, and where it is a link the link itself. Both are the host's: what is closed, the sandbox cannot change. */
+static int watch_file(const struct named *named, const char *path) {
+        struct stat st;
+
+        if (lstat(path, &st) == 0 && S_ISLNK(st.st_mode) &&
+            inotify_add_watch(named->watch, path, OF_FILE | IN_DONT_FOLLOW) < 0 && !path_error_answers(errno))
+                return -errno;
+        if (inotify_add_watch(named->watch, path, OF_FILE) >= 0)
+                return 0;
+        if (!path_error_answers(errno))
+                return -errno;
+
+        return watch_missing(named, path);
+}
+
+static int watch_files(const struct named *named, const struct plan_host *host) {
+        int r = 0;
+
+        for (size_t i = 0; i < host->git_files.n && r == 0; i++) {
+                const char *file = host->git_files.p[i];
+                cleanup(free_ptr) char *path = strndup(file, strcspn(file, "\n"));
+
+                r = path ? watch_file(named, path) : -ENOMEM;
+        }
+
+        return r;
+}
+
+/* Again and again: a file that was replaced is another one. */
+static int watch_all(const struct named *named) {
+        int r = watch_files(named, named->before);
+
+        if (r == 0)
+                r = watch_files(named, &named->now);
+
+        for (size_t i = 0; i < named->before->git_known.n && r == 0; i++) {
+                cleanup(free_ptr) char *hooks = path_join(named->before->git_known.p[i], "hooks");
+
+                if (!hooks)
+                        return -ENOMEM;
+                if (inotify_add_watch(named->watch, hooks, OF_DIRECTORY) < 0 && !path_error_answers(errno))
+                        r = -errno;
+        }
+
+        return r;
+}
+
+static void read_records(int watch) {
+        _Alignas(struct inotify_event) char records[16384];
+
+        while (read(watch, records, sizeof records) > 0)
+                ;
+}
+
+/* --- what is named --- */
+
+static bool is_told(const struct named *named, const struct plan_path *path) {
+        for (size_t i = 0; i < named->now.paths.n; i++)
+                if (named->now.paths.p[i].type == path->type && strcmp(named->now.paths.p[i].path, path->path) == 0)
+                        return true;
+        return false;
+}
+
+/* Takes what is new out of it. */
+static int named_merge(struct named *named, struct plan_host *found) {
+        for (size_t i = 0; i < found->paths.n; i++) {
+                struct plan_path *path = &found->paths.p[i];
+
+                if (is_told(named, path))
+                        continue;
+                if (vec_push(&named->now.paths, *path) < 0)
+                        return -ENOMEM;
+                path->path = path->link = NULL;
+        }
+
+        size_t before = named->now.git_files.n;
+        struct plan_host old = { 0 };
+
+        memcpy(&old.git_files, &named->now.git_files, sizeof old.git_files);
+        memcpy(&named->now.git_files, &found->git_files, sizeof old.git_files);
+        memcpy(&found->git_files, &old.git_files, sizeof old.git_files);
+
+        return named->now.git_files.n != before;
+}
+
+/* 1: it named other files than before, which are watched from now on and read once more. */
+static int named_look(struct named *named, struct err *err) {
+        struct plan_host found = { 0 };
+        int r = survey_git_named(named->policy, named->rules, named->before, &found, err);
+
+        if (r == 0) {
+                r = named_merge(named, &found);
+                if (r < 0)
+                        err_memory(err);
+        }
+
+        survey_done(&found);
+        if (r > 0 && watch_all(named) < 0)
+                return 0;
+        return r;
+}
+
+static int write_guards(const struct named *named, struct buf *ret) {
+        static const char kinds[] = { [PLAN_PATH_MISSING] = '0' + PLAN_GUARD_MISSING,
+                                      [PLAN_PATH_DIR] = '0' + PLAN_GUARD_DIR,
+                                      [PLAN_PATH_FILE] = '0' + PLAN_GUARD_FILE,
+                                      [PLAN_PATH_LINK] = '0' + PLAN_GUARD_LINK };
+        int r = 0;
+
+        for (size_t i = named->told; i < named->now.paths.n && r == 0; i++) {
+                const struct plan_path *path = &named->now.paths.p[i];
+                const char *link = text_or(path->link, "");
+
+                r = buf_append(ret, str_n(&kinds[path->type], 1));
+                if (r == 0)
+                        r = buf_append(ret, str_n(path->path, strlen(path->path) + 1));
+                if (r == 0)
+                        r = buf_append(ret, str_n(link, strlen(link) + 1));
+        }
+
+        return r;
+}
+
+static int named_file(const struct named *named, int *ret_fd) {
+        cleanup(buf_done) struct buf guards = BUF(GUARDS_BYTES_MAX);
+        cleanup(close_fd) int fd = memfd_create("guards", MFD_CLOEXEC);
+        int r = fd < 0 ? -errno : write_guards(named, &guards);
+
+        if (r == 0)
+                r = fd_write_all(fd, guards.p, guards.n);
+        if (r == 0)
+                *ret_fd = take_fd(&fd);
+        return r;
+}
+
+/* At the first question, unless there are too many watches for this user. */
+static bool named_begin(struct named *named) {
+        if (named->asked)
+                return false;
+
+        named->asked = true;
+        named->watch = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+        if (named->watch >= 0 && watch_all(named) < 0)
+                close_fd(&named->watch);
+
+        return named->watch >= 0;
+}
+
+int named_answer(struct named *named, enum named_answer *ret, int *ret_fd, struct err *err) {
+        int r;
+
+        *ret_fd = -1;
+        *ret = NAMED_NOTHING;
+        if (named_begin(named)) {
+                *ret_fd = named->watch;
+                *ret = NAMED_WATCH;
+                return 0;
+        }
+
+        if (named->watch >= 0) {
+                read_records(named->watch);
+                (void)watch_all(named);
+        }
+
+        r = named_look(named, err);
+        if (r > 0)
+                r = named_look(named, err);
+        if (r < 0 || named->now.paths.n == named->told)
+                return r < 0 ? r : 0;
+
+        r = named_file(named, ret_fd);
+        if (r < 0)
+                return err_set(err, -r, "cannot tell the sandbox's broker what is closed: %s", strerror(-r));
+
+        named->told = named->now.paths.n;
+        *ret = NAMED_MORE;
+        return 0;
+}
+
+void named_again(struct named *named) {
+        close_fd(&named->watch);
+        named->asked = false;
+}
+
+void named_done(struct named *named) {
+        close_fd(&named->watch);
+        survey_done(&named->now);
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * What git's configuration comes to name while a sandbox runs (survey_git_named() says how that is found), closed
+ * before the next call of the sandbox is judged.
+ *
+ * The supervisor watches the configuration (inotify), and hands the watch to the broker. Whoever changes such a file
+ * puts a record into the watch before the change returns. The broker looks whether there is one before it judges a
+ * call, and if so asks the supervisor, which reads the configuration again and answers with more guards. So nobody has
+ * to wake up in time: what a person sets on the host holds for every call that the sandbox begins afterwards. Nobody
+ * but the host writes to what is watched, so a sandbox cannot make the broker ask.
+ *
+ * Considered and left: a supervisor that wakes up by itself and sends guards (leaves a moment), and a broker that
+ * compares the files (it does not see the user's own configuration, and each look costs as much as the judging).
+ *
+ * The first look is due NAMED_BEGIN_NS after the command began: the kernel takes milliseconds to end a watch, a price
+ * that short commands need not pay. What is written before that, or through a descriptor that was open before, is found
+ * at the end (kept/guard_named.c).
+ */
+#include "base/clock.h"
+#include "base/err.h"
+#include "plan/build.h"
+
+#define NAMED_BEGIN_NS (100 * NS_PER_MS)
+#define NAMED_UNWATCHED_NS (1000 * NS_PER_MS)
+#define NAMED_WHY "git's configuration came to name it while the sandbox ran"
+
+/* The supervisor's answer to an EVENT_NAMED, as the value of a struct broker_answer (sandbox/marks.h). */
+enum named_answer {
+        NAMED_NOTHING, /* no more than before. A broker that has no watch asks again after NAMED_UNWATCHED_NS */
+        NAMED_WATCH,   /* with the watch. It is asked again at once: something may have changed before */
+        NAMED_MORE, /* with a file of guards: for each a digit, its kind, and its path, then its link, each with a NUL
+                     */
+};
+
+struct named {
+        const struct policy *policy; /* these three are of the launch, and must live as long */
+        const struct path_rules *rules;
+        const struct plan_host *before;
+        int watch; /* -1: none */
+        bool asked;
+        struct plan_host now; /* what is named and was not at launch; and the files to watch */
+        size_t told;          /* how many of these paths the broker has */
+};
+#define NAMED_NONE                                                                                                     \
+        { .watch = -1 }
+
+/* The answer to the broker's question. *ret_fd: what goes with it, or -1; the caller closes it, unless it is
+ * named->watch. An error: the configuration cannot be read, and nothing is added. */
+int named_answer(struct named *named, enum named_answer *ret, int *ret_fd, struct err *err);
+/* The watch did not arrive: the next question is the first again. */
+void named_again(struct named *named);
+void named_done(struct named *named);
