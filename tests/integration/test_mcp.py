@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """bailey mcp: the protocol, its tools outside and inside a sandbox, hostile input, and a person who answers."""
 import json
-import pathlib
-import shutil
 import subprocess
 import time
 
 import pytest
 
 from conftest import program
+from kit.agents import CACHE, install, node_directory
 from kit.control import Control, sockets, wait_for
 
-SDK = pathlib.Path("/var/cache/bailey-agents/node_modules/@modelcontextprotocol/sdk")
+SDK = CACHE / "node_modules/@modelcontextprotocol/sdk"
 
 
 def request(number, method, **params):
@@ -313,8 +312,9 @@ def test_nobody_answers(asking, origin):
 
 
 def test_with_a_client_of_the_sdk(environment, work):
-    if not SDK.exists() or not shutil.which("node"):
-        pytest.skip("the SDK of the Model Context Protocol is not there")
+    install(SDK, "@modelcontextprotocol/sdk")
+    if not SDK.exists() or not node_directory():
+        pytest.skip("the SDK of the Model Context Protocol is not there, and npm cannot be reached")
     (work / "client.mjs").write_text(f'''
 import {{ Client }} from "{SDK}/dist/esm/client/index.js";
 import {{ StdioClientTransport }} from "{SDK}/dist/esm/client/stdio.js";
@@ -327,7 +327,7 @@ await client.ping();
 console.log(JSON.stringify([tools, checked.structuredContent.rule, ran.structuredContent.stdout, client.getServerVersion().name]));
 await client.close();
 ''')
-    result = subprocess.run([shutil.which("node"), work / "client.mjs"], env=environment, cwd=work, timeout=120, check=False,
+    result = subprocess.run([node_directory() / "node", work / "client.mjs"], env=environment, cwd=work, timeout=120, check=False,
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert result.returncode == 0, result.stderr
     assert json.loads(result.stdout) == [["run", "check", "why", "request_access"], "git-remote", "hi\n", "bailey"]

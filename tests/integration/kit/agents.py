@@ -98,6 +98,8 @@ AGENTS = {
                  "stored": (".local/share/opencode/auth.json", lambda key: {"anthropic": {"type": "api", "key": key}})},
     "qwen": {"package": "@qwen-code/qwen-code", "words": ["--yolo", "-p", PROMPT, "--auth-type", "openai", "--model", "gpt-4o"],
              "variable": "OPENAI_API_KEY", "key": OPENAI_KEY, "hosts": ["api.openai.com"], "env": {"OPENAI_BASE_URL": "https://api.openai.com/v1"},
+             # on a busy machine it loses what one command in ten has said, outside a sandbox as often as inside
+             "loses": "Output: (empty)", "steps": {"committed": "git add made.txt; git commit -qm made; git log --oneline --grep=made && echo COMMITTED=0"},
              # it does nothing with Ctrl-Z, inside and outside a sandbox
              "terminal": {"how": "key", "words": ["--auth-type", "openai", "--model", "gpt-4o"], "ready": "Type your message", "answers": [], "suspend": []}},
     "cn": {"package": "@continuedev/cli", "words": ["-p", PROMPT, "--auto"], "variable": "ANTHROPIC_API_KEY", "hosts": ["api.anthropic.com"],
@@ -217,6 +219,7 @@ class World:
         self.hosts = [*self.row["hosts"], *more]
         self.steps = {**STEPS, **self.row.get("steps", {})} if steps is None else steps
         self.models = closing(Models(self.authority, list(self.steps.values()), [*self.hosts, ALLOWED, REFUSED], port=0, plain=(ALLOWED, REFUSED)))
+        self.models.loses = self.row.get("loses")
         account(home, work)
         (tmp_path / "agent-hosts").write_text("".join(f"{PUBLIC} {host}\n" for host in [*self.hosts, ALLOWED, REFUSED]))
         settings = home / ".config/bailey/config.yaml"

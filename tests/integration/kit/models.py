@@ -330,6 +330,7 @@ class Models:
         self.steps, self.names, self.address = steps, names, address
         self.requests, self._outputs, self._plain, self._lock = [], {}, set(plain), threading.Lock()
         self.offered, self.sockets, self.refuses = set(), 0, False
+        self.loses = None  # what an agent says that lost the output of a command: the command is played again
         self.tokens, self.turn, self.id_token = lambda n: (f"access-token-of-the-stand-in-{n}", f"refresh-token-of-the-stand-in-{n}"), 0, None
         self.server = http.server.ThreadingHTTPServer((address, port), Handler)
         self.server.models, self.server.daemon_threads, self.port = self, True, self.server.server_address[1]
@@ -361,9 +362,11 @@ class Models:
         """The next command, or None when there are no tools or all were played. Keeps what came back."""
         with self._lock:
             self.offered = self.offered | set(tools)
-            for i, result in enumerate(results):
-                self._outputs[i] = json.dumps(result)
-            return self.steps[len(results)] if tool and len(results) < len(self.steps) else None
+            step = 0
+            for result in results:
+                self._outputs[step] = json.dumps(result)
+                step += not self.loses or self.loses not in self._outputs[step]
+            return self.steps[step] if tool and step < len(self.steps) and len(results) < 5 * len(self.steps) else None
 
     def results(self):
         return [re.sub(r"\\+n", "\n", self._outputs[i]) for i in sorted(self._outputs)]
