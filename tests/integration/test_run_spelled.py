@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The broker's short ways: a path that is judged as it is spelled, a thread that is known from its last call, a worker that keeps the turn. Each is attacked
 by what could make it wrong: other threads, the host, links, and paths that are spelled in every odd form."""
+import errno
 import json
 import os
 import subprocess
@@ -291,6 +292,11 @@ ATTRIBUTES = {
     "removed by descriptor": "os.removexattr(fd, 'user.kept')", "mode": "os.chmod('Makefile', 0o666)", "mode by descriptor": "os.fchmod(fd, 0o600)",
     "mode by its link in /proc": "os.chmod(f'/proc/self/fd/{fd}', 0o666)", "mode from a directory": "os.chmod('Makefile', 0o666, dir_fd=os.open('.', 0))",
     "owner": "os.chown('Makefile', -1, os.getgid())", "owner by descriptor": "os.fchown(fd, -1, os.getgid())", "length": "os.truncate('Makefile', 0)",
+    "flags": "import fcntl; fcntl.ioctl(fd, 0x40086602, bytes([0x40, 0, 0, 0]))", "flags of a directory's file": "import fcntl; "
+    "fcntl.ioctl(os.open('Makefile', os.O_RDONLY, dir_fd=os.open('.', 0)), 0x40086602, bytes(8))",
+    "extended flags": "import fcntl; fcntl.ioctl(fd, 0x401c5820, bytes(28))", "request with upper bits":
+    "import ctypes; assert ctypes.CDLL(None).ioctl(fd, ctypes.c_ulong(0xffff000040086602), ctypes.byref(ctypes.c_int(64))) == 0",
+    "verity": "import fcntl; fcntl.ioctl(fd, 0x40806685, bytes(128))",
     "fchmodat2": "import ctypes; assert ctypes.CDLL(None).syscall(452, -100, b'Makefile', 0o666, 0) == 0",
 }
 
@@ -305,6 +311,39 @@ def test_a_glob_against_writing_keeps_attributes(bailey, work, how):
     script = f"import os; fd = os.open('Makefile', os.O_RDONLY); {ATTRIBUTES[how]}"
     assert bailey("run", "--quiet", "--deny-write", "**/Makefile", "--", PYTHON, "-c", script, cwd=work).status != 0
     assert before == (file.stat().st_mode, file.stat().st_gid, sorted(os.listxattr(file)), file.read_text())
+
+
+FLAGS = r"""import fcntl, os, sys
+errors = []
+for name in sys.argv[1:]:
+    for request, size in ((0x40086602, 4), (0x401c5820, 28), (0x40806685, 128), (0x4008941a, 8), (0x40047211, 4)):
+        try: fcntl.ioctl(os.open(name, os.O_RDONLY), request, bytes(size)); errors.append(0)
+        except OSError as error: errors.append(error.errno)
+print(*errors)"""
+
+
+@pytest.mark.parametrize("option", ["--deny-write", "--deny-read"])
+def test_flags_under_globs_and_elsewhere(bailey, work, option):
+    """Refused by the rule, whatever the file system can do; elsewhere what it can do is done."""
+    for name in ("Makefile", "other"):
+        (work / name).write_text("x\n")
+    words = bailey("run", "--quiet", option, "**/Makefile" if option == "--deny-write" else "**/nothing", "--", PYTHON, "-c", FLAGS, "Makefile", "other",
+                   cwd=work).check().text.split()
+    assert all(word == str(errno.EACCES) for word in words[:5]) == (option == "--deny-write"), words
+    assert str(errno.EACCES) not in words[5:], words
+    assert words[7:] == [str(errno.EOPNOTSUPP)] * 3
+
+
+def test_flags_of_what_is_protected(start, bailey, work):
+    """Also when the host has replaced it, and no mount covers it any more."""
+    (work / ".envrc").write_text("old\n")
+    child = start(["bailey", "run", "--", "sh", "-c", f"echo started; while [ ! -e go ]; do sleep 0.02; done; {PYTHON} -c '{FLAGS}' .envrc"], cwd=work)
+    wait_until(lambda: b"started" in child.output() or child.process.poll() is not None, 60)
+    (work / "new").write_text("new\n")
+    os.replace(work / "new", work / ".envrc")
+    (work / "go").touch()
+    result = child.wait(60).check()
+    assert result.text.split()[1:] == [str(errno.EACCES)] * 5 and ".envrc" in result.errors, result
 
 
 def test_modes_by_descriptor(bailey, work):

@@ -7,11 +7,14 @@
 #include "base/fd.h"
 #include "sandbox/linux/broker/broker_ops.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <linux/limits.h>
 #include <linux/xattr.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 #include <unistd.h>
@@ -255,6 +258,59 @@ int op_lremovexattr(struct held *held) {
 }
 int op_fremovexattr(struct held *held) {
         return attribute_descriptor(held, remove_attribute);
+}
+
+/* --- flags --- */
+
+enum {
+        SET_FLAGS = 0x40086602,            /* FS_IOC_SETFLAGS, as 64-bit programs have it */
+        SET_FLAGS_32 = 0x40046602,         /* as others have */
+        SET_EXTENDED = 0x401c5820,         /* FS_IOC_FSSETXATTR */
+        SET_VERSION = 0x40087602,          /* FS_IOC_SETVERSION */
+        ENABLE_VERITY = 0x40806685,        /* FS_IOC_ENABLE_VERITY */
+        SET_ENCRYPTION = (int)0x800c6613,  /* FS_IOC_SET_ENCRYPTION_POLICY */
+        SET_FAT_ATTRIBUTES = 0x40047211,   /* FAT_IOCTL_SET_ATTRIBUTES */
+        SET_VOLUME = 0x4008941a,           /* BTRFS_IOC_SUBVOL_SETFLAGS */
+        SET_RECEIVED = (int)0xc0c89425,    /* BTRFS_IOC_SET_RECEIVED_SUBVOL */
+        SET_RECEIVED_32 = (int)0xc0c09425, /* the same, as programs of 32 bits call it; the kernel takes it from all */
+};
+static_assert(SET_FLAGS == FS_IOC_SETFLAGS && SET_EXTENDED == FS_IOC_FSSETXATTR, "numbers of the kernel");
+
+const uint32_t broker_flag_requests[] = { SET_FLAGS,     SET_FLAGS_32,   SET_EXTENDED,       SET_VERSION,
+                                          ENABLE_VERITY, SET_ENCRYPTION, SET_FAT_ATTRIBUTES, SET_VOLUME,
+                                          SET_RECEIVED,  SET_RECEIVED_32 };
+const size_t broker_flag_requests_n = sizeof broker_flag_requests / sizeof *broker_flag_requests;
+
+static int set_flags(struct held *held, int file, unsigned long request, size_t n) {
+        struct fsxattr value = { 0 }; /* the larger of the two */
+        int r = tracee_read(&held->tracee, held->args[2], &value, n);
+
+        if (r < 0)
+                return r;
+
+        return result_of(ioctl(file, request, &value));
+}
+
+/* On any descriptor that is no O_PATH: it need not be open for writing. What nobody here needs is not performed. */
+int op_ioctl(struct held *held) {
+        cleanup(place_done) struct place place = { .object = -1, .dir = -1 };
+        int r = find_by_descriptor(held, (int)held->args[0], &place);
+
+        if (r < 0)
+                return r;
+
+        cleanup(close_fd) int file = walk_reopen(place.object, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0);
+        if (file < 0)
+                return file;
+
+        switch ((uint32_t)held->args[1]) {
+        case SET_FLAGS:
+                return set_flags(held, file, FS_IOC_SETFLAGS, sizeof(int));
+        case SET_EXTENDED:
+                return set_flags(held, file, FS_IOC_FSSETXATTR, sizeof(struct fsxattr));
+        default:
+                return -EOPNOTSUPP;
+        }
 }
 
 /* The mask itself is the caller's affair; what is kept of it follows. */

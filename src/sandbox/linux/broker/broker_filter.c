@@ -51,7 +51,7 @@
 #endif
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the lower half of an argument comes first");
 
-enum { FRONT_MAX = 128 };
+enum { FRONT_MAX = 192 }; /* and a jump reaches 255 */
 /* Where a jump leads: onwards, or to one of these, which are resolved when the front is complete. */
 enum label {
         ONWARDS,
@@ -68,6 +68,7 @@ enum label {
         TO_FLAGS_2,
         TO_MODE,
         TO_WHOM,
+        TO_REQUEST,
         LABELS
 };
 
@@ -131,12 +132,13 @@ static void hand_over_sockets(struct front *front) {
 static enum label op_label(const struct broker_op *op, const struct broker_filter *filter) {
         static const enum label where[] = {
                 [OP_ALWAYS] = TO_NOTIFY,      [OP_IF_ARG1_WRITES] = TO_FLAGS_1, [OP_IF_ARG2_WRITES] = TO_FLAGS_2,
-                [OP_IF_MODE_GIVES] = TO_MODE, [OP_IF_ARG0_NAMES] = TO_WHOM,     [OP_NEVER] = ONWARDS,
+                [OP_IF_MODE_GIVES] = TO_MODE, [OP_IF_ARG0_NAMES] = TO_WHOM,     [OP_IF_ARG1_FLAGS] = TO_REQUEST,
+                [OP_NEVER] = ONWARDS,
         };
         bool mode = op->when == OP_IF_MODE_GIVES || op->when == OP_NEVER;
 
-        if (op->when == OP_IF_ARG0_NAMES)
-                return TO_WHOM;
+        if (op->when == OP_IF_ARG0_NAMES || op->when == OP_IF_ARG1_FLAGS)
+                return where[op->when];
 
         return filter->files && (filter->modes || !mode) ? TO_NOTIFY : where[op->when];
 }
@@ -165,6 +167,15 @@ static void look_at_arguments(struct front *front) {
         look_at_argument(front, TO_FLAGS_2, offsetof(struct seccomp_data, args[2]), flags);
         look_at_argument(front, TO_MODE, offsetof(struct seccomp_data, args[1]), mode);
         look_at_argument(front, TO_WHOM, offsetof(struct seccomp_data, args[0]), UINT32_MAX);
+}
+
+/* The kernel takes the request as 32 bits. */
+static void look_at_request(struct front *front) {
+        front->at[TO_REQUEST] = front->n;
+        filter_load(front, offsetof(struct seccomp_data, args[1]));
+        for (size_t i = 0; i < broker_flag_requests_n; i++)
+                when_equal(front, broker_flag_requests[i], TO_NOTIFY, ONWARDS);
+        filter_always(front, TO_MAIN);
 }
 
 /* The kernel takes both arguments as 32 bits, and only the lower four of the type. */
@@ -243,6 +254,8 @@ static void make_front(struct front *front, const struct broker_filter *filter, 
                 judge_datagrams(front, asked);
         if (filter->files || filter->writes)
                 look_at_arguments(front);
+        if (filter->files || filter->writes)
+                look_at_request(front);
 
         filter_finish(front, TO_REFUSE, filter->traced ? SECCOMP_RET_USER_NOTIF : SECCOMP_RET_ERRNO | EPERM);
         filter_finish(front, TO_NOTIFY, SECCOMP_RET_USER_NOTIF);

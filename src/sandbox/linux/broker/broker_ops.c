@@ -430,6 +430,7 @@ const struct broker_op broker_ops[] = {
         { SYS_NEW_SETXATTRAT, "setxattr", op_absent, OP_ALWAYS },
         { SYS_NEW_REMOVEXATTRAT, "removexattr", op_absent, OP_ALWAYS },
         { SYS_NEW_FILE_SETATTR, "chattr", op_absent, OP_ALWAYS },
+        { SYS_ioctl, "chattr", op_ioctl, OP_IF_ARG1_FLAGS },
         { SYS_bind, "bind", op_bind, OP_ALWAYS },
         { SYS_umask, "umask", op_umask, OP_ALWAYS },
         { SYS_prlimit64, "prlimit", op_prlimit, OP_IF_ARG0_NAMES },

@@ -42,6 +42,7 @@ enum op_when {
         OP_IF_ARG2_WRITES,
         OP_IF_MODE_GIVES, /* argument 1 is a mode that gives others a right to write, a set-id bit, or a right to run */
         OP_IF_ARG0_NAMES, /* argument 0 is a process, and not 0, which is the caller */
+        OP_IF_ARG1_FLAGS, /* an ioctl() that sets what file systems keep with a file: flags, verity */
         OP_NEVER,         /* only what the caller could do to its own files */
 };
 
@@ -56,6 +57,9 @@ struct broker_op {
 };
 extern const struct broker_op broker_ops[];
 extern const size_t broker_ops_n;
+/* Requests of ioctl() that change what a file system keeps with a file (broker_attributes.c). */
+extern const uint32_t broker_flag_requests[];
+extern const size_t broker_flag_requests_n;
 /* Calls about sockets: they may wait, and are served beside each other (broker_sockets.c). */
 extern const struct broker_op broker_socket_ops[];
 extern const size_t broker_socket_ops_n;
@@ -140,6 +144,7 @@ int op_fsetxattr(struct held *held);
 int op_removexattr(struct held *held);
 int op_lremovexattr(struct held *held);
 int op_fremovexattr(struct held *held);
+int op_ioctl(struct held *held);
 int op_umask(struct held *held);
 /* broker_copy.c: git's lock file beside a copy. NULL: the path is no such lock. */
 const struct plan_copy_of *copy_of_lock(const struct held *held, const struct place *place);
