@@ -93,7 +93,7 @@ static int code_of(int r) {
         if (r == -EINVAL)
                 return EXIT_USAGE;
 
-        if (r == -ENOENT)
+        if (r == -ENOENT || r == -ENOTSUP)
                 return EXIT_UNAVAILABLE;
 
         return EXIT_SYSTEM;

@@ -9,6 +9,7 @@ extern const struct verb verb_help;
 extern const struct verb verb_import;
 extern const struct verb verb_init;
 extern const struct verb verb_kept;
+extern const struct verb verb_log;
 extern const struct verb verb_man_page;
 extern const struct verb verb_plan;
 extern const struct verb verb_policy;
@@ -31,6 +32,8 @@ const struct verb *const verbs[] = {
         &verb_why,
         &verb_check,
         &verb_trust,
+        /* GROUP_WATCH */
+        &verb_log,
         /* GROUP_HELP */
         &verb_doctor,
         &verb_version,

@@ -21,7 +21,6 @@
 #include <poll.h>
 #include <stdio.h>
 #include <sys/file.h>
-#include <sys/inotify.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -403,12 +402,10 @@ static int show_rest(struct view *view, struct audit_reader *reader, struct err 
  * Following: wakes up when something happens in the directory, and at least once a second where that cannot be watched.
  */
 static int view_follow(struct view *view, struct audit_reader *reader, const char *path, struct err *err) {
-        cleanup(close_fd) int watch = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
         struct str name = path_basename(path);
         cleanup(free_ptr) char *directory =
             name.p > path ? str_dup(str_n(path, (size_t)(name.p - path))) : str_format(".");
-        if (watch >= 0 && directory)
-                (void)inotify_add_watch(watch, directory, IN_MODIFY | IN_CREATE | IN_MOVED_TO);
+        cleanup(close_fd) int watch = directory ? log_watch(directory) : -1;
 
         for (;;) {
                 char events[4096];

@@ -16,3 +16,6 @@ void log_view_done(struct view *view);
 int log_parse_time(const char *option, const char *text, char ret[static CLOCK_TEXT_MAX], struct err *err);
 /* The record as the request wants it, with its line break, in v->line. */
 int log_view_record(struct view *view, struct str line, const struct audit_record *rec);
+
+/* A descriptor that can be read when something happens in the directory, non-blocking; -1: nobody can tell. */
+int log_watch(const char *directory);

@@ -16,7 +16,7 @@ from conftest import BUILD
 from kit.process import wait_until
 
 EXIT_USAGE, EXIT_UNAVAILABLE = 2, 4
-VERBS = ["run", "plan", "kept", "init", "import", "policy", "profile", "why", "check", "trust", "doctor", "version", "help"]
+VERBS = ["run", "plan", "kept", "init", "import", "policy", "profile", "why", "check", "trust", "log", "doctor", "version", "help"]
 POLICY = """
 network:
   allow: [api.ok.test, "*.example.org:8443"]
@@ -341,6 +341,38 @@ def test_records_are_where_they_are_on_linux(run_macos, home, place):
     run_macos(*CLOSED, "--", "true").check()
     (log,) = (home / ".local/state/bailey/audit").glob("*.jsonl")
     assert '"end: status 0"' in log.read_text() and log.stat().st_mode & 0o777 == 0o600
+
+
+def test_the_log_is_read_as_on_linux(run_macos, bailey, macos, home, place):
+    run_macos(*CLOSED, "--", "sh", "-c", "exit 3")
+    for words in ([], ["--json"], ["--denied"], ["--since", "1h"], ["verify"], ["verify", "--json"]):
+        both(bailey, macos, "log", *words, cwd=place)
+    run_macos(*CLOSED, "--", "true").check()
+    first, second = sorted((home / ".local/state/bailey/audit").glob("*.jsonl"), key=lambda path: path.stat().st_mtime_ns)
+    assert "end: status 0" in macos("log", cwd=place).check().text
+    run_id = json.loads(first.read_text().splitlines()[0])["run_id"]
+    assert "end: status 3" in both(bailey, macos, "log", "--run", run_id[:12], cwd=place).text
+    assert "end: status 3" in both(bailey, macos, "log", str(first), cwd=place).text
+    assert macos("log", "--run", "zzzz", cwd=place).status == EXIT_UNAVAILABLE
+    result = macos("log", "--all", cwd=place)
+    assert result.status == EXIT_UNAVAILABLE and "on Linux only" in result.errors, result
+    second.write_text(second.read_text().replace("status 0", "status 9"))
+    assert both(bailey, macos, "log", "verify", cwd=place).status == 1
+    both(bailey, macos, "log", "prune", "--dry-run", "--max-size", "1", cwd=place)
+
+
+def test_the_log_is_followed(start, place, tmp_path):
+    program, log = BUILD / "tests/tools/bailey-as-macos", tmp_path / "audit.jsonl"
+    script = "while ! test -e end; do sleep 0.1; done; exit 5"
+    process = start([program, "run", "-q", *CLOSED, "--audit", log, "--", "sh", "-c", script], cwd=place, env={"BAILEY_FAKE_PROFILE": str(tmp_path / "profile.sb")})
+    wait_until(lambda: log.exists() and "start: mode" in log.read_text())
+    follower = start([program, "log", "--follow", log], cwd=place)
+    wait_until(lambda: b"start: mode" in follower.output())
+    (place / "end").touch()
+    wait_until(lambda: b"end: status 5" in follower.output())
+    assert process.wait().status == 5
+    follower.signal(signal.SIGTERM)
+    follower.wait()
 
 
 def test_records_are_closed_to_the_run(run_macos, place, tmp_path):
