@@ -367,7 +367,7 @@ static int change_rule(struct live *live, const struct control_request *request,
 
         int r = request->scope == SCOPE_ONCE ? 0 : live_rules_add(live, &change, err);
         if (r == 0)
-                r = live_answer_covered(live, request->pattern, answer, by, ret_answered, err);
+                r = live_answer_covered(live, request->pattern, answer, request->scope, by, ret_answered, err);
         if (r == 0 && request->scope == SCOPE_ONCE && *ret_answered == 0)
                 r = err_set(err, ENOENT, "no question that waits is about %s", request->pattern);
 

@@ -109,8 +109,8 @@ void live_questions_drop(struct live *live);
 int live_answer(struct live *live, uint64_t number, enum control_answer answer, enum control_scope scope,
                 const char *by, struct err *err);
 /* Questions that a pattern covers, each answered once. */
-int live_answer_covered(struct live *live, const char *pattern, enum control_answer answer, const char *by,
-                        unsigned *ret_n, struct err *err);
+int live_answer_covered(struct live *live, const char *pattern, enum control_answer answer, enum control_scope scope,
+                        const char *by, unsigned *ret_n, struct err *err);
 
 /* A path was opened otherwise: whoever waits for it, or for something below it, goes on. How many questions, or the
  * first error of one, which does not keep the others waiting. */

@@ -531,8 +531,8 @@ int live_answer(struct live *live, uint64_t number, enum control_answer answer, 
         return live_rules_add(live, &change, err);
 }
 
-int live_answer_covered(struct live *live, const char *text, enum control_answer answer, const char *by,
-                        unsigned *ret_n, struct err *err) {
+int live_answer_covered(struct live *live, const char *text, enum control_answer answer, enum control_scope scope,
+                        const char *by, unsigned *ret_n, struct err *err) {
         struct pattern pattern;
         struct question *question;
 
@@ -545,7 +545,7 @@ int live_answer_covered(struct live *live, const char *text, enum control_answer
                 return -EINVAL;
 
         while ((question = questions_covered(&live->questions, &pattern))) {
-                questions_settle(live, question, answer, SCOPE_ONCE, by);
+                questions_settle(live, question, answer, scope, by);
                 ++*ret_n;
         }
 

@@ -81,9 +81,15 @@ static int check_effect(const void *bytes, size_t n, const char *text, struct er
                 return err_set(err, EINVAL, "this sandbox has no network: it runs in a mode without");
 
         if (verdict.decision == DECISION_DENY && verdict.reason == REASON_DENY_RULE &&
-            snapshot_rule(snapshot, verdict.rule, &rule))
+            snapshot_rule(snapshot, verdict.rule, &rule)) {
+                if (str_starts(rule.origin, STR("denied ")))
+                        return err_set(err, EINVAL,
+                                       "%s stays refused by the rule %.*s (%.*s); `bailey deny --forget %.*s` takes it "
+                                       "back",
+                                       text, STR_FMT(rule.text), STR_FMT(rule.origin), STR_FMT(rule.text));
                 return err_set(err, EINVAL, "%s stays refused by the rule %.*s (%.*s)", text, STR_FMT(rule.text),
                                STR_FMT(rule.origin));
+        }
 
         return 0;
 }

@@ -81,6 +81,22 @@ static int how_to_allow(struct buf *out, const char *where, const struct verdict
         }
 }
 
+/* A person's answer, as the state and the running sandbox keep it (policy/approved.h): nobody wrote it into a policy.
+ */
+static bool is_answer(const struct snapshot_rule *rule) {
+        return str_starts(rule->origin, STR("denied "));
+}
+
+static int name_rule(struct buf *out, const struct snapshot_rule *rule) {
+        int r = buf_printf(out, is_answer(rule) ? " The rule is \"%.*s\", %.*s." : " The rule is \"%.*s\" from %.*s.",
+                           STR_FMT(rule->text), STR_FMT(rule->origin));
+
+        if (r == 0 && rule->reason.n > 0)
+                r = buf_printf(out, " Its reason: %.*s%s", STR_FMT(rule->reason),
+                               str_ends(rule->reason, STR(".")) ? "" : ".");
+        return r;
+}
+
 int refusal_text(struct buf *out, const struct snapshot *snapshot, const struct authority *target,
                  const struct verdict *verdict, int error, const char *why) {
         char where[AUTHORITY_TEXT_MAX] = "the destination";
@@ -120,7 +136,9 @@ int refusal_text(struct buf *out, const struct snapshot *snapshot, const struct 
 
         size_t before = out->n;
         struct snapshot_rule rule;
-        const char *reason = reason_text((enum reason)verdict->reason);
+        bool ruled = snapshot_rule(snapshot, verdict->rule, &rule);
+        bool answered = ruled && verdict->reason == REASON_DENY_RULE && is_answer(&rule);
+        const char *reason = answered ? "A person refused it." : reason_text((enum reason)verdict->reason);
         bool detailed = why && verdict->reason >= REASON_GIT_REPOSITORY && verdict->reason <= REASON_SIGNING;
 
         if (verdict->reason == REASON_ASK && error == -EACCES)
@@ -131,18 +149,15 @@ int refusal_text(struct buf *out, const struct snapshot *snapshot, const struct 
                 r = buf_printf(out, " (%s)", why);
         if (r == 0 && verdict->reason == REASON_ADDRESS_CLASS)
                 r = buf_printf(out, " It is a %s address.", addr_class_name((enum addr_class)verdict->class));
-        if (r == 0 && snapshot_rule(snapshot, verdict->rule, &rule))
-                r = buf_printf(out, " The rule is \"%.*s\" from %.*s.", STR_FMT(rule.text), STR_FMT(rule.origin));
-
-        if (r == 0 && snapshot_rule(snapshot, verdict->rule, &rule) && rule.reason.n > 0)
-                r = buf_printf(out, " Its reason: %.*s%s", STR_FMT(rule.reason),
-                               str_ends(rule.reason, STR(".")) ? "" : ".");
-
+        if (r == 0 && ruled)
+                r = name_rule(out, &rule);
         if (r == 0 && verdict->reason == REASON_ASK && error == -ETIMEDOUT)
                 r = buf_add(out, " Nobody answered in time.");
         if (r == 0)
                 r = buf_add(out, " Trying again will not help.");
-        if (r == 0)
+        if (r == 0 && answered)
+                r = buf_printf(out, " A person can take that back with: bailey deny --forget %.*s", STR_FMT(rule.text));
+        else if (r == 0)
                 r = how_to_allow(out, where, verdict);
         if (r < 0)
                 out->n = before;

@@ -35,6 +35,9 @@ char *inspect_advice_host(const struct verdict *verdict, const struct authority 
         case REASON_ASK:
                 return str_format("to allow it: --allow %s, or under network.allow in the policy", target);
         case REASON_DENY_RULE:
+                if (origin && strncmp(origin, "denied ", 7) == 0)
+                        return str_dup(STR("a person refused it; to take that back: bailey deny --forget, with the "
+                                           "rule's own pattern"));
                 return str_format("a deny rule wins over every allow rule; take it out where it stands: %s",
                                   text_or(origin, "in the policy"));
         case REASON_NO_NETWORK:

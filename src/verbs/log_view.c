@@ -158,6 +158,9 @@ static int add_time(struct view *view, const struct audit_record *rec) {
 }
 
 static const char *view_sentence(struct str code) {
+        if (str_is(code, reason_code(REASON_ASK))) /* by the time of a record they were */
+                return "Nobody who was asked has allowed it.";
+
         for (int i = 0; i < REASONS; i++)
                 if (str_is(code, reason_code((enum reason)i)))
                         return reason_text((enum reason)i);

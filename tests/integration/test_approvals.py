@@ -56,6 +56,30 @@ def test_another_terminal_says_yes(held, bailey, origin, work):
     assert bailey("log", "verify").status == 0
 
 
+def test_what_a_no_reads_like(held, bailey, origin, work):
+    """Inside, in the log and to whoever tries to undo it: a person said no, for how long, and how to take it back."""
+    child = held(fetch(origin) + "while [ ! -e go ]; do sleep 0.05; done; " + fetch(origin))
+    question(child)
+    bailey("deny", "origin.test").check()
+    wait_for(lambda: b"A person refused it." in child.output(), "the refusal")
+    assert b"bailey deny --forget origin.test" in child.output() and b"from denied" not in child.output()
+    assert "`bailey deny --forget origin.test` takes it back" in bailey("allow", "origin.test").check(5).errors
+    bailey("deny", "--forget", "origin.test").check()
+    bailey("allow", "origin.test").check()
+    (work / "go").touch()
+    assert child.wait().text.endswith("origin\n")
+    assert f"answered: origin.test:{origin.port}, deny, scope sandbox, by" in bailey("log").check().text
+
+
+def test_a_no_for_once_reads_like_one(held, bailey, origin):
+    child = held(fetch(origin))
+    question(child)
+    bailey("deny", "--scope", "once", "origin.test").check()
+    assert "the answer was no" in child.wait().text
+    log = bailey("log").check().text
+    assert "Nobody who was asked has allowed it." in log and "must be asked" not in log
+
+
 def test_the_socket_answers(held, origin):
     child = held(fetch(origin) + fetch(origin))
     child.control("answer", question=question(child)["id"], answer="allow")

@@ -62,6 +62,7 @@ static const char *const result_texts[] = {
         [HTTP1_BAD_LINE] = "a line that does not end with CR LF",
         [HTTP1_BAD_METHOD] = "a malformed method",
         [HTTP1_BAD_TARGET] = "a malformed request target",
+        [HTTP1_BAD_SCHEME] = "a scheme other than http and https, and the proxy carries no other",
         [HTTP1_BAD_VERSION] = "a version other than HTTP/1.0 and HTTP/1.1",
         [HTTP1_BAD_STATUS] = "a malformed status line",
         [HTTP1_BAD_NAME] = "a malformed header name",

@@ -32,6 +32,7 @@ enum http1_result {
         HTTP1_BAD_LINE,
         HTTP1_BAD_METHOD,
         HTTP1_BAD_TARGET,
+        HTTP1_BAD_SCHEME,
         HTTP1_BAD_VERSION,
         HTTP1_BAD_STATUS,
         HTTP1_BAD_NAME,

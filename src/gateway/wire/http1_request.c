@@ -58,6 +58,15 @@ static bool parse_target(struct http1_request *request) {
         return clean_path(request->path);
 }
 
+/* Whoever is told FTP_PROXY asks for ftp://host/path here. */
+static bool has_other_scheme(struct str target) {
+        ptrdiff_t colon = str_find(target, ':');
+        struct str scheme = str_n(target.p, colon > 0 ? (size_t)colon : 0);
+
+        return scheme.n && str_starts(str_skip(target, scheme.n), STR("://")) && !str_eq_nocase(scheme, STR("http")) &&
+               !str_eq_nocase(scheme, STR("https"));
+}
+
 /* METHOD SP target SP HTTP/1.x CR LF; *ret_next is where the header lines begin. */
 static enum http1_result parse_request_line(void *message, struct str in, size_t seen, size_t *ret_next) {
         struct http1_request *request = message;
@@ -104,7 +113,10 @@ static enum http1_result parse_request_line(void *message, struct str in, size_t
         request->head.minor = (uint8_t)(p[7] - '0');
         *ret_next = (size_t)(p + 10 - in.p);
 
-        return parse_target(request) ? HTTP1_OK : HTTP1_BAD_TARGET;
+        if (parse_target(request))
+                return HTTP1_OK;
+
+        return has_other_scheme(request->target) ? HTTP1_BAD_SCHEME : HTTP1_BAD_TARGET;
 }
 
 static enum http1_result settle_request(struct http1_request *request) {

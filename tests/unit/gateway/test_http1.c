@@ -84,7 +84,7 @@ static void refused_requests(void **state) {
                 { STR("\x16\x03\x01\x02\x00"), HTTP1_BAD_METHOD },
                 { REQUEST("GET foo HTTP/1.1", ""), HTTP1_BAD_TARGET },
                 { REQUEST("GET * HTTP/1.1", ""), HTTP1_BAD_TARGET },
-                { REQUEST("GET ftp://a.test/ HTTP/1.1", ""), HTTP1_BAD_TARGET },
+                { REQUEST("GET ftp://a.test/ HTTP/1.1", ""), HTTP1_BAD_SCHEME },
                 { REQUEST("GET http:///x HTTP/1.1", ""), HTTP1_BAD_TARGET },
                 { REQUEST("GET http://a.test/#f HTTP/1.1", ""), HTTP1_BAD_TARGET },
                 { REQUEST("GET /a\\b HTTP/1.1", ""), HTTP1_BAD_TARGET },
