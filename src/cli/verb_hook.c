@@ -15,6 +15,7 @@
 enum { INPUT_MAX = 4 << 20 };
 
 static const char *const unknown_words[] = { "auto", "allow", "ask", "pass", NULL };
+static const char *const escalated_words[] = { "ask", "deny", NULL };
 static const struct option rows[] = {
         { .flag = "unknown",
           .type = OPTION_CHOICE,
@@ -22,8 +23,14 @@ static const struct option rows[] = {
           .choices = unknown_words,
           .fallback = "auto",
           .help = "the answer for what no rule is about; auto: allow inside a sandbox, none outside" },
+        { .flag = "escalated",
+          .type = OPTION_CHOICE,
+          .metavar = "ANSWER",
+          .choices = escalated_words,
+          .fallback = "ask",
+          .help = "the answer for what a person has to decide; deny: nobody is there whom the agent could ask" },
 };
-static const struct option_table table = { "Answers", rows, 1 };
+static const struct option_table table = { "Answers", rows, 2 };
 
 static enum hook_unknown unknown_of(const struct call *call) {
         const char *given = option_get(&call->options, &rows[0]);
@@ -32,6 +39,12 @@ static enum hook_unknown unknown_of(const struct call *call) {
                 if (str_eq(str_of(given), str_of(unknown_words[i])))
                         return (enum hook_unknown)i;
         return HOOK_AUTO;
+}
+
+static bool denies_escalated(const struct call *call) {
+        const char *given = option_get(&call->options, &rows[1]);
+
+        return given && str_is(str_of(given), "deny");
 }
 
 /* A question that is too long is no question: the answer is the one for bad input. */
@@ -43,9 +56,11 @@ static struct str read_input(struct buf *input) {
 static int answer_agent(const struct call *call, enum hook_agent agent, struct err *err) {
         cleanup(buf_done) struct buf input = BUF(INPUT_MAX);
         struct hook_answer said = { .status = EXIT_OK };
-        const struct hook_request request = {
-                .agent = agent, .unknown = unknown_of(call), .options = &call->options, .input = read_input(&input)
-        };
+        const struct hook_request request = { .agent = agent,
+                                              .unknown = unknown_of(call),
+                                              .nobody = denies_escalated(call),
+                                              .options = &call->options,
+                                              .input = read_input(&input) };
         int status;
 
         if (hook_answer(&request, &said, err) < 0) {
@@ -97,6 +112,9 @@ static int print_settings(const struct call *call, bool install, struct err *err
         if (install && agent == HOOK_CODEX)
                 fprintf(stderr, "Codex has to be told to use hooks, in ~/.codex/config.toml: [features] hooks = true "
                                 "(codex_hooks in older versions), and to trust this one: /hooks\n");
+        if (install && agent == HOOK_GEMINI)
+                fprintf(stderr, "Without a terminal (gemini -p) Gemini waits for ever where it is told to ask: add "
+                                "--escalated deny to the command\n");
 
         return inspect_write(&settings, err);
 }

@@ -343,18 +343,20 @@ static void emit_decision(struct emit *j, const struct verdict *verdict) {
 }
 
 /* If an agent cannot ask, the answer is no: a person can run the command, or permit it by a rule of the policy. */
-static void verdict_fit(const struct agent *agent, struct verdict *verdict) {
+static void verdict_fit(const struct hook_request *request, struct verdict *verdict) {
+        const struct agent *agent = &agents[request->agent];
+        const char *why = request->nobody ? "nobody is there to ask" : "this agent's hooks cannot ask";
         size_t n = strlen(verdict->reason);
 
         if (verdict->decision == DECIDE_ALLOW && !agent->allows)
                 verdict->decision = DECIDE_PASS;
 
-        if (verdict->decision == DECIDE_ASK && !agent->asks) {
+        if (verdict->decision == DECIDE_ASK && (request->nobody || !agent->asks)) {
                 verdict->decision = DECIDE_DENY;
-                snprintf(
-                    verdict->reason + n, sizeof verdict->reason - n,
-                    ". A person has to decide, and this agent's hooks cannot ask: run it yourself, or allow it by a "
-                    "rule under commands: in the policy");
+                snprintf(verdict->reason + n, sizeof verdict->reason - n,
+                         ". A person has to decide, and %s: run it yourself, or allow it by a rule under commands: in "
+                         "the policy",
+                         why);
         }
 }
 
@@ -365,7 +367,7 @@ static int answer_print(const struct hook_request *request, bool asked_already, 
         if (asked_already && verdict->decision == DECIDE_ASK)
                 verdict->decision = DECIDE_PASS; /* a person is asked anyway */
         if (!asked_already)
-                verdict_fit(&agents[request->agent], verdict);
+                verdict_fit(request, verdict);
         if (verdict->decision == DECIDE_PASS)
                 return 0;
 

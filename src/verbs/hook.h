@@ -23,6 +23,7 @@ enum hook_unknown {
 struct hook_request {
         enum hook_agent agent;
         enum hook_unknown unknown;
+        bool nobody; /* nobody is there whom the agent could ask */
         const struct option_values *options;
         struct str input;
 };

@@ -65,6 +65,16 @@ def test_what_no_rule_is_about(hook, environment):
     assert hook("claude", asked, "--unknown", "pass", env=inside) is None
 
 
+@pytest.mark.parametrize("agent, question", [("claude", claude("Bash", command="git push")),
+                                             ("gemini", {**GEMINI, "tool_name": "run_shell_command", "tool_input": {"command": "git push"}})])
+def test_where_nobody_can_be_asked(hook, agent, question):
+    said = hook(agent, question, "--escalated", "deny")
+    said = said.get("hookSpecificOutput", said)
+    assert said.get("permissionDecision", said.get("decision")) == "deny"
+    assert "nobody is there to ask" in said.get("permissionDecisionReason", said.get("reason")), said
+    assert "ask" in json.dumps(hook(agent, question, "--escalated", "ask"))
+
+
 def test_other_events_and_tools_get_no_answer(hook):
     assert hook("claude", {**claude("Bash", command="rm -rf /"), "hook_event_name": "PostToolUse"}) is None
     assert hook("claude", claude("WebSearch", query="x")) is None

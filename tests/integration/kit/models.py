@@ -45,9 +45,9 @@ def arguments_for(schema, command):
     return given
 
 
-def pick_tool(tools):
-    """(name, schema) of the tool that runs shell commands."""
-    for wanted in SHELLS:
+def pick_tool(tools, shells=SHELLS):
+    """(name, schema) of the tool that runs shell commands, or of another that takes a command."""
+    for wanted in shells:
         for name, schema in tools:
             if name == wanted:
                 return name, schema
@@ -148,8 +148,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def play_messages(self, models, asked):
         results = [block for message in asked.get("messages", []) if isinstance(message.get("content"), list)
                    for block in message["content"] if block.get("type") == "tool_result"]
-        tool = pick_tool([(t.get("name"), t.get("input_schema")) for t in asked.get("tools") or []])
-        step = models.next(results, tool)
+        tool = pick_tool([(t.get("name"), t.get("input_schema")) for t in asked.get("tools") or []], models.shells)
+        step = models.next(results, tool, [t.get("name") for t in asked.get("tools") or []])
         block = {"type": "text", "text": ""}
         delta = {"type": "text_delta", "text": "All done."}
         if step:
@@ -168,14 +168,17 @@ class Handler(http.server.BaseHTTPRequestHandler):
                      {"type": "message_stop"}], named=True)
 
     def responses_events(self, models, asked, results):
+        spaces = {t["name"]: t.get("tools") or [] for t in asked.get("tools") or [] if t.get("type") == "namespace"}  # tools of a server
+        inner = {f"{space}__{t['name']}": {"namespace": space, "name": t["name"]} for space, within in spaces.items() for t in within}
         tools = [(t.get("name") or t.get("type"), t.get("parameters")) for t in asked.get("tools") or []]
-        tool = pick_tool(tools)
+        tools += [(f"{space}__{t['name']}", t.get("parameters")) for space, within in spaces.items() for t in within]
+        tool = pick_tool(tools, models.shells)
         step = models.next(results, tool, [name for name, _ in tools])
         item = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed",
                 "content": [{"type": "output_text", "text": "All done.", "annotations": []}]}
         if step:
             item = {"type": "function_call", "id": f"fc_{len(results)}", "call_id": f"call_{len(results)}", "name": tool[0], "status": "completed",
-                    "arguments": json.dumps(arguments_for(tool[1], step))}
+                    "arguments": json.dumps(arguments_for(tool[1], step)), **inner.get(tool[0], {})}
         usage = {"input_tokens": 10, "output_tokens": 5, "total_tokens": 15, "input_tokens_details": {"cached_tokens": 0},
                  "output_tokens_details": {"reasoning_tokens": 0}}
         response = {"id": f"resp_{len(results)}", "object": "response", "created_at": 1, "status": "in_progress", "model": asked.get("model", "m"),
@@ -255,7 +258,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def play_chat(self, models, asked):
         results = [m for m in asked.get("messages", []) if m.get("role") == "tool"]
-        tool = pick_tool([(t["function"]["name"], t["function"].get("parameters")) for t in asked.get("tools") or [] if "function" in t])
+        tool = pick_tool([(t["function"]["name"], t["function"].get("parameters")) for t in asked.get("tools") or [] if "function" in t], models.shells)
         step = models.next(results, tool)
         base = {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": asked.get("model", "m")}
         usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
@@ -277,8 +280,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         asked = asked["request"] if wrapped else asked
         results = [part for content in asked.get("contents", []) for part in content.get("parts", []) if "functionResponse" in part]
         declared = [d for t in asked.get("tools") or [] for d in t.get("functionDeclarations", [])]
-        tool = pick_tool([(d["name"], d.get("parametersJsonSchema") or d.get("parameters")) for d in declared])
-        step = models.next(results, tool)
+        tool = pick_tool([(d["name"], d.get("parametersJsonSchema") or d.get("parameters")) for d in declared], models.shells)
+        step = models.next(results, tool, [d["name"] for d in declared])
         config = asked.get("generationConfig") or {}
         text = "All done."
         if config.get("responseMimeType") == "application/json":  # a question on the side, which model to take and such
@@ -330,6 +333,7 @@ class Models:
         self.steps, self.names, self.address = steps, names, address
         self.requests, self._outputs, self._plain, self._lock = [], {}, set(plain), threading.Lock()
         self.offered, self.sockets, self.refuses = set(), 0, False
+        self.shells = SHELLS
         self.loses = None  # what an agent says that lost the output of a command: the command is played again
         self.tokens, self.turn, self.id_token = lambda n: (f"access-token-of-the-stand-in-{n}", f"refresh-token-of-the-stand-in-{n}"), 0, None
         self.server = http.server.ThreadingHTTPServer((address, port), Handler)
