@@ -6,7 +6,10 @@ no sandbox is the kernel's: to hand a call over, to wake the one and then the ot
 
 launch: /bin/true in `limit`, one static program with the same kinds of namespaces, with mounts and a filter, beside Bailey and bwrap: time, and what does not
 depend on how busy the machine is: system calls, page faults, context switches. Then which calls Bailey makes more than the limit does, and what the kernel took
-for them."""
+for them.
+
+guards: /bin/true in a git repository, with nothing to protect (-m read-only: nothing can be written, so nothing is looked for, recorded, guarded or judged) and
+with all of it (-m workspace-write). Both have no network. The difference is what protection adds to a launch, and the writable mount itself: an upper bound."""
 import collections
 import os
 import resource
@@ -90,4 +93,25 @@ def launch(build, run, rounds, say):
         say(f"{name:24}{more:12}{ours_us[name] - theirs_us[name]:10}")
 
 
-EXPERIMENTS = {"protection": protection, "launch": launch}
+def guards(build, run, rounds, say):
+    env = launches.environment(run)
+    repository = run / "repository"
+    subprocess.run(["git", "init", "-q", repository], env=env, check=True)
+    os.chdir(repository)
+    wanted = {mode: [str(build / "src/cli/bailey"), "run", "-q", "-m", mode, "--", "/bin/true"] for mode in ("read-only", "workspace-write")}
+    samples = collections.defaultdict(list)
+    for i in range(40 * rounds):
+        for mode, argv in sorted(wanted.items(), reverse=i % 2):  # whatever comes first is not always the same
+            wall, cpu, status = launches.once(argv, env, run / "log")
+            if status != 0:
+                raise RuntimeError(f"{mode}: {(run / 'log').read_text()}")
+            samples[mode].append((wall, cpu))
+    counted = {mode: sum(calls(argv, env, run / "calls")[0].values()) for mode, argv in wanted.items()}
+    for mode, rows in samples.items():
+        say(f"{mode:20}{statistics.median(row[0] for row in rows):8.2f} ms{statistics.median(row[1] for row in rows):8.2f} ms of CPU{counted[mode]:8} calls")
+    pairs = list(zip(samples["workspace-write"], samples["read-only"]))
+    more = [statistics.median(one[i] - other[i] for one, other in pairs) for i in (0, 1)]
+    say(f"{'protection adds':20}{more[0]:8.2f} ms{more[1]:8.2f} ms of CPU{counted['workspace-write'] - counted['read-only']:8} calls (medians of {len(pairs)} pairs)")
+
+
+EXPERIMENTS = {"protection": protection, "launch": launch, "guards": guards}
