@@ -49,6 +49,9 @@ int sendmmsg(int fd, struct mmsghdr *messages, unsigned n, int flags);
 /* The child may share nothing there. */
 #define vfork() fork()
 
+/* The same by another name. */
+#define st_ctim st_ctimespec
+
 /* Its own has room for every number and name. */
 #define dirent64 dirent
 /* Never over something that is there. */

@@ -10,7 +10,67 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
+
+/* --- repositories --- */
+
+/* The survey looks below what is granted for writing. */
+static int add_granted(struct macos_guards *guards, const struct path_rules *rules, struct err *err) {
+        for (size_t i = 0; i < path_rules_count(rules); i++) {
+                const struct path_rule *rule = path_rules_at(rules, i);
+                if (!rule->grants || rule->decides_read || rule->own)
+                        continue;
+
+                cleanup(free_ptr) char *path = os_canonical(rule->pattern);
+                struct stat st;
+                if (!path || stat(path, &st) < 0 || !S_ISDIR(st.st_mode))
+                        continue;
+
+                const struct plan_path found = {
+                        .path = path, .type = PLAN_PATH_DIR, .access = PATH_WRITE, .grants = true, .origin = ""
+                };
+                int r = survey_add(&guards->host, found, err);
+                if (r < 0)
+                        return r;
+        }
+
+        return 0;
+}
+
+/* One more path that may not be written. A sign of patterns in its name stands for any character. */
+static int refuse_path(struct policy *policy, const struct plan_path *path, struct err *err) {
+        struct origin_text entry = { .text = str_dup(str_of(path->path)), .origin = str_dup(str_of(path->origin)) };
+
+        for (char *sign = entry.text; sign && (sign = strpbrk(sign, "*?[]{}\\"));)
+                *sign++ = '?';
+        if (entry.text && entry.origin && vec_push(&policy->filesystem.deny_write, entry) == 0)
+                return 0;
+
+        free(entry.text);
+        free(entry.origin);
+        return err_memory(err);
+}
+
+int macos_guards_survey(struct macos_guards *guards, struct policy *policy, struct err *err) {
+        cleanup(path_rules_freep) struct path_rules *rules = NULL;
+        int r = path_rules_compile(policy, &rules, err);
+
+        if (r == 0)
+                r = add_granted(guards, rules, err);
+        if (r == 0)
+                r = survey_git(policy, rules, &guards->host, err);
+
+        for (size_t i = 0; i < guards->host.paths.n && r == 0; i++) {
+                const struct plan_path *path = &guards->host.paths.p[i];
+
+                if (!path->grants && path_rules_access(rules, path->path, NULL) == PATH_WRITE)
+                        r = refuse_path(policy, path, err);
+        }
+
+        return r;
+}
 
 /* --- before --- */
 
@@ -132,13 +192,18 @@ void macos_guards_started(struct macos_guards *guards, pid_t pid) {
                 log_warning("%s", err_text(&err)); /* it has begun; only a killed Bailey would have needed this */
 }
 
-int macos_guards_end(struct macos_guards *guards, bool ran, struct err *err) {
+int macos_guards_end(struct macos_guards *guards, const struct policy *policy, const struct path_rules *rules, bool ran,
+                     struct err *err) {
         if (!ran) {
                 guards_drop(&guards->guards);
                 return 0;
         }
 
-        return guards_end(&guards->guards, &guards->plan, true, err);
+        /* One that cannot be swept keeps no other from it. */
+        int first = guards_end_repositories(&guards->guards, policy, rules, &guards->host, err);
+        int r = guards_end(&guards->guards, &guards->plan, true, first < 0 ? NULL : err);
+
+        return first < 0 ? first : r;
 }
 
 void macos_guards_done(struct macos_guards *guards) {

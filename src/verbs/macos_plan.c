@@ -35,7 +35,8 @@ const struct macos_difference macos_differences[] = {
         { "overlay, nesting, ask-path", "as options", "refused" },
         { "limits", "of all processes together", "of each process; none of memory" },
         { "moved directories", "bring no protected name along", "do; it is moved away when the run has ended" },
-        { "repositories", "protected wherever they are", "protected at the top of writable directories" },
+        { "repositories", "protected, new ones as they are made",
+          "those that a search before and after the run finds" },
         { "spellings", "names as they are written", "protected names in every case" },
 };
 const size_t n_macos_differences = sizeof macos_differences / sizeof macos_differences[0];

@@ -118,14 +118,15 @@ static int run_prepare(struct run *run, struct err *err) {
         job->port = run->gateway.http_port;
         job->socks_port = run->gateway.socks_port;
         job->secret = job->port ? run->gateway.secret : NULL;
-        return darwin_job_prepare(job, err);
+        r = macos_guards_survey(&run->guards, run->policy, err);
+        return r < 0 ? r : darwin_job_prepare(job, err);
 }
 
 /* What the command brought to protected names. What cannot be moved away is said; the command's status stays. */
 static void run_sweep(struct run *run) {
         struct err err = { 0 };
 
-        if (macos_guards_end(&run->guards, run->ran, &err) == 0)
+        if (macos_guards_end(&run->guards, run->policy, run->job.rules, run->ran, &err) == 0)
                 return;
 
         (void)audit_note(run->record.audit, "%s", err_text(&err));

@@ -118,3 +118,42 @@ def test_the_next_run_sweeps_what_a_killed_one_left(shell, start, workspace, env
     assert (workspace / ".git/hooks").exists()
     shell("true").check()
     assert not (workspace / ".git/hooks").exists() and len(kept()) == 2
+
+
+def make_repository(path):
+    (path / ".git/hooks").mkdir(parents=True)
+    for name in ("objects", "refs"):
+        (path / ".git" / name).mkdir()
+    (path / ".git/HEAD").write_text("ref: refs/heads/main\n")
+    (path / ".git/config").write_text("[core]\n\tbare = false\n")
+    (path / ".git/hooks/pre-commit").write_text("mine\n")
+
+
+@pytest.mark.parametrize("name", ["sub", "deep/er/sub", "a[b]"])
+def test_a_repository_that_is_there_is_in_the_profile(shell, workspace, tmp_path, name):
+    make_repository(workspace / name)
+    shell("true").check()
+    profile = (tmp_path / "profile.sb").read_text()
+    if "[" in name:  # any character in the place of what would be a pattern
+        assert any("[Pp][Rr][Oo][Jj][Ee][Cc][Tt]/[Aa]" in line and "[Hh][Oo][Oo][Kk][Ss]" in line for line in profile.splitlines())
+    else:
+        for kind in ("literal", "subpath"):
+            assert f'({kind} "/private{workspace}/{name}/.git/hooks")' in profile  # /tmp is a link there
+    assert (workspace / name / ".git/hooks/pre-commit").read_text() == "mine\n"
+    assert (workspace / name / ".git/config").read_text() == "[core]\n\tbare = false\n"
+
+
+def test_a_new_repository_loses_what_git_would_run(shell, workspace, kept):
+    make_repository(workspace / "old")
+    script = "git init -q new; printf '[core]\\n\\tfsmonitor = evil\\n' >> new/.git/config; echo evil > new/.git/hooks/post-commit; git -C new config remote.origin.url https://ok.test/x"
+    shell(script, "--home", "none").check()
+    config = (workspace / "new/.git/config").read_text()
+    assert "fsmonitor" not in config and "https://ok.test/x" in config and (workspace / "new/.git/HEAD").exists()
+    assert not (workspace / "new/.git/hooks/post-commit").exists()
+    assert (workspace / "old/.git/hooks/pre-commit").read_text() == "mine\n"
+    assert {entry["path"] for entry in kept()} == {f"{workspace}/new/.git/{name}" for name in ("hooks", "config")}
+
+
+def test_a_repository_in_another_spelling_of_its_name_is_none_on_linux(shell, workspace, kept):
+    shell("mkdir -p x/.GIT/hooks; echo a > x/.GIT/hooks/pre-commit").check()
+    assert (workspace / "x/.GIT/hooks/pre-commit").exists() and kept() == []

@@ -46,34 +46,6 @@ static char *real_of(const struct survey_place *at) {
         return at->name[0] ? path_join(at->dir->real, at->name) : strdup("/");
 }
 
-int survey_doubt(struct err *err, int error, const char *path) {
-        if (path_error_answers(error))
-                return 0;
-
-        if (error == EMFILE)
-                return err_set(err, error,
-                               "cannot look at %s: this process may have no more open files; raise the limit "
-                               "(ulimit -n 256) and start again",
-                               path);
-
-        return err_set(err, error, "cannot look at %s: %s", path, strerror(error));
-}
-
-int survey_add(struct plan_host *h, struct plan_path path, struct err *err) {
-        cleanup(free_ptr) char *copy = strdup(path.path), *link = path.link ? strdup(path.link) : NULL;
-        bool whole = copy && (link || !path.link);
-
-        path.path = copy;
-        path.link = link;
-        if (!whole || vec_push(&h->paths, path) < 0)
-                return no_memory(err);
-
-        take_ptr(&copy);
-        take_ptr(&link);
-
-        return 0;
-}
-
 /* A built-in protection is as specific as a rule can be; only a person's rule for the very same path comes before it.
  */
 static bool survey_overruled(const struct survey *survey, const char *path) {
@@ -525,81 +497,4 @@ int survey_host(const struct policy *policy, const struct path_rules *rules, con
                 survey_done(ret);
 
         return r;
-}
-
-void survey_done(struct plan_host *h) {
-        for (size_t i = 0; i < h->paths.n; i++) {
-                free((char *)h->paths.p[i].path);
-                free((char *)h->paths.p[i].link);
-        }
-
-        for (size_t i = 0; i < h->sockets.n; i++)
-                free((char *)h->sockets.p[i]);
-
-        for (size_t i = 0; i < h->root_links.n; i++) {
-                free((char *)h->root_links.p[i].path);
-                free((char *)h->root_links.p[i].target);
-        }
-
-        for (size_t i = 0; i < h->covers.n; i++) {
-                free((char *)h->covers.p[i].path);
-                free((char *)h->covers.p[i].source);
-        }
-
-        vec_done(&h->covers);
-        for (size_t i = 0; i < h->git_configs.n; i++)
-                free(h->git_configs.p[i]);
-
-        vec_done(&h->git_configs);
-
-        for (size_t i = 0; i < h->copies.n; i++) {
-                free((char *)h->copies.p[i].path);
-                free((char *)h->copies.p[i].source);
-        }
-
-        vec_done(&h->copies);
-        for (size_t i = 0; i < h->marks.n; i++)
-                free((char *)h->marks.p[i].pattern);
-
-        vec_done(&h->marks);
-        for (size_t i = 0; i < h->asks.n; i++)
-                free((char *)h->asks.p[i]);
-
-        vec_done(&h->asks);
-        vec_done(&h->paths);
-        vec_done(&h->sockets);
-        vec_done(&h->devices);
-        vec_done(&h->system_dirs);
-
-        for (size_t i = 0; i < h->entries.n; i++)
-                free((char *)h->entries.p[i].path);
-
-        vec_done(&h->entries);
-        for (size_t i = 0; i < h->git_known.n; i++)
-                free((char *)h->git_known.p[i]);
-
-        vec_done(&h->git_known);
-        for (size_t i = 0; i < h->git_files.n; i++)
-                free(h->git_files.p[i]);
-
-        vec_done(&h->git_files);
-        for (size_t i = 0; i < h->git_trees.n; i++)
-                free(h->git_trees.p[i]);
-
-        vec_done(&h->git_trees);
-        vec_done(&h->root_links);
-
-        for (size_t i = 0; i < h->home.laid.n; i++) {
-                free((char *)h->home.laid.p[i].path);
-                free((char *)h->home.laid.p[i].source);
-                free((char *)h->home.laid.p[i].upper);
-                free((char *)h->home.laid.p[i].work);
-                free((char *)h->home.laid.p[i].between);
-        }
-
-        vec_done(&h->home.laid);
-        free((char *)h->cwd);
-        free((char *)h->resolv_conf);
-        free((char *)h->terminal);
-        *h = (struct plan_host){ 0 };
 }

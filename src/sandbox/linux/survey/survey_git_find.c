@@ -12,11 +12,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 enum { LISTED_BYTES = 4096 }; /* up to this size of a directory a listing costs no more than looking for names */
@@ -59,7 +58,7 @@ static bool is_directory(int dir, const struct dirent64 *entry) {
 static int list_entry(struct looked *l, const char *path, int dir, const struct dirent64 *entry) {
         const char *name = entry->d_name;
 
-        l->has_git |= strcmp(name, ".git") == 0;
+        l->has_git |= strcasecmp(name, ".git") == 0; /* the same where names are not told apart by case */
         l->has_head |= strcmp(name, "HEAD") == 0;
         l->has_objects |= strcmp(name, "objects") == 0;
         l->has_refs |= strcmp(name, "refs") == 0;
@@ -77,23 +76,9 @@ static int list_entry(struct looked *l, const char *path, int dir, const struct 
 
 /*
  * A large directory without directories in it, which is most of what large workspaces have: to list it would only tell
- * whether two names are there. These file systems count a directory's directories in its links; others do not.
+ * whether two names are there. Some file systems count a directory's directories in its links. Most of them are in one
+ * file system, which is asked once.
  */
-static bool counts_directories(int fd) {
-        static const long known[] = { EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC, TMPFS_MAGIC };
-        struct statfs fs;
-
-        if (fstatfs(fd, &fs) < 0)
-                return false;
-
-        for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-                if ((long)fs.f_type == known[i])
-                        return true;
-
-        return false;
-}
-
-/* Most of them are in one file system, which is asked once. */
 static bool has_no_directories(struct git_survey *survey, int fd) {
         struct stat st;
 
@@ -101,7 +86,7 @@ static bool has_no_directories(struct git_survey *survey, int fd) {
                 return false;
 
         if (!survey->device_known || survey->device != st.st_dev) {
-                survey->counts_directories = counts_directories(fd);
+                survey->counts_directories = survey_counts_directories(fd);
                 survey->device = st.st_dev;
                 survey->device_known = true;
         }

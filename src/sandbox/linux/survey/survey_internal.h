@@ -51,8 +51,6 @@ void survey_dirs_done(struct survey_dirs *dirs);
  * what is taken for missing would be guarded as missing, and swept. */
 int survey_doubt(struct err *err, int error, const char *path);
 
-/* The parts of a repository that a commit in this worktree or submodule writes to, where the workspace is one. */
-int survey_git(const struct policy *policy, const struct path_rules *rules, struct plan_host *host, struct err *err);
 /* Denied paths at the other places where their file system is mounted (survey_mounts.c). */
 int survey_mounts(const struct policy *policy, const struct path_rules *rules, struct plan_host *host, struct err *err);
 /* Other names of denied files in writable places (survey_twins.c). */
