@@ -4,6 +4,8 @@
 Each test ends as a person would: git is asked for its status, or commits, outside. The file `ran` shows that something of
 the sandbox's choice was executed."""
 import os
+import pathlib
+import pwd
 import shutil
 import subprocess
 
@@ -184,6 +186,43 @@ def test_programs_that_the_configuration_names(attack, home, work, key, then, pr
     outside("config", key, ("!" if key in ("alias.x", "credential.helper") else "") + program, cwd=work)
     attack(f"printf '#!/bin/sh\\ntouch {home}/ran\\n' > tools/x; rm tools/x; printf '#!/bin/sh\\ntouch {home}/ran\\n' > tools/x; "
            "chmod +x tools/x", then=then)
+
+
+# As people write aliases and hooks: from the top of the tree, from a variable, after a change of directory, with spaces.
+SHELL_FORMS = ["$(git rev-parse --show-toplevel)/tools/x", "\"$(git rev-parse --show-toplevel)\"/tools/x", "`git rev-parse --show-toplevel`/tools/x",
+               "$PWD/tools/x", "\"$PWD\"/tools/x", "${PWD}/tools/x", "sh \"${PWD}/tools/x\"", "$HOME/{name}/tools/x", "cd tools && ./x", "cd tools; sh x",
+               "sh -c 'cd tools && exec ./x'", "'tools/with space'", "sh \"tools/with space\"", "f() { $(pwd)/tools/x; }; f"]
+
+
+@pytest.mark.parametrize("form", SHELL_FORMS)
+@pytest.mark.parametrize("key,then", [("alias.x", ("x",)), ("core.fsmonitor", ("status",)), ("gc.recentObjectsHook", ("gc", "--prune=now"))])
+def test_programs_as_shells_spell_them(attack, home, work, key, then, form):
+    outside("init", "-q", cwd=work)
+    (work / "tools").mkdir()
+    for name in ("x", "with space"):
+        (work / "tools" / name).write_text("#!/bin/sh\nexit 1\n")
+        (work / "tools" / name).chmod(0o755)
+    outside("config", key, ("!" if key == "alias.x" else "") + form.replace("{name}", work.name), cwd=work)
+    evil = f"printf '#!/bin/sh\\ntouch {home}/ran\\n'"
+    attack(f"for f in tools/x 'tools/with space'; do {evil} > \"$f\"; rm \"$f\"; {evil} > \"$f\"; chmod +x \"$f\"; done", then=then, HOME=str(home))
+    assert (work / "tools/with space" if "space" in form else work / "tools/x").read_text() == "#!/bin/sh\nexit 1\n"
+
+
+@pytest.mark.parametrize("setting", ["core.hooksPath={}/tools/hooks", "include.path={}/tools/common"])
+def test_the_home_of_an_account(bailey, work, setting):
+    """`~name/x`, as git expands it by the list of accounts."""
+    account = pwd.getpwuid(os.geteuid()) if any(row.pw_uid == os.geteuid() for row in pwd.getpwall()) else pwd.getpwnam("nobody")
+    place = pathlib.Path(os.path.relpath(work, account.pw_dir))
+    (work / "tools/hooks").mkdir(parents=True)
+    (work / "tools/common").write_text("")
+    outside("init", "-q", cwd=work)
+    key, value = setting.format(f"~{account.pw_name}/{place}").split("=")
+    outside("config", key, value, cwd=work)
+    bailey("run", "--", "sh", "-c", "echo x > tools/hooks/pre-commit; echo x > tools/common; true", cwd=work)
+    if key == "core.hooksPath":
+        assert not (work / "tools/hooks/pre-commit").exists() and (work / "tools/common").read_text() == "x\n"
+    else:
+        assert (work / "tools/common").read_text() == ""
 
 
 @pytest.mark.parametrize("key,value,then", [

@@ -338,7 +338,20 @@ static const struct {
         { "trailer", "command", GITCONFIG_COMMAND },
         { "tar", "command", GITCONFIG_COMMAND },
         { "lfs", "path", GITCONFIG_COMMAND },
+        { "lfs", "clean", GITCONFIG_COMMAND },
+        { "lfs", "smudge", GITCONFIG_COMMAND },
 };
+
+/* Settings of newer versions of git, and of tools that keep theirs in its files (gc.recentObjectsHook, annex): those
+ * that run something are called like this. */
+static bool sounds_like_command(struct str key) {
+        static const char *const ends[] = { "command", "cmd", "program", "hook", "editor", "pager", "helper" };
+
+        for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+                if (str_ends(key, str_of(ends[i])))
+                        return true;
+        return false;
+}
 
 /* These have both: a local path or an address, which runs nothing, and a command. */
 static bool is_address(const struct gitconfig_setting *setting) {
@@ -357,7 +370,8 @@ enum gitconfig_kind gitconfig_judge(const struct gitconfig_setting *setting) {
                 if (str_is(setting->section, meanings[i].section) &&
                     (!meanings[i].key || str_is(setting->key, meanings[i].key)))
                         return meanings[i].kind;
-        return GITCONFIG_OTHER;
+
+        return sounds_like_command(setting->key) ? GITCONFIG_COMMAND : GITCONFIG_OTHER;
 }
 
 static bool gitconfig_separates(char c) {

@@ -23,6 +23,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum { PASSWD_MAX = 4 << 20 };
+
 /* Git looks for what a relative name means from the top of the working tree that it works in. So one file may name
  * something else in each tree. */
 struct reading {
@@ -35,14 +37,50 @@ static int no_memory(const struct git_survey *survey) {
         return err_set(survey->err, ENOMEM, "out of memory");
 }
 
+/* Where the account says that its home is; the user's own may be known by its variable alone. */
+static char *home_of(const struct git_survey *survey, struct str name) {
+        cleanup(buf_done) struct buf accounts = BUF(PASSWD_MAX);
+        struct str rest, line, field;
+
+        (void)path_read_file("/etc/passwd", PASSWD_MAX, &accounts, NULL);
+        rest = buf_str(&accounts);
+
+        while (str_split(&rest, '\n', &line)) {
+                if (!str_split(&line, ':', &field) || !str_eq(field, name))
+                        continue;
+                for (int i = 0; i < 5 && str_split(&line, ':', &field); i++)
+                        ;
+                return str_dup(field);
+        }
+
+        return survey->policy->home && str_is(name, text_or(getenv("USER"), "")) ? strdup(survey->policy->home) : NULL;
+}
+
+/* `~/x` and `~name/x`, as git reads them. NULL: there is no such home. */
+static char *expand_home(const struct git_survey *survey, struct str name) {
+        cleanup(free_ptr) char *home = NULL;
+        char *expanded = NULL;
+        ptrdiff_t slash = str_find(name, '/');
+        size_t n = slash < 0 ? name.n : (size_t)slash;
+
+        if (name.p[0] != '~' || n < 2)
+                return path_expand_home(name, survey->policy->home, &expanded) < 0 ? NULL : expanded;
+
+        home = home_of(survey, str_n(name.p + 1, n - 1));
+        return home ? str_format("%s%.*s", home, STR_FMT(str_skip(name, n))) : NULL;
+}
+
 /* `~/x`, an absolute path, or one that begins at `base`. NULL where it is none. */
 static char *resolve_name(const struct git_survey *survey, struct str name, const char *base) {
-        cleanup(free_ptr) char *expanded = NULL;
         char *path = NULL;
 
+        if (str_starts(name, STR(":(optional)")))
+                name = str_skip(name, sizeof ":(optional)" - 1);
         if (name.n == 0 || name.n >= PATH_MAX || memchr(name.p, '\0', name.n))
                 return NULL;
-        if (path_expand_home(name, survey->policy->home, &expanded) < 0)
+
+        cleanup(free_ptr) char *expanded = expand_home(survey, name);
+        if (!expanded)
                 return NULL;
 
         return path_normalise(str_of(expanded), base, &path) < 0 ? NULL : path;
@@ -59,8 +97,9 @@ static bool is_root_or_above(const struct git_survey *survey, const char *path) 
         return path_is_within(survey->policy->workspace, path);
 }
 
-/* Files that a word of a command names. A word with a slash is a program that is yet to come, if there is none. */
-static int add_word(struct reading *reading, struct str word) {
+/* Files that a word of a command names. One that is `spelled` as a path is a program that is yet to come, if there is
+ * none. */
+static int add_file(struct reading *reading, struct str word, bool spelled) {
         struct git_survey *survey = reading->g;
         cleanup(free_ptr) char *path = resolve_in_tree(reading, word);
         struct stat st;
@@ -71,7 +110,7 @@ static int add_word(struct reading *reading, struct str word) {
         bool there = stat(path, &st) == 0;
         if (!there)
                 git_doubt(survey, errno, path);
-        if (!there && str_find(word, '/') < 0)
+        if (!there && !spelled)
                 return 0;
         if (there && !S_ISREG(st.st_mode))
                 return 0;
@@ -79,15 +118,88 @@ static int add_word(struct reading *reading, struct str word) {
         return git_protect(survey, path, "built in: git's configuration names it as a program");
 }
 
-static int add_command(struct reading *reading, struct str command) {
-        struct str word;
+static int add_file_in(const struct reading *reading, const char *base, struct str word, bool spelled) {
+        struct reading there = { reading->g, reading->file, base };
+
+        return base ? add_file(&there, word, spelled) : 0;
+}
+
+/* What comes before it in the command is known to a shell alone: `$PWD/x`, `${HOME}/x`, `"$(git rev-parse
+ * --show-toplevel)"/x`. The rest of such a word; empty for others. */
+static struct str rest_of_expansion(struct str command, struct str word) {
+        size_t at = (size_t)(word.p - command.p);
+        char before = at > 0 ? word.p[-1] : ' ';
+        bool quoted = at > 1 && strchr("\"'", before);
+        ptrdiff_t slash = str_find(word, '/');
+
+        if (quoted)
+                before = word.p[-2];
+        if (slash < 0)
+                return STR("");
+        if (before == '$')
+                return str_skip(word, (size_t)slash + 1);
+        if (slash == 0 && (strchr(")}`", before) || (quoted && ascii_is_alnum(before))))
+                return str_skip(word, 1);
+
+        return STR("");
+}
+
+/* In the tree, in the home, and where the command has gone by then. */
+static int add_word(struct reading *reading, struct str command, struct str word, const char *gone_to) {
+        struct str rest = rest_of_expansion(command, word);
+        bool spelled = str_find(word, '/') >= 0;
+        int r = add_file(reading, word, spelled);
+
+        if (r == 0)
+                r = add_file_in(reading, gone_to, word, spelled);
+        if (r == 0 && rest.n)
+                r = add_file(reading, rest, true);
+        if (r == 0 && rest.n)
+                r = add_file_in(reading, reading->g->policy->home, rest, true);
+
+        return r;
+}
+
+/* A name in quotes may have spaces in it. */
+static int add_quoted(struct reading *reading, struct str command) {
         int r = 0;
 
-        if (str_starts(command, STR("ext::")))
-                command = str_skip(command, 5);
+        for (size_t i = 0; i < command.n && r == 0; i++) {
+                if (command.p[i] != '"' && command.p[i] != '\'')
+                        continue;
 
-        while (r == 0 && gitconfig_word(&command, &word))
-                r = add_word(reading, word);
+                struct str inside = str_skip(command, i + 1);
+                ptrdiff_t end = str_find(inside, command.p[i]);
+                if (end < 0)
+                        break;
+
+                inside = str_n(inside.p, (size_t)end);
+                if (str_find(inside, ' ') >= 0)
+                        r = add_file(reading, inside, false);
+                i += (size_t)end + 1;
+        }
+
+        return r;
+}
+
+static int add_command(struct reading *reading, struct str command) {
+        cleanup(free_ptr) char *gone_to = NULL;
+        struct str word, rest = command;
+        bool goes = false;
+        int r = add_quoted(reading, command);
+
+        if (str_starts(rest, STR("ext::")))
+                rest = str_skip(rest, 5);
+
+        while (r == 0 && gitconfig_word(&rest, &word)) {
+                r = add_word(reading, command, word, gone_to);
+                if (goes) {
+                        free(gone_to);
+                        gone_to = resolve_in_tree(reading, word);
+                }
+
+                goes = str_is(word, "cd") || str_is(word, "pushd") || str_is(word, "-C");
+        }
 
         return r;
 }
