@@ -26,7 +26,7 @@
 
 enum { SAY_VARIABLE = 1, SAY_READ, SAY_LOCK, SAY_UNLOCK, SAY_WRITE, SAY_FOUND, SAY_FAILED, SAY_LOCKED, SAY_WRITTEN };
 enum { TEXT_MAX = 3 * VAULT_SECRET_MAX + 64, JOB_ROOM = sizeof(uint32_t) + VAULT_SECRET_MAX, SETTLE_MS = 20 };
-enum { LOCK_STEP_MS = 20 };
+enum { LOCK_STEP_MS = 20, OWED_STEP_MS = 1000 };
 #define NEVER UINT64_MAX
 
 /* On the socket: this, then the text. Both ends are the same program. */
@@ -48,6 +48,9 @@ struct job {
 struct renewal {
         bool asked, held; /* it waits for the lock; it has it */
         struct renew_lock lock;
+        char *owed; /* what the file could not take (SAY_WRITE's text), with the refresh token that it still has; or
+                       NULL */
+        uint64_t owed_since_ns, owed_next_ns;
 };
 
 struct state {
@@ -242,19 +245,82 @@ static void read_notes(struct state *s) {
         s->settle_ns = clock_ns(); /* everything that was waiting counts as one change */
 }
 
+/*
+ * Renewals of sign-ins.
+ *
+ * A file that cannot take new tokens (its disk is full) still has the old ones, which their provider takes no more.
+ * Until it can, the tokens are owed: the file is not read, so that what the vault has counts, and it is tried again.
+ */
+
+/* "EXPIRES\nOLD\nMEMBER VALUE\n..." */
+static bool split_renewed(struct str text, struct write_back *back) {
+        struct str number;
+
+        if (!str_split(&text, '\n', &number) || !str_split(&text, '\n', &back->old) ||
+            !str_to_u64(number, UINT64_MAX, &back->expires_in))
+                return false;
+
+        back->lines = text;
+        return true;
+}
+
+static void forget_owed(struct renewal *renewal) {
+        if (renewal->owed)
+                secret_wipe(renewal->owed, strlen(renewal->owed));
+        free(renewal->owed);
+        renewal->owed = NULL;
+}
+
+/* Without memory it is forgotten, and the file counts again. */
+static void note_owed(struct renewal *renewal, const struct write_back *back) {
+        char *text = str_format("%llu\n%.*s\n%.*s", (unsigned long long)back->expires_in, STR_FMT(back->old),
+                                STR_FMT(back->lines));
+
+        forget_owed(renewal);
+        renewal->owed = text;
+        renewal->owed_since_ns = clock_ns();
+        renewal->owed_next_ns = renewal->owed_since_ns + OWED_STEP_MS * NS_PER_MS;
+}
+
+/* True: nothing is owed any more. Somebody who renewed it meanwhile, or took the file away, has the last word. */
+static bool pay_owed(struct state *s, uint32_t leader) {
+        struct renewal *renewal = &s->renewals[leader];
+        struct write_back back = { .mappings = s->mappings, .n = s->start->n_mappings, .leader = leader };
+        enum write_back_result result = WRITE_BACK_DONE;
+        struct err why = { 0 };
+
+        if (!renewal->owed || !split_renewed(str_of(renewal->owed), &back))
+                return true;
+
+        uint64_t passed = (clock_ns() - renewal->owed_since_ns) / NS_PER_SECOND;
+        if (back.expires_in > passed)
+                back.expires_in -= passed;
+
+        renewal->owed_next_ns = clock_ns() + OWED_STEP_MS * NS_PER_MS;
+        if (write_back(&back, &result, &why) < 0)
+                return false;
+
+        forget_owed(renewal);
+        return true;
+}
+
+static bool is_owed(struct state *s, uint32_t mapping) {
+        for (uint32_t i = 0; i < s->start->n_mappings; i++)
+                if (s->renewals[i].owed && renew_same_group(&s->mappings[mapping], &s->mappings[i]) && !pay_owed(s, i))
+                        return true;
+        return false;
+}
+
 static void read_changed(struct state *s) {
         s->settle_ns = NEVER;
         for (uint32_t i = 0; i < s->start->n_mappings; i++)
                 if (s->changed[i]) {
                         s->changed[i] = false;
                         reader_watch(s, i);
-                        reader_begin(s, i);
+                        if (!is_owed(s, i))
+                                reader_begin(s, i);
                 }
 }
-
-/*
- * Renewals of sign-ins.
- */
 
 /* What its file has now: somebody else may have renewed it. In this process: the values pass through and are wiped. */
 static void tell_group(struct state *s, uint32_t leader) {
@@ -291,7 +357,8 @@ static void try_lock(struct state *s, uint32_t leader) {
 
         renewal->asked = false;
         renewal->held = true;
-        tell_group(s, leader);
+        if (pay_owed(s, leader))
+                tell_group(s, leader);
         (void)reader_say(s->sock, SAY_LOCKED, leader, STR(""));
 }
 
@@ -300,19 +367,23 @@ static void source_unlock(struct state *s, uint32_t leader) {
         s->renewals[leader].asked = s->renewals[leader].held = false;
 }
 
-/* "EXPIRES\nOLD\nMEMBER VALUE\n..." */
 static void write_group(struct state *s, uint32_t leader, struct str text) {
-        struct str number, old;
+        struct renewal *renewal = &s->renewals[leader];
         struct write_back back = { .mappings = s->mappings, .n = s->start->n_mappings, .leader = leader };
+        struct write_back owed = { 0 };
         enum write_back_result result = WRITE_BACK_DONE;
         struct err why = { 0 };
         int r = -EINVAL;
 
-        if (str_split(&text, '\n', &number) && str_split(&text, '\n', &old) &&
-            str_to_u64(number, UINT64_MAX, &back.expires_in)) {
-                back.old = old;
-                back.lines = text;
+        if (split_renewed(text, &back)) {
+                if (renewal->owed && split_renewed(str_of(renewal->owed), &owed))
+                        back.old = owed.old; /* the file has that one, not the one that was sent */
+
                 r = write_back(&back, &result, &why);
+                if (r < 0)
+                        note_owed(renewal, &back);
+                else
+                        forget_owed(renewal);
         }
 
         if (r == 0 && result == WRITE_BACK_NEWER)
@@ -353,6 +424,8 @@ static void step_renewals(struct state *s) {
                         try_lock(s, i);
                 if (s->renewals[i].held)
                         renew_lock_touch(&s->renewals[i].lock);
+                else if (s->renewals[i].owed && s->renewals[i].owed_next_ns <= clock_ns())
+                        (void)pay_owed(s, i);
         }
 }
 
@@ -416,6 +489,10 @@ static int time_left(const struct state *s) {
         for (uint32_t i = 0; i < s->start->n_mappings; i++)
                 if (s->jobs[i].pid && s->jobs[i].deadline_ns < next)
                         next = s->jobs[i].deadline_ns;
+
+        for (uint32_t i = 0; i < s->start->n_mappings; i++)
+                if (s->renewals[i].owed && s->renewals[i].owed_next_ns < next)
+                        next = s->renewals[i].owed_next_ns;
 
         if (renewals_wait(s) && now + LOCK_STEP_MS * NS_PER_MS < next)
                 next = now + LOCK_STEP_MS * NS_PER_MS;

@@ -354,13 +354,16 @@ static int on_locked(struct vault *vault, uint32_t leader) {
 /* The file is written, or could not be: in memory they count in any case, unless the file has newer ones. */
 static int on_written(struct vault *vault, uint32_t leader, struct str how, struct err *err) {
         struct turn *turn = turns_current(&vault->turns, leader);
-        char why[300];
+        char why[400];
         int r = 0;
 
         if (!turn || turn->state != TURN_WRITING)
                 return 0;
 
-        snprintf(why, sizeof why, "%.*s", STR_FMT(str_first(how, sizeof why - 1)));
+        why[0] = '\0';
+        if (how.n > 0)
+                snprintf(why, sizeof why, "%.*s; the new tokens count in this run, and are written when that works",
+                         STR_FMT(str_first(how, 299)));
         if (!str_is(how, "newer"))
                 r = take_lines(vault, leader, secret_value(turn->lines));
 

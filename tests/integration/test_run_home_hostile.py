@@ -11,13 +11,18 @@ import time
 import pytest
 
 from conftest import program
-from kit.agents import TOKENS, claude_file
+from kit.agents import TOKENS, claude_file, gemini_file
 
 pytestmark = pytest.mark.visible_home
 FILES = {".gitconfig": "[user]\n\tname = Ann\n", ".npmrc": "registry=https://npm.example.org/\n", ".config/pip/pip.conf": "[global]\nindex-url = https://pip.example.org/\n",
          ".cargo/config.toml": "[net]\nretry = 3\n", ".config/gh/hosts.yml": "github.com:\n    oauth_token: ghp_0123456789abcdefghijABCDEFGHIJ012345\n    user: ann\n",
          ".claude/.credentials.json": json.dumps(claude_file(*TOKENS["claude"](0), 3600)), ".claude/settings.json": '{"theme": "dark"}',
-         ".codex/auth.json": '{"OPENAI_API_KEY": "sk-proj-0123456789abcdefghijABCDEFGHIJ0123456789"}'}
+         ".codex/auth.json": '{"OPENAI_API_KEY": "sk-proj-0123456789abcdefghijABCDEFGHIJ0123456789"}', ".claude.json": '{"theme": "dark"}',
+         ".gemini/oauth_creds.json": json.dumps(gemini_file(*TOKENS["gemini"](0), 3600)),
+         ".local/share/opencode/auth.json": '{"anthropic": {"type": "api", "key": "sk-ant-api03-0123456789abcdefghijABCDEFGHIJ"}}',
+         ".copilot/config.json": '{"copilot_tokens": {"https://github.com:me": "gho_0123456789abcdefghijABCDEFGHIJ012345"}}',
+         ".config/git/ignore": "*.o\n", ".config/gcloud/application_default_credentials.json":
+         '{"type": "authorized_user", "client_id": "x", "client_secret": "y", "refresh_token": "1//0abcdefghijABCDEFGHIJ0123456789"}'}
 
 
 @pytest.fixture
@@ -65,7 +70,8 @@ def test_settings_of_every_bad_kind(bailey, account, work, kind):
     for path in FILES:
         BAD[kind](account / path)
     before = digest(account)
-    result = bailey("run", "--profile", "claude", "--profile", "codex", "--", "sh", "-c", "echo ran; cat ~/.gitconfig ~/.npmrc 2>/dev/null | head -c 200", cwd=work,
+    profiles = [word for name in ("claude", "codex", "gemini", "opencode", "copilot") for word in ("--profile", name)]
+    result = bailey("run", *profiles, "--credential", "gcloud-sign-in", "--", "sh", "-c", "echo ran; cat ~/.gitconfig ~/.npmrc 2>/dev/null | head -c 200", cwd=work,
                     timeout=60)
     assert digest(account) == before
     assert "root:" not in result.text

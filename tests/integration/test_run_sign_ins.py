@@ -8,6 +8,7 @@ import os
 import random
 import signal
 import stat
+import subprocess
 import threading
 import time
 import urllib.parse
@@ -16,7 +17,8 @@ import pytest
 
 from conftest import program
 from kit.machine import NO_CLONE3, deny, machine
-from kit.process import descendants, name_of
+from kit.process import descendants, name_of, wait_until
+from kit.small_disk import filled
 
 NO_NAMESPACES = [deny("clone3", NO_CLONE3), deny("clone", errno.EPERM, 0x3E020011)]
 UNKNOWN = f"sk-Unknown{random.SystemRandom().randrange(10**12, 10**13)}abcdef"  # not in this file: the whole disk is searched for it
@@ -348,6 +350,35 @@ def test_a_vault_that_dies_meanwhile_does_not_lose_the_refresh(world):
     result = child.wait(60)
     assert result.text == "200 200\n", result
     assert world.outside()["refresh"] == Endpoint.tokens(1)[1]
+
+
+@pytest.mark.root
+def test_a_full_disk_does_not_damage_the_file(world):
+    """The new tokens cannot be kept in the user's file: it stays whole, the sandbox goes on with them, and the user reads what happened. When
+    there is room again, they are kept."""
+    place = world.file.parent
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32k,mode=700", "tmpfs", place], check=True)
+    try:
+        world.write(0)
+        world.file.chmod(0o600)
+        before = world.file.read_bytes()
+        with filled(place):
+            child = world.start("""
+for turn in range(3):
+    s, a = renew()
+    print(s, a if s != 200 else call(a["access_token"]), flush=True)
+    while turn and not os.path.exists("go"): time.sleep(0.05)
+""")
+            wait_until(lambda: child.output().count(b"\n") == 2, timeout=60, what="two renewals")
+            assert world.file.read_bytes() == before and sorted(os.listdir(place)) == ["auth.json", "fill"]
+        wait_until(lambda: world.outside()["refresh"] == Endpoint.tokens(2)[1], timeout=60, what="the file")
+        (world.work / "go").touch()
+        result = child.wait(60)
+        assert result.text == "200 200\n" * 3, result
+        assert "No space left" in result.errors and "the new tokens count in this run" in result.errors, result
+        assert (world.outside()["access"], world.outside()["refresh"]) == Endpoint.tokens(3), result
+    finally:
+        subprocess.run(["umount", "-l", place], check=True)
 
 
 def test_signing_in_from_inside_stays_in_memory(world):
