@@ -453,3 +453,50 @@ def test_settings_that_come_and_go(host, sandbox, hooks):
         assert (host.work / name / "pre-commit").read_text() == "host\n"
     (host.work / "over").touch()
     child.wait(60)
+
+
+# A rebase that is left unfinished: its list is run when a person continues it.
+
+LISTS = {
+    "plain": "echo 'exec touch {home}/ran' > $T", "short": "printf 'x touch {home}/ran\\n' > $T", "blanks": "printf ' \\t exec\\ttouch {home}/ran\\n' > $T",
+    "no end": "printf 'exec touch {home}/ran' > $T", "a link": "echo 'exec touch {home}/ran' > list; ln -sf ../../list $T",
+    "a link above": "mv $D away; echo 'exec touch {home}/ran' >> away/git-rebase-todo; ln -s ../away $D", "replaced": "echo 'x touch {home}/ran' > n; mv n $T",
+    "added": "echo 'exec touch {home}/ran' >> $T",
+}
+
+
+@pytest.fixture
+def diverged(host):
+    """Two branches that change one file: a rebase of one onto the other stops."""
+    for branch, start, text in ("base", "HEAD", "a"), ("ours", "base", "b"), ("theirs", "base", "c"):
+        host.git("checkout", "-qb", branch, start)
+        host.work.joinpath("f").write_text(text)
+        host.git("add", "f")
+        host.git("commit", "-qm", branch)
+    return host
+
+
+@pytest.mark.parametrize("how", LISTS)
+def test_an_unfinished_rebase_runs_nothing(diverged, home, work, sh, how):
+    begin = "git -c user.name=a -c user.email=a@b rebase ours; D=.git/rebase-merge; T=$D/git-rebase-todo; [ -d $D ] || exit 9; "
+    result = sh(f"{begin} {LISTS[how].format(home=home)}; true", "--quiet").check()
+    (work / "f").write_text("d")
+    diverged.git("add", "f")
+    diverged.git("-c", "core.editor=true", "rebase", "--continue", check=False)
+    assert not (home / "ran").exists(), result
+
+
+def test_what_is_left_out_of_a_rebase_is_said(diverged, bailey, sh):
+    result = sh("git -c user.name=a -c user.email=a@b rebase -x 'make check' -x 'make all' ours; true").check()
+    assert "git-rebase-todo: left out 2 lines" in result.errors and "exec make check" in result.errors, result
+    assert "left out 2 lines" in bailey("log", cwd=diverged.work).check().text
+
+
+def test_a_rebase_of_the_host_stays(diverged, work, sh):
+    """The sandbox works beside it, and its list keeps its lines."""
+    diverged.git("rebase", "-x", "make check", "ours", check=False)
+    todo = work / ".git/rebase-merge/git-rebase-todo"
+    before = todo.read_text()
+    time.sleep(0.05)
+    result = sh("echo work > file")
+    assert "exec make check" in before and todo.read_text() == before and "rebase" not in result.errors, result
