@@ -56,6 +56,19 @@ def test_a_subscription(world, name, lives):
 
 
 @pytest.mark.table
+@pytest.mark.parametrize("options", [["--deny-read", "**/.env"], ["--trace-denials"], ["--overlay"]], ids=["glob", "trace", "overlay"])
+@pytest.mark.parametrize("name", AGENTS)
+def test_where_calls_are_judged(world, bailey, name, options):
+    """Paths that agents take through their own descriptors, locks and renames, under the broker and in an overlay."""
+    w = world(name).sign_in("key")
+    result = w.run(options=options)
+    if options == ["--overlay"]:
+        assert not (w.work / "out.txt").exists()
+        bailey("apply", cwd=w.work)
+    worked(w, result)
+
+
+@pytest.mark.table
 @pytest.mark.parametrize("name", AGENTS)
 def test_three_runs(world, name, bailey):
     """State stays: the third run knows the first one, where the agent can go on with a conversation."""
