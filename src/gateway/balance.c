@@ -7,10 +7,12 @@
 
 /*
  * Processor time, not time that passed: on a machine that has no processor to spare a worker that waits for its turn is
- * not one that another thread could help. Between the two shares the number stays, so that it does not swing.
+ * not one that another thread could help. Between the two shares the number stays, so that it does not swing. A burst
+ * is over before another worker is any use, and each connection costs more with two of them: the load has to last.
  */
-enum { FULL_PERCENT = 90, ROOM_PERCENT = 60, STEP = 2 /* fewer connections than the first has */ };
+enum { FULL_PERCENT = 95, ROOM_PERCENT = 60, STEP = 2 /* fewer connections than the first has */ };
 #define WINDOW_NS (20 * NS_PER_MS)
+#define LASTS_NS (100 * NS_PER_MS)
 
 unsigned balance_wanted(unsigned in_use, unsigned most, uint64_t used, uint64_t passed, uint64_t clients) {
         uint64_t fewer = in_use - 1;
@@ -23,6 +25,17 @@ unsigned balance_wanted(unsigned in_use, unsigned most, uint64_t used, uint64_t 
                 return in_use - 1;
 
         return in_use;
+}
+
+void balance_settle(struct balance *balance, unsigned wanted, bool crowded, uint64_t now) {
+        if (wanted <= balance->in_use)
+                balance->full_since = 0;
+        else if (balance->full_since == 0)
+                balance->full_since = balance->since;
+
+        bool lasts = balance->full_since && now - balance->full_since >= LASTS_NS;
+        if (wanted <= balance->in_use || crowded || lasts)
+                balance->in_use = wanted;
 }
 
 static unsigned worker_clients(const struct worker *worker) {
@@ -48,13 +61,15 @@ static void balance_look(struct balance *balance, struct worker *self) {
         uint64_t passed = due && balance->since ? now - balance->since : WINDOW_NS;
         unsigned wanted = balance_wanted(balance->in_use, gateway->n_workers, spent, passed, clients);
 
+        bool crowded = clients >= (uint64_t)BALANCE_CROWD * balance->in_use;
+
+        if (due || crowded)
+                balance_settle(balance, wanted, crowded, now);
+
         if (due) {
                 balance->since = now;
                 balance->used = used;
         }
-
-        if (due || wanted > balance->in_use)
-                balance->in_use = wanted;
 }
 
 struct worker *balance_choose(struct worker *self) {

@@ -10,6 +10,7 @@
  * Only the first worker's thread is in here, so nothing is locked.
  */
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 struct worker;
@@ -17,13 +18,18 @@ struct worker;
 enum { BALANCE_CROWD = 1024 /* connections, for each worker in use */ };
 
 struct balance {
-        uint64_t since;  /* when processor times were read last; 0: never */
-        uint64_t used;   /* by all workers until then */
-        unsigned in_use; /* workers that new connections go to; 0 before the first one is chosen */
+        uint64_t since;      /* when processor times were read last; 0: never */
+        uint64_t used;       /* by all workers until then */
+        uint64_t full_since; /* since when they have used up what they get; 0: they have not */
+        unsigned in_use;     /* workers that new connections go to; 0 before the first one is chosen */
 };
 
 /* How many workers to use from now on, of `most`: all together used `used` of the `passed` nanoseconds. */
 unsigned balance_wanted(unsigned in_use, unsigned most, uint64_t used, uint64_t passed, uint64_t clients);
+
+/* Takes what is wanted: fewer at once, more when the load has lasted for a while, or for a crowd. `since` is still that
+ * of the time that was looked at. */
+void balance_settle(struct balance *balance, unsigned wanted, bool crowded, uint64_t now);
 
 /* Processor time that a thread has used. */
 uint64_t balance_thread_ns(pthread_t thread);

@@ -171,8 +171,9 @@ const struct sh_arg *call_operand(const struct sh_call *call, size_t i) {
 }
 
 bool call_has_word(const struct sh_call *call, const char *word) {
+        const struct str wanted = str_of(word);
         for (size_t i = 1; i < call->n; i++)
-                if (str_is(call->p[i].text, word))
+                if (str_eq(call->p[i].text, wanted))
                         return true;
         return false;
 }

@@ -387,7 +387,8 @@ void judge_code(struct judge *judge, const struct sh_call *call) {
                 bool speaks = false;
 
                 for (const char *const *name = language->names; *name; name++)
-                        speaks = speaks || str_starts(call->name, str_of(*name));
+                        speaks = speaks ||
+                                 (call->name.n && call->name.p[0] == **name && str_starts(call->name, str_of(*name)));
 
                 if (speaks && !judge_options(judge, call, language))
                         judge_here(judge, call, language);

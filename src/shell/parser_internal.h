@@ -39,7 +39,11 @@ static inline bool at_end(const struct parser *p) {
 static inline char byte_ahead(const struct parser *p, size_t n) {
         return n < (size_t)(p->end - p->p) ? p->p[n] : '\0';
 }
+/* Asked dozens of times for each word: most differ in the first byte. */
 static inline bool looking_at(const struct parser *p, const char *text) {
+        if (p->p == p->end || *p->p != text[0])
+                return false;
+
         size_t n = strlen(text);
         return n <= (size_t)(p->end - p->p) && memcmp(p->p, text, n) == 0;
 }

@@ -621,7 +621,7 @@ static bool resolve_text(struct str text, struct place_path *out, struct str *re
 }
 
 static bool resolve_under(struct sh_arg arg, struct place_path *out, struct str *ret) {
-        char text[PLACE_PATH_MAX];
+        PLACE_PATH_UNSET char text[PLACE_PATH_MAX];
         size_t n = arg.under.n;
         if (n + 1 + arg.text.n > sizeof text)
                 return false;

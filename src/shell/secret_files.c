@@ -177,13 +177,10 @@ static const char *const samples[] = {
         ".example", ".sample", ".template", ".dist", ".test", ".tmpl", ".defaults", NULL
 };
 
+/* Each suffix begins with its only dot. */
 static bool ends_with_any(struct str s, const char *const *suffixes) {
-        for (; *suffixes; suffixes++) {
-                struct str end = str_of(*suffixes);
-                if (s.n > end.n && s.p[s.n - 1] == end.p[end.n - 1] && str_ends(s, end))
-                        return true;
-        }
-        return false;
+        ptrdiff_t dot = str_rfind(s, '.');
+        return dot > 0 && word_in(str_skip(s, (size_t)dot), suffixes);
 }
 
 /* The last n components. */
