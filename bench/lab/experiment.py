@@ -9,7 +9,10 @@ depend on how busy the machine is: system calls, page faults, context switches. 
 for them.
 
 guards: /bin/true in a git repository, with nothing to protect (-m read-only: nothing can be written, so nothing is looked for, recorded, guarded or judged) and
-with all of it (-m workspace-write). Both have no network. The difference is what protection adds to a launch, and the writable mount itself: an upper bound."""
+with all of it (-m workspace-write). Both have no network. The difference is what protection adds to a launch, and the writable mount itself: an upper bound.
+
+warm: what a launch from a sandbox that was prepared ahead takes at least, beside bwrap: a call of `bailey` that does nothing, because somebody has to call, and
+the command without any sandbox. Whatever hands the command over to the prepared sandbox comes on top."""
 import collections
 import os
 import resource
@@ -114,4 +117,24 @@ def guards(build, run, rounds, say):
     say(f"{'protection adds':20}{more[0]:8.2f} ms{more[1]:8.2f} ms of CPU{counted['workspace-write'] - counted['read-only']:8} calls (medians of {len(pairs)} pairs)")
 
 
-EXPERIMENTS = {"protection": protection, "launch": launch, "guards": guards}
+def warm(build, run, rounds, say):
+    env = launches.environment(run)
+    (run / "empty").mkdir(exist_ok=True)
+    os.chdir(run / "empty")
+    every, _ = launches.commands(build, run, run / "empty")
+    wanted = {"a call that does nothing": [str(build / "src/cli/bailey"), "version"], "the command alone": ["/bin/true"],
+              **{name: [str(word) for word in every[name]()] for name in (PEER, SANDBOX)}}
+    samples = collections.defaultdict(list)
+    for _ in range(20 * rounds):
+        for name, argv in wanted.items():
+            wall, _, status = launches.once(argv, env, run / "log")
+            if status != 0:
+                raise RuntimeError(f"{name}: {(run / 'log').read_text()}")
+            samples[name].append(wall)
+    for name, times in samples.items():
+        say(f"{name:28}{statistics.median(times):8.2f} ms")
+    parts = zip(samples["a call that does nothing"], samples["the command alone"], samples[PEER])
+    say(f"both together over {PEER}, median of {20 * rounds} rounds: {statistics.median((call + alone) / peer for call, alone, peer in parts):.2f} x")
+
+
+EXPERIMENTS = {"protection": protection, "launch": launch, "guards": guards, "warm": warm}

@@ -4,7 +4,7 @@ import math
 import statistics
 
 from .bridge import BRIDGED, GATE, INSIDE, OPENED, PACK_GATE, PACK_OPENED, PUSH_GATE, PUSH_OPENED
-from .files import ALONE, BAILEY, BWRAP, GLOB, JOBS, TRACE
+from .files import ALONE, BAILEY, BWRAP, CONNECTIONS, GLOB, JOBS, TRACE
 from .gateway import CASES, DEFAULT
 from .samples import PARTS
 
@@ -135,6 +135,14 @@ def more_ms(part, ours, theirs):
     return look
 
 
+def each_us(part, ours, theirs, times):
+    """How much longer each of so many steps takes, in us; the launch is a part of it."""
+    def look(figures):
+        more, noise = more_ms(part, ours, theirs)(figures)
+        return (None if more is None else more * 1000 / times), noise
+    return look
+
+
 def lookup(entries, key, scale=1.0):
     def look(figures):
         rows = [r for r in figures["micro"].get("policy_lookup", {}).get("results", []) if r["entries"] == entries]
@@ -170,6 +178,7 @@ TARGETS = [
     *(Target(f"{JOBS[job][0]}, over no sandbox", over(job, BAILEY, ALONE, "cpu_ms"), at_most=1.1) for job in ("grep", "ripgrep", "find", "status", "python", "npm", "write", "make", "processes")),
     *(Target(f"{JOBS[job][0]}, with {words}, over no sandbox", over(job, command, ALONE, "cpu_ms"), at_most=1.5)
       for command, words in ((GLOB, "a deny glob"), (TRACE, "a trace")) for job in ("grep", "ripgrep", "find", "status", "npm", "write", "make", "processes")),
+    Target("us more for a connect() to a Unix socket inside", each_us("connect", BAILEY, ALONE, CONNECTIONS), at_most=12),
     Target("a bridged git version, ms over the same inside", more_ms("bridge", BRIDGED, INSIDE), at_most=15),
     Target("processor time of a fetch through the git gate, over TLS opened alone", over("git", GATE, OPENED, "cpu_ms"), at_most=1.03),
     Target("speed of a large pack through the git gate, over TLS opened alone", over("git", PACK_OPENED, PACK_GATE, "ms"), at_least=0.9),

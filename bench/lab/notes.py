@@ -10,18 +10,20 @@ LAUNCH = ("`bench/run BUILD --experiment launch` sets a launch beside `limit` an
 JUDGED = ("The counter-experiment is `bench/run BUILD --experiment protection`: the same work with its calls answered at once, and nothing read, judged or performed. Its rows are in the tables of "
           "this work (\"handed over, unjudged\"). `lab-notify` (a table below) shows the least that a call costs if another process performs it. The files here are small and in memory, so a "
           "call takes 1 to 4 us without a sandbox, and the round trip alone is more than the target allows. On a disk, with larger files or with decompression, the same microseconds are a smaller share.")
-SHORT = ("The work takes about a tenth of a second, and the launch is a tenth of that. Its reads are not handed over: \"changes handed over, unjudged\" in the table of this work says what the "
-         "protection of files costs it at least, `--only launch` what the launch costs.")
+SHORT = ("Its reads are not handed over: \"changes handed over, unjudged\" in the table of this work says what the "
+         "protection of files costs it at least, `bwrap` what the mounts and namespaces of a sandbox do.")
 REQUEST = ("`bench/run BUILD --trace first-request` prints the timeline, and the end of this page explains it. The launch is half of what the tunnel adds (bwrap with the host's network adds 3 ms). "
            "The vault and the gateway are programs of their own, whose libraries take 2 ms each to load, beside the command where there is a second processor.")
-PROCESSES = ("Supposed, not measured apart: the kernel runs the sandbox's filter for each call of each new process, and with a deny glob or a trace every open() goes through the broker, some thirty in "
-             "the start of a program.")
+PROCESSES = ("With a deny glob or a trace every open() goes through the broker, some of them in the start of each program: \"every open() handed over, unjudged\" is what that costs at least.")
+CONNECT = ("The row \"every connect() handed over, unjudged\" is what it costs to hand the call over. Bailey then takes the caller's socket, reads the address once, opens what it names, judges that and connects "
+           "the socket itself, because the caller could change the address after a look.")
 WORKERS = ("Supposed, not measured apart: a second worker takes a connection when the first one is busy. The two run on two processors, between which the kernel moves what belongs to a connection "
            "that lives for one small exchange. Requests on connections that are kept do not pay for it.")
 NOTES = {
     **{f"{JOBS['find'][0]}{words}, over no sandbox": SHORT for words in ("", ", with a deny glob", ", with a trace")},
     **{f"{JOBS['processes'][0]}{words}, over no sandbox": PROCESSES for words in ("", ", with a deny glob", ", with a trace")},
     **{f"processor time of {what} tunnel, workers as by default, over one worker": WORKERS for what in ("a CONNECT", "a SOCKS5")},
+    "us more for a connect() to a Unix socket inside": CONNECT,
     "one https request in a tunnel, launch included, over curl alone": REQUEST,
     "the same with a token swapped": REQUEST + " With a token the vault also makes a leaf certificate, and there are two handshakes in place of one.",
     "ms of a launch with an agent's profile": "The profile's sign-in needs a vault, which takes 6 ms of processor time to start (OpenSSL's own start, a key, a certificate), most of it beside the launch.",

@@ -6,6 +6,7 @@
  *
  *   lab-floor changes COMMAND...   calls that change files: open() for writing, and names that come and go
  *   lab-floor opens COMMAND...     these, and every other open()
+ *   lab-floor connects COMMAND...  calls that change files, and connect()
  */
 #include "tool.h"
 
@@ -55,7 +56,7 @@ static void hand_over_opens(struct code *code, long number, unsigned argument, b
         add(code, BPF_RET | BPF_K, SECCOMP_RET_ALLOW, 0, 0);
 }
 
-static int load_filter(bool all) {
+static int load_filter(bool opens, bool connects) {
         static const long names[] = {
 #ifdef SYS_open
                 SYS_unlink,   SYS_mkdir,   SYS_rename,    SYS_rmdir,  SYS_link,      SYS_symlink,  SYS_chmod,
@@ -65,12 +66,14 @@ static int load_filter(bool all) {
         struct code code = { .n = 0 };
 
         add(&code, BPF_LD | BPF_W | BPF_ABS, (uint32_t)offsetof(struct seccomp_data, nr), 0, 0);
-        hand_over_opens(&code, SYS_openat, 2, all);
+        hand_over_opens(&code, SYS_openat, 2, opens);
 #ifdef SYS_open
-        hand_over_opens(&code, SYS_open, 1, all);
+        hand_over_opens(&code, SYS_open, 1, opens);
 #endif
         for (size_t i = 0; i < sizeof names / sizeof *names; i++)
                 hand_over(&code, names[i]);
+        if (connects)
+                hand_over(&code, SYS_connect);
         add(&code, BPF_RET | BPF_K, SECCOMP_RET_ALLOW, 0, 0);
 
         struct sock_fprog program = { code.n, code.p };
@@ -94,8 +97,8 @@ _Noreturn static void answer_all(int notify) {
         }
 }
 
-_Noreturn static void run_command(int channel, bool all, char **argv) {
-        int notify = load_filter(all);
+_Noreturn static void run_command(int channel, const char *what, char **argv) {
+        int notify = load_filter(strcmp(what, "opens") == 0, strcmp(what, "connects") == 0);
         char byte;
 
         if (write(channel, &notify, sizeof notify) != sizeof notify || read(channel, &byte, 1) != 1)
@@ -123,17 +126,18 @@ static pid_t start_judge(pid_t command, int number) {
 }
 
 int main(int argc, char **argv) {
-        bool all = argc > 1 && strcmp(argv[1], "opens") == 0;
+        const char *what = argc > 1 ? argv[1] : "";
+        bool known = strcmp(what, "changes") == 0 || strcmp(what, "opens") == 0 || strcmp(what, "connects") == 0;
         int ends[2], number = -1, status = 1;
         pid_t command, judge;
 
-        if (argc < 3 || (!all && strcmp(argv[1], "changes") != 0))
-                tool_die("usage: lab-floor changes|opens COMMAND...");
+        if (argc < 3 || !known)
+                tool_die("usage: lab-floor changes|opens|connects COMMAND...");
         if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
                 tool_die("floor: %s", strerror(errno));
         command = fork();
         if (command == 0)
-                run_command(ends[1], all, argv + 2);
+                run_command(ends[1], what, argv + 2);
         close(ends[1]);
         if (command < 0 || read(ends[0], &number, sizeof number) != sizeof number)
                 tool_die("floor: the command does not start");
