@@ -140,6 +140,18 @@ def test_a_credentials_own_file_gets_no_advice_either_way(bailey, work, how):
     assert "0123456789" not in result.text and "to allow it: --read" not in result.errors and str(key) in result.errors, result
 
 
+def test_a_refused_file_gets_a_line(bailey, work):
+    """A write of what is protected always, everything else with --trace-denials; each with what would allow it."""
+    (work / "secret").write_text("x")
+    (work / ".vscode").mkdir()
+    script = "echo evil > .vscode/tasks.json; cat secret; echo x > /etc/x; true"
+    plain = bailey("run", "--deny-read", work / "secret", "--", "sh", "-c", script, cwd=work).check()
+    assert f"refused writing {work}/.vscode/tasks.json" in plain.errors and f"to allow it: --write {work}/.vscode/tasks.json" in plain.errors, plain
+    traced = bailey("run", "--deny-read", work / "secret", "--trace-denials", "--", "sh", "-c", script, cwd=work).check()
+    for what in (f"writing {work}/.vscode/tasks.json", f"reading {work}/secret", "writing /etc/x"):
+        assert f"refused {what}" in traced.errors, traced
+
+
 @pytest.mark.parametrize("bytes_sent", [b"\\0\\0\\0\\0", b"nonsense\\r\\n\\r\\n", b"GET  HTTP/1.1\\r\\n\\r\\n", b"\\x04\\x01"])
 def test_what_has_no_target_is_called_so(bailey, work, bytes_sent):
     """A connection that says nothing that could be read is refused as such, not as an empty name."""
