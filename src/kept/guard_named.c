@@ -41,6 +41,15 @@ static int written_add(written_paths *list, char *given) {
         return 0;
 }
 
+/* A person named this very file for writing. */
+static bool is_granted(const struct plan_host *host, const char *path) {
+        for (size_t i = 0; i < host->paths.n; i++)
+                if (host->paths.p[i].grants && host->paths.p[i].access == PATH_WRITE &&
+                    strcmp(host->paths.p[i].path, path) == 0)
+                        return true;
+        return false;
+}
+
 static int look_in_directory(const char *directory, uint64_t since_us, written_paths *ret) {
         cleanup(listing_close) struct listing *files = listing_open(AT_FDCWD, directory);
         struct stat st;
@@ -99,5 +108,14 @@ int guards_end_named(struct guards *guards, const struct policy *policy, const s
         if (r < 0)
                 return r;
 
+        size_t kept = 0;
+        for (size_t i = 0; i < written.n; i++) {
+                if (is_granted(host, written.p[i]))
+                        free(written.p[i]);
+                else
+                        written.p[kept++] = written.p[i];
+        }
+
+        written.n = kept;
         return guards_add_missing(guards, (const char *const *)written.p, written.n, err);
 }

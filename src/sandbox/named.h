@@ -29,9 +29,10 @@
 enum named_answer {
         NAMED_NOTHING, /* no more than before. A broker that has no watch asks again after NAMED_UNWATCHED_NS */
         NAMED_WATCH,   /* with the watch. It is asked again at once: something may have changed before */
-        NAMED_MORE, /* with a file of guards: for each a digit, its kind, and its path, then its link, each with a NUL
-                     */
+        NAMED_MORE,    /* with a file of guards: for each its kind, as a digit, and its path, then its link, each with a
+                          NUL. NAMED_OPENING in place of a kind: a grant below them, which stays */
 };
+#define NAMED_OPENING '+'
 
 struct named {
         const struct policy *policy; /* these three are of the launch, and must live as long */

@@ -414,6 +414,27 @@ def test_a_refusal_is_said(bailey, host, sandbox, hooks):
     assert f"closed {hooks}: git's configuration came to name it" in log and "tools/hooks/pre-commit" in log
 
 
+def test_a_grant_of_the_very_file_stays(host, sandbox, hooks, kept):
+    child = sandbox(LIVE.format("echo mine > tools/hooks/pre-commit; echo x > tools/hooks/commit-msg"), "--write", hooks / "pre-commit")
+    local(host)
+    attack(host, child)
+    assert (hooks / "pre-commit").read_text() == "mine\n" and (hooks / "commit-msg").read_text() == "#!/bin/sh\ntrue\n"
+    (host.work / "over").touch()
+    child.wait(60)
+    assert not kept() and (hooks / "pre-commit").read_text() == "mine\n"
+
+
+def test_an_overlay_stays_writable(host, start, bailey, hooks):
+    """Nothing of it reaches the host before it is applied, and then it is judged."""
+    script = "echo x > first; sleep 0.15; echo x > first; echo started; sleep 1; echo mine > tools/hooks/pre-commit && echo written"
+    child = start(["bailey", "run", "--overlay", "--", "sh", "-c", script], cwd=host.work, env=OWN)
+    wait_until(lambda: b"started" in child.output() or child.process.poll() is not None, 30)
+    local(host)
+    assert "written" in child.wait(60).check().text
+    bailey("apply", cwd=host.work)
+    assert (hooks / "pre-commit").read_text() == "#!/bin/sh\ntrue\n"
+
+
 def test_a_broker_that_starts_late(host, sandbox, hooks):
     """The first call that it judges is the attempt."""
     (host.work / "ready").touch()

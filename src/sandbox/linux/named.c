@@ -133,6 +133,11 @@ static void read_records(int watch) {
 
 /* --- what is named --- */
 
+/* With an overlay nothing that is written in the workspace reaches the host. */
+static bool in_overlay(const struct named *named, const char *path) {
+        return named->policy->filesystem.overlay && path_is_within(path, named->policy->workspace);
+}
+
 static bool is_told(const struct named *named, const struct plan_path *path) {
         for (size_t i = 0; i < named->now.paths.n; i++)
                 if (named->now.paths.p[i].type == path->type && strcmp(named->now.paths.p[i].path, path->path) == 0)
@@ -145,7 +150,7 @@ static int named_merge(struct named *named, struct plan_host *found) {
         for (size_t i = 0; i < found->paths.n; i++) {
                 struct plan_path *path = &found->paths.p[i];
 
-                if (is_told(named, path))
+                if (is_told(named, path) || in_overlay(named, path->path))
                         continue;
                 if (vec_push(&named->now.paths, *path) < 0)
                         return -ENOMEM;
@@ -179,6 +184,31 @@ static int named_look(struct named *named, struct err *err) {
         return r;
 }
 
+static int write_entry(struct buf *out, char kind, const char *path, const char *link) {
+        int r = buf_append(out, str_n(&kind, 1));
+
+        if (r == 0)
+                r = buf_append(out, str_n(path, strlen(path) + 1));
+        if (r == 0)
+                r = buf_append(out, str_n(link, strlen(link) + 1));
+        return r;
+}
+
+/* What a person named for writing, below the place. */
+static int write_openings(const struct named *named, const struct plan_path *place, struct buf *ret) {
+        int r = 0;
+
+        for (size_t i = 0; i < named->before->paths.n && r == 0; i++) {
+                const struct plan_path *path = &named->before->paths.p[i];
+
+                if (path->grants && path->access == PATH_WRITE && path->type != PLAN_PATH_MISSING &&
+                    strcmp(path->path, place->path) != 0 && path_is_within(path->path, place->path))
+                        r = write_entry(ret, NAMED_OPENING, path->path, "");
+        }
+
+        return r;
+}
+
 static int write_guards(const struct named *named, struct buf *ret) {
         static const char kinds[] = { [PLAN_PATH_MISSING] = '0' + PLAN_GUARD_MISSING,
                                       [PLAN_PATH_DIR] = '0' + PLAN_GUARD_DIR,
@@ -188,13 +218,10 @@ static int write_guards(const struct named *named, struct buf *ret) {
 
         for (size_t i = named->told; i < named->now.paths.n && r == 0; i++) {
                 const struct plan_path *path = &named->now.paths.p[i];
-                const char *link = text_or(path->link, "");
 
-                r = buf_append(ret, str_n(&kinds[path->type], 1));
+                r = write_entry(ret, kinds[path->type], path->path, text_or(path->link, ""));
                 if (r == 0)
-                        r = buf_append(ret, str_n(path->path, strlen(path->path) + 1));
-                if (r == 0)
-                        r = buf_append(ret, str_n(link, strlen(link) + 1));
+                        r = write_openings(named, path, ret);
         }
 
         return r;

@@ -59,15 +59,16 @@ static int take_guards(struct closed *closed, struct str rest) {
         int r = 0;
 
         while (rest.n && r == 0) {
+                bool opening = rest.p[0] == NAMED_OPENING;
                 struct plan_guard guard = { .kind = (uint8_t)(rest.p[0] - '0'), .why = NAMED_WHY, .root = "" };
 
                 rest = str_skip(rest, 1);
                 guard.path = take_text(&rest);
                 guard.link = take_text(&rest);
-                if (!guard.path || guard.path[0] != '/' || !guard.link || guard.kind >= PLAN_GUARD_KINDS)
+                if (!guard.path || guard.path[0] != '/' || !guard.link || (!opening && guard.kind >= PLAN_GUARD_KINDS))
                         r = -EBADMSG;
                 else
-                        r = vec_push(&guards, guard);
+                        r = opening ? closed_add_opening(closed, guard.path) : vec_push(&guards, guard);
         }
 
         if (r == 0)

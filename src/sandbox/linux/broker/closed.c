@@ -40,6 +40,7 @@ struct closed {
         size_t n_guards;
         struct plan_guard *grown; /* where they are then; NULL: the list is the plan's own */
         VEC(char *) texts;        /* of those that came later. Refusals name them, so they stay */
+        VEC(const char *) opened; /* openings that came later, in these texts */
         struct dir dirs[DIRS_MAX];
         size_t n_dirs;        /* that were ever learned: the oldest goes first */
         struct object *first; /* by guard: what was there when the broker began */
@@ -92,7 +93,7 @@ static void closed_put_guard(struct closed *closed, const struct plan_guard *gua
 }
 
 static size_t slots_needed(const struct closed *closed) {
-        size_t needed = closed->plan->openings.n + 1, size = 64;
+        size_t needed = closed->plan->openings.n + closed->opened.n + 1, size = 64;
 
         for (size_t i = 0; i < closed->n_guards; i++)
                 for (const char *s = closed->guards[i].path; *s; s++)
@@ -143,6 +144,7 @@ void closed_free(struct closed *closed) {
                 free(closed->texts.p[i]);
 
         vec_done(&closed->texts);
+        vec_done(&closed->opened);
         free(closed->grown);
         free(closed->slots);
         free(closed);
@@ -161,6 +163,9 @@ static void closed_fill(struct closed *closed) {
 
         for (size_t i = 0; i < plan->openings.n; i++)
                 closed_put(closed, plan->openings.p[i], strlen(plan->openings.p[i]))->opening = true;
+
+        for (size_t i = 0; i < closed->opened.n; i++)
+                closed_put(closed, closed->opened.p[i], strlen(closed->opened.p[i]))->opening = true;
 }
 
 /* What is there now, from this guard on. */
@@ -244,6 +249,12 @@ static int closed_grow(struct closed *closed, size_t more) {
 
         closed->guards = closed->grown = grown;
         return 0;
+}
+
+int closed_add_opening(struct closed *closed, const char *path) {
+        const char *text = closed_text(closed, path);
+
+        return text ? vec_push(&closed->opened, text) : -ENOMEM;
 }
 
 int closed_add(struct closed *closed, const struct plan_guard *more, size_t n) {

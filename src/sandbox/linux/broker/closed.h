@@ -29,6 +29,8 @@ int closed_new(const struct plan *plan, struct closed **ret);
 /* Guards that come while it is in use; nobody looks meanwhile. A path that is closed already is left out. -ENOMEM:
  * nothing of it can be used any more. */
 int closed_add(struct closed *closed, const struct plan_guard *more, size_t n);
+/* A path that stays open below them: before they are added. */
+int closed_add_opening(struct closed *closed, const char *path);
 void closed_free(struct closed *closed);
 void closed_freep(struct closed **c);
 void closed_look(const struct closed *closed, const char *path, struct closed_look *ret);
