@@ -257,28 +257,38 @@ int closed_add_opening(struct closed *closed, const char *path) {
         return text ? vec_push(&closed->opened, text) : -ENOMEM;
 }
 
+static int closed_append(struct closed *closed, const struct plan_guard *guard) {
+        struct plan_guard *last = &closed->grown[closed->n_guards];
+
+        *last = *guard;
+        last->path = closed_text(closed, guard->path);
+        last->link = closed_text(closed, guard->link);
+        if (!last->path || !last->link)
+                return -ENOMEM;
+
+        closed->n_guards++;
+        return 0;
+}
+
+/* The table points into the list: it is asked before the list grows, and made anew after. */
 int closed_add(struct closed *closed, const struct plan_guard *more, size_t n) {
-        size_t before = closed->n_guards, fresh = before;
-        int r = closed_grow(closed, n);
+        cleanup(free_ptr) bool *covered = calloc(n + 1, sizeof *covered);
+        size_t before = closed->n_guards;
+        int r = covered ? 0 : -ENOMEM;
+
+        for (size_t i = 0; i < n && r == 0; i++)
+                covered[i] = closed_covers(closed, more[i].path);
+
+        if (r == 0)
+                r = closed_grow(closed, n);
+
+        for (size_t i = 0; i < n && r == 0; i++)
+                if (!covered[i])
+                        r = closed_append(closed, &more[i]);
 
         if (r < 0)
                 return r;
 
-        for (size_t i = 0; i < n; i++) {
-                struct plan_guard *guard = &closed->grown[fresh];
-
-                if (closed_covers(closed, more[i].path))
-                        continue;
-
-                *guard = more[i];
-                guard->path = closed_text(closed, more[i].path);
-                guard->link = closed_text(closed, more[i].link);
-                if (!guard->path || !guard->link)
-                        return -ENOMEM;
-                fresh++;
-        }
-
-        closed->n_guards = fresh;
         free(closed->slots);
         closed->size = slots_needed(closed);
         closed->slots = calloc(closed->size, sizeof *closed->slots);
