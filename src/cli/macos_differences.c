@@ -16,10 +16,10 @@ int macos_differences_print(bool json, struct err *err) {
         if (!json) {
                 puts("macOS: " MACOS_STATE
                      ". `bailey run` and its gateway are cross-built; the vault is not. See docs/macos.md.\n");
-                printf("  %-18s %-48s %s\n", "", "on Linux", "on macOS");
+                printf("  %-26s %-48s %s\n", "", "on Linux", "on macOS");
 
                 for (size_t i = 0; i < n_macos_differences; i++)
-                        printf("  %-18s %-48s %s\n", macos_differences[i].about, macos_differences[i].on_linux,
+                        printf("  %-26s %-48s %s\n", macos_differences[i].about, macos_differences[i].on_linux,
                                macos_differences[i].on_macos);
 
                 return 0;
