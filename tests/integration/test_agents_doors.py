@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Planting, by every door into a sandbox: `bailey run` in its other forms, `bailey exec`, `bailey mcp`, libbailey from C, Python and Node,
-an overlay that is applied, containers, a machine without namespaces. By each of them a program writes every file that an agent obeys when it
+an overlay that is applied, guests, containers, a machine without namespaces. By each of them a program writes every file that an agent obeys when it
 starts, by every way; none of it is in the real home or in the project afterwards. And by each of them no secret of the account is found."""
 import json
 import re
@@ -95,6 +95,15 @@ class Doors:
     def exec_overlay(self, words):
         return self.overlaid(["bailey", "exec", "--approved", "--overlay", "--args", "--", *words])
 
+    def guest(self, words):
+        """The project is granted to it; what it made there under protected names goes when it stops."""
+        for argv in (["create", "one"], ["grant", "one", f"{self.work}:rw"]):
+            self.call(["bailey", "guest", *argv]).check()
+        result = self.call(["bailey", "guest", "exec", "-C", self.work, "one", "--", *words])
+        for argv in (["stop", "one"], ["delete", "--force", "one"]):
+            self.call(["bailey", "guest", *argv]).check()
+        return result
+
     def overlaid(self, argv):
         result = self.call(argv)
         self.call(["bailey", "apply"])
@@ -102,8 +111,8 @@ class Doors:
 
 
 REAL = ("real", "python_development")  # the real home is seen, and nothing can be written there
-ALL = ["run", "named", "forgotten", "traced", "exec", "exec_json", "mcp", "c", "python", pytest.param("node", marks=needs_node), "degraded", "overlay",
-       "exec_overlay", *REAL]
+ALL = ["run", "traced", "exec", "mcp", "c", "python", pytest.param("node", marks=needs_node), "degraded", "overlay", "guest", *REAL,
+       *(pytest.param(door, marks=pytest.mark.table) for door in ("named", "forgotten", "exec_json", "exec_overlay"))]
 
 
 @pytest.fixture
