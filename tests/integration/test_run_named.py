@@ -458,9 +458,32 @@ def test_what_stays_open(host, sandbox):
     assert (host.work / "file").read_text() == "fine\n" and (host.work / "src/n9").exists()
 
 
+def test_one_name_after_the_other(host, sandbox):
+    """Each closes its place, and nothing else."""
+    script = "i=0; while [ ! -e over ]; do i=$((i+1)); echo $i > count; for d in d0 d1 d2 d3 d4 d5 d6 d7; do echo $i > $d/f; done 2>/dev/null; done"
+    for i in range(8):
+        (host.work / f"d{i}").mkdir()
+    child = sandbox(f"echo x > first; sleep 0.15; echo x > first; touch ready; {script}")
+
+    def another_round():
+        before = (host.work / "count").read_text()
+        wait_until(lambda: (host.work / "count").read_text() not in ("", before), 30, "the rest of the workspace to be written")
+
+    for i in range(8):
+        host.git("config", "core.hooksPath", f"d{i}")
+        another_round()  # one that was open may have been written to
+        file = host.work / f"d{i}/f"
+        closed = file.read_text() if file.exists() else None
+        another_round()
+        another_round()
+        assert (file.read_text() if file.exists() else None) == closed, i
+    (host.work / "over").touch()
+    child.wait(60)
+
+
 def test_settings_that_come_and_go(host, sandbox, hooks):
     """While somebody inside writes all the time: nothing of it in what is named, however often."""
-    script = 'i=0; while [ ! -e over ]; do i=$((i+1)); for d in a b c; do echo EVIL > $d/pre-commit; echo EVIL > $d/new; done 2>/dev/null; done'
+    script = 'i=0; while [ ! -e over ]; do i=$((i+1)); echo $i > count; for d in a b c; do echo EVIL > $d/pre-commit; echo EVIL > $d/new; done 2>/dev/null; done'
     for name in "abc":
         (host.work / name).mkdir()
         (host.work / name / "pre-commit").write_text("host\n")
@@ -472,6 +495,8 @@ def test_settings_that_come_and_go(host, sandbox, hooks):
         (host.work / name / "pre-commit").write_text("host\n")
         time.sleep(0.1)
         assert (host.work / name / "pre-commit").read_text() == "host\n"
+        before = (host.work / "count").read_text()
+        wait_until(lambda: (host.work / "count").read_text() not in ("", before), 30, "the rest of the workspace to be written")
     (host.work / "over").touch()
     child.wait(60)
 
