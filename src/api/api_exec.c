@@ -17,12 +17,12 @@
 /*
  * The request.
  */
-int exec_directory(const struct state *s, const bailey_options *o, char **ret, struct bailey_error *error) {
+int exec_directory(const struct state *state, const bailey_options *options, char **ret, struct bailey_error *error) {
         cleanup(free_ptr) char *directory = NULL;
-        if (!o || !o->directory)
-                return (*ret = str_dup(str_of(s->request.base))) ? BAILEY_OK : report_memory(error);
+        if (!options || !options->directory)
+                return (*ret = str_dup(str_of(state->request.base))) ? BAILEY_OK : report_memory(error);
 
-        int r = path_normalise(str_of(o->directory), s->request.base, &directory);
+        int r = path_normalise(str_of(options->directory), state->request.base, &directory);
         if (r < 0)
                 return r == -ENOMEM ? report_memory(error)
                                     : report(error, BAILEY_E_ARGUMENT, "the directory is no path");
@@ -33,11 +33,11 @@ int exec_directory(const struct state *s, const bailey_options *o, char **ret, s
         return BAILEY_OK;
 }
 
-int exec_block(const struct state *s, const struct exec_call *call, char **ret, struct bailey_error *error) {
+int exec_block(const struct state *state, const struct exec_call *call, char **ret, struct bailey_error *error) {
         struct err why = { 0 };
         struct supervise_request own = { 0 };                   /* cwd, call and argv; the rest belongs to the state */
         bool asked = call->options && call->options->directory; /* else: where a run of this manager starts */
-        int code = asked ? exec_directory(s, call->options, &own.cwd, error) : BAILEY_OK;
+        int code = asked ? exec_directory(state, call->options, &own.cwd, error) : BAILEY_OK;
         int r = 0;
         for (size_t i = 0; r == 0 && call->argv[i]; i++)
                 r = supervise_texts_add(&own.argv, str_of(call->argv[i]));
@@ -48,7 +48,7 @@ int exec_block(const struct state *s, const struct exec_call *call, char **ret, 
                 code = report_memory(error);
 
         if (code == BAILEY_OK) {
-                struct supervise_request request = s->request;
+                struct supervise_request request = state->request;
 
                 request.job = call->job;
                 request.judged = call->judged ? *call->judged : (supervise_texts){ 0 };
@@ -66,10 +66,10 @@ int exec_block(const struct state *s, const struct exec_call *call, char **ret, 
 /*
  * Serving.
  */
-void exec_answer(const struct state *s, int link, const struct supervise_message *question) {
+void exec_answer(const struct state *state, int link, const struct supervise_message *question) {
         struct supervise_message message = { .kind = SUPERVISE_ANSWER, .id = question->id };
-        if (s->on_request)
-                message.number = s->on_request(s->request_arg, question->host, (uint16_t)question->number) == 1;
+        if (state->on_request)
+                message.number = state->on_request(state->request_arg, question->host, (uint16_t)question->number) == 1;
         (void)supervise_send(link, &message, NULL);
 }
 
@@ -111,7 +111,7 @@ static int exec_conclude(struct capture *capture, struct bailey_error *error) {
         return result_finish(r) < 0 ? report_memory(error) : code;
 }
 
-static int run_sandboxed(bailey_manager *m, const struct state *state, const struct exec_call *call,
+static int run_sandboxed(bailey_manager *manager, const struct state *state, const struct exec_call *call,
                          bailey_result *result, struct bailey_error *error) {
         cleanup(free_ptr) char *block = NULL;
         static char name[] = "bailey", verb[] = "supervise";
@@ -119,7 +119,7 @@ static int run_sandboxed(bailey_manager *m, const struct state *state, const str
         const bailey_options *o = call->options;
         struct capture capture = { .child = CHILD_NONE,
                                    .result = result,
-                                   .stop = { m->closing, o && o->cancel ? o->cancel->fd : -1 },
+                                   .stop = { manager->closing, o && o->cancel ? o->cancel->fd : -1 },
                                    .on_ask = on_ask,
                                    .arg = (void *)(uintptr_t)state };
         int r = exec_block(state, call, &block, error);
@@ -128,7 +128,7 @@ static int run_sandboxed(bailey_manager *m, const struct state *state, const str
 
         const struct child_plan plan = { .path = state->program,
                                          .argv = argv,
-                                         .envp = m->env,
+                                         .envp = manager->env,
                                          .block = block,
                                          .input = o ? o->input : -1,
                                          .capture = true };
@@ -137,24 +137,25 @@ static int run_sandboxed(bailey_manager *m, const struct state *state, const str
                 return r;
 
         struct running running = { .link = capture.child.link };
-        struct told told = manager_add(m, &running, state);
+        struct told told = manager_add(manager, &running, state);
         close_fd(&told.judged); /* the update has returned already */
         capture_serve(&capture);
-        manager_remove(m, &running); /* before the link is closed: updates are sent to it */
+        manager_remove(manager, &running); /* before the link is closed: updates are sent to it */
         capture_done(&capture);
 
         return exec_conclude(&capture, error);
 }
 
-int exec_run(bailey_manager *m, const struct state *s, const struct exec_call *call, bailey_result **ret,
+int exec_run(bailey_manager *manager, const struct state *state, const struct exec_call *call, bailey_result **ret,
              struct bailey_error *error) {
         cleanup(result_freep) bailey_result *result = NULL;
         bool own = call->options && call->options->has_limit;
-        if (result_new(own ? call->options->output_limit : s->output_limit, &result) < 0)
+        if (result_new(own ? call->options->output_limit : state->output_limit, &result) < 0)
                 return report_memory(error);
 
         uint64_t began = clock_ns();
-        int r = m->sandboxed ? run_sandboxed(m, s, call, result, error) : plain_run(m, s, call, result, error);
+        int r = manager->sandboxed ? run_sandboxed(manager, state, call, result, error)
+                                   : plain_run(manager, state, call, result, error);
         result->duration_ns = clock_ns() - began;
 
         if (r == BAILEY_OK || r == BAILEY_E_TIMEOUT) /* then as far as it came */
@@ -166,43 +167,44 @@ int exec_run(bailey_manager *m, const struct state *s, const struct exec_call *c
 /*
  * The two ways in.
  */
-static int exec_command(bailey_manager *m, const struct approve_command *command, const bailey_options *o,
+static int exec_command(bailey_manager *manager, const struct approve_command *command, const bailey_options *options,
                         bailey_result **ret, struct bailey_error *error) {
         cleanup(state_unrefp) struct state *s = NULL;
-        int r = manager_enter(m, &s, error);
+        int r = manager_enter(manager, &s, error);
         if (r != BAILEY_OK)
                 return r;
 
-        const char *shell = o && o->shell ? o->shell : s->shell;
+        const char *shell = options && options->shell ? options->shell : s->shell;
         const char *const through[] = { shell, "-c", command->text, NULL };
         cleanup(approve_judged_done) supervise_texts judged = { 0 };
         const struct exec_call call = { .argv = command->text ? through : command->argv,
-                                        .options = o,
+                                        .options = options,
                                         .judged = &judged };
-        r = state_check_call(s, o, error);
+        r = state_check_call(s, options, error);
         if (r == BAILEY_OK)
-                r = approve(m, s, command, o, &judged, error);
+                r = approve(manager, s, command, options, &judged, error);
 
-        bool recorded = r != BAILEY_OK || m->sandboxed || approve_record_plain(m, s, command, o, &judged);
+        bool recorded =
+            r != BAILEY_OK || manager->sandboxed || approve_record_plain(manager, s, command, options, &judged);
         if (r == BAILEY_OK)
-                r = exec_run(m, s, &call, ret, error);
+                r = exec_run(manager, s, &call, ret, error);
         if (r == BAILEY_OK && !recorded)
                 result_add_notice(*ret, "; not recorded");
 
-        manager_leave(m);
+        manager_leave(manager);
         return r;
 }
 
-int bailey_manager_exec(bailey_manager *m, const char *command, const bailey_options *o, bailey_result **ret,
-                        struct bailey_error *error) {
-        if (!m || !command || !ret)
+int bailey_manager_exec(bailey_manager *manager, const char *command, const bailey_options *options,
+                        bailey_result **ret, struct bailey_error *error) {
+        if (!manager || !command || !ret)
                 return report_null(error);
-        return exec_command(m, &(struct approve_command){ .text = command }, o, ret, error);
+        return exec_command(manager, &(struct approve_command){ .text = command }, options, ret, error);
 }
 
-int bailey_manager_exec_args(bailey_manager *m, const char *const *argv, const bailey_options *o, bailey_result **ret,
-                             struct bailey_error *error) {
-        if (!m || !argv || !argv[0] || !ret)
+int bailey_manager_exec_args(bailey_manager *manager, const char *const *argv, const bailey_options *options,
+                             bailey_result **ret, struct bailey_error *error) {
+        if (!manager || !argv || !argv[0] || !ret)
                 return report_null(error);
-        return exec_command(m, &(struct approve_command){ .argv = argv }, o, ret, error);
+        return exec_command(manager, &(struct approve_command){ .argv = argv }, options, ret, error);
 }

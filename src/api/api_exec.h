@@ -12,13 +12,13 @@ struct exec_call {
 };
 
 /* Approved already. */
-int exec_run(bailey_manager *m, const struct state *s, const struct exec_call *call, bailey_result **ret,
+int exec_run(bailey_manager *manager, const struct state *state, const struct exec_call *call, bailey_result **ret,
              struct bailey_error *error);
 /* The job as a block of text; heap. */
-int exec_block(const struct state *s, const struct exec_call *call, char **ret, struct bailey_error *error);
+int exec_block(const struct state *state, const struct exec_call *call, char **ret, struct bailey_error *error);
 /* The directory where it starts, absolute; heap. */
-int exec_directory(const struct state *s, const bailey_options *o, char **ret, struct bailey_error *error);
+int exec_directory(const struct state *state, const bailey_options *options, char **ret, struct bailey_error *error);
 /* What the end of a job means; OK for one that ran to its end. */
 int exec_end(const struct supervise_message *end, struct bailey_error *error);
 /* Answers a question about a host through the callback that the state names. */
-void exec_answer(const struct state *s, int link, const struct supervise_message *question);
+void exec_answer(const struct state *state, int link, const struct supervise_message *question);

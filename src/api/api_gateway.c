@@ -40,38 +40,38 @@ struct bailey_gateway {
         struct supervise_message end;
 };
 
-static void set_phase(bailey_gateway *g, enum gateway_phase phase) {
-        pthread_mutex_lock(&g->lock);
-        g->phase = phase;
-        pthread_cond_broadcast(&g->changed);
-        pthread_mutex_unlock(&g->lock);
+static void set_phase(bailey_gateway *gateway, enum gateway_phase phase) {
+        pthread_mutex_lock(&gateway->lock);
+        gateway->phase = phase;
+        pthread_cond_broadcast(&gateway->changed);
+        pthread_mutex_unlock(&gateway->lock);
 }
 
 /* The callback to be asked now, after any update. */
-static void gateway_ask(const bailey_gateway *g, const struct supervise_message *question) {
-        cleanup(state_unrefp) struct state *now = manager_state(g->manager);
-        exec_answer(now, g->child.link, question);
+static void gateway_ask(const bailey_gateway *gateway, const struct supervise_message *question) {
+        cleanup(state_unrefp) struct state *now = manager_state(gateway->manager);
+        exec_answer(now, gateway->child.link, question);
 }
 
 /* False when the link has ended. */
-static bool gateway_hear(bailey_gateway *g) {
+static bool gateway_hear(bailey_gateway *gateway) {
         struct supervise_message message;
-        int r = supervise_receive(g->child.link, &message, NULL);
+        int r = supervise_receive(gateway->child.link, &message, NULL);
 
         if (r <= 0)
                 return r == -EAGAIN;
 
         switch (message.kind) {
         case SUPERVISE_READY:
-                g->http_port = (uint16_t)message.id;
-                g->socks_port = (uint16_t)message.number;
-                set_phase(g, GATEWAY_RUNNING);
+                gateway->http_port = (uint16_t)message.id;
+                gateway->socks_port = (uint16_t)message.number;
+                set_phase(gateway, GATEWAY_RUNNING);
                 break;
         case SUPERVISE_ASK:
-                gateway_ask(g, &message);
+                gateway_ask(gateway, &message);
                 break;
         case SUPERVISE_END:
-                g->end = message;
+                gateway->end = message;
                 break;
         default:
                 break;
@@ -115,11 +115,11 @@ static void *gateway_serve(void *arg) {
 }
 
 /* Signals are for the threads that the program made. */
-static int start_thread(bailey_gateway *g) {
+static int start_thread(bailey_gateway *gateway) {
         sigset_t all, before;
         sigfillset(&all);
         pthread_sigmask(SIG_SETMASK, &all, &before);
-        int r = pthread_create(&g->thread, NULL, gateway_serve, g);
+        int r = pthread_create(&gateway->thread, NULL, gateway_serve, gateway);
         pthread_sigmask(SIG_SETMASK, &before, NULL);
         return r;
 }
@@ -134,9 +134,9 @@ static const char *gateway_listener(const char *given) {
         return NULL;
 }
 
-static int make_block(const struct state *s, const struct bailey_gateway_addresses *at, char **ret,
+static int make_block(const struct state *state, const struct bailey_gateway_addresses *at, char **ret,
                       struct bailey_error *error) {
-        struct supervise_request request = s->request; /* nothing in it is freed here */
+        struct supervise_request request = state->request; /* nothing in it is freed here */
         struct err why = { 0 };
 
         request.job = SUPERVISE_GATEWAY;
@@ -148,55 +148,58 @@ static int make_block(const struct state *s, const struct bailey_gateway_address
         return supervise_encode(&request, ret, &why) < 0 ? report_err(error, BAILEY_E_CONFIG, &why) : BAILEY_OK;
 }
 
-static void gateway_free(bailey_gateway *g) {
-        child_done(&g->child);
-        close_fd(&g->stop);
-        close_fd(&g->told.judged);
-        state_unref(g->state);
-        pthread_cond_destroy(&g->changed);
-        pthread_mutex_destroy(&g->lock);
-        manager_unref(g->manager);
-        free(g);
+static void gateway_free(bailey_gateway *gateway) {
+        child_done(&gateway->child);
+        close_fd(&gateway->stop);
+        close_fd(&gateway->told.judged);
+        state_unref(gateway->state);
+        pthread_cond_destroy(&gateway->changed);
+        pthread_mutex_destroy(&gateway->lock);
+        manager_unref(gateway->manager);
+        free(gateway);
 }
 
 /* Until it accepts or has ended. */
-static enum gateway_phase await_start(bailey_gateway *g) {
+static enum gateway_phase await_start(bailey_gateway *gateway) {
         struct timespec end;
 
         clock_gettime(CLOCK_MONOTONIC, &end);
         end.tv_sec += START_MS / 1000;
-        pthread_mutex_lock(&g->lock);
+        pthread_mutex_lock(&gateway->lock);
 
         int late = 0;
-        while (g->phase == GATEWAY_STARTING && late == 0)
-                late = pthread_cond_timedwait(&g->changed, &g->lock, &end);
+        while (gateway->phase == GATEWAY_STARTING && late == 0)
+                late = pthread_cond_timedwait(&gateway->changed, &gateway->lock, &end);
 
-        enum gateway_phase phase = g->phase;
-        pthread_mutex_unlock(&g->lock);
+        enum gateway_phase phase = gateway->phase;
+        pthread_mutex_unlock(&gateway->lock);
 
         return phase;
 }
 
-static int gateway_launch(bailey_gateway *g, const struct bailey_gateway_addresses *at, struct bailey_error *error) {
+static int gateway_launch(bailey_gateway *gateway, const struct bailey_gateway_addresses *at,
+                          struct bailey_error *error) {
         cleanup(free_ptr) char *block = NULL;
         static char name[] = "bailey", verb[] = "supervise";
         char *const argv[] = { name, verb, NULL };
 
-        if (!g->state->program) {
+        if (!gateway->state->program) {
                 if (error)
-                        *error = g->state->no_program;
+                        *error = gateway->state->no_program;
                 return BAILEY_E_DEPENDENCY;
         }
 
-        int r = make_block(g->state, at, &block, error);
-        const struct child_plan plan = {
-                .path = g->state->program, .argv = argv, .envp = g->manager->env, .block = block, .input = -1
-        };
+        int r = make_block(gateway->state, at, &block, error);
+        const struct child_plan plan = { .path = gateway->state->program,
+                                         .argv = argv,
+                                         .envp = gateway->manager->env,
+                                         .block = block,
+                                         .input = -1 };
 
-        return r == BAILEY_OK ? child_start(&plan, &g->child, NULL, error) : r;
+        return r == BAILEY_OK ? child_start(&plan, &gateway->child, NULL, error) : r;
 }
 
-static bailey_gateway *gateway_alloc(bailey_manager *m, struct state *s) {
+static bailey_gateway *gateway_alloc(bailey_manager *manager, struct state *state) {
         pthread_condattr_t attributes;
         bailey_gateway *g = calloc(1, sizeof *g);
         if (!g)
@@ -215,15 +218,15 @@ static bailey_gateway *gateway_alloc(bailey_manager *m, struct state *s) {
         pthread_mutex_init(&g->lock, NULL);
         g->child = CHILD_NONE;
         g->told.judged = -1;
-        g->manager = m;
-        atomic_fetch_add_explicit(&m->refs, 1, memory_order_relaxed);
-        g->state = state_ref(s);
+        g->manager = manager;
+        atomic_fetch_add_explicit(&manager->refs, 1, memory_order_relaxed);
+        g->state = state_ref(state);
 
         return g;
 }
 
 /* "127.0.0.1:0" to "127.0.0.1", as people write an address. */
-static void keep_address(bailey_gateway *g, const struct bailey_gateway_addresses *at) {
+static void keep_address(bailey_gateway *gateway, const struct bailey_gateway_addresses *at) {
         const char *text = gateway_listener(at ? at->http : NULL);
         struct authority authority;
 
@@ -234,30 +237,30 @@ static void keep_address(bailey_gateway *g, const struct bailey_gateway_addresse
         ptrdiff_t colon = str_rfind(host, ':');
         if (colon > 0 && host_parse(str_first(host, (size_t)colon), &authority.host, NULL) == 0 &&
             authority.host.kind == HOST_ADDR)
-                addr_text(&authority.host.addr, g->address);
+                addr_text(&authority.host.addr, gateway->address);
 }
 
 /* From here on the thread ends it, and leaves the manager. */
-static int serve_it(bailey_gateway *g, struct bailey_error *error) {
-        g->running.link = g->child.link;
-        g->told = manager_add(g->manager, &g->running, g->state);
-        if (start_thread(g) == 0)
+static int serve_it(bailey_gateway *gateway, struct bailey_error *error) {
+        gateway->running.link = gateway->child.link;
+        gateway->told = manager_add(gateway->manager, &gateway->running, gateway->state);
+        if (start_thread(gateway) == 0)
                 return BAILEY_OK;
 
-        manager_remove(g->manager, &g->running);
-        child_kill(&g->child, false);
-        (void)child_wait(&g->child, 0);
+        manager_remove(gateway->manager, &gateway->running);
+        child_kill(&gateway->child, false);
+        (void)child_wait(&gateway->child, 0);
 
         return report(error, BAILEY_E_SYSTEM, "cannot make a thread for the gateway");
 }
 
-static int check_started(bailey_gateway *g, struct bailey_error *error) {
-        enum gateway_phase phase = await_start(g);
+static int check_started(bailey_gateway *gateway, struct bailey_error *error) {
+        enum gateway_phase phase = await_start(gateway);
         if (phase == GATEWAY_RUNNING)
                 return BAILEY_OK;
 
-        if (phase == GATEWAY_ENDED && g->end.kind == SUPERVISE_END) {
-                int r = exec_end(&g->end, error);
+        if (phase == GATEWAY_ENDED && gateway->end.kind == SUPERVISE_END) {
+                int r = exec_end(&gateway->end, error);
                 if (r == BAILEY_E_CONFIG)
                         return r;
         }
@@ -265,40 +268,40 @@ static int check_started(bailey_gateway *g, struct bailey_error *error) {
         const char *why = "it ended without a word";
         if (phase == GATEWAY_STARTING)
                 why = "it takes too long";
-        else if (g->end.detail[0])
-                why = g->end.detail;
+        else if (gateway->end.detail[0])
+                why = gateway->end.detail;
 
         return report(error, BAILEY_E_PROXY, "the gateway could not start: %s", why);
 }
 
-int bailey_gateway_start(bailey_manager *m, const struct bailey_gateway_addresses *at, bailey_gateway **ret,
+int bailey_gateway_start(bailey_manager *manager, const struct bailey_gateway_addresses *at, bailey_gateway **ret,
                          struct bailey_error *error) {
         cleanup(state_unrefp) struct state *s = NULL;
 
-        if (!m || !ret)
+        if (!manager || !ret)
                 return report_null(error);
 
-        int r = manager_enter(m, &s, error);
+        int r = manager_enter(manager, &s, error);
         if (r != BAILEY_OK)
                 return r;
 
-        bailey_gateway *g = gateway_alloc(m, s);
+        bailey_gateway *g = gateway_alloc(manager, s);
         if (!g) {
-                manager_leave(m);
+                manager_leave(manager);
                 return report_memory(error);
         }
 
         r = gateway_launch(g, at, error);
         r = r == BAILEY_OK ? serve_it(g, error) : r;
         if (r != BAILEY_OK) {
-                manager_leave(m);
+                manager_leave(manager);
                 gateway_free(g);
                 return r;
         }
 
         keep_address(g, at);
         r = check_started(g, error);
-        manager_await(m, &g->told, 1);
+        manager_await(manager, &g->told, 1);
         if (r != BAILEY_OK)
                 bailey_gateway_stop(g);
         else
@@ -307,30 +310,30 @@ int bailey_gateway_start(bailey_manager *m, const struct bailey_gateway_addresse
         return r;
 }
 
-uint16_t bailey_gateway_http_port(const bailey_gateway *g) {
-        return g->http_port;
+uint16_t bailey_gateway_http_port(const bailey_gateway *gateway) {
+        return gateway->http_port;
 }
-uint16_t bailey_gateway_socks_port(const bailey_gateway *g) {
-        return g->socks_port;
+uint16_t bailey_gateway_socks_port(const bailey_gateway *gateway) {
+        return gateway->socks_port;
 }
 
-int bailey_gateway_running(const bailey_gateway *g) {
-        bailey_gateway *locked = (bailey_gateway *)(uintptr_t)g; /* a lock is taken, nothing else */
+int bailey_gateway_running(const bailey_gateway *gateway) {
+        bailey_gateway *locked = (bailey_gateway *)(uintptr_t)gateway; /* a lock is taken, nothing else */
         pthread_mutex_lock(&locked->lock);
-        bool running = g->phase == GATEWAY_RUNNING;
+        bool running = gateway->phase == GATEWAY_RUNNING;
         pthread_mutex_unlock(&locked->lock);
         return running;
 }
 
-const char *bailey_gateway_address(const bailey_gateway *g) {
-        return bailey_gateway_running(g) ? g->address : "";
+const char *bailey_gateway_address(const bailey_gateway *gateway) {
+        return bailey_gateway_running(gateway) ? gateway->address : "";
 }
 
-void bailey_gateway_stop(bailey_gateway *g) {
+void bailey_gateway_stop(bailey_gateway *gateway) {
         const uint64_t one = 1;
-        if (!g)
+        if (!gateway)
                 return;
-        (void)!write(g->stop, &one, sizeof one);
-        pthread_join(g->thread, NULL);
-        gateway_free(g);
+        (void)!write(gateway->stop, &one, sizeof one);
+        pthread_join(gateway->thread, NULL);
+        gateway_free(gateway);
 }

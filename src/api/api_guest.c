@@ -132,9 +132,9 @@ static bool value_is_variable(const struct option_value *value) {
 }
 
 /* Settings of a policy are the guest's own affair; a variable is for one command. */
-static int options_check(const bailey_options *o, struct bailey_error *error) {
-        for (size_t i = 0; o && i < o->values.values.n; i++) {
-                const struct option_value *value = &o->values.values.p[i];
+static int options_check(const bailey_options *options, struct bailey_error *error) {
+        for (size_t i = 0; options && i < options->values.values.n; i++) {
+                const struct option_value *value = &options->values.values.p[i];
 
                 if (strcmp(value->option->key, "process.timeout") != 0 && !value_is_variable(value))
                         return report(error, BAILEY_E_CONFIG,
@@ -143,28 +143,29 @@ static int options_check(const bailey_options *o, struct bailey_error *error) {
         return BAILEY_OK;
 }
 
-static int guest_call(const bailey_guests *guests, const word_list *words, const bailey_options *o, uint64_t most,
+static int guest_call(const bailey_guests *guests, const word_list *words, const bailey_options *options, uint64_t most,
                       bailey_result **ret, struct bailey_error *error) {
         cleanup(result_freep) bailey_result *result = NULL;
         cleanup(word_list_done) word_list argv = { 0 };
-        int r = options_check(o, error);
+        int r = options_check(options, error);
 
         if (r != BAILEY_OK)
                 return r;
         if (vec_push(&argv, "bailey") < 0 || vec_push(&argv, "guest") < 0 || words_add(&argv, words->p) < 0 ||
-            vec_push(&argv, NULL) < 0 || result_new(o && o->has_limit ? o->output_limit : most, &result) < 0)
+            vec_push(&argv, NULL) < 0 ||
+            result_new(options && options->has_limit ? options->output_limit : most, &result) < 0)
                 return report_memory(error);
 
         const struct child_plan plan = { .path = guests->program,
                                          .argv = (char *const *)(uintptr_t)argv.p,
                                          .envp = environ,
-                                         .input = o ? o->input : -1,
+                                         .input = options ? options->input : -1,
                                          .capture = true };
         struct plain_call call = { .plan = &plan, .result = result, .stop = { -1, -1 } };
-        if (o)
-                call.timeout_ns = o->timeout_ms * NS_PER_MS;
-        if (o && o->cancel)
-                call.stop[0] = o->cancel->fd;
+        if (options)
+                call.timeout_ns = options->timeout_ms * NS_PER_MS;
+        if (options && options->cancel)
+                call.stop[0] = options->cancel->fd;
 
         uint64_t began = clock_ns();
         r = plain_child(&call, NULL, error);
@@ -244,33 +245,33 @@ int bailey_guest_delete(bailey_guests *guests, const char *name, struct bailey_e
 /*
  * Commands and jobs.
  */
-static int command_variables(const bailey_options *o, word_list *words) {
+static int command_variables(const bailey_options *options, word_list *words) {
         int r = 0;
 
-        for (size_t i = 0; r == 0 && o && i < o->values.values.n; i++) {
-                if (!value_is_variable(&o->values.values.p[i]))
+        for (size_t i = 0; r == 0 && options && i < options->values.values.n; i++) {
+                if (!value_is_variable(&options->values.values.p[i]))
                         continue;
 
                 r = vec_push(words, "--set");
                 if (r == 0)
-                        r = vec_push(words, o->values.values.p[i].text);
+                        r = vec_push(words, options->values.values.p[i].text);
         }
 
         return r;
 }
 
-static int command_words(const char *name, const char *const *argv, const bailey_options *o, bool job,
+static int command_words(const char *name, const char *const *argv, const bailey_options *options, bool job,
                          word_list *words) {
         int r = vec_push(words, "exec");
 
         if (r == 0 && job)
                 r = vec_push(words, "--detach");
         if (r == 0)
-                r = command_variables(o, words);
-        if (r == 0 && o && o->directory) {
+                r = command_variables(options, words);
+        if (r == 0 && options && options->directory) {
                 r = vec_push(words, "--directory");
                 if (r == 0)
-                        r = vec_push(words, o->directory);
+                        r = vec_push(words, options->directory);
         }
         if (r == 0)
                 r = vec_push(words, name);
@@ -282,7 +283,7 @@ static int command_words(const char *name, const char *const *argv, const bailey
 }
 
 static int guest_command(const bailey_guests *guests, const char *name, const char *const *argv,
-                         const bailey_options *o, bool job, bailey_result **ret, struct bailey_error *error) {
+                         const bailey_options *options, bool job, bailey_result **ret, struct bailey_error *error) {
         cleanup(word_list_done) word_list words = { 0 };
         cleanup(result_freep) bailey_result *result = NULL;
 
@@ -290,10 +291,10 @@ static int guest_command(const bailey_guests *guests, const char *name, const ch
                 return report_null(error);
         if (name[0] == '-')
                 return report(error, BAILEY_E_ARGUMENT, "a guest's name does not begin with '-'");
-        if (command_words(name, argv, o, job, &words) < 0)
+        if (command_words(name, argv, options, job, &words) < 0)
                 return report_memory(error);
 
-        int r = guest_call(guests, &words, o, CONFIG_OUTPUT_LIMIT, &result, error);
+        int r = guest_call(guests, &words, options, CONFIG_OUTPUT_LIMIT, &result, error);
         if (r == BAILEY_E_TIMEOUT)
                 *ret = take_ptr(&result);
         if (r != BAILEY_OK || !result)
@@ -306,19 +307,19 @@ static int guest_command(const bailey_guests *guests, const char *name, const ch
         return BAILEY_OK;
 }
 
-int bailey_guest_exec(bailey_guests *guests, const char *name, const char *const *argv, const bailey_options *o,
+int bailey_guest_exec(bailey_guests *guests, const char *name, const char *const *argv, const bailey_options *options,
                       bailey_result **ret, struct bailey_error *error) {
-        return ret ? guest_command(guests, name, argv, o, false, ret, error) : report_null(error);
+        return ret ? guest_command(guests, name, argv, options, false, ret, error) : report_null(error);
 }
 
-int bailey_guest_job(bailey_guests *guests, const char *name, const char *const *argv, const bailey_options *o,
+int bailey_guest_job(bailey_guests *guests, const char *name, const char *const *argv, const bailey_options *options,
                      uint64_t *ret_number, struct bailey_error *error) {
         cleanup(result_freep) bailey_result *result = NULL;
         uint64_t number = 0;
 
         if (!ret_number)
                 return report_null(error);
-        int r = guest_command(guests, name, argv, o, true, &result, error);
+        int r = guest_command(guests, name, argv, options, true, &result, error);
         if (r != BAILEY_OK || !result)
                 return r;
 
@@ -336,7 +337,7 @@ int bailey_guest_job(bailey_guests *guests, const char *name, const char *const 
         return BAILEY_OK;
 }
 
-int bailey_guest_log(bailey_guests *guests, const char *name, uint64_t job, const bailey_options *o,
+int bailey_guest_log(bailey_guests *guests, const char *name, uint64_t job, const bailey_options *options,
                      bailey_result **ret, struct bailey_error *error) {
         cleanup(word_list_done) word_list words = { 0 };
         cleanup(result_freep) bailey_result *result = NULL;
@@ -349,7 +350,7 @@ int bailey_guest_log(bailey_guests *guests, const char *name, uint64_t job, cons
             vec_push(&words, NULL) < 0)
                 return report_memory(error);
 
-        int r = guest_call(guests, &words, o, LIST_MAX, &result, error);
+        int r = guest_call(guests, &words, options, LIST_MAX, &result, error);
         if (r != BAILEY_OK || !result)
                 return r;
         if (result->exit_code != 0)

@@ -9,11 +9,11 @@ int report(struct bailey_error *error, enum bailey_code code, const char *format
     __attribute__((format(printf, 3, 4)));
 /* With an inner error's text; running out of memory is that, whatever was being done. */
 int report_err(struct bailey_error *error, enum bailey_code code, const struct err *from);
-static inline int report_memory(struct bailey_error *e) {
-        return report(e, BAILEY_E_MEMORY, "out of memory");
+static inline int report_memory(struct bailey_error *err) {
+        return report(err, BAILEY_E_MEMORY, "out of memory");
 }
-static inline int report_null(struct bailey_error *e) {
-        return report(e, BAILEY_E_ARGUMENT, "an argument is NULL that must not be");
+static inline int report_null(struct bailey_error *err) {
+        return report(err, BAILEY_E_ARGUMENT, "an argument is NULL that must not be");
 }
 
 /* Text from a command, made safe to show and cut to what fits. */

@@ -13,26 +13,26 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-struct state *state_ref(struct state *s) {
-        atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
-        return s;
+struct state *state_ref(struct state *state) {
+        atomic_fetch_add_explicit(&state->refs, 1, memory_order_relaxed);
+        return state;
 }
 
-void state_unref(struct state *s) {
-        if (!s || atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1)
+void state_unref(struct state *state) {
+        if (!state || atomic_fetch_sub_explicit(&state->refs, 1, memory_order_acq_rel) != 1)
                 return;
 
-        supervise_request_done(&s->request);
-        sh_rules_free(s->rules);
-        free(s->reload);
-        free(s->shell);
-        free(s->workspace);
-        free(s->program);
-        free(s);
+        supervise_request_done(&state->request);
+        sh_rules_free(state->rules);
+        free(state->reload);
+        free(state->shell);
+        free(state->workspace);
+        free(state->program);
+        free(state);
 }
 
-void state_unrefp(struct state **s) {
-        state_unref(*s);
+void state_unrefp(struct state **state) {
+        state_unref(*state);
 }
 
 /* Everything that would be found wrong later is found now: rules, patterns, paths, examples. */
@@ -57,33 +57,33 @@ static int check_policy(const struct policy_request *request, struct policy **re
 
 /* Asked by the callback, unless the config itself or its policy says otherwise; without one nobody is there to be
  * asked. */
-static int settle_asking(struct state *s, const bailey_config *c, const struct policy *policy) {
+static int settle_asking(struct state *state, const bailey_config *config, const struct policy *policy) {
         const char *origin = policy->origins[ROW_ASK];
 
-        s->on_request = c->on_request;
-        s->request_arg = c->request_arg;
-        if (c->on_request && !(s->request.asks = str_dup(STR(SUPERVISE_ASKS_HOSTS))))
+        state->on_request = config->on_request;
+        state->request_arg = config->request_arg;
+        if (config->on_request && !(state->request.asks = str_dup(STR(SUPERVISE_ASKS_HOSTS))))
                 return -ENOMEM;
 
-        s->asks_commands =
-            config_sets(&c->values, "network.ask") || (origin && str_starts(str_of(origin), STR("policy:")));
-        if (s->asks_commands)
+        state->asks_commands =
+            config_sets(&config->values, "network.ask") || (origin && str_starts(str_of(origin), STR("policy:")));
+        if (state->asks_commands)
                 return 0;
 
-        return supervise_texts_add(&s->request.config,
-                                   c->on_request ? STR("network.ask=control") : STR("network.ask=never"));
+        return supervise_texts_add(&state->request.config,
+                                   config->on_request ? STR("network.ask=control") : STR("network.ask=never"));
 }
 
-static int copy_request(struct state *s, const bailey_config *c, const char *base) {
-        s->request.policy = c->policy ? str_dup(str_of(c->policy)) : NULL;
-        s->request.base = str_dup(str_of(base));
-        s->shell = str_dup(str_of(c->shell));
-        if (!s->request.base || !s->shell || (c->policy && !s->request.policy))
+static int copy_request(struct state *state, const bailey_config *config, const char *base) {
+        state->request.policy = config->policy ? str_dup(str_of(config->policy)) : NULL;
+        state->request.base = str_dup(str_of(base));
+        state->shell = str_dup(str_of(config->shell));
+        if (!state->request.base || !state->shell || (config->policy && !state->request.policy))
                 return -ENOMEM;
-        if (c->hosts_file && path_normalise(str_of(c->hosts_file), base, &s->request.hosts_file) < 0)
+        if (config->hosts_file && path_normalise(str_of(config->hosts_file), base, &state->request.hosts_file) < 0)
                 return -ENOMEM;
 
-        return config_texts(&c->values, &s->request.config);
+        return config_texts(&config->values, &state->request.config);
 }
 
 static int check_shell(const char *shell, struct bailey_error *error) {
@@ -94,7 +94,7 @@ static int check_shell(const char *shell, struct bailey_error *error) {
                    : report(error, BAILEY_E_DEPENDENCY, "the shell %s cannot be used: %s", shell, strerror(errno));
 }
 
-int state_new(const bailey_config *c, const char *base, struct state **ret, struct bailey_error *error) {
+int state_new(const bailey_config *config, const char *base, struct state **ret, struct bailey_error *error) {
         cleanup(state_unrefp) struct state *s = calloc(1, sizeof *s);
         cleanup(policy_freep) struct policy *policy = NULL;
         struct err why = { 0 };
@@ -103,18 +103,18 @@ int state_new(const bailey_config *c, const char *base, struct state **ret, stru
                 return report_memory(error);
 
         s->refs = 1;
-        s->output_limit = c->output_limit;
-        s->unavailable = c->unavailable;
-        s->approver = c->approver;
-        s->classifier = c->classifier;
-        if (copy_request(s, c, base) < 0)
+        s->output_limit = config->output_limit;
+        s->unavailable = config->unavailable;
+        s->approver = config->approver;
+        s->classifier = config->classifier;
+        if (copy_request(s, config, base) < 0)
                 return report_memory(error);
 
-        const struct policy_request request = { .command_line = &c->values,
-                                                .only_text = c->policy ? c->policy : "",
+        const struct policy_request request = { .command_line = &config->values,
+                                                .only_text = config->policy ? config->policy : "",
                                                 .base = base };
         int r = check_policy(&request, &policy, &s->rules, error);
-        if (r == BAILEY_OK && settle_asking(s, c, policy) < 0)
+        if (r == BAILEY_OK && settle_asking(s, config, policy) < 0)
                 r = report_memory(error);
         if (r == BAILEY_OK)
                 r = check_shell(s->shell, error);
@@ -131,29 +131,29 @@ int state_new(const bailey_config *c, const char *base, struct state **ret, stru
         if (r < 0)
                 return report_err(error, BAILEY_E_CONFIG, &why);
 
-        (void)program_find(c->executable, base, &s->program, &s->no_program);
+        (void)program_find(config->executable, base, &s->program, &s->no_program);
         *ret = take_ptr(&s);
 
         return BAILEY_OK;
 }
 
-int bailey_config_validate(const bailey_config *c, struct bailey_error *error) {
+int bailey_config_validate(const bailey_config *config, struct bailey_error *error) {
         cleanup(state_unrefp) struct state *s = NULL;
         cleanup(free_ptr) char *base = realpath(".", NULL);
-        if (!c)
+        if (!config)
                 return report_null(error);
         if (!base)
                 return report(error, BAILEY_E_SYSTEM, "the current directory cannot be used: %s", strerror(errno));
-        return state_new(c, base, &s, error);
+        return state_new(config, base, &s, error);
 }
 
 /*
  * One call.
  */
-void call_settings_done(struct call_settings *s) {
-        for (size_t i = 0; i < s->variables.n; i++)
-                free(s->variables.p[i]);
-        vec_done(&s->variables);
+void call_settings_done(struct call_settings *settings) {
+        for (size_t i = 0; i < settings->variables.n; i++)
+                free(settings->variables.p[i]);
+        vec_done(&settings->variables);
 }
 
 static int read_back(const supervise_texts *texts, struct option_values *ret, struct err *why) {
@@ -169,17 +169,18 @@ static int read_back(const supervise_texts *texts, struct option_values *ret, st
         return r;
 }
 
-int state_call(const struct state *s, const bailey_options *o, struct call_settings *ret, struct bailey_error *error) {
+int state_call(const struct state *state, const bailey_options *options, struct call_settings *ret,
+               struct bailey_error *error) {
         cleanup(policy_freep) struct policy *policy = NULL;
         cleanup(option_values_done) struct option_values config = { 0 };
         struct err why = { 0 };
-        if (read_back(&s->request.config, &config, &why) < 0)
+        if (read_back(&state->request.config, &config, &why) < 0)
                 return report_err(error, BAILEY_E_CONFIG, &why);
 
         const struct policy_request request = { .command_line = &config,
-                                                .call = o ? &o->values : NULL,
-                                                .only_text = text_or(s->request.policy, ""),
-                                                .base = s->request.base };
+                                                .call = options ? &options->values : NULL,
+                                                .only_text = text_or(state->request.policy, ""),
+                                                .base = state->request.base };
         int r = check_policy(&request, &policy, NULL, error);
         if (!policy)
                 return r;
@@ -193,7 +194,7 @@ int state_call(const struct state *s, const bailey_options *o, struct call_setti
         return BAILEY_OK;
 }
 
-int state_check_call(const struct state *s, const bailey_options *o, struct bailey_error *error) {
+int state_check_call(const struct state *state, const bailey_options *options, struct bailey_error *error) {
         cleanup(call_settings_done) struct call_settings settings = { 0 };
-        return o && o->values.values.n ? state_call(s, o, &settings, error) : BAILEY_OK;
+        return options && options->values.values.n ? state_call(state, options, &settings, error) : BAILEY_OK;
 }

@@ -26,10 +26,10 @@ struct state {
 };
 
 /* `base`: what is relative is relative to this directory. */
-int state_new(const bailey_config *c, const char *base, struct state **ret, struct bailey_error *error);
-struct state *state_ref(struct state *s);
-void state_unref(struct state *s);
-void state_unrefp(struct state **s);
+int state_new(const bailey_config *config, const char *base, struct state **ret, struct bailey_error *error);
+struct state *state_ref(struct state *state);
+void state_unref(struct state *state);
+void state_unrefp(struct state **state);
 
 /* What the values of a call come to under this state. The supervisor applies them by itself; this is for a command that
  * runs without one. */
@@ -37,7 +37,8 @@ struct call_settings {
         uint64_t timeout_ns;
         supervise_texts variables; /* "NAME=VALUE" */
 };
-void call_settings_done(struct call_settings *s);
-int state_call(const struct state *s, const bailey_options *o, struct call_settings *ret, struct bailey_error *error);
+void call_settings_done(struct call_settings *settings);
+int state_call(const struct state *state, const bailey_options *options, struct call_settings *ret,
+               struct bailey_error *error);
 /* Whether the values of a call are valid. */
-int state_check_call(const struct state *s, const bailey_options *o, struct bailey_error *error);
+int state_check_call(const struct state *state, const bailey_options *options, struct bailey_error *error);

@@ -19,12 +19,12 @@ static_assert((int)BAILEY_ALLOW == SH_ALLOW && (int)BAILEY_SANDBOXED == SH_SANDB
 
 enum { COMMAND_MAX = 4 << 20, RECORDED = 2048 };
 
-static int classify_in(const struct state *s, const struct sh_setting *setting, const struct approve_command *command,
-                       struct sh_verdict *ret) {
+static int classify_in(const struct state *state, const struct sh_setting *setting,
+                       const struct approve_command *command, struct sh_verdict *ret) {
         size_t n = 0;
 
         if (command->text)
-                return sh_classify(s->rules, setting, str_of(command->text), ret);
+                return sh_classify(state->rules, setting, str_of(command->text), ret);
 
         while (command->argv[n])
                 n++;
@@ -36,7 +36,7 @@ static int classify_in(const struct state *s, const struct sh_setting *setting, 
         for (size_t i = 0; i < n; i++)
                 words[i] = str_of(command->argv[i]);
 
-        return sh_classify_argv(s->rules, setting, words, n, ret);
+        return sh_classify_argv(state->rules, setting, words, n, ret);
 }
 
 /* The command as a person reads it: for argv, words quoted for a shell. */
@@ -93,18 +93,18 @@ static int ask_classifier(const struct classifier *who, const struct approve_com
         return BAILEY_OK;
 }
 
-int approve_classify(const struct state *s, const struct approve_command *command, const bailey_options *o,
+int approve_classify(const struct state *state, const struct approve_command *command, const bailey_options *options,
                      struct bailey_verdict *room, struct sh_verdict *ret, struct bailey_error *error) {
         cleanup(commands_place_done) struct commands_place place = { 0 };
         cleanup(free_ptr) char *directory = NULL;
-        const struct classifier *who = o && o->classifier.fn ? &o->classifier : &s->classifier;
-        int r = exec_directory(s, o, &directory, error);
+        const struct classifier *who = options && options->classifier.fn ? &options->classifier : &state->classifier;
+        int r = exec_directory(state, options, &directory, error);
 
         if (r != BAILEY_OK)
                 return r;
 
-        commands_find_place(directory, s->workspace, &place);
-        if (classify_in(s, &place.setting, command, ret) < 0)
+        commands_find_place(directory, state->workspace, &place);
+        if (classify_in(state, &place.setting, command, ret) < 0)
                 return report_memory(error);
 
         return who->fn ? ask_classifier(who, command, room, ret, error) : BAILEY_OK;
@@ -174,23 +174,23 @@ static void approve_nobody(void *arg, int link, const struct supervise_message *
 }
 
 /* A job of its own: records what was refused, or has a person asked. False when there was no such job. */
-static bool command_job(bailey_manager *m, const struct state *s, const bailey_options *o, enum supervise_job job,
-                        const supervise_texts *judged, struct supervise_message *ret) {
+static bool command_job(bailey_manager *manager, const struct state *state, const bailey_options *options,
+                        enum supervise_job job, const supervise_texts *judged, struct supervise_message *ret) {
         static char name[] = "bailey", verb[] = "supervise";
         char *const argv[] = { name, verb, NULL };
         const char *const words[] = { judged->p[JUDGED_COMMAND], NULL };
         cleanup(free_ptr) char *block = NULL;
         cleanup(result_freep) bailey_result *nothing = NULL;
-        const struct exec_call call = { .argv = words, .options = o, .job = job, .judged = judged };
-        if (!s->program || result_new(0, &nothing) < 0 || exec_block(s, &call, &block, NULL) < 0)
+        const struct exec_call call = { .argv = words, .options = options, .job = job, .judged = judged };
+        if (!state->program || result_new(0, &nothing) < 0 || exec_block(state, &call, &block, NULL) < 0)
                 return false;
 
         struct capture capture = { .child = CHILD_NONE,
                                    .result = nothing,
-                                   .stop = { m->closing, o && o->cancel ? o->cancel->fd : -1 },
+                                   .stop = { manager->closing, options && options->cancel ? options->cancel->fd : -1 },
                                    .on_ask = approve_nobody };
         const struct child_plan plan = {
-                .path = s->program, .argv = argv, .envp = m->env, .block = block, .input = -1, .capture = true
+                .path = state->program, .argv = argv, .envp = manager->env, .block = block, .input = -1, .capture = true
         };
         if (child_start(&plan, &capture.child, NULL, NULL) != BAILEY_OK)
                 return false;
@@ -203,15 +203,16 @@ static bool command_job(bailey_manager *m, const struct state *s, const bailey_o
 }
 
 /* Nothing is done about a record that cannot be written: the command does not run in any case. */
-static void approve_record(bailey_manager *m, const struct state *s, const bailey_options *o, supervise_texts *judged,
-                           const char *by) {
+static void approve_record(bailey_manager *manager, const struct state *state, const bailey_options *options,
+                           supervise_texts *judged, const char *by) {
         struct supervise_message end;
         if (set_by(judged, by) == 0)
-                (void)command_job(m, s, o, SUPERVISE_COMMAND, judged, &end);
+                (void)command_job(manager, state, options, SUPERVISE_COMMAND, judged, &end);
 }
 
-bool approve_record_plain(bailey_manager *m, const struct state *s, const struct approve_command *approve_command,
-                          const bailey_options *o, supervise_texts *judged) {
+bool approve_record_plain(bailey_manager *manager, const struct state *state,
+                          const struct approve_command *approve_command, const bailey_options *options,
+                          supervise_texts *judged) {
         const struct sh_verdict nobody_judged = { .decision = SH_SANDBOXED, .rule = "", .reason = "not judged" };
         cleanup(buf_done) struct buf command = BUF(COMMAND_MAX);
         struct supervise_message end;
@@ -223,13 +224,14 @@ bool approve_record_plain(bailey_manager *m, const struct state *s, const struct
                 approve_clip(judged);
         }
 
-        return set_by(judged, "runs without a sandbox") == 0 && command_job(m, s, o, SUPERVISE_RECORD, judged, &end);
+        return set_by(judged, "runs without a sandbox") == 0 &&
+               command_job(manager, state, options, SUPERVISE_RECORD, judged, &end);
 }
 
 /*
  * Asking.
  */
-static int ask_callback(bailey_manager *m, const struct approver *who, const struct sh_verdict *verdict,
+static int ask_callback(bailey_manager *manager, const struct approver *who, const struct sh_verdict *verdict,
                         const char *command, struct str key, struct bailey_error *error) {
         static char yes[] = "approved";
         const struct bailey_question question = { .command = command,
@@ -237,7 +239,7 @@ static int ask_callback(bailey_manager *m, const struct approver *who, const str
                                                   .rule = verdict->rule,
                                                   .reason = verdict->reason };
         enum bailey_approval answer = who->fn(who->arg, &question);
-        if (answer == BAILEY_APPROVE_SESSION && map_add(&m->approved, key, yes) == -ENOMEM)
+        if (answer == BAILEY_APPROVE_SESSION && map_add(&manager->approved, key, yes) == -ENOMEM)
                 return report_memory(error);
 
         return answer == BAILEY_APPROVE || answer == BAILEY_APPROVE_SESSION
@@ -246,17 +248,17 @@ static int ask_callback(bailey_manager *m, const struct approver *who, const str
 }
 
 /* No callback: by the control socket and hooks, where the config names a way to ask. */
-static int ask_elsewhere(bailey_manager *m, const struct state *s, const bailey_options *o,
+static int ask_elsewhere(bailey_manager *manager, const struct state *state, const bailey_options *options,
                          const struct sh_verdict *verdict, supervise_texts *judged, struct bailey_error *error) {
         static const char alone[] = "the command needs an approval, and nobody is there to be asked";
         struct supervise_message end = { 0 };
-        bool asked = s->asks_commands || (o && config_sets(&o->values, "network.ask"));
+        bool asked = state->asks_commands || (options && config_sets(&options->values, "network.ask"));
         if (!asked) {
-                approve_record(m, s, o, judged, "nobody is there to be asked");
+                approve_record(manager, state, options, judged, "nobody is there to be asked");
                 return approve_refuse(error, BAILEY_E_ESCALATED, verdict, alone);
         }
 
-        if (!command_job(m, s, o, SUPERVISE_COMMAND, judged, &end) || end.status == 2)
+        if (!command_job(manager, state, options, SUPERVISE_COMMAND, judged, &end) || end.status == 2)
                 return approve_refuse(error, BAILEY_E_ESCALATED, verdict, alone);
         if (end.status == 0)
                 return set_by(judged, end.detail) < 0 ? report_memory(error) : BAILEY_OK;
@@ -268,43 +270,44 @@ static int ask_elsewhere(bailey_manager *m, const struct state *s, const bailey_
 }
 
 /* What was approved is this very command under this very rule; another rule that wants to know asks again. */
-static int approve_escalated(bailey_manager *m, const struct state *s, const bailey_options *o, bool is_text,
-                             const struct sh_verdict *verdict, supervise_texts *judged, struct bailey_error *error) {
-        const struct approver *who = o && o->has_approver ? &o->approver : &s->approver;
+static int approve_escalated(bailey_manager *manager, const struct state *state, const bailey_options *options,
+                             bool is_text, const struct sh_verdict *verdict, supervise_texts *judged,
+                             struct bailey_error *error) {
+        const struct approver *who = options && options->has_approver ? &options->approver : &state->approver;
         cleanup(buf_done) struct buf key = BUF(COMMAND_MAX);
         const char *command = judged->p[JUDGED_COMMAND], *by = NULL;
         if (buf_printf(&key, "%c%s\n", is_text ? 's' : 'a', verdict->rule) < 0 || buf_add(&key, command) < 0)
                 return report_memory(error);
 
         int r = BAILEY_OK;
-        pthread_mutex_lock(&m->asking);
+        pthread_mutex_lock(&manager->asking);
 
-        if (map_get(&m->approved, buf_str(&key))) {
+        if (map_get(&manager->approved, buf_str(&key))) {
                 by = "approved by the program for its session";
         } else if (who->fn) {
-                r = ask_callback(m, who, verdict, command, buf_str(&key), error);
+                r = ask_callback(manager, who, verdict, command, buf_str(&key), error);
                 by = r == BAILEY_OK ? "approved by the program" : NULL;
         } else {
-                r = ask_elsewhere(m, s, o, verdict, judged, error);
+                r = ask_elsewhere(manager, state, options, verdict, judged, error);
         }
 
-        pthread_mutex_unlock(&m->asking);
+        pthread_mutex_unlock(&manager->asking);
         if (r == BAILEY_E_ESCALATED && who->fn)
-                approve_record(m, s, o, judged, "denied by the program");
+                approve_record(manager, state, options, judged, "denied by the program");
 
         return by && set_by(judged, by) < 0 ? report_memory(error) : r;
 }
 
-int approve(bailey_manager *m, const struct state *s, const struct approve_command *approve_command,
-            const bailey_options *o, supervise_texts *ret_judged, struct bailey_error *error) {
+int approve(bailey_manager *manager, const struct state *state, const struct approve_command *approve_command,
+            const bailey_options *options, supervise_texts *ret_judged, struct bailey_error *error) {
         cleanup(sh_verdict_done) struct sh_verdict verdict = { 0 };
         cleanup(buf_done) struct buf command = BUF(COMMAND_MAX);
         struct bailey_verdict room;
 
-        if (o && o->unclassified)
+        if (options && options->unclassified)
                 return BAILEY_OK;
 
-        int r = approve_classify(s, approve_command, o, &room, &verdict, error);
+        int r = approve_classify(state, approve_command, options, &room, &verdict, error);
         if (r != BAILEY_OK)
                 return r;
 
@@ -321,12 +324,12 @@ int approve(bailey_manager *m, const struct state *s, const struct approve_comma
                 return report_memory(error);
 
         if (verdict.decision == SH_FORBIDDEN) {
-                approve_record(m, s, o, ret_judged, "forbidden");
+                approve_record(manager, state, options, ret_judged, "forbidden");
                 return approve_refuse(error, BAILEY_E_FORBIDDEN, &verdict, "the command is forbidden");
         }
 
         r = verdict.decision == SH_ESCALATED
-                ? approve_escalated(m, s, o, approve_command->text, &verdict, ret_judged, error)
+                ? approve_escalated(manager, state, options, approve_command->text, &verdict, ret_judged, error)
                 : BAILEY_OK;
         approve_clip(ret_judged);
 
@@ -336,12 +339,12 @@ int approve(bailey_manager *m, const struct state *s, const struct approve_comma
 /*
  * Judging without running.
  */
-static int approve_check(bailey_manager *m, const struct approve_command *command, struct bailey_verdict *ret,
+static int approve_check(bailey_manager *manager, const struct approve_command *command, struct bailey_verdict *ret,
                          struct bailey_error *error) {
         cleanup(state_unrefp) struct state *s = NULL;
         cleanup(sh_verdict_done) struct sh_verdict verdict = { 0 };
         struct bailey_verdict room;
-        int r = manager_enter(m, &s, error);
+        int r = manager_enter(manager, &s, error);
         if (r != BAILEY_OK)
                 return r;
 
@@ -349,24 +352,24 @@ static int approve_check(bailey_manager *m, const struct approve_command *comman
         if (r == BAILEY_OK)
                 verdict_fill(&verdict, ret);
 
-        manager_leave(m);
+        manager_leave(manager);
         return r;
 }
 
-int bailey_manager_check(bailey_manager *m, const char *command, struct bailey_verdict *ret,
+int bailey_manager_check(bailey_manager *manager, const char *command, struct bailey_verdict *ret,
                          struct bailey_error *error) {
-        if (!m || !command || !ret)
+        if (!manager || !command || !ret)
                 return report_null(error);
-        return approve_check(m, &(struct approve_command){ .text = command }, ret, error);
+        return approve_check(manager, &(struct approve_command){ .text = command }, ret, error);
 }
 
-int bailey_manager_check_args(bailey_manager *m, const char *const *argv, struct bailey_verdict *ret,
+int bailey_manager_check_args(bailey_manager *manager, const char *const *argv, struct bailey_verdict *ret,
                               struct bailey_error *error) {
-        if (!m || !argv || !argv[0] || !ret)
+        if (!manager || !argv || !argv[0] || !ret)
                 return report_null(error);
-        return approve_check(m, &(struct approve_command){ .argv = argv }, ret, error);
+        return approve_check(manager, &(struct approve_command){ .argv = argv }, ret, error);
 }
 
-const char *bailey_decision_name(enum bailey_decision d) {
-        return d <= BAILEY_FORBIDDEN ? sh_decision_name((enum sh_decision)d) : NULL;
+const char *bailey_decision_name(enum bailey_decision decision) {
+        return decision <= BAILEY_FORBIDDEN ? sh_decision_name((enum sh_decision)decision) : NULL;
 }

@@ -14,13 +14,13 @@
 #include <errno.h>
 #include <stdlib.h>
 
-static const char *key_of(const struct option *o) {
-        return o->key ? o->key : o->flag;
+static const char *key_of(const struct option *option) {
+        return option->key ? option->key : option->flag;
 }
 
 /* Where settings come from is the program's business: these two name files of people. */
-static bool is_closed(const struct option *o) {
-        return o == &policy_rows[ROW_POLICY] || o == &policy_rows[ROW_WORKSPACE_POLICY];
+static bool is_closed(const struct option *option) {
+        return option == &policy_rows[ROW_POLICY] || option == &policy_rows[ROW_WORKSPACE_POLICY];
 }
 
 static int config_set(struct option_values *values, const char *key, const char *value, struct bailey_error *error) {
@@ -143,37 +143,37 @@ int bailey_config_copy(const bailey_config *from, bailey_config **ret, struct ba
         return BAILEY_OK;
 }
 
-void bailey_config_free(bailey_config *c) {
-        if (!c)
+void bailey_config_free(bailey_config *config) {
+        if (!config)
                 return;
 
-        option_values_done(&c->values);
-        free(c->policy);
-        free(c->shell);
-        free(c->executable);
-        free(c->hosts_file);
-        free(c);
+        option_values_done(&config->values);
+        free(config->policy);
+        free(config->shell);
+        free(config->executable);
+        free(config->hosts_file);
+        free(config);
 }
 
-int bailey_config_set(bailey_config *c, const char *key, const char *value, struct bailey_error *error) {
-        return config_set(c ? &c->values : NULL, key, value, error);
+int bailey_config_set(bailey_config *config, const char *key, const char *value, struct bailey_error *error) {
+        return config_set(config ? &config->values : NULL, key, value, error);
 }
 
-int bailey_config_policy(bailey_config *c, const char *text, struct bailey_error *error) {
+int bailey_config_policy(bailey_config *config, const char *text, struct bailey_error *error) {
         cleanup(document_freep) struct document *document = NULL;
         struct err why = { 0 };
-        if (!c || !text)
+        if (!config || !text)
                 return report_null(error);
         if (yaml_read(str_of(text), STR("policy"), &document, &why) < 0)
                 return report_err(error, BAILEY_E_CONFIG, &why);
-        return config_replace(&c->policy, text, error);
+        return config_replace(&config->policy, text, error);
 }
 
-int bailey_config_policy_file(bailey_config *c, const char *path, struct bailey_error *error) {
+int bailey_config_policy_file(bailey_config *config, const char *path, struct bailey_error *error) {
         cleanup(buf_done) struct buf content = BUF(DOCUMENT_BYTES_MAX);
         struct err why = { 0 };
 
-        if (!c || !path)
+        if (!config || !path)
                 return report_null(error);
         if (path_read_file(path, DOCUMENT_BYTES_MAX, &content, &why) < 0)
                 return report_err(error, BAILEY_E_CONFIG, &why);
@@ -181,78 +181,78 @@ int bailey_config_policy_file(bailey_config *c, const char *path, struct bailey_
                 return report(error, BAILEY_E_CONFIG, "%s holds a NUL byte", path);
 
         const char *text = buf_text(&content);
-        return text ? bailey_config_policy(c, text, error) : report_memory(error);
+        return text ? bailey_config_policy(config, text, error) : report_memory(error);
 }
 
-int bailey_config_workspace(bailey_config *c, const char *directory, struct bailey_error *error) {
-        return bailey_config_set(c, "workspace", directory, error);
+int bailey_config_workspace(bailey_config *config, const char *directory, struct bailey_error *error) {
+        return bailey_config_set(config, "workspace", directory, error);
 }
-int bailey_config_allow(bailey_config *c, const char *pattern, struct bailey_error *error) {
-        return bailey_config_set(c, "network.allow", pattern, error);
+int bailey_config_allow(bailey_config *config, const char *pattern, struct bailey_error *error) {
+        return bailey_config_set(config, "network.allow", pattern, error);
 }
-int bailey_config_deny(bailey_config *c, const char *pattern, struct bailey_error *error) {
-        return bailey_config_set(c, "network.deny", pattern, error);
+int bailey_config_deny(bailey_config *config, const char *pattern, struct bailey_error *error) {
+        return bailey_config_set(config, "network.deny", pattern, error);
 }
-int bailey_config_write(bailey_config *c, const char *path, struct bailey_error *error) {
-        return bailey_config_set(c, "filesystem.write", path, error);
+int bailey_config_write(bailey_config *config, const char *path, struct bailey_error *error) {
+        return bailey_config_set(config, "filesystem.write", path, error);
 }
-int bailey_config_deny_read(bailey_config *c, const char *path, struct bailey_error *error) {
-        return bailey_config_set(c, "filesystem.deny_read", path, error);
+int bailey_config_deny_read(bailey_config *config, const char *path, struct bailey_error *error) {
+        return bailey_config_set(config, "filesystem.deny_read", path, error);
 }
-int bailey_config_deny_write(bailey_config *c, const char *path, struct bailey_error *error) {
-        return bailey_config_set(c, "filesystem.deny_write", path, error);
+int bailey_config_deny_write(bailey_config *config, const char *path, struct bailey_error *error) {
+        return bailey_config_set(config, "filesystem.deny_write", path, error);
 }
-int bailey_config_env(bailey_config *c, const char *assignment, struct bailey_error *error) {
-        return bailey_config_set(c, "process.env.set", assignment, error);
+int bailey_config_env(bailey_config *config, const char *assignment, struct bailey_error *error) {
+        return bailey_config_set(config, "process.env.set", assignment, error);
 }
 
-int bailey_config_unavailable(bailey_config *c, enum bailey_unavailable what, struct bailey_error *error) {
-        if (!c)
+int bailey_config_unavailable(bailey_config *config, enum bailey_unavailable what, struct bailey_error *error) {
+        if (!config)
                 return report_null(error);
         if (what != BAILEY_STRICT && what != BAILEY_WARN)
                 return report(error, BAILEY_E_ARGUMENT, "neither BAILEY_STRICT nor BAILEY_WARN");
-        c->unavailable = what;
+        config->unavailable = what;
         return BAILEY_OK;
 }
 
-int bailey_config_shell(bailey_config *c, const char *path, struct bailey_error *error) {
-        return c && path ? config_replace(&c->shell, path, error) : report_null(error);
+int bailey_config_shell(bailey_config *config, const char *path, struct bailey_error *error) {
+        return config && path ? config_replace(&config->shell, path, error) : report_null(error);
 }
 
-int bailey_config_output_limit(bailey_config *c, uint64_t bytes, struct bailey_error *error) {
-        if (!c)
+int bailey_config_output_limit(bailey_config *config, uint64_t bytes, struct bailey_error *error) {
+        if (!config)
                 return report_null(error);
-        c->output_limit = bytes;
+        config->output_limit = bytes;
         return BAILEY_OK;
 }
 
-int bailey_config_executable(bailey_config *c, const char *path, struct bailey_error *error) {
-        return c && path ? config_replace(&c->executable, path, error) : report_null(error);
+int bailey_config_executable(bailey_config *config, const char *path, struct bailey_error *error) {
+        return config && path ? config_replace(&config->executable, path, error) : report_null(error);
 }
 
-int bailey_config_hosts_file(bailey_config *c, const char *path, struct bailey_error *error) {
-        return c && path ? config_replace(&c->hosts_file, path, error) : report_null(error);
+int bailey_config_hosts_file(bailey_config *config, const char *path, struct bailey_error *error) {
+        return config && path ? config_replace(&config->hosts_file, path, error) : report_null(error);
 }
 
-int bailey_config_on_approval(bailey_config *c, bailey_approval_fn fn, void *arg, struct bailey_error *error) {
-        if (!c)
+int bailey_config_on_approval(bailey_config *config, bailey_approval_fn fn, void *arg, struct bailey_error *error) {
+        if (!config)
                 return report_null(error);
-        c->approver = (struct approver){ fn, arg };
+        config->approver = (struct approver){ fn, arg };
         return BAILEY_OK;
 }
 
-int bailey_config_classifier(bailey_config *c, bailey_classifier_fn fn, void *arg, struct bailey_error *error) {
-        if (!c)
+int bailey_config_classifier(bailey_config *config, bailey_classifier_fn fn, void *arg, struct bailey_error *error) {
+        if (!config)
                 return report_null(error);
-        c->classifier = (struct classifier){ fn, arg };
+        config->classifier = (struct classifier){ fn, arg };
         return BAILEY_OK;
 }
 
-int bailey_config_on_request(bailey_config *c, bailey_request_fn fn, void *arg, struct bailey_error *error) {
-        if (!c)
+int bailey_config_on_request(bailey_config *config, bailey_request_fn fn, void *arg, struct bailey_error *error) {
+        if (!config)
                 return report_null(error);
-        c->on_request = fn;
-        c->request_arg = arg;
+        config->on_request = fn;
+        config->request_arg = arg;
         return BAILEY_OK;
 }
 
@@ -273,78 +273,78 @@ int bailey_options_new(bailey_options **ret, struct bailey_error *error) {
         return BAILEY_OK;
 }
 
-void bailey_options_free(bailey_options *o) {
-        if (!o)
+void bailey_options_free(bailey_options *options) {
+        if (!options)
                 return;
-        option_values_done(&o->values);
-        free(o->directory);
-        free(o->shell);
-        free(o);
+        option_values_done(&options->values);
+        free(options->directory);
+        free(options->shell);
+        free(options);
 }
 
-int bailey_options_set(bailey_options *o, const char *key, const char *value, struct bailey_error *error) {
-        return config_set(o ? &o->values : NULL, key, value, error);
+int bailey_options_set(bailey_options *options, const char *key, const char *value, struct bailey_error *error) {
+        return config_set(options ? &options->values : NULL, key, value, error);
 }
 
-int bailey_options_directory(bailey_options *o, const char *path, struct bailey_error *error) {
-        return o && path ? config_replace(&o->directory, path, error) : report_null(error);
+int bailey_options_directory(bailey_options *options, const char *path, struct bailey_error *error) {
+        return options && path ? config_replace(&options->directory, path, error) : report_null(error);
 }
 
-int bailey_options_timeout(bailey_options *o, uint64_t milliseconds, struct bailey_error *error) {
+int bailey_options_timeout(bailey_options *options, uint64_t milliseconds, struct bailey_error *error) {
         cleanup(free_ptr) char *text = str_format("%llums", (unsigned long long)milliseconds);
 
         if (!text)
                 return report_memory(error);
-        int r = bailey_options_set(o, "process.timeout", text, error);
+        int r = bailey_options_set(options, "process.timeout", text, error);
         if (r == BAILEY_OK)
-                o->timeout_ms = milliseconds;
+                options->timeout_ms = milliseconds;
         return r;
 }
 
-int bailey_options_shell(bailey_options *o, const char *path, struct bailey_error *error) {
-        return o && path ? config_replace(&o->shell, path, error) : report_null(error);
+int bailey_options_shell(bailey_options *options, const char *path, struct bailey_error *error) {
+        return options && path ? config_replace(&options->shell, path, error) : report_null(error);
 }
 
-int bailey_options_output_limit(bailey_options *o, uint64_t bytes, struct bailey_error *error) {
-        if (!o)
+int bailey_options_output_limit(bailey_options *options, uint64_t bytes, struct bailey_error *error) {
+        if (!options)
                 return report_null(error);
-        o->output_limit = bytes;
-        o->has_limit = true;
+        options->output_limit = bytes;
+        options->has_limit = true;
         return BAILEY_OK;
 }
 
-int bailey_options_on_approval(bailey_options *o, bailey_approval_fn fn, void *arg, struct bailey_error *error) {
-        if (!o)
+int bailey_options_on_approval(bailey_options *options, bailey_approval_fn fn, void *arg, struct bailey_error *error) {
+        if (!options)
                 return report_null(error);
-        o->approver = (struct approver){ fn, arg };
-        o->has_approver = true;
+        options->approver = (struct approver){ fn, arg };
+        options->has_approver = true;
         return BAILEY_OK;
 }
 
-int bailey_options_classifier(bailey_options *o, bailey_classifier_fn fn, void *arg, struct bailey_error *error) {
-        if (!o)
+int bailey_options_classifier(bailey_options *options, bailey_classifier_fn fn, void *arg, struct bailey_error *error) {
+        if (!options)
                 return report_null(error);
-        o->classifier = (struct classifier){ fn, arg };
+        options->classifier = (struct classifier){ fn, arg };
         return BAILEY_OK;
 }
 
-int bailey_options_input(bailey_options *o, int fd, struct bailey_error *error) {
-        if (!o)
+int bailey_options_input(bailey_options *options, int fd, struct bailey_error *error) {
+        if (!options)
                 return report_null(error);
-        o->input = fd;
+        options->input = fd;
         return BAILEY_OK;
 }
 
-int bailey_options_classify(bailey_options *o, int on, struct bailey_error *error) {
-        if (!o)
+int bailey_options_classify(bailey_options *options, int on, struct bailey_error *error) {
+        if (!options)
                 return report_null(error);
-        o->unclassified = !on;
+        options->unclassified = !on;
         return BAILEY_OK;
 }
 
-int bailey_options_cancel(bailey_options *o, bailey_cancel *c, struct bailey_error *error) {
-        if (!o)
+int bailey_options_cancel(bailey_options *options, bailey_cancel *cancel, struct bailey_error *error) {
+        if (!options)
                 return report_null(error);
-        o->cancel = c;
+        options->cancel = cancel;
         return BAILEY_OK;
 }

@@ -79,32 +79,32 @@ int bailey_filter_new(const struct bailey_filter_rules *rules, bailey_request_fn
         return BAILEY_OK;
 }
 
-void bailey_filter_free(bailey_filter *f) {
-        if (!f)
+void bailey_filter_free(bailey_filter *filter) {
+        if (!filter)
                 return;
-        snapshot_close(f->snapshot);
-        free(f->bytes);
-        pthread_rwlock_destroy(&f->lock);
-        free(f);
+        snapshot_close(filter->snapshot);
+        free(filter->bytes);
+        pthread_rwlock_destroy(&filter->lock);
+        free(filter);
 }
 
-int bailey_filter_update(bailey_filter *f, const struct bailey_filter_rules *rules, struct bailey_error *error) {
+int bailey_filter_update(bailey_filter *filter, const struct bailey_filter_rules *rules, struct bailey_error *error) {
         cleanup(free_ptr) void *bytes = NULL;
         cleanup(snapshot_closep) struct snapshot *snapshot = NULL;
 
-        if (!f)
+        if (!filter)
                 return report_null(error);
 
         int r = filter_compile(rules, &bytes, &snapshot, error);
         if (r != BAILEY_OK)
                 return r;
 
-        pthread_rwlock_wrlock(&f->lock);
-        void *old_bytes = f->bytes;
-        struct snapshot *old = f->snapshot;
-        f->bytes = bytes;
-        f->snapshot = snapshot;
-        pthread_rwlock_unlock(&f->lock);
+        pthread_rwlock_wrlock(&filter->lock);
+        void *old_bytes = filter->bytes;
+        struct snapshot *old = filter->snapshot;
+        filter->bytes = bytes;
+        filter->snapshot = snapshot;
+        pthread_rwlock_unlock(&filter->lock);
         bytes = old_bytes;
         snapshot = old;
 
@@ -130,33 +130,33 @@ static int parse_host(const char *text, struct host *ret, struct err *why) {
         return host_parse(str_of(text), ret, why);
 }
 
-int bailey_filter_test(bailey_filter *f, const char *host, uint16_t port, struct bailey_filter_verdict *ret) {
+int bailey_filter_test(bailey_filter *filter, const char *host, uint16_t port, struct bailey_filter_verdict *ret) {
         struct host h;
         struct err why = { 0 };
 
         if (ret)
                 *ret = (struct bailey_filter_verdict){ 0 };
-        if (!f || !host)
+        if (!filter || !host)
                 return filter_tell(ret, false, "no-filter", "Without a filter everything is refused.");
         if (port == 0 || parse_host(host, &h, &why) < 0)
                 return filter_tell(ret, false, reason_code(REASON_BAD_NAME),
                                    port ? err_text(&why) : "There is no port 0.");
 
-        pthread_rwlock_rdlock(&f->lock);
-        struct verdict verdict = verdict_target(f->snapshot, &h, port);
+        pthread_rwlock_rdlock(&filter->lock);
+        struct verdict verdict = verdict_target(filter->snapshot, &h, port);
         struct snapshot_rule rule;
 
-        if (ret && snapshot_rule(f->snapshot, verdict.rule, &rule))
+        if (ret && snapshot_rule(filter->snapshot, verdict.rule, &rule))
                 snprintf(ret->rule, sizeof ret->rule, "%.*s", STR_FMT(rule.text));
 
-        pthread_rwlock_unlock(&f->lock);
+        pthread_rwlock_unlock(&filter->lock);
         if (verdict.decision != DECISION_ASK)
                 return filter_tell(ret, verdict.decision == DECISION_ALLOW, reason_code(verdict.reason),
                                    reason_text(verdict.reason));
-        if (!f->fn)
+        if (!filter->fn)
                 return filter_tell(ret, false, reason_code(REASON_NOT_ALLOWED), reason_text(REASON_NOT_ALLOWED));
 
-        bool yes = f->fn(f->arg, h.name, port) == 1;
+        bool yes = filter->fn(filter->arg, h.name, port) == 1;
         return filter_tell(ret, yes, "asked", yes ? "The callback allowed it." : "The callback refused it.");
 }
 

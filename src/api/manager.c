@@ -30,40 +30,40 @@ extern char **environ;
 
 enum { CLEANUP_SECONDS = 5 };
 
-int manager_enter(bailey_manager *m, struct state **ret, struct bailey_error *error) {
-        pthread_mutex_lock(&m->lock);
-        bool closed = m->closed;
+int manager_enter(bailey_manager *manager, struct state **ret, struct bailey_error *error) {
+        pthread_mutex_lock(&manager->lock);
+        bool closed = manager->closed;
         if (!closed) {
-                m->inside++;
-                *ret = state_ref(m->state);
+                manager->inside++;
+                *ret = state_ref(manager->state);
         }
 
-        pthread_mutex_unlock(&m->lock);
+        pthread_mutex_unlock(&manager->lock);
         return closed ? report(error, BAILEY_E_CLOSED, "the manager is closed") : BAILEY_OK;
 }
 
-void manager_leave(bailey_manager *m) {
-        pthread_mutex_lock(&m->lock);
-        m->inside--;
-        pthread_cond_broadcast(&m->left);
-        pthread_mutex_unlock(&m->lock);
+void manager_leave(bailey_manager *manager) {
+        pthread_mutex_lock(&manager->lock);
+        manager->inside--;
+        pthread_cond_broadcast(&manager->left);
+        pthread_mutex_unlock(&manager->lock);
 }
 
-struct state *manager_state(bailey_manager *m) {
-        pthread_mutex_lock(&m->lock);
-        struct state *s = state_ref(m->state);
-        pthread_mutex_unlock(&m->lock);
+struct state *manager_state(bailey_manager *manager) {
+        pthread_mutex_lock(&manager->lock);
+        struct state *s = state_ref(manager->state);
+        pthread_mutex_unlock(&manager->lock);
         return s;
 }
 
 /* A hundred jobs that start at once on a small machine take their time before they listen. */
 enum { POLICY_PATIENCE_MS = 15000, JUDGED_PATIENCE_MS = 60000 };
 
-static int send_policy(int link, const struct state *s, int *ret_judged) {
+static int send_policy(int link, const struct state *state, int *ret_judged) {
         const struct supervise_message message = { .kind = SUPERVISE_RELOAD };
         cleanup(supervise_fds_done) struct supervise_fds fds = SUPERVISE_NO_FDS;
         int pair[2];
-        int r = fd_sealed("bailey-policy", str_of(s->reload), &fds.block, NULL);
+        int r = fd_sealed("bailey-policy", str_of(state->reload), &fds.block, NULL);
         if (r < 0)
                 return r;
 
@@ -82,9 +82,9 @@ static int send_policy(int link, const struct state *s, int *ret_judged) {
 }
 
 /* A job that does not take the new rules must not go on under the old ones: it is ended. */
-static struct told running_tell(const struct running *running, const struct state *s) {
+static struct told running_tell(const struct running *running, const struct state *state) {
         struct told told = { .number = running->number, .judged = -1 };
-        int r = send_policy(running->link, s, &told.judged);
+        int r = send_policy(running->link, state, &told.judged);
 
         if (r < 0)
                 close_fd(&told.judged);
@@ -94,15 +94,15 @@ static struct told running_tell(const struct running *running, const struct stat
         return told;
 }
 
-static void running_end(bailey_manager *m, uint64_t number) {
-        pthread_mutex_lock(&m->lock);
-        for (const struct running *one = m->running; one; one = one->next)
+static void running_end(bailey_manager *manager, uint64_t number) {
+        pthread_mutex_lock(&manager->lock);
+        for (const struct running *one = manager->running; one; one = one->next)
                 if (one->number == number)
                         shutdown(one->link, SHUT_WR);
-        pthread_mutex_unlock(&m->lock);
+        pthread_mutex_unlock(&manager->lock);
 }
 
-void manager_await(bailey_manager *m, struct told *told, size_t n) {
+void manager_await(bailey_manager *manager, struct told *told, size_t n) {
         uint64_t end = clock_ns() + JUDGED_PATIENCE_MS * NS_PER_MS;
 
         for (size_t i = 0; i < n; i++) {
@@ -118,35 +118,35 @@ void manager_await(bailey_manager *m, struct told *told, size_t n) {
                 } while (ready < 0 && errno == EINTR);
 
                 if (ready <= 0 || recv(told[i].judged, &word, 1, MSG_DONTWAIT) != 1)
-                        running_end(m, told[i].number);
+                        running_end(manager, told[i].number);
                 close_fd(&told[i].judged);
         }
 }
 
-struct told manager_add(bailey_manager *m, struct running *running, const struct state *began) {
+struct told manager_add(bailey_manager *manager, struct running *running, const struct state *began) {
         struct told told = { .judged = -1 };
 
-        pthread_mutex_lock(&m->lock);
-        running->number = ++m->jobs;
-        running->next = m->running;
-        running->before = &m->running;
-        if (m->running)
-                m->running->before = &running->next;
+        pthread_mutex_lock(&manager->lock);
+        running->number = ++manager->jobs;
+        running->next = manager->running;
+        running->before = &manager->running;
+        if (manager->running)
+                manager->running->before = &running->next;
 
-        m->running = running;
-        if (m->state != began)
-                told = running_tell(running, m->state);
-        pthread_mutex_unlock(&m->lock);
+        manager->running = running;
+        if (manager->state != began)
+                told = running_tell(running, manager->state);
+        pthread_mutex_unlock(&manager->lock);
 
         return told;
 }
 
-void manager_remove(bailey_manager *m, struct running *running) {
-        pthread_mutex_lock(&m->lock);
+void manager_remove(bailey_manager *manager, struct running *running) {
+        pthread_mutex_lock(&manager->lock);
         *running->before = running->next;
         if (running->next)
                 running->next->before = running->before;
-        pthread_mutex_unlock(&m->lock);
+        pthread_mutex_unlock(&manager->lock);
 }
 
 /*
@@ -173,23 +173,23 @@ static char **env_copy(void) {
         return copy;
 }
 
-void manager_unref(bailey_manager *m) {
-        if (!m || atomic_fetch_sub_explicit(&m->refs, 1, memory_order_acq_rel) != 1)
+void manager_unref(bailey_manager *manager) {
+        if (!manager || atomic_fetch_sub_explicit(&manager->refs, 1, memory_order_acq_rel) != 1)
                 return;
 
-        close_fd(&m->closing);
-        state_unref(m->state);
-        map_done(&m->approved, NULL);
-        free(m->base);
-        env_free(m->env);
-        pthread_cond_destroy(&m->left);
-        pthread_mutex_destroy(&m->lock);
-        pthread_mutex_destroy(&m->asking);
-        free(m);
+        close_fd(&manager->closing);
+        state_unref(manager->state);
+        map_done(&manager->approved, NULL);
+        free(manager->base);
+        env_free(manager->env);
+        pthread_cond_destroy(&manager->left);
+        pthread_mutex_destroy(&manager->lock);
+        pthread_mutex_destroy(&manager->asking);
+        free(manager);
 }
 
-static void manager_unrefp(bailey_manager **m) {
-        manager_unref(*m);
+static void manager_unrefp(bailey_manager **manager) {
+        manager_unref(*manager);
 }
 
 static bailey_manager *manager_alloc(void) {
@@ -212,31 +212,31 @@ static bailey_manager *manager_alloc(void) {
 }
 
 /* One sandbox, made and ended: the only proof that this machine can. */
-static int try_platform(bailey_manager *m, struct bailey_error *error) {
+static int try_platform(bailey_manager *manager, struct bailey_error *error) {
         static const char *const argv[] = { "true", NULL };
         cleanup(result_freep) bailey_result *result = NULL;
 
-        if (!m->state->program) {
+        if (!manager->state->program) {
                 if (error)
-                        *error = m->state->no_program;
+                        *error = manager->state->no_program;
                 return BAILEY_E_DEPENDENCY;
         }
 
-        m->sandboxed = true;
-        int r = exec_run(m, m->state, &(struct exec_call){ .argv = argv }, &result, error);
+        manager->sandboxed = true;
+        int r = exec_run(manager, manager->state, &(struct exec_call){ .argv = argv }, &result, error);
         if (r == BAILEY_OK)
-                snprintf(m->notice, sizeof m->notice, "%s", result->notice);
+                snprintf(manager->notice, sizeof manager->notice, "%s", result->notice);
 
         return r;
 }
 
-static int settle_platform(bailey_manager *m, struct bailey_error *error) {
+static int settle_platform(bailey_manager *manager, struct bailey_error *error) {
         struct bailey_error why = { 0 };
-        int r = try_platform(m, &why);
+        int r = try_platform(manager, &why);
         bool unavailable = r == BAILEY_E_PLATFORM || r == BAILEY_E_DEPENDENCY;
-        if (unavailable && m->state->unavailable == BAILEY_WARN) {
-                m->sandboxed = false;
-                snprintf(m->notice, sizeof m->notice, "not sandboxed: %.1000s", why.message);
+        if (unavailable && manager->state->unavailable == BAILEY_WARN) {
+                manager->sandboxed = false;
+                snprintf(manager->notice, sizeof manager->notice, "not sandboxed: %.1000s", why.message);
                 return BAILEY_OK;
         }
 
@@ -246,8 +246,8 @@ static int settle_platform(bailey_manager *m, struct bailey_error *error) {
         return r;
 }
 
-int bailey_manager_new(const bailey_config *c, bailey_manager **ret, struct bailey_error *error) {
-        if (!c || !ret)
+int bailey_manager_new(const bailey_config *config, bailey_manager **ret, struct bailey_error *error) {
+        if (!config || !ret)
                 return report_null(error);
 
         cleanup(manager_unrefp) bailey_manager *m = manager_alloc();
@@ -262,7 +262,7 @@ int bailey_manager_new(const bailey_config *c, bailey_manager **ret, struct bail
         if (m->closing < 0)
                 return report(error, BAILEY_E_SYSTEM, "cannot make an eventfd: %s", strerror(errno));
 
-        int r = state_new(c, m->base, &m->state, error);
+        int r = state_new(config, m->base, &m->state, error);
         if (r == BAILEY_OK)
                 r = settle_platform(m, error);
         if (r != BAILEY_OK)
@@ -281,118 +281,118 @@ static void told_list_done(told_list *list) {
 }
 
 /* Under the lock. On failure nothing has changed; otherwise *s is the old state. */
-static int manager_swap(bailey_manager *m, struct state **s, told_list *told) {
+static int manager_swap(bailey_manager *manager, struct state **state, told_list *told) {
         size_t jobs = 0;
 
-        for (const struct running *one = m->running; one; one = one->next)
+        for (const struct running *one = manager->running; one; one = one->next)
                 jobs++;
         if (vec_reserve(told, jobs) < 0)
                 return -ENOMEM;
 
-        struct state *old = m->state;
-        m->state = take_ptr(s);
-        *s = old;
-        for (const struct running *one = m->running; one; one = one->next)
-                told->p[told->n++] = running_tell(one, m->state);
+        struct state *old = manager->state;
+        manager->state = take_ptr(state);
+        *state = old;
+        for (const struct running *one = manager->running; one; one = one->next)
+                told->p[told->n++] = running_tell(one, manager->state);
 
         return 0;
 }
 
-int bailey_manager_update(bailey_manager *m, const bailey_config *c, struct bailey_error *error) {
+int bailey_manager_update(bailey_manager *manager, const bailey_config *config, struct bailey_error *error) {
         cleanup(state_unrefp) struct state *s = NULL;
         cleanup(told_list_done) told_list told = { 0 };
 
-        if (!m || !c)
+        if (!manager || !config)
                 return report_null(error);
 
-        int r = state_new(c, m->base, &s, error);
-        if (r == BAILEY_OK && m->sandboxed && !s->program) {
+        int r = state_new(config, manager->base, &s, error);
+        if (r == BAILEY_OK && manager->sandboxed && !s->program) {
                 if (error)
                         *error = s->no_program;
                 r = BAILEY_E_DEPENDENCY;
         }
 
-        pthread_mutex_lock(&m->lock);
-        bool closed = m->closed;
-        if (r == BAILEY_OK && !closed && manager_swap(m, &s, &told) < 0)
+        pthread_mutex_lock(&manager->lock);
+        bool closed = manager->closed;
+        if (r == BAILEY_OK && !closed && manager_swap(manager, &s, &told) < 0)
                 r = report_memory(error);
-        pthread_mutex_unlock(&m->lock);
+        pthread_mutex_unlock(&manager->lock);
 
-        manager_await(m, told.p, told.n);
+        manager_await(manager, told.p, told.n);
         return closed ? report(error, BAILEY_E_CLOSED, "the manager is closed") : r;
 }
 
-int bailey_manager_available(const bailey_manager *m, struct bailey_error *error) {
-        if (!m) {
+int bailey_manager_available(const bailey_manager *manager, struct bailey_error *error) {
+        if (!manager) {
                 report_null(error);
                 return 0;
         }
 
-        bailey_manager *changed = (bailey_manager *)(uintptr_t)m; /* a lock is taken, nothing else */
+        bailey_manager *changed = (bailey_manager *)(uintptr_t)manager; /* a lock is taken, nothing else */
         pthread_mutex_lock(&changed->lock);
-        bool closed = m->closed;
+        bool closed = manager->closed;
         pthread_mutex_unlock(&changed->lock);
 
         if (closed)
                 report(error, BAILEY_E_CLOSED, "the manager is closed");
-        else if (!m->sandboxed)
-                report(error, BAILEY_E_PLATFORM, "%s", m->notice);
+        else if (!manager->sandboxed)
+                report(error, BAILEY_E_PLATFORM, "%s", manager->notice);
         else if (error) {
                 error->code = BAILEY_OK;
-                snprintf(error->message, sizeof error->message, "%.1000s", m->notice);
+                snprintf(error->message, sizeof error->message, "%.1000s", manager->notice);
         }
 
-        return !closed && m->sandboxed;
+        return !closed && manager->sandboxed;
 }
 
-int bailey_manager_cleanup(bailey_manager *m, struct bailey_error *error) {
-        if (!m)
+int bailey_manager_cleanup(bailey_manager *manager, struct bailey_error *error) {
+        if (!manager)
                 return report_null(error);
 
         struct timespec end;
         clock_gettime(CLOCK_MONOTONIC, &end);
         end.tv_sec += CLEANUP_SECONDS;
-        pthread_mutex_lock(&m->lock);
+        pthread_mutex_lock(&manager->lock);
 
-        bool closed = m->closed;
-        m->closed = true;
+        bool closed = manager->closed;
+        manager->closed = true;
         const uint64_t one = 1;
         int late = 0;
 
         if (!closed)
-                (void)!write(m->closing, &one, sizeof one);
+                (void)!write(manager->closing, &one, sizeof one);
 
-        while (!closed && m->inside && late == 0)
-                late = pthread_cond_timedwait(&m->left, &m->lock, &end);
+        while (!closed && manager->inside && late == 0)
+                late = pthread_cond_timedwait(&manager->left, &manager->lock, &end);
 
-        unsigned left = m->inside;
-        pthread_mutex_unlock(&m->lock);
+        unsigned left = manager->inside;
+        pthread_mutex_unlock(&manager->lock);
         if (closed)
                 return report(error, BAILEY_E_CLOSED, "the manager is closed");
 
         return left ? report(error, BAILEY_E_TIMEOUT, "%u calls have not ended yet", left) : BAILEY_OK;
 }
 
-void bailey_manager_free(bailey_manager *m) {
-        if (!m)
+void bailey_manager_free(bailey_manager *manager) {
+        if (!manager)
                 return;
-        (void)bailey_manager_cleanup(m, NULL);
-        manager_unref(m);
+        (void)bailey_manager_cleanup(manager, NULL);
+        manager_unref(manager);
 }
 
 /*
  * What must be installed.
  */
-int bailey_check_dependencies(const bailey_config *c, struct bailey_dependency ret[BAILEY_DEPENDENCIES],
+int bailey_check_dependencies(const bailey_config *config, struct bailey_dependency ret[BAILEY_DEPENDENCIES],
                               struct bailey_error *error) {
         cleanup(free_ptr) char *program = NULL, *gateway = NULL, *base = realpath(".", NULL);
-        const char *shell = c ? c->shell : "/bin/sh";
+        const char *shell = config ? config->shell : "/bin/sh";
         struct bailey_error why[BAILEY_DEPENDENCIES] = { 0 };
 
         if (!ret)
                 return report_null(error);
 
-        (void)program_find(c ? c->executable : NULL, text_or(base, "/"), &program, &why[0]);
+        (void)program_find(config ? config->executable : NULL, text_or(base, "/"), &program, &why[0]);
 
         if (program)
                 (void)program_find_gateway(program, &gateway, &why[1]);
@@ -442,17 +442,17 @@ int bailey_cancel_new(bailey_cancel **ret, struct bailey_error *error) {
         return BAILEY_OK;
 }
 
-void bailey_cancel_trigger(bailey_cancel *c) {
+void bailey_cancel_trigger(bailey_cancel *cancel) {
         const uint64_t one = 1;
         int before = errno;
-        if (c)
-                (void)!write(c->fd, &one, sizeof one);
+        if (cancel)
+                (void)!write(cancel->fd, &one, sizeof one);
         errno = before;
 }
 
-void bailey_cancel_free(bailey_cancel *c) {
-        if (!c)
+void bailey_cancel_free(bailey_cancel *cancel) {
+        if (!cancel)
                 return;
-        close(c->fd);
-        free(c);
+        close(cancel->fd);
+        free(cancel);
 }

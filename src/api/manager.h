@@ -35,19 +35,19 @@ struct bailey_manager {
         struct map approved;    /* rule, newline, command */
 };
 
-int manager_enter(bailey_manager *m, struct state **ret, struct bailey_error *error);
-void manager_leave(bailey_manager *m);
+int manager_enter(bailey_manager *manager, struct state **ret, struct bailey_error *error);
+void manager_leave(bailey_manager *manager);
 /* The one that counts now; the caller's to unref. */
-struct state *manager_state(bailey_manager *m);
+struct state *manager_state(bailey_manager *manager);
 /* A job that was sent a new policy, and the socket that says when that judges. */
 struct told {
         uint64_t number;
         int judged; /* -1: it was sent none */
 };
 /* From here on updates reach the job. If one came since it began with `began`, that is sent at once. */
-struct told manager_add(bailey_manager *m, struct running *running, const struct state *began);
+struct told manager_add(bailey_manager *manager, struct running *running, const struct state *began);
 /* Returns when each of them judges by its new policy or has ended. One that does not take it must not go on under the
  * old one: it is ended. */
-void manager_await(bailey_manager *m, struct told *told, size_t n);
-void manager_remove(bailey_manager *m, struct running *running);
-void manager_unref(bailey_manager *m);
+void manager_await(bailey_manager *manager, struct told *told, size_t n);
+void manager_remove(bailey_manager *manager, struct running *running);
+void manager_unref(bailey_manager *manager);

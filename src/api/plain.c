@@ -118,22 +118,22 @@ int plain_child(const struct plain_call *call, int *ret_errno, struct bailey_err
         return r == BAILEY_OK ? plain_conclude(&plain, plain_serve(&plain), error) : r;
 }
 
-int plain_run(bailey_manager *m, const struct state *s, const struct exec_call *call, bailey_result *result,
+int plain_run(bailey_manager *manager, const struct state *state, const struct exec_call *call, bailey_result *result,
               struct bailey_error *error) {
         cleanup(free_ptr) char *directory = NULL;
         cleanup(free_ptr) char **env = NULL;
         cleanup(call_settings_done) struct call_settings settings = { 0 };
-        int r = exec_directory(s, call->options, &directory, error);
+        int r = exec_directory(state, call->options, &directory, error);
 
-        r = r == BAILEY_OK ? state_call(s, call->options, &settings, error) : r;
+        r = r == BAILEY_OK ? state_call(state, call->options, &settings, error) : r;
         if (r != BAILEY_OK)
                 return r;
 
-        env = make_env(m->env, &settings.variables);
+        env = make_env(manager->env, &settings.variables);
         if (!env)
                 return report_memory(error);
 
-        snprintf(result->notice, sizeof result->notice, "%s", m->notice);
+        snprintf(result->notice, sizeof result->notice, "%s", manager->notice);
         const struct child_plan plan = { .path = call->argv[0],
                                          .argv = (char *const *)(uintptr_t)call->argv,
                                          .envp = env,
@@ -144,7 +144,7 @@ int plain_run(bailey_manager *m, const struct state *s, const struct exec_call *
         const struct plain_call plain = {
                 .plan = &plan,
                 .result = result,
-                .stop = { call->options && call->options->cancel ? call->options->cancel->fd : -1, m->closing },
+                .stop = { call->options && call->options->cancel ? call->options->cancel->fd : -1, manager->closing },
                 .timeout_ns = settings.timeout_ns
         };
         int started = 0;

@@ -14,5 +14,5 @@ struct plain_call {
 /* Any process to its end, its output captured. *ret_errno (optional) as of child_start(). */
 int plain_child(const struct plain_call *call, int *ret_errno, struct bailey_error *error);
 
-int plain_run(bailey_manager *m, const struct state *s, const struct exec_call *call, bailey_result *result,
+int plain_run(bailey_manager *manager, const struct state *state, const struct exec_call *call, bailey_result *result,
               struct bailey_error *error);

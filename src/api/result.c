@@ -57,23 +57,23 @@ static void violation_done(struct bailey_violation *violation) {
         free((char *)(uintptr_t)violation->detail);
 }
 
-int result_add_violation(bailey_result *r, const struct bailey_violation *from) {
+int result_add_violation(bailey_result *result, const struct bailey_violation *from) {
         struct bailey_violation v = { .operation = result_copy(from->operation),
                                       .target = result_copy(from->target),
                                       .rule = result_copy(from->rule),
                                       .detail = result_copy(from->detail),
                                       .process = result_copy(from->process),
                                       .count = from->count };
-        if (v.process && v.operation && v.target && v.rule && v.detail && vec_push(&r->violations, v) == 0)
+        if (v.process && v.operation && v.target && v.rule && v.detail && vec_push(&result->violations, v) == 0)
                 return 0;
 
         violation_done(&v);
         return -ENOMEM;
 }
 
-void result_add_notice(bailey_result *r, const char *text) {
-        size_t n = strlen(r->notice);
-        snprintf(r->notice + n, sizeof r->notice - n, "%s", text);
+void result_add_notice(bailey_result *result, const char *text) {
+        size_t n = strlen(result->notice);
+        snprintf(result->notice + n, sizeof result->notice - n, "%s", text);
 }
 
 /* The terminating NUL is not part of what the limit counts. */
@@ -87,36 +87,36 @@ static int result_terminate(struct buf *buf) {
         return 0;
 }
 
-int result_finish(bailey_result *r) {
-        int a = result_terminate(&r->out.kept), b = result_terminate(&r->err.kept);
+int result_finish(bailey_result *result) {
+        int a = result_terminate(&result->out.kept), b = result_terminate(&result->err.kept);
         if (a < 0)
                 return a;
 
         return b;
 }
 
-void bailey_result_free(bailey_result *r) {
-        if (!r)
+void bailey_result_free(bailey_result *result) {
+        if (!result)
                 return;
 
-        buf_done(&r->out.kept);
-        buf_done(&r->err.kept);
-        for (size_t i = 0; i < r->violations.n; i++)
-                violation_done(&r->violations.p[i]);
+        buf_done(&result->out.kept);
+        buf_done(&result->err.kept);
+        for (size_t i = 0; i < result->violations.n; i++)
+                violation_done(&result->violations.p[i]);
 
-        vec_done(&r->violations);
-        free(r);
+        vec_done(&result->violations);
+        free(result);
 }
 
-void result_freep(bailey_result **r) {
-        bailey_result_free(*r);
+void result_freep(bailey_result **result) {
+        bailey_result_free(*result);
 }
 
-int bailey_result_exit_code(const bailey_result *r) {
-        return r->exit_code;
+int bailey_result_exit_code(const bailey_result *result) {
+        return result->exit_code;
 }
-int bailey_result_signal(const bailey_result *r) {
-        return r->signal;
+int bailey_result_signal(const bailey_result *result) {
+        return result->signal;
 }
 
 static const char *result_bytes(const struct output *output, size_t *ret_n) {
@@ -124,27 +124,27 @@ static const char *result_bytes(const struct output *output, size_t *ret_n) {
                 *ret_n = output->kept.n;
         return output->kept.p;
 }
-const char *bailey_result_stdout(const bailey_result *r, size_t *ret_n) {
-        return result_bytes(&r->out, ret_n);
+const char *bailey_result_stdout(const bailey_result *result, size_t *ret_n) {
+        return result_bytes(&result->out, ret_n);
 }
-const char *bailey_result_stderr(const bailey_result *r, size_t *ret_n) {
-        return result_bytes(&r->err, ret_n);
+const char *bailey_result_stderr(const bailey_result *result, size_t *ret_n) {
+        return result_bytes(&result->err, ret_n);
 }
-int bailey_result_truncated(const bailey_result *r) {
-        return r->out.truncated || r->err.truncated;
+int bailey_result_truncated(const bailey_result *result) {
+        return result->out.truncated || result->err.truncated;
 }
-uint64_t bailey_result_duration_ns(const bailey_result *r) {
-        return r->duration_ns;
+uint64_t bailey_result_duration_ns(const bailey_result *result) {
+        return result->duration_ns;
 }
-int bailey_result_sandboxed(const bailey_result *r) {
-        return r->sandboxed;
+int bailey_result_sandboxed(const bailey_result *result) {
+        return result->sandboxed;
 }
-const char *bailey_result_notice(const bailey_result *r) {
-        return r->notice;
+const char *bailey_result_notice(const bailey_result *result) {
+        return result->notice;
 }
-size_t bailey_result_violations(const bailey_result *r) {
-        return r->violations.n;
+size_t bailey_result_violations(const bailey_result *result) {
+        return result->violations.n;
 }
-const struct bailey_violation *bailey_result_violation(const bailey_result *r, size_t i) {
-        return i < r->violations.n ? &r->violations.p[i] : NULL;
+const struct bailey_violation *bailey_result_violation(const bailey_result *result, size_t i) {
+        return i < result->violations.n ? &result->violations.p[i] : NULL;
 }

@@ -23,9 +23,9 @@ struct bailey_result {
 bool output_read(struct output *output, int fd);
 int result_new(uint64_t output_limit, bailey_result **ret);
 /* Texts are copied. */
-int result_add_violation(bailey_result *r, const struct bailey_violation *from);
+int result_add_violation(bailey_result *result, const struct bailey_violation *from);
 /* More for the notice, which is cut where it does not fit. */
-void result_add_notice(bailey_result *r, const char *text);
+void result_add_notice(bailey_result *result, const char *text);
 /* Terminates the outputs; afterwards the result is only read. */
-int result_finish(bailey_result *r);
-void result_freep(bailey_result **r);
+int result_finish(bailey_result *result);
+void result_freep(bailey_result **result);

@@ -60,17 +60,17 @@ static int copy_env(struct wrapped *wrapped, const char *const *envp) {
         return 0;
 }
 
-static int wrap_make(const bailey_manager *m, const struct state *s, const struct bailey_command *command,
-                     const bailey_options *o, const supervise_texts *judged, struct wrapped **ret,
+static int wrap_make(const bailey_manager *manager, const struct state *state, const struct bailey_command *command,
+                     const bailey_options *options, const supervise_texts *judged, struct wrapped **ret,
                      struct bailey_error *error) {
         cleanup(wrapped_freep) struct wrapped *w = calloc(1, sizeof *w);
         cleanup(free_ptr) char *block = NULL;
-        const struct exec_call call = { .argv = command->argv, .options = o, .judged = judged };
+        const struct exec_call call = { .argv = command->argv, .options = options, .judged = judged };
 
         if (!w)
                 return report_memory(error);
 
-        int r = exec_block(s, &call, &block, error);
+        int r = exec_block(state, &call, &block, error);
         if (r != BAILEY_OK)
                 return r;
 
@@ -80,9 +80,9 @@ static int wrap_make(const bailey_manager *m, const struct state *s, const struc
                               "file (network.allow_file, network.deny_file)",
                               SUPERVISE_VARIABLE_MAX);
 
-        w->program = str_dup(str_of(s->program));
+        w->program = str_dup(str_of(state->program));
         w->variable = str_format(SUPERVISE_VARIABLE "=%s", block);
-        const char *const *envp = command->envp ? command->envp : (const char *const *)m->env;
+        const char *const *envp = command->envp ? command->envp : (const char *const *)manager->env;
         if (!w->program || !w->variable || copy_env(w, envp) < 0)
                 return report_memory(error);
 
@@ -104,8 +104,8 @@ static const char **words_of(const struct bailey_command *command) {
         return words;
 }
 
-static int wrap_command(bailey_manager *m, const struct state *s, struct bailey_command *command,
-                        const bailey_options *o, struct bailey_error *error) {
+static int wrap_command(bailey_manager *manager, const struct state *state, struct bailey_command *command,
+                        const bailey_options *options, struct bailey_error *error) {
         cleanup(free_ptr) const char **words = words_of(command);
         cleanup(approve_judged_done) supervise_texts judged = { 0 };
         struct wrapped *wrapped = NULL;
@@ -115,12 +115,14 @@ static int wrap_command(bailey_manager *m, const struct state *s, struct bailey_
 
         struct bailey_command own = *command;
         own.argv = words;
-        int r = state_check_call(s, o, error);
-        r = r == BAILEY_OK ? approve(m, s, &(struct approve_command){ .argv = words }, o, &judged, error) : r;
-        if (r != BAILEY_OK || !m->sandboxed)
+        int r = state_check_call(state, options, error);
+        r = r == BAILEY_OK
+                ? approve(manager, state, &(struct approve_command){ .argv = words }, options, &judged, error)
+                : r;
+        if (r != BAILEY_OK || !manager->sandboxed)
                 return r;
 
-        r = wrap_make(m, s, &own, o, &judged, &wrapped, error);
+        r = wrap_make(manager, state, &own, options, &judged, &wrapped, error);
         if (!wrapped)
                 return r;
 
@@ -132,21 +134,21 @@ static int wrap_command(bailey_manager *m, const struct state *s, struct bailey_
         return BAILEY_OK;
 }
 
-int bailey_manager_wrap(bailey_manager *m, struct bailey_command *command, const bailey_options *o,
+int bailey_manager_wrap(bailey_manager *manager, struct bailey_command *command, const bailey_options *options,
                         struct bailey_error *error) {
         cleanup(state_unrefp) struct state *s = NULL;
 
-        if (!m || !command || !command->path || !command->argv || !command->argv[0])
+        if (!manager || !command || !command->path || !command->argv || !command->argv[0])
                 return report_null(error);
         if (command->memory)
                 return report(error, BAILEY_E_ARGUMENT, "the command is wrapped already");
 
-        int r = manager_enter(m, &s, error);
+        int r = manager_enter(manager, &s, error);
         if (r != BAILEY_OK)
                 return r;
 
-        r = wrap_command(m, s, command, o, error);
-        manager_leave(m);
+        r = wrap_command(manager, s, command, options, error);
+        manager_leave(manager);
 
         return r;
 }

@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-void buf_done(struct buf *b) {
-        free(b->p);
-        *b = BUF(b->max);
+void buf_done(struct buf *buf) {
+        free(buf->p);
+        *buf = BUF(buf->max);
 }
 
 void buf_clear(struct buf *buf) {

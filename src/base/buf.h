@@ -18,17 +18,17 @@ struct buf {
 
 #define BUF(maximum) ((struct buf){ .max = (maximum) })
 
-void buf_done(struct buf *b);
+void buf_done(struct buf *buf);
 /* Forgets the content, keeps the memory. */
 void buf_clear(struct buf *buf);
 /* Room for n more bytes at b->p + b->n; -EMSGSIZE or -ENOMEM. */
 int buf_reserve(struct buf *buf, size_t n);
-static inline int buf_append(struct buf *b, struct str s) {
-        bool fits = s.n <= b->max - b->n && s.n < b->cap - b->n;
-        int r = fits ? 0 : buf_reserve(b, s.n);
+static inline int buf_append(struct buf *buf, struct str s) {
+        bool fits = s.n <= buf->max - buf->n && s.n < buf->cap - buf->n;
+        int r = fits ? 0 : buf_reserve(buf, s.n);
         if (r == 0 && s.n > 0) {
-                memcpy(b->p + b->n, s.p, s.n);
-                b->n += s.n;
+                memcpy(buf->p + buf->n, s.p, s.n);
+                buf->n += s.n;
         }
         return r;
 }
@@ -40,6 +40,6 @@ int buf_vprintf(struct buf *buf, const char *format, va_list args) __attribute__
 void buf_consume(struct buf *buf, size_t n);
 /* The content as a C string, or NULL when out of memory. Owned by the buffer. */
 const char *buf_text(struct buf *buf);
-static inline struct str buf_str(const struct buf *b) {
-        return (struct str){ b->p, b->n };
+static inline struct str buf_str(const struct buf *buf) {
+        return (struct str){ buf->p, buf->n };
 }

@@ -6,123 +6,123 @@
 #include <errno.h>
 #include <inttypes.h>
 
-static bool emit_ready(const struct emit *j) {
-        return j->status == 0;
+static bool emit_ready(const struct emit *json) {
+        return json->status == 0;
 }
 
-static void emit_separate(struct emit *j) {
-        if (emit_ready(j) && j->comma)
-                j->status = buf_add_char(j->out, ',');
-        j->comma = true;
+static void emit_separate(struct emit *json) {
+        if (emit_ready(json) && json->comma)
+                json->status = buf_add_char(json->out, ',');
+        json->comma = true;
 }
 
-void emit_open(struct emit *j, char bracket) {
-        emit_separate(j);
-        if (!emit_ready(j))
+void emit_open(struct emit *json, char bracket) {
+        emit_separate(json);
+        if (!emit_ready(json))
                 return;
 
-        if (j->depth == EMIT_DEPTH_MAX) {
-                j->status = -E2BIG;
-                return;
-        }
-
-        j->closers[j->depth++] = bracket == '{' ? '}' : ']';
-        j->comma = false;
-        j->status = buf_add_char(j->out, bracket);
-}
-
-void emit_close(struct emit *j) {
-        if (!emit_ready(j))
-                return;
-
-        if (j->depth == 0) {
-                j->status = -EINVAL;
+        if (json->depth == EMIT_DEPTH_MAX) {
+                json->status = -E2BIG;
                 return;
         }
 
-        j->status = buf_add_char(j->out, j->closers[--j->depth]);
-        j->comma = true;
+        json->closers[json->depth++] = bracket == '{' ? '}' : ']';
+        json->comma = false;
+        json->status = buf_add_char(json->out, bracket);
 }
 
-void emit_key_str(struct emit *j, struct str key) {
-        emit_separate(j);
-        if (emit_ready(j))
-                j->status = escape_json(j->out, key);
-        if (emit_ready(j))
-                j->status = buf_add_char(j->out, ':');
-        j->comma = false;
+void emit_close(struct emit *json) {
+        if (!emit_ready(json))
+                return;
+
+        if (json->depth == 0) {
+                json->status = -EINVAL;
+                return;
+        }
+
+        json->status = buf_add_char(json->out, json->closers[--json->depth]);
+        json->comma = true;
 }
 
-void emit_key(struct emit *j, const char *key) {
-        emit_key_str(j, str_of(key));
+void emit_key_str(struct emit *json, struct str key) {
+        emit_separate(json);
+        if (emit_ready(json))
+                json->status = escape_json(json->out, key);
+        if (emit_ready(json))
+                json->status = buf_add_char(json->out, ':');
+        json->comma = false;
 }
 
-void emit_string(struct emit *j, struct str s) {
-        emit_separate(j);
-        if (emit_ready(j))
-                j->status = escape_json(j->out, s);
+void emit_key(struct emit *json, const char *key) {
+        emit_key_str(json, str_of(key));
 }
 
-void emit_text(struct emit *j, const char *c_string) {
+void emit_string(struct emit *json, struct str s) {
+        emit_separate(json);
+        if (emit_ready(json))
+                json->status = escape_json(json->out, s);
+}
+
+void emit_text(struct emit *json, const char *c_string) {
         if (c_string)
-                emit_string(j, str_of(c_string));
+                emit_string(json, str_of(c_string));
         else
-                emit_null(j);
+                emit_null(json);
 }
 
-void emit_number(struct emit *j, uint64_t n) {
-        emit_separate(j);
-        if (emit_ready(j))
-                j->status = buf_printf(j->out, "%" PRIu64, n);
+void emit_number(struct emit *json, uint64_t n) {
+        emit_separate(json);
+        if (emit_ready(json))
+                json->status = buf_printf(json->out, "%" PRIu64, n);
 }
 
-static void emit_word(struct emit *j, const char *text) {
-        emit_separate(j);
-        if (emit_ready(j))
-                j->status = buf_add(j->out, text);
+static void emit_word(struct emit *json, const char *text) {
+        emit_separate(json);
+        if (emit_ready(json))
+                json->status = buf_add(json->out, text);
 }
 
-void emit_bool(struct emit *j, bool b) {
-        emit_word(j, b ? "true" : "false");
+void emit_bool(struct emit *json, bool b) {
+        emit_word(json, b ? "true" : "false");
 }
 
-void emit_null(struct emit *j) {
-        emit_word(j, "null");
+void emit_null(struct emit *json) {
+        emit_word(json, "null");
 }
 
-void emit_put_text(struct emit *j, const char *key, const char *c_string) {
-        emit_key(j, key);
-        emit_text(j, c_string);
+void emit_put_text(struct emit *json, const char *key, const char *c_string) {
+        emit_key(json, key);
+        emit_text(json, c_string);
 }
 
-void emit_put_string(struct emit *j, const char *key, struct str s) {
-        emit_key(j, key);
-        emit_string(j, s);
+void emit_put_string(struct emit *json, const char *key, struct str s) {
+        emit_key(json, key);
+        emit_string(json, s);
 }
 
-void emit_put_number(struct emit *j, const char *key, uint64_t n) {
-        emit_key(j, key);
-        emit_number(j, n);
+void emit_put_number(struct emit *json, const char *key, uint64_t n) {
+        emit_key(json, key);
+        emit_number(json, n);
 }
 
-void emit_put_bool(struct emit *j, const char *key, bool b) {
-        emit_key(j, key);
-        emit_bool(j, b);
+void emit_put_bool(struct emit *json, const char *key, bool b) {
+        emit_key(json, key);
+        emit_bool(json, b);
 }
 
-void emit_put_texts(struct emit *j, const char *key, char *const *texts, size_t n) {
-        emit_key(j, key);
-        emit_open(j, '[');
+void emit_put_texts(struct emit *json, const char *key, char *const *texts, size_t n) {
+        emit_key(json, key);
+        emit_open(json, '[');
         for (size_t i = 0; i < n; i++)
-                emit_text(j, texts[i]);
-        emit_close(j);
+                emit_text(json, texts[i]);
+        emit_close(json);
 }
 
-int emit_status(const struct emit *j) {
-        if (j->status < 0)
-                return j->status;
+int emit_status(const struct emit *json) {
+        if (json->status < 0)
+                return json->status;
 
-        if (j->depth > 0)
+        if (json->depth > 0)
                 return -EINVAL;
 
         return 0;

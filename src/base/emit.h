@@ -24,20 +24,20 @@ struct emit {
 static inline struct emit emit_to(struct buf *out) {
         return (struct emit){ .out = out };
 }
-void emit_open(struct emit *j, char bracket); /* '{' or '[' */
-void emit_close(struct emit *j);
-void emit_key(struct emit *j, const char *key);
-void emit_key_str(struct emit *j, struct str key);
-void emit_string(struct emit *j, struct str s);
-void emit_text(struct emit *j, const char *c_string); /* null for NULL */
-void emit_number(struct emit *j, uint64_t n);
-void emit_bool(struct emit *j, bool b);
-void emit_null(struct emit *j);
+void emit_open(struct emit *json, char bracket); /* '{' or '[' */
+void emit_close(struct emit *json);
+void emit_key(struct emit *json, const char *key);
+void emit_key_str(struct emit *json, struct str key);
+void emit_string(struct emit *json, struct str s);
+void emit_text(struct emit *json, const char *c_string); /* null for NULL */
+void emit_number(struct emit *json, uint64_t n);
+void emit_bool(struct emit *json, bool b);
+void emit_null(struct emit *json);
 /* Member of the open object, in one call. */
-void emit_put_text(struct emit *j, const char *key, const char *c_string);
-void emit_put_string(struct emit *j, const char *key, struct str s);
-void emit_put_number(struct emit *j, const char *key, uint64_t n);
-void emit_put_bool(struct emit *j, const char *key, bool b);
-void emit_put_texts(struct emit *j, const char *key, char *const *texts, size_t n); /* an array of strings */
+void emit_put_text(struct emit *json, const char *key, const char *c_string);
+void emit_put_string(struct emit *json, const char *key, struct str s);
+void emit_put_number(struct emit *json, const char *key, uint64_t n);
+void emit_put_bool(struct emit *json, const char *key, bool b);
+void emit_put_texts(struct emit *json, const char *key, char *const *texts, size_t n); /* an array of strings */
 /* 0 when everything was written and every bracket is closed. */
-int emit_status(const struct emit *j);
+int emit_status(const struct emit *json);

@@ -201,8 +201,8 @@ void needles_free(struct needles *needles) {
         free(needles);
 }
 
-void needles_freep(struct needles **n) {
-        needles_free(*n);
+void needles_freep(struct needles **needles) {
+        needles_free(*needles);
 }
 
 size_t needles_longest(const struct needles *needles) {

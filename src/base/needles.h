@@ -20,7 +20,7 @@ struct needles;
 int needles_new(const struct needle *list, size_t n_list, struct needles **ret);
 /* Wipes what it held: needles may be secrets. Accepts NULL. */
 void needles_free(struct needles *needles);
-void needles_freep(struct needles **n);
+void needles_freep(struct needles **needles);
 size_t needles_longest(const struct needles *needles);  /* in bytes */
 size_t needles_shortest(const struct needles *needles); /* a text of fewer bytes holds none; SIZE_MAX without needles */
 

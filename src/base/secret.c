@@ -84,8 +84,8 @@ void secret_free(struct secret *secret) {
         free(secret);
 }
 
-void secret_freep(struct secret **s) {
-        secret_free(*s);
+void secret_freep(struct secret **secret) {
+        secret_free(*secret);
 }
 
 struct str secret_value(const struct secret *secret) {

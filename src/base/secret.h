@@ -15,7 +15,7 @@ int secret_take(char *text, size_t size, struct secret **ret, struct err *err);
 /* Room for n bytes, zeroed, to be filled through secret_bytes(). */
 int secret_new_empty(size_t n, struct secret **ret, struct err *err);
 void secret_free(struct secret *secret);
-void secret_freep(struct secret **s);
+void secret_freep(struct secret **secret);
 struct str secret_value(const struct secret *secret);
 char *secret_bytes(struct secret *secret);
 /* Takes the same time whatever the bytes are. */

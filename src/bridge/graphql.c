@@ -186,12 +186,12 @@ static int parse_variables(struct parser *parser) {
 
 static int parse_selections(struct parser *parser, unsigned depth, bool root);
 
-static int keep_selection(struct parser *p, bool root, struct str name, bool spread) {
+static int keep_selection(struct parser *parser, bool root, struct str name, bool spread) {
         if (!root)
                 return 0;
-        if (p->selections.n == GRAPHQL_ROOT_MAX)
-                return graphql_bad(p, "it asks for too much at the root");
-        return vec_push(&p->selections, ((struct selection){ name, spread }));
+        if (parser->selections.n == GRAPHQL_ROOT_MAX)
+                return graphql_bad(parser, "it asks for too much at the root");
+        return vec_push(&parser->selections, ((struct selection){ name, spread }));
 }
 
 static int parse_field(struct parser *parser, unsigned depth, bool root) {
@@ -374,24 +374,24 @@ static struct definition *find_fragment(struct parser *parser, struct str name) 
 }
 
 /* Fields at the root, those of fragments included; each fragment once, however often it is spread. */
-static int graphql_collect(struct parser *p, const struct definition *definition,
+static int graphql_collect(struct parser *parser, const struct definition *definition,
                            bool seen[static GRAPHQL_DEFINITIONS_MAX]) {
         for (size_t i = definition->first; i < definition->first + definition->n; i++) {
-                const struct selection *s = &p->selections.p[i];
+                const struct selection *s = &parser->selections.p[i];
                 if (!s->spread) {
-                        if (vec_push(&p->out->fields, s->name) < 0)
+                        if (vec_push(&parser->out->fields, s->name) < 0)
                                 return -ENOMEM;
                         continue;
                 }
 
-                struct definition *fragment = find_fragment(p, s->name);
+                struct definition *fragment = find_fragment(parser, s->name);
                 if (!fragment)
-                        return graphql_bad(p, "it spreads a fragment that it does not have");
-                if (seen[fragment - p->definitions])
+                        return graphql_bad(parser, "it spreads a fragment that it does not have");
+                if (seen[fragment - parser->definitions])
                         continue;
 
-                seen[fragment - p->definitions] = true;
-                int r = graphql_collect(p, fragment, seen);
+                seen[fragment - parser->definitions] = true;
+                int r = graphql_collect(parser, fragment, seen);
                 if (r < 0)
                         return r;
         }
@@ -436,6 +436,6 @@ int graphql_read(struct str document, struct str operation, struct graphql *ret)
         return r;
 }
 
-void graphql_done(struct graphql *g) {
-        vec_done(&g->fields);
+void graphql_done(struct graphql *graphql) {
+        vec_done(&graphql->fields);
 }

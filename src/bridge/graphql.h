@@ -23,4 +23,4 @@ struct graphql {
 
 /* operation: the name that the request chooses by; p NULL: none. 0; -EBADMSG; -ENOMEM. */
 int graphql_read(struct str document, struct str operation, struct graphql *ret);
-void graphql_done(struct graphql *g);
+void graphql_done(struct graphql *graphql);

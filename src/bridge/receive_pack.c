@@ -126,28 +126,28 @@ static size_t id_length(const struct reader *reader) {
 }
 
 /* "old new ref" */
-static int take_command(struct reader *r, struct str text) {
-        size_t n = id_length(r);
+static int take_command(struct reader *reader, struct str text) {
+        size_t n = id_length(reader);
         struct git_update update = { .old_id = str_first(text, n) };
 
         if (text.n < 2 * n + 3 || text.p[n] != ' ' || text.p[2 * n + 1] != ' ')
-                return pack_bad(r, "a line of it names no old id, new id and ref");
+                return pack_bad(reader, "a line of it names no old id, new id and ref");
 
         update.new_id = str_first(str_skip(text, n + 1), n);
         update.ref = str_skip(text, 2 * n + 2);
         if (!is_id(update.old_id, n) || !is_id(update.new_id, n))
-                return pack_bad(r, "an object id in it is none");
+                return pack_bad(reader, "an object id in it is none");
         if (!git_ref_is_valid(update.ref))
-                return pack_bad(r, "a ref in it has no valid name below refs/");
+                return pack_bad(reader, "a ref in it has no valid name below refs/");
 
         update.creates = is_zero(update.old_id);
         update.deletes = is_zero(update.new_id);
         if (update.creates && update.deletes)
-                return pack_bad(r, "it creates and deletes a ref at once");
-        if (r->head->updates.n == RECEIVE_PACK_UPDATES_MAX)
-                return pack_bad(r, "it changes too many refs at once");
+                return pack_bad(reader, "it creates and deletes a ref at once");
+        if (reader->head->updates.n == RECEIVE_PACK_UPDATES_MAX)
+                return pack_bad(reader, "it changes too many refs at once");
 
-        return vec_push(&r->head->updates, update);
+        return vec_push(&reader->head->updates, update);
 }
 
 /* Only the first line has capabilities. */
@@ -279,20 +279,20 @@ static int read_commands(struct reader *reader) {
         return status;
 }
 
-static int read_options(struct reader *r) {
+static int read_options(struct reader *reader) {
         struct pktline line;
         int status;
 
-        while ((status = next_line(r, &line)) > 0 && line.kind == PKTLINE_DATA) {
+        while ((status = next_line(reader, &line)) > 0 && line.kind == PKTLINE_DATA) {
                 struct str text = pktline_text(&line);
-                if (str_has_nul(text) || r->head->options.n == RECEIVE_PACK_OPTIONS_MAX)
-                        return pack_bad(r, "its push options are too many, or none");
-                if (vec_push(&r->head->options, text) < 0)
+                if (str_has_nul(text) || reader->head->options.n == RECEIVE_PACK_OPTIONS_MAX)
+                        return pack_bad(reader, "its push options are too many, or none");
+                if (vec_push(&reader->head->options, text) < 0)
                         return -ENOMEM;
         }
 
         if (status > 0 && line.kind != PKTLINE_FLUSH)
-                return pack_bad(r, "its push options do not end as git ends them");
+                return pack_bad(reader, "its push options do not end as git ends them");
 
         return status;
 }

@@ -20,26 +20,26 @@ const char tool_policy_git_config[] =
     "test -n \\\"$GITHUB_TOKEN\\\" && printf 'username=x-access-token\\\\npassword=%s\\\\n' \\\"$GITHUB_TOKEN\\\"; "
     "test -n \\\"$GITLAB_TOKEN\\\" && printf 'username=oauth2\\\\npassword=%s\\\\n' \\\"$GITLAB_TOKEN\\\"; }; f\"\n";
 
-static void emit_list(struct emit *j, const origin_texts *list) {
+static void emit_list(struct emit *json, const origin_texts *list) {
         for (size_t i = 0; i < list->n; i++)
-                emit_text(j, list->p[i].text);
+                emit_text(json, list->p[i].text);
 }
 
-static void put_list(struct emit *j, const char *key, const origin_texts *list) {
+static void put_list(struct emit *json, const char *key, const origin_texts *list) {
         if (list->n == 0)
                 return;
-        emit_key(j, key);
-        emit_open(j, '[');
-        emit_list(j, list);
-        emit_close(j);
+        emit_key(json, key);
+        emit_open(json, '[');
+        emit_list(json, list);
+        emit_close(json);
 }
 
-static void put_duration(struct emit *j, const char *key, uint64_t ns) {
+static void put_duration(struct emit *json, const char *key, uint64_t ns) {
         char text[32];
 
         snprintf(text, sizeof text, "%llums", (unsigned long long)(ns / NS_PER_MS));
         if (ns)
-                emit_put_text(j, key, text);
+                emit_put_text(json, key, text);
 }
 
 static bool sees_objects(const struct bridge_tool *tool) {
@@ -103,82 +103,82 @@ static bool tool_reaches(const struct policy *outer, const struct bridge_tool *t
         return false;
 }
 
-static void emit_private(struct emit *j, const struct policy *outer, const struct bridge_tool *tool,
+static void emit_private(struct emit *json, const struct policy *outer, const struct bridge_tool *tool,
                          const mappings *own) {
-        emit_key(j, "allow_private");
-        emit_open(j, '[');
+        emit_key(json, "allow_private");
+        emit_open(json, '[');
         for (size_t i = 0; i < outer->network.allow_private.n; i++)
                 if (tool_reaches(outer, tool, own, str_of(outer->network.allow_private.p[i].text)))
-                        emit_text(j, outer->network.allow_private.p[i].text);
-        emit_close(j);
+                        emit_text(json, outer->network.allow_private.p[i].text);
+        emit_close(json);
 }
 
-static void emit_network(struct emit *j, const struct policy *outer, const struct bridge_tool *tool,
+static void emit_network(struct emit *json, const struct policy *outer, const struct bridge_tool *tool,
                          const mappings *own) {
-        emit_key(j, "network");
-        emit_open(j, '{');
-        put_list(j, "allow", &tool->hosts);
-        emit_private(j, outer, tool, own);
-        put_list(j, "upstream_bypass", &outer->network.upstream_bypass);
-        put_list(j, "dns_servers", &outer->network.dns_servers);
+        emit_key(json, "network");
+        emit_open(json, '{');
+        put_list(json, "allow", &tool->hosts);
+        emit_private(json, outer, tool, own);
+        put_list(json, "upstream_bypass", &outer->network.upstream_bypass);
+        put_list(json, "dns_servers", &outer->network.dns_servers);
 
-        put_duration(j, "ask_timeout", outer->network.ask_timeout_ns);
+        put_duration(json, "ask_timeout", outer->network.ask_timeout_ns);
         if (outer->network.upstream_proxy)
-                emit_put_text(j, "upstream_proxy", outer->network.upstream_proxy);
+                emit_put_text(json, "upstream_proxy", outer->network.upstream_proxy);
         if (outer->network.deny_cidrs_set)
-                put_list(j, "deny_cidrs", &outer->network.deny_cidrs);
+                put_list(json, "deny_cidrs", &outer->network.deny_cidrs);
 
         if (outer->network.deny.n) {
-                emit_key(j, "deny");
-                emit_open(j, '[');
-                emit_list(j, &outer->network.deny);
-                emit_close(j);
+                emit_key(json, "deny");
+                emit_open(json, '[');
+                emit_list(json, &outer->network.deny);
+                emit_close(json);
         }
 
-        emit_close(j);
+        emit_close(json);
 }
 
-static void emit_under(struct emit *j, const char *directory, const char *name) {
+static void emit_under(struct emit *json, const char *directory, const char *name) {
         char path[4096];
 
         snprintf(path, sizeof path, "%s/%s", directory, name);
-        emit_text(j, path);
+        emit_text(json, path);
 }
 
-static void emit_files(struct emit *j, const struct policy *outer, const struct bridge_tool *tool,
+static void emit_files(struct emit *json, const struct policy *outer, const struct bridge_tool *tool,
                        const struct tool_place_facts *facts) {
-        emit_key(j, "filesystem");
-        emit_open(j, '{');
-        emit_put_text(j, "home", "none");
-        emit_key(j, "read");
-        emit_open(j, '[');
-        emit_list(j, &tool->files);
-        emit_text(j, facts->program);
+        emit_key(json, "filesystem");
+        emit_open(json, '{');
+        emit_put_text(json, "home", "none");
+        emit_key(json, "read");
+        emit_open(json, '[');
+        emit_list(json, &tool->files);
+        emit_text(json, facts->program);
 
         if (tool_is(tool->workspace, "read", false))
-                emit_text(j, outer->workspace);
+                emit_text(json, outer->workspace);
 
         if (facts->git) {
-                emit_under(j, facts->git, "objects");
-                emit_under(j, facts->git, "refs");
-                emit_under(j, facts->git, "packed-refs");
+                emit_under(json, facts->git, "objects");
+                emit_under(json, facts->git, "refs");
+                emit_under(json, facts->git, "packed-refs");
         }
 
-        emit_close(j);
-        emit_key(j, "deny_read");
-        emit_open(j, '[');
-        emit_list(j, &outer->filesystem.deny_read);
+        emit_close(json);
+        emit_key(json, "deny_read");
+        emit_open(json, '[');
+        emit_list(json, &outer->filesystem.deny_read);
 
         if (!tool_is(tool->workspace, "read", false))
-                emit_text(j, outer->workspace);
+                emit_text(json, outer->workspace);
 
-        emit_close(j);
-        emit_key(j, "deny_write");
-        emit_open(j, '[');
-        emit_list(j, &outer->filesystem.deny_write);
-        emit_text(j, facts->directory);
-        emit_close(j);
-        emit_close(j);
+        emit_close(json);
+        emit_key(json, "deny_write");
+        emit_open(json, '[');
+        emit_list(json, &outer->filesystem.deny_write);
+        emit_text(json, facts->directory);
+        emit_close(json);
+        emit_close(json);
 }
 
 static bool list_names(const origin_texts *list, struct str name) {
@@ -195,7 +195,7 @@ static bool list_names(const origin_texts *list, struct str name) {
 
 /* Pagers and editors start programs for whoever types, and the terminal is the caller's: a tool gets none, unless its
  * entry says so. */
-static void emit_no_orders(struct emit *j, const struct bridge_tool *tool) {
+static void emit_no_orders(struct emit *json, const struct bridge_tool *tool) {
         static const char *const names[][2] = {
                 { "PAGER", "cat" },    { "MANPAGER", "cat" }, { "LESSSECURE", "1" },
                 { "EDITOR", "false" }, { "VISUAL", "false" },
@@ -203,70 +203,72 @@ static void emit_no_orders(struct emit *j, const struct bridge_tool *tool) {
 
         for (size_t i = 0; i < sizeof names / sizeof *names; i++)
                 if (!list_names(&tool->env, str_of(names[i][0])) && !list_names(&tool->env_pass, str_of(names[i][0])))
-                        emit_put_text(j, names[i][0], names[i][1]);
+                        emit_put_text(json, names[i][0], names[i][1]);
 }
 
-static void emit_process(struct emit *j, const struct bridge_tool *tool) {
-        emit_key(j, "process");
-        emit_open(j, '{');
-        put_duration(j, "timeout", tool_timeout_ns(tool));
-        emit_key(j, "env");
-        emit_open(j, '{');
-        put_list(j, "pass", &tool->env_pass);
-        emit_key(j, "set");
-        emit_open(j, '{');
-        emit_no_orders(j, tool);
+static void emit_process(struct emit *json, const struct bridge_tool *tool) {
+        emit_key(json, "process");
+        emit_open(json, '{');
+        put_duration(json, "timeout", tool_timeout_ns(tool));
+        emit_key(json, "env");
+        emit_open(json, '{');
+        put_list(json, "pass", &tool->env_pass);
+        emit_key(json, "set");
+        emit_open(json, '{');
+        emit_no_orders(json, tool);
 
         for (size_t i = 0; i < tool->env.n; i++) {
                 struct str text = str_of(tool->env.p[i].text);
                 ptrdiff_t equals = str_find(text, '=');
                 size_t name_n = equals < 0 ? text.n : (size_t)equals;
 
-                emit_key_str(j, str_first(text, name_n));
-                emit_string(j, str_skip(text, equals < 0 ? text.n : name_n + 1));
+                emit_key_str(json, str_first(text, name_n));
+                emit_string(json, str_skip(text, equals < 0 ? text.n : name_n + 1));
         }
 
-        emit_close(j);
-        emit_close(j);
-        emit_close(j);
+        emit_close(json);
+        emit_close(json);
+        emit_close(json);
 }
 
-static void put_given(struct emit *j, const char *key, const char *text) {
+static void put_given(struct emit *json, const char *key, const char *text) {
         if (text)
-                emit_put_text(j, key, text);
+                emit_put_text(json, key, text);
 }
 
 /* An entry of the outer policy, as it stands there; its paths are whole in the mapping. */
-static void emit_entry(struct emit *j, const struct credential *own, const struct mapping *mapping) {
-        emit_open(j, '{');
-        put_given(j, "provider", own->provider);
-        put_given(j, "name", own->name);
-        put_given(j, "env", own->env);
-        emit_put_text(j, "source", mapping->source);
-        put_list(j, "hosts", &own->hosts);
-        put_list(j, "also_env", &own->also_env);
-        put_list(j, "also_hosts", &own->also_hosts);
-        put_given(j, "slot", own->slot);
-        put_duration(j, "timeout", own->timeout_ns);
-        put_duration(j, "refresh", own->refresh_ns);
-        put_given(j, "form", own->form);
-        put_given(j, "answer", own->answer);
-        put_given(j, "expiry", own->expiry);
-        emit_close(j);
+static void emit_entry(struct emit *json, const struct credential *own, const struct mapping *mapping) {
+        emit_open(json, '{');
+        put_given(json, "provider", own->provider);
+        put_given(json, "name", own->name);
+        put_given(json, "env", own->env);
+
+        emit_put_text(json, "source", mapping->source);
+        put_list(json, "hosts", &own->hosts);
+        put_list(json, "also_env", &own->also_env);
+        put_list(json, "also_hosts", &own->also_hosts);
+
+        put_given(json, "slot", own->slot);
+        put_duration(json, "timeout", own->timeout_ns);
+        put_duration(json, "refresh", own->refresh_ns);
+        put_given(json, "form", own->form);
+        put_given(json, "answer", own->answer);
+        put_given(json, "expiry", own->expiry);
+        emit_close(json);
 }
 
-static void emit_provider(struct emit *j, const struct tool_credential *credential) {
+static void emit_provider(struct emit *json, const struct tool_credential *credential) {
         char source[128];
 
         snprintf(source, sizeof source, "env:%s", credential_variable(credential->provider));
-        emit_open(j, '{');
-        emit_put_text(j, "provider", credential->provider->name);
-        emit_put_string(j, "source", credential->source.n ? credential->source : str_of(source));
-        emit_close(j);
+        emit_open(json, '{');
+        emit_put_text(json, "provider", credential->provider->name);
+        emit_put_string(json, "source", credential->source.n ? credential->source : str_of(source));
+        emit_close(json);
 }
 
 /* `own` has the entries of the outer policy, in the order of the words that name them. */
-static void emit_credentials(struct emit *j, const struct policy *outer, const struct bridge_tool *tool,
+static void emit_credentials(struct emit *json, const struct policy *outer, const struct bridge_tool *tool,
                              const mappings *own) {
         struct tool_credential found;
         size_t n = 0;
@@ -274,56 +276,56 @@ static void emit_credentials(struct emit *j, const struct policy *outer, const s
         if (tool->credentials.n == 0)
                 return;
 
-        emit_key(j, "credentials");
-        emit_open(j, '[');
+        emit_key(json, "credentials");
+        emit_open(json, '[');
 
         for (size_t i = 0; i < tool->credentials.n; i++) {
                 if (!tool_credential_find(outer, str_of(tool->credentials.p[i].text), &found))
                         continue;
                 if (found.own && n < own->n)
-                        emit_entry(j, found.own, &own->p[n++]);
+                        emit_entry(json, found.own, &own->p[n++]);
                 else if (found.provider)
-                        emit_provider(j, &found);
+                        emit_provider(json, &found);
         }
 
-        emit_close(j);
+        emit_close(json);
 }
 
-static void emit_git_rule(struct emit *j, const struct git_rule *rule) {
-        emit_open(j, '{');
-        emit_put_text(j, "repo", rule->repo);
+static void emit_git_rule(struct emit *json, const struct git_rule *rule) {
+        emit_open(json, '{');
+        emit_put_text(json, "repo", rule->repo);
         if (rule->fetch)
-                emit_put_bool(j, "fetch", rule->fetch == SWITCH_ON);
+                emit_put_bool(json, "fetch", rule->fetch == SWITCH_ON);
 
-        put_list(j, "push", &rule->push);
+        put_list(json, "push", &rule->push);
         if (rule->push.n && rule->create)
-                emit_put_bool(j, "create", rule->create == SWITCH_ON);
+                emit_put_bool(json, "create", rule->create == SWITCH_ON);
         if (rule->ask) /* the gate of the tool's sandbox asks, with what the push has in it */
-                emit_put_text(j, "ask", rule->ask);
+                emit_put_text(json, "ask", rule->ask);
 
-        emit_close(j);
+        emit_close(json);
 }
 
 /* What the outer policy says of repositories holds; where it says nothing, those of the tool, and its branches and
  * tags. */
-static void emit_git(struct emit *j, const struct policy *outer, const struct bridge_tool *tool) {
-        emit_key(j, "git");
-        emit_open(j, '[');
+static void emit_git(struct emit *json, const struct policy *outer, const struct bridge_tool *tool) {
+        emit_key(json, "git");
+        emit_open(json, '[');
         for (size_t i = 0; i < outer->git.n; i++)
-                emit_git_rule(j, &outer->git.p[i]);
+                emit_git_rule(json, &outer->git.p[i]);
 
         for (size_t i = 0; outer->git.n == 0 && i < tool->repos.n; i++) {
-                emit_open(j, '{');
-                emit_put_text(j, "repo", tool->repos.p[i].text);
-                emit_key(j, "push");
-                emit_open(j, '[');
-                emit_text(j, "refs/heads/**");
-                emit_text(j, "refs/tags/**");
-                emit_close(j);
-                emit_close(j);
+                emit_open(json, '{');
+                emit_put_text(json, "repo", tool->repos.p[i].text);
+                emit_key(json, "push");
+                emit_open(json, '[');
+                emit_text(json, "refs/heads/**");
+                emit_text(json, "refs/tags/**");
+                emit_close(json);
+                emit_close(json);
         }
 
-        emit_close(j);
+        emit_close(json);
 }
 
 int tool_policy_write(const struct policy *outer, const struct bridge_tool *tool, const struct tool_place_facts *facts,

@@ -105,29 +105,29 @@ static int ntfy_hear(const struct chat_account *account, struct chat_session *se
         return 0;
 }
 
-static int put_actions(const struct chat_account *account, const char *code, struct emit *j) {
+static int put_actions(const struct chat_account *account, const char *code, struct emit *json) {
         cleanup(free_ptr) char *url =
             str_format("%s/%s-%s", account->url, account->room, account->approvers->p[0].text);
 
-        emit_key(j, "actions");
-        emit_open(j, '[');
+        emit_key(json, "actions");
+        emit_open(json, '[');
 
         for (size_t i = 0; i < 3; i++) { /* as many as ntfy shows: once, sandbox, deny */
                 size_t button = i < 2 ? i : CHAT_BUTTONS - 1;
                 char value[48];
 
                 chat_button_value(button, code, value);
-                emit_open(j, '{');
-                emit_put_text(j, "action", "http");
-                emit_put_text(j, "label", chat_button_labels[button]);
-                emit_put_text(j, "url", url);
-                emit_put_text(j, "method", "POST");
-                emit_put_text(j, "body", value);
-                emit_put_bool(j, "clear", true);
-                emit_close(j);
+                emit_open(json, '{');
+                emit_put_text(json, "action", "http");
+                emit_put_text(json, "label", chat_button_labels[button]);
+                emit_put_text(json, "url", url);
+                emit_put_text(json, "method", "POST");
+                emit_put_text(json, "body", value);
+                emit_put_bool(json, "clear", true);
+                emit_close(json);
         }
 
-        emit_close(j);
+        emit_close(json);
         return url ? 0 : -ENOMEM;
 }
 

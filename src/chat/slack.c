@@ -192,31 +192,31 @@ static int put_plain(struct buf *out, const char *text) {
         return r;
 }
 
-static void put_buttons(struct emit *j, const char *code) {
-        emit_open(j, '{');
-        emit_put_text(j, "type", "actions");
-        emit_key(j, "elements");
-        emit_open(j, '[');
+static void put_buttons(struct emit *json, const char *code) {
+        emit_open(json, '{');
+        emit_put_text(json, "type", "actions");
+        emit_key(json, "elements");
+        emit_open(json, '[');
 
         for (size_t i = 0; i < CHAT_BUTTONS; i++) {
                 char value[48], action[16];
 
                 chat_button_value(i, code, value);
                 snprintf(action, sizeof action, "bailey-%zu", i);
-                emit_open(j, '{');
-                emit_put_text(j, "type", "button");
-                emit_put_text(j, "action_id", action);
-                emit_put_text(j, "value", value);
-                emit_key(j, "text");
-                emit_open(j, '{');
-                emit_put_text(j, "type", "plain_text");
-                emit_put_text(j, "text", chat_button_labels[i]);
-                emit_close(j);
-                emit_close(j);
+                emit_open(json, '{');
+                emit_put_text(json, "type", "button");
+                emit_put_text(json, "action_id", action);
+                emit_put_text(json, "value", value);
+                emit_key(json, "text");
+                emit_open(json, '{');
+                emit_put_text(json, "type", "plain_text");
+                emit_put_text(json, "text", chat_button_labels[i]);
+                emit_close(json);
+                emit_close(json);
         }
 
-        emit_close(j);
-        emit_close(j);
+        emit_close(json);
+        emit_close(json);
 }
 
 static int slack_post(const struct chat_account *account, struct chat_session *session, const struct chat_post *post,

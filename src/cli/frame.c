@@ -89,16 +89,16 @@ static void apply_log_options(const struct option_values *options) {
 }
 
 /* Says what went wrong, once, and gives the code its band. */
-static int frame_report(const struct call *call, int status, const struct err *e) {
-        if (e->code != 0) {
+static int frame_report(const struct call *call, int status, const struct err *err) {
+        if (err->code != 0) {
                 if (call->verb)
-                        log_error("%s: %s", verb_spelled(call->parent, call->verb).text, err_text(e));
+                        log_error("%s: %s", verb_spelled(call->parent, call->verb).text, err_text(err));
                 else
-                        log_error("%s", err_text(e));
+                        log_error("%s", err_text(err));
         }
 
         bool passes = call->verb && (call->verb->flags & VERB_PASSES_STATUS);
-        if (passes && e->code != 0 && status >= EXIT_USAGE && status <= EXIT_SYSTEM)
+        if (passes && err->code != 0 && status >= EXIT_USAGE && status <= EXIT_SYSTEM)
                 status += EXIT_PASSING;
 
         return status;

@@ -17,9 +17,9 @@ struct flag {
 };
 
 /* False for rows without a flag. */
-static bool flag_of(const struct option *o, struct flag *ret) {
+static bool flag_of(const struct option *option, struct flag *ret) {
         cleanup(buf_done) struct buf usage = BUF(256);
-        if (!o->flag || option_usage(&usage, o) < 0)
+        if (!option->flag || option_usage(&usage, option) < 0)
                 return false;
 
         struct str rest = buf_str(&usage), word, last = { 0 };
@@ -27,14 +27,14 @@ static bool flag_of(const struct option *o, struct flag *ret) {
                 if (str_starts(word, STR("--")))
                         last = word;
 
-        *ret = (struct flag){ .option = o, .value = o->type != OPTION_FLAG };
+        *ret = (struct flag){ .option = option, .value = option->type != OPTION_FLAG };
         (void)snprintf(ret->text, sizeof ret->text, "%.*s", STR_FMT(last));
 
         return last.n > 0;
 }
 
-static bool wants_files(const struct option *o) {
-        return o->type == OPTION_PATH || o->type == OPTION_PATHS;
+static bool wants_files(const struct option *option) {
+        return option->type == OPTION_PATH || option->type == OPTION_PATHS;
 }
 
 /* Calls `each` for every flag of the verb (NULL: the global ones) with the verb's spelling, "policy check". */
@@ -80,24 +80,24 @@ static void put_names(const struct verb *const *list) {
 }
 
 /* Tools that are built in are no choices: a policy can have others. */
-static bool names_tools(const struct option *o) {
-        return o->flag && strcmp(o->flag, "bridge") == 0 && o->type == OPTION_LIST;
+static bool names_tools(const struct option *option) {
+        return option->flag && strcmp(option->flag, "bridge") == 0 && option->type == OPTION_LIST;
 }
 
-static bool names_guests(const struct option *o) {
-        return o->flag && strcmp(o->flag, "guest") == 0 && o->type != OPTION_FLAG;
+static bool names_guests(const struct option *option) {
+        return option->flag && strcmp(option->flag, "guest") == 0 && option->type != OPTION_FLAG;
 }
 
-static bool has_choices(const struct option *o) {
-        return o->choices || names_tools(o);
+static bool has_choices(const struct option *option) {
+        return option->choices || names_tools(option);
 }
 
-static void put_choices(const struct option *o) {
+static void put_choices(const struct option *option) {
         const char *name;
 
-        for (const char *const *c = o->choices; c && *c; c++)
-                printf("%s%s", c == o->choices ? "" : " ", *c);
-        for (size_t i = 0; names_tools(o) && (name = bridges_name(i)); i++)
+        for (const char *const *c = option->choices; c && *c; c++)
+                printf("%s%s", c == option->choices ? "" : " ", *c);
+        for (size_t i = 0; names_tools(option) && (name = bridges_name(i)); i++)
                 printf("%s%s", i ? " " : "", name);
 }
 
@@ -115,9 +115,9 @@ static void put_quoted(const char *text, const char *also, const char *quote) {
 
 /* bash */
 
-static void bash_flag(const char *verb, const struct flag *f) {
+static void bash_flag(const char *verb, const struct flag *flag) {
         (void)verb;
-        printf(" %s", f->text);
+        printf(" %s", flag->text);
 }
 
 /* What stands behind the options: a command, which completes as one, or the verb's own words. */
@@ -146,12 +146,12 @@ static const char *value_kind(const struct option *option) {
         return has_choices(option) ? "words" : "text";
 }
 
-static void bash_value(const char *verb, const struct flag *f) {
-        if (!f->value)
+static void bash_value(const char *verb, const struct flag *flag) {
+        if (!flag->value)
                 return;
 
-        printf("        '%s %s') kind=%s choices='", verb, f->text, value_kind(f->option));
-        put_choices(f->option);
+        printf("        '%s %s') kind=%s choices='", verb, flag->text, value_kind(flag->option));
+        put_choices(flag->option);
         fputs("' ;;\n", stdout);
 }
 
@@ -232,6 +232,7 @@ static void put_bash(void) {
         fputs("' flags='", stdout);
         each_flag(NULL, "", bash_flag);
         fputs(" --version' takes='' ;;\n", stdout);
+
         each_verb(bash_verb);
         fputs("        *) subs='' flags='' takes='' ;;\n"
               "        esac\n"
@@ -241,6 +242,7 @@ static void put_bash(void) {
               stdout);
         each_flag(NULL, "", bash_value);
         each_verb(bash_verb_values);
+
         fputs("        *) kind='' choices='' ;;\n"
               "        esac\n"
               "}\n\n",
@@ -250,23 +252,23 @@ static void put_bash(void) {
 
 /* zsh */
 
-static void zsh_flag(const char *verb, const struct flag *f) {
+static void zsh_flag(const char *verb, const struct flag *flag) {
         (void)verb;
-        const char *star = option_repeats(f->option) ? "*" : "";
-        printf(" \\\n                '%s%s%s[", star, f->text, f->value ? "=" : ""); /* with a space or with = */
-        put_quoted(f->option->help, "[]:", "'\\''");
+        const char *star = option_repeats(flag->option) ? "*" : "";
+        printf(" \\\n                '%s%s%s[", star, flag->text, flag->value ? "=" : ""); /* with a space or with = */
+        put_quoted(flag->option->help, "[]:", "'\\''");
         putchar(']');
 
-        if (f->value) {
-                printf(":%s:", text_or(f->option->metavar, "value"));
+        if (flag->value) {
+                printf(":%s:", text_or(flag->option->metavar, "value"));
 
-                if (has_choices(f->option)) {
+                if (has_choices(flag->option)) {
                         putchar('(');
-                        put_choices(f->option);
+                        put_choices(flag->option);
                         putchar(')');
-                } else if (wants_files(f->option))
+                } else if (wants_files(flag->option))
                         fputs("_files", stdout);
-                else if (names_guests(f->option))
+                else if (names_guests(flag->option))
                         fputs("_bailey_names_of_guests", stdout);
         }
 
@@ -362,7 +364,7 @@ static void fish_condition(const struct verb *parent, const struct verb *verb) {
 
 static const struct verb *fish_parent, *fish_current; /* of the flags being written */
 
-static void fish_flag(const char *spelling, const struct flag *f) {
+static void fish_flag(const char *spelling, const struct flag *flag) {
         (void)spelling;
 
         if (fish_current)
@@ -370,21 +372,21 @@ static void fish_flag(const char *spelling, const struct flag *f) {
         else
                 fputs("complete -c bailey -n __fish_use_subcommand", stdout);
 
-        printf(" -l %s", f->text + 2);
-        if (f->option->letter)
-                printf(" -s %c", f->option->letter);
+        printf(" -l %s", flag->text + 2);
+        if (flag->option->letter)
+                printf(" -s %c", flag->option->letter);
 
-        if (has_choices(f->option)) {
+        if (has_choices(flag->option)) {
                 fputs(" -x -a '", stdout);
-                put_choices(f->option);
+                put_choices(flag->option);
                 putchar('\'');
-        } else if (names_guests(f->option)) {
+        } else if (names_guests(flag->option)) {
                 fputs(" -x -a '(__bailey_guests)'", stdout);
-        } else if (f->value)
-                fputs(wants_files(f->option) ? " -r -F" : " -x", stdout);
+        } else if (flag->value)
+                fputs(wants_files(flag->option) ? " -r -F" : " -x", stdout);
 
         fputs(" -d '", stdout);
-        put_quoted(f->option->help, "\\", "\\'");
+        put_quoted(flag->option->help, "\\", "\\'");
         fputs("'\n", stdout);
 }
 
@@ -448,7 +450,7 @@ static void put_fish(void) {
         each_verb(fish_verb);
 }
 
-static int run_completion(const struct call *call, struct err *e) {
+static int run_completion(const struct call *call, struct err *err) {
         static const struct {
                 const char *shell;
                 void (*put)(void);
@@ -460,7 +462,7 @@ static int run_completion(const struct call *call, struct err *e) {
                         return EXIT_OK;
                 }
 
-        err_set(e, EINVAL, "no completions for %s; there are some for bash, zsh and fish",
+        err_set(err, EINVAL, "no completions for %s; there are some for bash, zsh and fish",
                 show(str_of(call->argv[0])).text);
         return EXIT_USAGE;
 }

@@ -52,50 +52,50 @@ static const struct option rows[] = {
 static_assert(sizeof rows / sizeof *rows == EXEC_ROWS, "one row each");
 static const struct option_table table = { "This command", rows, EXEC_ROWS };
 
-static void emit_violations(struct emit *j, const bailey_result *r) {
-        emit_key(j, "violations");
-        emit_open(j, '[');
+static void emit_violations(struct emit *json, const bailey_result *result) {
+        emit_key(json, "violations");
+        emit_open(json, '[');
 
-        for (size_t i = 0; r && i < bailey_result_violations(r); i++) {
-                const struct bailey_violation *violation = bailey_result_violation(r, i);
+        for (size_t i = 0; result && i < bailey_result_violations(result); i++) {
+                const struct bailey_violation *violation = bailey_result_violation(result, i);
 
-                emit_open(j, '{');
-                emit_put_text(j, "operation", violation->operation);
-                emit_put_text(j, "target", violation->target);
-                emit_put_text(j, "rule", *violation->rule ? violation->rule : NULL);
-                emit_put_text(j, "process", *violation->process ? violation->process : NULL);
-                emit_put_text(j, "detail", violation->detail);
-                emit_put_number(j, "count", violation->count);
-                emit_close(j);
+                emit_open(json, '{');
+                emit_put_text(json, "operation", violation->operation);
+                emit_put_text(json, "target", violation->target);
+                emit_put_text(json, "rule", *violation->rule ? violation->rule : NULL);
+                emit_put_text(json, "process", *violation->process ? violation->process : NULL);
+                emit_put_text(json, "detail", violation->detail);
+                emit_put_number(json, "count", violation->count);
+                emit_close(json);
         }
 
-        emit_close(j);
+        emit_close(json);
 }
 
-static void emit_result(struct emit *j, const bailey_result *r) {
+static void emit_result(struct emit *json, const bailey_result *result) {
         size_t n_out, n_err;
-        const char *out = bailey_result_stdout(r, &n_out), *err = bailey_result_stderr(r, &n_err);
-        int code = bailey_result_exit_code(r), signal = bailey_result_signal(r);
+        const char *out = bailey_result_stdout(result, &n_out), *err = bailey_result_stderr(result, &n_err);
+        int code = bailey_result_exit_code(result), signal = bailey_result_signal(result);
 
-        emit_key(j, "exit_code");
+        emit_key(json, "exit_code");
 
         if (code < 0)
-                emit_null(j);
+                emit_null(json);
         else
-                emit_number(j, (uint64_t)code);
+                emit_number(json, (uint64_t)code);
 
-        emit_key(j, "signal");
+        emit_key(json, "signal");
 
         if (signal)
-                emit_number(j, (uint64_t)signal);
+                emit_number(json, (uint64_t)signal);
         else
-                emit_null(j);
+                emit_null(json);
 
-        emit_put_string(j, "stdout", str_n(out, n_out));
-        emit_put_string(j, "stderr", str_n(err, n_err));
-        emit_put_bool(j, "truncated", bailey_result_truncated(r));
-        emit_put_number(j, "duration_ms", bailey_result_duration_ns(r) / 1000000);
-        emit_put_bool(j, "sandboxed", bailey_result_sandboxed(r));
+        emit_put_string(json, "stdout", str_n(out, n_out));
+        emit_put_string(json, "stderr", str_n(err, n_err));
+        emit_put_bool(json, "truncated", bailey_result_truncated(result));
+        emit_put_number(json, "duration_ms", bailey_result_duration_ns(result) / 1000000);
+        emit_put_bool(json, "sandboxed", bailey_result_sandboxed(result));
 }
 
 /* A stable word for programs: what became of it. */

@@ -77,7 +77,7 @@ static const char *http_address(const struct service_info *info) {
         return NULL;
 }
 
-static void emit_base_urls(struct emit *j, const struct service_info *info) {
+static void emit_base_urls(struct emit *json, const struct service_info *info) {
         const char *address = http_address(info);
 
         for (const char *const *v = address ? info->base_urls : NULL; v && *v; v++) {
@@ -85,7 +85,7 @@ static void emit_base_urls(struct emit *j, const struct service_info *info) {
                 cleanup(free_ptr) char *name = str_dup(str_first(str_of(*v), n));
                 cleanup(free_ptr) char *url = str_format("http://%s%s", address, *v + n + 1);
                 if (name && url)
-                        emit_put_text(j, name, url);
+                        emit_put_text(json, name, url);
         }
 }
 

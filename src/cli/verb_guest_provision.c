@@ -262,22 +262,22 @@ static int recipe_print(const char *name, struct err *err) {
         return guest_exit_code(r, err);
 }
 
-static void recipe_row(const char *name, struct emit *j) {
+static void recipe_row(const char *name, struct emit *json) {
         cleanup(recipe_list_done) recipe_list list = { 0 };
         struct err why = { 0 };
         const char *title = recipe_open(name, &list, &why) < 0 ? err_text(&why) : list.p[list.n - 1].title;
 
-        if (!j) {
+        if (!json) {
                 printf("%-12s ", name);
                 text_show(stdout, str_of(title));
                 fputc('\n', stdout);
                 return;
         }
 
-        emit_open(j, '{');
-        emit_put_text(j, "name", name);
-        emit_put_text(j, "title", title);
-        emit_close(j);
+        emit_open(json, '{');
+        emit_put_text(json, "name", name);
+        emit_put_text(json, "title", title);
+        emit_close(json);
 }
 
 static int run_recipes(const struct call *call, struct err *err) {

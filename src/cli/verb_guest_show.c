@@ -30,8 +30,8 @@ static bool is_json(const struct call *call) {
         return option_get_flag(&call->options, &show_rows[SHOW_JSON]);
 }
 
-static int json_print(struct emit *j, const struct buf *out, struct err *err) {
-        if (emit_status(j) < 0) {
+static int json_print(struct emit *json, const struct buf *out, struct err *err) {
+        if (emit_status(json) < 0) {
                 err_set(err, EMSGSIZE, "too much to show");
                 return EXIT_SYSTEM;
         }
@@ -46,11 +46,11 @@ static void text_print(const char *text) {
                 printf("%.*s", STR_FMT(buf_str(&shown)));
 }
 
-static void emit_time(struct emit *j, const char *key, uint64_t at_us) {
+static void emit_time(struct emit *json, const char *key, uint64_t at_us) {
         char text[CLOCK_TEXT_MAX];
 
         clock_text(at_us, text);
-        emit_put_text(j, key, at_us ? text : NULL);
+        emit_put_text(json, key, at_us ? text : NULL);
 }
 
 static const char *const disk_states[] = { [RUN_DISK_WELL] = "well",
@@ -61,20 +61,20 @@ static const char *const disk_states[] = { [RUN_DISK_WELL] = "well",
 static_assert(sizeof disk_states / sizeof *disk_states == RUN_DISK_STATES, "one word each");
 
 /* As it was measured last: while it runs with a limit, or when it started. */
-static void emit_disk(struct emit *j, const struct guest *guest) {
+static void emit_disk(struct emit *json, const struct guest *guest) {
         struct run_disk_news news = { 0 };
         bool seen = guest_disk_seen(guest, &news);
 
-        emit_key(j, "disk");
-        emit_open(j, '{');
-        emit_put_number(j, "limit", guest->row.disk);
+        emit_key(json, "disk");
+        emit_open(json, '{');
+        emit_put_number(json, "limit", guest->row.disk);
         if (seen && news.usage.entries) {
-                emit_put_number(j, "used", news.usage.bytes);
-                emit_put_number(j, "files", news.usage.entries);
+                emit_put_number(json, "used", news.usage.bytes);
+                emit_put_number(json, "files", news.usage.entries);
         }
-        emit_put_text(j, "state", disk_states[news.state]);
-        emit_put_bool(j, "cleaning", news.cleaning && guest->state == GUEST_RUNNING);
-        emit_close(j);
+        emit_put_text(json, "state", disk_states[news.state]);
+        emit_put_bool(json, "cleaning", news.cleaning && guest->state == GUEST_RUNNING);
+        emit_close(json);
 }
 
 /* What a person must know of it beside its state. */
@@ -91,24 +91,24 @@ static void disk_print(const struct guest *guest, const char *before, const char
                 printf("%s%.*s of %s%s", before, STR_FMT(buf_str(&text)), disk_text(guest->row.disk, limit), after);
 }
 
-static void emit_guest(struct emit *j, const struct guest *guest) {
+static void emit_guest(struct emit *json, const struct guest *guest) {
         char run[32];
 
         guest_run_id(guest, run);
-        emit_put_text(j, "name", guest->row.name);
-        emit_put_text(j, "id", guest->row.id);
-        emit_put_text(j, "kind", guest_kind_name(guest->kind));
-        emit_put_text(j, "state", guest_state_name(guest->state));
-        emit_put_text(j, "reason", guest->row.reason[0] ? guest->row.reason : NULL);
-        emit_put_number(j, "uid", guest->row.uid);
-        emit_put_number(j, "gid", guest->row.gid);
-        emit_put_text(j, "home", guest->home);
-        emit_put_text(j, "sandbox", guest->state == GUEST_RUNNING && run[0] ? run : NULL);
-        emit_put_number(j, "idle_seconds", guest->row.idle_s);
-        emit_disk(j, guest);
-        emit_time(j, "made", guest->row.made_us);
-        emit_time(j, "changed", guest->row.changed_us);
-        emit_time(j, "used", guest->row.used_us);
+        emit_put_text(json, "name", guest->row.name);
+        emit_put_text(json, "id", guest->row.id);
+        emit_put_text(json, "kind", guest_kind_name(guest->kind));
+        emit_put_text(json, "state", guest_state_name(guest->state));
+        emit_put_text(json, "reason", guest->row.reason[0] ? guest->row.reason : NULL);
+        emit_put_number(json, "uid", guest->row.uid);
+        emit_put_number(json, "gid", guest->row.gid);
+        emit_put_text(json, "home", guest->home);
+        emit_put_text(json, "sandbox", guest->state == GUEST_RUNNING && run[0] ? run : NULL);
+        emit_put_number(json, "idle_seconds", guest->row.idle_s);
+        emit_disk(json, guest);
+        emit_time(json, "made", guest->row.made_us);
+        emit_time(json, "changed", guest->row.changed_us);
+        emit_time(json, "used", guest->row.used_us);
 }
 
 enum { LS_NAMES, LS_ROWS };
@@ -117,7 +117,7 @@ static const struct option ls_rows[] = {
 };
 static const struct option_table ls_table = { "Options", ls_rows, LS_ROWS };
 
-static int ls_one(const struct guests *guests, struct guest_row *row, struct emit *j, struct err *err) {
+static int ls_one(const struct guests *guests, struct guest_row *row, struct emit *json, struct err *err) {
         cleanup(guest_done) struct guest guest = GUEST_NONE;
         char day[CLOCK_TEXT_MAX];
         int r = guest_of_row(guests, row, &guest, err);
@@ -125,10 +125,10 @@ static int ls_one(const struct guests *guests, struct guest_row *row, struct emi
         if (r < 0)
                 return r;
 
-        if (j) {
-                emit_open(j, '{');
-                emit_guest(j, &guest);
-                emit_close(j);
+        if (json) {
+                emit_open(json, '{');
+                emit_guest(json, &guest);
+                emit_close(json);
                 return 0;
         }
 

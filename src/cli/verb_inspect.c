@@ -11,8 +11,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
-int inspect_open(const struct call *call, const char *file, struct inspector **ret, struct err *e) {
-        return inspector_new(&call->options, file, ret, e) < 0 ? exit_of_error(e) : EXIT_OK;
+int inspect_open(const struct call *call, const char *file, struct inspector **ret, struct err *err) {
+        return inspector_new(&call->options, file, ret, err) < 0 ? exit_of_error(err) : EXIT_OK;
 }
 
 /* "  label   text", escaped: names and origins may come from anywhere. */
@@ -29,73 +29,76 @@ static void print_lines(const char *label, const char *lines) {
         }
 }
 
-static void print_headline(const char *asked, const struct inspect_verdict *v, bool color) {
+static void print_headline(const char *asked, const struct inspect_verdict *verdict, bool color) {
         cleanup(buf_done) struct buf name = BUF(65536);
-        const char *paint = v->allowed ? "\033[32m" : "\033[31m";
+        const char *paint = verdict->allowed ? "\033[32m" : "\033[31m";
 
-        if (escape_text(&name, str_of(text_or(v->target, asked)), 4096) < 0)
+        if (escape_text(&name, str_of(text_or(verdict->target, asked)), 4096) < 0)
                 return;
 
         printf("%.*s: ", STR_FMT(buf_str(&name)));
         if (color)
-                printf("%s%s\033[0m", paint, v->decision);
+                printf("%s%s\033[0m", paint, verdict->decision);
         else
-                fputs(v->decision, stdout);
+                fputs(verdict->decision, stdout);
 
-        if (v->is_path)
+        if (verdict->is_path)
                 putchar('\n');
         else
-                printf(", %s\n", v->reason);
+                printf(", %s\n", verdict->reason);
 }
 
-void inspect_print(const char *asked, const struct inspect_verdict *v, bool color) {
-        print_headline(asked, v, color);
-        print_line("why", v->text);
-        print_line("detail", v->detail);
-        print_line("rule", v->rule);
-        print_line("because", v->because);
-        print_line("in", v->list);
-        print_line("from", v->origin);
+void inspect_print(const char *asked, const struct inspect_verdict *verdict, bool color) {
+        print_headline(asked, verdict, color);
+        print_line("why", verdict->text);
+        print_line("detail", verdict->detail);
+        print_line("rule", verdict->rule);
+        print_line("because", verdict->because);
+        print_line("in", verdict->list);
+        print_line("from", verdict->origin);
 
-        if (v->needs_request)
+        if (verdict->needs_request)
                 print_line("note", "the rule names methods or paths: requests that cannot be seen are refused");
 
-        print_lines("note", v->notes);
-        print_lines("ratchet", v->ratchets);
-        print_line("change", v->change);
+        print_lines("note", verdict->notes);
+        print_lines("ratchet", verdict->ratchets);
+        print_line("change", verdict->change);
 }
 
-void inspect_emit(struct emit *j, const char *asked, const struct inspect_verdict *v) {
-        emit_open(j, '{');
-        emit_put_text(j, "asked", asked);
-        emit_put_text(j, v->is_path ? "path" : "target", v->target);
-        emit_put_bool(j, "allowed", v->allowed);
-        emit_put_text(j, "decision", v->decision);
-        emit_put_text(j, "reason", v->reason);
-        emit_put_text(j, "text", v->text);
-        emit_put_text(j, "detail", v->detail);
-        emit_put_text(j, "rule", v->rule);
-        emit_put_text(j, "because", v->because);
-        emit_put_text(j, "list", v->list);
-        emit_put_text(j, "origin", v->origin);
-        emit_put_bool(j, "needs_request", v->needs_request);
-        emit_put_text(j, "change", v->change);
-        emit_put_text(j, "ratchets", v->ratchets);
-        emit_put_text(j, "notes", v->notes);
-        emit_close(j);
+void inspect_emit(struct emit *json, const char *asked, const struct inspect_verdict *verdict) {
+        emit_open(json, '{');
+        emit_put_text(json, "asked", asked);
+        emit_put_text(json, verdict->is_path ? "path" : "target", verdict->target);
+
+        emit_put_bool(json, "allowed", verdict->allowed);
+        emit_put_text(json, "decision", verdict->decision);
+        emit_put_text(json, "reason", verdict->reason);
+        emit_put_text(json, "text", verdict->text);
+        emit_put_text(json, "detail", verdict->detail);
+
+        emit_put_text(json, "rule", verdict->rule);
+        emit_put_text(json, "because", verdict->because);
+        emit_put_text(json, "list", verdict->list);
+        emit_put_text(json, "origin", verdict->origin);
+
+        emit_put_bool(json, "needs_request", verdict->needs_request);
+        emit_put_text(json, "change", verdict->change);
+        emit_put_text(json, "ratchets", verdict->ratchets);
+        emit_put_text(json, "notes", verdict->notes);
+        emit_close(json);
 }
 
-int inspect_write(const struct buf *out, struct err *e) {
+int inspect_write(const struct buf *out, struct err *err) {
         fflush(stdout);
         int r = fd_write_all(STDOUT_FILENO, out->p, out->n);
         if (r < 0)
-                err_set(e, -r, "cannot write to standard output");
+                err_set(err, -r, "cannot write to standard output");
         return r < 0 ? EXIT_SYSTEM : EXIT_OK;
 }
 
 enum { TOOL_WORDS = 128 };
 
-int inspect_tool_call(const struct call *call, const char *asked, bool json, struct err *e) {
+int inspect_tool_call(const struct call *call, const char *asked, bool json, struct err *err) {
         cleanup(free_ptr) char *text = str_dup(str_of(asked));
         cleanup(buf_done) struct buf out = BUF(65536);
         enum bridge_outcome outcome = BRIDGE_REFUSED;
@@ -109,8 +112,8 @@ int inspect_tool_call(const struct call *call, const char *asked, bool json, str
         if (n == 0)
                 return EXIT_SYSTEM;
 
-        int r = bridges_check(&call->options, words[0], words + 1, n - 1, json, &outcome, &out, e);
-        int status = r < 0 ? exit_of_error(e) : inspect_write(&out, e);
+        int r = bridges_check(&call->options, words[0], words + 1, n - 1, json, &outcome, &out, err);
+        int status = r < 0 ? exit_of_error(err) : inspect_write(&out, err);
 
         return status != EXIT_OK || outcome != BRIDGE_REFUSED ? status : EXIT_NO;
 }

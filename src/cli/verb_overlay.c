@@ -43,23 +43,23 @@ static int open_run(const struct call *call, struct overlay_run *ret, struct err
         return overlays_find(call->argc > 0 ? call->argv[0] : NULL, here, ret, err);
 }
 
-static void print_change(const struct change *c) {
+static void print_change(const struct change *change) {
         cleanup(buf_done) struct buf line = BUF(65536);
         static const char letters[] = { [CHANGE_ADDED] = 'A', [CHANGE_MODIFIED] = 'M', [CHANGE_DELETED] = 'D' };
-        int r = buf_printf(&line, "%c  ", letters[c->kind]);
+        int r = buf_printf(&line, "%c  ", letters[change->kind]);
         if (r == 0)
-                r = escape_text(&line, str_of(c->path), 4096);
-        if (r == 0 && c->kind != CHANGE_DELETED && S_ISDIR(c->mode))
+                r = escape_text(&line, str_of(change->path), 4096);
+        if (r == 0 && change->kind != CHANGE_DELETED && S_ISDIR(change->mode))
                 r = buf_add(&line, "/");
 
-        if (r == 0 && c->link_target) {
+        if (r == 0 && change->link_target) {
                 r = buf_add(&line, " -> ");
                 if (r == 0)
-                        r = escape_text(&line, str_of(c->link_target), 4096);
+                        r = escape_text(&line, str_of(change->link_target), 4096);
         }
 
         for (size_t i = 0; i < N_MARKS && r == 0; i++)
-                if (c->flags & marks[i].flag)
+                if (change->flags & marks[i].flag)
                         r = buf_printf(&line, "   ! %s", marks[i].text);
 
         if (r == 0)

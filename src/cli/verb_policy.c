@@ -24,16 +24,17 @@ static bool wants_json(const struct call *call, const struct option *row) {
 
 /* --- check --- */
 
-static int print_check_json(const char *name, const struct inspector *i, const struct err *failure, struct err *e) {
+static int print_check_json(const char *name, const struct inspector *inspector, const struct err *failure,
+                            struct err *err) {
         cleanup(buf_done) struct buf out = BUF(65536);
         struct emit j = emit_to(&out);
 
         emit_open(&j, '{');
         emit_put_text(&j, "file", name);
-        emit_put_bool(&j, "valid", i != NULL);
+        emit_put_bool(&j, "valid", inspector != NULL);
 
-        if (i) {
-                struct inspect_counts counts = inspect_count(i);
+        if (inspector) {
+                struct inspect_counts counts = inspect_count(inspector);
 
                 emit_put_text(&j, "mode", counts.mode);
                 emit_put_number(&j, "network_rules", counts.network_rules);
@@ -44,11 +45,11 @@ static int print_check_json(const char *name, const struct inspector *i, const s
         emit_close(&j);
 
         if (emit_status(&j) < 0 || buf_add_char(&out, '\n') < 0) {
-                err_memory(e);
+                err_memory(err);
                 return EXIT_SYSTEM;
         }
 
-        return inspect_write(&out, e);
+        return inspect_write(&out, err);
 }
 
 static void print_idle(void *arg, const char *text) {
@@ -56,19 +57,19 @@ static void print_idle(void *arg, const char *text) {
         log_notice("%s", text);
 }
 
-static int run_check(const struct call *call, struct err *e) {
+static int run_check(const struct call *call, struct err *err) {
         cleanup(inspector_freep) struct inspector *i = NULL;
         const char *file = call->argc > 0 ? call->argv[0] : NULL;
         struct err failure = { 0 };
         int status = inspect_open(call, file, &i, &failure);
 
         if (wants_json(call, &json_row[0])) {
-                int written = print_check_json(file, i, &failure, e);
+                int written = print_check_json(file, i, &failure, err);
                 return written == EXIT_OK ? status : written;
         }
 
         if (status != EXIT_OK) {
-                *e = failure;
+                *err = failure;
                 return status;
         }
 
@@ -109,10 +110,10 @@ static const struct option show_rows[] = {
 };
 static const struct option_table show_table = { "Output", show_rows, SHOW_OPTIONS };
 
-static int run_show(const struct call *call, struct err *e) {
+static int run_show(const struct call *call, struct err *err) {
         cleanup(inspector_freep) struct inspector *i = NULL;
         cleanup(buf_done) struct buf out = BUF(OUTPUT_MAX);
-        int status = inspect_open(call, NULL, &i, e);
+        int status = inspect_open(call, NULL, &i, err);
         if (status != EXIT_OK)
                 return status;
 
@@ -124,11 +125,11 @@ static int run_show(const struct call *call, struct err *e) {
                 flags |= INSPECT_DEFAULTS;
 
         if (inspect_show(i, flags, &out) < 0 || (json && buf_add_char(&out, '\n') < 0)) {
-                err_memory(e);
+                err_memory(err);
                 return EXIT_SYSTEM;
         }
 
-        return inspect_write(&out, e);
+        return inspect_write(&out, err);
 }
 
 static const struct verb verb_show = {
@@ -165,34 +166,36 @@ static const struct option test_rows[] = {
 };
 static const struct option_table test_table = { "Test", test_rows, TEST_OPTIONS };
 
-static int print_test(const struct call *call, const char *asked, const struct inspect_verdict *v, struct err *e) {
+static int print_test(const struct call *call, const char *asked, const struct inspect_verdict *verdict,
+                      struct err *err) {
         if (!option_get_flag(&call->options, &test_rows[TEST_JSON])) {
-                inspect_print(asked, v, frame_color(call, STDOUT_FILENO));
+                inspect_print(asked, verdict, frame_color(call, STDOUT_FILENO));
                 return EXIT_OK;
         }
 
         cleanup(buf_done) struct buf out = BUF(65536);
         struct emit j = emit_to(&out);
-        inspect_emit(&j, asked, v);
+        inspect_emit(&j, asked, verdict);
 
         if (emit_status(&j) < 0 || buf_add_char(&out, '\n') < 0) {
-                err_memory(e);
+                err_memory(err);
                 return EXIT_SYSTEM;
         }
 
-        return inspect_write(&out, e);
+        return inspect_write(&out, err);
 }
 
-static int test_judge(const struct inspector *i, const struct inspect_question *q, struct inspect_verdict *ret,
-                      struct err *e) {
-        if (inspect_is_repository(i, q->target))
-                return inspect_repository(i, q->target, ret, e);
-        return inspect_is_page(q->target) ? inspect_page(i, q->target, ret, e) : inspect_host(i, q, ret, e);
+static int test_judge(const struct inspector *inspector, const struct inspect_question *question,
+                      struct inspect_verdict *ret, struct err *err) {
+        if (inspect_is_repository(inspector, question->target))
+                return inspect_repository(inspector, question->target, ret, err);
+        return inspect_is_page(question->target) ? inspect_page(inspector, question->target, ret, err)
+                                                 : inspect_host(inspector, question, ret, err);
 }
 
-static int run_test(const struct call *call, struct err *e) {
+static int run_test(const struct call *call, struct err *err) {
         cleanup(inspector_freep) struct inspector *i = NULL;
-        int status = inspect_open(call, NULL, &i, e);
+        int status = inspect_open(call, NULL, &i, err);
         bool all = true;
 
         for (int n = 0; status == EXIT_OK && n < call->argc; n++) {
@@ -204,17 +207,17 @@ static int run_test(const struct call *call, struct err *e) {
 
                 if (inspect_is_tool(i, call->argv[n])) {
                         status = inspect_tool_call(call, call->argv[n],
-                                                   option_get_flag(&call->options, &test_rows[TEST_JSON]), e);
+                                                   option_get_flag(&call->options, &test_rows[TEST_JSON]), err);
                         all = all && status == EXIT_OK;
                         status = status == EXIT_NO ? EXIT_OK : status;
                         continue;
                 }
 
-                if (test_judge(i, &q, &v, e) < 0)
+                if (test_judge(i, &q, &v, err) < 0)
                         return EXIT_USAGE;
 
                 all = all && v.allowed;
-                status = print_test(call, call->argv[n], &v, e);
+                status = print_test(call, call->argv[n], &v, err);
         }
 
         if (status != EXIT_OK)
@@ -243,14 +246,14 @@ static const struct verb verb_test = {
 
 /* --- groups --- */
 
-static int run_groups(const struct call *call, struct err *e) {
+static int run_groups(const struct call *call, struct err *err) {
         cleanup(buf_done) struct buf out = BUF(1 << 20);
         bool json = wants_json(call, &json_row[0]);
         if (inspect_list_groups(&out, json) < 0 || (json && buf_add_char(&out, '\n') < 0)) {
-                err_memory(e);
+                err_memory(err);
                 return EXIT_SYSTEM;
         }
-        return inspect_write(&out, e);
+        return inspect_write(&out, err);
 }
 
 static const struct verb verb_groups = {

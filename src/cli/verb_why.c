@@ -14,50 +14,50 @@ static const struct option rows[] = {
 };
 static const struct option_table table = { "Output", rows, 1 };
 
-static int print_answer(const struct call *call, const struct inspect_verdict *v, struct err *e) {
+static int print_answer(const struct call *call, const struct inspect_verdict *verdict, struct err *err) {
         if (!option_get_flag(&call->options, &rows[0])) {
-                inspect_print(call->argv[0], v, frame_color(call, STDOUT_FILENO));
+                inspect_print(call->argv[0], verdict, frame_color(call, STDOUT_FILENO));
                 return EXIT_OK;
         }
 
         cleanup(buf_done) struct buf out = BUF(65536);
         struct emit j = emit_to(&out);
-        inspect_emit(&j, call->argv[0], v);
+        inspect_emit(&j, call->argv[0], verdict);
 
         if (emit_status(&j) < 0 || buf_add_char(&out, '\n') < 0) {
-                err_memory(e);
+                err_memory(err);
                 return EXIT_SYSTEM;
         }
 
-        return inspect_write(&out, e);
+        return inspect_write(&out, err);
 }
 
-static int run_why(const struct call *call, struct err *e) {
+static int run_why(const struct call *call, struct err *err) {
         cleanup(inspector_freep) struct inspector *i = NULL;
         cleanup(inspect_verdict_done) struct inspect_verdict v = { 0 };
         const char *asked = call->argv[0];
-        int status = inspect_open(call, NULL, &i, e);
+        int status = inspect_open(call, NULL, &i, err);
         if (status != EXIT_OK)
                 return status;
 
         struct inspect_question q = { .target = asked };
         int r;
         if (inspect_is_tool(i, asked))
-                return inspect_tool_call(call, asked, option_get_flag(&call->options, &rows[0]), e);
+                return inspect_tool_call(call, asked, option_get_flag(&call->options, &rows[0]), err);
 
         if (inspect_is_file(asked))
-                r = inspect_path(i, asked, &v, e);
+                r = inspect_path(i, asked, &v, err);
         else if (inspect_is_repository(i, asked))
-                r = inspect_repository(i, asked, &v, e);
+                r = inspect_repository(i, asked, &v, err);
         else if (inspect_is_page(asked))
-                r = inspect_page(i, asked, &v, e);
+                r = inspect_page(i, asked, &v, err);
         else
-                r = inspect_is_path(asked) ? inspect_path(i, asked, &v, e) : inspect_host(i, &q, &v, e);
+                r = inspect_is_path(asked) ? inspect_path(i, asked, &v, err) : inspect_host(i, &q, &v, err);
 
         if (r < 0)
                 return r == -ENOMEM ? EXIT_SYSTEM : EXIT_USAGE;
 
-        status = print_answer(call, &v, e);
+        status = print_answer(call, &v, err);
         if (status != EXIT_OK)
                 return status;
 

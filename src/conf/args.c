@@ -47,15 +47,15 @@ static int unknown_flag(const struct args *args, struct str name, struct err *er
                        suggest_text(&suggestion, "--").text);
 }
 
-static int missing_value(const struct option *o, const char *origin, struct err *err) {
-        return err_set(err, EINVAL, "%s needs a value: %s %s", origin, origin, text_or(o->metavar, "VALUE"));
+static int missing_value(const struct option *option, const char *origin, struct err *err) {
+        return err_set(err, EINVAL, "%s needs a value: %s %s", origin, origin, text_or(option->metavar, "VALUE"));
 }
 
 /* The value that follows as a word of its own. */
-static int set_from_next(struct args *args, const struct option *o, const char *origin, struct err *err) {
+static int set_from_next(struct args *args, const struct option *option, const char *origin, struct err *err) {
         if (args->next >= args->argc)
-                return missing_value(o, origin, err);
-        return option_set(args->values, o, str_of(args->argv[args->next++]), origin, err);
+                return missing_value(option, origin, err);
+        return option_set(args->values, option, str_of(args->argv[args->next++]), origin, err);
 }
 
 /* "--no-x" for a flag that exists; false when it is not that. */
@@ -133,15 +133,16 @@ int option_parse_args(const struct option_table *const *tables, size_t n_tables,
         return 0;
 }
 
-static int set_from_variable(struct option_values *values, const struct option *o, struct str text, struct err *err) {
-        if (!option_repeats(o))
-                return option_set(values, o, text, o->env, err);
+static int set_from_variable(struct option_values *values, const struct option *option, struct str text,
+                             struct err *err) {
+        if (!option_repeats(option))
+                return option_set(values, option, text, option->env, err);
 
         struct str part;
 
         while (str_split(&text, ',', &part)) {
                 part = str_trim(part);
-                int r = part.n > 0 ? option_set(values, o, part, o->env, err) : 0;
+                int r = part.n > 0 ? option_set(values, option, part, option->env, err) : 0;
                 if (r < 0)
                         return r;
         }

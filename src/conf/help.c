@@ -12,39 +12,39 @@
 enum { COLUMN_MIN = 20, COLUMN_MAX = 34, WIDTH_MIN = 40 };
 
 /* A flag that is on by default is of use only as "--no-x". */
-static bool shown_negated(const struct option *o) {
-        return o->type == OPTION_FLAG && o->fallback && option_number(o, str_of(o->fallback)) != 0;
+static bool shown_negated(const struct option *option) {
+        return option->type == OPTION_FLAG && option->fallback && option_number(option, str_of(option->fallback)) != 0;
 }
 
-static const char *metavar_of(const struct option *o) {
-        if (o->type == OPTION_FLAG)
+static const char *metavar_of(const struct option *option) {
+        if (option->type == OPTION_FLAG)
                 return NULL;
-        if (o->metavar)
-                return o->metavar;
+        if (option->metavar)
+                return option->metavar;
 
-        if (o->type == OPTION_MAP)
+        if (option->type == OPTION_MAP)
                 return "NAME=VALUE";
 
         return "VALUE";
 }
 
-int option_usage(struct buf *out, const struct option *o) {
-        if (!o->flag)
+int option_usage(struct buf *out, const struct option *option) {
+        if (!option->flag)
                 return 0;
-        int r = o->letter ? buf_printf(out, "-%c, ", o->letter) : 0;
+        int r = option->letter ? buf_printf(out, "-%c, ", option->letter) : 0;
         if (r == 0)
-                r = buf_printf(out, "--%s%s", shown_negated(o) ? "no-" : "", o->flag);
-        const char *metavar = metavar_of(o);
+                r = buf_printf(out, "--%s%s", shown_negated(option) ? "no-" : "", option->flag);
+        const char *metavar = metavar_of(option);
         return r == 0 && metavar ? buf_printf(out, " %s", metavar) : r;
 }
 
 /* The help line with what the row knows besides: choices and the default. */
-static int help_describe(struct buf *out, const struct option *o) {
-        int r = buf_add(out, text_or(o->help, ""));
-        for (size_t i = 0; r == 0 && o->choices && o->choices[i]; i++)
-                r = buf_printf(out, "%s%s", i ? ", " : ": ", o->choices[i]);
-        if (r == 0 && o->fallback && *o->fallback && o->type != OPTION_FLAG)
-                r = buf_printf(out, " (default %s)", o->fallback);
+static int help_describe(struct buf *out, const struct option *option) {
+        int r = buf_add(out, text_or(option->help, ""));
+        for (size_t i = 0; r == 0 && option->choices && option->choices[i]; i++)
+                r = buf_printf(out, "%s%s", i ? ", " : ": ", option->choices[i]);
+        if (r == 0 && option->fallback && *option->fallback && option->type != OPTION_FLAG)
+                r = buf_printf(out, " (default %s)", option->fallback);
         return r;
 }
 
@@ -80,9 +80,9 @@ static int wrap_text(struct buf *out, struct str text, size_t column, size_t wid
         return buf_add_char(out, '\n');
 }
 
-static size_t usage_width(const struct option *o) {
+static size_t usage_width(const struct option *option) {
         cleanup(buf_done) struct buf usage = BUF(256);
-        return option_usage(&usage, o) < 0 ? 0 : usage.n;
+        return option_usage(&usage, option) < 0 ? 0 : usage.n;
 }
 
 /* Where the help column starts: after the longest usage that is not unreasonably long. */
@@ -99,18 +99,18 @@ static size_t help_column(const struct option_table *const *tables, size_t n_tab
         return column;
 }
 
-static int help_row(struct buf *out, const struct option *o, size_t column, size_t width) {
+static int help_row(struct buf *out, const struct option *option, size_t column, size_t width) {
         cleanup(buf_done) struct buf text = BUF(2048);
         size_t start = out->n;
         int r = buf_add(out, "  ");
         if (r < 0)
                 return r;
 
-        r = option_usage(out, o);
+        r = option_usage(out, option);
         if (r < 0)
                 return r;
 
-        r = help_describe(&text, o);
+        r = help_describe(&text, option);
         if (r < 0)
                 return r;
 
@@ -174,10 +174,10 @@ static int help_roff(struct buf *out, const char *text) {
         return r;
 }
 
-static int man_names(struct buf *out, const struct option *o) {
+static int man_names(struct buf *out, const struct option *option) {
         const struct {
                 const char *label, *text;
-        } names[] = { { "File key", o->flag ? o->key : NULL }, { "Variable", o->env } };
+        } names[] = { { "File key", option->flag ? option->key : NULL }, { "Variable", option->env } };
         int r = 0;
         for (size_t i = 0; r == 0 && i < sizeof names / sizeof names[0]; i++) {
                 if (!names[i].text || !*names[i].text)
@@ -191,13 +191,13 @@ static int man_names(struct buf *out, const struct option *o) {
         return r;
 }
 
-static int man_row(struct buf *out, const struct option *o) {
+static int man_row(struct buf *out, const struct option *option) {
         cleanup(buf_done) struct buf usage = BUF(256), text = BUF(2048);
-        int r = o->flag ? option_usage(&usage, o) : buf_add(&usage, text_or(o->key, ""));
+        int r = option->flag ? option_usage(&usage, option) : buf_add(&usage, text_or(option->key, ""));
         if (r < 0)
                 return r;
 
-        r = help_describe(&text, o);
+        r = help_describe(&text, option);
         if (r < 0)
                 return r;
 
@@ -225,7 +225,7 @@ static int man_row(struct buf *out, const struct option *o) {
         if (r < 0)
                 return r;
 
-        return man_names(out, o);
+        return man_names(out, option);
 }
 
 int option_man(struct buf *out, const struct option_table *const *tables, size_t n_tables) {

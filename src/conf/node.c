@@ -40,8 +40,8 @@ void document_free(struct document *document) {
         free(document);
 }
 
-void document_freep(struct document **d) {
-        document_free(*d);
+void document_freep(struct document **document) {
+        document_free(*document);
 }
 
 const char *document_name(const struct document *document) {

@@ -31,7 +31,7 @@ struct document;
 /* `name` is shown in messages and origins; it is escaped here. */
 int document_new(struct str name, struct document **ret, struct err *err);
 void document_free(struct document *document);
-void document_freep(struct document **d);
+void document_freep(struct document **document);
 const char *document_name(const struct document *document);
 /* NULL for an empty document. */
 const struct node *document_root(const struct document *document);

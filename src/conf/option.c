@@ -15,15 +15,15 @@
  * check runs once, when the value is set; readers convert text that is known to be good.
  */
 
-const char *option_name(const struct option *o) {
-        if (o->flag)
-                return o->flag;
+const char *option_name(const struct option *option) {
+        if (option->flag)
+                return option->flag;
 
-        if (o->key)
-                return o->key;
+        if (option->key)
+                return option->key;
 
-        if (o->env)
-                return o->env;
+        if (option->env)
+                return option->env;
 
         return "";
 }
@@ -85,17 +85,17 @@ static bool parse_size(struct str s, uint64_t *ret) {
         return false;
 }
 
-static bool parse_choice(const struct option *o, struct str s, uint64_t *ret) {
-        for (uint64_t i = 0; o->choices[i]; i++)
-                if (str_is(s, o->choices[i])) {
+static bool parse_choice(const struct option *option, struct str s, uint64_t *ret) {
+        for (uint64_t i = 0; option->choices[i]; i++)
+                if (str_is(s, option->choices[i])) {
                         *ret = i;
                         return true;
                 }
         return false;
 }
 
-static bool parse_number(const struct option *o, struct str text, uint64_t *ret) {
-        switch (o->type) {
+static bool parse_number(const struct option *option, struct str text, uint64_t *ret) {
+        switch (option->type) {
         case OPTION_FLAG:
                 return parse_flag(text, ret);
         case OPTION_INTEGER:
@@ -105,7 +105,7 @@ static bool parse_number(const struct option *o, struct str text, uint64_t *ret)
         case OPTION_DURATION:
                 return clock_parse_duration(text, ret) && *ret <= INT64_MAX;
         case OPTION_CHOICE:
-                return parse_choice(o, text, ret);
+                return parse_choice(option, text, ret);
         default:
                 return false;
         }
@@ -126,39 +126,39 @@ static const char *const expected[] = {
 };
 static_assert(sizeof expected / sizeof expected[0] == OPTION_TYPES, "every type says what it accepts");
 
-static int refuse_choice(const struct option *o, struct str text, struct err *err) {
+static int refuse_choice(const struct option *option, struct str text, struct err *err) {
         struct suggestion suggestion = suggest_for(text);
         cleanup(buf_done) struct buf all = BUF(512);
 
-        for (size_t i = 0; o->choices[i]; i++) {
-                suggest_offer(&suggestion, o->choices[i]);
-                buf_printf(&all, "%s%s", i ? ", " : "", o->choices[i]);
+        for (size_t i = 0; option->choices[i]; i++) {
+                suggest_offer(&suggestion, option->choices[i]);
+                buf_printf(&all, "%s%s", i ? ", " : "", option->choices[i]);
         }
 
         return err_set(err, EINVAL, "%s is not one of %.*s%s", show(text).text, STR_FMT(buf_str(&all)),
                        suggest_text(&suggestion, "").text);
 }
 
-static void bound_text(const struct option *o, int64_t value, char ret[static 24]) {
-        if (o->type == OPTION_DURATION)
+static void bound_text(const struct option *option, int64_t value, char ret[static 24]) {
+        if (option->type == OPTION_DURATION)
                 clock_duration_text((uint64_t)value, ret);
         else
                 snprintf(ret, 24, "%" PRId64, value);
 }
 
-static int check_number(const struct option *o, struct str text, struct err *err) {
+static int check_number(const struct option *option, struct str text, struct err *err) {
         uint64_t number;
 
-        if (!parse_number(o, text, &number))
-                return err_set(err, EINVAL, "%s is not %s", show(text).text, expected[o->type]);
+        if (!parse_number(option, text, &number))
+                return err_set(err, EINVAL, "%s is not %s", show(text).text, expected[option->type]);
 
-        bool bounded = o->min != 0 || o->max != 0;
-        if (!bounded || ((int64_t)number >= o->min && (int64_t)number <= o->max))
+        bool bounded = option->min != 0 || option->max != 0;
+        if (!bounded || ((int64_t)number >= option->min && (int64_t)number <= option->max))
                 return 0;
 
         char low[24], high[24];
-        bound_text(o, o->min, low);
-        bound_text(o, o->max, high);
+        bound_text(option, option->min, low);
+        bound_text(option, option->max, high);
 
         return err_set(err, ERANGE, "%s is out of range: %s to %s", show(text).text, low, high);
 }
@@ -170,22 +170,22 @@ static int check_map_entry(struct str text, struct err *err) {
         return 0;
 }
 
-int option_check(const struct option *o, struct str text, struct err *err) {
+int option_check(const struct option *option, struct str text, struct err *err) {
         uint64_t place;
 
         if (str_has_nul(text))
                 return err_set(err, EINVAL, "%s contains a NUL byte", show(text).text);
-        if (text.n == 0 && o->type != OPTION_STRING)
-                return err_set(err, EINVAL, "a value is missing: %s is expected", expected[o->type]);
+        if (text.n == 0 && option->type != OPTION_STRING)
+                return err_set(err, EINVAL, "a value is missing: %s is expected", expected[option->type]);
 
-        switch (o->type) {
+        switch (option->type) {
         case OPTION_CHOICE:
-                return parse_choice(o, text, &place) ? 0 : refuse_choice(o, text, err);
+                return parse_choice(option, text, &place) ? 0 : refuse_choice(option, text, err);
         case OPTION_FLAG:
         case OPTION_INTEGER:
         case OPTION_SIZE:
         case OPTION_DURATION:
-                return check_number(o, text, err);
+                return check_number(option, text, err);
         case OPTION_MAP:
                 return check_map_entry(text, err);
         default:
@@ -193,26 +193,27 @@ int option_check(const struct option *o, struct str text, struct err *err) {
         }
 }
 
-uint64_t option_number(const struct option *o, struct str text) {
+uint64_t option_number(const struct option *option, struct str text) {
         uint64_t number;
-        return parse_number(o, text, &number) ? number : 0;
+        return parse_number(option, text, &number) ? number : 0;
 }
 
-void option_values_done(struct option_values *v) {
-        for (size_t i = 0; i < v->values.n; i++) {
-                free(v->values.p[i].text);
-                free(v->values.p[i].origin);
+void option_values_done(struct option_values *values) {
+        for (size_t i = 0; i < values->values.n; i++) {
+                free(values->values.p[i].text);
+                free(values->values.p[i].origin);
         }
-        vec_done(&v->values);
+        vec_done(&values->values);
 }
 
-int option_set(struct option_values *v, const struct option *o, struct str text, const char *origin, struct err *err) {
-        int r = option_check(o, text, err);
+int option_set(struct option_values *values, const struct option *option, struct str text, const char *origin,
+               struct err *err) {
+        int r = option_check(option, text, err);
         if (r < 0)
                 return err_wrap(err, r, "%s", origin);
 
-        struct option_value value = { .option = o, .text = str_dup(text), .origin = str_dup(str_of(origin)) };
-        if (!value.text || !value.origin || vec_push(&v->values, value) < 0) {
+        struct option_value value = { .option = option, .text = str_dup(text), .origin = str_dup(str_of(origin)) };
+        if (!value.text || !value.origin || vec_push(&values->values, value) < 0) {
                 free(value.text);
                 free(value.origin);
                 return err_memory(err);
@@ -221,39 +222,40 @@ int option_set(struct option_values *v, const struct option *o, struct str text,
         return 0;
 }
 
-const struct option_value *option_next(const struct option_values *values, const struct option *o, size_t *cursor) {
+const struct option_value *option_next(const struct option_values *values, const struct option *option,
+                                       size_t *cursor) {
         while (*cursor < values->values.n) {
                 const struct option_value *value = &values->values.p[(*cursor)++];
-                if (value->option == o)
+                if (value->option == option)
                         return value;
         }
         return NULL;
 }
 
-const char *option_get(const struct option_values *values, const struct option *o) {
+const char *option_get(const struct option_values *values, const struct option *option) {
         for (size_t i = values->values.n; i-- > 0;)
-                if (values->values.p[i].option == o)
+                if (values->values.p[i].option == option)
                         return values->values.p[i].text;
-        return o->fallback;
+        return option->fallback;
 }
 
-bool option_get_flag(const struct option_values *values, const struct option *o) {
-        return option_get_number(values, o) != 0;
+bool option_get_flag(const struct option_values *values, const struct option *option) {
+        return option_get_number(values, option) != 0;
 }
 
-uint64_t option_get_number(const struct option_values *values, const struct option *o) {
-        const char *text = option_get(values, o);
-        return text ? option_number(o, str_of(text)) : 0;
+uint64_t option_get_number(const struct option_values *values, const struct option *option) {
+        const char *text = option_get(values, option);
+        return text ? option_number(option, str_of(text)) : 0;
 }
 
-bool option_given(const struct option_values *values, const struct option *o) {
+bool option_given(const struct option_values *values, const struct option *option) {
         size_t i = 0;
-        return option_next(values, o, &i) != NULL;
+        return option_next(values, option, &i) != NULL;
 }
 
-static bool row_is(const struct option *o, struct str name) {
-        return (o->flag && str_is(name, o->flag)) || (o->key && str_is(name, o->key)) ||
-               (o->env && str_is(name, o->env));
+static bool row_is(const struct option *option, struct str name) {
+        return (option->flag && str_is(name, option->flag)) || (option->key && str_is(name, option->key)) ||
+               (option->env && str_is(name, option->env));
 }
 
 const struct option *option_find(const struct option_table *const *tables, size_t n_tables, struct str name) {

@@ -62,29 +62,30 @@ struct option_value {
 struct option_values {
         VEC(struct option_value) values;
 };
-void option_values_done(struct option_values *v);
+void option_values_done(struct option_values *values);
 
 /* Lists and maps may be given again and again; of the others the last one counts. */
-static inline bool option_repeats(const struct option *o) {
-        return o->type == OPTION_LIST || o->type == OPTION_PATHS || o->type == OPTION_MAP;
+static inline bool option_repeats(const struct option *option) {
+        return option->type == OPTION_LIST || option->type == OPTION_PATHS || option->type == OPTION_MAP;
 }
 /* The name that people know it by: the flag, else the key, else the variable. */
-const char *option_name(const struct option *o);
+const char *option_name(const struct option *option);
 
 /* Checks text against the row; -EINVAL says what is wrong and what is accepted. */
-int option_check(const struct option *o, struct str text, struct err *err);
+int option_check(const struct option *option, struct str text, struct err *err);
 /* Text that option_check() accepted, as a number: integer, size in bytes, duration in ns, flag as 0 or 1, place in
  * choices. */
-uint64_t option_number(const struct option *o, struct str text);
+uint64_t option_number(const struct option *option, struct str text);
 /* Adds a checked value; the error starts with the origin. */
-int option_set(struct option_values *v, const struct option *o, struct str text, const char *origin, struct err *err);
+int option_set(struct option_values *values, const struct option *option, struct str text, const char *origin,
+               struct err *err);
 /* The last value, or the row's fallback (origin "default"), or NULL. */
-const char *option_get(const struct option_values *values, const struct option *o);
-bool option_get_flag(const struct option_values *values, const struct option *o);
-uint64_t option_get_number(const struct option_values *values, const struct option *o);
-bool option_given(const struct option_values *values, const struct option *o);
+const char *option_get(const struct option_values *values, const struct option *option);
+bool option_get_flag(const struct option_values *values, const struct option *option);
+uint64_t option_get_number(const struct option_values *values, const struct option *option);
+bool option_given(const struct option_values *values, const struct option *option);
 /* for (size_t i = 0; (x = option_next(v, o, &i));): every value of a repeated option, in order. */
-const struct option_value *option_next(const struct option_values *values, const struct option *o, size_t *cursor);
+const struct option_value *option_next(const struct option_values *values, const struct option *option, size_t *cursor);
 
 /* Reads argv[1..] by the tables until "--" or the first word that is no option; *ret_used counts what was read (with
  * "--"). Unknown flags: -EINVAL with "did you mean". "--x=v", "--x v", "-xv" and "-x v" all work; "--no-x" for flags.
@@ -99,7 +100,7 @@ const struct option *option_find(const struct option_table *const *tables, size_
 
 /* "-p, --policy FILE", "--no-workspace-policy": the flag as a person types it (a flag that is on by default is shown as
  * its "no-" form). Empty for rows without a flag. */
-int option_usage(struct buf *out, const struct option *o);
+int option_usage(struct buf *out, const struct option *option);
 /* Help: title and aligned rows, wrapped at `width` columns; rows without a flag are left out. */
 int option_help(struct buf *out, const struct option_table *const *tables, size_t n_tables, unsigned width);
 /* The rows as man page source: a section heading per table, one tagged paragraph per row. */

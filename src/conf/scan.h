@@ -18,23 +18,23 @@ struct scan {
 };
 
 /* Valid UTF-8 without 0, and not too long. Then s->document is new. A byte order mark is skipped. */
-int scan_open(struct scan *s, struct str text, struct str name, struct err *err);
+int scan_open(struct scan *scan, struct str text, struct str name, struct err *err);
 
-char scan_peek(const struct scan *s, size_t ahead);
-bool scan_at_end(const struct scan *s);
+char scan_peek(const struct scan *scan, size_t ahead);
+bool scan_at_end(const struct scan *scan);
 /* Passes over n bytes, counting lines. */
-void scan_skip(struct scan *s, size_t n);
+void scan_skip(struct scan *scan, size_t n);
 /* Passes over the text if it stands here. */
-bool scan_take(struct scan *s, const char *text);
+bool scan_take(struct scan *scan, const char *text);
 
 /* "name:line:column: ..." for where the scan is. */
-int scan_error(struct scan *s, const char *format, ...) ERR_PRINTF(2, 3);
+int scan_error(struct scan *scan, const char *format, ...) ERR_PRINTF(2, 3);
 /* "... here, not X" with what stands here. */
-int scan_unexpected(struct scan *s, const char *wanted);
+int scan_unexpected(struct scan *scan, const char *wanted);
 
 /* A node that begins here, one level below the parent. NULL: an error is set. */
-struct node *scan_node(struct scan *s, struct node *parent, enum node_kind kind);
+struct node *scan_node(struct scan *scan, struct node *parent, enum node_kind kind);
 
 enum scan_escapes { SCAN_JSON, SCAN_TOML, SCAN_STARLARK };
 /* A string in these quotes, on one line; the scan is at the opening quote. */
-int scan_string(struct scan *s, char quote, enum scan_escapes escapes, struct str *ret);
+int scan_string(struct scan *scan, char quote, enum scan_escapes escapes, struct str *ret);

@@ -6,135 +6,135 @@
 
 #include <errno.h>
 
-static void skip_space(struct scan *s) {
+static void skip_space(struct scan *scan) {
         for (;;) {
-                char c = scan_peek(s, 0);
+                char c = scan_peek(scan, 0);
 
                 if (c == '#')
-                        while (!scan_at_end(s) && scan_peek(s, 0) != '\n')
-                                scan_skip(s, 1);
+                        while (!scan_at_end(scan) && scan_peek(scan, 0) != '\n')
+                                scan_skip(scan, 1);
                 else if (c == ' ' || c == '\t' || c == '\n' || c == '\r')
-                        scan_skip(s, 1);
+                        scan_skip(scan, 1);
                 else
                         return;
         }
 }
 
-static int read_name(struct scan *s, struct str *ret, const char *wanted) {
+static int read_name(struct scan *scan, struct str *ret, const char *wanted) {
         size_t n = 0;
 
-        while (ascii_is_alnum(scan_peek(s, n)) || scan_peek(s, n) == '_')
+        while (ascii_is_alnum(scan_peek(scan, n)) || scan_peek(scan, n) == '_')
                 n++;
 
-        if (n == 0 || ascii_is_digit(scan_peek(s, 0)))
-                return scan_unexpected(s, wanted);
+        if (n == 0 || ascii_is_digit(scan_peek(scan, 0)))
+                return scan_unexpected(scan, wanted);
 
-        *ret = str_n(s->text.p + s->at, n);
-        scan_skip(s, n);
+        *ret = str_n(scan->text.p + scan->at, n);
+        scan_skip(scan, n);
 
-        return document_text(s->document, *ret, ret, s->err);
+        return document_text(scan->document, *ret, ret, scan->err);
 }
 
 static int read_value(struct scan *s, struct node *parent, struct node **ret);
 
-static int read_list(struct scan *s, struct node *list) {
+static int read_list(struct scan *scan, struct node *list) {
         struct node *element;
         int r;
 
-        scan_skip(s, 1);
+        scan_skip(scan, 1);
 
         for (;;) {
-                skip_space(s);
-                if (scan_take(s, "]"))
+                skip_space(scan);
+                if (scan_take(scan, "]"))
                         return 0;
 
-                r = read_value(s, list, &element);
+                r = read_value(scan, list, &element);
                 if (r < 0)
                         return r;
 
-                skip_space(s);
-                if (!scan_take(s, ",") && scan_peek(s, 0) != ']')
-                        return scan_unexpected(s, ", or ]");
+                skip_space(scan);
+                if (!scan_take(scan, ",") && scan_peek(scan, 0) != ']')
+                        return scan_unexpected(scan, ", or ]");
         }
 }
 
 /* True, False, None or a whole number. */
-static int read_word(struct scan *s, struct node *n) {
+static int read_word(struct scan *scan, struct node *node) {
         size_t digits = 0;
 
-        while (ascii_is_digit(scan_peek(s, digits)))
+        while (ascii_is_digit(scan_peek(scan, digits)))
                 digits++;
 
-        char next = scan_peek(s, digits);
+        char next = scan_peek(scan, digits);
         if (digits > 0 && !ascii_is_alnum(next) && next != '.' && next != '_') {
-                struct str number = str_n(s->text.p + s->at, digits);
+                struct str number = str_n(scan->text.p + scan->at, digits);
 
-                scan_skip(s, digits);
-                return document_text(s->document, number, &n->text, s->err);
+                scan_skip(scan, digits);
+                return document_text(scan->document, number, &node->text, scan->err);
         }
 
-        const struct scan start = *s;
+        const struct scan start = *scan;
         struct str word;
-        int r = read_name(s, &word, "a value (a string, a list, a number, True, False or None)");
+        int r = read_name(scan, &word, "a value (a string, a list, a number, True, False or None)");
         if (r < 0)
                 return r;
 
         if (str_is(word, "None")) {
-                n->kind = NODE_NULL;
+                node->kind = NODE_NULL;
                 return 0;
         }
 
         if (!str_is(word, "True") && !str_is(word, "False")) {
-                *s = start;
-                return scan_error(s, "a name stands for something that would have to be computed; write the value");
+                *scan = start;
+                return scan_error(scan, "a name stands for something that would have to be computed; write the value");
         }
 
-        return document_text(s->document, str_is(word, "True") ? STR("true") : STR("false"), &n->text, s->err);
+        return document_text(scan->document, str_is(word, "True") ? STR("true") : STR("false"), &node->text, scan->err);
 }
 
-static int read_value(struct scan *s, struct node *parent, struct node **ret) {
-        char c = scan_peek(s, 0);
+static int read_value(struct scan *scan, struct node *parent, struct node **ret) {
+        char c = scan_peek(scan, 0);
         struct node *n;
         int r;
 
-        s->depth++;
-        n = scan_node(s, parent, c == '[' ? NODE_LIST : NODE_SCALAR);
+        scan->depth++;
+        n = scan_node(scan, parent, c == '[' ? NODE_LIST : NODE_SCALAR);
         if (!n)
                 return -EINVAL;
 
         if (c == '[') {
-                r = read_list(s, n);
+                r = read_list(scan, n);
         } else if (c == '"' || c == '\'') {
                 n->quoted = true;
-                if (scan_peek(s, 1) == c && scan_peek(s, 2) == c)
-                        return scan_error(s, "a string of several lines is not read here");
-                r = scan_string(s, c, SCAN_STARLARK, &n->text);
+                if (scan_peek(scan, 1) == c && scan_peek(scan, 2) == c)
+                        return scan_error(scan, "a string of several lines is not read here");
+                r = scan_string(scan, c, SCAN_STARLARK, &n->text);
         } else {
-                r = read_word(s, n);
+                r = read_word(scan, n);
         }
 
-        s->depth--;
+        scan->depth--;
         *ret = n;
 
         return r;
 }
 
-static int read_argument(struct scan *s, struct node *call) {
-        uint32_t line = s->line, column = s->column;
+static int read_argument(struct scan *scan, struct node *call) {
+        uint32_t line = scan->line, column = scan->column;
         struct node *value = NULL;
         struct str name;
         int r;
 
-        r = read_name(s, &name, "the name of an argument, or )");
+        r = read_name(scan, &name, "the name of an argument, or )");
         if (r < 0)
                 return r;
 
-        skip_space(s);
-        if (!scan_take(s, "="))
-                return scan_unexpected(s, "= (arguments have names here)");
+        skip_space(scan);
+        if (!scan_take(scan, "="))
+                return scan_unexpected(scan, "= (arguments have names here)");
 
-        skip_space(s);
-        r = read_value(s, call, &value);
+        skip_space(scan);
+        r = read_value(scan, call, &value);
         if (r < 0 || !value)
                 return r;
 
@@ -145,37 +145,37 @@ static int read_argument(struct scan *s, struct node *call) {
         return 0;
 }
 
-static int read_call(struct scan *s, struct node *root) {
+static int read_call(struct scan *scan, struct node *root) {
         struct node *call;
         int r;
 
-        s->depth = 1;
-        call = scan_node(s, root, NODE_MAP);
+        scan->depth = 1;
+        call = scan_node(scan, root, NODE_MAP);
         if (!call)
                 return -EINVAL;
 
         call->key_line = call->line;
         call->key_column = call->column;
-        r = read_name(s, &call->key, "the name of a function");
+        r = read_name(scan, &call->key, "the name of a function");
         if (r < 0)
                 return r;
 
-        skip_space(s);
-        if (!scan_take(s, "("))
-                return scan_unexpected(s, "( after the name of a function (only calls are read)");
+        skip_space(scan);
+        if (!scan_take(scan, "("))
+                return scan_unexpected(scan, "( after the name of a function (only calls are read)");
 
         for (;;) {
-                skip_space(s);
-                if (scan_take(s, ")"))
-                        return document_check_keys(s->document, call, s->err);
+                skip_space(scan);
+                if (scan_take(scan, ")"))
+                        return document_check_keys(scan->document, call, scan->err);
 
-                r = read_argument(s, call);
+                r = read_argument(scan, call);
                 if (r < 0)
                         return r;
 
-                skip_space(s);
-                if (!scan_take(s, ",") && scan_peek(s, 0) != ')')
-                        return scan_unexpected(s, ", or )");
+                skip_space(scan);
+                if (!scan_take(scan, ",") && scan_peek(scan, 0) != ')')
+                        return scan_unexpected(scan, ", or )");
         }
 }
 

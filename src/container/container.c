@@ -134,23 +134,23 @@ static int check_arguments(const struct container_request *request, struct err *
 }
 
 /* Limits that somebody has set; the engine's own hold otherwise. */
-static int add_limits(const struct policy *policy, text_list *l) {
+static int add_limits(const struct policy *policy, text_list *list) {
         const struct policy_limits *limits = &policy->process.limits;
         int r = 0;
 
         if (policy->origins[ROW_PROCESSES] && limits->processes)
-                r |= words_add(l, "--pids-limit=%ju", (uintmax_t)limits->processes);
+                r |= words_add(list, "--pids-limit=%ju", (uintmax_t)limits->processes);
         if (policy->origins[ROW_MEMORY] && limits->memory)
-                r |= words_add(l, "--memory=%ju", (uintmax_t)limits->memory);
+                r |= words_add(list, "--memory=%ju", (uintmax_t)limits->memory);
         if (policy->origins[ROW_FILES] && limits->files)
-                r |= words_add(l, "--ulimit=nofile=%ju:%ju", (uintmax_t)limits->files, (uintmax_t)limits->files);
+                r |= words_add(list, "--ulimit=nofile=%ju:%ju", (uintmax_t)limits->files, (uintmax_t)limits->files);
 
         if (policy->origins[ROW_CPU] && limits->cpu_seconds)
-                r |= words_add(l, "--ulimit=cpu=%ju:%ju", (uintmax_t)limits->cpu_seconds,
+                r |= words_add(list, "--ulimit=cpu=%ju:%ju", (uintmax_t)limits->cpu_seconds,
                                (uintmax_t)limits->cpu_seconds);
 
         if (policy->origins[ROW_CPU_PERCENT] && limits->cpu_percent)
-                r |= words_add(l, "--cpus=%ju.%02ju", (uintmax_t)limits->cpu_percent / 100,
+                r |= words_add(list, "--cpus=%ju.%02ju", (uintmax_t)limits->cpu_percent / 100,
                                (uintmax_t)limits->cpu_percent % 100);
 
         return r;
@@ -256,34 +256,34 @@ static int start_container(struct container *container, struct err *err) {
 }
 
 /* Who called is the gate, and is still there: then the number that the kernel gave for it is its own. */
-static int container_join(struct container *container, struct err *e) {
+static int container_join(struct container *container, struct err *err) {
         struct ucred gate = { 0 };
         cleanup(close_fd) int proc = -1;
-        int r = container_place_accept(&container->place, container->pidfd, &container->gate_socket, &gate, e);
+        int r = container_place_accept(&container->place, container->pidfd, &container->gate_socket, &gate, err);
         if (r < 0)
                 return r;
 
         container->init = (int)syscall(SYS_pidfd_open, gate.pid, 0);
         container->first = gate.pid;
         if (container->init < 0)
-                return err_errno(e, "cannot watch the container's first process");
+                return err_errno(err, "cannot watch the container's first process");
 
-        r = join_find(gate.pid, container->gate, &proc, e);
-        r = r < 0 ? r : container_home_check(&container->home, gate.uid, e);
+        r = join_find(gate.pid, container->gate, &proc, err);
+        r = r < 0 ? r : container_home_check(&container->home, gate.uid, err);
         struct pollfd gone = { .fd = container->gate_socket, .events = POLLIN };
         if (r == 0 && poll(&gone, 1, 0) != 0)
-                r = err_set(e, ECHILD, "the container ended before its command was started");
+                r = err_set(err, ECHILD, "the container ended before its command was started");
         if (r < 0)
                 return r;
 
-        r = join_network(proc, container->plan, container->listeners, &container->n_listeners, e);
+        r = join_network(proc, container->plan, container->listeners, &container->n_listeners, err);
         if (r < 0 && plan_network(container->session.policy) == NETWORK_NONE) {
-                log_notice("attempts to reach the network are refused, but leave no record: %s", err_text(e));
-                *e = (struct err){ 0 };
+                log_notice("attempts to reach the network are refused, but leave no record: %s", err_text(err));
+                *err = (struct err){ 0 };
                 return 0; /* the engine made it without a network */
         }
 
-        return r < 0 ? err_wrap(e, r, "the container's network cannot be confined") : 0;
+        return r < 0 ? err_wrap(err, r, "the container's network cannot be confined") : 0;
 }
 
 static void container_on_event(void *owner, const struct event *event, const struct snapshot_rule *rule) {
@@ -565,24 +565,26 @@ static void container_done(struct container *container) {
         session_done(&container->session);
 }
 
-static int container_prepare(struct container *c, struct err *err) {
+static int container_prepare(struct container *container, struct err *err) {
         static const int numbers[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
-        int r = session_catch(&c->session, numbers, sizeof numbers / sizeof *numbers, err);
+        int r = session_catch(&container->session, numbers, sizeof numbers / sizeof *numbers, err);
 
-        r = r < 0 ? r : container_place_make(&c->place, c->q->engine, c->session.id, err);
-        r = r < 0 ? r : open_network(c, err);
-        r = r < 0 ? r : container_home_open(c->session.policy, c->session.id, c->session.vault, &c->home, err);
-        r = r < 0 ? r : look_at_files(c, err);
-        r = r < 0 ? r : open_audit(c, err);
-        r = r < 0 ? r : container_describe(c, err);
-        r = r < 0 ? r : guards_record(&c->guards, c->plan, err);
-        for (size_t i = 0; r == 0 && i < c->plan->notes.n; i++)
-                log_notice("%s", c->plan->notes.p[i]);
+        r = r < 0 ? r : container_place_make(&container->place, container->q->engine, container->session.id, err);
+        r = r < 0 ? r : open_network(container, err);
+        r = r < 0 ? r
+                  : container_home_open(container->session.policy, container->session.id, container->session.vault,
+                                        &container->home, err);
+        r = r < 0 ? r : look_at_files(container, err);
+        r = r < 0 ? r : open_audit(container, err);
+        r = r < 0 ? r : container_describe(container, err);
+        r = r < 0 ? r : guards_record(&container->guards, container->plan, err);
+        for (size_t i = 0; r == 0 && i < container->plan->notes.n; i++)
+                log_notice("%s", container->plan->notes.p[i]);
 
         if (r < 0)
                 return r;
 
-        return open_control(c, err);
+        return open_control(container, err);
 }
 
 /* The word is given only when nothing leads past the gateway. */

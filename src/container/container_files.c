@@ -30,22 +30,22 @@ struct mount {
 };
 typedef VEC(struct mount) mounts;
 
-static void mounts_done(mounts *m) {
-        for (size_t i = 0; i < m->n; i++)
-                free(m->p[i].path);
-        vec_done(m);
+static void mounts_done(mounts *list) {
+        for (size_t i = 0; i < list->n; i++)
+                free(list->p[i].path);
+        vec_done(list);
 }
 
-static int files_put(mounts *m, struct str path, enum view view, bool tree, struct err *err) {
-        for (size_t i = 0; i < m->n; i++)
-                if (str_is(path, m->p[i].path)) {
-                        m->p[i].view = view > m->p[i].view ? view : m->p[i].view;
-                        m->p[i].tree |= tree;
+static int files_put(mounts *list, struct str path, enum view view, bool tree, struct err *err) {
+        for (size_t i = 0; i < list->n; i++)
+                if (str_is(path, list->p[i].path)) {
+                        list->p[i].view = view > list->p[i].view ? view : list->p[i].view;
+                        list->p[i].tree |= tree;
                         return 0;
                 }
 
         struct mount one = { str_dup(path), view, tree };
-        if (one.path && vec_push(m, one) == 0)
+        if (one.path && vec_push(list, one) == 0)
                 return 0;
 
         free(one.path);
@@ -53,17 +53,17 @@ static int files_put(mounts *m, struct str path, enum view view, bool tree, stru
 }
 
 /* The outermost tree that shows this path; NULL: the container does not see it. */
-static const struct mount *tree_of(const mounts *m, const char *path) {
+static const struct mount *tree_of(const mounts *list, const char *path) {
         const struct mount *found = NULL;
-        for (size_t i = 0; i < m->n; i++)
-                if (m->p[i].tree && path_is_within(path, m->p[i].path) &&
-                    (!found || strlen(m->p[i].path) < strlen(found->path)))
-                        found = &m->p[i];
+        for (size_t i = 0; i < list->n; i++)
+                if (list->p[i].tree && path_is_within(path, list->p[i].path) &&
+                    (!found || strlen(list->p[i].path) < strlen(found->path)))
+                        found = &list->p[i];
         return found;
 }
 
-static int pin_above(mounts *m, const char *path, struct err *err) {
-        cleanup(free_ptr) char *tree = str_dup(str_of(tree_of(m, path)->path)); /* the list moves when it grows */
+static int pin_above(mounts *list, const char *path, struct err *err) {
+        cleanup(free_ptr) char *tree = str_dup(str_of(tree_of(list, path)->path)); /* the list moves when it grows */
         if (!tree)
                 return err_memory(err);
 
@@ -75,7 +75,7 @@ static int pin_above(mounts *m, const char *path, struct err *err) {
                         if (!above)
                                 return err_memory(err);
                         if (path_is_within(above, tree) && strcmp(above, tree) != 0 && access(above, F_OK) == 0)
-                                r = files_put(m, str_of(above), VIEW_PIN, false, err);
+                                r = files_put(list, str_of(above), VIEW_PIN, false, err);
                 }
 
         return r;
@@ -92,18 +92,18 @@ static bool is_granted_tree(const struct plan_path *path) {
         return path->access == PATH_WRITE || !str_starts(str_of(path->origin), STR("built in: "));
 }
 
-static int add_trees(const struct container_files *files, mounts *m, struct err *err) {
+static int add_trees(const struct container_files *files, mounts *list, struct err *err) {
         int r = 0;
         for (size_t i = 0; r == 0 && i < files->host->paths.n; i++) {
                 const struct plan_path *path = &files->host->paths.p[i];
                 if (is_granted_tree(path))
-                        r = files_put(m, str_of(path->path), path->access == PATH_WRITE ? VIEW_WRITE : VIEW_READ, true,
-                                      err);
+                        r = files_put(list, str_of(path->path), path->access == PATH_WRITE ? VIEW_WRITE : VIEW_READ,
+                                      true, err);
         }
 
         enum path_access workspace = path_rules_host_access(files->rules, files->policy->workspace, NULL);
         if (r == 0 && workspace == PATH_READ)
-                r = files_put(m, str_of(files->policy->workspace), VIEW_READ, true, err);
+                r = files_put(list, str_of(files->policy->workspace), VIEW_READ, true, err);
 
         return r;
 }
@@ -111,16 +111,16 @@ static int add_trees(const struct container_files *files, mounts *m, struct err 
 /*
  * What is closed in it.
  */
-static int close_one(const struct plan_path *path, mounts *m, struct err *err) {
-        if (!tree_of(m, path->path))
+static int close_one(const struct plan_path *path, mounts *list, struct err *err) {
+        if (!tree_of(list, path->path))
                 return 0;
 
         if (path->type == PLAN_PATH_LINK)
-                return pin_above(m, path->path,
+                return pin_above(list, path->path,
                                  err); /* an engine cannot mount over a link: it is put back at the end */
 
         if (path->type == PLAN_PATH_MISSING)
-                return path->protected ? pin_above(m, path->path, err) : 0;
+                return path->protected ? pin_above(list, path->path, err) : 0;
         if (path->access == PATH_WRITE)
                 return 0;
 
@@ -132,21 +132,21 @@ static int close_one(const struct plan_path *path, mounts *m, struct err *err) {
         else
                 view = VIEW_EMPTY_FILE;
 
-        int r = files_put(m, str_of(path->path), view, false, err);
+        int r = files_put(list, str_of(path->path), view, false, err);
         if (r < 0)
                 return r;
 
-        return pin_above(m, path->path, err);
+        return pin_above(list, path->path, err);
 }
 
-static int add_closed(const struct container_files *files, struct plan *plan, mounts *m, struct err *err) {
+static int add_closed(const struct container_files *files, struct plan *plan, mounts *list, struct err *err) {
         int r = 0;
         for (size_t i = 0; r == 0 && i < files->host->paths.n; i++)
-                r = close_one(&files->host->paths.p[i], m, err);
+                r = close_one(&files->host->paths.p[i], list, err);
 
         for (size_t i = 0; r == 0 && i < files->host->sockets.n; i++) {
                 const struct plan_path socket = { .path = files->host->sockets.p[i], .type = PLAN_PATH_FILE };
-                r = close_one(&socket, m, err);
+                r = close_one(&socket, list, err);
         }
 
         if (r == 0 && plan_guards(plan, files->host, files->policy->workspace) < 0)
@@ -179,15 +179,15 @@ static char *fixed_part(const char *glob) {
         return str_dup(end ? str_n(glob, end) : STR("/"));
 }
 
-static bool files_concerns(const mounts *m, const char *directory) {
-        for (size_t i = 0; i < m->n; i++)
-                if (m->p[i].tree &&
-                    (path_is_within(directory, m->p[i].path) || path_is_within(m->p[i].path, directory)))
+static bool files_concerns(const mounts *list, const char *directory) {
+        for (size_t i = 0; i < list->n; i++)
+                if (list->p[i].tree &&
+                    (path_is_within(directory, list->p[i].path) || path_is_within(list->p[i].path, directory)))
                         return true;
         return false;
 }
 
-static int check_globs(const struct container_files *files, struct plan *plan, const mounts *m, struct err *err) {
+static int check_globs(const struct container_files *files, struct plan *plan, const mounts *list, struct err *err) {
         int r = 0;
         for (size_t i = 0; r == 0 && i < path_rules_count(files->rules); i++) {
                 const struct path_rule *rule = path_rules_at(files->rules, i);
@@ -201,10 +201,10 @@ static int check_globs(const struct container_files *files, struct plan *plan, c
                 bool source = str_starts(str_of(rule->origin), STR("source of credential "));
                 const char *objection = NULL;
 
-                if (source && tree_of(m, directory))
+                if (source && tree_of(list, directory))
                         objection = "the file lies in a tree that the container sees, and one that replaces it would "
                                     "be seen; keep it elsewhere";
-                else if (!source && files_concerns(m, directory))
+                else if (!source && files_concerns(list, directory))
                         objection = "a glob holds for files that come later, mounts do not; name the paths";
 
                 if (objection)
@@ -281,10 +281,10 @@ static int add_notes(const struct container_files *files, struct plan *plan, str
 }
 
 /* Without it the command would start where the image says. */
-static int add_start(const struct container_files *files, const mounts *m, text_list *args, struct err *err) {
+static int add_start(const struct container_files *files, const mounts *list, text_list *args, struct err *err) {
         const char *start = plan_start_wanted(files->policy, files->host);
 
-        if (!start || !tree_of(m, start) || path_rules_host_access(files->rules, start, NULL) == PATH_DENIED)
+        if (!start || !tree_of(list, start) || path_rules_host_access(files->rules, start, NULL) == PATH_DENIED)
                 return plan_start_refused(files->policy, files->host, err);
 
         return words_add(args, "--workdir=%s", start) < 0 ? err_memory(err) : 0;

@@ -175,19 +175,19 @@ int container_place_make(struct container_place *container_place, const char *en
         return listen_on(container_place, err);
 }
 
-void container_place_done(struct container_place *p) {
-        if (p->lock >= 0 && tree_remove(AT_FDCWD, p->directory) < 0)
-                log_error("cannot remove %s", p->directory);
+void container_place_done(struct container_place *place) {
+        if (place->lock >= 0 && tree_remove(AT_FDCWD, place->directory) < 0)
+                log_error("cannot remove %s", place->directory);
 
-        close_fd(&p->lock);
-        close_fd(&p->listener);
-        free(p->directory);
-        free(p->name);
-        free(p->socket);
-        free(p->resolv);
-        free(p->empty_directory);
-        free(p->empty_file);
-        *p = CONTAINER_PLACE;
+        close_fd(&place->lock);
+        close_fd(&place->listener);
+        free(place->directory);
+        free(place->name);
+        free(place->socket);
+        free(place->resolv);
+        free(place->empty_directory);
+        free(place->empty_file);
+        *place = CONTAINER_PLACE;
 }
 
 int container_place_accept(struct container_place *place, int engine_pidfd, int *ret_gate, struct ucred *ret,

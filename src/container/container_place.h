@@ -17,7 +17,7 @@ struct container_place {
 #define CONTAINER_PLACE ((struct container_place){ .lock = -1, .listener = -1 })
 
 int container_place_make(struct container_place *container_place, const char *engine, const char *id, struct err *err);
-void container_place_done(struct container_place *p);
+void container_place_done(struct container_place *place);
 
 /* Until the gate calls, or the engine's process (a pidfd) ends. One caller is taken, and nobody after it. *ret: who it
  * is, as this host sees it. */

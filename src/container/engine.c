@@ -19,7 +19,7 @@
 
 enum { ANSWER_MAX = 1 << 20 };
 
-int words_add(text_list *l, const char *format, ...) {
+int words_add(text_list *list, const char *format, ...) {
         cleanup(buf_done) struct buf text = BUF(ANSWER_MAX);
         va_list args;
 
@@ -28,13 +28,13 @@ int words_add(text_list *l, const char *format, ...) {
         va_end(args);
 
         char *word = r < 0 ? NULL : str_dup(buf_str(&text));
-        if (!word || vec_reserve(l, 2) < 0) {
+        if (!word || vec_reserve(list, 2) < 0) {
                 free(word);
                 return -ENOMEM;
         }
 
-        l->p[l->n++] = word;
-        l->p[l->n] = NULL;
+        list->p[list->n++] = word;
+        list->p[list->n] = NULL;
 
         return 0;
 }

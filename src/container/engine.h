@@ -8,7 +8,7 @@
 #include <sys/types.h>
 
 /* Appends words; the list stays NULL-terminated. */
-int words_add(text_list *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int words_add(text_list *list, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Runs it, keeps what it prints; its errors go where ours go (`quiet`: nowhere). Returns its exit status. */
 int engine_call(const text_list *argv, bool quiet, struct buf *out, struct err *err);

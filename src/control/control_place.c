@@ -205,9 +205,9 @@ static int by_text(const void *a, const void *b) {
         return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static void close_listing(DIR **d) {
-        if (*d)
-                closedir(*d);
+static void close_listing(DIR **dir) {
+        if (*dir)
+                closedir(*dir);
 }
 
 int control_list(control_ids *ret, struct err *err) {

@@ -16,8 +16,8 @@
 /*
  * From "key=value" to the rows of a policy. Rows that no file may hold (the workspace) go by their flag.
  */
-static const char *key_of(const struct option *o) {
-        return o->key ? o->key : o->flag;
+static const char *key_of(const struct option *option) {
+        return option->key ? option->key : option->flag;
 }
 
 static const struct option *find_row(struct str key) {

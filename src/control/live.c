@@ -62,9 +62,9 @@ bool live_in_sight(const struct policy *policy) {
 /*
  * Events.
  */
-void live_publish(struct live *live, struct emit *j) {
-        if (control_close(j) == 0)
-                control_server_publish(live->server, buf_str(j->out));
+void live_publish(struct live *live, struct emit *json) {
+        if (control_close(json) == 0)
+                control_server_publish(live->server, buf_str(json->out));
 }
 
 void live_publish_text(struct live *live, const char *event, const char *key, const char *text) {
@@ -154,16 +154,16 @@ void live_frozen(struct live *live, int error) {
 }
 
 /* True when the reply follows. */
-static bool pause_now(struct live *c, uint64_t ticket, uint64_t id, const char *by) {
-        (void)audit_note(*c->parts.audit, "paused by %s", by);
-        live_publish_text(c, "paused", "by", by);
-        snprintf(c->paused_by, sizeof c->paused_by, "%s", by);
+static bool pause_now(struct live *live, uint64_t ticket, uint64_t id, const char *by) {
+        (void)audit_note(*live->parts.audit, "paused by %s", by);
+        live_publish_text(live, "paused", "by", by);
+        snprintf(live->paused_by, sizeof live->paused_by, "%s", by);
 
-        bool later = c->freeze != FREEZE_ON;
-        if (later && vec_push(&c->pausing, ((struct waiting_reply){ ticket, id })) < 0)
+        bool later = live->freeze != FREEZE_ON;
+        if (later && vec_push(&live->pausing, ((struct waiting_reply){ ticket, id })) < 0)
                 later = false;
 
-        live_hold(c, HOLD_PAUSE);
+        live_hold(live, HOLD_PAUSE);
         return later;
 }
 
@@ -234,9 +234,9 @@ static const char *state_of(const struct live *live) {
 }
 
 /* Those that have closed, and why. */
-static void emit_ratchets(const struct policy *policy, struct emit *j) {
-        emit_key(j, "ratchets");
-        emit_open(j, '[');
+static void emit_ratchets(const struct policy *policy, struct emit *json) {
+        emit_key(json, "ratchets");
+        emit_open(json, '[');
 
         for (size_t i = 0; i < policy->ratchet.n; i++) {
                 cleanup(buf_done) struct buf say = BUF(LIVE_LATER_MAX * 4);
@@ -245,14 +245,14 @@ static void emit_ratchets(const struct policy *policy, struct emit *j) {
                         continue;
 
                 ratchet_say(&policy->ratchet.p[i], &say);
-                emit_open(j, '{');
-                emit_key(j, "say");
-                emit_string(j, buf_str(&say));
-                emit_put_text(j, "origin", policy->ratchet.p[i].origin);
-                emit_close(j);
+                emit_open(json, '{');
+                emit_key(json, "say");
+                emit_string(json, buf_str(&say));
+                emit_put_text(json, "origin", policy->ratchet.p[i].origin);
+                emit_close(json);
         }
 
-        emit_close(j);
+        emit_close(json);
 }
 
 void live_ratchet(struct live *live, const struct event *ev, const char *origin) {
@@ -272,84 +272,84 @@ void live_ratchet(struct live *live, const struct event *ev, const char *origin)
 }
 
 /* Processor time and memory, at a time that the next answer can be compared with. */
-static void emit_usage(pid_t pid, struct emit *j) {
+static void emit_usage(pid_t pid, struct emit *json) {
         struct usage usage;
 
         if (!usage_of_tree(pid, &usage))
                 return;
 
-        emit_key(j, "usage");
-        emit_open(j, '{');
-        emit_put_number(j, "at_us", clock_ns() / 1000);
-        emit_put_number(j, "cpu_us", usage.cpu_us);
-        emit_put_number(j, "memory", usage.memory);
-        emit_put_number(j, "processes", usage.processes);
-        emit_close(j);
+        emit_key(json, "usage");
+        emit_open(json, '{');
+        emit_put_number(json, "at_us", clock_ns() / 1000);
+        emit_put_number(json, "cpu_us", usage.cpu_us);
+        emit_put_number(json, "memory", usage.memory);
+        emit_put_number(json, "processes", usage.processes);
+        emit_close(json);
 }
 
-static void emit_facts(const struct live *live, struct emit *j) {
+static void emit_facts(const struct live *live, struct emit *json) {
         struct live_facts facts = { 0 };
 
         if (live->parts.describe)
                 live->parts.describe(live->parts.run, &facts);
 
-        emit_put_bool(j, "degraded", facts.degraded);
-        emit_put_bool(j, "learns", facts.learns);
-        emit_put_bool(j, "audit_failed", live->audit_failed);
-        emit_put_number(j, "alarms", live->alarms);
-        emit_put_text(j, "alarm", live->alarm[0] ? live->alarm : NULL);
-        emit_put_text(j, "disk", live->disk[0] ? live->disk : NULL);
-        emit_key(j, "lost");
-        emit_open(j, '[');
+        emit_put_bool(json, "degraded", facts.degraded);
+        emit_put_bool(json, "learns", facts.learns);
+        emit_put_bool(json, "audit_failed", live->audit_failed);
+        emit_put_number(json, "alarms", live->alarms);
+        emit_put_text(json, "alarm", live->alarm[0] ? live->alarm : NULL);
+        emit_put_text(json, "disk", live->disk[0] ? live->disk : NULL);
+        emit_key(json, "lost");
+        emit_open(json, '[');
 
         for (size_t i = 0; i < facts.n_lost; i++)
                 if (str_starts(str_of(facts.lost[i]), STR("lost: ")))
-                        emit_string(j, str_skip(str_of(facts.lost[i]), 6));
+                        emit_string(json, str_skip(str_of(facts.lost[i]), 6));
 
-        emit_close(j);
-        emit_usage(facts.pid, j);
+        emit_close(json);
+        emit_usage(facts.pid, json);
 }
 
-static void emit_status_of(struct live *live, struct emit *j) {
+static void emit_status_of(struct live *live, struct emit *json) {
         const struct policy *policy = *live->parts.policy;
         static const char *const asks[] = { [ASK_NEVER] = "never", [ASK_CONTROL] = "control", [ASK_TTY] = "tty" };
         char started[CLOCK_TEXT_MAX];
 
         clock_text(live->started_us, started);
-        emit_put_text(j, "sandbox", live->parts.id);
-        emit_put_text(j, "state", state_of(live));
-        emit_put_number(j, "pid", (uint64_t)getpid());
-        emit_key(j, "command");
-        emit_open(j, '[');
+        emit_put_text(json, "sandbox", live->parts.id);
+        emit_put_text(json, "state", state_of(live));
+        emit_put_number(json, "pid", (uint64_t)getpid());
+        emit_key(json, "command");
+        emit_open(json, '[');
 
         for (char *const *word = live->parts.argv; *word; word++)
-                emit_text(j, *word);
+                emit_text(json, *word);
 
-        emit_close(j);
-        emit_put_text(j, "workspace", policy->workspace);
+        emit_close(json);
+        emit_put_text(json, "workspace", policy->workspace);
         if (live->parts.guest)
-                emit_put_text(j, "guest", live->parts.guest);
+                emit_put_text(json, "guest", live->parts.guest);
         if (live->parts.container)
-                emit_put_text(j, "container", live->parts.container);
+                emit_put_text(json, "container", live->parts.container);
 
-        emit_put_text(j, "mode", policy_mode_name(policy->mode));
-        emit_put_text(j, "agent", policy->agent);
-        emit_put_text(j, "ask", asks[policy->network.ask]);
-        emit_put_text(j, "started", started);
-        emit_put_number(j, "pending", live->questions.list.n);
-        emit_put_number(j, "allowed", live->allowed);
-        emit_put_number(j, "refused", live->refused);
-        emit_put_text(j, "audit", audit_path(*live->parts.audit));
-        emit_ratchets(policy, j);
-        emit_facts(live, j);
+        emit_put_text(json, "mode", policy_mode_name(policy->mode));
+        emit_put_text(json, "agent", policy->agent);
+        emit_put_text(json, "ask", asks[policy->network.ask]);
+        emit_put_text(json, "started", started);
+        emit_put_number(json, "pending", live->questions.list.n);
+        emit_put_number(json, "allowed", live->allowed);
+        emit_put_number(json, "refused", live->refused);
+        emit_put_text(json, "audit", audit_path(*live->parts.audit));
+        emit_ratchets(policy, json);
+        emit_facts(live, json);
 }
 
-static void emit_pending(const struct live *live, struct emit *j) {
-        emit_key(j, "questions");
-        emit_open(j, '[');
+static void emit_pending(const struct live *live, struct emit *json) {
+        emit_key(json, "questions");
+        emit_open(json, '[');
         for (size_t i = 0; i < live->questions.list.n; i++)
-                question_emit(j, &live->questions.list.p[i]);
-        emit_close(j);
+                question_emit(json, &live->questions.list.p[i]);
+        emit_close(json);
 }
 
 static int change_rule(struct live *live, const struct control_request *request, const char *by, unsigned *ret_answered,
@@ -509,29 +509,29 @@ int live_new(const struct live_parts *parts, struct live **ret, struct err *err)
         return 0;
 }
 
-void live_free(struct live *c, int status) {
-        if (!c)
+void live_free(struct live *live, int status) {
+        if (!live)
                 return;
 
-        live_prompt_end(c);
-        live_hooks_end(c);
+        live_prompt_end(live);
+        live_hooks_end(live);
 
-        if (control_server_watched(c->server)) {
+        if (control_server_watched(live->server)) {
                 cleanup(buf_done) struct buf out = BUF(LIVE_EVENT_MAX);
                 struct emit j = control_event_open(&out, "end");
 
                 emit_put_number(&j, "status", (uint64_t)status);
-                live_publish(c, &j);
+                live_publish(live, &j);
         }
 
-        control_server_free(c->server);
-        questions_done(&c->questions);
-        monitor_done(&c->monitor);
-        live_rules_done(c);
-        live_access_done(c);
-        vec_done(&c->pausing);
-        buf_done(&c->typed);
-        free(c);
+        control_server_free(live->server);
+        questions_done(&live->questions);
+        monitor_done(&live->monitor);
+        live_rules_done(live);
+        live_access_done(live);
+        vec_done(&live->pausing);
+        buf_done(&live->typed);
+        free(live);
 }
 
 void live_watch(const struct live *live, struct poller *poller) {

@@ -82,7 +82,7 @@ bool live_in_sight(const struct policy *policy);
 
 int live_new(const struct live_parts *parts, struct live **ret, struct err *err);
 /* Tells subscribers the end. Everything accepts NULL: not every run without namespaces has a control. */
-void live_free(struct live *c, int status);
+void live_free(struct live *live, int status);
 
 /* The rules that were added and are kept nowhere else, laid over a policy that was read again. */
 int live_keep_rules(const struct live *live, struct policy *policy, struct err *err);

@@ -92,14 +92,14 @@ bool live_access_agreed(const struct live *live, const char *text) {
 /*
  * An answer.
  */
-static int keep_agreed(struct live *c, const char *command, struct err *err) {
+static int keep_agreed(struct live *live, const char *command, struct err *err) {
         cleanup(free_ptr) char *copy = str_dup(str_of(command));
 
-        if (agreed_here(c, command))
+        if (agreed_here(live, command))
                 return 0;
-        if (c->agreed.n >= AGREED_MAX)
+        if (live->agreed.n >= AGREED_MAX)
                 return err_set(err, E2BIG, "%d commands were agreed to in this sandbox already", AGREED_MAX);
-        if (!copy || vec_push(&c->agreed, copy) < 0)
+        if (!copy || vec_push(&live->agreed, copy) < 0)
                 return err_memory(err);
 
         (void)take_ptr(&copy);
@@ -220,8 +220,8 @@ int live_access_decided(struct live *live, const char *what, enum control_answer
         return r < 0 ? err_wrap(err, r, "the answer is told, but is not remembered") : 0;
 }
 
-void live_access_done(struct live *c) {
-        for (size_t i = 0; i < c->agreed.n; i++)
-                free(c->agreed.p[i]);
-        vec_done(&c->agreed);
+void live_access_done(struct live *live) {
+        for (size_t i = 0; i < live->agreed.n; i++)
+                free(live->agreed.p[i]);
+        vec_done(&live->agreed);
 }

@@ -76,7 +76,7 @@ void live_release(struct live *live, enum hold who);
 void live_pause(struct live *live, const char *by);
 /* An event for subscribers, if there are any: open, add members, send. */
 #define LIVE_EVENT_MAX 65536
-void live_publish(struct live *live, struct emit *j);
+void live_publish(struct live *live, struct emit *json);
 void live_publish_text(struct live *live, const char *event, const char *key, const char *text);
 
 /* live_rules.c */
@@ -93,13 +93,13 @@ int live_rules_add(struct live *live, const struct rule_change *change, struct e
 int live_rules_forget(struct live *live, const char *pattern, enum control_scope scope, struct err *err);
 /* From the state database, a rule or a path; how many. */
 int live_forget_remembered(const struct live *live, const char *what, enum control_scope scope, struct err *err);
-void live_rules_emit(const struct live *live, struct emit *j);
+void live_rules_emit(const struct live *live, struct emit *json);
 /* live_reload.c: ret_later: settings that differ and count only for commands that begin later; "" if there are none. */
 #define LIVE_LATER_MAX 512
 int live_rules_reload(struct live *live, char ret_later[static LIVE_LATER_MAX], struct err *err);
 /* live_reload_later.c */
 void live_reload_later(const struct live *live, const struct policy *fresh, char ret[static LIVE_LATER_MAX]);
-void live_rules_done(struct live *c);
+void live_rules_done(struct live *live);
 /* Into the state database; where it happened is filled in. */
 void live_rules_decided(struct live *live, const struct state_decision *decision);
 
@@ -131,7 +131,7 @@ int live_access_grant(struct live *live, const char *what, enum control_scope sc
 int live_access_forget(struct live *live, const char *what, enum control_scope scope, struct err *err);
 int live_access_decided(struct live *live, const char *what, enum control_answer answer, enum control_scope scope,
                         struct err *err);
-void live_access_done(struct live *c);
+void live_access_done(struct live *live);
 
 /* live_prompt.c */
 void live_prompt_consider(struct live *live);

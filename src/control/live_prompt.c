@@ -222,12 +222,12 @@ void live_prompt_gone(struct live *live, uint64_t question) {
         end_and_go_on(live);
 }
 
-static void prompt_answer(struct live *live, enum control_answer a, enum control_scope scope) {
+static void prompt_answer(struct live *live, enum control_answer answer, enum control_scope scope) {
         cleanup(buf_done) struct buf out = BUF(ERR_TEXT_MAX + 64);
         struct err err = { 0 };
         uint64_t question = live->prompt_question;
         live->prompt_question = 0; /* its end is our doing */
-        if (live_answer(live, question, a, scope, "terminal", &err) < 0 &&
+        if (live_answer(live, question, answer, scope, "terminal", &err) < 0 &&
             buf_printf(&out, "bailey: %s\r\n", err.text) == 0)
                 (void)prompt_put(live, buf_str(&out));
         end_and_go_on(live);

@@ -20,12 +20,12 @@
 
 enum { LIVE_MAX = 1024 };
 
-void live_rules_done(struct live *c) {
-        for (size_t i = 0; i < c->live.n; i++) {
-                free(c->live.p[i].pattern);
-                free(c->live.p[i].origin);
+void live_rules_done(struct live *live) {
+        for (size_t i = 0; i < live->live.n; i++) {
+                free(live->live.p[i].pattern);
+                free(live->live.p[i].origin);
         }
-        vec_done(&c->live);
+        vec_done(&live->live);
 }
 
 /* What judges connections now. */
@@ -130,12 +130,12 @@ static int rules_remember(struct live *live, const struct rule_change *change, s
 /*
  * Adding and taking back.
  */
-static int keep_live(struct live *c, const struct rule_change *change, const char *origin) {
+static int keep_live(struct live *live, const struct rule_change *change, const char *origin) {
         struct live_rule rule = { .deny = change->deny,
                                   .remembered = change->scope > SCOPE_SANDBOX,
                                   .pattern = str_dup(str_of(change->pattern)),
                                   .origin = str_dup(str_of(origin)) };
-        if (rule.pattern && rule.origin && vec_push(&c->live, rule) == 0)
+        if (rule.pattern && rule.origin && vec_push(&live->live, rule) == 0)
                 return 0;
 
         free(rule.pattern);
@@ -343,21 +343,21 @@ static bool is_live(const struct live *live, const struct origin_text *origin_te
         return false;
 }
 
-void live_rules_emit(const struct live *live, struct emit *j) {
-        emit_key(j, "rules");
-        emit_open(j, '[');
+void live_rules_emit(const struct live *live, struct emit *json) {
+        emit_key(json, "rules");
+        emit_open(json, '[');
 
         for (int deny = 0; deny < 2; deny++) {
                 const origin_texts *texts = list_of(rules_judging(live), deny);
                 for (size_t i = 0; i < texts->n; i++) {
-                        emit_open(j, '{');
-                        emit_put_text(j, "list", deny ? "deny" : "allow");
-                        emit_put_text(j, "pattern", texts->p[i].text);
-                        emit_put_text(j, "origin", texts->p[i].origin);
-                        emit_put_bool(j, "live", is_live(live, &texts->p[i], deny));
-                        emit_close(j);
+                        emit_open(json, '{');
+                        emit_put_text(json, "list", deny ? "deny" : "allow");
+                        emit_put_text(json, "pattern", texts->p[i].text);
+                        emit_put_text(json, "origin", texts->p[i].origin);
+                        emit_put_bool(json, "live", is_live(live, &texts->p[i], deny));
+                        emit_close(json);
                 }
         }
 
-        emit_close(j);
+        emit_close(json);
 }

@@ -8,12 +8,12 @@
 #include <signal.h>
 #include <stdio.h>
 
-static void put_string(struct emit *j, const char *key, struct str s) {
-        emit_key(j, key);
+static void put_string(struct emit *json, const char *key, struct str s) {
+        emit_key(json, key);
         if (s.n)
-                emit_string(j, s);
+                emit_string(json, s);
         else
-                emit_null(j);
+                emit_null(json);
 }
 
 static void publish_network(struct live *live, const struct event *ev, const struct snapshot_rule *rule) {

@@ -8,8 +8,8 @@
 static const char *const action_names[] = { "nothing", "warn", "pause", "kill" };
 static_assert(sizeof action_names / sizeof *action_names == MONITOR_ACTIONS, "one name per action");
 
-const char *monitor_action_name(enum monitor_action a) {
-        return (unsigned)a < MONITOR_ACTIONS ? action_names[a] : "?";
+const char *monitor_action_name(enum monitor_action action) {
+        return (unsigned)action < MONITOR_ACTIONS ? action_names[action] : "?";
 }
 
 static enum monitor_action action_of(const char *name) {
@@ -26,12 +26,12 @@ static const struct agent_role *role_of(const struct policy *policy) {
         return NULL;
 }
 
-static int monitor_add(struct monitor *m, uint32_t violations, uint64_t within_ns, enum monitor_action action,
+static int monitor_add(struct monitor *monitor, uint32_t violations, uint64_t within_ns, enum monitor_action action,
                        const char *origin, struct err *err) {
         struct monitor_counter c = {
                 .violations = violations, .within_ns = within_ns, .action = action, .origin = str_dup(str_of(origin))
         };
-        if (!c.origin || vec_push(&m->counters, c) < 0) {
+        if (!c.origin || vec_push(&monitor->counters, c) < 0) {
                 free(c.origin);
                 return err_memory(err);
         }
@@ -65,12 +65,12 @@ int monitor_init(struct monitor *monitor, const struct policy *policy, struct er
         return r;
 }
 
-void monitor_done(struct monitor *m) {
-        for (size_t i = 0; i < m->counters.n; i++) {
-                free(m->counters.p[i].origin);
-                free(m->counters.p[i].times);
+void monitor_done(struct monitor *monitor) {
+        for (size_t i = 0; i < monitor->counters.n; i++) {
+                free(monitor->counters.p[i].origin);
+                free(monitor->counters.p[i].times);
         }
-        vec_done(&m->counters);
+        vec_done(&monitor->counters);
 }
 
 bool monitor_is_violation(const struct event *ev) {

@@ -8,7 +8,7 @@
 #include "policy/policy.h"
 
 enum monitor_action { MONITOR_NOTHING, MONITOR_WARN, MONITOR_PAUSE, MONITOR_KILL, MONITOR_ACTIONS };
-const char *monitor_action_name(enum monitor_action a);
+const char *monitor_action_name(enum monitor_action action);
 
 struct monitor_counter {
         uint32_t violations;
@@ -33,7 +33,7 @@ struct monitor {
 #define MONITOR_DEFAULT_VIOLATIONS 20
 #define MONITOR_DEFAULT_WITHIN_NS (60 * 1000000000ULL)
 int monitor_init(struct monitor *monitor, const struct policy *policy, struct err *err);
-void monitor_done(struct monitor *m);
+void monitor_done(struct monitor *monitor);
 
 /* Is this event something that policy refused? What failed for other reasons is no violation. */
 bool monitor_is_violation(const struct event *ev);

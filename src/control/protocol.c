@@ -55,14 +55,14 @@ static_assert(sizeof faults / sizeof *faults == CONTROL_FAULTS, "one code per fa
 const char *control_do_name(enum control_do d) {
         return (unsigned)d < CONTROL_DOS ? requests[d].name : "?";
 }
-const char *control_answer_name(enum control_answer a) {
-        return (unsigned)a < CONTROL_ANSWERS ? answers[a] : "?";
+const char *control_answer_name(enum control_answer answer) {
+        return (unsigned)answer < CONTROL_ANSWERS ? answers[answer] : "?";
 }
-const char *control_scope_name(enum control_scope s) {
-        return (unsigned)s < CONTROL_SCOPES ? scopes[s] : "?";
+const char *control_scope_name(enum control_scope scope) {
+        return (unsigned)scope < CONTROL_SCOPES ? scopes[scope] : "?";
 }
-const char *control_fault_code(enum control_fault f) {
-        return (unsigned)f < CONTROL_FAULTS ? faults[f] : "?";
+const char *control_fault_code(enum control_fault fault) {
+        return (unsigned)fault < CONTROL_FAULTS ? faults[fault] : "?";
 }
 
 bool control_scope_parse(struct str text, enum control_scope *ret) {
@@ -84,33 +84,35 @@ static bool is_text(const struct node *node) {
         return node->kind == NODE_SCALAR && node->quoted;
 }
 
-static int read_number(const struct node *n, uint64_t max, uint64_t *ret, struct err *err) {
-        if (!is_number(n) || !str_to_u64(n->text, max, ret))
-                return err_set(err, EINVAL, "\"%.*s\" must be a whole number of at most %ju", STR_FMT(n->key),
+static int read_number(const struct node *node, uint64_t max, uint64_t *ret, struct err *err) {
+        if (!is_number(node) || !str_to_u64(node->text, max, ret))
+                return err_set(err, EINVAL, "\"%.*s\" must be a whole number of at most %ju", STR_FMT(node->key),
                                (uintmax_t)max);
         return 0;
 }
 
 /* Printable ASCII or UTF-8 without control bytes; terminated in ret. */
-static int read_text(const struct node *n, char *ret, size_t size, struct err *err) {
-        if (!is_text(n) || n->text.n >= size)
-                return err_set(err, EINVAL, "\"%.*s\" must be a text of at most %zu bytes", STR_FMT(n->key), size - 1);
+static int read_text(const struct node *node, char *ret, size_t size, struct err *err) {
+        if (!is_text(node) || node->text.n >= size)
+                return err_set(err, EINVAL, "\"%.*s\" must be a text of at most %zu bytes", STR_FMT(node->key),
+                               size - 1);
 
-        for (size_t i = 0; i < n->text.n; i++)
-                if ((unsigned char)n->text.p[i] < 0x20 || n->text.p[i] == 0x7f)
-                        return err_set(err, EINVAL, "\"%.*s\" has control characters", STR_FMT(n->key));
+        for (size_t i = 0; i < node->text.n; i++)
+                if ((unsigned char)node->text.p[i] < 0x20 || node->text.p[i] == 0x7f)
+                        return err_set(err, EINVAL, "\"%.*s\" has control characters", STR_FMT(node->key));
 
-        memcpy(ret, n->text.p, n->text.n);
-        ret[n->text.n] = '\0';
+        memcpy(ret, node->text.p, node->text.n);
+        ret[node->text.n] = '\0';
 
         return 0;
 }
 
-static int read_choice(const struct node *n, const char *const *names, unsigned count, unsigned *ret, struct err *err) {
-        struct suggestion suggestion = suggest_for(n->text);
+static int read_choice(const struct node *node, const char *const *names, unsigned count, unsigned *ret,
+                       struct err *err) {
+        struct suggestion suggestion = suggest_for(node->text);
 
-        for (unsigned i = 0; is_text(n) && i < count; i++) {
-                if (str_is(n->text, names[i])) {
+        for (unsigned i = 0; is_text(node) && i < count; i++) {
+                if (str_is(node->text, names[i])) {
                         *ret = i;
                         return 0;
                 }
@@ -118,19 +120,19 @@ static int read_choice(const struct node *n, const char *const *names, unsigned 
                 suggest_offer(&suggestion, names[i]);
         }
 
-        return err_set(err, EINVAL, "\"%.*s\": %s is not known%s", STR_FMT(n->key), show(n->text).text,
+        return err_set(err, EINVAL, "\"%.*s\": %s is not known%s", STR_FMT(node->key), show(node->text).text,
                        suggest_text(&suggestion, "").text);
 }
 
-static int read_field(const struct node *node, enum field f, struct control_request *request, struct err *err) {
+static int read_field(const struct node *node, enum field field, struct control_request *request, struct err *err) {
         uint64_t number = 0;
         unsigned place = 0;
         int r = 0;
 
-        switch (f) {
+        switch (field) {
         case FIELD_ID:
         case FIELD_QUESTION:
-                return read_number(node, INT64_MAX, f == FIELD_ID ? &request->id : &request->question, err);
+                return read_number(node, INT64_MAX, field == FIELD_ID ? &request->id : &request->question, err);
         case FIELD_VERSION:
                 r = read_number(node, UINT32_MAX, &number, err);
                 request->version = (uint32_t)number;
@@ -366,16 +368,16 @@ struct emit control_event_open(struct buf *out, const char *event) {
         return j;
 }
 
-int control_close(struct emit *j) {
-        emit_close(j);
-        int r = emit_status(j);
+int control_close(struct emit *json) {
+        emit_close(json);
+        int r = emit_status(json);
         if (r < 0)
                 return r;
 
-        return buf_add_char(j->out, '\n');
+        return buf_add_char(json->out, '\n');
 }
 
-int control_reply_fault(struct buf *out, uint64_t id, enum control_fault f, const char *text) {
+int control_reply_fault(struct buf *out, uint64_t id, enum control_fault fault, const char *text) {
         struct emit j = emit_to(out);
 
         emit_open(&j, '{');
@@ -383,7 +385,7 @@ int control_reply_fault(struct buf *out, uint64_t id, enum control_fault f, cons
         emit_put_bool(&j, "ok", false);
         emit_key(&j, "error");
         emit_open(&j, '{');
-        emit_put_text(&j, "code", control_fault_code(f));
+        emit_put_text(&j, "code", control_fault_code(fault));
         emit_put_text(&j, "text", text);
         emit_close(&j);
 

@@ -37,7 +37,7 @@ enum control_do {
 const char *control_do_name(enum control_do d);
 
 enum control_answer { ANSWER_DENY, ANSWER_ALLOW, CONTROL_ANSWERS };
-const char *control_answer_name(enum control_answer a);
+const char *control_answer_name(enum control_answer answer);
 
 /* How far an answer reaches. */
 enum control_scope {
@@ -47,7 +47,7 @@ enum control_scope {
         SCOPE_ALWAYS,
         CONTROL_SCOPES
 };
-const char *control_scope_name(enum control_scope s);
+const char *control_scope_name(enum control_scope scope);
 bool control_scope_parse(struct str text, enum control_scope *ret);
 
 /* Codes of errors in replies; stable. */
@@ -61,7 +61,7 @@ enum control_fault {
         FAULT_TOO_MANY,  /* clients or rules */
         CONTROL_FAULTS
 };
-const char *control_fault_code(enum control_fault f);
+const char *control_fault_code(enum control_fault fault);
 
 struct control_request {
         uint64_t id;
@@ -99,5 +99,5 @@ bool control_bool(const struct node *map, const char *key);
 /* Replies. Between open and close members are added with emit_put_...; close adds the line break. */
 struct emit control_reply_open(struct buf *out, uint64_t id);
 struct emit control_event_open(struct buf *out, const char *event);
-int control_close(struct emit *j);
-int control_reply_fault(struct buf *out, uint64_t id, enum control_fault f, const char *text);
+int control_close(struct emit *json);
+int control_reply_fault(struct buf *out, uint64_t id, enum control_fault fault, const char *text);

@@ -179,50 +179,50 @@ const char *question_kind(const struct question *question) {
         return question->push ? "push" : "host";
 }
 
-void question_emit(struct emit *j, const struct question *question) {
+void question_emit(struct emit *json, const struct question *question) {
         char asked[CLOCK_TEXT_MAX], expires[CLOCK_TEXT_MAX];
 
         clock_text(question->asked_us, asked);
         clock_text(question->expires_us, expires);
-        emit_open(j, '{');
-        emit_put_number(j, "id", question->number);
-        emit_put_text(j, "kind", question_kind(question));
+        emit_open(json, '{');
+        emit_put_number(json, "id", question->number);
+        emit_put_text(json, "kind", question_kind(question));
 
         if (question->container)
-                emit_put_text(j, "container", question->container);
+                emit_put_text(json, "container", question->container);
 
         if (question->access) {
-                emit_put_text(j, "access", question->push);
-                emit_put_bool(j, "held", question->held);
-                emit_put_text(j, "reason", question->reason);
+                emit_put_text(json, "access", question->push);
+                emit_put_bool(json, "held", question->held);
+                emit_put_text(json, "reason", question->reason);
         } else if (question->call) {
-                emit_put_text(j, "tool", question->tool);
-                emit_put_text(j, "call", question->push);
-                emit_put_text(j, "directory", question->directory);
+                emit_put_text(json, "tool", question->tool);
+                emit_put_text(json, "call", question->push);
+                emit_put_text(json, "directory", question->directory);
         } else if (question->push) {
                 char target[AUTHORITY_TEXT_MAX];
 
                 authority_text(&question->target, target);
-                emit_put_text(j, question->page ? "page" : "push", question->push);
-                emit_put_text(j, "target", target);
+                emit_put_text(json, question->page ? "page" : "push", question->push);
+                emit_put_text(json, "target", target);
                 if (question->of_tool)
-                        emit_put_text(j, "tool", question->tool);
+                        emit_put_text(json, "tool", question->tool);
         } else if (question->command.text) {
-                emit_put_string(j, "command", str_first(str_of(question->command.text), QUESTION_SHOWN));
-                emit_put_string(j, "segment", str_first(str_of(question->command.segment), QUESTION_SHOWN));
-                emit_put_text(j, "rule", *question->command.rule ? question->command.rule : NULL);
-                emit_put_text(j, "reason", question->command.reason);
+                emit_put_string(json, "command", str_first(str_of(question->command.text), QUESTION_SHOWN));
+                emit_put_string(json, "segment", str_first(str_of(question->command.segment), QUESTION_SHOWN));
+                emit_put_text(json, "rule", *question->command.rule ? question->command.rule : NULL);
+                emit_put_text(json, "reason", question->command.reason);
         } else {
-                emit_put_string(j, "host", host_str(&question->target.host));
-                emit_put_number(j, "port", question->target.port);
-                emit_put_text(j, "via", event_via_name(question->via));
-                emit_put_number(j, "waiting", question->waiting.n);
+                emit_put_string(json, "host", host_str(&question->target.host));
+                emit_put_number(json, "port", question->target.port);
+                emit_put_text(json, "via", event_via_name(question->via));
+                emit_put_number(json, "waiting", question->waiting.n);
 
                 if (question->reason)
-                        emit_put_text(j, "reason", question->reason);
+                        emit_put_text(json, "reason", question->reason);
         }
 
-        emit_put_text(j, "asked", asked);
-        emit_put_text(j, "expires", expires);
-        emit_close(j);
+        emit_put_text(json, "asked", asked);
+        emit_put_text(json, "expires", expires);
+        emit_close(json);
 }

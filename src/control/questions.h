@@ -77,4 +77,4 @@ void questions_done(struct questions *qs);
 /* "host", "command", "push", "page", "call" or "access". */
 const char *question_kind(const struct question *question);
 /* As an object of the protocol. */
-void question_emit(struct emit *j, const struct question *question);
+void question_emit(struct emit *json, const struct question *question);

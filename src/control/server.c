@@ -122,10 +122,10 @@ void control_server_publish(struct control_server *server, struct str line) {
 /*
  * Requests.
  */
-static void server_fault(struct control_server *server, struct client *client, uint64_t id, enum control_fault f,
+static void server_fault(struct control_server *server, struct client *client, uint64_t id, enum control_fault fault,
                          const char *text) {
         cleanup(buf_done) struct buf out = BUF(CONTROL_MESSAGE_MAX);
-        if (control_reply_fault(&out, id, f, text) == 0)
+        if (control_reply_fault(&out, id, fault, text) == 0)
                 server_put(server, client, buf_str(&out));
 }
 
@@ -241,9 +241,9 @@ static void read_client(struct control_server *server, struct client *client) {
 /*
  * The loop's side.
  */
-static void turn_away(int fd, enum control_fault f, const char *text) {
+static void turn_away(int fd, enum control_fault fault, const char *text) {
         cleanup(buf_done) struct buf out = BUF(4096);
-        if (control_reply_fault(&out, 0, f, text) == 0)
+        if (control_reply_fault(&out, 0, fault, text) == 0)
                 (void)send(fd, out.p, out.n, MSG_NOSIGNAL | MSG_DONTWAIT); /* send it the error if possible */
 }
 

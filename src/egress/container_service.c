@@ -86,14 +86,15 @@ static void containing_say(void *arg, bool bad, const char *text) {
                 log_notice("egress: %s", text);
 }
 
-static int containing_load_tokens(void *arg, const mappings *m, struct vault_process *process, struct err *err) {
-        return egress_tokens_load(arg, m, process, false, err);
+static int containing_load_tokens(void *arg, const mappings *list, struct vault_process *process, struct err *err) {
+        return egress_tokens_load(arg, list, process, false, err);
 }
 
 /* The service's own vault has written them. */
-static int containing_save_tokens(void *arg, const mappings *m, const struct vault_process *process, struct err *err) {
+static int containing_save_tokens(void *arg, const mappings *list, const struct vault_process *process,
+                                  struct err *err) {
         (void)arg;
-        (void)m;
+        (void)list;
         (void)process;
         (void)err;
         return 0;

@@ -109,7 +109,7 @@ static const char *const passed[] = { "PATH",
                                       "TSAN_OPTIONS",
                                       NULL };
 
-static bool is_passed(const mappings *m, struct str variable) {
+static bool is_passed(const mappings *list, struct str variable) {
         ptrdiff_t equals = str_find(variable, '=');
         struct str name = str_first(variable, equals < 0 ? 0 : (size_t)equals);
 
@@ -117,22 +117,22 @@ static bool is_passed(const mappings *m, struct str variable) {
                 if (str_is(name, *p))
                         return true;
 
-        for (size_t i = 0; i < m->n; i++)
+        for (size_t i = 0; i < list->n; i++)
                 for (size_t k = 0;; k++) {
-                        cleanup(free_ptr) char *source = mapping_source_variable(&m->p[i], k);
+                        cleanup(free_ptr) char *source = mapping_source_variable(&list->p[i], k);
                         if (!source)
                                 break;
                         if (str_is(name, source))
                                 return true;
                 }
 
-        return vault_tell_is_for_tool(m, name);
+        return vault_tell_is_for_tool(list, name);
 }
 
-int egress_environment(const mappings *m, char *const *environment, text_list *ret, struct err *err) {
+int egress_environment(const mappings *list, char *const *environment, text_list *ret, struct err *err) {
         int r = 0;
         for (char *const *v = environment; v && *v && r == 0; v++)
-                if (is_passed(m, str_of(*v)))
+                if (is_passed(list, str_of(*v)))
                         r = text_list_take(ret, str_format("%s", *v), err);
         return r;
 }

@@ -21,4 +21,4 @@ int egress_bitwarden_names(const char *project, char *const *environment, text_l
 
 /* The environment of the service: an allow list, what the credentials' sources need, and nothing else. Proxy variables
  * are left out: the gateway must not be its own client. */
-int egress_environment(const mappings *m, char *const *environment, text_list *ret, struct err *err);
+int egress_environment(const mappings *list, char *const *environment, text_list *ret, struct err *err);

@@ -508,12 +508,12 @@ static void on_message(void *arg, bool bad, const char *text) {
                 log_notice("egress: %s", text);
 }
 
-static int load_tokens(void *arg, const mappings *m, struct vault_process *process, struct err *err) {
-        return egress_tokens_load(arg, m, process, false, err);
+static int load_tokens(void *arg, const mappings *list, struct vault_process *process, struct err *err) {
+        return egress_tokens_load(arg, list, process, false, err);
 }
 
-static int save_tokens(void *arg, const mappings *m, const struct vault_process *process, struct err *err) {
-        return egress_tokens_save(arg, m, process, err);
+static int save_tokens(void *arg, const mappings *list, const struct vault_process *process, struct err *err) {
+        return egress_tokens_save(arg, list, process, err);
 }
 
 /* The network that was made for the gateway, else a bridge of an engine's own. False: neither is there. */

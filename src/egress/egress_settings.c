@@ -81,20 +81,20 @@ static void credential_done(struct egress_credential *credential) {
         free(credential->text);
 }
 
-void egress_settings_done(struct egress_settings *s) {
-        for (size_t i = 0; i < s->credentials.n; i++)
-                credential_done(&s->credentials.p[i]);
+void egress_settings_done(struct egress_settings *settings) {
+        for (size_t i = 0; i < settings->credentials.n; i++)
+                credential_done(&settings->credentials.p[i]);
 
-        vec_done(&s->credentials);
-        text_list_done(&s->extra_allowed_hosts);
-        text_list_done(&s->allow_private);
-        text_list_done(&s->deny_cidrs);
-        free(s->project);
-        free(s->bridge);
-        free(s->ask);
-        free(s->hosts);
-        free(s->ca_bundle);
-        *s = (struct egress_settings){ 0 };
+        vec_done(&settings->credentials);
+        text_list_done(&settings->extra_allowed_hosts);
+        text_list_done(&settings->allow_private);
+        text_list_done(&settings->deny_cidrs);
+        free(settings->project);
+        free(settings->bridge);
+        free(settings->ask);
+        free(settings->hosts);
+        free(settings->ca_bundle);
+        *settings = (struct egress_settings){ 0 };
 }
 
 static int replace_text(char **at, struct str text, struct err *err) {
@@ -109,30 +109,30 @@ static int replace_text(char **at, struct str text, struct err *err) {
 /*
  * Credentials.
  */
-static void emit_node(struct emit *j, const struct node *node, struct str source) {
+static void emit_node(struct emit *json, const struct node *node, struct str source) {
         switch (node->kind) {
         case NODE_MAP:
         case NODE_LIST:
-                emit_open(j, node->kind == NODE_MAP ? '{' : '[');
+                emit_open(json, node->kind == NODE_MAP ? '{' : '[');
 
                 for (const struct node *c = node->first; c; c = c->next) {
                         bool replaced = node->kind == NODE_MAP && source.p && str_is(c->key, "source");
 
                         if (node->kind == NODE_MAP)
-                                emit_key_str(j, c->key);
+                                emit_key_str(json, c->key);
                         if (replaced)
-                                emit_string(j, source);
+                                emit_string(json, source);
                         else
-                                emit_node(j, c, (struct str){ 0 });
+                                emit_node(json, c, (struct str){ 0 });
                 }
 
-                emit_close(j);
+                emit_close(json);
                 return;
         case NODE_SCALAR:
-                emit_string(j, node->text);
+                emit_string(json, node->text);
                 return;
         default:
-                emit_null(j);
+                emit_null(json);
         }
 }
 
@@ -200,12 +200,13 @@ int egress_credential_source(struct egress_credential *credential, const char *s
         return 0;
 }
 
-int egress_credential_make(struct egress_settings *s, const char *provider, const char *source, struct err *err) {
+int egress_credential_make(struct egress_settings *settings, const char *provider, const char *source,
+                           struct err *err) {
         struct egress_credential c = { .provider = str_format("%s", provider),
                                        .source = str_format("%s", source),
                                        .text =
                                            str_format("{\"provider\":\"%s\",\"source\":\"%s\"}", provider, source) };
-        if (c.provider && c.source && c.text && vec_push(&s->credentials, c) == 0)
+        if (c.provider && c.source && c.text && vec_push(&settings->credentials, c) == 0)
                 return 0;
 
         credential_done(&c);
@@ -224,13 +225,13 @@ static int read_list(const struct key *key, const struct node *node, text_list *
         return r;
 }
 
-static int read_credentials(const struct node *node, struct egress_settings *s, struct err *err) {
+static int read_credentials(const struct node *node, struct egress_settings *settings, struct err *err) {
         int r = node->kind == NODE_LIST ? 0 : err_set(err, EINVAL, "credentials must be a list");
         for (const struct node *c = node->first; c && r == 0; c = c->next) {
                 struct egress_credential one;
 
                 r = read_credential(c, (struct str){ 0 }, &one, err);
-                if (r == 0 && vec_push(&s->credentials, one) < 0) {
+                if (r == 0 && vec_push(&settings->credentials, one) < 0) {
                         credential_done(&one);
                         r = err_memory(err);
                 }
@@ -370,11 +371,11 @@ int egress_settings_load(const char *directory, struct egress_settings *ret, str
 /*
  * Writing.
  */
-static void emit_list(struct emit *j, const text_list *l) {
-        emit_open(j, '[');
-        for (size_t i = 0; i < l->n; i++)
-                emit_text(j, l->p[i]);
-        emit_close(j);
+static void emit_list(struct emit *json, const text_list *list) {
+        emit_open(json, '[');
+        for (size_t i = 0; i < list->n; i++)
+                emit_text(json, list->p[i]);
+        emit_close(json);
 }
 
 /* The entries are JSON already, made by an emitter or by constant text. */

@@ -173,22 +173,22 @@ struct tokens {
         bool rotate;
 };
 
-static int load_tokens(void *arg, const mappings *m, struct vault_process *process, struct err *err) {
+static int load_tokens(void *arg, const mappings *list, struct vault_process *process, struct err *err) {
         const struct tokens *tokens = arg;
-        return egress_tokens_load(tokens->directory, m, process, tokens->rotate, err);
+        return egress_tokens_load(tokens->directory, list, process, tokens->rotate, err);
 }
 
-static int save_tokens(void *arg, const mappings *m, const struct vault_process *process, struct err *err) {
-        return egress_tokens_save(((const struct tokens *)arg)->directory, m, process, err);
+static int save_tokens(void *arg, const mappings *list, const struct vault_process *process, struct err *err) {
+        return egress_tokens_save(((const struct tokens *)arg)->directory, list, process, err);
 }
 
-static int no_tokens(void *arg, const mappings *m, struct vault_process *process, struct err *err) {
-        (void)arg, (void)m, (void)process, (void)err;
+static int no_tokens(void *arg, const mappings *list, struct vault_process *process, struct err *err) {
+        (void)arg, (void)list, (void)process, (void)err;
         return 0;
 }
 
-static int keep_nothing(void *arg, const mappings *m, const struct vault_process *process, struct err *err) {
-        (void)arg, (void)m, (void)process, (void)err;
+static int keep_nothing(void *arg, const mappings *list, const struct vault_process *process, struct err *err) {
+        (void)arg, (void)list, (void)process, (void)err;
         return 0;
 }
 

@@ -25,18 +25,18 @@ static void put_token(struct buf *out, struct str token, bool whole) {
                 (void)buf_printf(out, "%.*s...", (int)(token.n < 6 ? token.n : 6), token.p);
 }
 
-static void emit_credentials(struct emit *j, const struct egress_view *view, bool show_tokens) {
-        emit_key(j, "credentials");
-        emit_open(j, '[');
+static void emit_credentials(struct emit *json, const struct egress_view *view, bool show_tokens) {
+        emit_key(json, "credentials");
+        emit_open(json, '[');
 
         for (size_t i = 0; i < view->settings.credentials.n; i++) {
                 const struct egress_credential *credential = &view->settings.credentials.p[i];
 
-                emit_open(j, '{');
-                emit_put_text(j, "name", name_of(credential));
-                emit_put_text(j, "source", credential->source);
-                emit_key(j, "tokens");
-                emit_open(j, '[');
+                emit_open(json, '{');
+                emit_put_text(json, "name", name_of(credential));
+                emit_put_text(json, "source", credential->source);
+                emit_key(json, "tokens");
+                emit_open(json, '[');
 
                 size_t part = 0; /* what follows them is of before rotations */
 
@@ -48,31 +48,31 @@ static void emit_credentials(struct emit *j, const struct egress_view *view, boo
                                 continue;
 
                         put_token(&text, node->text, show_tokens);
-                        emit_string(j, buf_str(&text));
+                        emit_string(json, buf_str(&text));
                 }
 
-                emit_close(j);
-                emit_close(j);
+                emit_close(json);
+                emit_close(json);
         }
 
-        emit_close(j);
+        emit_close(json);
 }
 
-static void emit_ca(struct emit *j, const struct egress_view *view) {
+static void emit_ca(struct emit *json, const struct egress_view *view) {
         struct egress_ca ca;
         struct err none = { 0 };
 
-        emit_key(j, "ca");
+        emit_key(json, "ca");
 
         if (egress_ca(view->directory, &ca, &none) < 0) {
-                emit_null(j);
+                emit_null(json);
                 return;
         }
 
-        emit_open(j, '{');
-        emit_put_text(j, "sha256", ca.sha256);
-        emit_put_text(j, "expires", ca.expires);
-        emit_close(j);
+        emit_open(json, '{');
+        emit_put_text(json, "sha256", ca.sha256);
+        emit_put_text(json, "expires", ca.expires);
+        emit_close(json);
 }
 
 static int status_json(const struct egress_view *view, bool show_tokens, struct buf *out) {
@@ -116,38 +116,38 @@ static int status_json(const struct egress_view *view, bool show_tokens, struct 
         return buf_add_char(out, '\n');
 }
 
-static const char *state_word(const struct egress_view *v) {
-        if (!v->configured)
+static const char *state_word(const struct egress_view *view) {
+        if (!view->configured)
                 return "not set up";
-        if (v->running)
+        if (view->running)
                 return "running";
-        return v->settings.enabled ? "stopped" : "disabled";
+        return view->settings.enabled ? "stopped" : "disabled";
 }
 
-static int status_text(const struct egress_view *v, bool show_tokens, struct buf *out) {
+static int status_text(const struct egress_view *view, bool show_tokens, struct buf *out) {
         const struct egress_uncovered *uncovered;
-        int r = buf_printf(out, "state      %s\n", state_word(v));
+        int r = buf_printf(out, "state      %s\n", state_word(view));
 
-        r |= buf_printf(out, "directory  %s\n", v->directory);
+        r |= buf_printf(out, "directory  %s\n", view->directory);
 
-        if (v->running)
-                r |= buf_printf(out, "process    %d\naudit      %.*s\n", (int)v->id.pid,
-                                STR_FMT(egress_view_text(v->service, "audit")));
+        if (view->running)
+                r |= buf_printf(out, "process    %d\naudit      %.*s\n", (int)view->id.pid,
+                                STR_FMT(egress_view_text(view->service, "audit")));
 
-        for (const struct node *n = egress_view_members(v->service, "http"); n; n = n->next)
+        for (const struct node *n = egress_view_members(view->service, "http"); n; n = n->next)
                 r |= buf_printf(out, "http       %.*s\n", STR_FMT(n->text));
 
         struct egress_ca ca;
         struct err none = { 0 };
-        if (egress_ca(v->directory, &ca, &none) == 0)
+        if (egress_ca(view->directory, &ca, &none) == 0)
                 r |= buf_printf(out, "ca         until %s, SHA-256 %s\n", ca.expires, ca.sha256);
 
-        for (size_t i = 0; i < v->settings.credentials.n; i++) {
-                const struct egress_credential *credential = &v->settings.credentials.p[i];
+        for (size_t i = 0; i < view->settings.credentials.n; i++) {
+                const struct egress_credential *credential = &view->settings.credentials.p[i];
 
                 r |= buf_printf(out, "credential %s from %s", name_of(credential), credential->source);
                 size_t part = 0;
-                for (const struct node *t = egress_view_members(v->tokens, name_of(credential)); t && part < PARTS;
+                for (const struct node *t = egress_view_members(view->tokens, name_of(credential)); t && part < PARTS;
                      t = t->next, part++) {
                         if (t->kind != NODE_SCALAR)
                                 continue;
@@ -158,7 +158,7 @@ static int status_text(const struct egress_view *v, bool show_tokens, struct buf
                 r |= buf_add_char(out, '\n');
         }
 
-        for (size_t at = 0; (uncovered = egress_uncovered_next(&v->settings, environ, &at));)
+        for (size_t at = 0; (uncovered = egress_uncovered_next(&view->settings, environ, &at));)
                 r |= buf_printf(out, "uncovered  %s: %s\n", uncovered->variable, uncovered->why);
 
         return r;

@@ -97,7 +97,7 @@ static int take_tokens(struct vault_process *process, uint32_t mapping, const st
         return r;
 }
 
-int egress_tokens_load(const char *directory, const mappings *m, struct vault_process *process, bool rotate,
+int egress_tokens_load(const char *directory, const mappings *list, struct vault_process *process, bool rotate,
                        struct err *err) {
         cleanup(buf_done) struct buf text = BUF(0);
         cleanup(document_freep) struct document *document = NULL;
@@ -112,8 +112,8 @@ int egress_tokens_load(const char *directory, const mappings *m, struct vault_pr
         if (r < 0)
                 return r;
 
-        for (uint32_t i = 0; i < m->n && document_root(document); i++) {
-                const struct node *row = node_get(document_root(document), str_of(m->p[i].name));
+        for (uint32_t i = 0; i < list->n && document_root(document); i++) {
+                const struct node *row = node_get(document_root(document), str_of(list->p[i].name));
                 if (row && row->kind == NODE_LIST && take_tokens(process, i, row, rotate) < 0)
                         return err_memory(err);
         }
@@ -133,14 +133,15 @@ void egress_tokens_digest(const char *directory, char ret[static DIGEST_HEX_MAX]
         digest_hex(digest, ret);
 }
 
-int egress_tokens_save(const char *directory, const mappings *m, const struct vault_process *process, struct err *err) {
+int egress_tokens_save(const char *directory, const mappings *list, const struct vault_process *process,
+                       struct err *err) {
         cleanup(buf_done) struct buf text = BUF(EGRESS_BYTES_MAX);
         struct emit j = emit_to(&text);
 
         emit_open(&j, '{');
 
-        for (uint32_t i = 0; i < m->n; i++) {
-                emit_key(&j, m->p[i].name);
+        for (uint32_t i = 0; i < list->n; i++) {
+                emit_key(&j, list->p[i].name);
                 emit_open(&j, '[');
                 for (unsigned k = 0; k < PARTS; k++)
                         emit_text(&j, vault_process_fake(process, i, k));

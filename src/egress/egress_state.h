@@ -60,7 +60,7 @@ int egress_write(const char *directory, const char *name, struct str content, st
 void egress_remove(const char *directory, const char *name);
 
 void egress_settings_init(struct egress_settings *settings);
-void egress_settings_done(struct egress_settings *s);
+void egress_settings_done(struct egress_settings *settings);
 /* -ENOENT: there are none yet. Unknown keys and wrong values are errors. */
 int egress_settings_load(const char *directory, struct egress_settings *ret, struct err *err);
 /* Checks the whole (a policy must come out of it), writes the policy, then the settings. */
@@ -85,13 +85,14 @@ int egress_ca(const char *directory, struct egress_ca *ret, struct err *err);
 
 /* Stand-ins that were made before, by the names of their credentials; no file is no error. rotate: others are to be
  * made, and these only recognised. */
-int egress_tokens_load(const char *directory, const mappings *m, struct vault_process *process, bool rotate,
+int egress_tokens_load(const char *directory, const mappings *list, struct vault_process *process, bool rotate,
                        struct err *err);
 /* Of the file as it is now; "" when there is none. */
 void egress_tokens_digest(const char *directory, char ret[static DIGEST_HEX_MAX]);
-int egress_tokens_save(const char *directory, const mappings *m, const struct vault_process *process, struct err *err);
+int egress_tokens_save(const char *directory, const mappings *list, const struct vault_process *process,
+                       struct err *err);
 
-int egress_credential_make(struct egress_settings *s, const char *provider, const char *source, struct err *err);
+int egress_credential_make(struct egress_settings *settings, const char *provider, const char *source, struct err *err);
 /* By its name, or its provider's. -ENOENT: there is none. */
 int egress_credential_remove(struct egress_settings *settings, const char *name, struct err *err);
 /* Another source for a credential; the rest of the entry stays. */

@@ -158,12 +158,12 @@ static int take_clients(struct service *service, struct err *err) {
 /*
  * The policy. This host's own addresses and the listeners themselves stay out of reach.
  */
-static int compile_policy(const struct service *s, const struct policy *policy, void **ret, size_t *ret_n,
+static int compile_policy(const struct service *service, const struct policy *policy, void **ret, size_t *ret_n,
                           struct err *err) {
         cleanup(endpoints_done) endpoints self = { 0 };
         int r = host_addresses(&self, err);
-        for (size_t i = 0; r == 0 && i < s->n_listeners; i++)
-                if (vec_push(&self, s->endpoints[i]) < 0)
+        for (size_t i = 0; r == 0 && i < service->n_listeners; i++)
+                if (vec_push(&self, service->endpoints[i]) < 0)
                         r = err_memory(err);
 
         if (r < 0)

@@ -103,38 +103,38 @@ int form_syslog(const struct export_form *form, struct str line, size_t max, str
 /*
  * OTLP.
  */
-static void put_attribute(struct emit *j, const char *key, struct str value) {
-        emit_open(j, '{');
-        emit_put_text(j, "key", key);
-        emit_key(j, "value");
-        emit_open(j, '{');
-        emit_put_string(j, "stringValue", value);
-        emit_close(j);
-        emit_close(j);
+static void put_attribute(struct emit *json, const char *key, struct str value) {
+        emit_open(json, '{');
+        emit_put_text(json, "key", key);
+        emit_key(json, "value");
+        emit_open(json, '{');
+        emit_put_string(json, "stringValue", value);
+        emit_close(json);
+        emit_close(json);
 }
 
-static void put_record(struct emit *j, const struct audit_record *record, struct str line, uint64_t at_us) {
+static void put_record(struct emit *json, const struct audit_record *record, struct str line, uint64_t at_us) {
         bool refused = was_refused(record);
         char at[32], seq[32];
 
         snprintf(at, sizeof at, "%ju", (uintmax_t)at_us * 1000);
         snprintf(seq, sizeof seq, "%ju", (uintmax_t)record->seq);
-        emit_open(j, '{');
-        emit_put_text(j, "timeUnixNano", at);
-        emit_put_number(j, "severityNumber", refused ? OTLP_WARN : OTLP_INFO);
-        emit_put_text(j, "severityText", refused ? "WARN" : "INFO");
-        emit_key(j, "body");
-        emit_open(j, '{');
-        emit_put_string(j, "stringValue", line);
-        emit_close(j);
-        emit_key(j, "attributes");
-        emit_open(j, '[');
-        put_attribute(j, "bailey.run", record->run_id);
-        put_attribute(j, "bailey.sandbox", record->sandbox);
-        put_attribute(j, "bailey.seq", str_of(seq));
-        put_attribute(j, "bailey.kind", record->kind);
-        emit_close(j);
-        emit_close(j);
+        emit_open(json, '{');
+        emit_put_text(json, "timeUnixNano", at);
+        emit_put_number(json, "severityNumber", refused ? OTLP_WARN : OTLP_INFO);
+        emit_put_text(json, "severityText", refused ? "WARN" : "INFO");
+        emit_key(json, "body");
+        emit_open(json, '{');
+        emit_put_string(json, "stringValue", line);
+        emit_close(json);
+        emit_key(json, "attributes");
+        emit_open(json, '[');
+        put_attribute(json, "bailey.run", record->run_id);
+        put_attribute(json, "bailey.sandbox", record->sandbox);
+        put_attribute(json, "bailey.seq", str_of(seq));
+        put_attribute(json, "bailey.kind", record->kind);
+        emit_close(json);
+        emit_close(json);
 }
 
 int form_otlp(const struct export_form *form, const struct str *lines, size_t n, struct buf *out, size_t *ret_bad) {

@@ -258,8 +258,8 @@ static void on_connection(struct watch *watch, unsigned ready) {
         }
 }
 
-static void on_resume(struct timer *t) {
-        struct acceptor *acceptor = link_owner(t, struct acceptor, resume);
+static void on_resume(struct timer *timer) {
+        struct acceptor *acceptor = link_owner(timer, struct acceptor, resume);
         if (acceptor->reserve < 0)
                 acceptor->reserve = fcntl(acceptor->worker->gateway->events_fd, F_DUPFD_CLOEXEC, 0);
         if (watch_start_level(acceptor->worker->loop, &acceptor->watch, acceptor->fd, WATCH_READ, on_connection) < 0)

@@ -61,8 +61,8 @@ static const struct ask *find_holder(const struct gate_call *call) {
         return NULL;
 }
 
-static void on_limit(struct timer *t) {
-        struct gate_call *call = link_owner(t, struct gate_call, ask_limit);
+static void on_limit(struct timer *timer) {
+        struct gate_call *call = link_owner(timer, struct gate_call, ask_limit);
         const struct ask *holder = find_holder(call);
         ask_answered_fn *answered = holder ? holder->answered : NULL; /* leaving may free it */
 
@@ -124,7 +124,7 @@ void ask_leave(struct gate_call *call, bool expired) {
         }
 }
 
-static void ask_settle(struct ask *ask, enum decision d) {
+static void ask_settle(struct ask *ask, enum decision decision) {
         ask_answered_fn *answered = ask->answered;
         struct link calls;
 
@@ -136,15 +136,15 @@ static void ask_settle(struct ask *ask, enum decision d) {
 
                 link_remove(&call->asking);
                 timer_stop(&call->ask_limit);
-                answered(call, d, d == DECISION_DENY ? -EACCES : 0);
+                answered(call, decision, decision == DECISION_DENY ? -EACCES : 0);
         }
 }
 
-void ask_answer(struct worker *worker, uint64_t serial, enum decision d) {
+void ask_answer(struct worker *worker, uint64_t serial, enum decision decision) {
         for (struct link *l = worker->asks.next; l != &worker->asks; l = l->next) {
                 struct ask *ask = link_owner(l, struct ask, link);
                 if (ask->serial == serial) {
-                        ask_settle(ask, d);
+                        ask_settle(ask, decision);
                         return;
                 }
         }

@@ -13,6 +13,6 @@ typedef void ask_answered_fn(struct gate_call *call, enum decision decision, int
 int ask_hold(struct gate_call *call, const char *question, ask_answered_fn *answered);
 void ask_leave(struct gate_call *call, bool expired);
 /* On the worker's thread, from the control thread's answer. `serial` tells an old answer from a new question. */
-void ask_answer(struct worker *worker, uint64_t serial, enum decision d);
+void ask_answer(struct worker *worker, uint64_t serial, enum decision decision);
 /* The policy has changed: what it now decides by itself waits no longer. */
 void ask_judge_again(struct worker *worker);

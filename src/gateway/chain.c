@@ -44,14 +44,14 @@ struct chain_bypass {
         VEC(struct pattern) patterns;
 };
 
-void chain_bypass_free(struct chain_bypass *b) {
-        if (!b)
+void chain_bypass_free(struct chain_bypass *bypass) {
+        if (!bypass)
                 return;
-        vec_done(&b->patterns);
-        free(b);
+        vec_done(&bypass->patterns);
+        free(bypass);
 }
 
-static int chain_compile(struct chain_bypass *b, const char *text, struct err *err) {
+static int chain_compile(struct chain_bypass *bypass, const char *text, struct err *err) {
         struct str rest = str_of(text), part;
         while (str_split(&rest, ',', &part)) {
                 struct pattern pattern;
@@ -61,7 +61,7 @@ static int chain_compile(struct chain_bypass *b, const char *text, struct err *e
                         continue;
 
                 int r = pattern_parse(part, &pattern, err);
-                if (r == 0 && vec_push(&b->patterns, pattern) < 0)
+                if (r == 0 && vec_push(&bypass->patterns, pattern) < 0)
                         r = err_set(err, ENOMEM, "no memory");
                 if (r < 0)
                         return err_wrap(err, r, "in the bypass list of the upstream proxy");
@@ -100,8 +100,8 @@ bool chain_is_used(const struct gateway *gateway, const struct authority *target
 
 /* the end */
 
-static void chain_destroy(struct task *t) {
-        struct chain *chain = link_owner(t, struct chain, destroy);
+static void chain_destroy(struct task *task) {
+        struct chain *chain = link_owner(task, struct chain, destroy);
         if (chain->out.p)
                 secret_wipe(chain->out.p, chain->out.cap); /* the password */
         buf_done(&chain->out);
@@ -125,22 +125,22 @@ void chain_cancel(struct chain *chain) {
                 chain_release(chain);
 }
 
-static void chain_finish(struct chain *c, int error) {
+static void chain_finish(struct chain *chain, int error) {
         struct stream *stream = NULL;
 
         if (error == 0) {
-                stream = take_ptr(&c->stream);
+                stream = take_ptr(&chain->stream);
                 stream_set_owner(stream, NULL, NULL);
 
-                if (stream_unread(stream, buf_str(&c->in)) < 0) {
+                if (stream_unread(stream, buf_str(&chain->in)) < 0) {
                         stream_close(stream);
                         stream = NULL;
                         error = -ENOMEM;
                 }
         }
 
-        chain_release(c);
-        c->done(c->owner, error, stream, &c->addr);
+        chain_release(chain);
+        chain->done(chain->owner, error, stream, &chain->addr);
 }
 
 /* speaking */
@@ -375,8 +375,8 @@ static void on_resolved(struct resolve_call *call, const struct resolve_answer *
                 dial_proxy(chain, answer->addrs, answer->n);
 }
 
-static void on_begin(struct task *t) {
-        struct chain *chain = link_owner(t, struct chain, begin);
+static void on_begin(struct task *task) {
+        struct chain *chain = link_owner(task, struct chain, begin);
         const struct host *proxy = &chain->worker->gateway->start.upstream.host;
         if (proxy->kind == HOST_ADDR) {
                 dial_proxy(chain, &proxy->addr, 1);
@@ -388,8 +388,8 @@ static void on_begin(struct task *t) {
                 chain_finish(chain, -ENOMEM);
 }
 
-static void on_limit(struct timer *t) {
-        chain_finish(link_owner(t, struct chain, limit), -ETIMEDOUT);
+static void on_limit(struct timer *timer) {
+        chain_finish(link_owner(timer, struct chain, limit), -ETIMEDOUT);
 }
 
 int chain_start(struct worker *worker, const struct authority *target, dial_fn *done, void *owner, struct chain **ret) {

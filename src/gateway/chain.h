@@ -13,7 +13,7 @@ struct chain_bypass; /* compiled patterns */
 
 /* NULL text or "": nothing bypasses. */
 int chain_bypass_new(const char *patterns, struct chain_bypass **ret, struct err *err);
-void chain_bypass_free(struct chain_bypass *b);
+void chain_bypass_free(struct chain_bypass *bypass);
 
 bool chain_is_used(const struct gateway *gateway, const struct authority *target);
 /* As dial_start(): the stream that done gets leads to the target; addr is the proxy's. */

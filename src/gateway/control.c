@@ -63,24 +63,24 @@ static void control_finish(struct control *control, const char *why) {
 
 static void watch_for(struct control *control);
 
-static void control_flush(struct control *c) {
-        while (!link_is_empty(&c->outgoing)) {
-                struct outgoing *outgoing = link_owner(c->outgoing.next, struct outgoing, link);
-                int r = ipc_send(c->fd, IPC_GATEWAY, &outgoing->message, -1);
+static void control_flush(struct control *control) {
+        while (!link_is_empty(&control->outgoing)) {
+                struct outgoing *outgoing = link_owner(control->outgoing.next, struct outgoing, link);
+                int r = ipc_send(control->fd, IPC_GATEWAY, &outgoing->message, -1);
                 if (r == -EAGAIN)
                         break;
 
                 link_remove(&outgoing->link);
-                c->n_outgoing--;
+                control->n_outgoing--;
                 free(outgoing);
 
                 if (r < 0) {
-                        control_finish(c, "the supervisor does not listen");
+                        control_finish(control, "the supervisor does not listen");
                         return;
                 }
         }
 
-        watch_for(c);
+        watch_for(control);
 }
 
 static void control_say(struct control *control, const struct ipc_message *message) {
@@ -133,8 +133,8 @@ void control_failed(struct control *control, const char *why) {
 
 /* workers */
 
-static void on_call(struct task *t) {
-        struct worker *worker = link_owner(t, struct worker, call);
+static void on_call(struct task *task) {
+        struct worker *worker = link_owner(task, struct worker, call);
         int r = worker_start(worker);
 
         if (r < 0)
@@ -419,48 +419,48 @@ static int bring_vault(struct control *control, int fd, uint64_t worker) {
 
 /* in */
 
-static void control_act(struct control *c, const struct ipc_message *m, int fd) {
+static void control_act(struct control *control, const struct ipc_message *message, int fd) {
         struct err err = { 0 };
 
-        switch (m->kind) {
+        switch (message->kind) {
         case IPC_SNAPSHOT:
-                if (swap_policy(c, fd, m->number, &err) < 0) {
+                if (swap_policy(control, fd, message->number, &err) < 0) {
                         /* The supervisor validated it: this is a failure of one of us, and the old rules may be too
                          * wide. */
-                        control_failed(c, err_text(&err));
-                        control_finish(c, err_text(&err));
+                        control_failed(control, err_text(&err));
+                        control_finish(control, err_text(&err));
                 }
                 return;
         case IPC_GO:
-                if (worker_start(c->gateway->workers[0]) < 0) {
-                        control_failed(c, "cannot start a worker thread");
-                        control_finish(c, "cannot start a worker thread");
+                if (worker_start(control->gateway->workers[0]) < 0) {
+                        control_failed(control, "cannot start a worker thread");
+                        control_finish(control, "cannot start a worker thread");
                 }
                 return;
         case IPC_AUDIT:
-                atomic_store(&c->gateway->audit_fails, m->number == 0);
+                atomic_store(&control->gateway->audit_fails, message->number == 0);
                 return;
         case IPC_ANSWER:
-                control_answered(c, m->id, m->number);
+                control_answered(control, message->id, message->number);
 
                 return;
         case IPC_LIMITS:
-                if (change_limits(c, fd, &err) < 0) {
-                        control_failed(c, err_text(&err));
-                        control_finish(c, err_text(&err));
+                if (change_limits(control, fd, &err) < 0) {
+                        control_failed(control, err_text(&err));
+                        control_finish(control, err_text(&err));
                 }
                 return;
         case IPC_PROGRAM_FD:
         case IPC_PROGRAM_STATUS:
-                program_heard(c->gateway, m, fd);
+                program_heard(control->gateway, message, fd);
 
                 return;
         case IPC_VAULT:
-                if (bring_vault(c, fd, m->number) < 0)
-                        control_finish(c, "a vault for no worker");
+                if (bring_vault(control, fd, message->number) < 0)
+                        control_finish(control, "a vault for no worker");
                 return;
         default:
-                control_finish(c, "told to stop");
+                control_finish(control, "told to stop");
         }
 }
 
@@ -513,20 +513,20 @@ int control_new(struct gateway *gateway, struct loop *loop, int fd, struct contr
         return 0;
 }
 
-void control_free(struct control *c) {
-        if (!c)
+void control_free(struct control *control) {
+        if (!control)
                 return;
 
-        watch_stop(&c->watch);
-        while (!link_is_empty(&c->questions))
-                control_drop(link_owner(c->questions.next, struct question, link));
+        watch_stop(&control->watch);
+        while (!link_is_empty(&control->questions))
+                control_drop(link_owner(control->questions.next, struct question, link));
 
-        while (!link_is_empty(&c->outgoing)) {
-                struct link *l = c->outgoing.next;
+        while (!link_is_empty(&control->outgoing)) {
+                struct link *l = control->outgoing.next;
 
                 link_remove(l);
                 free(link_owner(l, struct outgoing, link));
         }
 
-        free(c);
+        free(control);
 }

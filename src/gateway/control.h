@@ -10,7 +10,7 @@
 struct control;
 
 int control_new(struct gateway *gateway, struct loop *loop, int fd, struct control **ret, struct err *err);
-void control_free(struct control *c);
+void control_free(struct control *control);
 /* Tells the supervisor; on the main thread. */
 void control_ready(struct control *control);
 void control_failed(struct control *control, const char *why);

@@ -35,15 +35,15 @@ static void report_block(struct report *report) {
                 report->failed = true;
 }
 
-static int send_waiting(struct report *r) {
-        while (!link_is_empty(&r->waiting)) {
-                struct batch *batch = link_owner(r->waiting.next, struct batch, link);
-                int s = send_bytes(r->fd, str_n(batch->bytes, batch->n));
+static int send_waiting(struct report *report) {
+        while (!link_is_empty(&report->waiting)) {
+                struct batch *batch = link_owner(report->waiting.next, struct batch, link);
+                int s = send_bytes(report->fd, str_n(batch->bytes, batch->n));
                 if (s < 0)
                         return s;
 
                 link_remove(&batch->link);
-                r->waiting_bytes -= batch->n;
+                report->waiting_bytes -= batch->n;
                 free(batch);
         }
 
@@ -81,9 +81,9 @@ static void report_flush(struct report *report) {
                 report->failed = true; /* the supervisor is gone: the control socket will say so too */
 }
 
-static void on_writable(struct watch *w, unsigned ready) {
+static void on_writable(struct watch *watch, unsigned ready) {
         (void)ready;
-        struct report *report = link_owner(w, struct report, writable);
+        struct report *report = link_owner(watch, struct report, writable);
         watch_stop(&report->writable);
         report->blocked = false;
         report_flush(report);
@@ -91,16 +91,16 @@ static void on_writable(struct watch *w, unsigned ready) {
                 tell_lost(report);
 }
 
-static void on_flush(struct task *t) {
-        struct report *report = link_owner(t, struct report, flush);
+static void on_flush(struct task *task) {
+        struct report *report = link_owner(task, struct report, flush);
         if (report->blocked)
                 return;
         report_flush(report);
         timer_start(&report->pause, GATHER_NS);
 }
 
-static void on_pause_over(struct timer *t) {
-        struct report *report = link_owner(t, struct report, pause);
+static void on_pause_over(struct timer *timer) {
+        struct report *report = link_owner(timer, struct report, pause);
         if (report->batch.n > 0)
                 loop_defer(report->loop, &report->flush);
 }
@@ -183,23 +183,23 @@ static void flush_last(struct report *report) {
         }
 }
 
-void report_done(struct report *r) {
-        if (!r->loop)
+void report_done(struct report *report) {
+        if (!report->loop)
                 return;
 
-        tally_done(&r->tally);
-        report_flush(r);
-        flush_last(r);
-        watch_stop(&r->writable);
-        task_cancel(&r->flush);
-        timer_stop(&r->pause);
+        tally_done(&report->tally);
+        report_flush(report);
+        flush_last(report);
+        watch_stop(&report->writable);
+        task_cancel(&report->flush);
+        timer_stop(&report->pause);
 
-        while (!link_is_empty(&r->waiting)) {
-                struct batch *batch = link_owner(r->waiting.next, struct batch, link);
+        while (!link_is_empty(&report->waiting)) {
+                struct batch *batch = link_owner(report->waiting.next, struct batch, link);
 
                 link_remove(&batch->link);
                 free(batch);
         }
 
-        buf_done(&r->batch);
+        buf_done(&report->batch);
 }

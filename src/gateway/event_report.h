@@ -30,7 +30,7 @@ struct report {
 
 int report_init(struct report *report, struct loop *loop, int fd, struct tally_rate *rate);
 /* Sends what it can without waiting. */
-void report_done(struct report *r);
+void report_done(struct report *report);
 /* Adds one event (wall_us is filled in when 0); what may be repeated without end goes through gateway/tally.h. */
 void report_event(struct report *report, const struct event *ev);
 bool report_is_stuck(const struct report *report);

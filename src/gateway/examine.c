@@ -83,27 +83,27 @@ static enum examine_kind kind_of(const struct git_http *git) {
 }
 
 /* "SERVICE HOST/PATH", then a line for each ref: "REF OLD NEW". What does not fit is left out. */
-static void write_git_act(struct examine *e) {
+static void write_git_act(struct examine *examine) {
         char where[AUTHORITY_TEXT_MAX];
 
-        authority_text(&e->target, where);
+        authority_text(&examine->target, where);
         struct str host = str_of(where);
         if (str_ends(host, STR(":443")))
                 host.n -= 4;
 
-        buf_clear(&e->act);
-        (void)buf_printf(&e->act, "%s %.*s/%.*s", e->git.service, STR_FMT(host),
-                         STR_FMT(e->git.path.n ? e->git.path : STR("?")));
+        buf_clear(&examine->act);
+        (void)buf_printf(&examine->act, "%s %.*s/%.*s", examine->git.service, STR_FMT(host),
+                         STR_FMT(examine->git.path.n ? examine->git.path : STR("?")));
 
-        for (size_t i = 0; i < e->head.updates.n; i++) {
-                const struct git_update *u = &e->head.updates.p[i];
-                if (buf_printf(&e->act, "\n%.*s %.*s %.*s", STR_FMT(u->ref), STR_FMT(u->old_id), STR_FMT(u->new_id)) <
-                    0)
+        for (size_t i = 0; i < examine->head.updates.n; i++) {
+                const struct git_update *u = &examine->head.updates.p[i];
+                if (buf_printf(&examine->act, "\n%.*s %.*s %.*s", STR_FMT(u->ref), STR_FMT(u->old_id),
+                               STR_FMT(u->new_id)) < 0)
                         break;
         }
 
-        if (e->lfs && e->lfs->ref_n)
-                (void)buf_printf(&e->act, "\n%s - -", e->lfs->ref);
+        if (examine->lfs && examine->lfs->ref_n)
+                (void)buf_printf(&examine->act, "\n%s - -", examine->lfs->ref);
 }
 
 static int begin_git(const struct snapshot *snapshot, const struct authority *target, const struct examine_head *head,

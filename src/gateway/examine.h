@@ -58,8 +58,8 @@ int examine_ssh(const struct authority *target, struct str path, enum git_right 
                 struct examine **ret);
 void examine_free(struct examine *examine);
 
-static inline bool examine_is_open(const struct examine *e) {
-        return e && e->open && !e->known;
+static inline bool examine_is_open(const struct examine *examine) {
+        return examine && examine->open && !examine->known;
 }
 /* Bytes of the body, and whether they are its last. 1: enough was seen; 0: more is needed; -EBADMSG: it is not as it
  * must be, `detail` says why; -ENOMEM. */

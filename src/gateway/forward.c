@@ -13,8 +13,8 @@ struct forward {
         struct task destroy;
 };
 
-static void forward_destroy(struct task *t) {
-        free(link_owner(t, struct forward, destroy));
+static void forward_destroy(struct task *task) {
+        free(link_owner(task, struct forward, destroy));
 }
 
 static void on_dialled(void *owner, int error, struct stream *stream, const struct addr *addr) {

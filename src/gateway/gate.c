@@ -27,9 +27,10 @@ static const char *const state_names[] = { "idle",    "telling",   "pacing",   "
                                            "signing", "resolving", "dialling", "chaining" };
 static_assert(sizeof state_names / sizeof state_names[0] == GATE_STATES, "one name per state");
 
-static void gate_enter(struct gate_call *c, enum state s) {
-        log_debug("gate: %s:%u: %s to %s", c->target.host.name, c->target.port, state_names[c->state], state_names[s]);
-        c->state = (uint8_t)s;
+static void gate_enter(struct gate_call *call, enum state state) {
+        log_debug("gate: %s:%u: %s to %s", call->target.host.name, call->target.port, state_names[call->state],
+                  state_names[state]);
+        call->state = (uint8_t)state;
 }
 
 static void gate_tell(struct gate_call *call) {
@@ -37,8 +38,8 @@ static void gate_tell(struct gate_call *call) {
         call->done(call);
 }
 
-static void on_later(struct task *t) {
-        gate_tell(link_owner(t, struct gate_call, later));
+static void on_later(struct task *task) {
+        gate_tell(link_owner(task, struct gate_call, later));
 }
 
 static void tell_later(struct gate_call *call) {
@@ -46,8 +47,8 @@ static void tell_later(struct gate_call *call) {
         loop_defer(call->worker->loop, &call->later);
 }
 
-static void on_paced(struct timer *t) {
-        struct gate_call *call = link_owner(t, struct gate_call, pacing);
+static void on_paced(struct timer *timer) {
+        struct gate_call *call = link_owner(timer, struct gate_call, pacing);
 
         call->worker->pace.held--;
         gate_tell(call);
@@ -84,9 +85,9 @@ static void gate_refuse(struct gate_call *call, struct verdict verdict) {
 }
 
 /* Allowed, but it did not work: the rule that allowed it stays in the verdict. */
-static void gate_fail(struct gate_call *call, enum reason r, int error) {
+static void gate_fail(struct gate_call *call, enum reason reason, int error) {
         call->verdict.decision = DECISION_DENY;
-        call->verdict.reason = (uint8_t)r;
+        call->verdict.reason = (uint8_t)reason;
         call->error = error;
         tell_later(call);
 }
@@ -114,8 +115,8 @@ enum reason gate_is_closed(struct worker *worker) {
         return quota_may_send(worker->gateway->quota) ? REASON_NONE : REASON_LIMIT;
 }
 
-static struct verdict gate_denied(enum reason r) {
-        return (struct verdict){ .decision = DECISION_DENY, .reason = (uint8_t)r, .rule = RULE_NONE };
+static struct verdict gate_denied(enum reason reason) {
+        return (struct verdict){ .decision = DECISION_DENY, .reason = (uint8_t)reason, .rule = RULE_NONE };
 }
 
 struct verdict gate_judge(struct worker *worker, const struct authority *target, bool request_visible) {
@@ -162,7 +163,7 @@ static struct verdict judge_question(struct gate_call *call) {
 }
 
 /* With the vault's help a tunnel's requests can be seen too. */
-static struct verdict judge(struct gate_call *call) {
+static struct verdict judge_gated(struct gate_call *call) {
         if (gate_asks_apart(call->question))
                 return judge_question(call);
 
@@ -219,7 +220,7 @@ static struct verdict still_allowed(struct gate_call *call) {
                 return verdict;
 
         call->generation = worker->policy->generation;
-        verdict = judge(call);
+        verdict = judge_gated(call);
         if (verdict.decision != DECISION_ALLOW || call->chained || call->target.host.kind == HOST_ADDR)
                 return verdict;
 
@@ -234,19 +235,19 @@ static bool has_leaf(const struct gate_call *call) {
 }
 
 /* A policy that wants to see the requests may have come while it was dialled: then the leaf is still missing. */
-static void hand_over(struct gate_call *c) {
-        struct verdict verdict = still_allowed(c);
+static void hand_over(struct gate_call *call) {
+        struct verdict verdict = still_allowed(call);
         if (verdict.decision != DECISION_ALLOW) {
-                stream_close(take_ptr(&c->upstream));
-                gate_refuse(c, verdict);
+                stream_close(take_ptr(&call->upstream));
+                gate_refuse(call, verdict);
                 return;
         }
 
-        c->verdict = verdict;
-        if (has_leaf(c))
-                gate_tell(c);
+        call->verdict = verdict;
+        if (has_leaf(call))
+                gate_tell(call);
         else
-                get_leaf(c);
+                get_leaf(call);
 }
 
 static void gate_reached(struct gate_call *call, int error, struct stream *stream, const struct addr *addr) {
@@ -313,8 +314,8 @@ static void use_answer(struct gate_call *call, const struct resolve_answer *answ
         }
 }
 
-static void on_resolved(struct resolve_call *r, const struct resolve_answer *answer) {
-        struct gate_call *gate_call = link_owner(r, struct gate_call, resolving);
+static void on_resolved(struct resolve_call *call, const struct resolve_answer *answer) {
+        struct gate_call *gate_call = link_owner(call, struct gate_call, resolving);
         if (answer->error == -ECANCELED)
                 gate_fail(gate_call, REASON_RESOLVE, answer->error);
         else
@@ -348,9 +349,9 @@ static void find_addresses(struct gate_call *call) {
                 gate_fail(call, REASON_LIMIT, -ENOMEM);
 }
 
-static void fail_to_sign(struct gate_call *c, int error) {
-        stream_close(take_ptr(&c->upstream));
-        gate_fail(c, REASON_VAULT, error);
+static void fail_to_sign(struct gate_call *call, int error) {
+        stream_close(take_ptr(&call->upstream));
+        gate_fail(call, REASON_VAULT, error);
 }
 
 static void on_signed(struct vault_call *call, int error) {
@@ -389,17 +390,17 @@ static void go_on(struct gate_call *call) {
 static void gate_answered(struct gate_call *call, enum decision d, int error);
 static void gate_decide(struct gate_call *call);
 
-static void ratchet_answered(struct gate_call *call, enum decision d, int error) {
+static void ratchet_answered(struct gate_call *call, enum decision decision, int error) {
         call->generation = call->worker->policy->generation;
 
-        if (d == DECISION_DENY) {
+        if (decision == DECISION_DENY) {
                 call->error = error;
                 gate_refuse(call, gate_denied(REASON_RATCHET));
                 return;
         }
 
-        call->ratcheted = call->ratcheted || d == DECISION_ALLOW;
-        call->verdict = judge(call);
+        call->ratcheted = call->ratcheted || decision == DECISION_ALLOW;
+        call->verdict = judge_gated(call);
         gate_decide(call);
 }
 
@@ -440,13 +441,13 @@ static void gate_decide(struct gate_call *call) {
         }
 }
 
-static void gate_answered(struct gate_call *call, enum decision d, int error) {
+static void gate_answered(struct gate_call *call, enum decision decision, int error) {
         call->generation = call->worker->policy->generation;
 
-        if (d == DECISION_ASK) {
-                call->verdict = judge(call);
+        if (decision == DECISION_ASK) {
+                call->verdict = judge_gated(call);
                 gate_decide(call);
-        } else if (d == DECISION_ALLOW) {
+        } else if (decision == DECISION_ALLOW) {
                 call->asked = (verdict_yes)(call->verdict.narrowed + 1);
                 call->verdict.decision = DECISION_ALLOW;
                 call->verdict.reason = REASON_ALLOWED;
@@ -475,7 +476,7 @@ void gate_open(struct gate_call *call) {
         timer_init(&call->pacing, worker->loop, on_paced);
         task_init(&call->later, on_later);
         call->generation = worker->policy->generation;
-        call->verdict = judge(call);
+        call->verdict = judge_gated(call);
         gate_decide(call);
 }
 
@@ -500,37 +501,37 @@ bool gate_is_held(const struct gate_call *call) {
         return call->state == GATE_ASKING;
 }
 
-void gate_cancel(struct gate_call *c) {
-        switch ((enum state)c->state) {
+void gate_cancel(struct gate_call *call) {
+        switch ((enum state)call->state) {
         case GATE_IDLE:
         case GATE_STATES:
                 return;
         case GATE_TELLING:
-                task_cancel(&c->later);
+                task_cancel(&call->later);
                 break;
         case GATE_PACING:
-                timer_stop(&c->pacing);
-                c->worker->pace.held--;
+                timer_stop(&call->pacing);
+                call->worker->pace.held--;
                 break;
         case GATE_ASKING:
-                ask_leave(c, false);
+                ask_leave(call, false);
                 break;
         case GATE_SIGNING:
-                vault_call_cancel(&c->signing);
-                stream_close(take_ptr(&c->upstream));
+                vault_call_cancel(&call->signing);
+                stream_close(take_ptr(&call->upstream));
                 break;
         case GATE_RESOLVING:
-                resolve_cancel(&c->resolving);
+                resolve_cancel(&call->resolving);
                 break;
         case GATE_DIALLING:
-                dial_cancel(c->dial);
+                dial_cancel(call->dial);
                 break;
         case GATE_CHAINING:
-                chain_cancel(c->chain);
+                chain_cancel(call->chain);
                 break;
         }
 
-        gate_enter(c, GATE_IDLE);
+        gate_enter(call, GATE_IDLE);
 }
 
 void gate_report_refused(const struct client *client, const struct gate_call *call, uint16_t status) {

@@ -82,22 +82,22 @@ static inline bool gate_asks_apart(const char *question) {
 /* Whether a refusal of this kind, repeated, is answered later and later (gateway/pace.h). */
 bool gate_is_paced(const struct worker *worker, const struct verdict *verdict);
 /* Forgets the call: closes what is under way, takes back the question. Harmless when nothing is under way. */
-void gate_cancel(struct gate_call *c);
+void gate_cancel(struct gate_call *call);
 /* Whether a person is being asked. Then a client that has sent its end is taken to have given up, so that nobody looks
  * at a question that nobody waits for; in the other states, which are short, it may still want to hear the answer. */
 bool gate_is_held(const struct gate_call *call);
 
 /* What was asked for can be had. */
-static inline bool gate_is_through(const struct gate_call *c) {
-        return c->verdict.decision == DECISION_ALLOW && (c->upstream || c->pooled);
+static inline bool gate_is_through(const struct gate_call *call) {
+        return call->verdict.decision == DECISION_ALLOW && (call->upstream || call->pooled);
 }
 
 /* A synthetic address stands for a name: the target becomes that name. False when it is bound to none (now). */
 bool gate_unmask(struct worker *worker, struct authority *target);
 /* Whether it was refused (by policy, a limit or the audit), as opposed to allowed and then failed. */
-static inline bool gate_was_refused(const struct verdict *v) {
-        return v->decision != DECISION_ALLOW && v->reason != REASON_UPSTREAM && v->reason != REASON_TIMEOUT &&
-               v->reason != REASON_RESOLVE;
+static inline bool gate_was_refused(const struct verdict *verdict) {
+        return verdict->decision != DECISION_ALLOW && verdict->reason != REASON_UPSTREAM &&
+               verdict->reason != REASON_TIMEOUT && verdict->reason != REASON_RESOLVE;
 }
 
 /* May new work begin at all? REASON_NONE, REASON_AUDIT or REASON_LIMIT. */

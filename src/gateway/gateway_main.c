@@ -114,40 +114,42 @@ static int keep_secrets(struct gateway *gateway, struct err *err) {
         return r;
 }
 
-static int set_up(struct gateway *g, struct err *err) {
-        int r = gateway_start_read(GATEWAY_FD_START, &g->start, err);
+static int set_up(struct gateway *gateway, struct err *err) {
+        int r = gateway_start_read(GATEWAY_FD_START, &gateway->start, err);
         if (r < 0)
                 return r;
 
-        r = check_descriptors(&g->start, err);
+        r = check_descriptors(&gateway->start, err);
         if (r < 0)
                 return r;
 
-        r = keep_secrets(g, err);
+        r = keep_secrets(gateway, err);
         if (r < 0)
                 return r;
 
-        log_setup(&(struct log_settings){
-            .level = (enum log_level)g->start.log_level, .fd = 2, .program = "bailey-gateway", .per_second = 200 });
-        g->events_fd = GATEWAY_FD_EVENTS;
-        atomic_store(&g->audit_fails, g->start.audit == 0);
-        g->quota = quota_new(&g->start);
-        if (!g->quota)
+        log_setup(&(struct log_settings){ .level = (enum log_level)gateway->start.log_level,
+                                          .fd = 2,
+                                          .program = "bailey-gateway",
+                                          .per_second = 200 });
+        gateway->events_fd = GATEWAY_FD_EVENTS;
+        atomic_store(&gateway->audit_fails, gateway->start.audit == 0);
+        gateway->quota = quota_new(&gateway->start);
+        if (!gateway->quota)
                 return err_set(err, ENOMEM, "no memory for the limits");
-        if (g->start.dns_mode == DNS_SYNTHETIC)
-                r = synthetic_new(&(struct synthetic_settings){ 0 }, &g->synthetic, err);
-        if (r == 0 && g->start.upstream_kind != UPSTREAM_NONE)
-                r = chain_bypass_new(g->start.upstream_bypass, &g->bypass, err);
-        if (r == 0 && g->start.intercept)
-                r = tls_context_new(g->start.ca_bundle, &g->tls, err);
-        if (r == 0 && g->start.intercept)
-                r = credentials_open_fd(first_vault(&g->start) - 1, &g->credentials, err);
-        if (r == 0 && g->start.intercept && past_new(&g->past) < 0)
+        if (gateway->start.dns_mode == DNS_SYNTHETIC)
+                r = synthetic_new(&(struct synthetic_settings){ 0 }, &gateway->synthetic, err);
+        if (r == 0 && gateway->start.upstream_kind != UPSTREAM_NONE)
+                r = chain_bypass_new(gateway->start.upstream_bypass, &gateway->bypass, err);
+        if (r == 0 && gateway->start.intercept)
+                r = tls_context_new(gateway->start.ca_bundle, &gateway->tls, err);
+        if (r == 0 && gateway->start.intercept)
+                r = credentials_open_fd(first_vault(&gateway->start) - 1, &gateway->credentials, err);
+        if (r == 0 && gateway->start.intercept && past_new(&gateway->past) < 0)
                 r = err_set(err, ENOMEM, "no memory for values that were replaced");
         if (r < 0)
                 return r;
 
-        return make_workers(g, err);
+        return make_workers(gateway, err);
 }
 
 static int start_accepting(struct gateway *gateway, struct err *err) {

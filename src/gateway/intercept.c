@@ -76,37 +76,38 @@ bool intercept_expects_tls(const struct worker *worker, const struct authority *
 
 /* the end */
 
-static void intercept_enter(struct intercept *k, enum state s) {
-        log_debug("intercept %llu: %s to %s", (unsigned long long)k->client.number, state_names[k->state],
-                  state_names[s]);
-        k->state = (uint8_t)s;
+static void intercept_enter(struct intercept *intercept, enum state state) {
+        log_debug("intercept %llu: %s to %s", (unsigned long long)intercept->client.number,
+                  state_names[intercept->state], state_names[state]);
+        intercept->state = (uint8_t)state;
 }
 
-static void intercept_destroy(struct task *t) {
-        struct intercept *intercept = link_owner(t, struct intercept, destroy);
+static void intercept_destroy(struct task *task) {
+        struct intercept *intercept = link_owner(task, struct intercept, destroy);
         tls_leaf_unref(intercept->leaf);
         free(intercept);
 }
 
-static void intercept_release(struct intercept *k) {
-        struct worker *worker = k->client.worker;
+static void intercept_release(struct intercept *intercept) {
+        struct worker *worker = intercept->client.worker;
 
-        timer_stop(&k->limit);
-        judged_remove(&k->judged);
-        if (k->state == INTERCEPT_REACHING)
-                gate_cancel(&k->reach);
+        timer_stop(&intercept->limit);
+        judged_remove(&intercept->judged);
+        if (intercept->state == INTERCEPT_REACHING)
+                gate_cancel(&intercept->reach);
 
-        origin_cancel(&k->origin);
-        stream_close(take_ptr(&k->upstream));
+        origin_cancel(&intercept->origin);
+        stream_close(take_ptr(&intercept->upstream));
         if (worker->gateway->synthetic)
-                synthetic_release(worker->gateway->synthetic, &k->hold, loop_now(worker->loop));
+                synthetic_release(worker->gateway->synthetic, &intercept->hold, loop_now(worker->loop));
 
-        intercept_enter(k, INTERCEPT_GONE);
-        loop_defer(worker->loop, &k->destroy);
+        intercept_enter(intercept, INTERCEPT_GONE);
+        loop_defer(worker->loop, &intercept->destroy);
 }
 
 static void intercept_report(struct intercept *intercept, enum reason why, const char *detail) {
         struct worker *worker = intercept->client.worker;
+
         report_event(&worker->report,
                      &(struct event){ .kind = EVENT_TUNNEL_CLOSE,
                                       .connection = intercept->client.number,
@@ -124,12 +125,12 @@ static void intercept_report(struct intercept *intercept, enum reason why, const
 }
 
 /* Nothing of a request has passed. The client sees its connection end; how, is all that TLS lets us say. */
-static void intercept_end(struct intercept *k, enum reason why, const char *detail, bool abort) {
-        intercept_report(k, why, detail);
+static void intercept_end(struct intercept *intercept, enum reason why, const char *detail, bool abort) {
+        intercept_report(intercept, why, detail);
         if (abort)
-                stream_abort(take_ptr(&k->client.stream));
-        intercept_release(k);
-        client_done(&k->client);
+                stream_abort(take_ptr(&intercept->client.stream));
+        intercept_release(intercept);
+        client_done(&intercept->client);
 }
 
 static void intercept_revoke(struct judged *j, struct verdict verdict) {
@@ -142,8 +143,8 @@ static void intercept_revoke(struct judged *j, struct verdict verdict) {
         intercept_end(intercept, refused ? (enum reason)verdict.reason : REASON_NONE, NULL, true);
 }
 
-static void on_limit(struct timer *t) {
-        struct intercept *intercept = link_owner(t, struct intercept, limit);
+static void on_limit(struct timer *timer) {
+        struct intercept *intercept = link_owner(timer, struct intercept, limit);
         intercept_end(
             intercept, REASON_TIMEOUT,
             intercept->state == INTERCEPT_GREETING ? "no TLS greeting came" : "the TLS handshake took too long", true);
@@ -152,22 +153,22 @@ static void on_limit(struct timer *t) {
 /* with the client */
 
 /* From here on it is HTTP like any other. */
-static void become_session(struct intercept *k) {
-        bool http_2 = str_eq(tls_protocol(k->client.stream), HTTP_2);
+static void become_session(struct intercept *intercept) {
+        bool http_2 = str_eq(tls_protocol(intercept->client.stream), HTTP_2);
         struct http_inside inside = {
-                .target = &k->target,
-                .hold = k->hold,
-                .addr = k->judged.addr,
-                .approved = k->judged.asked,
-                .spoilt = k->spoilt,
-                .why = k->why,
+                .target = &intercept->target,
+                .hold = intercept->hold,
+                .addr = intercept->judged.addr,
+                .approved = intercept->judged.asked,
+                .spoilt = intercept->spoilt,
+                .why = intercept->why,
         };
-        struct client client = k->client;
+        struct client client = intercept->client;
 
-        inside.upstream = take_ptr(&k->upstream);
-        k->hold = (struct synthetic_hold){ 0 };
-        k->client.stream = NULL;
-        intercept_release(k);
+        inside.upstream = take_ptr(&intercept->upstream);
+        intercept->hold = (struct synthetic_hold){ 0 };
+        intercept->client.stream = NULL;
+        intercept_release(intercept);
 
         if (http_2)
                 h2_session_start(&client, &inside);
@@ -185,18 +186,21 @@ static void on_accepting(struct intercept *intercept) {
                 intercept_end(intercept, REASON_PROTOCOL, tls_failure(intercept->client.stream), false);
 }
 
-static void accept_client(struct intercept *k, struct str protocol) {
-        struct tls_accept how = { .leaf = k->leaf, .host = &k->target.host, .protocol = protocol, .required = true };
-        int r = tls_accept(k->client.worker->tls, take_ptr(&k->client.stream), &how, &k->client.stream);
+static void accept_client(struct intercept *intercept, struct str protocol) {
+        struct tls_accept how = {
+                .leaf = intercept->leaf, .host = &intercept->target.host, .protocol = protocol, .required = true
+        };
+        int r = tls_accept(intercept->client.worker->tls, take_ptr(&intercept->client.stream), &how,
+                           &intercept->client.stream);
         if (r < 0) {
-                intercept_end(k, REASON_LIMIT, NULL, false);
+                intercept_end(intercept, REASON_LIMIT, NULL, false);
                 return;
         }
 
-        intercept_enter(k, INTERCEPT_ACCEPT);
-        timer_start(&k->limit, k->client.worker->limits.header_ns);
-        stream_set_owner(k->client.stream, on_client, k);
-        on_accepting(k);
+        intercept_enter(intercept, INTERCEPT_ACCEPT);
+        timer_start(&intercept->limit, intercept->client.worker->limits.header_ns);
+        stream_set_owner(intercept->client.stream, on_client, intercept);
+        on_accepting(intercept);
 }
 
 /* with the origin */
@@ -223,12 +227,12 @@ static void accept_spoilt(struct intercept *intercept, enum reason reason, const
                                      : HTTP_1_1);
 }
 
-static void on_origin(struct origin_call *o) {
-        struct intercept *intercept = link_owner(o, struct intercept, origin);
+static void on_origin(struct origin_call *call) {
+        struct intercept *intercept = link_owner(call, struct intercept, origin);
 
-        intercept->upstream = take_ptr(&o->stream);
+        intercept->upstream = take_ptr(&call->stream);
         if (!intercept->upstream) {
-                accept_spoilt(intercept, o->reason, o->why);
+                accept_spoilt(intercept, call->reason, call->why);
                 return;
         }
 
@@ -251,26 +255,27 @@ static struct str protocols_for_origin(const struct intercept *intercept) {
         return str_n(NULL, 0);
 }
 
-static void secure_origin(struct intercept *k) {
-        intercept_enter(k, INTERCEPT_ORIGIN);
-        timer_stop(&k->limit); /* that call has its own */
-        k->origin.worker = k->client.worker;
-        k->origin.done = on_origin;
-        origin_secure(&k->origin, take_ptr(&k->upstream), &k->target, protocols_for_origin(k));
+static void secure_origin(struct intercept *intercept) {
+        intercept_enter(intercept, INTERCEPT_ORIGIN);
+        timer_stop(&intercept->limit); /* that call has its own */
+        intercept->origin.worker = intercept->client.worker;
+        intercept->origin.done = on_origin;
+        origin_secure(&intercept->origin, take_ptr(&intercept->upstream), &intercept->target,
+                      protocols_for_origin(intercept));
 }
 
-static void on_reached(struct gate_call *c) {
-        struct intercept *intercept = link_owner(c, struct intercept, reach);
+static void on_reached(struct gate_call *call) {
+        struct intercept *intercept = link_owner(call, struct intercept, reach);
 
         intercept_enter(intercept, INTERCEPT_ORIGIN);
-        intercept->upstream = take_ptr(&c->upstream);
+        intercept->upstream = take_ptr(&call->upstream);
         if (!intercept->upstream) {
-                accept_spoilt(intercept, (enum reason)c->verdict.reason, c->why);
+                accept_spoilt(intercept, (enum reason)call->verdict.reason, call->why);
                 return;
         }
 
-        intercept->judged.addr = c->addr;
-        if (c->chained)
+        intercept->judged.addr = call->addr;
+        if (call->chained)
                 intercept->judged.addr = (struct addr){ .family = ADDR_NONE };
 
         secure_origin(intercept);

@@ -11,8 +11,8 @@ static void origin_tell(struct origin_call *call) {
         call->done(call);
 }
 
-static void on_later(struct task *t) {
-        origin_tell(link_owner(t, struct origin_call, later));
+static void on_later(struct task *task) {
+        origin_tell(link_owner(task, struct origin_call, later));
 }
 
 static enum reason reason_of_error(int error) {
@@ -28,26 +28,26 @@ static enum reason reason_of_error(int error) {
         }
 }
 
-static void origin_fail(struct origin_call *c, int error, const char *why) {
-        c->error = error;
-        c->why = why;
-        c->reason = reason_of_error(error);
-        stream_close(take_ptr(&c->under_way));
+static void origin_fail(struct origin_call *call, int error, const char *why) {
+        call->error = error;
+        call->why = why;
+        call->reason = reason_of_error(error);
+        stream_close(take_ptr(&call->under_way));
 }
 
 /* True when it is decided, one way or the other. */
-static bool origin_step(struct origin_call *c) {
-        int r = tls_handshake(c->under_way);
+static bool origin_step(struct origin_call *call) {
+        int r = tls_handshake(call->under_way);
         if (r == -EAGAIN)
                 return false;
 
         if (r < 0) {
-                origin_fail(c, r, tls_failure(c->under_way));
+                origin_fail(call, r, tls_failure(call->under_way));
                 return true;
         }
 
-        c->stream = take_ptr(&c->under_way);
-        stream_set_owner(c->stream, NULL, NULL);
+        call->stream = take_ptr(&call->under_way);
+        stream_set_owner(call->stream, NULL, NULL);
 
         return true;
 }
@@ -59,8 +59,8 @@ static void on_ready(struct stream *stream, void *owner) {
                 origin_tell(call);
 }
 
-static void on_limit(struct timer *t) {
-        struct origin_call *call = link_owner(t, struct origin_call, limit);
+static void on_limit(struct timer *timer) {
+        struct origin_call *call = link_owner(timer, struct origin_call, limit);
         origin_fail(call, -ETIMEDOUT, "It did not finish the TLS handshake in time.");
         origin_tell(call);
 }
@@ -92,11 +92,11 @@ void origin_secure(struct origin_call *call, struct stream *connection, const st
                 timer_start(&call->limit, worker->limits.connect_ns);
 }
 
-void origin_cancel(struct origin_call *c) {
-        if (!c->limit.loop)
+void origin_cancel(struct origin_call *call) {
+        if (!call->limit.loop)
                 return;
-        timer_stop(&c->limit);
-        task_cancel(&c->later);
-        stream_close(take_ptr(&c->under_way));
-        stream_close(take_ptr(&c->stream));
+        timer_stop(&call->limit);
+        task_cancel(&call->later);
+        stream_close(take_ptr(&call->under_way));
+        stream_close(take_ptr(&call->stream));
 }

@@ -24,4 +24,4 @@ struct origin_call {
 void origin_secure(struct origin_call *call, struct stream *connection, const struct authority *target,
                    struct str protocols);
 /* Harmless when nothing is under way. */
-void origin_cancel(struct origin_call *c);
+void origin_cancel(struct origin_call *call);

@@ -51,31 +51,31 @@ void quota_free(struct quota *quota) {
         free(quota);
 }
 
-static bool within_rate(struct quota *q, uint64_t now_ns) {
-        uint_fast32_t per_second = LIMIT(q, per_second);
+static bool within_rate(struct quota *quota, uint64_t now_ns) {
+        uint_fast32_t per_second = LIMIT(quota, per_second);
         if (per_second == 0)
                 return true;
 
         uint64_t second = now_ns / NS_PER_SECOND << 32;
-        uint_fast64_t old = atomic_load_explicit(&q->second, memory_order_relaxed), next;
+        uint_fast64_t old = atomic_load_explicit(&quota->second, memory_order_relaxed), next;
 
         do {
                 /* Workers look at the clock at different moments: one that is behind must not begin anew. */
                 next = (old >> 32 << 32) >= second ? old + 1 : second + 1;
                 if ((next & UINT32_MAX) > per_second)
                         return false;
-        } while (
-            !atomic_compare_exchange_weak_explicit(&q->second, &old, next, memory_order_relaxed, memory_order_relaxed));
+        } while (!atomic_compare_exchange_weak_explicit(&quota->second, &old, next, memory_order_relaxed,
+                                                        memory_order_relaxed));
 
         return true;
 }
 
-bool quota_enter(struct quota *q, uint64_t now_ns) {
-        uint_fast32_t before = atomic_fetch_add_explicit(&q->open, 1, memory_order_relaxed);
-        uint_fast32_t connections = LIMIT(q, connections);
-        if ((connections == 0 || before < connections) && within_rate(q, now_ns))
+bool quota_enter(struct quota *quota, uint64_t now_ns) {
+        uint_fast32_t before = atomic_fetch_add_explicit(&quota->open, 1, memory_order_relaxed);
+        uint_fast32_t connections = LIMIT(quota, connections);
+        if ((connections == 0 || before < connections) && within_rate(quota, now_ns))
                 return true;
-        quota_leave(q);
+        quota_leave(quota);
         return false;
 }
 
@@ -83,42 +83,42 @@ void quota_leave(struct quota *quota) {
         atomic_fetch_sub_explicit(&quota->open, 1, memory_order_relaxed);
 }
 
-bool quota_may_send(const struct quota *q) {
-        uint_fast64_t limit = LIMIT(q, bytes_out);
-        return limit == 0 || atomic_load_explicit(&q->sent, memory_order_relaxed) < limit;
+bool quota_may_send(const struct quota *quota) {
+        uint_fast64_t limit = LIMIT(quota, bytes_out);
+        return limit == 0 || atomic_load_explicit(&quota->sent, memory_order_relaxed) < limit;
 }
 
-struct host_bytes *quota_host(struct quota *q, const struct host *host, bool *ret_full) {
+struct host_bytes *quota_host(struct quota *quota, const struct host *host, bool *ret_full) {
         *ret_full = false;
-        if (LIMIT(q, bytes_out_per_host) == 0)
+        if (LIMIT(quota, bytes_out_per_host) == 0)
                 return NULL;
 
-        pthread_mutex_lock(&q->lock);
-        struct host_bytes *bytes = map_get(&q->hosts, host_str(host));
-        if (!bytes && q->hosts.n < HOSTS_MAX) {
+        pthread_mutex_lock(&quota->lock);
+        struct host_bytes *bytes = map_get(&quota->hosts, host_str(host));
+        if (!bytes && quota->hosts.n < HOSTS_MAX) {
                 bytes = calloc(1, sizeof *bytes);
-                if (bytes && map_add(&q->hosts, host_str(host), bytes) < 0) {
+                if (bytes && map_add(&quota->hosts, host_str(host), bytes) < 0) {
                         free(bytes);
                         bytes = NULL;
                 }
         }
 
-        pthread_mutex_unlock(&q->lock);
+        pthread_mutex_unlock(&quota->lock);
         *ret_full = !bytes;
 
         return bytes;
 }
 
-bool quota_host_may_send(const struct quota *q, const struct host_bytes *bytes) {
-        uint_fast64_t limit = LIMIT(q, bytes_out_per_host);
+bool quota_host_may_send(const struct quota *quota, const struct host_bytes *bytes) {
+        uint_fast64_t limit = LIMIT(quota, bytes_out_per_host);
         return !bytes || limit == 0 || atomic_load_explicit(&bytes->sent, memory_order_relaxed) < limit;
 }
 
-bool quota_sent(struct quota *q, struct host_bytes *bytes, size_t n) {
+bool quota_sent(struct quota *quota, struct host_bytes *bytes, size_t n) {
         bool within = true;
-        uint_fast64_t all = LIMIT(q, bytes_out), each = LIMIT(q, bytes_out_per_host);
+        uint_fast64_t all = LIMIT(quota, bytes_out), each = LIMIT(quota, bytes_out_per_host);
         if (all)
-                within = atomic_fetch_add_explicit(&q->sent, n, memory_order_relaxed) + n <= all;
+                within = atomic_fetch_add_explicit(&quota->sent, n, memory_order_relaxed) + n <= all;
         if (bytes)
                 within &= atomic_fetch_add_explicit(&bytes->sent, n, memory_order_relaxed) + n <= each || each == 0;
         return within;

@@ -17,13 +17,13 @@ void quota_free(struct quota *quota);
 void quota_set(struct quota *quota, const struct gateway_limits *limits);
 
 /* At accept: takes a place, or false. */
-bool quota_enter(struct quota *q, uint64_t now_ns);
+bool quota_enter(struct quota *quota, uint64_t now_ns);
 void quota_leave(struct quota *quota);
 
 /* False when nothing more may be sent out. */
-bool quota_may_send(const struct quota *q);
+bool quota_may_send(const struct quota *quota);
 /* The host's counter; NULL with *ret_full false when hosts are not limited, with true when too many are counted. */
-struct host_bytes *quota_host(struct quota *q, const struct host *host, bool *ret_full);
-bool quota_host_may_send(const struct quota *q, const struct host_bytes *bytes);
+struct host_bytes *quota_host(struct quota *quota, const struct host *host, bool *ret_full);
+bool quota_host_may_send(const struct quota *quota, const struct host_bytes *bytes);
 /* Counts n bytes that were sent out; false when a limit is now passed. */
-bool quota_sent(struct quota *q, struct host_bytes *bytes, size_t n);
+bool quota_sent(struct quota *quota, struct host_bytes *bytes, size_t n);

@@ -104,8 +104,8 @@ static void report_lost(struct packets *packets) {
                                                        .detail = STR("too many to be recorded one by one") });
 }
 
-static void on_tell_lost(struct timer *t) {
-        report_lost(link_owner(t, struct packets, tell_lost));
+static void on_tell_lost(struct timer *timer) {
+        report_lost(link_owner(timer, struct packets, tell_lost));
 }
 
 static bool read_once(struct packets *packets) {

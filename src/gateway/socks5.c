@@ -31,8 +31,8 @@ struct session {
         struct gate_call call;
 };
 
-static void socks5_destroy(struct task *t) {
-        struct session *session = link_owner(t, struct session, destroy);
+static void socks5_destroy(struct task *task) {
+        struct session *session = link_owner(task, struct session, destroy);
         buf_done(&session->in);
         free(session);
 }
@@ -51,7 +51,7 @@ static int socks5_put(struct session *session, struct str bytes) {
         return n == (ssize_t)bytes.n ? 0 : -EPIPE;
 }
 
-static int reply(struct session *session, enum socks5_reply code) {
+static int send_reply(struct session *session, enum socks5_reply code) {
         char bytes[32];
         struct buf out = { .p = bytes, .cap = sizeof bytes, .max = sizeof bytes };
         int r = socks5_put_reply(&out, code, NULL, 0); /* our address says nothing to a client in another namespace */
@@ -81,7 +81,7 @@ static enum socks5_reply reply_for(const struct gate_call *call) {
 
 /* What was said is still on its way: the end of the stream follows it, and only then the close. */
 static void socks5_refuse(struct session *session, enum socks5_reply code) {
-        if (reply(session, code) == 0)
+        if (send_reply(session, code) == 0)
                 stream_finish(session->client.stream);
         socks5_end(session);
 }
@@ -97,7 +97,8 @@ static void on_opened(struct gate_call *c) {
                 return;
         }
 
-        if (reply(session, SOCKS5_SUCCEEDED) < 0 || stream_unread(session->client.stream, buf_str(&session->in)) < 0) {
+        if (send_reply(session, SOCKS5_SUCCEEDED) < 0 ||
+            stream_unread(session->client.stream, buf_str(&session->in)) < 0) {
                 stream_close(c->upstream);
                 c->upstream = NULL;
                 socks5_end(session);
@@ -243,7 +244,7 @@ static bool take_secret(struct session *session) {
         return true;
 }
 
-static bool request(struct session *session) {
+static bool read_request(struct session *session) {
         size_t used;
         enum socks5_reply code;
         struct err why = { 0 };
@@ -286,7 +287,7 @@ static bool socks5_step(struct session *session) {
         case SOCKS5_SECRET:
                 return take_secret(session);
         case SOCKS5_REQUEST:
-                return request(session);
+                return read_request(session);
         default:
                 return false;
         }
@@ -341,8 +342,8 @@ static void on_ready(struct stream *stream, void *owner) {
         }
 }
 
-static void on_limit(struct timer *t) {
-        socks5_end(link_owner(t, struct session, limit));
+static void on_limit(struct timer *timer) {
+        socks5_end(link_owner(timer, struct session, limit));
 }
 
 int socks5_start(const struct client *client) {

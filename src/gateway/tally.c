@@ -122,10 +122,10 @@ static void on_window(struct timer *timer) {
         close_window(link_owner(timer, struct tally, window));
 }
 
-void tally_init(struct tally *t, struct loop *loop, struct tally_rate *rate,
-                void (*record)(struct tally *t, const struct event *ev)) {
-        *t = (struct tally){ .loop = loop, .rate = rate, .record = record };
-        timer_init(&t->window, loop, on_window);
+void tally_init(struct tally *tally, struct loop *loop, struct tally_rate *rate,
+                void (*record)(struct tally *tally, const struct event *ev)) {
+        *tally = (struct tally){ .loop = loop, .rate = rate, .record = record };
+        timer_init(&tally->window, loop, on_window);
 }
 
 void tally_done(struct tally *tally) {

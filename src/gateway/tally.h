@@ -31,8 +31,8 @@ struct tally {
 };
 
 /* record() is called with what is to be recorded, from inside tally_event() and when a window ends. */
-void tally_init(struct tally *t, struct loop *loop, struct tally_rate *rate,
-                void (*record)(struct tally *t, const struct event *ev));
+void tally_init(struct tally *tally, struct loop *loop, struct tally_rate *rate,
+                void (*record)(struct tally *tally, const struct event *ev));
 /* Records what is counted. */
 void tally_done(struct tally *tally);
 /* Whether records of this kind are counted at all. */

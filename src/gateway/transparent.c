@@ -37,8 +37,8 @@ struct capture {
         bool intercepts; /* TLS to this target is opened */
 };
 
-static void transparent_destroy(struct task *t) {
-        free(link_owner(t, struct capture, destroy));
+static void transparent_destroy(struct task *task) {
+        free(link_owner(task, struct capture, destroy));
 }
 
 /* Whatever was not handed on is closed; a refusal shows as a reset. */
@@ -92,8 +92,8 @@ static void open_now(struct capture *capture) {
         gate_open(&capture->call);
 }
 
-static void on_first_word_limit(struct timer *t) {
-        open_now(link_owner(t, struct capture, first_word));
+static void on_first_word_limit(struct timer *timer) {
+        open_now(link_owner(timer, struct capture, first_word));
 }
 
 /* The client's first bytes, read and given back. An HTTP request goes to a session of its own. */

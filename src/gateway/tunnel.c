@@ -340,7 +340,8 @@ static bool tunnel_account(struct relay *r, size_t n) {
 
 /* the beginning */
 
-static int start(const struct client *client, struct gate_call *call, const struct synthetic_hold *hold, bool look) {
+static int tunnel_begin(const struct client *client, struct gate_call *call, const struct synthetic_hold *hold,
+                        bool look) {
         struct worker *worker = client->worker;
         const struct gateway_limits *settings = &worker->limits;
         struct tunnel *tunnel = alloc_zeroed(sizeof *tunnel);
@@ -404,13 +405,13 @@ static int start(const struct client *client, struct gate_call *call, const stru
 }
 
 int tunnel_start(const struct client *client, struct gate_call *call) {
-        return start(client, call, NULL, true);
+        return tunnel_begin(client, call, NULL, true);
 }
 
 int tunnel_start_captured(const struct client *client, struct gate_call *call, const struct synthetic_hold *hold) {
-        return start(client, call, hold, true);
+        return tunnel_begin(client, call, hold, true);
 }
 
 int tunnel_start_forward(const struct client *client, struct gate_call *call) {
-        return start(client, call, NULL, false);
+        return tunnel_begin(client, call, NULL, false);
 }

@@ -32,8 +32,8 @@ void worker_left(struct worker *worker, unsigned before) {
                 timer_start(&worker->trim, NS_PER_SECOND);
 }
 
-void worker_on_trim(struct timer *t) {
-        struct worker *worker = link_owner(t, struct worker, trim);
+void worker_on_trim(struct timer *timer) {
+        struct worker *worker = link_owner(timer, struct worker, trim);
         worker->crowd = atomic_load_explicit(&worker->clients, memory_order_relaxed);
         alloc_trim();
 }
@@ -177,10 +177,10 @@ void *worker_main(void *worker) {
         return NULL;
 }
 
-void worker_revoke_all(struct worker *w) {
+void worker_revoke_all(struct worker *worker) {
         struct verdict over = { .decision = DECISION_ALLOW, .reason = REASON_NONE, .rule = RULE_NONE };
-        while (!link_is_empty(&w->judged)) {
-                struct judged *judged = link_owner(w->judged.next, struct judged, link);
+        while (!link_is_empty(&worker->judged)) {
+                struct judged *judged = link_owner(worker->judged.next, struct judged, link);
                 link_remove(&judged->link);
                 judged->revoke(judged, over);
         }

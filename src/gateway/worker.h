@@ -55,8 +55,8 @@ struct worker {
 
 /* One that rests has no thread, and belongs to the main thread. */
 enum worker_stage { WORKER_RESTS, WORKER_CALLED, WORKER_RUNS };
-static inline bool worker_runs(const struct worker *w) {
-        return atomic_load_explicit(&w->stage, memory_order_acquire) == WORKER_RUNS;
+static inline bool worker_runs(const struct worker *worker) {
+        return atomic_load_explicit(&worker->stage, memory_order_acquire) == WORKER_RUNS;
 }
 
 /* On the main thread. */
@@ -67,8 +67,8 @@ void worker_tell(struct worker *worker, struct task *task);
 /* The thread: runs until loop_stop(). */
 void *worker_main(void *worker);
 
-static inline const struct snapshot *worker_snapshot(const struct worker *w) {
-        return w->policy->snapshot;
+static inline const struct snapshot *worker_snapshot(const struct worker *worker) {
+        return worker->policy->snapshot;
 }
 
 /* Whether it serves a sandbox whose connections are captured. */
@@ -97,8 +97,8 @@ void worker_takes_place_back(struct worker *worker);
 /* Closes the stream, if it is still there, and gives the place back. */
 void client_done(struct client *client);
 /* There is no memory for its session: the same, and -ENOMEM. */
-static inline int client_has_no_room(const struct client *c) {
-        struct client copy = *c;
+static inline int client_has_no_room(const struct client *client) {
+        struct client copy = *client;
         client_done(&copy);
         return -ENOMEM;
 }
@@ -120,14 +120,14 @@ struct judged {
 };
 
 void judged_add(struct worker *worker, struct judged *judged);
-static inline void judged_remove(struct judged *j) {
-        link_remove(&j->link);
+static inline void judged_remove(struct judged *judged) {
+        link_remove(&judged->link);
 }
 
 /* The new policy for this worker; takes one reference. Judges all that is open again; what is held is for
  * ask_judge_again(). On the worker's thread. */
 void worker_set_policy(struct worker *worker, struct policy_ref *ref);
 /* The end: everything that is open is closed and reported. */
-void worker_revoke_all(struct worker *w);
+void worker_revoke_all(struct worker *worker);
 /* The timer behind worker_left(). */
-void worker_on_trim(struct timer *t);
+void worker_on_trim(struct timer *timer);

@@ -26,8 +26,8 @@ static struct resolver_settings resolver_settings(const struct gateway_start *st
         };
 }
 
-static void worker_freep(struct worker **w) {
-        worker_free(*w);
+static void worker_freep(struct worker **worker) {
+        worker_free(*worker);
 }
 
 int worker_new(struct gateway *gateway, unsigned index, struct policy_ref *ref, struct worker **ret, struct err *err) {

@@ -127,17 +127,17 @@ static int options_variable(void *arg, const char *name, const char *value) {
 }
 
 /* What recipes set: before everything else, so that the guest's own options count more. */
-static int options_variables(struct guests *guests, const struct guest *guest, struct options_build *b,
+static int options_variables(struct guests *guests, const struct guest *guest, struct options_build *build,
                              struct err *err) {
         const char *path = getenv("PATH");
-        int r = guests_db_variables(guests->db, guest->row.id, options_variable, b, err);
+        int r = guests_db_variables(guests->db, guest->row.id, options_variable, build, err);
 
-        if (r < 0 || !b->front.n)
+        if (r < 0 || !build->front.n)
                 return r;
 
-        cleanup(free_ptr) char *text = str_format("PATH=%.*s:%s", STR_FMT(buf_str(&b->front)),
+        cleanup(free_ptr) char *text = str_format("PATH=%.*s:%s", STR_FMT(buf_str(&build->front)),
                                                   path && *path ? path : "/usr/local/bin:/usr/bin:/bin");
-        return text ? option_set(b->values, &policy_rows[ROW_ENV], str_of(text), "recipe", err) : err_memory(err);
+        return text ? option_set(build->values, &policy_rows[ROW_ENV], str_of(text), "recipe", err) : err_memory(err);
 }
 
 int guest_options(struct guests *guests, const struct guest *guest, const struct option_values *extra,

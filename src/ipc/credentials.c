@@ -444,18 +444,18 @@ struct needle_list {
         struct buf text; /* of the base64 forms; never grows, so that needles may point into it */
 };
 
-static int add_needles(struct needle_list *l, uint32_t mapping, unsigned part, struct str fake) {
+static int add_needles(struct needle_list *list, uint32_t mapping, unsigned part, struct str fake) {
         struct needle raw = { fake, needle_id(mapping, part, false) };
-        if (vec_push(&l->needles, raw) < 0)
+        if (vec_push(&list->needles, raw) < 0)
                 return -ENOMEM;
 
         for (unsigned form = 0; form < FORMS - 1; form++) {
-                char *at = l->text.p + l->text.n;
+                char *at = list->text.p + list->text.n;
                 size_t n = base64_inner(fake, form % 3, form < 3 ? BASE64_STANDARD : BASE64_URL, at);
                 struct needle encoded = { str_n(at, n), needle_id(mapping, part, true) };
 
-                l->text.n += n;
-                if (n > 0 && vec_push(&l->needles, encoded) < 0)
+                list->text.n += n;
+                if (n > 0 && vec_push(&list->needles, encoded) < 0)
                         return -ENOMEM;
         }
 
@@ -583,8 +583,8 @@ void credentials_close(struct credentials *credentials) {
         free(credentials);
 }
 
-void credentials_closep(struct credentials **c) {
-        credentials_close(*c);
+void credentials_closep(struct credentials **credentials) {
+        credentials_close(*credentials);
 }
 
 /* --- looking things up --- */

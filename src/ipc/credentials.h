@@ -83,7 +83,7 @@ int credentials_open(struct str bytes, struct credentials **ret, struct err *err
 /* Maps the sealed file; the seals are checked. The descriptor stays the caller's. */
 int credentials_open_fd(int fd, struct credentials **ret, struct err *err);
 void credentials_close(struct credentials *credentials);
-void credentials_closep(struct credentials **c);
+void credentials_closep(struct credentials **credentials);
 
 size_t credentials_count(const struct credentials *credentials);
 const struct credential_mapping *credentials_get(const struct credentials *credentials,
@@ -94,13 +94,13 @@ struct credential_set {
         uint64_t bits[CREDENTIALS_MAX / 64];
 };
 struct credential_set credentials_at(const struct credentials *credentials, const struct host *host, uint16_t port);
-static inline bool credential_set_has(const struct credential_set *s, uint32_t index) {
-        return index < CREDENTIALS_MAX && (s->bits[index / 64] >> index % 64 & 1);
+static inline bool credential_set_has(const struct credential_set *set, uint32_t index) {
+        return index < CREDENTIALS_MAX && (set->bits[index / 64] >> index % 64 & 1);
 }
-static inline bool credential_set_is_empty(const struct credential_set *s) {
+static inline bool credential_set_is_empty(const struct credential_set *set) {
         uint64_t any = 0;
         for (size_t i = 0; i < CREDENTIALS_MAX / 64; i++)
-                any |= s->bits[i];
+                any |= set->bits[i];
         return any == 0;
 }
 

@@ -65,16 +65,16 @@ static const char *const scheme_names[] = {
 };
 static_assert(sizeof scheme_names / sizeof *scheme_names == SCHEMES, "a name for each scheme");
 
-const char *event_kind_name(enum event_kind k) {
-        return (unsigned)k < EVENT_KINDS ? kind_names[k] : NULL;
+const char *event_kind_name(enum event_kind kind) {
+        return (unsigned)kind < EVENT_KINDS ? kind_names[kind] : NULL;
 }
 
-const char *event_via_name(enum event_via v) {
-        return (unsigned)v < VIAS ? via_names[v] : NULL;
+const char *event_via_name(enum event_via event_via) {
+        return (unsigned)event_via < VIAS ? via_names[event_via] : NULL;
 }
 
-const char *event_scheme_name(enum event_scheme s) {
-        return (unsigned)s < SCHEMES ? scheme_names[s] : NULL;
+const char *event_scheme_name(enum event_scheme scheme) {
+        return (unsigned)scheme < SCHEMES ? scheme_names[scheme] : NULL;
 }
 
 enum event_scheme event_scheme_of(uint8_t protocol) {

@@ -73,9 +73,9 @@ struct event {
 };
 
 /* Stable names for the audit and JSON output; NULL for a value outside the enum. */
-const char *event_kind_name(enum event_kind k);
-const char *event_via_name(enum event_via v);
-const char *event_scheme_name(enum event_scheme s);
+const char *event_kind_name(enum event_kind kind);
+const char *event_via_name(enum event_via event_via);
+const char *event_scheme_name(enum event_scheme scheme);
 /* Of a packet: TCP, UDP, ICMP (also of IPv6), or IP for every other protocol. */
 enum event_scheme event_scheme_of(uint8_t protocol);
 /* For people: beside the address, where a request has its method. */

@@ -121,14 +121,17 @@ void gateway_start_init(struct gateway_start *start) {
         start->version = IPC_VERSION;
         start->size = sizeof *start;
         start->generation = 1;
+
         start->audit = 1;
         start->dns_mode = DNS_SYNTHETIC;
         start->log_level = LOG_NOTICE;
+
         start->ask_timeout_ns = 120 * NS_PER_SECOND;
         start->connect_ns = 10 * NS_PER_SECOND;
         start->header_ns = 10 * NS_PER_SECOND;
         start->idle_ns = 60 * NS_PER_SECOND;
         start->tunnel_idle_ns = 600 * NS_PER_SECOND;
+
         start->header_bytes = 64 * 1024;
         start->connections = 16384;
 }

@@ -92,7 +92,7 @@ const char *vault_kind_name(enum vault_kind kind) {
         return (unsigned)kind < VAULT_KINDS ? kinds[kind].name : NULL;
 }
 
-const char *vault_refusal_text(enum vault_refusal r) {
+const char *vault_refusal_text(enum vault_refusal refusal) {
         static const char *const texts[] = {
                 [VAULT_NOT_MAPPED] = "there is no such credential",
                 [VAULT_WRONG_TARGET] = "the credential is not for this host and port",
@@ -102,7 +102,7 @@ const char *vault_refusal_text(enum vault_refusal r) {
         };
         static_assert(sizeof texts / sizeof *texts == VAULT_REFUSALS, "a text for each refusal");
 
-        return (unsigned)r < VAULT_REFUSALS && texts[r] ? texts[r] : "?";
+        return (unsigned)refusal < VAULT_REFUSALS && texts[refusal] ? texts[refusal] : "?";
 }
 
 static bool piece_valid(const struct piece *piece, struct str s) {
@@ -312,14 +312,16 @@ int vault_start_check(const struct vault_start *start, const struct vault_mappin
         return 0;
 }
 
-int vault_start_seal(const struct vault_start *s, const struct vault_mapping *mappings, int *ret_fd, struct err *err) {
-        int r = vault_start_check(s, mappings, err);
+int vault_start_seal(const struct vault_start *start, const struct vault_mapping *mappings, int *ret_fd,
+                     struct err *err) {
+        int r = vault_start_check(start, mappings, err);
         if (r < 0)
                 return r;
 
-        size_t list = s->n_mappings * sizeof *mappings;
-        cleanup(buf_done) struct buf buf = BUF(sizeof *s + list);
-        if (buf_append(&buf, str_n(s, sizeof *s)) < 0 || (list > 0 && buf_append(&buf, str_n(mappings, list)) < 0))
+        size_t list = start->n_mappings * sizeof *mappings;
+        cleanup(buf_done) struct buf buf = BUF(sizeof *start + list);
+        if (buf_append(&buf, str_n(start, sizeof *start)) < 0 ||
+            (list > 0 && buf_append(&buf, str_n(mappings, list)) < 0))
                 return err_set(err, ENOMEM, "no memory for the vault's start block");
 
         return fd_sealed("bailey-vault-start", buf_str(&buf), ret_fd, err);

@@ -135,7 +135,7 @@ enum vault_refusal {
         VAULT_REFUSALS
 };
 enum { VAULT_ANSWER_MAX = 2 * VAULT_SECRET_MAX }; /* of VAULT_KEEP */
-const char *vault_refusal_text(enum vault_refusal r);
+const char *vault_refusal_text(enum vault_refusal refusal);
 
 enum { VAULT_DATA = 3 };
 
@@ -179,6 +179,7 @@ void vault_page_close(const struct vault_page *page);
 void vault_start_init(struct vault_start *start);
 int vault_start_check(const struct vault_start *start, const struct vault_mapping *mappings, struct err *err);
 /* The block as a sealed file, checked before; and read back in the vault, seals, size and content checked. */
-int vault_start_seal(const struct vault_start *s, const struct vault_mapping *mappings, int *ret_fd, struct err *err);
+int vault_start_seal(const struct vault_start *start, const struct vault_mapping *mappings, int *ret_fd,
+                     struct err *err);
 /* The mappings are heap memory of n_mappings. */
 int vault_start_read(int fd, struct vault_start *ret, struct vault_mapping **ret_mappings, struct err *err);

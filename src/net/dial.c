@@ -60,8 +60,8 @@ static void dial_note(struct dial *dial, int error) {
                 dial->error = error;
 }
 
-static void dial_destroy(struct task *t) {
-        free(link_owner(t, struct dial, destroy));
+static void dial_destroy(struct task *task) {
+        free(link_owner(task, struct dial, destroy));
 }
 
 void dial_cancel(struct dial *dial) {
@@ -170,18 +170,18 @@ static void begin_next(struct dial *dial) {
                 dial_finish(dial, dial->error, NULL, NULL);
 }
 
-static void on_stagger(struct timer *t) {
-        begin_next(link_owner(t, struct dial, stagger));
+static void on_stagger(struct timer *timer) {
+        begin_next(link_owner(timer, struct dial, stagger));
 }
 
-static void on_limit(struct timer *t) {
-        struct dial *dial = link_owner(t, struct dial, limit);
+static void on_limit(struct timer *timer) {
+        struct dial *dial = link_owner(timer, struct dial, limit);
         dial_note(dial, -ETIMEDOUT);
         dial_finish(dial, dial->error, NULL, NULL);
 }
 
-static void on_begin(struct task *t) {
-        begin_next(link_owner(t, struct dial, begin));
+static void on_begin(struct task *task) {
+        begin_next(link_owner(task, struct dial, begin));
 }
 
 int dial_start(struct loop *loop, const struct addr *addrs, size_t n, uint16_t port, uint64_t timeout_ns, dial_fn *done,

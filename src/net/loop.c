@@ -117,13 +117,13 @@ static uint64_t loop_rounded(uint64_t ns) {
         return (ns / step + (ns % step != 0)) * step;
 }
 
-static struct queue *queue_for(struct loop *l, uint64_t duration) {
-        for (size_t i = 0; i < l->queues.n; i++)
-                if (l->queues.p[i]->duration == duration)
-                        return l->queues.p[i];
+static struct queue *queue_for(struct loop *loop, uint64_t duration) {
+        for (size_t i = 0; i < loop->queues.n; i++)
+                if (loop->queues.p[i]->duration == duration)
+                        return loop->queues.p[i];
 
         struct queue *q = calloc(1, sizeof *q);
-        if (!q || vec_push(&l->queues, q) < 0) {
+        if (!q || vec_push(&loop->queues, q) < 0) {
                 free(q);
                 return NULL;
         }
@@ -237,9 +237,9 @@ void loop_post(struct loop *loop, struct task *task) {
                 loop_wake_raise(loop->wake_fd);
 }
 
-static void on_wake(struct watch *w, unsigned ready) {
+static void on_wake(struct watch *watch, unsigned ready) {
         (void)ready;
-        struct loop *loop = link_owner(w, struct loop, wake);
+        struct loop *loop = link_owner(watch, struct loop, wake);
         struct link work;
 
         loop_wake_clear(loop->wake_fd);
@@ -324,26 +324,26 @@ int loop_new(struct loop **ret, struct err *err) {
         return 0;
 }
 
-void loop_free(struct loop *l) {
-        if (!l)
+void loop_free(struct loop *loop) {
+        if (!loop)
                 return;
 
-        watch_stop(&l->wake);
-        if (l->wake_fd >= 0)
-                close(l->wake_fd);
-        if (l->alarm)
-                event_free(l->alarm);
-        if (l->base)
-                event_base_free(l->base);
+        watch_stop(&loop->wake);
+        if (loop->wake_fd >= 0)
+                close(loop->wake_fd);
+        if (loop->alarm)
+                event_free(loop->alarm);
+        if (loop->base)
+                event_base_free(loop->base);
 
-        for (size_t i = 0; i < l->queues.n; i++)
-                free(l->queues.p[i]);
+        for (size_t i = 0; i < loop->queues.n; i++)
+                free(loop->queues.p[i]);
 
-        vec_done(&l->queues);
-        pthread_mutex_destroy(&l->lock);
-        free(l);
+        vec_done(&loop->queues);
+        pthread_mutex_destroy(&loop->lock);
+        free(loop);
 }
 
-void loop_freep(struct loop **l) {
-        loop_free(*l);
+void loop_freep(struct loop **loop) {
+        loop_free(*loop);
 }

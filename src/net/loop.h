@@ -21,8 +21,8 @@ struct loop;
 
 int loop_new(struct loop **ret, struct err *err);
 /* Everything that was started on it must have been stopped. */
-void loop_free(struct loop *l);
-void loop_freep(struct loop **l);
+void loop_free(struct loop *loop);
+void loop_freep(struct loop **loop);
 /* Runs until loop_stop(). */
 void loop_run(struct loop *loop);
 /* One turn; with wait false it does not sleep. */
@@ -63,8 +63,8 @@ void timer_init(struct timer *timer, struct loop *loop, timer_fn *fn);
 /* Starts or restarts. Durations are rounded up: to 5 ms below 1 s, to 50 ms below 10 s, else to 1/2 s. */
 void timer_start(struct timer *timer, uint64_t ns);
 void timer_stop(struct timer *timer);
-static inline bool timer_is_running(const struct timer *t) {
-        return !link_is_empty(&t->link);
+static inline bool timer_is_running(const struct timer *timer) {
+        return !link_is_empty(&timer->link);
 }
 
 struct task;
@@ -74,17 +74,17 @@ struct task {
         task_fn *fn;
 };
 
-static inline void task_init(struct task *t, task_fn *fn) {
-        link_init(&t->link);
-        t->fn = fn;
+static inline void task_init(struct task *task, task_fn *fn) {
+        link_init(&task->link);
+        task->fn = fn;
 }
 /* At the end of this turn, once, in order. A task that is queued already stays where it is. The task may free itself.
  */
 void loop_defer(struct loop *loop, struct task *task);
 /* In the next turn, after the descriptors were looked at once more, without sleeping. */
 void loop_soon(struct loop *loop, struct task *task);
-static inline void task_cancel(struct task *t) {
-        link_remove(&t->link);
+static inline void task_cancel(struct task *task) {
+        link_remove(&task->link);
 }
 
 /* From any thread: fn runs on the loop's thread. The task belongs to the loop until it runs. Always succeeds. */

@@ -239,12 +239,12 @@ static void on_ready(struct stream *stream, void *owner) {
         relay_pump(owner);
 }
 
-static void on_again(struct task *t) {
-        relay_pump(link_owner(t, struct relay, again));
+static void on_again(struct task *task) {
+        relay_pump(link_owner(task, struct relay, again));
 }
 
-static void on_idle(struct timer *t) {
-        finish_relay(link_owner(t, struct relay, idle), RELAY_IDLE, -ETIMEDOUT);
+static void on_idle(struct timer *timer) {
+        finish_relay(link_owner(timer, struct relay, idle), RELAY_IDLE, -ETIMEDOUT);
 }
 
 void relay_start(struct relay *relay, struct pool *pool, struct stream *client, struct stream *server,

@@ -83,8 +83,8 @@ static void set_tick(struct resolver *resolver) {
                     tv ? (uint64_t)tv->tv_sec * NS_PER_SECOND + (uint64_t)tv->tv_usec * 1000 : NS_PER_SECOND);
 }
 
-static void on_tick(struct timer *t) {
-        struct resolver *resolver = link_owner(t, struct resolver, tick);
+static void on_tick(struct timer *timer) {
+        struct resolver *resolver = link_owner(timer, struct resolver, tick);
         ares_process_fd(resolver->channel, ARES_SOCKET_BAD, ARES_SOCKET_BAD);
         set_tick(resolver);
 }
@@ -150,8 +150,8 @@ static void drop_entry(struct entry *en) {
         free(en);
 }
 
-static void resolve_deliver(struct task *t) {
-        struct entry *en = link_owner(t, struct entry, deliver);
+static void resolve_deliver(struct task *task) {
+        struct entry *en = link_owner(task, struct entry, deliver);
         static const struct resolve_answer canceled = { .error = -ECANCELED };
         struct link calls;
 
@@ -187,8 +187,8 @@ static void resolve_settle(struct entry *en, struct resolve_answer *answer) {
         loop_defer(resolver->loop, &en->deliver);
 }
 
-static void resolve_tidy(struct task *t) {
-        struct resolver *resolver = link_owner(t, struct resolver, tidy);
+static void resolve_tidy(struct task *task) {
+        struct resolver *resolver = link_owner(task, struct resolver, tidy);
         struct link *l = resolver->kept.next;
         while (resolver->entries.n > resolver->cache_max && l != &resolver->kept) {
                 struct entry *en = link_owner(l, struct entry, kept);
@@ -262,8 +262,8 @@ static void on_answer(void *argument, int status, int timeouts, struct ares_addr
 }
 
 /* The caller's time is over; c-ares may still be trying, and what it finds later is kept for the next. */
-static void on_limit(struct timer *t) {
-        struct entry *en = link_owner(t, struct entry, limit);
+static void on_limit(struct timer *timer) {
+        struct entry *en = link_owner(timer, struct entry, limit);
         resolve_settle(en, resolve_failure(-ETIMEDOUT, TTL_FAILED));
 }
 
@@ -458,8 +458,8 @@ static struct resolve_answer *loopback_answer(void) {
         return made;
 }
 
-static void resolver_freep(struct resolver **r) {
-        resolver_free(*r);
+static void resolver_freep(struct resolver **resolver) {
+        resolver_free(*resolver);
 }
 
 int resolver_new(struct loop *loop, const struct resolver_settings *settings, struct resolver **ret, struct err *err) {

@@ -37,8 +37,8 @@ struct socket_stream {
         struct task destroy;
 };
 
-static struct socket_stream *socket_of(struct stream *s) {
-        return link_owner(s, struct socket_stream, s);
+static struct socket_stream *socket_of(struct stream *stream) {
+        return link_owner(stream, struct socket_stream, s);
 }
 
 static void on_watch(struct watch *w, unsigned ready) {
@@ -139,8 +139,8 @@ static int socket_finish(struct stream *stream) {
         return shutdown(stream->fd, SHUT_WR) < 0 && errno != ENOTCONN ? -errno : 0;
 }
 
-static void stream_destroy(struct task *t) {
-        free(link_owner(t, struct socket_stream, destroy));
+static void stream_destroy(struct task *task) {
+        free(link_owner(task, struct socket_stream, destroy));
 }
 
 static void socket_close(struct stream *stream, bool abort) {

@@ -50,24 +50,24 @@ int stream_socket_new(struct loop *loop, int fd, struct stream **ret);
 /* For a socket that is still connecting: neither readable nor writable until told. TCP_NODELAY is set. */
 int stream_socket_connecting(struct loop *loop, int fd, struct stream **ret);
 
-static inline void stream_set_owner(struct stream *s, stream_fn *fn, void *owner) {
-        s->on_ready = fn;
-        s->owner = owner;
+static inline void stream_set_owner(struct stream *stream, stream_fn *fn, void *owner) {
+        stream->on_ready = fn;
+        stream->owner = owner;
 }
 
 ssize_t stream_read(struct stream *stream, void *p, size_t n);
 ssize_t stream_writev(struct stream *stream, const struct iovec *parts, int n_parts);
-static inline ssize_t stream_write(struct stream *s, struct str bytes) {
+static inline ssize_t stream_write(struct stream *stream, struct str bytes) {
         struct iovec part = { (void *)bytes.p, bytes.n };
-        return stream_writev(s, &part, 1);
+        return stream_writev(stream, &part, 1);
 }
-static inline int stream_finish(struct stream *s) {
-        return s->ops->finish(s);
+static inline int stream_finish(struct stream *stream) {
+        return stream->ops->finish(stream);
 }
 /* Gives bytes back: they are the next that stream_read() returns. 0 or -ENOMEM. */
 int stream_unread(struct stream *stream, struct str bytes);
-static inline bool stream_has_pushback(const struct stream *s) {
-        return s->pushback != NULL;
+static inline bool stream_has_pushback(const struct stream *stream) {
+        return stream->pushback != NULL;
 }
 /* Whether the peer has sent its end or reset the connection, however much of what it sent before is still unread. */
 bool stream_peer_left(const struct stream *stream);

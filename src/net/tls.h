@@ -24,14 +24,14 @@ struct tls_leaf; /* a certificate for the context's leaf key, shared by referenc
 /* Reads the system's roots ($SSL_CERT_FILE, or where distributions have them, and $SSL_CERT_DIR) and those in ca_bundle
  * ("" or NULL: none); makes the leaf key. Nothing of this needs a file afterwards. */
 int tls_context_new(const char *ca_bundle, struct tls_context **ret, struct err *err);
-void tls_context_free(struct tls_context *c);
-void tls_context_freep(struct tls_context **c);
+void tls_context_free(struct tls_context *context);
+void tls_context_freep(struct tls_context **context);
 /* SubjectPublicKeyInfo of the leaf key (P-256), DER. Lives as long as the context. */
 struct str tls_context_public_key(const struct tls_context *context);
 
 int tls_new(struct tls_context *context, struct loop *loop, struct tls **ret, struct err *err);
 /* All its streams must have been closed. */
-void tls_free(struct tls *t);
+void tls_free(struct tls *tls);
 
 /* -EINVAL when the bytes are no certificate, or not for the leaf key. */
 int tls_leaf_new(const struct tls_context *context, struct str der, struct tls_leaf **ret, struct err *err);
@@ -74,12 +74,12 @@ int tls_accept(struct tls *tls, struct stream *below, const struct tls_accept *h
  */
 int tls_handshake(struct stream *stream);
 /* Why it failed: a short sentence without the host, for people. */
-const char *tls_failure(const struct stream *s);
+const char *tls_failure(const struct stream *stream);
 /* Whether the peer ended the connection without TLS's own word for it: nobody says that it was the peer. */
-bool tls_was_cut(const struct stream *s);
+bool tls_was_cut(const struct stream *stream);
 /* After the handshake: the protocol that was chosen, empty when none was. */
-struct str tls_protocol(const struct stream *s);
-bool tls_is_resumed(const struct stream *s);
+struct str tls_protocol(const struct stream *stream);
+bool tls_is_resumed(const struct stream *stream);
 
 /* One name of a list; false at its end or when the rest is malformed. */
 bool tls_protocols_next(struct str *list, struct str *ret_name);

@@ -42,12 +42,13 @@ static int make_session_key(struct tls_stream *stream, const struct tls_connect 
         return 0;
 }
 
-static bool expect_host(SSL *ssl, const struct host *h) {
+static bool expect_host(SSL *ssl, const struct host *host) {
         X509_VERIFY_PARAM *p = SSL_get0_param(ssl);
         X509_VERIFY_PARAM_set_hostflags(p, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
-        if (h->kind == HOST_ADDR)
-                return X509_VERIFY_PARAM_set1_ip(p, h->addr.bytes, h->addr.family == ADDR_V4 ? 4 : 16) == 1;
-        return X509_VERIFY_PARAM_set1_host(p, h->name, h->name_n) == 1 && SSL_set_tlsext_host_name(ssl, h->name) == 1;
+        if (host->kind == HOST_ADDR)
+                return X509_VERIFY_PARAM_set1_ip(p, host->addr.bytes, host->addr.family == ADDR_V4 ? 4 : 16) == 1;
+        return X509_VERIFY_PARAM_set1_host(p, host->name, host->name_n) == 1 &&
+               SSL_set_tlsext_host_name(ssl, host->name) == 1;
 }
 
 static int client_prepare(struct tls_stream *stream, const struct tls_connect *how) {

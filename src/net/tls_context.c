@@ -201,31 +201,31 @@ int tls_context_new(const char *ca_bundle, struct tls_context **ret, struct err 
         return 0;
 }
 
-void tls_context_free(struct tls_context *c) {
-        if (!c)
+void tls_context_free(struct tls_context *context) {
+        if (!context)
                 return;
 
-        SSL_CTX_free(atomic_load(&c->client));
-        SSL_CTX_free(c->server);
-        X509_STORE_free(c->configured);
-        X509_LOOKUP_meth_free(c->by_name);
-        EVP_PKEY_free(c->leaf_key);
-        free((char *)c->system_roots.p);
-        pthread_mutex_destroy(&c->lock);
-        free(c);
+        SSL_CTX_free(atomic_load(&context->client));
+        SSL_CTX_free(context->server);
+        X509_STORE_free(context->configured);
+        X509_LOOKUP_meth_free(context->by_name);
+        EVP_PKEY_free(context->leaf_key);
+        free((char *)context->system_roots.p);
+        pthread_mutex_destroy(&context->lock);
+        free(context);
 }
 
-void tls_context_freep(struct tls_context **c) {
-        tls_context_free(*c);
+void tls_context_freep(struct tls_context **context) {
+        tls_context_free(*context);
 }
 
 /* leaves */
 
 enum { LEAF_MARGIN_SECONDS = 60 };
 
-static int64_t expiry_of(const X509 *x) {
+static int64_t expiry_of(const X509 *certificate) {
         struct tm t;
-        return ASN1_TIME_to_tm(X509_get0_notAfter(x), &t) == 1 ? (int64_t)timegm(&t) : 0;
+        return ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &t) == 1 ? (int64_t)timegm(&t) : 0;
 }
 
 bool tls_leaf_is_current(const struct tls_leaf *leaf) {

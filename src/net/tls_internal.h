@@ -43,11 +43,11 @@ struct tls_leaf {
 /* tls_session.c: sessions of origins, by host, port and identity; the one used least recently gives way. */
 struct tls_sessions;
 struct tls_sessions *tls_sessions_new(void);
-void tls_sessions_free(struct tls_sessions *s);
+void tls_sessions_free(struct tls_sessions *sessions);
 /* A session that may still be resumed, borrowed, or NULL. */
 SSL_SESSION *tls_sessions_find(struct tls_sessions *sessions, struct str key);
 /* Takes the reference, also when there is no memory to keep it. */
-void tls_sessions_store(struct tls_sessions *s, struct str key, SSL_SESSION *session);
+void tls_sessions_store(struct tls_sessions *sessions, struct str key, SSL_SESSION *session);
 void tls_sessions_drop(struct tls_sessions *sessions, struct str key);
 
 struct tls {
@@ -89,8 +89,8 @@ struct tls_stream {
         struct task destroy;
 };
 
-static inline struct tls_stream *tls_of(struct stream *s) {
-        return link_owner(s, struct tls_stream, s);
+static inline struct tls_stream *tls_of(struct stream *stream) {
+        return link_owner(stream, struct tls_stream, s);
 }
 
 /* tls_stream.c: a stream around a new SSL of this context; takes `below` over, also when it fails. */

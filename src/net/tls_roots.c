@@ -57,9 +57,9 @@ static int read_bundle(struct buf *text, struct err *err) {
         return 0;
 }
 
-static void close_dir(DIR **d) {
-        if (*d)
-                closedir(*d);
+static void close_dir(DIR **dir) {
+        if (*dir)
+                closedir(*dir);
 }
 
 /* What cannot be read there is passed over: such directories hold links to files that went away. */
@@ -117,16 +117,16 @@ struct roots {
         VEC(struct root) list;
 };
 
-static void roots_free(struct roots *r) {
-        if (!r)
+static void roots_free(struct roots *roots) {
+        if (!roots)
                 return;
-        buf_done(&r->der);
-        vec_done(&r->list);
-        free(r);
+        buf_done(&roots->der);
+        vec_done(&roots->list);
+        free(roots);
 }
 
-static void roots_freep(struct roots **r) {
-        roots_free(*r);
+static void roots_freep(struct roots **roots) {
+        roots_free(*roots);
 }
 
 /* Steps into the element at *p (a sequence), or over it. False: it is not there. */

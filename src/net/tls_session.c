@@ -41,13 +41,13 @@ static void session_drop(struct tls_sessions *sessions, struct entry *entry) {
         free(entry);
 }
 
-void tls_sessions_free(struct tls_sessions *s) {
-        if (!s)
+void tls_sessions_free(struct tls_sessions *sessions) {
+        if (!sessions)
                 return;
-        while (!link_is_empty(&s->order))
-                session_drop(s, link_owner(s->order.next, struct entry, link));
-        map_done(&s->entries, NULL);
-        free(s);
+        while (!link_is_empty(&sessions->order))
+                session_drop(sessions, link_owner(sessions->order.next, struct entry, link));
+        map_done(&sessions->entries, NULL);
+        free(sessions);
 }
 
 static bool is_current(const SSL_SESSION *session) {
@@ -73,22 +73,22 @@ SSL_SESSION *tls_sessions_find(struct tls_sessions *sessions, struct str key) {
         return entry->session;
 }
 
-void tls_sessions_store(struct tls_sessions *s, struct str key, SSL_SESSION *session) {
-        struct entry *entry = map_get(&s->entries, key);
+void tls_sessions_store(struct tls_sessions *sessions, struct str key, SSL_SESSION *session) {
+        struct entry *entry = map_get(&sessions->entries, key);
         if (entry) {
                 SSL_SESSION_free(entry->session);
                 entry->session = session;
                 link_remove(&entry->link);
-                link_append(&s->order, &entry->link);
+                link_append(&sessions->order, &entry->link);
 
                 return;
         }
 
-        if (s->entries.n >= SESSIONS_MAX)
-                session_drop(s, link_owner(s->order.next, struct entry, link));
+        if (sessions->entries.n >= SESSIONS_MAX)
+                session_drop(sessions, link_owner(sessions->order.next, struct entry, link));
 
         entry = malloc(sizeof *entry + key.n);
-        if (!entry || map_add(&s->entries, key, entry) < 0) {
+        if (!entry || map_add(&sessions->entries, key, entry) < 0) {
                 SSL_SESSION_free(session);
                 free(entry);
                 return;
@@ -97,7 +97,7 @@ void tls_sessions_store(struct tls_sessions *s, struct str key, SSL_SESSION *ses
         entry->session = session;
         entry->key_n = key.n;
         memcpy(entry->key, key.p, key.n);
-        link_append(&s->order, &entry->link);
+        link_append(&sessions->order, &entry->link);
 }
 
 void tls_sessions_drop(struct tls_sessions *sessions, struct str key) {

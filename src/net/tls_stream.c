@@ -148,35 +148,35 @@ static int stream_fail(struct tls_stream *stream, int error, const char *why) {
 }
 
 /* After an operation that did not succeed: -EAGAIN, 0 at the end of the stream, or why it is over. */
-static int stream_result(struct tls_stream *t) {
+static int stream_result(struct tls_stream *stream) {
         const char *why = NULL;
 
-        if (SSL_want_read(t->ssl) && BIO_should_read(SSL_get_rbio(t->ssl))) { /* whatever is in the queue */
-                t->s.readable = false;
+        if (SSL_want_read(stream->ssl) && BIO_should_read(SSL_get_rbio(stream->ssl))) { /* whatever is in the queue */
+                stream->s.readable = false;
                 return -EAGAIN;
         }
 
-        switch (SSL_get_error(t->ssl, 0)) {
+        switch (SSL_get_error(stream->ssl, 0)) {
         case SSL_ERROR_ZERO_RETURN:
                 return 0;
         case SSL_ERROR_SYSCALL:
                 ERR_clear_error();
-                if (t->below_error)
-                        return stream_fail(t, t->below_error, "The connection broke.");
+                if (stream->below_error)
+                        return stream_fail(stream, stream->below_error, "The connection broke.");
 
-                t->cut = true;
-                return stream_fail(t, -ECONNRESET, "The connection was closed.");
+                stream->cut = true;
+                return stream_fail(stream, -ECONNRESET, "The connection was closed.");
         default:
-                if (t->below_error) {
+                if (stream->below_error) {
                         ERR_clear_error();
-                        return stream_fail(t, t->below_error, "The connection broke.");
+                        return stream_fail(stream, stream->below_error, "The connection broke.");
                 }
-                int error = tls_explain(t, &why);
-                t->cut = error == -ECONNRESET;
-                if (t->session_key && error != -ECONNRESET)
-                        tls_sessions_drop(t->tls->sessions, str_n(t->session_key, t->session_key_n));
+                int error = tls_explain(stream, &why);
+                stream->cut = error == -ECONNRESET;
+                if (stream->session_key && error != -ECONNRESET)
+                        tls_sessions_drop(stream->tls->sessions, str_n(stream->session_key, stream->session_key_n));
 
-                return stream_fail(t, error, why);
+                return stream_fail(stream, error, why);
         }
 }
 
@@ -422,18 +422,18 @@ static const struct stream_ops tls_ops = {
 
 /* the beginning */
 
-static bool stream_attach(struct tls_stream *t, SSL_CTX *context) {
+static bool stream_attach(struct tls_stream *stream, SSL_CTX *context) {
         pthread_once(&bio_method_once, make_bio_method);
-        t->ssl = SSL_new(context);
-        BIO *bio = t->ssl && bio_method ? BIO_new(bio_method) : NULL;
+        stream->ssl = SSL_new(context);
+        BIO *bio = stream->ssl && bio_method ? BIO_new(bio_method) : NULL;
         if (!bio)
                 return false;
 
-        BIO_set_data(bio, t);
+        BIO_set_data(bio, stream);
         BIO_set_init(bio, 1);
-        SSL_set_bio(t->ssl, bio, bio);
+        SSL_set_bio(stream->ssl, bio, bio);
 
-        return SSL_set_app_data(t->ssl, t) == 1;
+        return SSL_set_app_data(stream->ssl, stream) == 1;
 }
 
 int tls_stream_new(struct tls *tls, struct stream *below, SSL_CTX *context, struct tls_stream **ret) {
@@ -484,37 +484,37 @@ int tls_new(struct tls_context *context, struct loop *loop, struct tls **ret, st
         return 0;
 }
 
-void tls_free(struct tls *t) {
-        if (!t)
+void tls_free(struct tls *tls) {
+        if (!tls)
                 return;
-        while (!link_is_empty(&t->draining))
-                stream_drained(link_owner(t->draining.next, struct tls_stream, draining), true);
-        tls_sessions_free(t->sessions);
-        free(t->plain);
-        free(t);
+        while (!link_is_empty(&tls->draining))
+                stream_drained(link_owner(tls->draining.next, struct tls_stream, draining), true);
+        tls_sessions_free(tls->sessions);
+        free(tls->plain);
+        free(tls);
 }
 
 /* questions */
 
-bool tls_was_cut(const struct stream *s) {
-        return tls_of((struct stream *)s)->cut;
+bool tls_was_cut(const struct stream *stream) {
+        return tls_of((struct stream *)stream)->cut;
 }
 
-const char *tls_failure(const struct stream *s) {
-        const struct tls_stream *tls_stream = link_owner(s, const struct tls_stream, s);
+const char *tls_failure(const struct stream *stream) {
+        const struct tls_stream *tls_stream = link_owner(stream, const struct tls_stream, s);
         return text_or(tls_stream->why, "");
 }
 
-struct str tls_protocol(const struct stream *s) {
-        const struct tls_stream *tls_stream = link_owner(s, const struct tls_stream, s);
+struct str tls_protocol(const struct stream *stream) {
+        const struct tls_stream *tls_stream = link_owner(stream, const struct tls_stream, s);
         const unsigned char *name;
         unsigned n;
         SSL_get0_alpn_selected(tls_stream->ssl, &name, &n);
         return str_n(name, n);
 }
 
-bool tls_is_resumed(const struct stream *s) {
-        const struct tls_stream *tls_stream = link_owner(s, const struct tls_stream, s);
+bool tls_is_resumed(const struct stream *stream) {
+        const struct tls_stream *tls_stream = link_owner(stream, const struct tls_stream, s);
         return SSL_session_reused(tls_stream->ssl) == 1;
 }
 

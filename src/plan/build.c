@@ -26,11 +26,11 @@ const char *const plan_devices[] = { "/dev/null",    "/dev/zero", "/dev/full", "
 const char *const plan_system_dirs[] = { "/sys/devices/system", "/sys/kernel/mm", NULL };
 const char *const plan_private_dirs[] = { "/tmp", "/run", "/dev", "/sys", NULL };
 
-static int add_listener(struct plan *p, enum plan_listener_kind kind, bool v6, uint16_t port, uint16_t forward) {
-        return vec_push(&p->listeners, ((struct plan_listener){ (uint8_t)kind, v6, port, forward }));
+static int add_listener(struct plan *plan, enum plan_listener_kind kind, bool v6, uint16_t port, uint16_t forward) {
+        return vec_push(&plan->listeners, ((struct plan_listener){ (uint8_t)kind, v6, port, forward }));
 }
 
-static int add_standard_listeners(struct plan *p, bool ipv6) {
+static int add_standard_listeners(struct plan *plan, bool ipv6) {
         static const struct plan_listener standard[] = {
                 { PLAN_LISTENER_TRANSPARENT, 0, PLAN_PORT_TRANSPARENT, 0 },
                 { PLAN_LISTENER_TRANSPARENT, 1, PLAN_PORT_TRANSPARENT, 0 },
@@ -43,7 +43,7 @@ static int add_standard_listeners(struct plan *p, bool ipv6) {
                 { PLAN_LISTENER_PACKETS, 0, PLAN_PACKET_GROUP, 0 },
         };
         for (size_t i = 0; i < sizeof standard / sizeof *standard; i++)
-                if ((ipv6 || !standard[i].v6) && vec_push(&p->listeners, standard[i]) < 0)
+                if ((ipv6 || !standard[i].v6) && vec_push(&plan->listeners, standard[i]) < 0)
                         return -ENOMEM;
 
         return 0;
@@ -63,10 +63,10 @@ static int add_listeners(struct plan *plan, const struct policy *policy) {
         return 0;
 }
 
-static int add_socket(struct plan *p, enum plan_listener_kind kind) {
-        if (vec_push(&p->sockets, plan_listener_path(kind)) < 0)
+static int add_socket(struct plan *plan, enum plan_listener_kind kind) {
+        if (vec_push(&plan->sockets, plan_listener_path(kind)) < 0)
                 return -ENOMEM;
-        return add_listener(p, kind, false, 1, 0); /* a socket with a path has no port */
+        return add_listener(plan, kind, false, 1, 0); /* a socket with a path has no port */
 }
 
 /* What stands for the host's ssh, gpg and agent: in every mode, so that a refusal says why. */
@@ -80,11 +80,11 @@ static int add_sockets(struct plan *plan, const struct policy *policy) {
         return r;
 }
 
-static int add_published(struct plan *p, const struct plan_request *request) {
+static int add_published(struct plan *plan, const struct plan_request *request) {
         for (size_t i = 0; i < request->policy->network.publish.n; i++) {
                 const struct port_map *m = &request->policy->network.publish.p[i];
-                char *address = plan_copy(p, str_of(text_or(m->addr, "127.0.0.1")));
-                if (!address || vec_push(&p->publish, ((struct plan_publish){ m->outside, m->inside, address })) < 0)
+                char *address = plan_copy(plan, str_of(text_or(m->addr, "127.0.0.1")));
+                if (!address || vec_push(&plan->publish, ((struct plan_publish){ m->outside, m->inside, address })) < 0)
                         return -ENOMEM;
         }
         return 0;
@@ -137,8 +137,8 @@ int plan_capture(struct plan *plan, const struct policy *policy, bool ipv6) {
         return r < 0 || !captured ? r : add_listeners(plan, policy);
 }
 
-static int add_limit(struct plan *p, uint32_t resource, uint64_t value) {
-        return vec_push(&p->limits, ((struct plan_limit){ resource, value }));
+static int add_limit(struct plan *plan, uint32_t resource, uint64_t value) {
+        return vec_push(&plan->limits, ((struct plan_limit){ resource, value }));
 }
 
 /* A group that is made directly costs next to nothing; a scope costs a round trip to systemd. So a scope is requested
@@ -167,26 +167,27 @@ static uint64_t group_processes(const struct plan_request *request) {
 }
 
 /* Beside the limits of each process, which hold in any case. */
-static int plan_group(struct plan *p, const struct plan_request *request) {
+static int plan_group(struct plan *plan, const struct plan_request *request) {
         const struct policy_limits *limits = &request->policy->process.limits;
         bool asks = !request->host->cgroup && request->host->scope && plan_asks_for_scope(request->policy);
         if (asks)
-                p->flags |= PLAN_SCOPE;
+                plan->flags |= PLAN_SCOPE;
 
         if (request->host->cgroup || asks) {
-                p->group.memory = group_memory(request);
-                p->group.processes = group_processes(request);
-                p->group.cpu_percent = limits->cpu_percent;
+                plan->group.memory = group_memory(request);
+                plan->group.processes = group_processes(request);
+                plan->group.cpu_percent = limits->cpu_percent;
                 return 0;
         }
 
         if (!limits->cpu_percent)
                 return 0;
 
-        const char *note = plan_copy(p, STR("the limit of the share of processors does not hold: it needs cgroup v2, "
-                                            "delegated to this user, or a systemd user manager; `bailey doctor` says "
-                                            "more"));
-        return note ? vec_push(&p->notes, note) : -ENOMEM;
+        const char *note =
+            plan_copy(plan, STR("the limit of the share of processors does not hold: it needs cgroup v2, "
+                                "delegated to this user, or a systemd user manager; `bailey doctor` says "
+                                "more"));
+        return note ? vec_push(&plan->notes, note) : -ENOMEM;
 }
 
 static int plan_limits(struct plan *plan, const struct policy_limits *limits) {
@@ -213,22 +214,22 @@ bool plan_needs_broker(const struct policy *policy, const struct path_rules *rul
         return false;
 }
 
-int plan_add_path_rule(struct plan *p, const struct path_rule *rule) {
+int plan_add_path_rule(struct plan *plan, const struct path_rule *rule) {
         struct plan_path_rule copy = {
-                .pattern = plan_copy(p, str_of(rule->pattern)),
-                .origin = plan_copy(p, str_of(rule->origin)),
+                .pattern = plan_copy(plan, str_of(rule->pattern)),
+                .origin = plan_copy(plan, str_of(rule->origin)),
                 .decides_read = rule->decides_read,
                 .grants = rule->grants,
                 .built_in = rule->built_in,
                 .protected = rule->protected,
                 .own = rule->own,
         };
-        return copy.pattern && copy.origin ? vec_push(&p->path_rules, copy) : -ENOMEM;
+        return copy.pattern && copy.origin ? vec_push(&plan->path_rules, copy) : -ENOMEM;
 }
 
 /* Refusals that a mount may fail to enforce: nothing was there, or the file may be replaced and lose its mask. A
  * broker, if there is one, enforces them as well. Not in the sandbox's own directories, which hold no secrets. */
-static int add_late_rules(struct plan *p, const struct plan_request *request) {
+static int add_late_rules(struct plan *plan, const struct plan_request *request) {
         for (size_t i = 0; i < request->host->paths.n; i++) {
                 const struct plan_path *path = &request->host->paths.p[i];
                 if (path->access != PATH_DENIED)
@@ -236,7 +237,7 @@ static int add_late_rules(struct plan *p, const struct plan_request *request) {
 
                 const struct path_rule *around = NULL;
                 const char *slash = strrchr(path->path, '/');
-                char *dir = plan_copy(p, str_n(path->path, slash > path->path ? (size_t)(slash - path->path) : 1));
+                char *dir = plan_copy(plan, str_n(path->path, slash > path->path ? (size_t)(slash - path->path) : 1));
                 if (!dir)
                         return -ENOMEM;
 
@@ -245,72 +246,72 @@ static int add_late_rules(struct plan *p, const struct plan_request *request) {
                 for (const char *const *d = plan_private_dirs; *d; d++)
                         inside |= path_is_within(path->path, *d);
 
-                struct plan_path_rule rule = { .pattern = plan_copy(p, str_of(path->path)),
-                                               .origin = plan_copy(p, str_of(path->origin)),
+                struct plan_path_rule rule = { .pattern = plan_copy(plan, str_of(path->path)),
+                                               .origin = plan_copy(plan, str_of(path->origin)),
                                                .decides_read = 1,
                                                .late = 1 };
                 if (inside && !around)
                         continue;
-                if (!rule.pattern || !rule.origin || vec_push(&p->path_rules, rule) < 0)
+                if (!rule.pattern || !rule.origin || vec_push(&plan->path_rules, rule) < 0)
                         return -ENOMEM;
         }
 
         return 0;
 }
 
-static int plan_broker(struct plan *p, const struct plan_request *request, struct err *err) {
+static int plan_broker(struct plan *plan, const struct plan_request *request, struct err *err) {
         if (!request->observe && !plan_needs_broker(request->policy, request->rules))
                 return 0;
 
-        if (p->flags & PLAN_DEGRADED)
+        if (plan->flags & PLAN_DEGRADED)
                 return err_set(err, EOPNOTSUPP,
                                "globs in denies, --trace-denials, ratchets and --ask-path need namespaces, which this "
                                "machine does not "
                                "give; name the paths instead, or see `bailey doctor`");
 
-        p->flags |= PLAN_BROKER;
+        plan->flags |= PLAN_BROKER;
         if (request->policy->process.trace_denials)
-                p->flags |= PLAN_TRACE;
+                plan->flags |= PLAN_TRACE;
         if (request->observe)
-                p->flags |= PLAN_TRACE | PLAN_OBSERVE;
+                plan->flags |= PLAN_TRACE | PLAN_OBSERVE;
 
-        p->reads_open = path_rules_reads_open(request->rules);
+        plan->reads_open = path_rules_reads_open(request->rules);
 
         for (size_t i = 0; i < path_rules_count(request->rules); i++)
-                if (plan_add_path_rule(p, path_rules_at(request->rules, i)) < 0)
+                if (plan_add_path_rule(plan, path_rules_at(request->rules, i)) < 0)
                         return -ENOMEM;
 
         for (size_t i = 0; i < request->host->marks.n; i++) {
-                const struct plan_mark mark = { .pattern = plan_copy(p, str_of(request->host->marks.p[i].pattern)),
+                const struct plan_mark mark = { .pattern = plan_copy(plan, str_of(request->host->marks.p[i].pattern)),
                                                 .ratchet = request->host->marks.p[i].ratchet };
-                if (!mark.pattern || vec_push(&p->marks, mark) < 0)
+                if (!mark.pattern || vec_push(&plan->marks, mark) < 0)
                         return -ENOMEM;
         }
 
         for (size_t i = 0; i < request->host->asks.n; i++) {
-                const char *copy = plan_copy(p, str_of(request->host->asks.p[i]));
-                if (!copy || vec_push(&p->asks, copy) < 0)
+                const char *copy = plan_copy(plan, str_of(request->host->asks.p[i]));
+                if (!copy || vec_push(&plan->asks, copy) < 0)
                         return -ENOMEM;
         }
 
-        return add_late_rules(p, request);
+        return add_late_rules(plan, request);
 }
 
-static int add_words(struct plan *p, const struct plan_request *request) {
+static int add_words(struct plan *plan, const struct plan_request *request) {
         for (const char *const *w = request->argv; *w; w++) {
-                char *copy = plan_copy(p, str_of(*w));
-                if (!copy || vec_push(&p->argv, copy) < 0)
+                char *copy = plan_copy(plan, str_of(*w));
+                if (!copy || vec_push(&plan->argv, copy) < 0)
                         return -ENOMEM;
         }
 
         /* $PWD is a program's short way to its directory. Of another one than the caller's it must not say otherwise.
          */
-        const bool moved = request->host->cwd && strcmp(p->cwd, request->host->cwd) != 0;
+        const bool moved = request->host->cwd && strcmp(plan->cwd, request->host->cwd) != 0;
 
         for (const char *const *w = request->env; w && *w; w++) {
                 const bool stale = moved && str_starts(str_of(*w), STR("PWD="));
-                char *copy = stale ? plan_format(p, "PWD=%s", p->cwd) : plan_copy(p, str_of(*w));
-                if (!copy || vec_push(&p->env, copy) < 0)
+                char *copy = stale ? plan_format(plan, "PWD=%s", plan->cwd) : plan_copy(plan, str_of(*w));
+                if (!copy || vec_push(&plan->env, copy) < 0)
                         return -ENOMEM;
         }
 

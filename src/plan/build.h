@@ -132,7 +132,7 @@ int plan_guards(struct plan *plan, const struct plan_host *host, const char *wor
 /* Whether changes are judged call by call (plan/changes.c). -ENOMEM. */
 int plan_changes(struct plan *plan, const struct plan_request *request);
 /* A rule that the broker judges by. -ENOMEM. */
-int plan_add_path_rule(struct plan *p, const struct path_rule *rule);
+int plan_add_path_rule(struct plan *plan, const struct path_rule *rule);
 int plan_build(const struct plan_request *request, struct plan **ret, struct err *err);
 /* The network part alone, for a namespace that somebody else made: routes, capture rules, listeners. */
 int plan_capture(struct plan *plan, const struct policy *policy, bool ipv6);

@@ -7,10 +7,10 @@
 #include "base/path.h"
 #include "plan/build.h"
 
-static int add_opening(struct plan *p, const char *path) {
-        const char *copy = plan_copy(p, str_of(path));
+static int add_opening(struct plan *plan, const char *path) {
+        const char *copy = plan_copy(plan, str_of(path));
 
-        return copy ? vec_push(&p->openings, copy) : -ENOMEM;
+        return copy ? vec_push(&plan->openings, copy) : -ENOMEM;
 }
 
 /* A grant inside a refusal. */
@@ -55,16 +55,16 @@ static int add_patterns(struct plan *plan, const struct plan_request *request) {
         return 0;
 }
 
-static int add_copies(struct plan *p, const struct plan_host *host) {
+static int add_copies(struct plan *plan, const struct plan_host *host) {
         for (size_t i = 0; i < host->copies.n; i++) {
                 const struct plan_host_copy *from = &host->copies.p[i];
-                struct plan_copy_of copy = { .path = plan_copy(p, str_of(from->path)),
+                struct plan_copy_of copy = { .path = plan_copy(plan, str_of(from->path)),
                                              .copy_dev = from->copy_dev,
                                              .copy_ino = from->copy_ino,
                                              .real_dev = from->real_dev,
                                              .real_ino = from->real_ino };
 
-                if (!copy.path || vec_push(&p->copies, copy) < 0)
+                if (!copy.path || vec_push(&plan->copies, copy) < 0)
                         return -ENOMEM;
         }
 

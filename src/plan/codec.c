@@ -108,145 +108,145 @@ static size_t visit_count(struct wire *wire, size_t n, const char *what) {
                 }                                                                                                      \
         } while (0)
 
-static void visit_op(struct wire *w, struct plan_op *op) {
-        visit(w, op->kind);
-        visit(w, op->slot);
-        visit(w, op->at);
-        visit(w, op->mode);
-        visit(w, op->attr_set);
-        visit(w, op->attr_clear);
-        visit_text(w, &op->source, "op->source");
-        visit_text(w, &op->target, "op->target");
-        visit_text(w, &op->data, "op->data");
+static void visit_op(struct wire *wire, struct plan_op *op) {
+        visit(wire, op->kind);
+        visit(wire, op->slot);
+        visit(wire, op->at);
+        visit(wire, op->mode);
+        visit(wire, op->attr_set);
+        visit(wire, op->attr_clear);
+        visit_text(wire, &op->source, "op->source");
+        visit_text(wire, &op->target, "op->target");
+        visit_text(wire, &op->data, "op->data");
 }
 
-static void visit_rule(struct wire *w, struct plan_landlock_rule *rule) {
-        visit_text(w, &rule->path, "rule->path");
-        visit(w, rule->access);
+static void visit_rule(struct wire *wire, struct plan_landlock_rule *rule) {
+        visit_text(wire, &rule->path, "rule->path");
+        visit(wire, rule->access);
 }
 
-static void visit_port(struct wire *w, struct plan_landlock_port *port) {
-        visit(w, port->port);
-        visit(w, port->access);
+static void visit_port(struct wire *wire, struct plan_landlock_port *port) {
+        visit(wire, port->port);
+        visit(wire, port->access);
 }
 
-static void visit_listener(struct wire *w, struct plan_listener *l) {
-        visit(w, l->kind);
-        visit(w, l->v6);
-        visit(w, l->port);
-        visit(w, l->forward_port);
+static void visit_listener(struct wire *wire, struct plan_listener *l) {
+        visit(wire, l->kind);
+        visit(wire, l->v6);
+        visit(wire, l->port);
+        visit(wire, l->forward_port);
 }
 
-static void visit_publish(struct wire *w, struct plan_publish *m) {
-        visit(w, m->outside);
-        visit(w, m->inside);
-        visit_text(w, &m->address, "publish->address");
+static void visit_publish(struct wire *wire, struct plan_publish *m) {
+        visit(wire, m->outside);
+        visit(wire, m->inside);
+        visit_text(wire, &m->address, "publish->address");
 }
 
-static void visit_limit(struct wire *w, struct plan_limit *l) {
-        visit(w, l->resource);
-        visit(w, l->value);
+static void visit_limit(struct wire *wire, struct plan_limit *l) {
+        visit(wire, l->resource);
+        visit(wire, l->value);
 }
 
-static void visit_guard(struct wire *w, struct plan_guard *g) {
-        visit_text(w, &g->path, "guard->path");
-        visit(w, g->kind);
-        visit(w, g->hidden);
-        visit_text(w, &g->link, "guard->link");
-        visit_text(w, &g->why, "guard->why");
-        visit_text(w, &g->root, "guard->root");
+static void visit_guard(struct wire *wire, struct plan_guard *g) {
+        visit_text(wire, &g->path, "guard->path");
+        visit(wire, g->kind);
+        visit(wire, g->hidden);
+        visit_text(wire, &g->link, "guard->link");
+        visit_text(wire, &g->why, "guard->why");
+        visit_text(wire, &g->root, "guard->root");
 }
 
-static void visit_copy(struct wire *w, struct plan_copy_of *copy) {
-        visit_text(w, &copy->path, "copy->path");
-        visit(w, copy->copy_dev);
-        visit(w, copy->copy_ino);
-        visit(w, copy->real_dev);
-        visit(w, copy->real_ino);
+static void visit_copy(struct wire *wire, struct plan_copy_of *copy) {
+        visit_text(wire, &copy->path, "copy->path");
+        visit(wire, copy->copy_dev);
+        visit(wire, copy->copy_ino);
+        visit(wire, copy->real_dev);
+        visit(wire, copy->real_ino);
 }
 
-static void visit_path_rule(struct wire *w, struct plan_path_rule *rule) {
-        visit_text(w, &rule->pattern, "path rule->pattern");
-        visit_text(w, &rule->origin, "path rule->origin");
-        visit(w, rule->decides_read);
-        visit(w, rule->grants);
-        visit(w, rule->built_in);
-        visit(w, rule->protected);
-        visit(w, rule->late);
-        visit(w, rule->own);
+static void visit_path_rule(struct wire *wire, struct plan_path_rule *rule) {
+        visit_text(wire, &rule->pattern, "path rule->pattern");
+        visit_text(wire, &rule->origin, "path rule->origin");
+        visit(wire, rule->decides_read);
+        visit(wire, rule->grants);
+        visit(wire, rule->built_in);
+        visit(wire, rule->protected);
+        visit(wire, rule->late);
+        visit(wire, rule->own);
 }
 
-static void visit_mark(struct wire *w, struct plan_mark *mark) {
-        visit_text(w, &mark->pattern, "mark->pattern");
-        visit(w, mark->ratchet);
+static void visit_mark(struct wire *wire, struct plan_mark *mark) {
+        visit_text(wire, &mark->pattern, "mark->pattern");
+        visit(wire, mark->ratchet);
 }
 
 static void visit_word(struct wire *wire, const char **word) {
         visit_text(wire, word, "word");
 }
 
-static void visit_plan(struct wire *w, struct plan *p) {
+static void visit_plan(struct wire *wire, struct plan *p) {
         uint32_t magic = MAGIC, version = VERSION;
 
-        visit(w, magic);
-        visit(w, version);
-        if (!w->error && (magic != MAGIC || version != VERSION))
-                codec_fail(w, EBADMSG, "version");
+        visit(wire, magic);
+        visit(wire, version);
+        if (!wire->error && (magic != MAGIC || version != VERSION))
+                codec_fail(wire, EBADMSG, "version");
 
-        visit(w, p->flags);
-        visit(w, p->namespaces);
-        visit(w, p->uid);
-        visit(w, p->gid);
-        visit_text(w, &p->id, "id");
-        visit_text(w, &p->hostname, "hostname");
+        visit(wire, p->flags);
+        visit(wire, p->namespaces);
+        visit(wire, p->uid);
+        visit(wire, p->gid);
+        visit_text(wire, &p->id, "id");
+        visit_text(wire, &p->hostname, "hostname");
 
-        visit_vec(w, &p->ops, visit_op);
+        visit_vec(wire, &p->ops, visit_op);
 
-        visit(w, p->landlock.abi);
-        visit(w, p->landlock.handled_fs);
-        visit(w, p->landlock.handled_net);
-        visit(w, p->landlock.scoped);
+        visit(wire, p->landlock.abi);
+        visit(wire, p->landlock.handled_fs);
+        visit(wire, p->landlock.handled_net);
+        visit(wire, p->landlock.scoped);
 
-        visit_vec(w, &p->landlock.rules, visit_rule);
+        visit_vec(wire, &p->landlock.rules, visit_rule);
 
-        visit_vec(w, &p->landlock.ports, visit_port);
+        visit_vec(wire, &p->landlock.ports, visit_port);
 
-        visit_block(w, &p->seccomp, false, "seccomp");
-        visit_block(w, &p->routes_v4, false, "routes_v4");
-        visit_block(w, &p->routes_v6, false, "routes_v6");
-        visit_block(w, &p->nft, false, "nft");
+        visit_block(wire, &p->seccomp, false, "seccomp");
+        visit_block(wire, &p->routes_v4, false, "routes_v4");
+        visit_block(wire, &p->routes_v6, false, "routes_v6");
+        visit_block(wire, &p->nft, false, "nft");
 
-        visit_vec(w, &p->listeners, visit_listener);
+        visit_vec(wire, &p->listeners, visit_listener);
 
-        visit_vec(w, &p->publish, visit_publish);
+        visit_vec(wire, &p->publish, visit_publish);
 
-        visit_vec(w, &p->limits, visit_limit);
+        visit_vec(wire, &p->limits, visit_limit);
 
-        visit(w, p->group.memory);
-        visit(w, p->group.processes);
-        visit(w, p->group.cpu_percent);
+        visit(wire, p->group.memory);
+        visit(wire, p->group.processes);
+        visit(wire, p->group.cpu_percent);
 
-        visit_vec(w, &p->guards, visit_guard);
+        visit_vec(wire, &p->guards, visit_guard);
 
-        visit_vec(w, &p->openings, visit_word);
+        visit_vec(wire, &p->openings, visit_word);
 
-        visit_vec(w, &p->copies, visit_copy);
+        visit_vec(wire, &p->copies, visit_copy);
 
-        visit_vec(w, &p->path_rules, visit_path_rule);
+        visit_vec(wire, &p->path_rules, visit_path_rule);
 
-        visit(w, p->reads_open);
-        visit_vec(w, &p->marks, visit_mark);
+        visit(wire, p->reads_open);
+        visit_vec(wire, &p->marks, visit_mark);
 
-        visit_vec(w, &p->asks, visit_word);
+        visit_vec(wire, &p->asks, visit_word);
 
-        visit_vec(w, &p->sockets, visit_word);
+        visit_vec(wire, &p->sockets, visit_word);
 
-        visit_vec(w, &p->notes, visit_word);
+        visit_vec(wire, &p->notes, visit_word);
 
-        visit_text(w, &p->cwd, "cwd");
-        visit_vec(w, &p->argv, visit_word);
+        visit_text(wire, &p->cwd, "cwd");
+        visit_vec(wire, &p->argv, visit_word);
 
-        visit_vec(w, &p->env, visit_word);
+        visit_vec(wire, &p->env, visit_word);
 }
 
 /* Checks that the format cannot express: the combinations that init relies on. */

@@ -21,16 +21,17 @@ struct degraded {
         int error;
 };
 
-static void degraded_note(struct degraded *d, const char *text) {
-        if (!text || vec_push(&d->p->notes, text) < 0)
-                d->error = -ENOMEM;
+static void degraded_note(struct degraded *degraded, const char *text) {
+        if (!text || vec_push(&degraded->p->notes, text) < 0)
+                degraded->error = -ENOMEM;
 }
 
-static void degraded_rule(struct degraded *d, const char *path, bool dir, uint64_t access) {
-        struct plan_landlock_rule r = { plan_copy(d->p, str_of(path)),
-                                        access & d->p->landlock.handled_fs & (dir ? UINT64_MAX : LANDLOCK_ON_FILE) };
-        if (!r.path || (r.access && vec_push(&d->p->landlock.rules, r) < 0))
-                d->error = -ENOMEM;
+static void degraded_rule(struct degraded *degraded, const char *path, bool dir, uint64_t access) {
+        struct plan_landlock_rule r = { plan_copy(degraded->p, str_of(path)),
+                                        access & degraded->p->landlock.handled_fs &
+                                            (dir ? UINT64_MAX : LANDLOCK_ON_FILE) };
+        if (!r.path || (r.access && vec_push(&degraded->p->landlock.rules, r) < 0))
+                degraded->error = -ENOMEM;
 }
 
 static const char devices[] =
@@ -142,13 +143,13 @@ static void grant_places(struct degraded *degraded) {
                 degraded_rule(degraded, degraded->q->host->tmpdir, true, LANDLOCK_WRITE);
 }
 
-static void limit_network(struct degraded *d) {
-        const uint16_t ports[] = { d->q->host->http_port, d->q->host->socks_port };
-        d->p->landlock.handled_net = LANDLOCK_NET_CONNECT_TCP;
+static void limit_network(struct degraded *degraded) {
+        const uint16_t ports[] = { degraded->q->host->http_port, degraded->q->host->socks_port };
+        degraded->p->landlock.handled_net = LANDLOCK_NET_CONNECT_TCP;
         for (size_t i = 0; i < 2; i++)
-                if (ports[i] && vec_push(&d->p->landlock.ports,
+                if (ports[i] && vec_push(&degraded->p->landlock.ports,
                                          ((struct plan_landlock_port){ ports[i], LANDLOCK_NET_CONNECT_TCP })) < 0)
-                        d->error = -ENOMEM;
+                        degraded->error = -ENOMEM;
 }
 
 /* Inside another sandbox, whose broker connects for its programs. The outer policy holds; ours can only be "no
@@ -163,8 +164,8 @@ static void limit_unheld(struct degraded *degraded) {
 }
 
 /* Sockets of the host that a rule names, by their very path. */
-static void grant_sockets(struct degraded *d) {
-        const struct plan_host *host = d->q->host;
+static void grant_sockets(struct degraded *degraded) {
+        const struct plan_host *host = degraded->q->host;
 
         for (size_t i = 0; i < host->paths.n; i++) {
                 const struct plan_path *path = &host->paths.p[i];
@@ -174,9 +175,9 @@ static void grant_sockets(struct degraded *d) {
                         if (strcmp(host->sockets.p[j], path->path) != 0)
                                 continue;
 
-                        copy = plan_copy(d->p, str_of(path->path));
-                        if (!copy || vec_push(&d->p->sockets, copy) < 0)
-                                d->error = -ENOMEM;
+                        copy = plan_copy(degraded->p, str_of(path->path));
+                        if (!copy || vec_push(&degraded->p->sockets, copy) < 0)
+                                degraded->error = -ENOMEM;
                 }
         }
 }

@@ -24,8 +24,8 @@ static const char *const action_names[] = {
 };
 static_assert(sizeof action_names / sizeof *action_names == ENV_ACTIONS, "a name for each action");
 
-const char *env_action_name(enum env_action a) {
-        return (unsigned)a < ENV_ACTIONS ? action_names[a] : "?";
+const char *env_action_name(enum env_action action) {
+        return (unsigned)action < ENV_ACTIONS ? action_names[action] : "?";
 }
 
 /*
@@ -139,13 +139,13 @@ static struct env_entry *env_find(const struct work *work, struct str name) {
 }
 
 /* Takes the value over, also when it fails; NULL stands for "out of memory". */
-static int env_put(struct work *w, struct str name, char *value, enum env_action action, const char *why) {
+static int env_put(struct work *work, struct str name, char *value, enum env_action action, const char *why) {
         cleanup(free_ptr) char *owned = value;
 
         if (!value && action != ENV_STRIPPED)
-                return err_memory(w->e);
+                return err_memory(work->e);
 
-        struct env_entry *old = env_find(w, name);
+        struct env_entry *old = env_find(work, name);
         if (old) {
                 free(old->value);
                 old->value = take_ptr(&owned);
@@ -156,11 +156,11 @@ static int env_put(struct work *w, struct str name, char *value, enum env_action
         }
 
         cleanup(free_ptr) char *copy = str_dup(name);
-        if (!copy || vec_reserve(&w->env.entries, 1) < 0 ||
-            map_add(&w->places, name, (void *)(uintptr_t)(w->env.entries.n + 1)) < 0)
-                return err_memory(w->e);
+        if (!copy || vec_reserve(&work->env.entries, 1) < 0 ||
+            map_add(&work->places, name, (void *)(uintptr_t)(work->env.entries.n + 1)) < 0)
+                return err_memory(work->e);
 
-        w->env.entries.p[w->env.entries.n++] =
+        work->env.entries.p[work->env.entries.n++] =
             (struct env_entry){ take_ptr(&copy), take_ptr(&owned), action, why, false };
         return 0;
 }

@@ -16,7 +16,7 @@ enum env_action {
         ENV_STRIPPED, /* not given to the sandbox */
         ENV_ACTIONS
 };
-const char *env_action_name(enum env_action a);
+const char *env_action_name(enum env_action action);
 
 struct env_entry {
         char *name, *value; /* value is NULL for ENV_STRIPPED: it is not shown either */

@@ -49,20 +49,20 @@ static const char *root_of(const writable_roots *roots, const char *path) {
         return found;
 }
 
-static int add_guard(struct plan *p, const struct plan_path *path, const char *root) {
+static int add_guard(struct plan *plan, const struct plan_path *path, const char *root) {
         struct plan_guard guard = {
-                .path = plan_copy(p, str_of(path->path)),
+                .path = plan_copy(plan, str_of(path->path)),
                 .kind = kinds[path->type],
                 .hidden = path->access == PATH_DENIED,
-                .link = path->link ? plan_copy(p, str_of(path->link)) : NULL,
-                .why = plan_copy(p, str_of(text_or(path->origin, ""))),
-                .root = plan_copy(p, str_of(root)),
+                .link = path->link ? plan_copy(plan, str_of(path->link)) : NULL,
+                .why = plan_copy(plan, str_of(text_or(path->origin, ""))),
+                .root = plan_copy(plan, str_of(root)),
         };
 
         if (!guard.path || !guard.why || !guard.root || (path->link && !guard.link))
                 return -ENOMEM;
 
-        return vec_push(&p->guards, guard);
+        return vec_push(&plan->guards, guard);
 }
 
 static int by_path(const void *a, const void *b) {

@@ -71,9 +71,9 @@ static bool mount_is_ours(const struct node *node) {
 
 /* Operations. An error sticks; what follows is then thrown away with the plan. */
 
-static void mount_push(struct tree *t, struct plan_op op) {
-        if (vec_push(&t->p->ops, op) < 0)
-                t->error = -ENOMEM;
+static void mount_push(struct tree *tree, struct plan_op op) {
+        if (vec_push(&tree->p->ops, op) < 0)
+                tree->error = -ENOMEM;
 }
 
 static const char *mount_text(struct tree *tree, const char *made) {
@@ -128,18 +128,19 @@ static uint32_t way_mode(const char *path) {
 }
 
 /* Makes the directory in our tmpfs, its parents first, each once. */
-static void make_dir(struct tree *t, const char *path, uint32_t mode) {
-        for (size_t i = 0; i < t->made.n; i++)
-                if (strcmp(t->made.p[i], path) == 0)
+static void make_dir(struct tree *tree, const char *path, uint32_t mode) {
+        for (size_t i = 0; i < tree->made.n; i++)
+                if (strcmp(tree->made.p[i], path) == 0)
                         return;
 
         const char *slash = strrchr(path, '/');
         if (slash)
-                make_dir(t, mount_text(t, plan_copy(t->p, str_n(path, (size_t)(slash - path)))), way_mode(path));
-        if (vec_push(&t->made, path) < 0)
-                t->error = -ENOMEM;
+                make_dir(tree, mount_text(tree, plan_copy(tree->p, str_n(path, (size_t)(slash - path)))),
+                         way_mode(path));
+        if (vec_push(&tree->made, path) < 0)
+                tree->error = -ENOMEM;
 
-        mount_push(t, (struct plan_op){ .kind = PLAN_OP_MKDIR, .at = t->base, .mode = mode, .target = path });
+        mount_push(tree, (struct plan_op){ .kind = PLAN_OP_MKDIR, .at = tree->base, .mode = mode, .target = path });
 }
 
 static void make_file(struct tree *tree, const char *path, uint32_t mode, const char *content) {
@@ -165,10 +166,10 @@ static struct node *node_find(struct tree *tree, const char *path) {
         return NULL;
 }
 
-static void node_add(struct tree *t, struct node n) {
+static void node_add(struct tree *tree, struct node n) {
         n.slot = PLAN_ROOT;
-        if (vec_push(&t->nodes, n) < 0)
-                t->error = -ENOMEM;
+        if (vec_push(&tree->nodes, n) < 0)
+                tree->error = -ENOMEM;
 }
 
 /* Two rules for one place (through a link, say): the stricter one holds. A grant replaces a private directory. */
@@ -249,37 +250,37 @@ static void collect_fixed(struct tree *tree) {
 
 /* One program under the names of all bridged tools, and of those that open pages, in a directory that nothing inside
  * can change. */
-static void collect_shims(struct tree *t) {
-        const char *shim = t->q->host->shim;
+static void collect_shims(struct tree *tree) {
+        const char *shim = tree->q->host->shim;
 
         if (!shim)
                 return;
 
-        node_add(t,
+        node_add(tree,
                  (struct node){
                      .path = PLAN_BRIDGE_PROGRAMS, .kind = NODE_PRIVATE, .dir = true, .mode = 0755, .place = "bin" });
 
-        for (size_t i = 0; i < t->q->policy->bridge.n; i++)
-                node_add(t, (struct node){ .path = mount_text(t, plan_format(t->p, PLAN_BRIDGE_PROGRAMS "/%s",
-                                                                             t->q->policy->bridge.p[i].name)),
-                                           .kind = NODE_READ,
-                                           .pinned = true,
-                                           .source = node_keep(t, shim) });
+        for (size_t i = 0; i < tree->q->policy->bridge.n; i++)
+                node_add(tree, (struct node){ .path = mount_text(tree, plan_format(tree->p, PLAN_BRIDGE_PROGRAMS "/%s",
+                                                                                   tree->q->policy->bridge.p[i].name)),
+                                              .kind = NODE_READ,
+                                              .pinned = true,
+                                              .source = node_keep(tree, shim) });
 
-        for (size_t i = 0; policy_has_browser(t->q->policy) && browser_names[i]; i++)
-                node_add(t, (struct node){
-                                .path = mount_text(t, plan_format(t->p, PLAN_BRIDGE_PROGRAMS "/%s", browser_names[i])),
-                                .kind = NODE_READ,
-                                .pinned = true,
-                                .source = node_keep(t, shim) });
+        for (size_t i = 0; policy_has_browser(tree->q->policy) && browser_names[i]; i++)
+                node_add(tree, (struct node){ .path = mount_text(tree, plan_format(tree->p, PLAN_BRIDGE_PROGRAMS "/%s",
+                                                                                   browser_names[i])),
+                                              .kind = NODE_READ,
+                                              .pinned = true,
+                                              .source = node_keep(tree, shim) });
 
-        if (vec_push(&t->p->sockets, mount_text(t, plan_copy(t->p, STR(PLAN_BRIDGE_SOCKET)))) < 0)
-                t->error = -ENOMEM;
+        if (vec_push(&tree->p->sockets, mount_text(tree, plan_copy(tree->p, STR(PLAN_BRIDGE_SOCKET)))) < 0)
+                tree->error = -ENOMEM;
 }
 
-static void add_note(struct tree *t, const char *note) {
-        if (vec_push(&t->p->notes, mount_text(t, note)) < 0)
-                t->error = -ENOMEM;
+static void add_note(struct tree *tree, const char *note) {
+        if (vec_push(&tree->p->notes, mount_text(tree, note)) < 0)
+                tree->error = -ENOMEM;
 }
 
 const char *plan_missing_note(struct plan *plan, const struct plan_path *path) {
@@ -464,23 +465,23 @@ static void pin_parents(struct tree *tree) {
         sort_nodes(tree);
 }
 
-static void collect_sockets(struct tree *t) {
-        size_t n = t->nodes.n;
-        for (size_t i = 0; i < t->q->host->sockets.n; i++) {
-                const char *path = t->q->host->sockets.p[i];
-                struct node *top = above_or_at(t, path), *named = node_find(t, path);
+static void collect_sockets(struct tree *tree) {
+        size_t n = tree->nodes.n;
+        for (size_t i = 0; i < tree->q->host->sockets.n; i++) {
+                const char *path = tree->q->host->sockets.p[i];
+                struct node *top = above_or_at(tree, path), *named = node_find(tree, path);
                 if (top && top->own)
                         continue; /* it is not there */
 
                 if (named && (named->kind == NODE_READ || named->kind == NODE_WRITE)) {
-                        if (vec_push(&t->p->sockets, node_keep(t, path)) < 0)
-                                t->error = -ENOMEM;
+                        if (vec_push(&tree->p->sockets, node_keep(tree, path)) < 0)
+                                tree->error = -ENOMEM;
                 } else if (top && !mount_is_ours(top) && top->kind != NODE_FS && !named)
-                        node_add(t, (struct node){ .path = node_keep(t, path), .kind = NODE_MASK });
+                        node_add(tree, (struct node){ .path = node_keep(tree, path), .kind = NODE_MASK });
         }
 
-        if (t->nodes.n != n)
-                sort_nodes(t);
+        if (tree->nodes.n != n)
+                sort_nodes(tree);
 }
 
 static void collect_resolver(struct tree *tree) {
@@ -608,6 +609,7 @@ static bool has_inside(struct tree *tree, size_t i) {
 
 static void place_mask(struct tree *tree, size_t i) {
         struct node *node = &tree->nodes.p[i];
+
         if (!node->dir) {
                 node->place = "empty-file";
                 if (!tree->has_empty_file)
@@ -721,10 +723,10 @@ static void tree_emit(struct tree *tree) {
                                      .kind = PLAN_OP_PIVOT, .slot = PLAN_ROOT, .at = tree->root, .target = "." });
 }
 
-static void add_landlock(struct tree *t, const char *path, uint64_t access) {
-        struct plan_landlock_rule rule = { path, access & t->p->landlock.handled_fs };
-        if (rule.access && vec_push(&t->p->landlock.rules, rule) < 0)
-                t->error = -ENOMEM;
+static void add_landlock(struct tree *tree, const char *path, uint64_t access) {
+        struct plan_landlock_rule rule = { path, access & tree->p->landlock.handled_fs };
+        if (rule.access && vec_push(&tree->p->landlock.rules, rule) < 0)
+                tree->error = -ENOMEM;
 }
 
 /* Under the mounts, the same again: what a hole in one leaves open, the other still closes. */

@@ -34,32 +34,32 @@ struct plan *plan_new(void) {
         return plan;
 }
 
-void plan_free(struct plan *p) {
-        if (!p)
+void plan_free(struct plan *plan) {
+        if (!plan)
                 return;
 
-        vec_done(&p->ops);
-        vec_done(&p->landlock.rules);
-        vec_done(&p->landlock.ports);
-        vec_done(&p->listeners);
-        vec_done(&p->publish);
-        vec_done(&p->limits);
-        vec_done(&p->guards);
-        vec_done(&p->path_rules);
-        vec_done(&p->marks);
-        vec_done(&p->asks);
-        vec_done(&p->sockets);
-        vec_done(&p->openings);
-        vec_done(&p->copies);
-        vec_done(&p->notes);
-        vec_done(&p->argv);
-        vec_done(&p->env);
-        arena_done(&p->texts);
-        free(p);
+        vec_done(&plan->ops);
+        vec_done(&plan->landlock.rules);
+        vec_done(&plan->landlock.ports);
+        vec_done(&plan->listeners);
+        vec_done(&plan->publish);
+        vec_done(&plan->limits);
+        vec_done(&plan->guards);
+        vec_done(&plan->path_rules);
+        vec_done(&plan->marks);
+        vec_done(&plan->asks);
+        vec_done(&plan->sockets);
+        vec_done(&plan->openings);
+        vec_done(&plan->copies);
+        vec_done(&plan->notes);
+        vec_done(&plan->argv);
+        vec_done(&plan->env);
+        arena_done(&plan->texts);
+        free(plan);
 }
 
-void plan_freep(struct plan **p) {
-        plan_free(*p);
+void plan_freep(struct plan **plan) {
+        plan_free(*plan);
 }
 
 static const char *const op_names[] = {
@@ -68,8 +68,8 @@ static const char *const op_names[] = {
 };
 static_assert(sizeof op_names / sizeof *op_names == PLAN_OPS, "a name for every operation");
 
-const char *plan_op_name(enum plan_op_kind k) {
-        return k < PLAN_OPS ? op_names[k] : "?";
+const char *plan_op_name(enum plan_op_kind kind) {
+        return kind < PLAN_OPS ? op_names[kind] : "?";
 }
 
 static const char *const listener_names[] = {
@@ -82,8 +82,8 @@ static const char *const listener_names[] = {
 };
 static_assert(sizeof listener_names / sizeof *listener_names == PLAN_LISTENER_KINDS, "a name for every listener");
 
-const char *plan_listener_name(enum plan_listener_kind k) {
-        return k < PLAN_LISTENER_KINDS ? listener_names[k] : "?";
+const char *plan_listener_name(enum plan_listener_kind kind) {
+        return kind < PLAN_LISTENER_KINDS ? listener_names[kind] : "?";
 }
 
 bool plan_has_programs(const struct plan *plan) {
@@ -98,8 +98,8 @@ bool plan_is_program(const char *path) {
         return path_is_within(path, PLAN_BRIDGE_PLACE) || path_is_within(path, PLAN_SHIM_PLACE);
 }
 
-const char *plan_listener_path(enum plan_listener_kind k) {
-        if (k == PLAN_LISTENER_SHIM)
+const char *plan_listener_path(enum plan_listener_kind kind) {
+        if (kind == PLAN_LISTENER_SHIM)
                 return PLAN_SHIM_SOCKET;
-        return k == PLAN_LISTENER_AGENT ? PLAN_AGENT_SOCKET : NULL;
+        return kind == PLAN_LISTENER_AGENT ? PLAN_AGENT_SOCKET : NULL;
 }

@@ -224,17 +224,17 @@ struct plan {
 };
 
 struct plan *plan_new(void);
-void plan_free(struct plan *p);
-void plan_freep(struct plan **p);
+void plan_free(struct plan *plan);
+void plan_freep(struct plan **plan);
 
 /* Text that lives as long as the plan. NULL when out of memory. */
 char *plan_copy(struct plan *plan, struct str s);
 char *plan_format(struct plan *plan, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-const char *plan_op_name(enum plan_op_kind k);
-const char *plan_listener_name(enum plan_listener_kind k);
+const char *plan_op_name(enum plan_op_kind kind);
+const char *plan_listener_name(enum plan_listener_kind kind);
 /* Of a listener that is a Unix socket; NULL for the others. */
-const char *plan_listener_path(enum plan_listener_kind k);
+const char *plan_listener_path(enum plan_listener_kind kind);
 /* Programs that stand for those of the host lie at PLAN_BRIDGE_PLACE or PLAN_SHIM_PLACE. */
 bool plan_has_programs(const struct plan *plan);
 /* Whether the path is one of theirs, or the directory that they lie in. */

@@ -18,22 +18,22 @@
 enum { FILE_MAX = 4 << 20 };
 static const char head[] = "# Rules that you approved. Change them with bailey allow and bailey deny.\n";
 
-void approved_done(struct approved *a) {
-        for (size_t i = 0; i < a->rules.n; i++) {
-                free(a->rules.p[i].workspace);
-                free(a->rules.p[i].pattern);
+void approved_done(struct approved *approved) {
+        for (size_t i = 0; i < approved->rules.n; i++) {
+                free(approved->rules.p[i].workspace);
+                free(approved->rules.p[i].pattern);
         }
-        vec_done(&a->rules);
+        vec_done(&approved->rules);
 }
 
-int approved_add(struct approved *a, bool deny, const char *day, const char *workspace, const char *pattern) {
+int approved_add(struct approved *approved, bool deny, const char *day, const char *workspace, const char *pattern) {
         struct approved_rule rule = { .deny = deny,
                                       .workspace = workspace ? str_dup(str_of(workspace)) : NULL,
                                       .pattern = str_dup(str_of(pattern)) };
 
         snprintf(rule.day, sizeof rule.day, "%s", day);
 
-        if (!rule.pattern || (workspace && !rule.workspace) || vec_push(&a->rules, rule) < 0) {
+        if (!rule.pattern || (workspace && !rule.workspace) || vec_push(&approved->rules, rule) < 0) {
                 free(rule.workspace);
                 free(rule.pattern);
                 return -ENOMEM;

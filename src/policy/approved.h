@@ -22,12 +22,12 @@ struct approved_rule {
 struct approved {
         VEC(struct approved_rule) rules;
 };
-void approved_done(struct approved *a);
+void approved_done(struct approved *approved);
 /* "read /PATH" or "write /PATH": a file system grant, in the place of a host pattern. */
 bool approved_is_path(struct str pattern);
 /* Whether the list has this allow rule, for this workspace or for all. */
 bool approved_has(const struct approved *approved, const char *workspace, const char *pattern);
-int approved_add(struct approved *a, bool deny, const char *day, const char *workspace, const char *pattern);
+int approved_add(struct approved *approved, bool deny, const char *day, const char *workspace, const char *pattern);
 
 /* $XDG_STATE_HOME/bailey/approved. -ENOENT: there is no home directory. */
 int approved_path(char **ret);

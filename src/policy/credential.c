@@ -106,13 +106,13 @@ static char *copy_or_null(const char *text) {
 }
 
 /* `pointer`: NULL for one that is kept in memory. */
-static int add_secret(struct policy *p, const struct sign_in *sign_in, const struct sign_in_secret *secret,
+static int add_secret(struct policy *policy, const struct sign_in *sign_in, const struct sign_in_secret *secret,
                       const char *path, struct str pointer, const char *origin) {
         const struct provider *known = secret->provider ? provider_find(str_of(secret->provider)) : NULL;
         const char *const *hosts = known ? known->hosts : secret->hosts;
         struct credential c = { .name = str_format("%s%s", sign_in->name, secret->suffix) };
 
-        for (unsigned n = 2; c.name && has_credential(p, c.name); n++) { /* of several accounts */
+        for (unsigned n = 2; c.name && has_credential(policy, c.name); n++) { /* of several accounts */
                 free(c.name);
                 c.name = str_format("%s%s.%u", sign_in->name, secret->suffix, n);
         }
@@ -134,7 +134,7 @@ static int add_secret(struct policy *p, const struct sign_in *sign_in, const str
         for (; r == 0 && hosts && *hosts; hosts++)
                 r = origin_texts_add(&c.hosts, str_of(*hosts), origin);
 
-        if (r < 0 || vec_push(&p->credentials, c) < 0) {
+        if (r < 0 || vec_push(&policy->credentials, c) < 0) {
                 credential_done(&c);
                 return -ENOMEM;
         }
@@ -206,14 +206,14 @@ int sign_in_add(struct policy *policy, const struct sign_in *sign_in, const char
         return 0;
 }
 
-int credential_add(struct policy *p, struct str word, const char *origin, struct err *err) {
+int credential_add(struct policy *policy, struct str word, const char *origin, struct err *err) {
         const struct sign_in *sign_in = sign_in_find(word);
         if (sign_in)
-                return has_credential(p, sign_in->name) ? 0 : sign_in_add(p, sign_in, origin, err);
+                return has_credential(policy, sign_in->name) ? 0 : sign_in_add(policy, sign_in, origin, err);
 
         struct str source;
         const struct provider *provider = credential_split(word, &source);
-        struct credential *there = provider ? credential_of_provider(p, provider->name) : NULL;
+        struct credential *there = provider ? credential_of_provider(policy, provider->name) : NULL;
         if (there && source.n == 0)
                 return 0;
 
@@ -226,7 +226,7 @@ int credential_add(struct policy *p, struct str word, const char *origin, struct
                 return err_memory(err);
 
         struct credential made = { .provider = str_dup(str_of(provider->name)) };
-        if (!there && (!made.provider || vec_push(&p->credentials, made) < 0)) {
+        if (!there && (!made.provider || vec_push(&policy->credentials, made) < 0)) {
                 free(made.provider);
                 return err_memory(err);
         }
@@ -234,7 +234,7 @@ int credential_add(struct policy *p, struct str word, const char *origin, struct
         if (there)
                 free(made.provider);
         else
-                there = &p->credentials.p[p->credentials.n - 1];
+                there = &policy->credentials.p[policy->credentials.n - 1];
 
         free(there->source);
         free(there->origin);

@@ -12,7 +12,7 @@ struct provider;
 int check_credential_word(struct str word, struct err *err);
 
 /* Adds it. Where the policy has that provider's already, a SOURCE takes the place of the one there. */
-int credential_add(struct policy *p, struct str word, const char *origin, struct err *err);
+int credential_add(struct policy *policy, struct str word, const char *origin, struct err *err);
 
 /* Adds one credential for each secret of a sign-in (policy/profile/sign_ins.h): those that its file has, and those that
  * a token endpoint may give, which are kept in memory where the file has no place for them. */

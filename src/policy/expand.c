@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 static int expand_mirrors(const struct policy *policy, const struct group *group, const struct origin_text *entry,
-                          expand_function *f, void *context, struct err *err) {
+                          expand_function *expand, void *context, struct err *err) {
         for (size_t i = 0; i < policy->network.mirrors.n; i++) {
                 const struct mirror *mirror = &policy->network.mirrors.p[i];
                 if (strcmp(mirror->group, group->name) != 0)
@@ -17,7 +17,7 @@ static int expand_mirrors(const struct policy *policy, const struct group *group
 
                 cleanup(free_ptr) char *origin =
                     str_format("%s of %s in %s", mirror->origin, entry->text, entry->origin);
-                int r = origin ? f(context, str_of(mirror->pattern), str_of(origin), err) : err_memory(err);
+                int r = origin ? expand(context, str_of(mirror->pattern), str_of(origin), err) : err_memory(err);
                 if (r < 0)
                         return r;
         }
@@ -25,13 +25,13 @@ static int expand_mirrors(const struct policy *policy, const struct group *group
         return 0;
 }
 
-int expand_entry(const struct policy *policy, const struct origin_text *entry, bool mirrors, expand_function *f,
+int expand_entry(const struct policy *policy, const struct origin_text *entry, bool mirrors, expand_function *expand,
                  void *context, struct err *err) {
         struct str text = str_of(entry->text);
         if (forge_is_reference(text))
                 return 0; /* rules and entries of their own stand for it (policy/git/forges.h) */
         if (!group_is_reference(text))
-                return f(context, text, str_of(entry->origin), err);
+                return expand(context, text, str_of(entry->origin), err);
 
         const struct group *group = group_find(text, err);
         if (!group)
@@ -43,12 +43,12 @@ int expand_entry(const struct policy *policy, const struct origin_text *entry, b
 
         for (const char *const *pattern = group->patterns; *pattern; pattern++) {
                 const struct origin_text inner = { .text = (char *)*pattern, .origin = origin };
-                int r = expand_entry(policy, &inner, mirrors, f, context, err);
+                int r = expand_entry(policy, &inner, mirrors, expand, context, err);
                 if (r < 0)
                         return r;
         }
 
-        return mirrors ? expand_mirrors(policy, group, entry, f, context, err) : 0;
+        return mirrors ? expand_mirrors(policy, group, entry, expand, context, err) : 0;
 }
 
 /* What stands before a comment and between spaces; carriage returns of other systems count as space. */
@@ -60,7 +60,7 @@ static struct str content_of(struct str line) {
         return str_trim(line);
 }
 
-int expand_file(const struct pattern_file *file, expand_function *f, void *context, struct err *err) {
+int expand_file(const struct pattern_file *file, expand_function *expand, void *context, struct err *err) {
         /* The origin is built in place: a million lines must not mean a million allocations. */
         size_t path_n = strlen(file->path);
         cleanup(free_ptr) char *origin = malloc(path_n + 16);
@@ -75,7 +75,7 @@ int expand_file(const struct pattern_file *file, expand_function *f, void *conte
                         continue;
 
                 int n = snprintf(origin + path_n, 16, ":%u", number);
-                int r = f(context, pattern, str_n(origin, path_n + (size_t)n), err);
+                int r = expand(context, pattern, str_n(origin, path_n + (size_t)n), err);
                 if (r < 0)
                         return r;
         }

@@ -24,14 +24,14 @@ void widening_done(struct widening *widening) {
         free(widening->text);
 }
 
-void policy_file_done(struct policy_file *f) {
-        free(f->path);
-        free(f->base);
-        buf_done(&f->content);
-        document_free(f->document);
-        for (size_t i = 0; i < f->widenings.n; i++)
-                widening_done(&f->widenings.p[i]);
-        vec_done(&f->widenings);
+void policy_file_done(struct policy_file *file) {
+        free(file->path);
+        free(file->base);
+        buf_done(&file->content);
+        document_free(file->document);
+        for (size_t i = 0; i < file->widenings.n; i++)
+                widening_done(&file->widenings.p[i]);
+        vec_done(&file->widenings);
 }
 
 static int check_kind(int fd, const char *shown, struct err *err) {
@@ -110,11 +110,12 @@ struct walk {
         struct policy *policy;
 };
 
-static int note_widening(struct walk *w, const struct node *node, const char *key, struct str text, struct err *err) {
-        struct widening widening = { .place = node_origin(w->file->document, node),
+static int note_widening(struct walk *walk, const struct node *node, const char *key, struct str text,
+                         struct err *err) {
+        struct widening widening = { .place = node_origin(walk->file->document, node),
                                      .key = str_dup(str_of(key)),
                                      .text = str_dup(text) };
-        if (!widening.place || !widening.key || !widening.text || vec_push(&w->file->widenings, widening) < 0) {
+        if (!widening.place || !widening.key || !widening.text || vec_push(&walk->file->widenings, widening) < 0) {
                 widening_done(&widening);
                 return err_memory(err);
         }
@@ -352,35 +353,35 @@ static int unknown_key(const struct walk *walk, struct str prefix, const struct 
 
 static int apply_section(struct walk *walk, const char *prefix, const struct node *map, struct err *err);
 
-static int apply_key(struct walk *walk, struct str prefix, const struct node *n, struct err *err) {
+static int apply_key(struct walk *walk, struct str prefix, const struct node *node, struct err *err) {
         char key[KEY_MAX];
 
-        if (prefix.n + n->key.n + 2 > sizeof key || str_find(n->key, '.') >= 0 || n->key.n == 0)
-                return unknown_key(walk, prefix, n, err);
+        if (prefix.n + node->key.n + 2 > sizeof key || str_find(node->key, '.') >= 0 || node->key.n == 0)
+                return unknown_key(walk, prefix, node, err);
 
-        snprintf(key, sizeof key, "%.*s%.*s", STR_FMT(prefix), STR_FMT(n->key));
+        snprintf(key, sizeof key, "%.*s%.*s", STR_FMT(prefix), STR_FMT(node->key));
 
         for (unsigned row = 0; row < POLICY_ROWS; row++)
                 if (policy_rows[row].key && strcmp(policy_rows[row].key, key) == 0)
-                        return apply_row(walk, (enum policy_row)row, n, err);
+                        return apply_row(walk, (enum policy_row)row, node, err);
 
         for (size_t i = 0; i < POLICY_RECORDS; i++)
                 if (strcmp(policy_records[i].key, key) == 0)
-                        return apply_records(walk, &policy_records[i], n, err);
+                        return apply_records(walk, &policy_records[i], node, err);
 
         if (!key_is_section(key))
-                return unknown_key(walk, prefix, n, err);
-        if (n->kind == NODE_NULL)
+                return unknown_key(walk, prefix, node, err);
+        if (node->kind == NODE_NULL)
                 return 0; /* a heading with nothing under it */
 
-        if (n->kind != NODE_MAP)
-                return node_error(walk->file->document, n, err, "%s is a section with keys under it, not %s", key,
-                                  node_kind_name(n->kind));
+        if (node->kind != NODE_MAP)
+                return node_error(walk->file->document, node, err, "%s is a section with keys under it, not %s", key,
+                                  node_kind_name(node->kind));
 
         size_t used = strlen(key);
         snprintf(key + used, sizeof key - used, ".");
 
-        return apply_section(walk, key, n, err);
+        return apply_section(walk, key, node, err);
 }
 
 /* Recursion ends with the keys: a section is three levels down at most. */

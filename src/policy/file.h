@@ -26,7 +26,7 @@ struct policy_file {
 int policy_file_open(struct policy_file *file, const char *path, const char *shown, unsigned flags, struct err *err);
 /* Text that the caller has: `base` as in the struct. */
 int policy_file_text(struct policy_file *file, const char *text, const char *base, const char *shown, struct err *err);
-void policy_file_done(struct policy_file *f);
+void policy_file_done(struct policy_file *file);
 /* The preset that it names, as text; empty when it names none. */
 struct str policy_file_preset(const struct policy_file *file);
 int policy_file_apply(struct policy_file *file, struct policy *policy, struct err *err);

@@ -650,11 +650,11 @@ int policy_load(const struct policy_request *request, struct policy **ret, struc
         return 0;
 }
 
-void workspace_file_done(struct workspace_file *w) {
-        free(w->path);
-        for (size_t i = 0; i < w->widenings.n; i++)
-                widening_done(&w->widenings.p[i]);
-        vec_done(&w->widenings);
+void workspace_file_done(struct workspace_file *file) {
+        free(file->path);
+        for (size_t i = 0; i < file->widenings.n; i++)
+                widening_done(&file->widenings.p[i]);
+        vec_done(&file->widenings);
 }
 
 int policy_examine_workspace(const struct policy_request *request, struct workspace_file *ret, struct err *err) {

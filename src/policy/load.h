@@ -45,6 +45,6 @@ struct workspace_file {
         bool trusted;
         VEC(struct widening) widenings;
 };
-void workspace_file_done(struct workspace_file *w);
+void workspace_file_done(struct workspace_file *file);
 /* Reads and checks the workspace's file without refusing it: for `bailey trust`. */
 int policy_examine_workspace(const struct policy_request *request, struct workspace_file *ret, struct err *err);

@@ -41,10 +41,10 @@ static void mapping_done(struct mapping *mapping) {
         texts_done(&mapping->slots);
 }
 
-void mappings_done(mappings *m) {
-        for (size_t i = 0; i < m->n; i++)
-                mapping_done(&m->p[i]);
-        vec_done(m);
+void mappings_done(mappings *list) {
+        for (size_t i = 0; i < list->n; i++)
+                mapping_done(&list->p[i]);
+        vec_done(list);
 }
 
 /* NAME with its end SECRET_ACCESS_KEY replaced, or NULL when it ends otherwise. */
@@ -399,12 +399,12 @@ static bool has_request_rule(const struct policy *policy, const char *host) {
         return false;
 }
 
-int mappings_each_host(const struct policy *policy, const mappings *m, mapping_host_function *f, void *context,
+int mappings_each_host(const struct policy *policy, const mappings *list, mapping_host_function *f, void *context,
                        struct err *err) {
         int r = 0;
 
-        for (size_t i = 0; i < m->n; i++) {
-                const struct mapping *one = &m->p[i];
+        for (size_t i = 0; i < list->n; i++) {
+                const struct mapping *one = &list->p[i];
                 cleanup(free_ptr) char *origin = str_format("credential %s in %s", one->name, one->origin);
                 if (!origin)
                         return err_memory(err);

@@ -36,7 +36,7 @@ bool credential_needs_no_env(const struct credential *credential);
 int mappings_of(const struct policy *policy, mappings *ret, struct err *err);
 /* One credential more, in the same way; of a policy whose home and workspace say what its paths mean. */
 int mappings_add(mappings *list, const struct policy *policy, const struct credential *credential, struct err *err);
-void mappings_done(mappings *m);
+void mappings_done(mappings *list);
 /* The same credentials in the same order; where they were written does not count. */
 bool mappings_equal(const mappings *a, const mappings *b);
 
@@ -51,5 +51,5 @@ bool source_is_member(struct str source, struct str *ret_file, struct str *ret_p
 /* A credential is useless if its hosts cannot be reached: it allows them, unless the policy has narrower request rules
  * for them. Calls back for each allowed pattern. */
 typedef int mapping_host_function(void *context, struct str pattern, struct str origin, struct err *e);
-int mappings_each_host(const struct policy *policy, const mappings *m, mapping_host_function *f, void *context,
+int mappings_each_host(const struct policy *policy, const mappings *list, mapping_host_function *f, void *context,
                        struct err *err);

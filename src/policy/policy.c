@@ -16,32 +16,32 @@ void home_seed_done(struct home_seed *seed) {
         free(seed->origin);
 }
 
-void policy_free(struct policy *p) {
-        if (!p)
+void policy_free(struct policy *policy) {
+        if (!policy)
                 return;
 
-        policy_rows_done(p);
-        policy_records_done(p);
+        policy_rows_done(policy);
+        policy_records_done(policy);
 
-        for (size_t i = 0; i < p->network.mirrors.n; i++) {
-                free(p->network.mirrors.p[i].pattern);
-                free(p->network.mirrors.p[i].origin);
+        for (size_t i = 0; i < policy->network.mirrors.n; i++) {
+                free(policy->network.mirrors.p[i].pattern);
+                free(policy->network.mirrors.p[i].origin);
         }
 
-        vec_done(&p->network.mirrors);
-        for (size_t i = 0; i < p->home_seeds.n; i++)
-                home_seed_done(&p->home_seeds.p[i]);
+        vec_done(&policy->network.mirrors);
+        for (size_t i = 0; i < policy->home_seeds.n; i++)
+                home_seed_done(&policy->home_seeds.p[i]);
 
-        vec_done(&p->home_seeds);
-        free(p->workspace);
-        free(p->home);
-        free(p->home_inside);
-        origin_texts_done(&p->filesystem.moved);
-        origin_texts_done(&p->filesystem.hidden_homes);
-        free(p->file);
-        free(p);
+        vec_done(&policy->home_seeds);
+        free(policy->workspace);
+        free(policy->home);
+        free(policy->home_inside);
+        origin_texts_done(&policy->filesystem.moved);
+        origin_texts_done(&policy->filesystem.hidden_homes);
+        free(policy->file);
+        free(policy);
 }
 
-void policy_freep(struct policy **p) {
-        policy_free(*p);
+void policy_freep(struct policy **policy) {
+        policy_free(*policy);
 }

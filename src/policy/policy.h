@@ -236,8 +236,8 @@ struct policy {
 };
 
 const char *policy_mode_name(enum policy_mode mode);
-void policy_free(struct policy *p);
-void policy_freep(struct policy **p);
+void policy_free(struct policy *policy);
+void policy_freep(struct policy **policy);
 
 /* The network part, compiled (policy/compile.c): groups and mirrors expanded, list files read through. self: addresses
  * of this host (port 0) and Bailey's listeners, which stay out of reach. Heap bytes in *ret. */

@@ -68,7 +68,7 @@ static char *port_text(const struct port_map *map, bool publish) {
         return str_format("%s:%u:%u", map->addr, map->outside, map->inside);
 }
 
-static void each_port(struct shower *shower, enum policy_row row, entry_function *f) {
+static void each_port(struct shower *shower, enum policy_row row, entry_function *each) {
         bool publish = row == ROW_PUBLISH;
         size_t n = publish ? shower->policy->network.publish.n : shower->policy->network.host_ports.n;
         for (size_t i = 0; i < n; i++) {
@@ -76,19 +76,19 @@ static void each_port(struct shower *shower, enum policy_row row, entry_function
                     publish ? &shower->policy->network.publish.p[i] : &shower->policy->network.host_ports.p[i];
                 cleanup(free_ptr) char *text = port_text(map, publish);
                 if (text)
-                        f(shower, text, map->origin, NULL);
+                        each(shower, text, map->origin, NULL);
                 else
                         shower->status = -ENOMEM;
         }
 }
 
-static void each_file(struct shower *shower, enum policy_row row, entry_function *f) {
+static void each_file(struct shower *shower, enum policy_row row, entry_function *each) {
         bool allow = row == ROW_ALLOW_FILE;
         size_t n = allow ? shower->policy->network.allow_files.n : shower->policy->network.deny_files.n;
         for (size_t i = 0; i < n; i++) {
                 const struct pattern_file *file =
                     allow ? &shower->policy->network.allow_files.p[i] : &shower->policy->network.deny_files.p[i];
-                f(shower, file->path, file->origin, NULL);
+                each(shower, file->path, file->origin, NULL);
         }
 }
 
@@ -108,16 +108,16 @@ static int on_expanded(void *context, struct str pattern, struct str origin, str
         return 0;
 }
 
-static void each_entry(struct shower *shower, enum policy_row row, entry_function *f) {
+static void each_entry(struct shower *shower, enum policy_row row, entry_function *each) {
         const origin_texts *list = policy_row_list(shower->policy, row);
 
         if (row == ROW_PUBLISH || row == ROW_HOST_PORT)
-                each_port(shower, row, f);
+                each_port(shower, row, each);
         else if (row == ROW_ALLOW_FILE || row == ROW_DENY_FILE)
-                each_file(shower, row, f);
+                each_file(shower, row, each);
 
         for (size_t i = 0; list && shower->status == 0 && i < list->n; i++) {
-                struct expanded expanded = { .shower = shower, .f = f, .reason = list->p[i].reason };
+                struct expanded expanded = { .shower = shower, .f = each, .reason = list->p[i].reason };
                 cleanup(free_ptr) char *text = shown_value(row, list->p[i].text);
                 if (!text)
                         shower->status = -ENOMEM;
@@ -125,7 +125,7 @@ static void each_entry(struct shower *shower, enum policy_row row, entry_functio
                         shower->status =
                             expand_entry(shower->policy, &list->p[i], row == ROW_ALLOW, on_expanded, &expanded, NULL);
                 else
-                        f(shower, text, list->p[i].origin, list->p[i].reason);
+                        each(shower, text, list->p[i].origin, list->p[i].reason);
         }
 }
 
@@ -441,39 +441,39 @@ static void emit_row(struct json_shower *shower, enum policy_row row) {
         emit_entry(&shower->shower, shown, text ? origin_of(shower->shower.policy, row) : NULL, NULL);
 }
 
-static void emit_field(struct emit *j, const struct record_field *field, const void *record) {
+static void emit_field(struct emit *json, const struct record_field *field, const void *record) {
         const void *place = (const char *)record + field->offset;
         const origin_texts *list = place;
 
-        emit_key(j, field->option.key);
+        emit_key(json, field->option.key);
 
         switch (field->kind) {
         case FIELD_TEXT:
-                emit_text(j, *(char *const *)place);
+                emit_text(json, *(char *const *)place);
                 return;
         case FIELD_BOOL:
-                emit_bool(j, *(const bool *)place);
+                emit_bool(json, *(const bool *)place);
                 return;
         case FIELD_SWITCH:
                 if (*(const uint8_t *)place == SWITCH_UNSET)
-                        emit_text(j, NULL);
+                        emit_text(json, NULL);
                 else
-                        emit_bool(j, *(const uint8_t *)place == SWITCH_ON);
+                        emit_bool(json, *(const uint8_t *)place == SWITCH_ON);
 
                 return;
         case FIELD_U32:
-                emit_number(j, *(const uint32_t *)place);
+                emit_number(json, *(const uint32_t *)place);
                 return;
         case FIELD_U64: /* durations: in milliseconds, since JSON numbers are not exact beyond 2^53 */
-                emit_number(j, *(const uint64_t *)place / NS_PER_MS);
+                emit_number(json, *(const uint64_t *)place / NS_PER_MS);
 
                 return;
         case FIELD_TEXTS:
-                emit_open(j, '[');
+                emit_open(json, '[');
                 for (size_t i = 0; i < list->n; i++)
-                        emit_text(j, list->p[i].text);
+                        emit_text(json, list->p[i].text);
 
-                emit_close(j);
+                emit_close(json);
         }
 }
 

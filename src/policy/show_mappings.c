@@ -63,29 +63,29 @@ int show_mappings_text(struct buf *out, const struct policy *policy) {
         return r;
 }
 
-static void emit_mapping(struct emit *j, const struct mapping *mapping, bool sandbox) {
-        emit_open(j, '{');
-        emit_put_text(j, "name", mapping->name);
-        emit_put_text(j, "provider", mapping->provider ? mapping->provider->name : NULL);
-        emit_put_texts(j, "env", mapping->env.p, mapping->env.n);
-        emit_put_texts(j, "hosts", mapping->hosts.p, mapping->hosts.n);
-        emit_put_texts(j, "slots", mapping->slots.p, mapping->slots.n);
-        emit_put_bool(j, "sandbox", sandbox);
-        emit_close(j);
+static void emit_mapping(struct emit *json, const struct mapping *mapping, bool sandbox) {
+        emit_open(json, '{');
+        emit_put_text(json, "name", mapping->name);
+        emit_put_text(json, "provider", mapping->provider ? mapping->provider->name : NULL);
+        emit_put_texts(json, "env", mapping->env.p, mapping->env.n);
+        emit_put_texts(json, "hosts", mapping->hosts.p, mapping->hosts.n);
+        emit_put_texts(json, "slots", mapping->slots.p, mapping->slots.n);
+        emit_put_bool(json, "sandbox", sandbox);
+        emit_close(json);
 }
 
-void show_mappings_json(struct emit *j, const struct policy *policy) {
+void show_mappings_json(struct emit *json, const struct policy *policy) {
         cleanup(mappings_done) mappings list = { 0 }, tools = { 0 };
 
         (void)mappings_of(policy, &list, NULL); /* what cannot be used is an empty list; `policy check` says why */
         (void)tool_mappings_all(policy, &tools, NULL);
-        emit_key(j, "mappings");
-        emit_open(j, '[');
+        emit_key(json, "mappings");
+        emit_open(json, '[');
 
         for (size_t i = 0; i < list.n; i++)
-                emit_mapping(j, &list.p[i], true);
+                emit_mapping(json, &list.p[i], true);
         for (size_t i = 0; i < tools.n; i++)
-                emit_mapping(j, &tools.p[i], false);
+                emit_mapping(json, &tools.p[i], false);
 
-        emit_close(j);
+        emit_close(json);
 }

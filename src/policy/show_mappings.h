@@ -6,4 +6,4 @@
 /* Comment lines after the policy's own text; nothing without credentials. */
 int show_mappings_text(struct buf *out, const struct policy *policy);
 /* The member "mappings" of the object that is open. */
-void show_mappings_json(struct emit *j, const struct policy *policy);
+void show_mappings_json(struct emit *json, const struct policy *policy);

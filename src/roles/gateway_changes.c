@@ -45,10 +45,10 @@ static int put_lists(const struct policy *a, const struct policy *b, struct buf 
         return r;
 }
 
-static const struct mapping *changes_named(const mappings *m, const char *name) {
-        for (size_t i = 0; i < m->n; i++)
-                if (strcmp(m->p[i].name, name) == 0)
-                        return &m->p[i];
+static const struct mapping *changes_named(const mappings *list, const char *name) {
+        for (size_t i = 0; i < list->n; i++)
+                if (strcmp(list->p[i].name, name) == 0)
+                        return &list->p[i];
         return NULL;
 }
 

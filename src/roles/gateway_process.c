@@ -81,7 +81,7 @@ static void process_notice(struct gateway_process *process, enum gateway_notice 
 }
 
 /* Nobody needed it yet, so nobody is told. */
-static void dismiss(struct gateway_process *process) {
+static void process_dismiss(struct gateway_process *process) {
         process->dismissed = true;
         role_kill(&process->role);
 }
@@ -93,7 +93,7 @@ static void end_by_force(struct gateway_process *process, const char *why) {
         if (!process->role.pid || process->role.condemned)
                 return;
         if (process->held) {
-                dismiss(process);
+                process_dismiss(process);
                 return;
         }
 
@@ -313,7 +313,7 @@ static void process_handle(struct gateway_process *process, const struct ipc_mes
                 break;
         case IPC_FAILED:
                 if (process->held) { /* the next says it again */
-                        dismiss(process);
+                        process_dismiss(process);
                         break;
                 }
 
@@ -345,10 +345,10 @@ static void read_control(struct gateway_process *process, unsigned messages) {
         }
 }
 
-void gateway_process_answer(struct gateway_process *process, uint64_t id, enum decision d) {
+void gateway_process_answer(struct gateway_process *process, uint64_t id, enum decision decision) {
         const struct ipc_message message = { .kind = IPC_ANSWER,
                                              .id = id,
-                                             .number = d == DECISION_ALLOW ? DECISION_ALLOW : DECISION_DENY };
+                                             .number = decision == DECISION_ALLOW ? DECISION_ALLOW : DECISION_DENY };
         process_tell(process, &message, -1);
 }
 
@@ -587,7 +587,7 @@ static void on_deadline(struct gateway_process *process) {
                 break;
         case ROLE_SERVING: /* held, and nobody came */
                 process->role.due_ns = CLOCK_NEVER;
-                dismiss(process);
+                process_dismiss(process);
                 break;
         case ROLE_STOPPING:
                 process->role.due_ns = CLOCK_NEVER;
@@ -770,6 +770,6 @@ void gateway_process_free(struct gateway_process *process) {
         free(process);
 }
 
-void gateway_process_freep(struct gateway_process **g) {
-        gateway_process_free(*g);
+void gateway_process_freep(struct gateway_process **process) {
+        gateway_process_free(*process);
 }

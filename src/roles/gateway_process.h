@@ -63,7 +63,7 @@ int gateway_process_new(const struct gateway_settings *settings, const void *sna
                         struct gateway_process **ret, struct err *err);
 /* Ends the gateway at once if it still runs, and records what it had reported. */
 void gateway_process_free(struct gateway_process *process);
-void gateway_process_freep(struct gateway_process **g);
+void gateway_process_freep(struct gateway_process **process);
 
 /* Starts it now, to be ready when somebody connects. If nobody does for a while it ends again, and starts at the first
  * connection. No notice follows before that. */
@@ -83,7 +83,7 @@ void gateway_process_when_judged(struct gateway_process *process, int fd);
 /* The vault serves again: every worker is connected to it. */
 void gateway_process_vault(struct gateway_process *process);
 /* The answer to a question: DECISION_ALLOW or DECISION_DENY. An id that is gone is no error. */
-void gateway_process_answer(struct gateway_process *process, uint64_t id, enum decision d);
+void gateway_process_answer(struct gateway_process *process, uint64_t id, enum decision decision);
 /* Of a program that on_program() was asked for: its descriptors, which stay the caller's, and its end. */
 void gateway_process_program_fd(struct gateway_process *process, uint64_t id, enum ipc_program_fd which, int fd);
 void gateway_process_program_status(struct gateway_process *process, uint64_t id, int status, const char *why);

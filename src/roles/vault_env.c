@@ -8,16 +8,16 @@
 #include <errno.h>
 #include <stdlib.h>
 
-void text_list_done(text_list *l) {
-        for (size_t i = 0; i < l->n; i++)
-                free(l->p[i]);
-        vec_done(l);
+void text_list_done(text_list *list) {
+        for (size_t i = 0; i < list->n; i++)
+                free(list->p[i]);
+        vec_done(list);
 }
 
-int text_list_take(text_list *l, char *taken, struct err *err) {
-        if (taken && vec_reserve(l, 2) == 0) {
-                l->p[l->n++] = taken;
-                l->p[l->n] = NULL;
+int text_list_take(text_list *list, char *taken, struct err *err) {
+        if (taken && vec_reserve(list, 2) == 0) {
+                list->p[list->n++] = taken;
+                list->p[list->n] = NULL;
                 return 0;
         }
         free(taken);

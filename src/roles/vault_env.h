@@ -5,9 +5,9 @@
 #include "roles/vault_process.h"
 
 typedef VEC(char *) text_list; /* owned texts; NULL-terminated when it is not empty */
-void text_list_done(text_list *l);
+void text_list_done(text_list *list);
 /* Takes the text over; NULL stands for "out of memory". */
-int text_list_take(text_list *l, char *taken, struct err *err);
+int text_list_take(text_list *list, char *taken, struct err *err);
 
 /* "K=V": each variable of each mapping with its stand-in, what providers want beside it, and a credential helper for
  * git where it uses one. Without a process the stand-ins are empty, for a preview of the plan. -EEXIST names a variable

@@ -282,19 +282,20 @@ static void take_fake(struct vault_process *process, const struct vault_message 
                 process->fakes[message->mapping][message->part] = take_ptr(&text);
 }
 
-static void process_handle(struct vault_process *process, const struct vault_message *m) {
-        switch ((enum vault_kind)m->kind) {
+static void process_handle(struct vault_process *process, const struct vault_message *message) {
+        switch ((enum vault_kind)message->kind) {
         case VAULT_CA:
-                if (process->ca && !str_eq(vault_process_ca(process), m->data[0]))
+                if (process->ca && !str_eq(vault_process_ca(process), message->data[0]))
                         end_by_force(process, "it has another CA than the one before it");
-                else if (take_ca(process, m->data[0]) < 0)
+                else if (take_ca(process, message->data[0]) < 0)
                         end_by_force(process, "out of memory");
                 break;
         case VAULT_FAKE:
-                take_fake(process, m);
+                take_fake(process, message);
                 break;
         case VAULT_FAKE_OLD:
-                if (process->role.state == ROLE_STARTING && vault_process_add_old(process, m->mapping, m->data[0]) < 0)
+                if (process->role.state == ROLE_STARTING &&
+                    vault_process_add_old(process, message->mapping, message->data[0]) < 0)
                         end_by_force(process, "it named a stand-in of before for no credential");
                 break;
         case VAULT_READY:
@@ -304,11 +305,11 @@ static void process_handle(struct vault_process *process, const struct vault_mes
                 process_notice(process, VAULT_NOTICE_READY, "");
                 break;
         case VAULT_CHANGED:
-                process_changed(process, m);
+                process_changed(process, message);
                 break;
         default:
                 process->failed = true;
-                err_set(&process->failure, ENODATA, "%.*s", STR_FMT(m->data[0]));
+                err_set(&process->failure, ENODATA, "%.*s", STR_FMT(message->data[0]));
                 role_kill(&process->role);
         }
 }
@@ -571,6 +572,6 @@ void vault_process_free(struct vault_process *process) {
         free(process);
 }
 
-void vault_process_freep(struct vault_process **v) {
-        vault_process_free(*v);
+void vault_process_freep(struct vault_process **process) {
+        vault_process_free(*process);
 }

@@ -57,7 +57,7 @@ int vault_process_start(struct vault_process *process, struct err *err);
 int vault_process_begin(struct vault_process *process, struct err *err);
 int vault_process_await(struct vault_process *process, struct err *err);
 void vault_process_free(struct vault_process *process);
-void vault_process_freep(struct vault_process **v);
+void vault_process_freep(struct vault_process **process);
 
 struct str vault_process_ca(const struct vault_process *process); /* DER */
 /* NULL where the mapping has no such part. */

@@ -374,27 +374,27 @@ bool vault_session_fits(const struct vault_session *session, const struct policy
                (session->process != NULL) == vault_session_is_wanted(newer);
 }
 
-void vault_session_close(struct vault_session *v) {
-        vault_process_free(v->process);
-        if (v->directory && tree_remove(AT_FDCWD, v->directory) < 0)
-                log_error("cannot remove %s", v->directory);
+void vault_session_close(struct vault_session *session) {
+        vault_process_free(session->process);
+        if (session->directory && tree_remove(AT_FDCWD, session->directory) < 0)
+                log_error("cannot remove %s", session->directory);
 
-        close_fd(&v->lock);
-        close_fd(&v->credentials);
-        text_list_done(&v->stand_ins);
-        text_list_done(&v->base_urls);
-        text_list_done(&v->strip);
-        mappings_done(&v->mappings);
-        trust_store_done(&v->roots);
-        free(v->directory);
-        free(v->bundle);
-        free(v->java);
+        close_fd(&session->lock);
+        close_fd(&session->credentials);
+        text_list_done(&session->stand_ins);
+        text_list_done(&session->base_urls);
+        text_list_done(&session->strip);
+        mappings_done(&session->mappings);
+        trust_store_done(&session->roots);
+        free(session->directory);
+        free(session->bundle);
+        free(session->java);
 
-        struct gateway_process *const *gateway = v->gateway;
-        struct audit *const *audit = v->audit;
-        *v = VAULT_SESSION_NONE;
-        v->gateway = gateway;
-        v->audit = audit;
+        struct gateway_process *const *gateway = session->gateway;
+        struct audit *const *audit = session->audit;
+        *session = VAULT_SESSION_NONE;
+        session->gateway = gateway;
+        session->audit = audit;
 }
 
 void vault_session_env(const struct vault_session *session, struct env_input *in) {

@@ -59,7 +59,7 @@ int vault_session_begin(struct vault_session *session, const struct vault_sessio
 int vault_session_finish(struct vault_session *session, const struct vault_session_request *request, struct err *err);
 /* Whether a newer policy has the same credentials: what they are for is fixed while the vault runs. */
 bool vault_session_fits(const struct vault_session *session, const struct policy *newer);
-void vault_session_close(struct vault_session *v);
+void vault_session_close(struct vault_session *session);
 
 void vault_session_env(const struct vault_session *session, struct env_input *in);
 void vault_session_gateway(const struct vault_session *session, struct gateway_settings *settings);

@@ -13,27 +13,27 @@
 
 enum { NEEDS_MAX = 4096, SIBLINGS = 3 /* files of one directory that make it worth granting whole */ };
 
-void learn_done(struct learn *l) {
-        for (size_t i = 0; i < l->needs.n; i++) {
-                free(l->needs.p[i].target);
-                free(l->needs.p[i].remark);
+void learn_done(struct learn *learn) {
+        for (size_t i = 0; i < learn->needs.n; i++) {
+                free(learn->needs.p[i].target);
+                free(learn->needs.p[i].remark);
         }
-        vec_done(&l->needs);
+        vec_done(&learn->needs);
 }
 
 /* Takes the texts. */
-static void learn_note(struct learn *l, enum learned_kind kind, char *target, char *remark) {
-        for (size_t i = 0; target && i < l->needs.n; i++)
-                if (l->needs.p[i].kind == kind && strcmp(l->needs.p[i].target, target) == 0) {
-                        l->needs.p[i].count++;
+static void learn_note(struct learn *learn, enum learned_kind kind, char *target, char *remark) {
+        for (size_t i = 0; target && i < learn->needs.n; i++)
+                if (learn->needs.p[i].kind == kind && strcmp(learn->needs.p[i].target, target) == 0) {
+                        learn->needs.p[i].count++;
                         free(target);
                         free(remark);
                         return;
                 }
 
         struct learned need = { kind, target, remark, 1 };
-        if (!target || l->needs.n >= NEEDS_MAX || vec_push(&l->needs, need) < 0) {
-                l->full = true;
+        if (!target || learn->needs.n >= NEEDS_MAX || vec_push(&learn->needs, need) < 0) {
+                learn->full = true;
                 free(target);
                 free(remark);
         }

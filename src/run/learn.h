@@ -46,7 +46,7 @@ struct learn {
         VEC(struct learned) needs;
         bool full; /* there were more than fit */
 };
-void learn_done(struct learn *l);
+void learn_done(struct learn *learn);
 
 /* Also what the policy of the run judges of it: git, GraphQL, ssh, signatures. */
 void learn_connection(struct learn *learn, const struct event *ev);

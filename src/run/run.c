@@ -476,6 +476,7 @@ static void run_done(struct run *run) {
         run_report_done(&run->report);
         guards_done(&run->guards);
         git_copies_done(&run->git);
+
         free(run->mark);
         plan_free(run->plan);
         run_env_done(&run->env);
@@ -484,6 +485,7 @@ static void run_done(struct run *run) {
         path_rules_free(run->rules);
         run_ratchet_done(&run->ratchet);
         run_held_done(&run->held);
+
         home_layers_remove(&run->home, run->session.id);
         home_close(&run->home);
         run_bridge_done(&run->bridge);
@@ -516,18 +518,18 @@ static void print_report(struct run *run) {
 }
 
 /* One line, so that nobody wonders why a program does not find what the shell has. */
-static void print_held_back(const struct run *r) {
-        if (r->env.held_back && !r->q->quiet)
+static void print_held_back(const struct run *run) {
+        if (run->env.held_back && !run->q->quiet)
                 log_notice("held back, because they look like credentials: %s; to hand one on: --env-pass NAME",
-                           r->env.held_back);
+                           run->env.held_back);
 }
 
 /* What nobody asked for by name is said. */
-static void print_profile(const struct run *r) {
-        for (size_t i = 0; i < r->session.policy->profiles.n && !r->q->quiet; i++)
-                if (strcmp(r->session.policy->profiles.p[i].origin, PROFILE_BY_PROGRAM) == 0)
+static void print_profile(const struct run *run) {
+        for (size_t i = 0; i < run->session.policy->profiles.n && !run->q->quiet; i++)
+                if (strcmp(run->session.policy->profiles.p[i].origin, PROFILE_BY_PROGRAM) == 0)
                         log_notice("profile %s, by the program's name (--profile none leaves it out)",
-                                   r->session.policy->profiles.p[i].text);
+                                   run->session.policy->profiles.p[i].text);
 }
 
 static void print_idle(void *arg, const char *text) {
@@ -535,23 +537,23 @@ static void print_idle(void *arg, const char *text) {
         log_notice("%s", text);
 }
 
-static void print_notes(const struct run *r) {
-        if (!r->q->quiet && !r->q->link && !r->q->learn)
-                run_introduce(r->session.policy);
+static void print_notes(const struct run *run) {
+        if (!run->q->quiet && !run->q->link && !run->q->learn)
+                run_introduce(run->session.policy);
 
-        print_profile(r);
-        print_held_back(r);
-        policy_idle_grants(r->session.policy, print_idle, NULL);
+        print_profile(run);
+        print_held_back(run);
+        policy_idle_grants(run->session.policy, print_idle, NULL);
 
-        for (size_t i = 0; i < r->plan->notes.n; i++) {
-                log_notice("%s", r->plan->notes.p[i]);
-                if (r->q->link && str_starts(str_of(r->plan->notes.p[i]), STR("lost:")))
-                        link_notice(r->q->link, r->plan->notes.p[i]);
+        for (size_t i = 0; i < run->plan->notes.n; i++) {
+                log_notice("%s", run->plan->notes.p[i]);
+                if (run->q->link && str_starts(str_of(run->plan->notes.p[i]), STR("lost:")))
+                        link_notice(run->q->link, run->plan->notes.p[i]);
         }
 
-        if (r->sandbox.unlimited.code)
+        if (run->sandbox.unlimited.code)
                 log_notice("not all limits hold for the sandbox as a whole, only for each process: %s",
-                           err_text(&r->sandbox.unlimited));
+                           err_text(&run->sandbox.unlimited));
 }
 
 /* What a person or the monitor ends, it ends by a signal. */
@@ -725,13 +727,13 @@ static int run_live(struct run *run, struct err *err) {
         return run_supervise(run, err);
 }
 
-enum run_end run_command(const struct run_request *q, int *ret_status, struct err *err) {
-        struct run run = RUN_NONE(q);
+enum run_end run_command(const struct run_request *request, int *ret_status, struct err *err) {
+        struct run run = RUN_NONE(request);
 
         run_init(&run);
 
-        if (q->id)
-                snprintf(run.session.id, sizeof run.session.id, "%s", q->id);
+        if (request->id)
+                snprintf(run.session.id, sizeof run.session.id, "%s", request->id);
         else
                 random_id(run.session.id, sizeof run.session.id);
 
@@ -740,8 +742,8 @@ enum run_end run_command(const struct run_request *q, int *ret_status, struct er
 
         tear_down(&run);
         print_report(&run);
-        if (q->link)
-                run_report_send(&run.report, q->link);
+        if (request->link)
+                run_report_send(&run.report, request->link);
 
         overlays_finish(&run.overlay);
         home_layers_remove(&run.home, run.session.id);
@@ -752,8 +754,8 @@ enum run_end run_command(const struct run_request *q, int *ret_status, struct er
         return end;
 }
 
-enum run_end run_show_plan(const struct run_request *q, bool json, struct buf *out, struct err *err) {
-        struct run run = RUN_NONE(q);
+enum run_end run_show_plan(const struct run_request *request, bool json, struct buf *out, struct err *err) {
+        struct run run = RUN_NONE(request);
 
         run_init(&run);
         memcpy(run.session.id, "preview", 8);

@@ -52,7 +52,7 @@ struct run_request {
 };
 
 /* Fills *e for every end but RUN_ENDED. */
-enum run_end run_command(const struct run_request *q, int *ret_status, struct err *err);
+enum run_end run_command(const struct run_request *request, int *ret_status, struct err *err);
 
 /* What run_command() would set up, without setting it up: text or one JSON object. */
-enum run_end run_show_plan(const struct run_request *q, bool json, struct buf *out, struct err *err);
+enum run_end run_show_plan(const struct run_request *request, bool json, struct buf *out, struct err *err);

@@ -26,18 +26,19 @@ static void refusal_done(struct refusal *refusal) {
 }
 
 /* Takes the texts. Without memory the summary is shorter; the audit has every line in any case. */
-static bool run_report_add(struct run_report *r, struct refusal x) {
-        for (size_t i = 0; x.target && i < r->refusals.n; i++)
-                if (strcmp(r->refusals.p[i].target, x.target) == 0 && r->refusals.p[i].reason == x.reason) {
-                        r->refusals.p[i].count += x.count ? x.count : 1;
-                        refusal_done(&x);
+static bool run_report_add(struct run_report *report, struct refusal refusal) {
+        for (size_t i = 0; refusal.target && i < report->refusals.n; i++)
+                if (strcmp(report->refusals.p[i].target, refusal.target) == 0 &&
+                    report->refusals.p[i].reason == refusal.reason) {
+                        report->refusals.p[i].count += refusal.count ? refusal.count : 1;
+                        refusal_done(&refusal);
                         return false;
                 }
 
-        x.count = x.count ? x.count : 1;
-        if (!x.target || r->refusals.n >= RUN_REPORT_MAX || vec_push(&r->refusals, x) < 0) {
-                r->more += x.count;
-                refusal_done(&x);
+        refusal.count = refusal.count ? refusal.count : 1;
+        if (!refusal.target || report->refusals.n >= RUN_REPORT_MAX || vec_push(&report->refusals, refusal) < 0) {
+                report->more += refusal.count;
+                refusal_done(&refusal);
                 return false;
         }
 
@@ -437,8 +438,8 @@ void run_report_send(const struct run_report *report, const struct link *link) {
         }
 }
 
-void run_report_done(struct run_report *r) {
-        for (size_t i = 0; i < r->refusals.n; i++)
-                refusal_done(&r->refusals.p[i]);
-        vec_done(&r->refusals);
+void run_report_done(struct run_report *report) {
+        for (size_t i = 0; i < report->refusals.n; i++)
+                refusal_done(&report->refusals.p[i]);
+        vec_done(&report->refusals);
 }

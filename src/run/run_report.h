@@ -53,4 +53,4 @@ int run_report_text(const struct run_report *report, struct buf *out);
 /* Each refusal, to the program that started this job through libbailey. */
 struct link;
 void run_report_send(const struct run_report *report, const struct link *link);
-void run_report_done(struct run_report *r);
+void run_report_done(struct run_report *report);

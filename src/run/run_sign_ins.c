@@ -51,38 +51,38 @@ static int copy_scalar(void *arg, const struct json_scalar *scalar, struct buf *
         return r;
 }
 
-static int copy_node(struct copying *copying, const struct node *node, struct emit *j) {
+static int copy_node(struct copying *copying, const struct node *node, struct emit *json) {
         size_t before = copying->pointer.n, i = 0;
         int r = 0;
 
         if (node->kind == NODE_NULL)
-                emit_null(j);
+                emit_null(json);
 
         if (node->kind == NODE_SCALAR) {
                 const char *inside = text_inside(copying, buf_str(&copying->pointer), node->text);
                 bool plain = !node->quoted && (str_is(node->text, "true") || str_is(node->text, "false"));
                 if (plain)
-                        emit_bool(j, str_is(node->text, "true"));
+                        emit_bool(json, str_is(node->text, "true"));
                 else
-                        emit_string(j, inside ? str_of(inside) : node->text);
+                        emit_string(json, inside ? str_of(inside) : node->text);
         }
 
         if (node->kind == NODE_SCALAR || node->kind == NODE_NULL)
                 return 0;
 
-        emit_open(j, node->kind == NODE_LIST ? '[' : '{');
+        emit_open(json, node->kind == NODE_LIST ? '[' : '{');
 
         for (const struct node *child = node->first; r == 0 && child; child = child->next, i++) {
                 r = node->kind == NODE_LIST ? buf_printf(&copying->pointer, "/%zu", i)
                                             : buf_printf(&copying->pointer, "/%.*s", STR_FMT(child->key));
                 if (node->kind == NODE_MAP)
-                        emit_key_str(j, child->key);
+                        emit_key_str(json, child->key);
 
-                r = r < 0 ? r : copy_node(copying, child, j);
+                r = r < 0 ? r : copy_node(copying, child, json);
                 copying->pointer.n = before;
         }
 
-        emit_close(j);
+        emit_close(json);
         return r;
 }
 

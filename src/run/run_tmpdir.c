@@ -85,10 +85,10 @@ int run_tmpdir_make(struct run_tmpdir *tmpdir, const char *id, struct err *err) 
         return 0;
 }
 
-void run_tmpdir_remove(struct run_tmpdir *t) {
-        if (t->path && tree_remove(AT_FDCWD, t->path) < 0)
-                log_error("cannot remove %s", t->path);
-        free(t->path);
-        t->path = NULL;
-        close_fd(&t->lock);
+void run_tmpdir_remove(struct run_tmpdir *tmpdir) {
+        if (tmpdir->path && tree_remove(AT_FDCWD, tmpdir->path) < 0)
+                log_error("cannot remove %s", tmpdir->path);
+        free(tmpdir->path);
+        tmpdir->path = NULL;
+        close_fd(&tmpdir->lock);
 }

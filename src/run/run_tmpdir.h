@@ -14,4 +14,4 @@ struct run_tmpdir {
         { NULL, -1 }
 
 int run_tmpdir_make(struct run_tmpdir *tmpdir, const char *id, struct err *err);
-void run_tmpdir_remove(struct run_tmpdir *t);
+void run_tmpdir_remove(struct run_tmpdir *tmpdir);

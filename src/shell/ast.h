@@ -125,4 +125,4 @@ struct sh_tree;
 int sh_parse(struct str source, struct sh_tree **ret, struct err *err);
 const struct sh_list *sh_tree_list(const struct sh_tree *tree);
 void sh_tree_free(struct sh_tree *tree);
-void sh_tree_freep(struct sh_tree **t);
+void sh_tree_freep(struct sh_tree **sh_tree);

@@ -20,9 +20,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-const char *sh_decision_name(enum sh_decision d) {
+const char *sh_decision_name(enum sh_decision decision) {
         static const char *const names[] = { "allow", "sandboxed", "escalated", "forbidden" };
-        return names[d];
+        return names[decision];
 }
 
 bool sh_decision_from(const char *name, enum sh_decision *ret) {

@@ -19,7 +19,7 @@ enum sh_decision {
         SH_ESCALATED, /* a person is asked */
         SH_FORBIDDEN,
 };
-const char *sh_decision_name(enum sh_decision d); /* allow, sandboxed, escalated, forbidden */
+const char *sh_decision_name(enum sh_decision decision); /* allow, sandboxed, escalated, forbidden */
 bool sh_decision_from(const char *name, enum sh_decision *ret);
 
 /* A rule of a user: commands that begin with these words. A word may have * and ? in it. */
@@ -38,7 +38,7 @@ struct sh_rules;
 /* Copies the rules and tries their examples: -EINVAL names the rule and the example that is wrong. */
 int sh_rules_load(const struct sh_user_rule *rules, size_t n, struct sh_rules **ret, struct err *err);
 void sh_rules_free(struct sh_rules *rules);
-void sh_rules_freep(struct sh_rules **r);
+void sh_rules_freep(struct sh_rules **sh_rules);
 /* Tries the examples of every built-in rule. */
 int sh_rules_self_test(struct err *err);
 

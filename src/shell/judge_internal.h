@@ -229,7 +229,7 @@ bool judge_goes_on(const struct judge *judge);
 void judge_find(struct judge *judge, enum sh_finding finding);
 void judge_not_understood(struct judge *judge, const char *why);
 void judge_hit(struct judge *judge, const struct sh_rule *rule);
-void judge_decide(struct judge *judge, enum sh_decision d, const struct sh_rule *rule);
+void judge_decide(struct judge *judge, enum sh_decision decision, const struct sh_rule *rule);
 /* NAME=VALUE in front of a command, or from export: does it change what runs? */
 void judge_environment(struct judge *judge, struct str name, struct str value);
 /* The substitutions in these words. */

@@ -16,15 +16,15 @@ enum { JOINED_BYTES_MAX = 1 << 20 };
 
 /* --- findings ----------------------------------------------------------------------------------------------------- */
 
-void judge_decide(struct judge *judge, enum sh_decision d, const struct sh_rule *rule) {
+void judge_decide(struct judge *judge, enum sh_decision decision, const struct sh_rule *rule) {
         if (rule && rule == judge->watch)
                 judge->watched = true;
-        if (judge->permitted && d != SH_FORBIDDEN && d != SH_ALLOW)
+        if (judge->permitted && decision != SH_FORBIDDEN && decision != SH_ALLOW)
                 return;
-        if (d < judge->decision || (d == judge->decision && (judge->rule || !rule)))
+        if (decision < judge->decision || (decision == judge->decision && (judge->rule || !rule)))
                 return;
 
-        judge->decision = d;
+        judge->decision = decision;
         judge->rule = rule;
 
         /* a copy: the segment may lie in a tree that goes away before the end */

@@ -782,6 +782,6 @@ void sh_tree_free(struct sh_tree *tree) {
         free(tree);
 }
 
-void sh_tree_freep(struct sh_tree **t) {
-        sh_tree_free(*t);
+void sh_tree_freep(struct sh_tree **sh_tree) {
+        sh_tree_free(*sh_tree);
 }

@@ -32,20 +32,20 @@ int parser_enter(struct parser *parser); /* one level deeper, bounded; parser_le
 void parser_leave(struct parser *parser);
 void *parser_get(struct parser *parser, size_t n); /* NULL: failure is recorded */
 
-static inline bool at_end(const struct parser *p) {
-        return p->p >= p->end;
+static inline bool at_end(const struct parser *parser) {
+        return parser->p >= parser->end;
 }
 /* The byte n ahead, or NUL at the end (a NUL in the text is refused at the start). */
-static inline char byte_ahead(const struct parser *p, size_t n) {
-        return n < (size_t)(p->end - p->p) ? p->p[n] : '\0';
+static inline char byte_ahead(const struct parser *parser, size_t n) {
+        return n < (size_t)(parser->end - parser->p) ? parser->p[n] : '\0';
 }
 /* Asked dozens of times for each word: most differ in the first byte. */
-static inline bool looking_at(const struct parser *p, const char *text) {
-        if (p->p == p->end || *p->p != text[0])
+static inline bool looking_at(const struct parser *parser, const char *text) {
+        if (parser->p == parser->end || *parser->p != text[0])
                 return false;
 
         size_t n = strlen(text);
-        return n <= (size_t)(p->end - p->p) && memcmp(p->p, text, n) == 0;
+        return n <= (size_t)(parser->end - parser->p) && memcmp(parser->p, text, n) == 0;
 }
 
 /* Blanks, line continuations and a comment, but not the newline. */

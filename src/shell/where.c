@@ -47,6 +47,7 @@ bool where_is_cd(struct str name) {
 /* cd: home; cd -: where it was before. What cannot be known is taken for something below, or nothing: cd "" stays. */
 static void where_lead(struct judge *judge, const struct sh_call *call, const struct sh_arg *to) {
         bool push = str_is(call->name, "pushd");
+
         if (str_is(call->name, "popd") || (push && to && str_starts(to->text, STR("+"))))
                 add_all(judge, &judge->where, &judge->pushed);
         else if (!to) {

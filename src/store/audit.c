@@ -49,8 +49,8 @@ void audit_free(struct audit *audit) {
         free(audit);
 }
 
-void audit_freep(struct audit **a) {
-        audit_free(*a);
+void audit_freep(struct audit **audit) {
+        audit_free(*audit);
 }
 
 bool audit_writable(const struct audit *audit) {

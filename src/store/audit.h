@@ -38,13 +38,13 @@ int audit_open(const struct audit_settings *settings, struct audit **ret, struct
 int audit_close(struct audit *audit, struct err *err);
 /* Frees without a last note. */
 void audit_free(struct audit *audit);
-void audit_freep(struct audit **a);
+void audit_freep(struct audit **audit);
 
 /* One event; `rule` is what decided, or NULL. -ENOBUFS when the line had to be given up (it is counted). */
 int audit_add(struct audit *audit, const struct event *ev, const struct snapshot_rule *rule);
 int audit_note(struct audit *audit, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* The command, as a shell would read it; one that is too long for a note is cut, and marked so. */
-void audit_note_command(struct audit *a, char *const *argv);
+void audit_note_command(struct audit *audit, char *const *argv);
 int audit_flush(struct audit *audit, struct err *err);
 bool audit_writable(const struct audit *audit);
 const char *audit_path(const struct audit *audit);

@@ -46,11 +46,13 @@ static const char schema[] =
 void audit_index_free(struct audit_index *ix) {
         if (!ix)
                 return;
+
         index_finish(&ix->add_record);
         index_finish(&ix->add_host);
         index_finish(&ix->add_name);
         index_finish(&ix->set_run);
         sqlite3_close(ix->db);
+
         for (size_t i = 0; i < ix->work.n; i++)
                 free(ix->work.p[i].path);
         vec_done(&ix->work);

@@ -50,7 +50,7 @@ struct audit_hit {
 };
 typedef int audit_on_hit(void *arg, const struct audit_hit *hit);
 /* A negative return of on_hit ends it and is handed on. Lines that are gone meanwhile are passed over. */
-int audit_index_search(struct audit_index *ix, const struct audit_query *q, audit_on_hit *on_hit, void *arg,
+int audit_index_search(struct audit_index *ix, const struct audit_query *query, audit_on_hit *on_hit, void *arg,
                        struct err *err);
 
 /* Sums, kept as the index grows. Texts are valid during the call. */

@@ -86,25 +86,26 @@ struct conditions {
         int status;
 };
 
-static void conditions_done(struct conditions *c) {
-        buf_done(&c->sql);
-        for (size_t i = 0; i < c->texts.n; i++)
-                free(c->texts.p[i]);
-        vec_done(&c->texts);
+static void conditions_done(struct conditions *conditions) {
+        buf_done(&conditions->sql);
+        for (size_t i = 0; i < conditions->texts.n; i++)
+                free(conditions->texts.p[i]);
+        vec_done(&conditions->texts);
 }
 
 /* Each '#' of the text stands for the value, which is taken. */
-static void search_condition(struct conditions *c, const char *form, char *value) {
-        if (!value || c->status < 0 || vec_push(&c->texts, value) < 0) {
+static void search_condition(struct conditions *conditions, const char *form, char *value) {
+        if (!value || conditions->status < 0 || vec_push(&conditions->texts, value) < 0) {
                 free(value);
-                c->status = c->status < 0 ? c->status : -ENOMEM;
+                conditions->status = conditions->status < 0 ? conditions->status : -ENOMEM;
                 return;
         }
-        c->status = buf_add(&c->sql, c->sql.n ? " AND " : " WHERE ");
-        if (c->status < 0)
+        conditions->status = buf_add(&conditions->sql, conditions->sql.n ? " AND " : " WHERE ");
+        if (conditions->status < 0)
                 return;
-        for (const char *at = form; *at && c->status == 0; at++)
-                c->status = *at == '#' ? buf_printf(&c->sql, "?%zu", c->texts.n) : buf_add_char(&c->sql, *at);
+        for (const char *at = form; *at && conditions->status == 0; at++)
+                conditions->status = *at == '#' ? buf_printf(&conditions->sql, "?%zu", conditions->texts.n)
+                                                : buf_add_char(&conditions->sql, *at);
 }
 
 /* A '*' stands for anything; what else GLOB would understand stands for itself. */
@@ -119,85 +120,88 @@ static char *glob_of(const char *text) {
         return str_dup(buf_str(&out));
 }
 
-static void condition_name(struct conditions *c, const char *text, const char *exact, const char *glob) {
+static void condition_name(struct conditions *conditions, const char *text, const char *exact, const char *glob) {
         if (!text || !*text)
                 return;
         if (strchr(text, '*'))
-                search_condition(c, glob, glob_of(text));
+                search_condition(conditions, glob, glob_of(text));
         else
-                search_condition(c, exact, str_format("%s", text));
+                search_condition(conditions, exact, str_format("%s", text));
 }
 
-static void condition_number(struct conditions *c, const char *format, uint64_t number) {
+static void condition_number(struct conditions *conditions, const char *format, uint64_t number) {
         if (number)
-                search_condition(c, format, str_format("%ju", (uintmax_t)number));
+                search_condition(conditions, format, str_format("%ju", (uintmax_t)number));
 }
 
-static void conditions_of(struct conditions *c, const struct audit_query *q) {
-        condition_name(c, q->host, "host = #", "host GLOB #");
-        condition_name(c, q->rule, "rule = #", "rule GLOB #");
-        condition_name(c, q->kind, "kind = #", "kind GLOB #");
-        if (q->credential && *q->credential) {
-                if (strchr(q->credential, '*'))
-                        search_condition(c, "credentials GLOB '*\"' || # || '\"*'", glob_of(q->credential));
+static void conditions_of(struct conditions *conditions, const struct audit_query *query) {
+        condition_name(conditions, query->host, "host = #", "host GLOB #");
+        condition_name(conditions, query->rule, "rule = #", "rule GLOB #");
+        condition_name(conditions, query->kind, "kind = #", "kind GLOB #");
+        if (query->credential && *query->credential) {
+                if (strchr(query->credential, '*'))
+                        search_condition(conditions, "credentials GLOB '*\"' || # || '\"*'",
+                                         glob_of(query->credential));
                 else
-                        search_condition(c, "instr(credentials, '\"' || # || '\"')", str_format("%s", q->credential));
+                        search_condition(conditions, "instr(credentials, '\"' || # || '\"')",
+                                         str_format("%s", query->credential));
         }
-        if (q->path && *q->path)
-                search_condition(c, "instr(records.path, #)", str_format("%s", q->path));
-        if (q->run && *q->run)
-                search_condition(c, "substr(runs.run, 1, length(#)) = #", str_format("%s", q->run));
-        if (q->text && *q->text)
+        if (query->path && *query->path)
+                search_condition(conditions, "instr(records.path, #)", str_format("%s", query->path));
+        if (query->run && *query->run)
+                search_condition(conditions, "substr(runs.run, 1, length(#)) = #", str_format("%s", query->run));
+        if (query->text && *query->text)
                 search_condition(
-                    c,
+                    conditions,
                     "(instr(host, #) OR instr(records.path, #) OR instr(rule, #) OR instr(credentials, #) OR "
                     "instr(runs.command, #))",
-                    str_format("%s", q->text));
-        condition_number(c, "at_us >= CAST(# AS INTEGER)", q->since_us);
-        condition_number(c, "at_us < CAST(# AS INTEGER)", q->until_us);
-        condition_number(c, "verdict = CAST(# AS INTEGER)", (uint64_t)q->verdict);
+                    str_format("%s", query->text));
+        condition_number(conditions, "at_us >= CAST(# AS INTEGER)", query->since_us);
+        condition_number(conditions, "at_us < CAST(# AS INTEGER)", query->until_us);
+        condition_number(conditions, "verdict = CAST(# AS INTEGER)", (uint64_t)query->verdict);
 
-        if (q->after_us && c->status == 0) { /* numbers of our own: no value has to be bound */
-                const char *joint = c->sql.n ? " AND" : " WHERE";
+        if (query->after_us && conditions->status == 0) { /* numbers of our own: no value has to be bound */
+                const char *joint = conditions->sql.n ? " AND" : " WHERE";
 
-                c->status = buf_printf(&c->sql, "%s (at_us, records.run, records.seq) %s (%ju, %ju, %ju)", joint,
-                                       q->newest_first ? "<" : ">", (uintmax_t)q->after_us, (uintmax_t)q->after_run,
-                                       (uintmax_t)q->after_seq);
+                conditions->status =
+                    buf_printf(&conditions->sql, "%s (at_us, records.run, records.seq) %s (%ju, %ju, %ju)", joint,
+                               query->newest_first ? "<" : ">", (uintmax_t)query->after_us, (uintmax_t)query->after_run,
+                               (uintmax_t)query->after_seq);
         }
 }
 
-static int bind_all(const struct audit_index *ix, sqlite3_stmt *statement, const struct conditions *c,
+static int bind_all(const struct audit_index *ix, sqlite3_stmt *statement, const struct conditions *conditions,
                     struct err *err) {
-        for (size_t i = 0; i < c->texts.n; i++)
-                if (sqlite3_bind_text(statement, (int)i + 1, c->texts.p[i], -1, SQLITE_STATIC) != SQLITE_OK)
+        for (size_t i = 0; i < conditions->texts.n; i++)
+                if (sqlite3_bind_text(statement, (int)i + 1, conditions->texts.p[i], -1, SQLITE_STATIC) != SQLITE_OK)
                         return index_fault(ix, err);
         return 0;
 }
 
-static int search_prepare(const struct audit_index *ix, const struct audit_query *q, struct conditions *c,
+static int search_prepare(const struct audit_index *ix, const struct audit_query *query, struct conditions *conditions,
                           sqlite3_stmt **ret, struct err *err) {
         cleanup(buf_done) struct buf sql = BUF(65536);
-        const char *direction = q->newest_first ? "DESC" : "ASC";
+        const char *direction = query->newest_first ? "DESC" : "ASC";
         int r;
 
-        conditions_of(c, q);
-        if (c->status < 0)
-                return err_set(err, -c->status, "the search is too long");
+        conditions_of(conditions, query);
+        if (conditions->status < 0)
+                return err_set(err, -conditions->status, "the search is too long");
         r = buf_printf(&sql,
                        "SELECT at_us, records.run, records.seq, records.inode, records.at, length, runs.path, runs.run"
                        " FROM records JOIN runs ON runs.id = records.run%.*s ORDER BY at_us %s, records.run %s,"
                        " records.seq %s",
-                       STR_FMT(buf_str(&c->sql)), direction, direction, direction);
-        if (r == 0 && q->limit)
-                r = buf_printf(&sql, " LIMIT %u", q->limit);
+                       STR_FMT(buf_str(&conditions->sql)), direction, direction, direction);
+        if (r == 0 && query->limit)
+                r = buf_printf(&sql, " LIMIT %u", query->limit);
         if (r < 0 || !buf_text(&sql))
                 return err_memory(err);
 
         r = index_prepare(ix, buf_text(&sql), ret, err);
-        return r < 0 ? r : bind_all(ix, *ret, c, err);
+        return r < 0 ? r : bind_all(ix, *ret, conditions, err);
 }
 
-int audit_index_search(struct audit_index *ix, const struct audit_query *q, audit_on_hit *on_hit, void *arg,
+int audit_index_search(struct audit_index *ix, const struct audit_query *query, audit_on_hit *on_hit, void *arg,
                        struct err *err) {
         cleanup(conditions_done) struct conditions c = { .sql = BUF(32768) };
         cleanup(index_finish) sqlite3_stmt *statement = NULL;
@@ -206,7 +210,7 @@ int audit_index_search(struct audit_index *ix, const struct audit_query *q, audi
 
         for (size_t i = 0; i < OPEN_MAX_LOGS; i++)
                 logs.logs[i].fd = -1;
-        r = search_prepare(ix, q, &c, &statement, err);
+        r = search_prepare(ix, query, &c, &statement, err);
         if (r < 0)
                 return r;
 
@@ -278,13 +282,13 @@ static struct audit_sum sum_of(sqlite3_stmt *statement, enum audit_sums what) {
         return sum;
 }
 
-static void sums_conditions(struct conditions *c, enum audit_sums what, const char *run, const char *text) {
+static void sums_conditions(struct conditions *conditions, enum audit_sums what, const char *run, const char *text) {
         if (what == SUMS_RULES || what == SUMS_CREDENTIALS)
-                search_condition(c, "what = CAST(# AS INTEGER)", str_format("%d", (int)what));
+                search_condition(conditions, "what = CAST(# AS INTEGER)", str_format("%d", (int)what));
         if (run && *run)
-                search_condition(c, "substr(runs.run, 1, length(#)) = #", str_format("%s", run));
+                search_condition(conditions, "substr(runs.run, 1, length(#)) = #", str_format("%s", run));
         if (text && *text)
-                search_condition(c,
+                search_condition(conditions,
                                  what == SUMS_RUNS
                                      ? "(instr(runs.run, #) OR instr(runs.command, #) OR instr(runs.workspace, #))"
                                      : "instr(name, #)",

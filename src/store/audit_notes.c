@@ -14,7 +14,7 @@ static int add_word(struct buf *text, const char *word, bool first) {
         return escape_shell(text, str_of(word));
 }
 
-void audit_note_command(struct audit *a, char *const *argv) {
+void audit_note_command(struct audit *audit, char *const *argv) {
         cleanup(buf_done) struct buf text = BUF(COMMAND_SHOWN);
         size_t shown = 0, all = 0;
 
@@ -24,7 +24,7 @@ void audit_note_command(struct audit *a, char *const *argv) {
                 shown++;
 
         if (shown < all)
-                (void)audit_note(a, "command: %.*s ...(%zu more words)", STR_FMT(buf_str(&text)), all - shown);
+                (void)audit_note(audit, "command: %.*s ...(%zu more words)", STR_FMT(buf_str(&text)), all - shown);
         else
-                (void)audit_note(a, "command: %.*s", STR_FMT(buf_str(&text)));
+                (void)audit_note(audit, "command: %.*s", STR_FMT(buf_str(&text)));
 }

@@ -63,9 +63,9 @@ static int by_name(const void *a, const void *b) {
         return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static void close_directory(DIR **d) {
-        if (*d)
-                closedir(*d);
+static void close_directory(DIR **dir) {
+        if (*dir)
+                closedir(*dir);
 }
 
 int audit_runs(audit_names *ret, struct err *err) {

@@ -167,7 +167,7 @@ static bool note_read(int place, const char *name, char ret[static NOTE_BYTES + 
 }
 
 /* Field by field: whoever works on it may be a guest's own user by then. */
-static void note_emit(struct emit *j, const char *note) {
+static void note_emit(struct emit *json, const char *note) {
         cleanup(document_freep) struct document *document = NULL;
         const struct node *root =
             json_read(str_of(note), STR(PLACE), &document, NULL) < 0 ? NULL : document_root(document);
@@ -178,22 +178,23 @@ static void note_emit(struct emit *j, const char *note) {
         if (!what || what->kind != NODE_SCALAR || !unit || unit->kind != NODE_SCALAR)
                 return;
 
-        emit_open(j, '{');
-        emit_put_string(j, "what", str_first(what->text, what->text.n < TEXT_MAX ? what->text.n : TEXT_MAX));
-        emit_put_string(j, "unit", str_is(unit->text, "bytes") || str_is(unit->text, "steps") ? unit->text : STR(""));
+        emit_open(json, '{');
+        emit_put_string(json, "what", str_first(what->text, what->text.n < TEXT_MAX ? what->text.n : TEXT_MAX));
+        emit_put_string(json, "unit",
+                        str_is(unit->text, "bytes") || str_is(unit->text, "steps") ? unit->text : STR(""));
         for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
                 const struct node *number = node_get(root, str_of(numbers[i]));
                 uint64_t n = 0;
 
                 if (number && number->kind == NODE_SCALAR)
                         (void)str_to_u64(number->text, NUMBER_MAX, &n);
-                emit_put_number(j, numbers[i], n);
+                emit_put_number(json, numbers[i], n);
         }
 
-        emit_close(j);
+        emit_close(json);
 }
 
-void progress_list(struct emit *j) {
+void progress_list(struct emit *json) {
         cleanup(free_ptr) char *place = notes_place();
         DIR *directory = place ? opendir(place) : NULL;
         char note[NOTE_BYTES + 1];
@@ -201,7 +202,7 @@ void progress_list(struct emit *j) {
 
         for (struct dirent *entry; directory && n < NOTES_MAX && (entry = readdir(directory));)
                 if (entry->d_name[0] != '.' && note_read(dirfd(directory), entry->d_name, note)) {
-                        note_emit(j, note);
+                        note_emit(json, note);
                         n++;
                 }
 

@@ -33,4 +33,4 @@ void progress_clear(struct progress *progress);
 void progress_close(struct progress *progress);
 
 /* Adds an object for each to an open list. */
-void progress_list(struct emit *j);
+void progress_list(struct emit *json);

@@ -30,22 +30,22 @@ struct stand_ins {
         VEC(struct rotated) rotated;
 };
 
-void stand_ins_close(struct stand_ins *s) {
-        if (!s)
+void stand_ins_close(struct stand_ins *stand_ins) {
+        if (!stand_ins)
                 return;
 
-        for (size_t i = 0; i < s->rotated.n; i++)
-                free(s->rotated.p[i].credential);
+        for (size_t i = 0; i < stand_ins->rotated.n; i++)
+                free(stand_ins->rotated.p[i].credential);
 
-        vec_done(&s->rotated);
-        close_fd(&s->lock);
-        secret_wipe(s->key, sizeof s->key);
-        free(s->path);
-        free(s);
+        vec_done(&stand_ins->rotated);
+        close_fd(&stand_ins->lock);
+        secret_wipe(stand_ins->key, sizeof stand_ins->key);
+        free(stand_ins->path);
+        free(stand_ins);
 }
 
-void stand_ins_closep(struct stand_ins **s) {
-        stand_ins_close(*s);
+void stand_ins_closep(struct stand_ins **stand_ins) {
+        stand_ins_close(*stand_ins);
 }
 
 static struct rotated *find_rotated(const struct stand_ins *ins, const char *credential) {
@@ -60,10 +60,10 @@ static struct rotated *find_rotated(const struct stand_ins *ins, const char *cre
         return NULL;
 }
 
-static int add_rotated(struct stand_ins *s, struct str credential, uint64_t times, struct err *err) {
+static int add_rotated(struct stand_ins *stand_ins, struct str credential, uint64_t times, struct err *err) {
         struct rotated made = { .credential = credential.n > 0 ? str_dup(credential) : NULL, .times = times };
 
-        if ((credential.n > 0 && !made.credential) || vec_push(&s->rotated, made) < 0) {
+        if ((credential.n > 0 && !made.credential) || vec_push(&stand_ins->rotated, made) < 0) {
                 free(made.credential);
                 return err_memory(err);
         }

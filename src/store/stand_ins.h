@@ -17,8 +17,8 @@
 struct stand_ins; /* opaque */
 
 int stand_ins_open(struct stand_ins **ret, struct err *err);
-void stand_ins_close(struct stand_ins *s);
-void stand_ins_closep(struct stand_ins **s);
+void stand_ins_close(struct stand_ins *stand_ins);
+void stand_ins_closep(struct stand_ins **stand_ins);
 
 /* How often this credential's stand-ins were rotated, alone or with all. */
 uint64_t stand_ins_rotations(const struct stand_ins *ins, const char *credential);

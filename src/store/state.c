@@ -45,34 +45,34 @@ static const char *const migrations[] = {
 };
 enum { VERSION = sizeof migrations / sizeof *migrations };
 
-void state_close(struct state *s) {
-        if (!s)
+void state_close(struct state *state) {
+        if (!state)
                 return;
-        sqlite3_close(s->db);
-        free(s->path);
-        free(s);
+        sqlite3_close(state->db);
+        free(state->path);
+        free(state);
 }
 
-void state_closep(struct state **s) {
-        state_close(*s);
+void state_closep(struct state **state) {
+        state_close(*state);
 }
 
-static int state_fault(const struct state *s, struct err *err) {
-        int code = sqlite3_errcode(s->db);
+static int state_fault(const struct state *state, struct err *err) {
+        int code = sqlite3_errcode(state->db);
         if (code == SQLITE_CORRUPT || code == SQLITE_NOTADB)
                 return err_set(err, EBADMSG,
                                "%s is damaged (%s). Move it away (mv %s %s.broken) and try again: the rules that you "
                                "approved are kept beside it and are taken over",
-                               s->path, sqlite3_errmsg(s->db), s->path, s->path);
+                               state->path, sqlite3_errmsg(state->db), state->path, state->path);
 
         if (code == SQLITE_BUSY || code == SQLITE_LOCKED)
-                return err_set(err, EBUSY, "%s is in use by another process", s->path);
+                return err_set(err, EBUSY, "%s is in use by another process", state->path);
 
-        return err_set(err, code == SQLITE_NOMEM ? ENOMEM : EIO, "%s: %s", s->path, sqlite3_errmsg(s->db));
+        return err_set(err, code == SQLITE_NOMEM ? ENOMEM : EIO, "%s: %s", state->path, sqlite3_errmsg(state->db));
 }
 
-static int state_execute(struct state *s, const char *sql, struct err *err) {
-        return sqlite3_exec(s->db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : state_fault(s, err);
+static int state_execute(struct state *state, const char *sql, struct err *err) {
+        return sqlite3_exec(state->db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : state_fault(state, err);
 }
 
 static void state_finish(sqlite3_stmt **q) {
@@ -80,15 +80,15 @@ static void state_finish(sqlite3_stmt **q) {
 }
 
 /* Texts by their places; NULL stands for "". */
-static int state_prepare(struct state *s, const char *sql, const char *const *texts, int n, sqlite3_stmt **ret,
+static int state_prepare(struct state *state, const char *sql, const char *const *texts, int n, sqlite3_stmt **ret,
                          struct err *err) {
         cleanup(state_finish) sqlite3_stmt *q = NULL;
-        if (sqlite3_prepare_v2(s->db, sql, -1, &q, NULL) != SQLITE_OK)
-                return state_fault(s, err);
+        if (sqlite3_prepare_v2(state->db, sql, -1, &q, NULL) != SQLITE_OK)
+                return state_fault(state, err);
 
         for (int i = 0; i < n; i++)
                 if (sqlite3_bind_text(q, i + 1, text_or(texts[i], ""), -1, SQLITE_TRANSIENT) != SQLITE_OK)
-                        return state_fault(s, err);
+                        return state_fault(state, err);
 
         *ret = take_ptr(&q);
         return 0;
@@ -99,20 +99,20 @@ static const char *state_column(sqlite3_stmt *q, int i) {
         return text_or(text, "");
 }
 
-static int state_run(struct state *s, const char *sql, const char *const *texts, int n, struct err *err) {
+static int state_run(struct state *state, const char *sql, const char *const *texts, int n, struct err *err) {
         cleanup(state_finish) sqlite3_stmt *q = NULL;
-        int r = state_prepare(s, sql, texts, n, &q, err);
+        int r = state_prepare(state, sql, texts, n, &q, err);
         if (r < 0)
                 return r;
 
-        return sqlite3_step(q) == SQLITE_DONE ? 0 : state_fault(s, err);
+        return sqlite3_step(q) == SQLITE_DONE ? 0 : state_fault(state, err);
 }
 
-static int state_number(struct state *s, const char *sql, int *ret, struct err *err) {
+static int state_number(struct state *state, const char *sql, int *ret, struct err *err) {
         cleanup(state_finish) sqlite3_stmt *q = NULL;
-        int r = state_prepare(s, sql, NULL, 0, &q, err);
+        int r = state_prepare(state, sql, NULL, 0, &q, err);
         if (r == 0 && sqlite3_step(q) != SQLITE_ROW)
-                r = state_fault(s, err);
+                r = state_fault(state, err);
         if (r == 0)
                 *ret = sqlite3_column_int(q, 0);
         return r;
@@ -121,20 +121,20 @@ static int state_number(struct state *s, const char *sql, int *ret, struct err *
 /*
  * Opening.
  */
-static int add_row(struct state *s, bool deny, const char *workspace, const char *pattern, uint64_t at_us,
+static int add_row(struct state *state, bool deny, const char *workspace, const char *pattern, uint64_t at_us,
                    struct err *err) {
         char at[24];
 
         snprintf(at, sizeof at, "%ju", (uintmax_t)at_us);
         const char *const texts[] = { deny ? "deny" : "allow", pattern, workspace, at };
 
-        return state_run(s,
+        return state_run(state,
                          "INSERT INTO rules (list, pattern, workspace, at_us) VALUES (?1, ?2, ?3, CAST(?4 AS INTEGER))"
                          " ON CONFLICT (pattern, workspace) DO UPDATE SET list = excluded.list, at_us = excluded.at_us",
                          texts, 4, err);
 }
 
-static int take_over(struct state *s, struct err *err) {
+static int take_over(struct state *state, struct err *err) {
         cleanup(approved_done) struct approved rules = { 0 };
         cleanup(free_ptr) char *path = NULL;
         int r = approved_path(&path) < 0 ? 0 : approved_read(path, &rules, err);
@@ -145,38 +145,38 @@ static int take_over(struct state *s, struct err *err) {
                 if (!clock_parse_text(str_of(rule->day), &at_us))
                         at_us = clock_wall_us();
 
-                r = add_row(s, rule->deny, rule->workspace, rule->pattern, at_us, err);
+                r = add_row(state, rule->deny, rule->workspace, rule->pattern, at_us, err);
         }
 
         return r;
 }
 
-static int state_migrate(struct state *s, struct err *err) {
+static int state_migrate(struct state *state, struct err *err) {
         int version = 0;
         char set[64];
-        int r = state_execute(s, "BEGIN IMMEDIATE", err);
+        int r = state_execute(state, "BEGIN IMMEDIATE", err);
         if (r == 0)
-                r = state_number(s, "PRAGMA user_version", &version, err);
+                r = state_number(state, "PRAGMA user_version", &version, err);
 
         if (r == 0 && version > VERSION)
                 r = err_set(
                     err, EPROTO,
                     "%s was written by a newer Bailey (version %d, this one knows %d); update it, or move it away",
-                    s->path, version, VERSION);
+                    state->path, version, VERSION);
 
         bool fresh = version == 0;
         for (; r == 0 && version < VERSION; version++)
-                r = state_execute(s, migrations[version], err);
+                r = state_execute(state, migrations[version], err);
 
         snprintf(set, sizeof set, "PRAGMA user_version = %d", version);
         if (r == 0)
-                r = state_execute(s, set, err);
+                r = state_execute(state, set, err);
         if (r == 0 && fresh)
-                r = take_over(s, err);
+                r = take_over(state, err);
         if (r == 0)
-                return state_execute(s, "COMMIT", err);
+                return state_execute(state, "COMMIT", err);
 
-        (void)state_execute(s, "ROLLBACK", NULL); /* the first error is the one to tell */
+        (void)state_execute(state, "ROLLBACK", NULL); /* the first error is the one to tell */
         return r;
 }
 
@@ -228,15 +228,15 @@ int state_open(struct state **ret, struct err *err) {
 /*
  * Rules and decisions.
  */
-int state_rules(struct state *s, struct approved *ret, struct err *err) {
+int state_rules(struct state *state, struct approved *ret, struct err *err) {
         cleanup(state_finish) sqlite3_stmt *q = NULL;
-        int r = state_prepare(s, "SELECT list, pattern, workspace, at_us FROM rules ORDER BY id", NULL, 0, &q, err),
+        int r = state_prepare(state, "SELECT list, pattern, workspace, at_us FROM rules ORDER BY id", NULL, 0, &q, err),
             step;
         while (r == 0 && (step = sqlite3_step(q)) != SQLITE_DONE) {
                 char day[CLOCK_TEXT_MAX];
 
                 if (step != SQLITE_ROW)
-                        return state_fault(s, err);
+                        return state_fault(state, err);
 
                 const char *list = (const char *)sqlite3_column_text(q, 0);
                 const char *pattern = (const char *)sqlite3_column_text(q, 1);
@@ -253,11 +253,11 @@ int state_rules(struct state *s, struct approved *ret, struct err *err) {
 }
 
 /* The file that launches read. */
-static int state_export(struct state *s, struct err *err) {
+static int state_export(struct state *state, struct err *err) {
         cleanup(approved_done) struct approved rules = { 0 };
         cleanup(buf_done) struct buf text = BUF(EXPORT_MAX);
         cleanup(free_ptr) char *path = NULL;
-        int r = state_rules(s, &rules, err);
+        int r = state_rules(state, &rules, err);
         if (r == 0 && (approved_path(&path) < 0 || approved_format(&rules, &text) < 0))
                 r = err_set(err, ENOMEM, "the approved rules cannot be written: out of memory, or too many");
         if (r < 0)
@@ -266,75 +266,76 @@ static int state_export(struct state *s, struct err *err) {
         return path_replace_file(path, buf_str(&text), 0600, err);
 }
 
-int state_add_rule(struct state *s, bool deny, const char *workspace, const char *pattern, struct err *err) {
-        int r = add_row(s, deny, workspace, pattern, clock_wall_us(), err);
+int state_add_rule(struct state *state, bool deny, const char *workspace, const char *pattern, struct err *err) {
+        int r = add_row(state, deny, workspace, pattern, clock_wall_us(), err);
         if (r < 0)
                 return r;
 
-        return state_export(s, err);
+        return state_export(state, err);
 }
 
-static int state_forget(struct state *s, const char *sql, const char *workspace, const char *pattern, struct err *err) {
+static int state_forget(struct state *state, const char *sql, const char *workspace, const char *pattern,
+                        struct err *err) {
         const char *const texts[] = { pattern, workspace };
-        int r = state_run(s, sql, texts, 2, err);
-        int removed = sqlite3_changes(s->db);
+        int r = state_run(state, sql, texts, 2, err);
+        int removed = sqlite3_changes(state->db);
 
         if (r == 0)
-                r = state_export(s, err);
+                r = state_export(state, err);
         if (r < 0)
                 return r;
 
         return removed;
 }
 
-int state_forget_rule(struct state *s, const char *workspace, const char *pattern, struct err *err) {
-        return state_forget(s, "DELETE FROM rules WHERE pattern = ?1 AND workspace IN ('', ?2)", workspace, pattern,
+int state_forget_rule(struct state *state, const char *workspace, const char *pattern, struct err *err) {
+        return state_forget(state, "DELETE FROM rules WHERE pattern = ?1 AND workspace IN ('', ?2)", workspace, pattern,
                             err);
 }
 
-int state_forget_own_rule(struct state *s, const char *workspace, const char *pattern, struct err *err) {
-        return state_forget(s, "DELETE FROM rules WHERE pattern = ?1 AND workspace = ?2", workspace, pattern, err);
+int state_forget_own_rule(struct state *state, const char *workspace, const char *pattern, struct err *err) {
+        return state_forget(state, "DELETE FROM rules WHERE pattern = ?1 AND workspace = ?2", workspace, pattern, err);
 }
 
-int state_forget_workspace(struct state *s, const char *workspace, struct err *err) {
+int state_forget_workspace(struct state *state, const char *workspace, struct err *err) {
         const char *const texts[] = { workspace };
-        int r = state_run(s, "DELETE FROM rules WHERE workspace = ?1", texts, 1, err);
-        bool changed = r == 0 && sqlite3_changes(s->db) > 0;
+        int r = state_run(state, "DELETE FROM rules WHERE workspace = ?1", texts, 1, err);
+        bool changed = r == 0 && sqlite3_changes(state->db) > 0;
 
         if (r == 0)
-                r = state_run(s, "DELETE FROM commands WHERE workspace = ?1", texts, 1, err);
-        return r < 0 || !changed ? r : state_export(s, err);
+                r = state_run(state, "DELETE FROM commands WHERE workspace = ?1", texts, 1, err);
+        return r < 0 || !changed ? r : state_export(state, err);
 }
 
 /*
  * Commands.
  */
-int state_add_command(struct state *s, bool deny, const char *workspace, const char *rule, const char *command,
+int state_add_command(struct state *state, bool deny, const char *workspace, const char *rule, const char *command,
                       struct err *err) {
         char at[24];
 
         snprintf(at, sizeof at, "%ju", (uintmax_t)clock_wall_us());
         const char *const texts[] = { deny ? "deny" : "allow", command, rule, workspace, at };
 
-        return state_run(s,
+        return state_run(state,
                          "INSERT INTO commands (answer, command, rule, workspace, at_us) VALUES"
                          " (?1, ?2, ?3, ?4, CAST(?5 AS INTEGER)) ON CONFLICT (command, rule, workspace)"
                          " DO UPDATE SET answer = excluded.answer, at_us = excluded.at_us",
                          texts, 5, err);
 }
 
-int state_command(struct state *s, const char *workspace, const char *rule, const char *command, enum state_answer *ret,
-                  struct err *err) {
+int state_command(struct state *state, const char *workspace, const char *rule, const char *command,
+                  enum state_answer *ret, struct err *err) {
         cleanup(state_finish) sqlite3_stmt *q = NULL;
         const char *const texts[] = { command, rule, workspace };
         int r = state_prepare(
-            s,
+            state,
             "SELECT answer FROM commands WHERE command = ?1 AND rule IN (?2, '*') AND workspace IN ('', ?3)"
             " ORDER BY answer DESC LIMIT 1",
             texts, 3, &q, err);
         int step = r < 0 ? SQLITE_ERROR : sqlite3_step(q);
         if (r == 0 && step != SQLITE_ROW && step != SQLITE_DONE)
-                r = state_fault(s, err);
+                r = state_fault(state, err);
 
         if (r == 0) {
                 if (step == SQLITE_DONE)
@@ -348,16 +349,16 @@ int state_command(struct state *s, const char *workspace, const char *rule, cons
         return r;
 }
 
-int state_forget_command(struct state *s, const char *workspace, const char *command, struct err *err) {
+int state_forget_command(struct state *state, const char *workspace, const char *command, struct err *err) {
         const char *const texts[] = { command, workspace };
-        int r = state_run(s, "DELETE FROM commands WHERE command = ?1 AND workspace IN ('', ?2)", texts, 2, err);
+        int r = state_run(state, "DELETE FROM commands WHERE command = ?1 AND workspace IN ('', ?2)", texts, 2, err);
         if (r < 0)
                 return r;
 
-        return sqlite3_changes(s->db);
+        return sqlite3_changes(state->db);
 }
 
-int state_add_decision(struct state *s, const struct state_decision *state_decision, struct err *err) {
+int state_add_decision(struct state *state, const struct state_decision *state_decision, struct err *err) {
         char at[24], port[8];
 
         snprintf(at, sizeof at, "%ju", (uintmax_t)clock_wall_us());
@@ -375,24 +376,24 @@ int state_add_decision(struct state *s, const struct state_decision *state_decis
         int r = 0;
 
         if (state_decision->sandbox)
-                r = state_run(s, "INSERT OR IGNORE INTO sandboxes VALUES (?1, ?2, ?3, CAST(?4 AS INTEGER))", sandbox, 4,
-                              err);
+                r = state_run(state, "INSERT OR IGNORE INTO sandboxes VALUES (?1, ?2, ?3, CAST(?4 AS INTEGER))",
+                              sandbox, 4, err);
 
         return r < 0 ? r
-                     : state_run(s,
+                     : state_run(state,
                                  "INSERT INTO decisions (at_us, sandbox, host, port, answer, scope, by, kind) VALUES"
                                  " (CAST(?1 AS INTEGER), ?2, ?3, CAST(?4 AS INTEGER), ?5, ?6, ?7, ?8)",
                                  decision, 8, err);
 }
 
-int state_decisions(struct state *s, unsigned max, state_on_decision *on, void *arg, struct err *err) {
+int state_decisions(struct state *state, unsigned max, state_on_decision *on, void *arg, struct err *err) {
         cleanup(state_finish) sqlite3_stmt *q = NULL;
         char limit[16];
 
         snprintf(limit, sizeof limit, "%u", max);
         const char *const texts[] = { limit };
         int r = state_prepare(
-                s,
+                state,
                 "SELECT d.at_us, d.sandbox, coalesce(b.workspace, ''), coalesce(b.command, ''), d.host, d.port,"
                 " d.answer, d.scope, d.by, d.kind FROM decisions d LEFT JOIN sandboxes b ON b.id = d.sandbox"
                 " ORDER BY d.id DESC LIMIT CAST(?1 AS INTEGER)",
@@ -400,7 +401,7 @@ int state_decisions(struct state *s, unsigned max, state_on_decision *on, void *
             step;
         while (r == 0 && (step = sqlite3_step(q)) != SQLITE_DONE) {
                 if (step != SQLITE_ROW)
-                        return state_fault(s, err);
+                        return state_fault(state, err);
                 const struct state_decision decision = { .sandbox = state_column(q, 1),
                                                          .workspace = state_column(q, 2),
                                                          .command = state_column(q, 3),

@@ -102,11 +102,11 @@ void history_records(struct ui *ui, const struct ui_request *request) {
                 connection_reply(request->connection, 200, "application/json", buf_str(&out), NULL);
 }
 
-static void put_time(struct emit *j, const char *key, uint64_t at_us) {
+static void put_time(struct emit *json, const char *key, uint64_t at_us) {
         char text[CLOCK_TEXT_MAX];
 
         clock_text(at_us, text);
-        emit_put_text(j, key, at_us ? text : NULL);
+        emit_put_text(json, key, at_us ? text : NULL);
 }
 
 static int on_sum(void *arg, const struct audit_sum *sum) {

@@ -47,7 +47,7 @@ void overlay_view_list(struct ui *ui, const struct ui_request *request) {
 }
 
 /* null: not there, no file, or too long to be shown. */
-static void put_file(struct emit *j, const char *key, const char *top, const char *path) {
+static void put_file(struct emit *json, const char *key, const char *top, const char *path) {
         cleanup(close_fd) int directory = open(top, O_PATH | O_DIRECTORY | O_CLOEXEC), fd = -1;
         cleanup(buf_done) struct buf text = BUF(FILE_MAX);
         struct stat st;
@@ -57,9 +57,9 @@ static void put_file(struct emit *j, const char *key, const char *top, const cha
 
         if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && fd_read_all(fd, &text) == 0 &&
             !str_has_nul(buf_str(&text)))
-                emit_put_string(j, key, text.n ? buf_str(&text) : STR(""));
+                emit_put_string(json, key, text.n ? buf_str(&text) : STR(""));
         else
-                emit_put_text(j, key, NULL);
+                emit_put_text(json, key, NULL);
 }
 
 void overlay_view_file(struct ui *ui, const struct ui_request *request) {

@@ -304,19 +304,19 @@ void pair_stop(struct ui *ui, const struct ui_request *request, const struct nod
         secret_wipe(&ui->pair.pairing.session, sizeof ui->pair.pairing.session);
 }
 
-void pair_emit(const struct ui *ui, bool for_device, struct emit *j) {
+void pair_emit(const struct ui *ui, bool for_device, struct emit *json) {
         const struct pairing *pairing = &ui->pair.pairing;
         char until[CLOCK_TEXT_MAX];
 
         clock_text(ui->pair.until_us, until);
-        emit_put_bool(j, "device", for_device);
-        emit_key(j, "pairing");
-        emit_open(j, '{');
-        emit_put_bool(j, "open", pairing->until_ns != 0);
-        emit_put_text(j, "device", pairing->device[0] ? pairing->device : NULL);
-        emit_put_text(j, "until", pairing->until_ns ? until : NULL);
-        emit_put_text(j, "certificate", pairing->until_ns ? pairing->certificate : NULL);
-        emit_close(j);
+        emit_put_bool(json, "device", for_device);
+        emit_key(json, "pairing");
+        emit_open(json, '{');
+        emit_put_bool(json, "open", pairing->until_ns != 0);
+        emit_put_text(json, "device", pairing->device[0] ? pairing->device : NULL);
+        emit_put_text(json, "until", pairing->until_ns ? until : NULL);
+        emit_put_text(json, "certificate", pairing->until_ns ? pairing->certificate : NULL);
+        emit_close(json);
 }
 
 bool pair_allows(struct str path, bool post) {

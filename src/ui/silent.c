@@ -83,25 +83,25 @@ void silent_message(struct ui *ui, struct peer *peer, const struct control_messa
                 silent_answer(ui, peer, question);
 }
 
-void silent_emit(const struct ui *ui, struct emit *j) {
+void silent_emit(const struct ui *ui, struct emit *json) {
         char until[CLOCK_TEXT_MAX];
 
         clock_text(ui->silent.until_us, until);
-        emit_key(j, "silent");
-        emit_open(j, '{');
-        emit_put_text(j, "until", ui->silent.until_us ? until : NULL);
-        emit_key(j, "hosts");
-        emit_open(j, '[');
+        emit_key(json, "silent");
+        emit_open(json, '{');
+        emit_put_text(json, "until", ui->silent.until_us ? until : NULL);
+        emit_key(json, "hosts");
+        emit_open(json, '[');
 
         for (size_t i = 0; i < ui->silent.hosts.n; i++) {
-                emit_open(j, '{');
-                emit_put_text(j, "host", ui->silent.hosts.p[i].host);
-                emit_put_number(j, "count", ui->silent.hosts.p[i].count);
-                emit_close(j);
+                emit_open(json, '{');
+                emit_put_text(json, "host", ui->silent.hosts.p[i].host);
+                emit_put_number(json, "count", ui->silent.hosts.p[i].count);
+                emit_close(json);
         }
 
-        emit_close(j);
-        emit_close(j);
+        emit_close(json);
+        emit_close(json);
 }
 
 void silent_done(struct ui *ui) {

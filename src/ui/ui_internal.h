@@ -166,7 +166,7 @@ void pair_accept(struct ui *ui);
 void pair_caller_left(struct ui *ui, const struct caller *caller);
 void pair_open_session(struct ui *ui, const struct ui_request *request, const struct node *body);
 void pair_stop(struct ui *ui, const struct ui_request *request, const struct node *body);
-void pair_emit(const struct ui *ui, bool for_device, struct emit *j);
+void pair_emit(const struct ui *ui, bool for_device, struct emit *json);
 /* What a device may ask for. */
 bool pair_allows(struct str path, bool post);
 __attribute__((format(printf, 2, 3))) void pair_note(struct ui *ui, const char *format, ...);
@@ -190,7 +190,7 @@ void watch_sweep(struct ui *ui);
 /* Sends the request; its reply goes to the ticket (0: to nobody). */
 int watch_send(struct peer *peer, struct control_request *request, uint64_t ticket);
 struct peer *watch_find(struct ui *ui, const char *id, enum peer_kind kind);
-void watch_emit_state(struct ui *ui, bool with_rules, struct emit *j);
+void watch_emit_state(struct ui *ui, bool with_rules, struct emit *json);
 void peer_free(struct peer *peer);
 void ui_publish(struct ui *ui, struct str text);
 
@@ -199,7 +199,7 @@ void silent_begin(struct ui *ui, uint64_t minutes);
 void silent_end(struct ui *ui, const char *why);
 void silent_tick(struct ui *ui);
 void silent_message(struct ui *ui, struct peer *peer, const struct control_message *message);
-void silent_emit(const struct ui *ui, struct emit *j);
+void silent_emit(const struct ui *ui, struct emit *json);
 void silent_done(struct ui *ui);
 
 /* tool.c */

@@ -300,26 +300,26 @@ static void emit_raw(struct emit *j, const char *key, const struct buf *json, co
         j->comma = true;
 }
 
-void watch_emit_state(struct ui *ui, bool with_rules, struct emit *j) {
-        emit_key(j, "sandboxes");
-        emit_open(j, '[');
+void watch_emit_state(struct ui *ui, bool with_rules, struct emit *json) {
+        emit_key(json, "sandboxes");
+        emit_open(json, '[');
 
         for (size_t i = 0; i < ui->peers.n; i++) {
                 const struct peer *peer = ui->peers.p[i];
                 if (peer->kind != PEER_PAGE || peer->gone)
                         continue;
 
-                emit_open(j, '{');
-                emit_put_text(j, "id", peer->client.id);
-                emit_put_number(j, "status_age_ms", (clock_ns() - peer->status_ns) / NS_PER_MS);
-                emit_raw(j, "status", &peer->status, "null");
-                emit_raw(j, "questions", &peer->pending, "[]");
+                emit_open(json, '{');
+                emit_put_text(json, "id", peer->client.id);
+                emit_put_number(json, "status_age_ms", (clock_ns() - peer->status_ns) / NS_PER_MS);
+                emit_raw(json, "status", &peer->status, "null");
+                emit_raw(json, "questions", &peer->pending, "[]");
 
                 if (with_rules)
-                        emit_raw(j, "rules", &peer->rules, "[]");
+                        emit_raw(json, "rules", &peer->rules, "[]");
 
-                emit_close(j);
+                emit_close(json);
         }
 
-        emit_close(j);
+        emit_close(json);
 }

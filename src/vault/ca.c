@@ -43,8 +43,8 @@ static const uint8_t rsa_sha256[] = { 0x30, 0x0d, 0x06, 0x09, 0x2a, 0x86, 0x48, 
 static void pkey_freep(EVP_PKEY **p) {
         EVP_PKEY_free(*p);
 }
-static void x509_freep(X509 **p) {
-        X509_free(*p);
+static void x509_freep(X509 **certificate) {
+        X509_free(*certificate);
 }
 static void bio_freep(BIO **p) {
         BIO_free(*p);
@@ -89,17 +89,18 @@ static int ca_failed(struct err *err, const char *what) {
 }
 
 /* A CA around a key and its certificate; takes the key over when it succeeds. */
-static int ca_assemble(EVP_PKEY **key, X509 *x, struct ca **ret, struct err *err) {
+static int ca_assemble(EVP_PKEY **key, X509 *certificate, struct ca **ret, struct err *err) {
         cleanup(ca_freep) struct ca *ca = calloc(1, sizeof *ca);
         if (!ca)
                 return err_set(err, ENOMEM, "no memory for the CA");
 
-        int n = i2d_X509(x, &ca->certificate), name = i2d_X509_NAME(X509_get_subject_name(x), &ca->name);
-        const ASN1_OCTET_STRING *id = X509_get0_subject_key_id(x);
+        int n = i2d_X509(certificate, &ca->certificate),
+            name = i2d_X509_NAME(X509_get_subject_name(certificate), &ca->name);
+        const ASN1_OCTET_STRING *id = X509_get0_subject_key_id(certificate);
         struct tm end;
 
         if (n <= 0 || name <= 0 || !id || ASN1_STRING_length(id) != CA_KEY_ID ||
-            ASN1_TIME_to_tm(X509_get0_notAfter(x), &end) != 1)
+            ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &end) != 1)
                 return ca_failed(err, "the CA's certificate is not one of Bailey's");
 
         ca->certificate_n = (size_t)n;
@@ -131,31 +132,31 @@ int ca_sign(struct ca *ca, struct str bytes, uint8_t *ret, size_t *ret_n, struct
 
 /* making one */
 
-static int add_extension(X509 *x, int nid, const char *value) {
+static int add_extension(X509 *certificate, int nid, const char *value) {
         X509V3_CTX context;
-        X509V3_set_ctx(&context, x, x, NULL, NULL, 0);
+        X509V3_set_ctx(&context, certificate, certificate, NULL, NULL, 0);
         X509_EXTENSION *extension = X509V3_EXT_conf_nid(NULL, &context, nid, value);
-        int done = extension && X509_add_ext(x, extension, -1) == 1;
+        int done = extension && X509_add_ext(certificate, extension, -1) == 1;
         X509_EXTENSION_free(extension);
         return done;
 }
 
-static int set_name(X509 *x, const char *label) {
+static int set_name(X509 *certificate, const char *label) {
         char common[64], id[9];
         random_id(id, sizeof id); /* two authorities never share a name: clients would mistake one for the other */
         snprintf(common, sizeof common, "Bailey CA %.20s %s", label, id);
-        X509_NAME *name = X509_get_subject_name(x);
+        X509_NAME *name = X509_get_subject_name(certificate);
         return X509_NAME_add_entry_by_txt(name, "O", MBSTRING_ASC, (const uint8_t *)"Bailey", -1, -1, 0) == 1 &&
                X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC, (const uint8_t *)common, -1, -1, 0) == 1 &&
-               X509_set_issuer_name(x, name) == 1;
+               X509_set_issuer_name(certificate, name) == 1;
 }
 
-static int set_serial(X509 *x) {
+static int set_serial(X509 *certificate) {
         uint8_t bytes[SERIAL_BYTES];
         random_bytes(bytes, sizeof bytes);
         bytes[0] = (uint8_t)((bytes[0] & 0x7f) | 0x40); /* positive, and of full length */
         BIGNUM *number = BN_bin2bn(bytes, sizeof bytes, NULL);
-        int done = number && BN_to_ASN1_INTEGER(number, X509_get_serialNumber(x)) != NULL;
+        int done = number && BN_to_ASN1_INTEGER(number, X509_get_serialNumber(certificate)) != NULL;
         BN_free(number);
         return done;
 }
@@ -303,12 +304,13 @@ static int load_pem(const char *directory, struct str key_text, struct str certi
         return ca_assemble(&key, x, ret, err);
 }
 
-static int write_pem(const char *key_path, const char *certificate_path, EVP_PKEY *key, X509 *x, struct err *err) {
+static int write_pem(const char *key_path, const char *certificate_path, EVP_PKEY *key, X509 *certificate,
+                     struct err *err) {
         cleanup(bio_freep) BIO *key_bio = BIO_new(BIO_s_secmem()), *certificate_bio = BIO_new(BIO_s_mem());
         char *key_text = NULL, *certificate_text = NULL;
 
         if (!key_bio || !certificate_bio || PEM_write_bio_PrivateKey(key_bio, key, NULL, NULL, 0, NULL, NULL) != 1 ||
-            PEM_write_bio_X509(certificate_bio, x) != 1)
+            PEM_write_bio_X509(certificate_bio, certificate) != 1)
                 return ca_failed(err, "cannot write the CA as text");
 
         long key_n = BIO_get_mem_data(key_bio, &key_text), n = BIO_get_mem_data(certificate_bio, &certificate_text);

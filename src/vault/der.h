@@ -23,33 +23,33 @@ static inline struct der der_in(uint8_t *buffer, size_t n) {
         return (struct der){ buffer, buffer + n, buffer + n, false };
 }
 
-static inline size_t der_mark(const struct der *d) {
-        return (size_t)(d->end - d->at);
+static inline size_t der_mark(const struct der *der) {
+        return (size_t)(der->end - der->at);
 }
 
-static inline void der_put(struct der *d, const void *p, size_t n) {
-        if (d->full || n > (size_t)(d->at - d->start)) {
-                d->full = true;
+static inline void der_put(struct der *der, const void *p, size_t n) {
+        if (der->full || n > (size_t)(der->at - der->start)) {
+                der->full = true;
                 return;
         }
-        d->at -= n;
-        memcpy(d->at, p, n);
+        der->at -= n;
+        memcpy(der->at, p, n);
 }
 
-static inline void der_byte(struct der *d, unsigned byte) {
+static inline void der_byte(struct der *der, unsigned byte) {
         const uint8_t b = (uint8_t)byte;
-        der_put(d, &b, 1);
+        der_put(der, &b, 1);
 }
 
 /* Length and tag in front of everything since the mark; up to 65535 bytes. */
-static inline void der_wrap(struct der *d, size_t mark, unsigned tag) {
-        size_t n = der_mark(d) - mark;
+static inline void der_wrap(struct der *der, size_t mark, unsigned tag) {
+        size_t n = der_mark(der) - mark;
         if (n > 65535)
-                d->full = true;
-        der_byte(d, n & 0xff);
+                der->full = true;
+        der_byte(der, n & 0xff);
         if (n > 255)
-                der_byte(d, n >> 8 & 0xff);
+                der_byte(der, n >> 8 & 0xff);
         if (n > 127)
-                der_byte(d, n > 255 ? 0x82 : 0x81);
-        der_byte(d, tag);
+                der_byte(der, n > 255 ? 0x82 : 0x81);
+        der_byte(der, tag);
 }

@@ -47,31 +47,31 @@ static bool claim_is_harmless(struct str key) {
 
 static void emit_claims(struct emit *j, const struct node *map, unsigned depth);
 
-static void emit_claim(struct emit *j, const struct node *node, unsigned depth) {
+static void emit_claim(struct emit *json, const struct node *node, unsigned depth) {
         if (node->kind == NODE_SCALAR && node->quoted)
-                emit_string(j, str_first(node->text, node->text.n < CLAIM_TEXT_MAX ? node->text.n : CLAIM_TEXT_MAX));
+                emit_string(json, str_first(node->text, node->text.n < CLAIM_TEXT_MAX ? node->text.n : CLAIM_TEXT_MAX));
         else if (node->kind == NODE_SCALAR && (str_is(node->text, "true") || str_is(node->text, "false")))
-                emit_bool(j, str_is(node->text, "true"));
+                emit_bool(json, str_is(node->text, "true"));
         else if (node->kind == NODE_MAP && depth < 4) {
-                emit_open(j, '{');
-                emit_claims(j, node, depth + 1);
-                emit_close(j);
+                emit_open(json, '{');
+                emit_claims(json, node, depth + 1);
+                emit_close(json);
         } else if (node->kind == NODE_LIST && depth < 4) {
-                emit_open(j, '[');
+                emit_open(json, '[');
                 for (const struct node *item = node->first; item; item = item->next)
-                        emit_claim(j, item, depth + 1);
-                emit_close(j);
+                        emit_claim(json, item, depth + 1);
+                emit_close(json);
         } else {
-                emit_null(j);
+                emit_null(json);
         }
 }
 
-static void emit_claims(struct emit *j, const struct node *map, unsigned depth) {
+static void emit_claims(struct emit *json, const struct node *map, unsigned depth) {
         for (const struct node *node = map->first; node; node = node->next) {
                 if (!claim_is_harmless(node->key))
                         continue;
-                emit_key_str(j, node->key);
-                emit_claim(j, node, depth);
+                emit_key_str(json, node->key);
+                emit_claim(json, node, depth);
         }
 }
 

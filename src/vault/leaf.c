@@ -276,8 +276,8 @@ void leaves_free(struct leaves *leaves) {
         free(leaves);
 }
 
-void leaves_freep(struct leaves **l) {
-        leaves_free(*l);
+void leaves_freep(struct leaves **leaves) {
+        leaves_free(*leaves);
 }
 
 size_t leaves_count(const struct leaves *leaves) {

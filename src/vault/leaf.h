@@ -12,7 +12,7 @@ struct leaves; /* opaque */
 
 int leaves_new(struct ca *ca, struct leaves **ret, struct err *err); /* borrows the CA */
 void leaves_free(struct leaves *leaves);
-void leaves_freep(struct leaves **l);
+void leaves_freep(struct leaves **leaves);
 /* The certificate for this host and public key (DER of a P-256 SubjectPublicKeyInfo); -EINVAL for another kind of key.
  * The bytes live until the next call. */
 int leaves_get(struct leaves *leaves, const struct host *host, struct str key, struct str *ret, struct err *err);

@@ -174,26 +174,26 @@ static int probe_ask(struct probe *probe, SSL *s) {
         return 0;
 }
 
-static int run_client(struct probe *p) {
-        const uint8_t *der = (const uint8_t *)p->go.ca;
+static int run_client(struct probe *probe) {
+        const uint8_t *der = (const uint8_t *)probe->go.ca;
         cleanup(close_fd) int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-        p->client = SSL_CTX_new(TLS_client_method());
-        X509 *root = d2i_X509(NULL, &der, p->go.ca_n);
-        SSL *s = p->client ? SSL_new(p->client) : NULL;
-        int r = fd >= 0 && root && s ? 0 : probe_fail(p, "the client cannot be made");
+        probe->client = SSL_CTX_new(TLS_client_method());
+        X509 *root = d2i_X509(NULL, &der, probe->go.ca_n);
+        SSL *s = probe->client ? SSL_new(probe->client) : NULL;
+        int r = fd >= 0 && root && s ? 0 : probe_fail(probe, "the client cannot be made");
         if (r == 0) {
                 set_limits(fd);
-                X509_STORE_add_cert(SSL_CTX_get_cert_store(p->client), root);
+                X509_STORE_add_cert(SSL_CTX_get_cert_store(probe->client), root);
                 SSL_set_verify(s, SSL_VERIFY_PEER, NULL);
-                SSL_set1_host(s, p->start.origin.host.name);
-                SSL_set_tlsext_host_name(s, p->start.origin.host.name);
-                r = open_tunnel(p, fd);
+                SSL_set1_host(s, probe->start.origin.host.name);
+                SSL_set_tlsext_host_name(s, probe->start.origin.host.name);
+                r = open_tunnel(probe, fd);
         }
 
         if (r == 0) {
                 SSL_set_fd(s, fd);
-                r = probe_ask(p, s);
+                r = probe_ask(probe, s);
         }
 
         SSL_free(s);

@@ -84,7 +84,7 @@ static int reader_say(int sock, uint32_t kind, uint32_t mapping, struct str text
 /*
  * One reading, in a child. It writes what it found into a pipe that holds it whole, and ends.
  */
-static _Noreturn void read_in_child(const struct state *s, uint32_t mapping, int to) {
+static _Noreturn void read_in_child(const struct state *state, uint32_t mapping, int to) {
         char text[VAULT_SECRET_MAX + 1];
         struct err err = { 0 };
         size_t n = 0;
@@ -92,8 +92,8 @@ static _Noreturn void read_in_child(const struct state *s, uint32_t mapping, int
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         setsid();
         char *const none[] = { NULL };
-        int r =
-            source_read(s->start, &s->mappings[mapping], s->environment.n ? s->environment.p : none, text, &n, &err);
+        int r = source_read(state->start, &state->mappings[mapping], state->environment.n ? state->environment.p : none,
+                            text, &n, &err);
         const uint32_t kind = r < 0 ? SAY_FAILED : SAY_FOUND;
         struct str told = r < 0 ? str_of(err_text(&err)) : str_n(text, n);
 
@@ -103,8 +103,8 @@ static _Noreturn void read_in_child(const struct state *s, uint32_t mapping, int
         _exit(0);
 }
 
-static void reader_begin(struct state *s, uint32_t mapping) {
-        struct job *job = &s->jobs[mapping];
+static void reader_begin(struct state *state, uint32_t mapping) {
+        struct job *job = &state->jobs[mapping];
         int ends[2];
 
         if (job->pid) {
@@ -116,20 +116,20 @@ static void reader_begin(struct state *s, uint32_t mapping) {
                 job->text = malloc(JOB_ROOM);
 
         if (!job->text || pipe2(ends, O_CLOEXEC) < 0) {
-                (void)reader_say(s->sock, SAY_FAILED, mapping, STR("out of memory or descriptors"));
+                (void)reader_say(state->sock, SAY_FAILED, mapping, STR("out of memory or descriptors"));
                 return;
         }
 
         (void)fcntl(ends[1], F_SETPIPE_SZ, 65536);
         pid_t pid = fork();
         if (pid == 0)
-                read_in_child(s, mapping, ends[1]);
+                read_in_child(state, mapping, ends[1]);
 
         close(ends[1]);
 
         if (pid < 0) {
                 close(ends[0]);
-                (void)reader_say(s->sock, SAY_FAILED, mapping, STR("no process could be made to read it"));
+                (void)reader_say(state->sock, SAY_FAILED, mapping, STR("no process could be made to read it"));
                 return;
         }
 
@@ -137,7 +137,7 @@ static void reader_begin(struct state *s, uint32_t mapping) {
         job->from = ends[0];
         job->n = 0;
         job->again = false;
-        job->deadline_ns = clock_ns() + s->mappings[mapping].timeout_ns;
+        job->deadline_ns = clock_ns() + state->mappings[mapping].timeout_ns;
         (void)fd_set_nonblocking(job->from, true);
 }
 
@@ -152,8 +152,8 @@ static void end_job(struct job *job) {
         job->pid = 0;
 }
 
-static void reader_finish(struct state *s, uint32_t mapping, struct str failure) {
-        struct job *job = &s->jobs[mapping];
+static void reader_finish(struct state *state, uint32_t mapping, struct str failure) {
+        struct job *job = &state->jobs[mapping];
         uint32_t kind = 0;
 
         end_job(job);
@@ -161,19 +161,19 @@ static void reader_finish(struct state *s, uint32_t mapping, struct str failure)
                 memcpy(&kind, job->text, sizeof kind);
 
         if (failure.n > 0)
-                (void)reader_say(s->sock, SAY_FAILED, mapping, failure);
+                (void)reader_say(state->sock, SAY_FAILED, mapping, failure);
         else if (kind == SAY_FOUND || kind == SAY_FAILED)
-                (void)reader_say(s->sock, kind, mapping, str_n(job->text + sizeof kind, job->n - sizeof kind));
+                (void)reader_say(state->sock, kind, mapping, str_n(job->text + sizeof kind, job->n - sizeof kind));
         else
-                (void)reader_say(s->sock, SAY_FAILED, mapping, STR("the process that read it died"));
+                (void)reader_say(state->sock, SAY_FAILED, mapping, STR("the process that read it died"));
 
         secret_wipe(job->text, JOB_ROOM);
         if (job->again)
-                reader_begin(s, mapping);
+                reader_begin(state, mapping);
 }
 
-static void reader_collect(struct state *s, uint32_t mapping) {
-        struct job *job = &s->jobs[mapping];
+static void reader_collect(struct state *state, uint32_t mapping) {
+        struct job *job = &state->jobs[mapping];
 
         for (;;) {
                 ssize_t got = job->n < JOB_ROOM ? read(job->from, job->text + job->n, JOB_ROOM - job->n) : 0;
@@ -187,18 +187,18 @@ static void reader_collect(struct state *s, uint32_t mapping) {
                 job->n += (size_t)got;
         }
 
-        reader_finish(s, mapping, STR(""));
+        reader_finish(state, mapping, STR(""));
 }
 
 /*
  * Files that change. The directory is watched for files that are put in place of the old one, the file itself for those
  * that are written again, also at the end of a link.
  */
-static void reader_watch(struct state *s, uint32_t mapping) {
-        struct job *job = &s->jobs[mapping];
+static void reader_watch(struct state *state, uint32_t mapping) {
+        struct job *job = &state->jobs[mapping];
         char directory[PATH_MAX];
 
-        if (job->path[0] == '\0' || s->notify < 0)
+        if (job->path[0] == '\0' || state->notify < 0)
                 return;
 
         snprintf(directory, sizeof directory, "%s", job->path);
@@ -206,11 +206,11 @@ static void reader_watch(struct state *s, uint32_t mapping) {
         if (slash)
                 slash[slash == directory ? 1 : 0] = '\0';
 
-        job->watch[0] = inotify_add_watch(s->notify, directory,
+        job->watch[0] = inotify_add_watch(state->notify, directory,
                                           IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_CREATE |
                                               IN_MOVE_SELF | IN_DELETE_SELF);
         job->watch[1] =
-            inotify_add_watch(s->notify, job->path, IN_CLOSE_WRITE | IN_ATTRIB | IN_MOVE_SELF | IN_DELETE_SELF);
+            inotify_add_watch(state->notify, job->path, IN_CLOSE_WRITE | IN_ATTRIB | IN_MOVE_SELF | IN_DELETE_SELF);
 }
 
 /* In its directory only what has its name concerns it, unless it is a link: then any of its steps may be what changed.
@@ -224,25 +224,25 @@ static bool reader_counts(const struct job *job, const struct inotify_event *ev)
         return ev->len == 0 || str_eq(path_basename(job->path), str_of(ev->name));
 }
 
-static void read_notes(struct state *s) {
+static void read_notes(struct state *state) {
         _Alignas(struct inotify_event) char events[4096];
         ssize_t n;
 
-        while ((n = read(s->notify, events, sizeof events)) > 0)
+        while ((n = read(state->notify, events, sizeof events)) > 0)
                 for (ssize_t at = 0; at < n;) {
                         const struct inotify_event *ev = (const void *)(events + at);
 
-                        for (uint32_t i = 0; i < s->start->n_mappings; i++) {
-                                const struct job *job = &s->jobs[i];
+                        for (uint32_t i = 0; i < state->start->n_mappings; i++) {
+                                const struct job *job = &state->jobs[i];
                                 bool mine = ev->wd == job->watch[0] || ev->wd == job->watch[1];
                                 if ((ev->mask & IN_Q_OVERFLOW) || (mine && job->path[0] && reader_counts(job, ev)))
-                                        s->changed[i] = true;
+                                        state->changed[i] = true;
                         }
 
                         at += (ssize_t)(sizeof *ev + ev->len);
                 }
 
-        s->settle_ns = clock_ns(); /* everything that was waiting counts as one change */
+        state->settle_ns = clock_ns(); /* everything that was waiting counts as one change */
 }
 
 /*
@@ -283,9 +283,9 @@ static void note_owed(struct renewal *renewal, const struct write_back *back) {
 }
 
 /* True: nothing is owed any more. Somebody who renewed it meanwhile, or took the file away, has the last word. */
-static bool pay_owed(struct state *s, uint32_t leader) {
-        struct renewal *renewal = &s->renewals[leader];
-        struct write_back back = { .mappings = s->mappings, .n = s->start->n_mappings, .leader = leader };
+static bool pay_owed(struct state *state, uint32_t leader) {
+        struct renewal *renewal = &state->renewals[leader];
+        struct write_back back = { .mappings = state->mappings, .n = state->start->n_mappings, .leader = leader };
         enum write_back_result result = WRITE_BACK_DONE;
         struct err why = { 0 };
 
@@ -304,52 +304,53 @@ static bool pay_owed(struct state *s, uint32_t leader) {
         return true;
 }
 
-static bool is_owed(struct state *s, uint32_t mapping) {
-        for (uint32_t i = 0; i < s->start->n_mappings; i++)
-                if (s->renewals[i].owed && renew_same_group(&s->mappings[mapping], &s->mappings[i]) && !pay_owed(s, i))
+static bool is_owed(struct state *state, uint32_t mapping) {
+        for (uint32_t i = 0; i < state->start->n_mappings; i++)
+                if (state->renewals[i].owed && renew_same_group(&state->mappings[mapping], &state->mappings[i]) &&
+                    !pay_owed(state, i))
                         return true;
         return false;
 }
 
-static void read_changed(struct state *s) {
-        s->settle_ns = NEVER;
-        for (uint32_t i = 0; i < s->start->n_mappings; i++)
-                if (s->changed[i]) {
-                        s->changed[i] = false;
-                        reader_watch(s, i);
-                        if (!is_owed(s, i))
-                                reader_begin(s, i);
+static void read_changed(struct state *state) {
+        state->settle_ns = NEVER;
+        for (uint32_t i = 0; i < state->start->n_mappings; i++)
+                if (state->changed[i]) {
+                        state->changed[i] = false;
+                        reader_watch(state, i);
+                        if (!is_owed(state, i))
+                                reader_begin(state, i);
                 }
 }
 
 /* What its file has now: somebody else may have renewed it. In this process: the values pass through and are wiped. */
-static void tell_group(struct state *s, uint32_t leader) {
+static void tell_group(struct state *state, uint32_t leader) {
         static char text[VAULT_SECRET_MAX + 1];
         char *const none[] = { NULL };
 
-        for (uint32_t i = 0; i < s->start->n_mappings; i++) {
-                const struct vault_mapping *mapping = &s->mappings[i];
+        for (uint32_t i = 0; i < state->start->n_mappings; i++) {
+                const struct vault_mapping *mapping = &state->mappings[i];
                 char file[4096];
                 struct err why = { 0 };
                 size_t n = 0;
 
                 renew_file(mapping, file);
-                if (!renew_same_group(mapping, &s->mappings[leader]) || file[0] == '\0')
+                if (!renew_same_group(mapping, &state->mappings[leader]) || file[0] == '\0')
                         continue;
-                if (source_read(s->start, mapping, none, text, &n, &why) == 0)
-                        (void)reader_say(s->sock, SAY_FOUND, i, str_n(text, n));
+                if (source_read(state->start, mapping, none, text, &n, &why) == 0)
+                        (void)reader_say(state->sock, SAY_FOUND, i, str_n(text, n));
 
                 secret_wipe(text, sizeof text);
         }
 }
 
-static void try_lock(struct state *s, uint32_t leader) {
-        struct renewal *renewal = &s->renewals[leader];
+static void try_lock(struct state *state, uint32_t leader) {
+        struct renewal *renewal = &state->renewals[leader];
         char file[4096];
         struct err why = { 0 };
 
-        renew_file(&s->mappings[leader], file);
-        int r = file[0] ? renew_lock_try(&renewal->lock, s->start->lock_dir, file, &why) : 1;
+        renew_file(&state->mappings[leader], file);
+        int r = file[0] ? renew_lock_try(&renewal->lock, state->start->lock_dir, file, &why) : 1;
         if (r == 0)
                 return;
         if (r < 0) /* without a lock rather than not at all */
@@ -357,19 +358,19 @@ static void try_lock(struct state *s, uint32_t leader) {
 
         renewal->asked = false;
         renewal->held = true;
-        if (pay_owed(s, leader))
-                tell_group(s, leader);
-        (void)reader_say(s->sock, SAY_LOCKED, leader, STR(""));
+        if (pay_owed(state, leader))
+                tell_group(state, leader);
+        (void)reader_say(state->sock, SAY_LOCKED, leader, STR(""));
 }
 
-static void source_unlock(struct state *s, uint32_t leader) {
-        renew_lock_release(&s->renewals[leader].lock);
-        s->renewals[leader].asked = s->renewals[leader].held = false;
+static void source_unlock(struct state *state, uint32_t leader) {
+        renew_lock_release(&state->renewals[leader].lock);
+        state->renewals[leader].asked = state->renewals[leader].held = false;
 }
 
-static void write_group(struct state *s, uint32_t leader, struct str text) {
-        struct renewal *renewal = &s->renewals[leader];
-        struct write_back back = { .mappings = s->mappings, .n = s->start->n_mappings, .leader = leader };
+static void write_group(struct state *state, uint32_t leader, struct str text) {
+        struct renewal *renewal = &state->renewals[leader];
+        struct write_back back = { .mappings = state->mappings, .n = state->start->n_mappings, .leader = leader };
         struct write_back owed = { 0 };
         enum write_back_result result = WRITE_BACK_DONE;
         struct err why = { 0 };
@@ -387,9 +388,9 @@ static void write_group(struct state *s, uint32_t leader, struct str text) {
         }
 
         if (r == 0 && result == WRITE_BACK_NEWER)
-                tell_group(s, leader);
+                tell_group(state, leader);
 
-        source_unlock(s, leader);
+        source_unlock(state, leader);
         const char *said = r < 0 ? err_text(&why) : "";
 
         if (r == 0 && result == WRITE_BACK_NEWER)
@@ -397,41 +398,41 @@ static void write_group(struct state *s, uint32_t leader, struct str text) {
         else if (r == 0 && result == WRITE_BACK_GONE)
                 said = "gone";
 
-        (void)reader_say(s->sock, SAY_WRITTEN, leader, str_of(said));
+        (void)reader_say(state->sock, SAY_WRITTEN, leader, str_of(said));
 }
 
-static bool obey_renewal(struct state *s, uint32_t kind, uint32_t leader, struct str text) {
+static bool obey_renewal(struct state *state, uint32_t kind, uint32_t leader, struct str text) {
         switch (kind) {
         case SAY_LOCK:
-                s->renewals[leader].asked = true;
-                try_lock(s, leader);
+                state->renewals[leader].asked = true;
+                try_lock(state, leader);
                 return true;
         case SAY_UNLOCK:
-                source_unlock(s, leader);
+                source_unlock(state, leader);
 
                 return true;
         case SAY_WRITE:
-                write_group(s, leader, text);
+                write_group(state, leader, text);
                 return true;
         default:
                 return false;
         }
 }
 
-static void step_renewals(struct state *s) {
-        for (uint32_t i = 0; i < s->start->n_mappings; i++) {
-                if (s->renewals[i].asked)
-                        try_lock(s, i);
-                if (s->renewals[i].held)
-                        renew_lock_touch(&s->renewals[i].lock);
-                else if (s->renewals[i].owed && s->renewals[i].owed_next_ns <= clock_ns())
-                        (void)pay_owed(s, i);
+static void step_renewals(struct state *state) {
+        for (uint32_t i = 0; i < state->start->n_mappings; i++) {
+                if (state->renewals[i].asked)
+                        try_lock(state, i);
+                if (state->renewals[i].held)
+                        renew_lock_touch(&state->renewals[i].lock);
+                else if (state->renewals[i].owed && state->renewals[i].owed_next_ns <= clock_ns())
+                        (void)pay_owed(state, i);
         }
 }
 
-static bool renewals_wait(const struct state *s) {
-        for (uint32_t i = 0; i < s->start->n_mappings; i++)
-                if (s->renewals[i].asked || s->renewals[i].lock.agent[0])
+static bool renewals_wait(const struct state *state) {
+        for (uint32_t i = 0; i < state->start->n_mappings; i++)
+                if (state->renewals[i].asked || state->renewals[i].lock.agent[0])
                         return true;
         return false;
 }
@@ -439,25 +440,25 @@ static bool renewals_wait(const struct state *s) {
 /*
  * The loop.
  */
-static int add_variable(struct state *s, struct str text) {
+static int add_variable(struct state *state, struct str text) {
         char *copy = str_dup(text);
         if (!copy)
                 return -ENOMEM;
-        if (s->environment.n > 0)
-                s->environment.n--; /* the NULL at the end */
-        if (vec_push(&s->environment, copy) < 0 || vec_push(&s->environment, NULL) < 0)
+        if (state->environment.n > 0)
+                state->environment.n--; /* the NULL at the end */
+        if (vec_push(&state->environment, copy) < 0 || vec_push(&state->environment, NULL) < 0)
                 return -ENOMEM;
 
         return 0;
 }
 
 /* False: the vault has gone, or is broken. */
-static bool reader_obey(struct state *s) {
+static bool reader_obey(struct state *state) {
         static char room[VAULT_MESSAGE_MAX];
         struct head head;
         size_t none;
         int fd = -1;
-        ssize_t n = fd_receive(s->sock, room, sizeof room, &fd, 1, &none);
+        ssize_t n = fd_receive(state->sock, room, sizeof room, &fd, 1, &none);
         if (n == -EAGAIN)
                 return true;
         if (n < (ssize_t)sizeof head || fd >= 0)
@@ -465,36 +466,36 @@ static bool reader_obey(struct state *s) {
 
         memcpy(&head, room, sizeof head);
         if (head.kind == SAY_VARIABLE)
-                return add_variable(s, str_n(room + sizeof head, (size_t)n - sizeof head)) == 0;
-        if (head.mapping >= s->start->n_mappings)
+                return add_variable(state, str_n(room + sizeof head, (size_t)n - sizeof head)) == 0;
+        if (head.mapping >= state->start->n_mappings)
                 return false;
 
         if (head.kind != SAY_READ) {
                 bool good =
-                    obey_renewal(s, head.kind, head.mapping, str_n(room + sizeof head, (size_t)n - sizeof head));
+                    obey_renewal(state, head.kind, head.mapping, str_n(room + sizeof head, (size_t)n - sizeof head));
 
                 secret_wipe(room, sizeof room);
                 return good;
         }
 
-        reader_watch(s, head.mapping);
-        reader_begin(s, head.mapping);
+        reader_watch(state, head.mapping);
+        reader_begin(state, head.mapping);
 
         return true;
 }
 
-static int time_left(const struct state *s) {
-        uint64_t next = s->settle_ns, now = clock_ns();
+static int time_left(const struct state *state) {
+        uint64_t next = state->settle_ns, now = clock_ns();
 
-        for (uint32_t i = 0; i < s->start->n_mappings; i++)
-                if (s->jobs[i].pid && s->jobs[i].deadline_ns < next)
-                        next = s->jobs[i].deadline_ns;
+        for (uint32_t i = 0; i < state->start->n_mappings; i++)
+                if (state->jobs[i].pid && state->jobs[i].deadline_ns < next)
+                        next = state->jobs[i].deadline_ns;
 
-        for (uint32_t i = 0; i < s->start->n_mappings; i++)
-                if (s->renewals[i].owed && s->renewals[i].owed_next_ns < next)
-                        next = s->renewals[i].owed_next_ns;
+        for (uint32_t i = 0; i < state->start->n_mappings; i++)
+                if (state->renewals[i].owed && state->renewals[i].owed_next_ns < next)
+                        next = state->renewals[i].owed_next_ns;
 
-        if (renewals_wait(s) && now + LOCK_STEP_MS * NS_PER_MS < next)
+        if (renewals_wait(state) && now + LOCK_STEP_MS * NS_PER_MS < next)
                 next = now + LOCK_STEP_MS * NS_PER_MS;
         if (next == NEVER)
                 return -1;
@@ -502,49 +503,49 @@ static int time_left(const struct state *s) {
         return next <= now ? 0 : (int)((next - now) / NS_PER_MS + 1);
 }
 
-static void check_deadlines(struct state *s) {
+static void check_deadlines(struct state *state) {
         uint64_t now = clock_ns();
         char text[96], limit[24];
 
-        for (uint32_t i = 0; i < s->start->n_mappings; i++)
-                if (s->jobs[i].pid && s->jobs[i].deadline_ns <= now) {
-                        clock_duration_text(s->mappings[i].timeout_ns, limit);
+        for (uint32_t i = 0; i < state->start->n_mappings; i++)
+                if (state->jobs[i].pid && state->jobs[i].deadline_ns <= now) {
+                        clock_duration_text(state->mappings[i].timeout_ns, limit);
                         snprintf(text, sizeof text, "it took longer than %s and was ended", limit);
-                        reader_finish(s, i, str_of(text));
+                        reader_finish(state, i, str_of(text));
                 }
 }
 
-static void reader_serve(struct state *s) {
+static void reader_serve(struct state *state) {
         static struct pollfd fds[2 + VAULT_MAPPINGS_MAX];
         static uint32_t owners[VAULT_MAPPINGS_MAX];
 
         for (;;) {
                 nfds_t n = 2;
 
-                fds[0] = (struct pollfd){ .fd = s->sock, .events = POLLIN };
-                fds[1] = (struct pollfd){ .fd = s->notify, .events = POLLIN };
+                fds[0] = (struct pollfd){ .fd = state->sock, .events = POLLIN };
+                fds[1] = (struct pollfd){ .fd = state->notify, .events = POLLIN };
 
-                for (uint32_t i = 0; i < s->start->n_mappings; i++)
-                        if (s->jobs[i].pid) {
+                for (uint32_t i = 0; i < state->start->n_mappings; i++)
+                        if (state->jobs[i].pid) {
                                 owners[n - 2] = i;
-                                fds[n++] = (struct pollfd){ .fd = s->jobs[i].from, .events = POLLIN };
+                                fds[n++] = (struct pollfd){ .fd = state->jobs[i].from, .events = POLLIN };
                         }
 
-                if (poll(fds, n, time_left(s)) < 0 && errno != EINTR)
+                if (poll(fds, n, time_left(state)) < 0 && errno != EINTR)
                         return;
 
                 for (nfds_t i = 2; i < n; i++)
                         if (fds[i].revents)
-                                reader_collect(s, owners[i - 2]);
+                                reader_collect(state, owners[i - 2]);
 
-                check_deadlines(s);
+                check_deadlines(state);
                 if (fds[1].revents)
-                        read_notes(s);
-                if (s->settle_ns <= clock_ns())
-                        read_changed(s);
+                        read_notes(state);
+                if (state->settle_ns <= clock_ns())
+                        read_changed(state);
 
-                step_renewals(s);
-                if (fds[0].revents && !reader_obey(s))
+                step_renewals(state);
+                if (fds[0].revents && !reader_obey(state))
                         return;
         }
 }

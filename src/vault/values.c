@@ -49,8 +49,8 @@ void values_free(struct values *values) {
         free(values);
 }
 
-static void values_freep(struct values **v) {
-        values_free(*v);
+static void values_freep(struct values **values) {
+        values_free(*values);
 }
 
 static int parse_hosts(struct value *value, const struct vault_mapping *mapping, struct err *err) {
@@ -109,8 +109,8 @@ bool values_has_all(const struct values *values, uint32_t *ret_missing) {
         return true;
 }
 
-uint64_t values_serial(const struct values *v, uint32_t mapping) {
-        return atomic_load(&v->page->serials[mapping]);
+uint64_t values_serial(const struct values *values, uint32_t mapping) {
+        return atomic_load(&values->page->serials[mapping]);
 }
 
 static struct str part_of(const struct value *value, enum vault_part part) {
@@ -137,9 +137,9 @@ static int check_fakes(const struct value *value, const struct vault_mapping *ma
         return 0;
 }
 
-int values_set(struct values *v, uint32_t mapping, struct str value, enum value_change *ret, struct err *err) {
-        struct value *old = &v->list[mapping];
-        const struct vault_mapping *vault_mapping = &v->mappings[mapping];
+int values_set(struct values *values, uint32_t mapping, struct str value, enum value_change *ret, struct err *err) {
+        struct value *old = &values->list[mapping];
+        const struct vault_mapping *vault_mapping = &values->mappings[mapping];
         int r = source_check(vault_mapping, value, err);
         if (r < 0)
                 return r;
@@ -163,18 +163,18 @@ int values_set(struct values *v, uint32_t mapping, struct str value, enum value_
 
         secret_free(old->text);
         *old = new;
-        atomic_store(&v->page->serials[mapping], ++v->last_serial);
+        atomic_store(&values->page->serials[mapping], ++values->last_serial);
         *ret = VALUE_CHANGED;
 
         return 0;
 }
 
-bool values_drop(struct values *v, uint32_t mapping) {
-        struct value *value = &v->list[mapping];
+bool values_drop(struct values *values, uint32_t mapping) {
+        struct value *value = &values->list[mapping];
         if (!value->text)
                 return false;
 
-        atomic_store(&v->page->serials[mapping], 0);
+        atomic_store(&values->page->serials[mapping], 0);
         secret_free(value->text);
         value->text = NULL;
         value->aws = (struct aws){ 0 };

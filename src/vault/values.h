@@ -16,12 +16,12 @@ int values_page(const struct values *values); /* the page's descriptor */
 
 enum value_change { VALUE_SAME, VALUE_CHANGED };
 /* A value of the source: checked, kept, and counting from now on; the serial changes only if the value did. */
-int values_set(struct values *v, uint32_t mapping, struct str value, enum value_change *ret, struct err *err);
+int values_set(struct values *values, uint32_t mapping, struct str value, enum value_change *ret, struct err *err);
 /* The source has none any more. False: it had none before. */
-bool values_drop(struct values *v, uint32_t mapping);
+bool values_drop(struct values *values, uint32_t mapping);
 bool values_has(const struct values *values, uint32_t mapping);
 bool values_has_all(const struct values *values, uint32_t *ret_missing);
-uint64_t values_serial(const struct values *v, uint32_t mapping);
+uint64_t values_serial(const struct values *values, uint32_t mapping);
 
 /* The stand-in that the sandbox has already: kept instead of a new one. */
 int values_keep_fake(struct values *values, uint32_t mapping, enum vault_part part, struct str text, struct err *err);

@@ -62,9 +62,9 @@ struct vault {
         struct secret *room;                  /* for one message */
 };
 
-static void set_state(struct vault *v, enum state s) {
-        log_debug("vault: %s -> %s", state_names[v->state], state_names[s]);
-        v->state = s;
+static void set_state(struct vault *vault, enum state state) {
+        log_debug("vault: %s -> %s", state_names[vault->state], state_names[state]);
+        vault->state = state;
 }
 
 /*
@@ -794,6 +794,6 @@ void vault_free(struct vault *vault) {
         free(vault);
 }
 
-void vault_freep(struct vault **v) {
-        vault_free(*v);
+void vault_freep(struct vault **vault) {
+        vault_free(*vault);
 }

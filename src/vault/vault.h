@@ -13,6 +13,6 @@ struct vault; /* opaque */
 int vault_new(const struct vault_start *start, struct vault_mapping *mappings, int control, int keep,
               const struct reader *reader, struct vault **ret, struct err *err);
 void vault_free(struct vault *vault);
-void vault_freep(struct vault **v);
+void vault_freep(struct vault **vault);
 /* Until told to stop, or until the supervisor goes away. An error has been told to the supervisor too. */
 int vault_run(struct vault *vault, struct err *err);

@@ -61,10 +61,10 @@ static int set_up(struct reader *reader, struct vault **ret, struct err *err) {
 }
 
 /* The vault may not be able to say why: without it, standard error is the only way. */
-static void main_report(const struct err *e) {
-        struct vault_message message = { .kind = VAULT_FAILED, .data = { str_of(err_text(e)) } };
+static void main_report(const struct err *err) {
+        struct vault_message message = { .kind = VAULT_FAILED, .data = { str_of(err_text(err)) } };
         if (vault_send(VAULT_FD_CONTROL, VAULT_TO_SUPERVISOR, &message, -1) < 0)
-                log_error("%s", err_text(e));
+                log_error("%s", err_text(err));
 }
 
 int main(void) {

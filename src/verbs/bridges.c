@@ -43,15 +43,15 @@ static int read_built_in(const struct tool_built_in *known, struct policy **ret,
         return r;
 }
 
-static void emit_words(struct emit *j, const struct bridge_tool *tool) {
+static void emit_words(struct emit *json, const struct bridge_tool *tool) {
         struct tool_verb *verb = calloc(1, sizeof *verb);
 
-        emit_key(j, "verbs");
-        emit_open(j, '[');
+        emit_key(json, "verbs");
+        emit_open(json, '[');
         for (size_t i = 0; verb && i < tool->verbs.n; i++)
-                emit_text(j, tool->verbs.p[i].text);
+                emit_text(json, tool->verbs.p[i].text);
 
-        emit_close(j);
+        emit_close(json);
         free(verb);
 }
 

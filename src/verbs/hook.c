@@ -306,40 +306,40 @@ static const char *decision_name(enum hook_decision decision) {
 }
 
 /* Claude Code and Codex. */
-static void emit_permission(struct emit *j, const struct verdict *verdict) {
-        emit_open(j, '{');
-        emit_key(j, "hookSpecificOutput");
-        emit_open(j, '{');
-        emit_put_text(j, "hookEventName", "PreToolUse");
-        emit_put_text(j, "permissionDecision", decision_name(verdict->decision));
-        emit_put_text(j, "permissionDecisionReason", verdict->reason);
-        emit_close(j);
-        emit_close(j);
+static void emit_permission(struct emit *json, const struct verdict *verdict) {
+        emit_open(json, '{');
+        emit_key(json, "hookSpecificOutput");
+        emit_open(json, '{');
+        emit_put_text(json, "hookEventName", "PreToolUse");
+        emit_put_text(json, "permissionDecision", decision_name(verdict->decision));
+        emit_put_text(json, "permissionDecisionReason", verdict->reason);
+        emit_close(json);
+        emit_close(json);
 }
 
 /* Codex, when it is about to ask a person itself. */
-static void emit_request(struct emit *j, const struct verdict *verdict) {
-        emit_open(j, '{');
-        emit_key(j, "hookSpecificOutput");
-        emit_open(j, '{');
-        emit_put_text(j, "hookEventName", "PermissionRequest");
-        emit_key(j, "decision");
-        emit_open(j, '{');
-        emit_put_text(j, "behavior", decision_name(verdict->decision));
+static void emit_request(struct emit *json, const struct verdict *verdict) {
+        emit_open(json, '{');
+        emit_key(json, "hookSpecificOutput");
+        emit_open(json, '{');
+        emit_put_text(json, "hookEventName", "PermissionRequest");
+        emit_key(json, "decision");
+        emit_open(json, '{');
+        emit_put_text(json, "behavior", decision_name(verdict->decision));
 
         if (verdict->decision == DECIDE_DENY)
-                emit_put_text(j, "message", verdict->reason);
+                emit_put_text(json, "message", verdict->reason);
 
-        emit_close(j);
-        emit_close(j);
-        emit_close(j);
+        emit_close(json);
+        emit_close(json);
+        emit_close(json);
 }
 
-static void emit_decision(struct emit *j, const struct verdict *verdict) {
-        emit_open(j, '{');
-        emit_put_text(j, "decision", decision_name(verdict->decision));
-        emit_put_text(j, "reason", verdict->reason);
-        emit_close(j);
+static void emit_decision(struct emit *json, const struct verdict *verdict) {
+        emit_open(json, '{');
+        emit_put_text(json, "decision", decision_name(verdict->decision));
+        emit_put_text(json, "reason", verdict->reason);
+        emit_close(json);
 }
 
 /* If an agent cannot ask, the answer is no: a person can run the command, or permit it by a rule of the policy. */

@@ -40,8 +40,8 @@ void inspector_free(struct inspector *inspector) {
         free(inspector);
 }
 
-void inspector_freep(struct inspector **i) {
-        inspector_free(*i);
+void inspector_freep(struct inspector **inspector) {
+        inspector_free(*inspector);
 }
 
 static enum err_kind kind_of(int r, enum policy_layer layer) {
@@ -117,26 +117,26 @@ struct inspect_counts inspect_count(const struct inspector *inspector) {
 
 /* --- groups --- */
 
-static void emit_groups(struct emit *j) {
-        emit_key(j, "groups");
-        emit_open(j, '{');
+static void emit_groups(struct emit *json) {
+        emit_key(json, "groups");
+        emit_open(json, '{');
 
         for (size_t i = 0; i < n_policy_groups; i++) {
-                emit_key(j, policy_groups[i].name);
-                emit_open(j, '{');
-                emit_put_text(j, "help", policy_groups[i].help);
-                emit_put_bool(j, "mirrors", policy_groups[i].mirror != MIRROR_NONE);
-                emit_key(j, "patterns");
-                emit_open(j, '[');
+                emit_key(json, policy_groups[i].name);
+                emit_open(json, '{');
+                emit_put_text(json, "help", policy_groups[i].help);
+                emit_put_bool(json, "mirrors", policy_groups[i].mirror != MIRROR_NONE);
+                emit_key(json, "patterns");
+                emit_open(json, '[');
 
                 for (const char *const *p = policy_groups[i].patterns; *p; p++)
-                        emit_text(j, *p);
+                        emit_text(json, *p);
 
-                emit_close(j);
-                emit_close(j);
+                emit_close(json);
+                emit_close(json);
         }
 
-        emit_close(j);
+        emit_close(json);
 }
 
 /* Each value of a profile that stands for something in a policy: "network.allow" and "@openai". */
@@ -186,21 +186,21 @@ static int print_value(void *arg, const char *key, const char *value) {
         return buf_printf(arg, "              %s: %s\n", key, value);
 }
 
-static void emit_profiles(struct emit *j) {
+static void emit_profiles(struct emit *json) {
         cleanup(profile_names_done) profile_names names = { 0 };
 
         (void)profile_list(&names, NULL);
-        emit_key(j, "profiles");
-        emit_open(j, '{');
+        emit_key(json, "profiles");
+        emit_open(json, '{');
 
         for (size_t i = 0; i < names.n; i++) {
-                emit_key(j, names.p[i]);
-                emit_open(j, '[');
-                (void)each_profile_value(names.p[i], emit_value, j);
-                emit_close(j);
+                emit_key(json, names.p[i]);
+                emit_open(json, '[');
+                (void)each_profile_value(names.p[i], emit_value, json);
+                emit_close(json);
         }
 
-        emit_close(j);
+        emit_close(json);
 }
 
 static int print_profiles(struct buf *out) {
@@ -304,14 +304,15 @@ static const char *list_name(enum rule_list list) {
                                              [LIST_KEPT] = "ratchet",
                                              [LIST_RATCHET_ASK] = "ratchet",
                                              [LIST_KEPT_ASK] = "ratchet" };
+
         return (size_t)list < sizeof names / sizeof names[0] ? names[list] : NULL;
 }
 
-const char *inspect_decision(enum decision d) {
-        if (d == DECISION_ALLOW)
+const char *inspect_decision(enum decision decision) {
+        if (decision == DECISION_ALLOW)
                 return "allow";
 
-        if (d == DECISION_ASK)
+        if (decision == DECISION_ASK)
                 return "ask";
 
         return "deny";

@@ -13,7 +13,7 @@ struct inspector;
  * file. */
 int inspector_new(const struct option_values *options, const char *file, struct inspector **ret, struct err *err);
 void inspector_free(struct inspector *inspector);
-void inspector_freep(struct inspector **i);
+void inspector_freep(struct inspector **inspector);
 
 enum inspect_show_flags { INSPECT_EXPAND = 1, INSPECT_DEFAULTS = 2, INSPECT_JSON = 4 };
 int inspect_show(const struct inspector *inspector, unsigned flags, struct buf *out);

@@ -13,7 +13,7 @@ struct inspector {
         struct sh_rules *commands;
 };
 
-const char *inspect_decision(enum decision d); /* "allow", "ask", "deny" */
+const char *inspect_decision(enum decision decision); /* "allow", "ask", "deny" */
 /* Fills in what the verdict found; -ENOMEM is the only failure. */
 int inspect_describe(const struct inspector *inspector, const struct verdict *verdict,
                      const struct authority *authority, struct inspect_verdict *ret);

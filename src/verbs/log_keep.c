@@ -16,17 +16,17 @@ struct keeping {
         int status;
 };
 
-static void put_dropped(struct emit *j, const struct audit_dropped *dropped) {
-        emit_open(j, '{');
-        emit_put_text(j, "run", dropped->run_id);
-        emit_put_text(j, "file", dropped->path);
-        emit_put_number(j, "records", dropped->records);
-        emit_put_number(j, "bytes", dropped->bytes);
-        emit_put_text(j, "from", dropped->first_ts[0] ? dropped->first_ts : NULL);
-        emit_put_text(j, "to", dropped->last_ts[0] ? dropped->last_ts : NULL);
-        emit_put_text(j, "last_sha256", dropped->last_hash[0] ? dropped->last_hash : NULL);
-        emit_put_text(j, "because", dropped->by_age ? "age" : "size");
-        emit_close(j);
+static void put_dropped(struct emit *json, const struct audit_dropped *dropped) {
+        emit_open(json, '{');
+        emit_put_text(json, "run", dropped->run_id);
+        emit_put_text(json, "file", dropped->path);
+        emit_put_number(json, "records", dropped->records);
+        emit_put_number(json, "bytes", dropped->bytes);
+        emit_put_text(json, "from", dropped->first_ts[0] ? dropped->first_ts : NULL);
+        emit_put_text(json, "to", dropped->last_ts[0] ? dropped->last_ts : NULL);
+        emit_put_text(json, "last_sha256", dropped->last_hash[0] ? dropped->last_hash : NULL);
+        emit_put_text(json, "because", dropped->by_age ? "age" : "size");
+        emit_close(json);
 }
 
 static void on_dropped(void *arg, const struct audit_dropped *dropped) {

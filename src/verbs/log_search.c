@@ -13,11 +13,11 @@ struct search {
         struct err *err;
 };
 
-static void search_done(struct search *s) {
-        log_view_done(&s->view);
-        for (size_t i = 0; i < s->held.n; i++)
-                free(s->held.p[i]);
-        vec_done(&s->held);
+static void search_done(struct search *search) {
+        log_view_done(&search->view);
+        for (size_t i = 0; i < search->held.n; i++)
+                free(search->held.p[i]);
+        vec_done(&search->held);
 }
 
 static bool is_network(struct str kind) {

@@ -138,14 +138,14 @@ static int look_up(struct mcp_toolbox *box, const char *target, struct inspect_v
                                        : inspect_host(inspector, &question, verdict, err);
 }
 
-static void emit_verdict(struct emit *j, const struct inspect_verdict *verdict) {
-        emit_put_bool(j, "allowed", verdict->allowed);
-        emit_put_text(j, "target", verdict->target);
-        emit_put_text(j, "decision", verdict->decision);
-        emit_put_text(j, "reason", verdict->reason);
-        emit_put_text(j, "rule", verdict->rule);
-        emit_put_text(j, "why", verdict->text);
-        emit_put_text(j, "change", verdict->change);
+static void emit_verdict(struct emit *json, const struct inspect_verdict *verdict) {
+        emit_put_bool(json, "allowed", verdict->allowed);
+        emit_put_text(json, "target", verdict->target);
+        emit_put_text(json, "decision", verdict->decision);
+        emit_put_text(json, "reason", verdict->reason);
+        emit_put_text(json, "rule", verdict->rule);
+        emit_put_text(json, "why", verdict->text);
+        emit_put_text(json, "change", verdict->change);
 }
 
 static int tool_why(struct mcp_toolbox *box, const struct node *arguments, struct buf *ret, bool *ret_failed,
@@ -547,18 +547,18 @@ static int tool_request(struct mcp_toolbox *box, const struct node *arguments, s
 /* --- the table ---------------------------------------------------------------------------------------------------- */
 
 static int call_tool(void *arg, struct str name, const struct node *arguments, struct buf *ret, bool *ret_failed,
-                     struct err *e) {
+                     struct err *err) {
         static const struct {
                 const char *name;
                 int (*call)(struct mcp_toolbox *box, const struct node *arguments, struct buf *ret, bool *ret_failed,
-                            struct err *e);
+                            struct err *err);
         } tools[] = {
                 { "run", tool_run }, { "check", tool_check }, { "why", tool_why }, { "request_access", tool_request }
         };
 
         for (size_t i = 0; i < sizeof tools / sizeof tools[0]; i++)
                 if (str_is(name, tools[i].name))
-                        return tools[i].call(arg, arguments, ret, ret_failed, e);
+                        return tools[i].call(arg, arguments, ret, ret_failed, err);
 
         return -ENOENT;
 }

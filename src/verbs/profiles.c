@@ -15,36 +15,36 @@ static int too_large(struct err *err) {
         return err_set(err, EMSGSIZE, "the profiles are too large to print");
 }
 
-static void emit_node(struct emit *j, const struct node *node) {
+static void emit_node(struct emit *json, const struct node *node) {
         if (node->kind != NODE_LIST && node->kind != NODE_MAP) {
-                emit_text(j, node->kind == NODE_SCALAR ? node->text.p : "");
+                emit_text(json, node->kind == NODE_SCALAR ? node->text.p : "");
                 return;
         }
 
-        emit_open(j, node->kind == NODE_LIST ? '[' : '{');
+        emit_open(json, node->kind == NODE_LIST ? '[' : '{');
 
         for (const struct node *child = node->first; child; child = child->next) {
                 if (node->kind == NODE_MAP)
-                        emit_key(j, child->key.p);
-                emit_node(j, child);
+                        emit_key(json, child->key.p);
+                emit_node(json, child);
         }
 
-        emit_close(j);
+        emit_close(json);
 }
 
-static void emit_profile(struct emit *j, const struct profile *profile) {
+static void emit_profile(struct emit *json, const struct profile *profile) {
         const struct node *root = document_root(profile->file.document);
 
-        emit_open(j, '{');
-        emit_put_text(j, "name", profile->name);
-        emit_put_text(j, "path", profile->path);
+        emit_open(json, '{');
+        emit_put_text(json, "name", profile->name);
+        emit_put_text(json, "path", profile->path);
 
         for (const struct node *node = root && root->kind == NODE_MAP ? root->first : NULL; node; node = node->next) {
-                emit_key(j, node->key.p);
-                emit_node(j, node);
+                emit_key(json, node->key.p);
+                emit_node(json, node);
         }
 
-        emit_close(j);
+        emit_close(json);
 }
 
 static int put_programs(const struct profile *profile, struct buf *out) {

@@ -26,12 +26,12 @@
 
 enum { RESULTS_MAX = 65536, SERVER_SOCKETS = 3 };
 
-void proofs_done(struct proofs *p) {
-        for (size_t i = 0; i < p->list.n; i++) {
-                free(p->list.p[i].name);
-                free(p->list.p[i].detail);
+void proofs_done(struct proofs *proofs) {
+        for (size_t i = 0; i < proofs->list.n; i++) {
+                free(proofs->list.p[i].name);
+                free(proofs->list.p[i].detail);
         }
-        vec_done(&p->list);
+        vec_done(&proofs->list);
 }
 
 /* --- outside ---------------------------------------------------------------------------------------------------------

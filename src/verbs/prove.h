@@ -20,9 +20,9 @@ struct proof {
 struct proofs {
         VEC(struct proof) list;
 };
-void proofs_done(struct proofs *p);
-static inline bool proof_holds(const struct proof *p) {
-        return p->inside == p->expected && p->outside;
+void proofs_done(struct proofs *proofs);
+static inline bool proof_holds(const struct proof *proof) {
+        return proof->inside == proof->expected && proof->outside;
 }
 
 /* -errno when the sandbox could not be launched or said nothing. */

@@ -9,13 +9,13 @@
 
 #include <errno.h>
 
-void sandboxes_done(struct sandboxes_list *l) {
-        for (size_t i = 0; i < l->clients.n; i++)
-                control_client_done(&l->clients.p[i]);
-        for (size_t i = 0; i < l->silent.n; i++)
-                free(l->silent.p[i]);
-        vec_done(&l->clients);
-        vec_done(&l->silent);
+void sandboxes_done(struct sandboxes_list *list) {
+        for (size_t i = 0; i < list->clients.n; i++)
+                control_client_done(&list->clients.p[i]);
+        for (size_t i = 0; i < list->silent.n; i++)
+                free(list->silent.p[i]);
+        vec_done(&list->clients);
+        vec_done(&list->silent);
 }
 
 /* Gone between listing and connecting is no error, and neither is one that does not reply. */
@@ -86,27 +86,27 @@ static int sandboxes_call(struct control_client *client, enum control_do what, s
 }
 
 /* What a supervisor says of a guest's name is the one that it was started with. */
-static void emit_renamed(struct emit *j, const struct node *node, const char *guest) {
-        emit_key_str(j, node->key);
+static void emit_renamed(struct emit *json, const struct node *node, const char *guest) {
+        emit_key_str(json, node->key);
         if (guest[0] && str_is(node->key, "guest")) {
-                emit_text(j, guest);
+                emit_text(json, guest);
         } else if (guest[0] && str_is(node->key, "command")) {
-                emit_open(j, '[');
-                emit_text(j, "guest");
-                emit_text(j, guest);
-                emit_close(j);
+                emit_open(json, '[');
+                emit_text(json, "guest");
+                emit_text(json, guest);
+                emit_close(json);
         } else {
-                sandboxes_emit_node(j, node);
+                sandboxes_emit_node(json, node);
         }
 }
 
 /* The reply as an object of its own: without what belongs to the protocol. */
-static void emit_reply(struct emit *j, const struct node *root, const char *guest) {
-        emit_open(j, '{');
+static void emit_reply(struct emit *json, const struct node *root, const char *guest) {
+        emit_open(json, '{');
         for (const struct node *node = root->first; node; node = node->next)
                 if (!str_is(node->key, "id") && !str_is(node->key, "ok"))
-                        emit_renamed(j, node, guest);
-        emit_close(j);
+                        emit_renamed(json, node, guest);
+        emit_close(json);
 }
 
 int sandboxes_ps(bool json, struct buf *out, struct err *err) {
@@ -159,28 +159,29 @@ int sandboxes_ps(bool json, struct buf *out, struct err *err) {
         return written < 0 ? err_memory(err) : 0;
 }
 
-static int list_questions(const char *id, const char *guest, const struct node *root, struct emit *j, struct buf *out) {
+static int list_questions(const char *id, const char *guest, const struct node *root, struct emit *json,
+                          struct buf *out) {
         const struct node *questions = node_get(root, STR("questions"));
         int r = 0;
         for (const struct node *node = questions ? questions->first : NULL; node && r == 0; node = node->next) {
-                if (!j) {
+                if (!json) {
                         r = sandboxes_guest_text(out, guest);
                         if (r == 0)
                                 r = sandboxes_pending_line(out, id, node);
                         continue;
                 }
 
-                emit_open(j, '{');
-                emit_put_text(j, "sandbox", id);
+                emit_open(json, '{');
+                emit_put_text(json, "sandbox", id);
                 if (guest[0])
-                        emit_put_text(j, "guest", guest);
+                        emit_put_text(json, "guest", guest);
 
                 for (const struct node *n = node->first; n; n = n->next) {
-                        emit_key_str(j, str_is(n->key, "id") ? STR("question") : n->key);
-                        sandboxes_emit_node(j, n);
+                        emit_key_str(json, str_is(n->key, "id") ? STR("question") : n->key);
+                        sandboxes_emit_node(json, n);
                 }
 
-                emit_close(j);
+                emit_close(json);
         }
 
         return r;

@@ -12,7 +12,7 @@ struct sandboxes_list {
 /* Connects to the one that is named (verbs/names.h), or to all that run for NULL; sockets of dead ones are removed.
  */
 int sandboxes_open(const char *prefix, const char *name, struct sandboxes_list *ret, struct err *err);
-void sandboxes_done(struct sandboxes_list *l);
+void sandboxes_done(struct sandboxes_list *list);
 
 /* A table for people or a JSON array: what runs, what waits for an answer. */
 int sandboxes_ps(bool json, struct buf *out, struct err *err);

@@ -28,10 +28,10 @@ struct deciding {
         struct buf *out;
 };
 
-static void deciding_done(struct deciding *d) {
-        sandboxes_done(&d->list);
-        vec_done(&d->chosen);
-        free(d->workspace);
+static void deciding_done(struct deciding *deciding) {
+        sandboxes_done(&deciding->list);
+        vec_done(&deciding->chosen);
+        free(deciding->workspace);
 }
 
 static int decide_ask(struct control_client *client, enum control_do what, struct control_message *ret) {
@@ -144,55 +144,55 @@ static int find_workspace(struct deciding *deciding, struct err *err) {
         return deciding->workspace ? 0 : err_set(err, ENOENT, "the workspace cannot be found");
 }
 
-static int decide_choose(struct deciding *d, struct err *err) {
+static int decide_choose(struct deciding *deciding, struct err *err) {
         size_t n = 0;
-        for (size_t i = 0; i < d->list.clients.n; i++) {
-                bool yes = decide_concerned(d, &d->list.clients.p[i]);
+        for (size_t i = 0; i < deciding->list.clients.n; i++) {
+                bool yes = decide_concerned(deciding, &deciding->list.clients.p[i]);
 
                 n += yes;
-                if (vec_push(&d->chosen, yes) < 0)
+                if (vec_push(&deciding->chosen, yes) < 0)
                         return err_memory(err);
         }
 
-        if (n || d->q->forget || d->q->scope > SCOPE_SANDBOX)
+        if (n || deciding->q->forget || deciding->q->scope > SCOPE_SANDBOX)
                 return 0;
 
-        if (d->q->whom)
+        if (deciding->q->whom)
                 return err_set(err, ENOENT,
                                "the container %s is not connected; without --scope the rule is remembered for it",
-                               d->q->whom);
+                               deciding->q->whom);
 
-        if (d->list.clients.n == 0)
+        if (deciding->list.clients.n == 0)
                 return err_set(err, ENOENT,
                                "no sandbox is running; with --scope workspace or --scope always the rule is "
                                "remembered for later ones");
 
-        if (d->q->scope == SCOPE_ONCE)
+        if (deciding->q->scope == SCOPE_ONCE)
                 return err_set(err, ENOENT, "no question that waits is about %s; `bailey pending` lists them",
-                               d->q->target);
+                               deciding->q->target);
 
-        if (d->list.clients.n > 1)
+        if (deciding->list.clients.n > 1)
                 return err_set(err, EINVAL, "%zu sandboxes are running, and none waits for %s; name one with --sandbox",
-                               d->list.clients.n, d->q->target);
+                               deciding->list.clients.n, deciding->q->target);
 
-        d->chosen.p[0] = true;
+        deciding->chosen.p[0] = true;
         return 0;
 }
 
-static int decide_forget_rule(struct state *s, const struct decide_request *request, const char *workspace,
+static int decide_forget_rule(struct state *state, const struct decide_request *request, const char *workspace,
                               struct err *err) {
         if (decide_is_for_one(request))
-                return state_forget_own_rule(s, workspace, request->target, err);
+                return state_forget_own_rule(state, workspace, request->target, err);
 
-        return state_forget_rule(s, workspace, request->target, err);
+        return state_forget_rule(state, workspace, request->target, err);
 }
 
 /* What one guest or container had for itself is gone, and the same is remembered for all: it holds for this one too. */
-static void decide_tell_left(struct state *s, const struct decide_request *request) {
+static void decide_tell_left(struct state *state, const struct decide_request *request) {
         struct approved approved = { 0 };
         struct err none = { 0 };
 
-        if (state_rules(s, &approved, &none) < 0)
+        if (state_rules(state, &approved, &none) < 0)
                 return;
 
         for (size_t i = 0; i < approved.rules.n; i++) {

@@ -24,11 +24,11 @@ struct followed {
         control_ids known; /* followed now or before: an id never comes back */
 };
 
-static void followed_done(struct followed *f) {
-        for (size_t i = 0; i < f->clients.n; i++)
-                control_client_done(&f->clients.p[i].client);
-        vec_done(&f->clients);
-        control_ids_done(&f->known);
+static void followed_done(struct followed *followed) {
+        for (size_t i = 0; i < followed->clients.n; i++)
+                control_client_done(&followed->clients.p[i].client);
+        vec_done(&followed->clients);
+        control_ids_done(&followed->known);
 }
 
 static bool events_knows(const struct followed *followed, const char *id) {
@@ -40,23 +40,23 @@ static bool events_knows(const struct followed *followed, const char *id) {
 
 /* A sandbox is found some time after it began, and may have asked by then: after the events its questions are asked
  * for, and come in between them. */
-static int follow_one(struct followed *f, const char *id, const guest_names *guests, struct err *err) {
+static int follow_one(struct followed *followed, const char *id, const guest_names *guests, struct err *err) {
         struct followed_client one = { 0 };
         struct err why = { 0 };
         const struct control_request request = { .what = CONTROL_SUBSCRIBE }, pending = { .what = CONTROL_PENDING };
         cleanup(control_message_done) struct control_message message = { 0 };
         char *kept = str_dup(str_of(id));
-        if (!kept || vec_push(&f->known, kept) < 0) {
+        if (!kept || vec_push(&followed->known, kept) < 0) {
                 free(kept);
                 return err_memory(err);
         }
 
-        if (f->clients.n >= FOLLOWED_MAX || control_client_open(id, "bailey events", &one.client, &why) < 0)
+        if (followed->clients.n >= FOLLOWED_MAX || control_client_open(id, "bailey events", &one.client, &why) < 0)
                 return 0; /* gone already, or too many to watch */
 
         snprintf(one.guest, sizeof one.guest, "%s", names_guest(guests, id));
         if (control_client_call(&one.client, &request, &message, &why) < 0 ||
-            control_client_send(&one.client, &pending, &why) < 0 || vec_push(&f->clients, one) < 0)
+            control_client_send(&one.client, &pending, &why) < 0 || vec_push(&followed->clients, one) < 0)
                 control_client_done(&one.client);
 
         return 0;

@@ -10,33 +10,33 @@
 
 enum { SHOWN = 300, COMMAND_SHOWN = 4000 /* whole: what is not seen is not approved */ };
 
-void sandboxes_emit_node(struct emit *j, const struct node *node) {
+void sandboxes_emit_node(struct emit *json, const struct node *node) {
         switch (node->kind) {
         case NODE_NULL:
-                emit_null(j);
+                emit_null(json);
                 return;
         case NODE_SCALAR:
                 if (node->quoted)
-                        emit_string(j, node->text);
+                        emit_string(json, node->text);
                 else if (str_is(node->text, "true") || str_is(node->text, "false"))
-                        emit_bool(j, str_is(node->text, "true"));
+                        emit_bool(json, str_is(node->text, "true"));
                 else {
                         uint64_t number = 0;
 
                         (void)str_to_u64(node->text, UINT64_MAX, &number); /* the protocol has no others */
-                        emit_number(j, number);
+                        emit_number(json, number);
                 }
                 return;
         default:
-                emit_open(j, node->kind == NODE_MAP ? '{' : '[');
+                emit_open(json, node->kind == NODE_MAP ? '{' : '[');
 
                 for (const struct node *child = node->first; child; child = child->next) {
                         if (node->kind == NODE_MAP)
-                                emit_key_str(j, child->key);
-                        sandboxes_emit_node(j, child);
+                                emit_key_str(json, child->key);
+                        sandboxes_emit_node(json, child);
                 }
 
-                emit_close(j);
+                emit_close(json);
         }
 }
 

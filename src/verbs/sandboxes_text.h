@@ -14,4 +14,4 @@ int sandboxes_pending_line(struct buf *out, const char *sandbox, const struct no
 /* One line with its line break, or nothing for an event that is not for people. */
 int sandboxes_event_line(struct buf *out, const char *sandbox, const struct node *event);
 /* The tree as JSON again. */
-void sandboxes_emit_node(struct emit *j, const struct node *node);
+void sandboxes_emit_node(struct emit *json, const struct node *node);

@@ -69,21 +69,21 @@ static int list_text(const mappings *list, const char *whose, struct buf *out) {
         return r;
 }
 
-static void emit_list(struct emit *j, const mappings *list, bool sandbox) {
+static void emit_list(struct emit *json, const mappings *list, bool sandbox) {
         for (size_t i = 0; i < list->n; i++) {
                 const struct mapping *mapping = &list->p[i];
                 cleanup(free_ptr) char *source = shown_source(mapping->source);
 
-                emit_open(j, '{');
-                emit_put_text(j, "name", mapping->name);
-                emit_put_text(j, "provider", mapping->provider ? mapping->provider->name : NULL);
-                emit_put_text(j, "source", source);
-                emit_put_texts(j, "env", mapping->env.p, mapping->env.n);
-                emit_put_texts(j, "hosts", mapping->hosts.p, mapping->hosts.n);
-                emit_put_texts(j, "slots", mapping->slots.p, mapping->slots.n);
-                emit_put_bool(j, "sandbox", sandbox);
-                emit_put_text(j, "origin", mapping->origin);
-                emit_close(j);
+                emit_open(json, '{');
+                emit_put_text(json, "name", mapping->name);
+                emit_put_text(json, "provider", mapping->provider ? mapping->provider->name : NULL);
+                emit_put_text(json, "source", source);
+                emit_put_texts(json, "env", mapping->env.p, mapping->env.n);
+                emit_put_texts(json, "hosts", mapping->hosts.p, mapping->hosts.n);
+                emit_put_texts(json, "slots", mapping->slots.p, mapping->slots.n);
+                emit_put_bool(json, "sandbox", sandbox);
+                emit_put_text(json, "origin", mapping->origin);
+                emit_close(json);
         }
 }
 

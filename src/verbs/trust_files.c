@@ -8,16 +8,16 @@
 #include <string.h>
 #include <sys/stat.h>
 
-void trust_report_done(struct trust_report *r) {
-        for (size_t i = 0; i < r->wishes.n; i++) {
-                free(r->wishes.p[i].place);
-                free(r->wishes.p[i].key);
-                free(r->wishes.p[i].text);
+void trust_report_done(struct trust_report *report) {
+        for (size_t i = 0; i < report->wishes.n; i++) {
+                free(report->wishes.p[i].place);
+                free(report->wishes.p[i].key);
+                free(report->wishes.p[i].text);
         }
 
-        vec_done(&r->wishes);
-        free(r->path);
-        *r = (struct trust_report){ 0 };
+        vec_done(&report->wishes);
+        free(report->path);
+        *report = (struct trust_report){ 0 };
 }
 
 /* "dir/.bailey.yaml" means dir. */

@@ -16,7 +16,7 @@ struct trust_report {
         bool trusted;
         VEC(struct trust_wish) wishes;
 };
-void trust_report_done(struct trust_report *r);
+void trust_report_done(struct trust_report *report);
 
 /* Reads the file of `directory` (NULL: the current one), or of the directory that a file is in. */
 int trust_examine(const char *directory, struct trust_report *ret, struct err *err);

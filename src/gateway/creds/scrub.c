@@ -45,11 +45,11 @@ struct making {
         VEC(struct str) replacements;
 };
 
-static int add_form(struct making *m, struct str real, struct str fake) {
-        struct needle needle = { real, (uint32_t)m->needles.n };
+static int add_form(struct making *making, struct str real, struct str fake) {
+        struct needle needle = { real, (uint32_t)making->needles.n };
         if (real.n == 0)
                 return 0;
-        if (vec_push(&m->replacements, fake) < 0 || vec_push(&m->needles, needle) < 0)
+        if (vec_push(&making->replacements, fake) < 0 || vec_push(&making->needles, needle) < 0)
                 return -ENOMEM;
         return 0;
 }

@@ -34,8 +34,8 @@ struct scrub {
 
 int scrub_init(struct scrub *scrub, struct scrub_words *words); /* takes a reference; 0 or -ENOMEM */
 void scrub_done(struct scrub *scrub);
-static inline bool scrub_is_on(const struct scrub *s) {
-        return s->words != NULL;
+static inline bool scrub_is_on(const struct scrub *scrub) {
+        return scrub->words != NULL;
 }
 /* The next bytes of the body, changed in place where a secret is. *ret_before, then *ret_now, are to be passed on; both
  * are valid until the next call. */

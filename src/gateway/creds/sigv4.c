@@ -375,18 +375,18 @@ static int put_names(const struct name_list *name_list, const char *separator, s
         return r;
 }
 
-static int put_scope(const struct sigv4 *s, struct buf *out) {
-        return buf_printf(out, "%.*s/%.*s/%.*s/" REQUEST_TYPE, STR_FMT(s->date), STR_FMT(s->region),
-                          STR_FMT(s->service));
+static int put_scope(const struct sigv4 *sigv4, struct buf *out) {
+        return buf_printf(out, "%.*s/%.*s/%.*s/" REQUEST_TYPE, STR_FMT(sigv4->date), STR_FMT(sigv4->region),
+                          STR_FMT(sigv4->service));
 }
 
 /* The target of a presigned URL, without its signature. */
-static int put_target(const struct sigv4 *s, const struct request_view *view, const struct sigv4_key *key,
+static int put_target(const struct sigv4 *sigv4, const struct request_view *view, const struct sigv4_key *key,
                       const struct name_list *names, struct buf *out) {
         struct str query = query_of(view->target), part;
         int e = buf_append(out, str_first(view->target, view->target.n - query.n));
         while (e == 0 && str_split(&query, '&', &part)) {
-                if (part.n == 0 || sigv4_owns_parameter(s, part))
+                if (part.n == 0 || sigv4_owns_parameter(sigv4, part))
                         continue;
                 e = buf_append(out, part);
                 e = e < 0 ? e : buf_add_char(out, '&');
@@ -395,8 +395,8 @@ static int put_target(const struct sigv4 *s, const struct request_view *view, co
         e = e < 0 ? e : buf_add(out, "X-Amz-Credential=");
         e = e < 0 ? e : sigv4_encode(key->key_id, false, out);
         e = e < 0 ? e
-                  : buf_printf(out, "%%2F%.*s%%2F%.*s%%2F%.*s%%2F" REQUEST_TYPE, STR_FMT(s->date), STR_FMT(s->region),
-                               STR_FMT(s->service));
+                  : buf_printf(out, "%%2F%.*s%%2F%.*s%%2F%.*s%%2F" REQUEST_TYPE, STR_FMT(sigv4->date),
+                               STR_FMT(sigv4->region), STR_FMT(sigv4->service));
         if (e == 0 && key->token.n > 0) {
                 e = buf_add(out, "&X-Amz-Security-Token=");
                 e = e < 0 ? e : sigv4_encode(key->token, false, out);
@@ -448,7 +448,7 @@ static int put_canonical(const struct sigv4 *sigv4, const struct request_view *v
         return buf_append(out, hash);
 }
 
-static int sign_canonical(const struct sigv4 *s, const struct sigv4_key *key, struct str canonical,
+static int sign_canonical(const struct sigv4 *sigv4, const struct sigv4_key *key, struct str canonical,
                           char ret[static SIGV4_SIGNATURE_HEX]) {
         unsigned char digest[DIGEST_BYTES];
         char hex[DIGEST_HEX_MAX];
@@ -456,11 +456,11 @@ static int sign_canonical(const struct sigv4 *s, const struct sigv4_key *key, st
 
         digest_sha256(canonical, digest);
         digest_hex(digest, hex);
-        int e = buf_printf(&text, ALGORITHM "\n%.*s\n", STR_FMT(s->timestamp));
+        int e = buf_printf(&text, ALGORITHM "\n%.*s\n", STR_FMT(sigv4->timestamp));
         if (e < 0)
                 return e;
 
-        e = put_scope(s, &text);
+        e = put_scope(sigv4, &text);
         if (e < 0)
                 return e;
 

@@ -54,8 +54,8 @@ struct sigv4_key {
         unsigned char key[DIGEST_BYTES];
 };
 
-static inline void sigv4_clear(struct sigv4 *s) {
-        memset(s, 0, offsetof(struct sigv4, scope));
+static inline void sigv4_clear(struct sigv4 *sigv4) {
+        memset(sigv4, 0, offsetof(struct sigv4, scope));
 }
 /* Whether the request has a signature, by any key: s->key_id. Two, or one that is half there, are none. */
 bool sigv4_find(const struct request_view *view, struct sigv4 *sigv4);

@@ -23,14 +23,14 @@ struct swap_cache {
         } entries[CACHED_WORDS];
 };
 
-static void cache_clear(struct worker *w) {
-        for (size_t i = 0; w->swaps && i < CACHED_WORDS; i++)
-                scrub_words_unref(take_ptr(&w->swaps->entries[i].words));
+static void cache_clear(struct worker *worker) {
+        for (size_t i = 0; worker->swaps && i < CACHED_WORDS; i++)
+                scrub_words_unref(take_ptr(&worker->swaps->entries[i].words));
 }
 
-void swap_cache_free(struct worker *w) {
-        cache_clear(w);
-        free(take_ptr(&w->swaps));
+void swap_cache_free(struct worker *worker) {
+        cache_clear(worker);
+        free(take_ptr(&worker->swaps));
 }
 
 bool swap_is_wanted(const struct worker *worker, const struct authority *to) {
@@ -40,16 +40,16 @@ bool swap_is_wanted(const struct worker *worker, const struct authority *to) {
         return !credential_set_is_empty(&at);
 }
 
-int swap_init(struct swap *s, struct worker *worker, const struct authority *to, const struct inject_plan *plan,
-              void (*done)(struct swap *s)) {
-        s->worker = worker;
-        s->to = to;
-        s->done = done;
-        s->set = plan->set;
-        s->names = BUF(EVENT_TEXT_MAX);
-        link_init(&s->call.link);
+int swap_init(struct swap *swap, struct worker *worker, const struct authority *to, const struct inject_plan *plan,
+              void (*done)(struct swap *swap)) {
+        swap->worker = worker;
+        swap->to = to;
+        swap->done = done;
+        swap->set = plan->set;
+        swap->names = BUF(EVENT_TEXT_MAX);
+        link_init(&swap->call.link);
 
-        return inject_names(plan, worker->gateway->credentials, &s->names);
+        return inject_names(plan, worker->gateway->credentials, &swap->names);
 }
 
 /* Another try: nothing of the body has left. */
@@ -59,11 +59,11 @@ static void end_stream(struct swap *swap) {
         swap->streaming = false;
 }
 
-void swap_done(struct swap *s) {
-        vault_call_cancel(&s->call);
-        scrub_words_unref(take_ptr(&s->words));
-        end_stream(s);
-        buf_done(&s->names);
+void swap_done(struct swap *swap) {
+        vault_call_cancel(&swap->call);
+        scrub_words_unref(take_ptr(&swap->words));
+        end_stream(swap);
+        buf_done(&swap->names);
 }
 
 const char *swap_error_text(int error) {
@@ -224,33 +224,33 @@ static bool is_same(const struct credential_set *set, const struct credential_se
 }
 
 /* Everything that must not come back. */
-static int find_words(struct swap *s, const struct inject_plan *plan) {
-        struct worker *worker = s->worker;
+static int find_words(struct swap *swap, const struct inject_plan *plan) {
+        struct worker *worker = swap->worker;
         uint64_t generation = past_generation(worker->gateway->past);
 
-        scrub_words_unref(take_ptr(&s->words));
+        scrub_words_unref(take_ptr(&swap->words));
         if (!worker->swaps && !(worker->swaps = calloc(1, sizeof *worker->swaps)))
                 return -ENOMEM;
 
         for (size_t i = 0; i < CACHED_WORDS; i++) {
                 const struct swap_words *words = &worker->swaps->entries[i];
-                if (!words->words || words->generation != generation || !is_same(&words->set, &s->set) ||
-                    !is_same(&words->absent, &s->absent))
+                if (!words->words || words->generation != generation || !is_same(&words->set, &swap->set) ||
+                    !is_same(&words->absent, &swap->absent))
                         continue;
 
-                s->words = scrub_words_ref(words->words);
-                s->telling = words->telling;
+                swap->words = scrub_words_ref(words->words);
+                swap->telling = words->telling;
                 return 0;
         }
 
-        struct swap_words made = { .set = s->set, .absent = s->absent, .generation = generation };
-        int r = make_words(s, plan, &made);
-        s->telling = made.telling;
+        struct swap_words made = { .set = swap->set, .absent = swap->absent, .generation = generation };
+        int r = make_words(swap, plan, &made);
+        swap->telling = made.telling;
 
         if (r < 0 || !made.words)
                 return r;
 
-        s->words = scrub_words_ref(made.words);
+        swap->words = scrub_words_ref(made.words);
         struct swap_words *place = &worker->swaps->entries[worker->swaps->next++ % CACHED_WORDS];
         scrub_words_unref(place->words);
         *place = made;

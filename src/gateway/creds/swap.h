@@ -47,9 +47,9 @@ struct swap {
 /* Whether requests to this target go through here at all. */
 bool swap_is_wanted(const struct worker *worker, const struct authority *to);
 /* plan: of the request as it came. 0 or -ENOMEM; then swap_done() in any case. */
-int swap_init(struct swap *s, struct worker *worker, const struct authority *to, const struct inject_plan *plan,
-              void (*done)(struct swap *s));
-void swap_done(struct swap *s);
+int swap_init(struct swap *swap, struct worker *worker, const struct authority *to, const struct inject_plan *plan,
+              void (*done)(struct swap *swap));
+void swap_done(struct swap *swap);
 
 /* A body that must be here before its head can be signed. */
 static inline bool swap_hashes_body(const struct inject_plan *plan) {
@@ -102,4 +102,4 @@ void swap_search(struct scrub *scrub, struct timer *patience, char *bytes, size_
 /* Looks at the origin's response: if the origin rejects the credential, the vault is notified. */
 void swap_saw_status(const struct swap *swap, unsigned status);
 
-void swap_cache_free(struct worker *w);
+void swap_cache_free(struct worker *worker);

@@ -125,26 +125,26 @@ static void client_finish(struct question *question, int error) {
         }
 }
 
-static void on_limit(struct timer *t) {
-        client_finish(link_owner(t, struct question, limit), -ETIMEDOUT);
+static void on_limit(struct timer *timer) {
+        client_finish(link_owner(timer, struct question, limit), -ETIMEDOUT);
 }
 
 /* The connection is over. Every waiting caller gets an error; its callback may ask again and is refused. */
-static void client_disconnect(struct vault_client *v, const char *why) {
-        if (v->fd < 0)
+static void client_disconnect(struct vault_client *client, const char *why) {
+        if (client->fd < 0)
                 return;
 
         log_debug("vault: %s", why);
-        watch_stop(&v->watch);
-        v->interest = 0;
-        close(v->fd);
-        v->fd = -1;
-        vault_page_close(v->page);
-        v->page = NULL;
-        shelf_clear(&v->secrets);
+        watch_stop(&client->watch);
+        client->interest = 0;
+        close(client->fd);
+        client->fd = -1;
+        vault_page_close(client->page);
+        client->page = NULL;
+        shelf_clear(&client->secrets);
 
-        while (!link_is_empty(&v->asked))
-                client_finish(link_owner(v->asked.next, struct question, link), -EPIPE);
+        while (!link_is_empty(&client->asked))
+                client_finish(link_owner(client->asked.next, struct question, link), -EPIPE);
 }
 
 /* out */

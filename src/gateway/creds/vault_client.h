@@ -35,8 +35,8 @@ struct vault_call {
         struct link link;
         void (*done)(struct vault_call *c, int error);
 };
-static inline void vault_call_cancel(struct vault_call *c) {
-        link_remove(&c->link);
+static inline void vault_call_cancel(struct vault_call *call) {
+        link_remove(&call->link);
 }
 
 /* What is here, or NULL: then it must be asked for. Valid until the callback returns. */

@@ -28,9 +28,9 @@ void shelf_drop(struct shelf *shelf, struct kept *kept) {
         free(kept);
 }
 
-void shelf_clear(struct shelf *s) {
-        while (!link_is_empty(&s->order))
-                shelf_drop(s, link_owner(s->order.next, struct kept, link));
+void shelf_clear(struct shelf *shelf) {
+        while (!link_is_empty(&shelf->order))
+                shelf_drop(shelf, link_owner(shelf->order.next, struct kept, link));
 }
 
 void shelf_done(struct shelf *shelf) {
@@ -67,29 +67,29 @@ static char *find_room(struct shelf *shelf, struct link *place, size_t n, struct
 
 /* Searches from the slot after the last one given out, the most likely place, then everywhere; while there is none, the
  * least recently used entry is dropped. */
-static bool make_room(struct shelf *s, struct kept *kept, size_t n) {
+static bool make_room(struct shelf *shelf, struct kept *kept, size_t n) {
         struct link *next;
 
-        while (!(kept->bytes = find_room(s, s->last, n, &next)) &&
-               !(kept->bytes = find_room(s, &s->places, n, &next))) {
-                if (link_is_empty(&s->order))
+        while (!(kept->bytes = find_room(shelf, shelf->last, n, &next)) &&
+               !(kept->bytes = find_room(shelf, &shelf->places, n, &next))) {
+                if (link_is_empty(&shelf->order))
                         return false;
-                shelf_drop(s, link_owner(s->order.next, struct kept, link));
+                shelf_drop(shelf, link_owner(shelf->order.next, struct kept, link));
         }
 
         kept->bytes_n = n;
         link_append(next, &kept->place);
-        s->last = &kept->place;
+        shelf->last = &kept->place;
 
         return true;
 }
 
-struct kept *shelf_add(struct shelf *s, struct str key, size_t n) {
-        struct kept *old = map_get(&s->by_key, key);
+struct kept *shelf_add(struct shelf *shelf, struct str key, size_t n) {
+        struct kept *old = map_get(&shelf->by_key, key);
         if (old)
-                shelf_drop(s, old);
-        else if (s->by_key.n >= s->max)
-                shelf_drop(s, link_owner(s->order.next, struct kept, link));
+                shelf_drop(shelf, old);
+        else if (shelf->by_key.n >= shelf->max)
+                shelf_drop(shelf, link_owner(shelf->order.next, struct kept, link));
 
         struct kept *kept = calloc(1, sizeof *kept + key.n);
         if (!kept)
@@ -97,15 +97,15 @@ struct kept *shelf_add(struct shelf *s, struct str key, size_t n) {
 
         link_init(&kept->place);
 
-        if ((n > 0 && !make_room(s, kept, n)) || map_add(&s->by_key, key, kept) < 0) {
-                leave_room(s, kept);
+        if ((n > 0 && !make_room(shelf, kept, n)) || map_add(&shelf->by_key, key, kept) < 0) {
+                leave_room(shelf, kept);
                 free(kept);
                 return NULL;
         }
 
         kept->key_n = key.n;
         memcpy(kept->key, key.p, key.n);
-        link_append(&s->order, &kept->link);
+        link_append(&shelf->order, &kept->link);
 
         return kept;
 }

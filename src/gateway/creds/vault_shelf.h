@@ -31,10 +31,10 @@ struct shelf {
 /* room: memory for secrets, which stays the caller's; NULL for a shelf without any. */
 void shelf_init(struct shelf *shelf, size_t max, char *room, size_t room_n);
 /* Drops all, wiped. */
-void shelf_clear(struct shelf *s);
+void shelf_clear(struct shelf *shelf);
 void shelf_done(struct shelf *shelf);
 struct kept *shelf_find(struct shelf *shelf, struct str key);
 /* An empty place for the key (its old entry is dropped) with room for n bytes, evicting others if needed; NULL: no
  * memory. */
-struct kept *shelf_add(struct shelf *s, struct str key, size_t n);
+struct kept *shelf_add(struct shelf *shelf, struct str key, size_t n);
 void shelf_drop(struct shelf *shelf, struct kept *kept);

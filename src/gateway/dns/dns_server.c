@@ -76,8 +76,8 @@ static void on_resolved(struct resolve_call *c, const struct resolve_answer *ans
         wait_answer(wait);
 }
 
-static void on_paced(struct timer *t) {
-        struct dns_wait *wait = link_owner(t, struct dns_wait, pacing);
+static void on_paced(struct timer *timer) {
+        struct dns_wait *wait = link_owner(timer, struct dns_wait, pacing);
 
         wait->udp->worker->pace.held--;
         wait_answer(wait);
@@ -237,25 +237,25 @@ int dns_udp_new(struct worker *worker, int fd, struct dns_udp **ret, struct err 
         return 0;
 }
 
-void dns_udp_free(struct dns_udp *d) {
-        if (!d)
+void dns_udp_free(struct dns_udp *dns_udp) {
+        if (!dns_udp)
                 return;
 
-        watch_stop(&d->watch);
+        watch_stop(&dns_udp->watch);
 
-        while (!link_is_empty(&d->waits)) {
-                struct dns_wait *wait = link_owner(d->waits.next, struct dns_wait, link);
+        while (!link_is_empty(&dns_udp->waits)) {
+                struct dns_wait *wait = link_owner(dns_udp->waits.next, struct dns_wait, link);
 
                 resolve_cancel(&wait->call);
                 if (timer_is_running(&wait->pacing))
-                        d->worker->pace.held--;
+                        dns_udp->worker->pace.held--;
 
                 timer_stop(&wait->pacing);
                 wait_free(wait);
         }
 
-        buf_done(&d->out);
-        free(d);
+        buf_done(&dns_udp->out);
+        free(dns_udp);
 }
 
 /* --- TCP --- */
@@ -271,8 +271,8 @@ struct dns_tcp {
         bool resolving, gone;
 };
 
-static void tcp_destroy(struct task *t) {
-        struct dns_tcp *tcp = link_owner(t, struct dns_tcp, destroy);
+static void tcp_destroy(struct task *task) {
+        struct dns_tcp *tcp = link_owner(task, struct dns_tcp, destroy);
         buf_done(&tcp->in);
         buf_done(&tcp->out);
         free(tcp);
@@ -292,8 +292,8 @@ static void tcp_end(struct dns_tcp *tcp) {
         loop_defer(tcp->worker->loop, &tcp->destroy);
 }
 
-static void on_tcp_limit(struct timer *t) {
-        tcp_end(link_owner(t, struct dns_tcp, limit));
+static void on_tcp_limit(struct timer *timer) {
+        tcp_end(link_owner(timer, struct dns_tcp, limit));
 }
 
 static int tcp_answer(struct dns_tcp *tcp) {
@@ -414,8 +414,8 @@ static void tcp_run(struct dns_tcp *tcp) {
                 timer_start(&tcp->limit, tcp->worker->limits.header_ns);
 }
 
-static void on_tcp_later(struct task *t) {
-        tcp_run(link_owner(t, struct dns_tcp, later));
+static void on_tcp_later(struct task *task) {
+        tcp_run(link_owner(task, struct dns_tcp, later));
 }
 
 static void on_tcp_ready(struct stream *stream, void *owner) {

@@ -265,6 +265,6 @@ void synthetic_free(struct synthetic *synthetic) {
         free(synthetic);
 }
 
-void synthetic_freep(struct synthetic **s) {
-        synthetic_free(*s);
+void synthetic_freep(struct synthetic **synthetic) {
+        synthetic_free(*synthetic);
 }

@@ -25,7 +25,7 @@ struct synthetic_settings {
 
 int synthetic_new(const struct synthetic_settings *settings, struct synthetic **ret, struct err *err);
 void synthetic_free(struct synthetic *synthetic);
-void synthetic_freep(struct synthetic **s);
+void synthetic_freep(struct synthetic **synthetic);
 
 /* The addresses of a canonical name, bound now if they were not. -ENOSPC: exhausted. */
 int synthetic_bind(struct synthetic *synthetic, const struct host *name, uint64_t now_ns, struct addr *ret_v4,

@@ -49,8 +49,8 @@ static void webhook_finish(struct webhook *webhook, int result, const char *why)
         loop_stop(webhook->loop);
 }
 
-static void on_limit(struct timer *t) {
-        webhook_finish(link_owner(t, struct webhook, limit), -ETIMEDOUT, "no connection in time");
+static void on_limit(struct timer *timer) {
+        webhook_finish(link_owner(timer, struct webhook, limit), -ETIMEDOUT, "no connection in time");
 }
 
 static void hand_on(struct webhook *webhook, struct str body) {
@@ -178,8 +178,8 @@ static void webhook_dial(struct webhook *webhook, const struct addr *addrs, size
                 webhook_finish(webhook, r, "it cannot be reached");
 }
 
-static void on_resolved(struct resolve_call *c, const struct resolve_answer *answer) {
-        struct webhook *webhook = link_owner(c, struct webhook, resolving);
+static void on_resolved(struct resolve_call *call, const struct resolve_answer *answer) {
+        struct webhook *webhook = link_owner(call, struct webhook, resolving);
         if (answer->error)
                 webhook_finish(webhook, answer->error, "the name has no address");
         else

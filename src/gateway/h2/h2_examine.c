@@ -66,15 +66,15 @@ struct verdict h2_examine_again(struct h2_stream *stream, struct verdict granted
         return verdict;
 }
 
-void h2_examine_free(struct h2_stream *t) {
-        struct h2_examine *examine = take_ptr(&t->examine);
+void h2_examine_free(struct h2_stream *stream) {
+        struct h2_examine *examine = take_ptr(&stream->examine);
 
         if (!examine)
                 return;
         if (examine->holding)
                 gate_cancel(&examine->hold);
 
-        t->session->kept -= examine->reserved;
+        stream->session->kept -= examine->reserved;
         h2_fields_free(examine->fields);
         examine_free(examine->examine);
         buf_done(&examine->raw);
@@ -97,21 +97,22 @@ static int give_back(struct h2_stream *stream) {
 }
 
 /* With its fields in the place where they would be if they had come just now. */
-static void send_kept(struct h2_stream *t) {
-        struct h2_side *side = &t->session->side[H2_CLIENT];
+static void send_kept(struct h2_stream *stream) {
+        struct h2_side *side = &stream->session->side[H2_CLIENT];
         struct h2_fields *now = side->fields;
 
-        side->fields = take_ptr(&t->examine->fields);
-        t->state = H2_HEAD;
-        if (give_back(t) < 0)
-                h2_refuse_bytes(t, 503, REASON_LIMIT, "Out of memory");
+        side->fields = take_ptr(&stream->examine->fields);
+        stream->state = H2_HEAD;
+        if (give_back(stream) < 0)
+                h2_refuse_bytes(stream, 503, REASON_LIMIT, "Out of memory");
         else
-                h2_request_send(t);
+                h2_request_send(stream);
 
         h2_fields_free(side->fields);
         side->fields = now;
-        if (t->state == H2_KEEPING || (t->up.worked && t->state != H2_ANSWERED))
-                h2_refuse_bytes(t, 501, REASON_CREDENTIAL, "A request that is judged by its body cannot be signed");
+        if (stream->state == H2_KEEPING || (stream->up.worked && stream->state != H2_ANSWERED))
+                h2_refuse_bytes(stream, 501, REASON_CREDENTIAL,
+                                "A request that is judged by its body cannot be signed");
 }
 
 static void examine_refuse(struct h2_stream *stream, struct verdict verdict) {
@@ -120,19 +121,19 @@ static void examine_refuse(struct h2_stream *stream, struct verdict verdict) {
         h2_refuse(stream);
 }
 
-static void on_agreed(struct gate_call *c) {
-        struct h2_examine *examine = link_owner(c, struct h2_examine, hold);
+static void on_agreed(struct gate_call *call) {
+        struct h2_examine *examine = link_owner(call, struct h2_examine, hold);
         struct h2_stream *stream = examine->stream;
         struct h2_session *session = stream->session;
 
         examine->holding = false;
 
-        if (c->verdict.decision == DECISION_ALLOW) {
+        if (call->verdict.decision == DECISION_ALLOW) {
                 examine->examine->asked = true;
                 send_kept(stream);
         } else {
-                stream->verdict = c->verdict;
-                stream->error = c->error;
+                stream->verdict = call->verdict;
+                stream->error = call->error;
                 stream->why = NULL;
                 h2_refuse(stream);
         }

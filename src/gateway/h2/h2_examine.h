@@ -28,9 +28,9 @@ void h2_examine_add(struct h2_stream *stream, struct str bytes);
 void h2_examine_ended(struct h2_stream *stream);
 /* A refusal in git's own form is under way; false: there is none. */
 bool h2_examine_refuse(struct h2_stream *stream);
-void h2_examine_free(struct h2_stream *t);
+void h2_examine_free(struct h2_stream *stream);
 /* What git's request it is; NULL: none. */
-static inline const struct git_http *h2_examine_git(const struct h2_stream *t) {
-        bool git = t->examine && t->examine->examine->kind != EXAMINE_GRAPHQL;
-        return git ? &t->examine->examine->git : NULL;
+static inline const struct git_http *h2_examine_git(const struct h2_stream *stream) {
+        bool git = stream->examine && stream->examine->examine->kind != EXAMINE_GRAPHQL;
+        return git ? &stream->examine->examine->git : NULL;
 }

@@ -52,11 +52,11 @@ static void flow_passed(struct h2_flow *flow, size_t n) {
         connection_passed(side, n);
 }
 
-void h2_flow_done(struct h2_flow *f) {
-        h2_flow_drop(f);
-        h2_fields_free(take_ptr(&f->trailers));
-        buf_done(&f->bytes);
-        buf_done(&f->raw);
+void h2_flow_done(struct h2_flow *h2_flow) {
+        h2_flow_drop(h2_flow);
+        h2_fields_free(take_ptr(&h2_flow->trailers));
+        buf_done(&h2_flow->bytes);
+        buf_done(&h2_flow->raw);
 }
 
 void h2_flow_received(struct h2_flow *flow, size_t n) {

@@ -149,13 +149,13 @@ struct h2_session {
         bool gone;
 };
 
-static inline const struct gateway_limits *h2_settings(const struct h2_session *s) {
-        return &s->client.worker->limits;
+static inline const struct gateway_limits *h2_settings(const struct h2_session *session) {
+        return &session->client.worker->limits;
 }
 
 /* h2_session.c */
 void h2_session_run(struct h2_session *session);
-void h2_session_end(struct h2_session *s, bool abort);
+void h2_session_end(struct h2_session *session, bool abort);
 /* The client may open no more streams; those that are open go on. */
 void h2_session_drain(struct h2_session *session, uint32_t code);
 /* There are streams now: they are looked after. */
@@ -172,11 +172,11 @@ void h2_fields_free(struct h2_fields *fields);
 void h2_fields_clear(struct h2_fields *fields);
 /* Keeps it, or sets too_large. */
 void h2_fields_add(struct h2_fields *fields, struct str name, struct str value, bool sensitive);
-static inline struct str h2_field_name(const struct h2_fields *f, size_t i) {
-        return str_n(f->text.p + f->at[i].name, f->at[i].name_n);
+static inline struct str h2_field_name(const struct h2_fields *h2_fields, size_t i) {
+        return str_n(h2_fields->text.p + h2_fields->at[i].name, h2_fields->at[i].name_n);
 }
-static inline struct str h2_field_value(const struct h2_fields *f, size_t i) {
-        return str_n(f->text.p + f->at[i].value, f->at[i].value_n);
+static inline struct str h2_field_value(const struct h2_fields *h2_fields, size_t i) {
+        return str_n(h2_fields->text.p + h2_fields->at[i].value, h2_fields->at[i].value_n);
 }
 /* The first of that name; p is NULL when it is not there. */
 struct str h2_fields_find(const struct h2_fields *fields, const char *name);
@@ -234,7 +234,7 @@ void h2_stream_record(struct h2_stream *stream);
 
 /* h2_flow.c */
 void h2_flow_init(struct h2_flow *flow, struct h2_stream *stream, unsigned from);
-void h2_flow_done(struct h2_flow *f);
+void h2_flow_done(struct h2_flow *h2_flow);
 /* So many bytes have come for it, which are then added, now or later. */
 void h2_flow_received(struct h2_flow *flow, size_t n);
 /* So many of those have become others: the window that they came through is opened again. */

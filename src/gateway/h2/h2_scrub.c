@@ -169,9 +169,9 @@ int h2_swap_decode_some(struct h2_flow *flow) {
         return end_search(flow);
 }
 
-void h2_swap_done_down(struct h2_swap *k) {
-        if (scrub_is_on(&k->scrub))
-                timer_stop(&k->patience);
-        scrub_done(&k->scrub);
-        decoder_free(take_ptr(&k->decoder));
+void h2_swap_done_down(struct h2_swap *h2_swap) {
+        if (scrub_is_on(&h2_swap->scrub))
+                timer_stop(&h2_swap->patience);
+        scrub_done(&h2_swap->scrub);
+        decoder_free(take_ptr(&h2_swap->decoder));
 }

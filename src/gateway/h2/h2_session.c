@@ -39,8 +39,8 @@ enum { STEPS_PER_TURN = 32, FRAME_MAX = 16384 + 1024 };
 
 /* the end */
 
-static void session_destroy(struct task *t) {
-        free(link_owner(t, struct h2_session, destroy));
+static void session_destroy(struct task *task) {
+        free(link_owner(task, struct h2_session, destroy));
 }
 
 static void put_out(struct h2_side *side) {
@@ -63,6 +63,7 @@ static void close_side(struct h2_side *side, bool abort) {
 /* A connection that carried no request is on record all the same: its origin was reached. */
 static void record_unused(struct h2_session *session) {
         struct worker *worker = session->client.worker;
+
         report_event(&worker->report,
                      &(struct event){ .kind = EVENT_TUNNEL_CLOSE,
                                       .via = session->client.via,
@@ -78,38 +79,38 @@ static void record_unused(struct h2_session *session) {
                                       .domain = host_str(&session->target.host) });
 }
 
-void h2_session_end(struct h2_session *s, bool abort) {
-        if (s->gone)
+void h2_session_end(struct h2_session *session, bool abort) {
+        if (session->gone)
                 return;
 
-        struct worker *worker = s->client.worker;
-        s->gone = true;
-        log_debug("h2 %llu: ends with %zu streams", (unsigned long long)s->client.number, s->n_streams);
-        timer_stop(&s->limit);
-        timer_stop(&s->patrol);
-        task_cancel(&s->later);
-        judged_remove(&s->judged);
+        struct worker *worker = session->client.worker;
+        session->gone = true;
+        log_debug("h2 %llu: ends with %zu streams", (unsigned long long)session->client.number, session->n_streams);
+        timer_stop(&session->limit);
+        timer_stop(&session->patrol);
+        task_cancel(&session->later);
+        judged_remove(&session->judged);
 
         for (unsigned i = 0; i < H2_SIDES; i++)
-                close_side(&s->side[i], abort || i == H2_ORIGIN);
+                close_side(&session->side[i], abort || i == H2_ORIGIN);
 
-        s->client.stream = NULL;
+        session->client.stream = NULL;
         for (unsigned i = 0; i < H2_SIDES; i++)
-                nghttp2_session_del(take_ptr(&s->side[i].ng));
+                nghttp2_session_del(take_ptr(&session->side[i].ng));
 
-        while (!link_is_empty(&s->streams))
-                h2_stream_end(link_owner(s->streams.next, struct h2_stream, link));
+        while (!link_is_empty(&session->streams))
+                h2_stream_end(link_owner(session->streams.next, struct h2_stream, link));
 
         for (unsigned i = 0; i < H2_SIDES; i++)
-                h2_fields_free(take_ptr(&s->side[i].fields));
+                h2_fields_free(take_ptr(&session->side[i].fields));
 
-        if (!s->used)
-                record_unused(s);
+        if (!session->used)
+                record_unused(session);
         if (worker->gateway->synthetic)
-                synthetic_release(worker->gateway->synthetic, &s->hold, loop_now(worker->loop));
+                synthetic_release(worker->gateway->synthetic, &session->hold, loop_now(worker->loop));
 
-        client_done(&s->client);
-        loop_defer(worker->loop, &s->destroy);
+        client_done(&session->client);
+        loop_defer(worker->loop, &session->destroy);
 }
 
 void h2_session_drain(struct h2_session *session, uint32_t code) {
@@ -145,8 +146,8 @@ static void lose_origin(struct h2_session *session, int error) {
         fail_all(session, REASON_UPSTREAM, error ? error : -ECONNRESET);
 }
 
-static void on_limit(struct timer *t) {
-        struct h2_session *session = link_owner(t, struct h2_session, limit);
+static void on_limit(struct timer *timer) {
+        struct h2_session *session = link_owner(timer, struct h2_session, limit);
         if (session->in_head || session->n_streams == 0 || session->closing) {
                 for (struct link *l = session->streams.next; l != &session->streams; l = l->next) {
                         struct h2_stream *stream = link_owner(l, struct h2_stream, link);
@@ -381,8 +382,8 @@ void h2_session_run(struct h2_session *session) {
                 loop_soon(session->client.worker->loop, &session->later); /* the others' turn */
 }
 
-static void on_later(struct task *t) {
-        h2_session_run(link_owner(t, struct h2_session, later));
+static void on_later(struct task *task) {
+        h2_session_run(link_owner(task, struct h2_session, later));
 }
 
 static void on_ready(struct stream *stream, void *owner) {

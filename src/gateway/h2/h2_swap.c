@@ -289,14 +289,14 @@ bool h2_swap_trailers_pass(struct h2_stream *stream, const struct h2_fields *fie
         return inject_judge(worker->gateway->credentials, &stream->session->target, &view, &plan) == INJECT_PASS;
 }
 
-void h2_swap_free(struct h2_stream *t) {
-        struct h2_swap *swap = take_ptr(&t->swap);
+void h2_swap_free(struct h2_stream *stream) {
+        struct h2_swap *swap = take_ptr(&stream->swap);
         if (!swap)
                 return;
 
         swap_done(&swap->swap);
         h2_swap_done_down(swap);
-        t->session->kept -= swap->reserved;
+        stream->session->kept -= swap->reserved;
         buf_done(&swap->body);
         h2_fields_free(swap->fields);
         free(swap);

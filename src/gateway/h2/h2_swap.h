@@ -24,7 +24,7 @@ struct h2_swap {
 bool h2_swap_take(struct h2_stream *stream);
 /* Whether a request's trailers are free of stand-ins. */
 bool h2_swap_trailers_pass(struct h2_stream *stream, const struct h2_fields *fields);
-void h2_swap_free(struct h2_stream *t);
+void h2_swap_free(struct h2_stream *stream);
 
 /* H2_KEEPING: bytes of the body, and its end. */
 void h2_swap_keep(struct h2_stream *stream, struct str bytes);
@@ -41,4 +41,4 @@ int h2_swap_add(struct h2_flow *flow, char *bytes, size_t n);
 int h2_swap_end(struct h2_flow *flow);
 /* Some of what came is decoded. -EBADMSG, -ENOMEM. */
 int h2_swap_decode_some(struct h2_flow *flow);
-void h2_swap_done_down(struct h2_swap *k);
+void h2_swap_done_down(struct h2_swap *h2_swap);

@@ -71,7 +71,7 @@ struct verdict http_examine_begin(struct http_session *session, const struct htt
         return verdict;
 }
 
-static void refuse(struct http_session *session, struct verdict verdict) {
+static void refuse_examined(struct http_session *session, struct verdict verdict) {
         session->call.verdict = verdict;
         session->call.why = examine_why(session->exchange.examine->examine);
         http_refuse(session);
@@ -79,19 +79,19 @@ static void refuse(struct http_session *session, struct verdict verdict) {
 
 /* --- the question --- */
 
-static void on_agreed(struct gate_call *c) {
-        struct http_examine *examine = link_owner(c, struct http_examine, hold);
+static void on_agreed(struct gate_call *call) {
+        struct http_examine *examine = link_owner(call, struct http_examine, hold);
         struct http_session *session = examine->session;
 
         examine->holding = false;
         http_session_enter(session, HTTP_JUDGED);
 
-        if (c->verdict.decision == DECISION_ALLOW) {
+        if (call->verdict.decision == DECISION_ALLOW) {
                 examine->examine->asked = true;
                 http_request_send(session);
         } else {
-                session->call.error = c->error;
-                session->call.verdict = c->verdict;
+                session->call.error = call->error;
+                session->call.verdict = call->verdict;
                 session->call.why = NULL;
                 http_refuse(session);
         }
@@ -140,14 +140,14 @@ static void http_examine_settle(struct http_session *session, int found) {
 
         if (found < 0) {
                 session->exchange.request = examine->seen;
-                refuse(session, found == -ENOMEM ? no_memory() : examine_malformed(e));
+                refuse_examined(session, found == -ENOMEM ? no_memory() : examine_malformed(e));
                 return;
         }
 
         struct verdict verdict =
             http_request_verdict(session, gate_judge(session->client.worker, &session->call.target, true));
         if (verdict.decision == DECISION_DENY) {
-                refuse(session, verdict);
+                refuse_examined(session, verdict);
                 return;
         }
 
@@ -180,40 +180,40 @@ static int take_body(struct http_session *session, struct str bytes) {
         return examine->seen.done ? examine_feed(examine->examine, STR(""), true) : 0;
 }
 
-bool http_examine_step(struct http_session *s) {
-        struct http_examine *examine = s->exchange.examine;
+bool http_examine_step(struct http_session *session) {
+        struct http_examine *examine = session->exchange.examine;
         struct str bytes;
-        int r = http_flow_flush(&s->exchange.down, http_pool(s), s->client.stream);
+        int r = http_flow_flush(&session->exchange.down, http_pool(session), session->client.stream);
 
         if (r < 0 && r != -EAGAIN) {
-                http_session_end(s, true);
+                http_session_end(session, true);
                 return false;
         }
 
-        r = http_session_body_bytes(s, &bytes);
+        r = http_session_body_bytes(session, &bytes);
         if (r == -EAGAIN)
                 return false;
 
         if (r < 0) {
-                http_session_end(s, true);
+                http_session_end(session, true);
                 return false;
         }
 
-        r = take_body(s, bytes);
-        if (s->in)
-                pool_chunk_put(http_pool(s), take_ptr(&s->in)); /* all of it is in `raw` */
+        r = take_body(session, bytes);
+        if (session->in)
+                pool_chunk_put(http_pool(session), take_ptr(&session->in)); /* all of it is in `raw` */
 
         if (r == -EPROTO) {
-                s->exchange.request = examine->seen;
-                http_refuse_bytes(s, 400, REASON_PROTOCOL, "Its body is not framed as it must be");
-                return s->state != HTTP_GONE;
+                session->exchange.request = examine->seen;
+                http_refuse_bytes(session, 400, REASON_PROTOCOL, "Its body is not framed as it must be");
+                return session->state != HTTP_GONE;
         }
 
         if (r == 0)
                 return true;
 
-        http_examine_settle(s, r);
-        return s->state != HTTP_GONE;
+        http_examine_settle(session, r);
+        return session->state != HTTP_GONE;
 }
 
 static void begin_reading(struct http_session *session) {

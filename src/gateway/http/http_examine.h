@@ -23,12 +23,12 @@ struct verdict http_examine_begin(struct http_session *session, const struct htt
 /* Before it leaves. False: not now: its body is being read, a person is asked, or it was refused. */
 bool http_examine_pass(struct http_session *session);
 /* HTTP_EXAMINING and HTTP_DRAINING. */
-bool http_examine_step(struct http_session *s);
+bool http_examine_step(struct http_session *session);
 bool http_examine_drain_step(struct http_session *session);
 /* A refusal in git's own form is under way; false: there is none, so that it is refused as any other. */
 bool http_examine_refuse(struct http_session *session);
 /* What git's request it is; NULL: none. */
-static inline const struct git_http *http_examine_git(const struct http_session *s) {
-        bool git = s->exchange.examine && s->exchange.examine->examine->kind != EXAMINE_GRAPHQL;
-        return git ? &s->exchange.examine->examine->git : NULL;
+static inline const struct git_http *http_examine_git(const struct http_session *session) {
+        bool git = session->exchange.examine && session->exchange.examine->examine->kind != EXAMINE_GRAPHQL;
+        return git ? &session->exchange.examine->examine->git : NULL;
 }

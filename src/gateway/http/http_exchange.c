@@ -142,8 +142,8 @@ void http_exchange_wipe_head(struct http_session *session) {
         session->exchange.up.head_at = 0;
 }
 
-static void exchange_free_examine(struct http_session *s) {
-        struct http_examine *examine = take_ptr(&s->exchange.examine);
+static void exchange_free_examine(struct http_session *session) {
+        struct http_examine *examine = take_ptr(&session->exchange.examine);
 
         if (!examine)
                 return;
@@ -155,32 +155,32 @@ static void exchange_free_examine(struct http_session *s) {
         free(examine);
 }
 
-static void exchange_free_swap(struct http_session *s) {
-        struct http_swap *swap = s->exchange.swap;
+static void exchange_free_swap(struct http_session *session) {
+        struct http_swap *swap = session->exchange.swap;
         if (!swap)
                 return;
 
-        http_exchange_wipe_head(s);
-        http_renew_free(s);
+        http_exchange_wipe_head(session);
+        http_renew_free(session);
         secret_buf_done(&swap->sent);
-        http_swap_done_down(s);
+        http_swap_done_down(session);
         swap_done(&swap->swap);
 
         buf_done(&swap->plain);
         free(swap->head.headers);
         buf_done(&swap->body);
-        free(take_ptr(&s->exchange.swap));
+        free(take_ptr(&session->exchange.swap));
 }
 
-void http_exchange_done(struct http_session *s) {
-        judged_remove(&s->exchange.judged);
-        stream_close(take_ptr(&s->exchange.upstream));
-        exchange_free_examine(s);
-        exchange_free_swap(s);
-        http_flow_done(&s->exchange.up, http_pool(s));
-        buf_done(&s->exchange.trailers);
-        http_flow_done(&s->exchange.down, http_pool(s));
+void http_exchange_done(struct http_session *session) {
+        judged_remove(&session->exchange.judged);
+        stream_close(take_ptr(&session->exchange.upstream));
+        exchange_free_examine(session);
+        exchange_free_swap(session);
+        http_flow_done(&session->exchange.up, http_pool(session));
+        buf_done(&session->exchange.trailers);
+        http_flow_done(&session->exchange.down, http_pool(session));
 
-        if (s->exchange.back)
-                pool_chunk_put(http_pool(s), take_ptr(&s->exchange.back));
+        if (session->exchange.back)
+                pool_chunk_put(http_pool(session), take_ptr(&session->exchange.back));
 }

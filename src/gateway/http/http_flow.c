@@ -8,13 +8,13 @@
 #include <errno.h>
 #include <stdio.h>
 
-void http_flow_done(struct http_flow *f, struct pool *pool) {
-        if (f->rest)
-                pool_chunk_put(pool, take_ptr(&f->rest));
-        pool_pipe_put(pool, take_ptr(&f->pipe));
-        buf_done(&f->head);
-        f->head_at = 0;
-        f->begun = f->held = false;
+void http_flow_done(struct http_flow *flow, struct pool *pool) {
+        if (flow->rest)
+                pool_chunk_put(pool, take_ptr(&flow->rest));
+        pool_pipe_put(pool, take_ptr(&flow->pipe));
+        buf_done(&flow->head);
+        flow->head_at = 0;
+        flow->begun = flow->held = false;
 }
 
 /* Keeps what the stream did not take. A reader takes no more at once than a chunk holds, so it fits. */
@@ -84,14 +84,14 @@ static int drain_pipe(struct http_flow *flow, struct stream *to) {
         return 0;
 }
 
-int http_flow_flush(struct http_flow *f, struct pool *pool, struct stream *to) {
-        if (f->held)
+int http_flow_flush(struct http_flow *flow, struct pool *pool, struct stream *to) {
+        if (flow->held)
                 return -EAGAIN;
 
-        while (f->head_at < f->head.n || f->rest) {
-                size_t head = f->head.n - f->head_at, rest = f->rest ? f->rest->n : 0;
-                struct iovec parts[2] = { { f->head.p + f->head_at, head },
-                                          { f->rest ? f->rest->bytes + f->rest->at : NULL, rest } };
+        while (flow->head_at < flow->head.n || flow->rest) {
+                size_t head = flow->head.n - flow->head_at, rest = flow->rest ? flow->rest->n : 0;
+                struct iovec parts[2] = { { flow->head.p + flow->head_at, head },
+                                          { flow->rest ? flow->rest->bytes + flow->rest->at : NULL, rest } };
                 ssize_t put;
                 if (head > 0)
                         put = stream_writev(to, parts, rest > 0 ? 2 : 1);
@@ -101,16 +101,16 @@ int http_flow_flush(struct http_flow *f, struct pool *pool, struct stream *to) {
                         return (int)put;
 
                 size_t of_head = (size_t)put < head ? (size_t)put : head;
-                f->head_at += of_head;
-                if (f->rest) {
-                        f->rest->at += (size_t)put - of_head;
-                        f->rest->n -= (size_t)put - of_head;
-                        if (f->rest->n == 0)
-                                pool_chunk_put(pool, take_ptr(&f->rest));
+                flow->head_at += of_head;
+                if (flow->rest) {
+                        flow->rest->at += (size_t)put - of_head;
+                        flow->rest->n -= (size_t)put - of_head;
+                        if (flow->rest->n == 0)
+                                pool_chunk_put(pool, take_ptr(&flow->rest));
                 }
         }
 
-        return drain_pipe(f, to);
+        return drain_pipe(flow, to);
 }
 
 int http_flow_queue(struct http_flow *flow, struct str bytes) {
@@ -152,9 +152,9 @@ ssize_t http_flow_splice(struct http_flow *flow, struct pool *pool, struct strea
         return splice_in(from, flow->pipe, max < SIZE_MAX ? (size_t)max : SIZE_MAX);
 }
 
-void http_flow_rest(struct http_flow *f, struct pool *pool) {
-        if (f->pipe && f->pipe->n == 0)
-                pool_pipe_put(pool, take_ptr(&f->pipe));
+void http_flow_rest(struct http_flow *flow, struct pool *pool) {
+        if (flow->pipe && flow->pipe->n == 0)
+                pool_pipe_put(pool, take_ptr(&flow->pipe));
 }
 
 void http_body_passed(struct http_body *body, uint64_t n) {

@@ -130,14 +130,14 @@ struct http_session {
 };
 
 /* http_state.c: state changes, all through here. */
-void http_session_enter(struct http_session *s, enum http_state state);
+void http_session_enter(struct http_session *session, enum http_state state);
 /* Ends the session now. abort: the client sees a reset, so that a cut response is not taken for a whole one. */
-void http_session_end(struct http_session *s, bool abort);
+void http_session_end(struct http_session *session, bool abort);
 /* The exchange is over and on record: waits for the next request, or for the client's end. */
 void http_session_next(struct http_session *session);
 void http_session_limit(struct http_session *session, uint64_t ns);
 /* Keeps bytes[used..], which lie in the scratch area or in `in` itself, as what comes next. 0 or -ENOMEM. */
-int http_session_keep(struct http_session *s, struct str bytes, size_t used);
+int http_session_keep(struct http_session *session, struct str bytes, size_t used);
 /* Bytes of the request's body at hand, or read now. Negative: none, why. */
 int http_session_body_bytes(struct http_session *session, struct str *ret);
 
@@ -147,7 +147,7 @@ void http_session_open(struct http_session *session);
 /* http_exchange.c: a parsed head becomes the request under way; what is needed of it behind its bytes is copied. */
 void http_exchange_begin(struct http_session *session, const struct http1_request *request);
 /* Lets go of everything that belonged to it. */
-void http_exchange_done(struct http_session *s);
+void http_exchange_done(struct http_session *session);
 /* The reason is that of the call's verdict. */
 void http_exchange_record(struct http_session *session, bool allowed);
 /* As long as it lasts. */
@@ -157,18 +157,18 @@ struct str http_exchange_target(const struct http_session *session); /* with it:
 /* The head that was written for the origin holds a secret. */
 void http_exchange_wipe_head(struct http_session *session);
 
-static inline struct pool *http_pool(struct http_session *s) {
-        return &s->client.worker->pool;
+static inline struct pool *http_pool(struct http_session *session) {
+        return &session->client.worker->pool;
 }
-static inline const struct gateway_limits *http_settings(const struct http_session *s) {
-        return &s->client.worker->limits;
+static inline const struct gateway_limits *http_settings(const struct http_session *session) {
+        return &session->client.worker->limits;
 }
 
 /* What the client is told about its connection: old clients close unless they hear otherwise. NULL: nothing. */
-static inline const char *http_session_connection(const struct http_session *s) {
-        if (!s->exchange.keep_client)
+static inline const char *http_session_connection(const struct http_session *session) {
+        if (!session->exchange.keep_client)
                 return "close";
-        return s->exchange.client_minor == 0 ? "keep-alive" : NULL;
+        return session->exchange.client_minor == 0 ? "keep-alive" : NULL;
 }
 
 /* http_request.c: where it wants to go and whether it may; sent when its verdict allows it. */
@@ -182,37 +182,38 @@ void http_request_resume(struct http_session *session);
 struct verdict http_request_verdict(struct http_session *session, struct verdict granted);
 
 /* http_secure.c: sessions inside TLS. */
-struct stream *http_secure_take(struct http_session *s); /* the connection that was opened ahead, if it is any good */
+struct stream *
+http_secure_take(struct http_session *session); /* the connection that was opened ahead, if it is any good */
 /* The gate has opened a connection: TLS on it. */
-void http_secure_open(struct http_session *s, void (*done)(struct origin_call *call));
+void http_secure_open(struct http_session *session, void (*done)(struct origin_call *call));
 void http_secure_done(struct http_session *session);
 /* From now on the connection is one to the API proxy. 0 or -ENOMEM. */
 int http_secure_become_api(struct http_session *session);
 /* Connections to origins are shared among sessions of the same identity only. */
-static inline uint8_t http_session_identity(const struct http_session *s) {
-        return s->secure ? IDENTITY_HTTPS : IDENTITY_PLAIN;
+static inline uint8_t http_session_identity(const struct http_session *session) {
+        return session->secure ? IDENTITY_HTTPS : IDENTITY_PLAIN;
 }
 
 /* http_pump.c: the request leaves, now; then one step each: true when something moved and it should be tried again. */
 void http_pump_start(struct http_session *session);
 bool http_pump_step(struct http_session *session);
 /* The upstream did not answer in time, or its client did not send its body. */
-void http_pump_timeout(struct http_session *s);
+void http_pump_timeout(struct http_session *session);
 /* What came back cannot be handed on: it is not what it was said to be (-EBADMSG), or the client does not listen. */
 void http_pump_fail(struct http_session *session, int error);
 /* The client went away or broke its own framing in the middle of the exchange. */
-void http_pump_fail_client(struct http_session *s, enum reason reason);
+void http_pump_fail_client(struct http_session *session, enum reason reason);
 
 /* http_switch.c: a step as above, while a 101 is on its way. */
-bool http_switch_step(struct http_session *s);
+bool http_switch_step(struct http_session *session);
 /* Both connections of the protocol behind it are closed. */
 void http_switch_stop(struct http_session *session, bool abort);
 
 /* http_flow.c: 0 when all is on its way, -EAGAIN when some waits, or the stream's error. */
 int http_flow_push(struct http_flow *flow, struct pool *pool, struct stream *to, struct str bytes);
-int http_flow_flush(struct http_flow *f, struct pool *pool, struct stream *to);
-static inline bool http_flow_is_empty(const struct http_flow *f) {
-        return f->head_at == f->head.n && !f->rest && (!f->pipe || f->pipe->n == 0);
+int http_flow_flush(struct http_flow *flow, struct pool *pool, struct stream *to);
+static inline bool http_flow_is_empty(const struct http_flow *flow) {
+        return flow->head_at == flow->head.n && !flow->rest && (!flow->pipe || flow->pipe->n == 0);
 }
 /* Takes bytes of a stream that need no looking at into the flow, which is empty. Bytes, 0 at the stream's end, or its
  * error; -ENOSR: there is no pipe to be had, so copy. */
@@ -221,18 +222,18 @@ ssize_t http_flow_splice(struct http_flow *flow, struct pool *pool, struct strea
 int http_flow_queue(struct http_flow *flow, struct str bytes);
 int http_flow_queue_chunk(struct http_flow *flow, struct str first, struct str second);
 /* Nothing moves now: what is borrowed goes back. */
-void http_flow_rest(struct http_flow *f, struct pool *pool);
-void http_flow_done(struct http_flow *f, struct pool *pool);
+void http_flow_rest(struct http_flow *flow, struct pool *pool);
+void http_flow_done(struct http_flow *flow, struct pool *pool);
 /* What of `bytes` belongs to the body, in spans to pass on; *ret_used counts what was taken. HTTP1_MORE: wants more
  * bytes, HTTP1_OK: *ret_span is to be passed on, call again; else malformed. body->done is set at the end. */
 enum http1_result http_body_next(struct http_body *body, struct str *bytes, struct str *ret_span);
 /* How much of a body may pass without being looked at: 0 when its own bytes say where it ends. */
-static inline uint64_t http_body_opaque(const struct http_body *b) {
-        if (b->done)
+static inline uint64_t http_body_opaque(const struct http_body *http_body) {
+        if (http_body->done)
                 return 0;
-        if (b->kind == BODY_LENGTH)
-                return b->left;
-        return b->kind == BODY_UNTIL_CLOSE ? UINT64_MAX : 0;
+        if (http_body->kind == BODY_LENGTH)
+                return http_body->left;
+        return http_body->kind == BODY_UNTIL_CLOSE ? UINT64_MAX : 0;
 }
 /* So many of its opaque bytes have passed. */
 void http_body_passed(struct http_body *body, uint64_t n);
@@ -247,7 +248,7 @@ void http_refuse_for(struct http_session *session, enum reason reason, const cha
 void http_refuse_as(struct http_session *session, unsigned status, const char *type, struct str content);
 void http_refuse_bytes(struct http_session *session, unsigned status, enum reason reason, const char *what);
 /* The rest of a request that is on its way. why: what is wrong with it, for the record and the client. */
-void http_refuse_rest(struct http_session *s, enum reason reason, const char *why);
+void http_refuse_rest(struct http_session *session, enum reason reason, const char *why);
 
 /* http_pool.c: whenever a session begins to wait for a request, as all do at first, or ceases to. */
 void upstream_pool_waits(struct upstream_pool *pool, bool waits);

@@ -86,8 +86,8 @@ static void shelf_leave(struct shelf *shelf) {
         free(shelf);
 }
 
-static void pool_destroy(struct task *t) {
-        free(link_owner(t, struct upstream, destroy));
+static void pool_destroy(struct task *task) {
+        free(link_owner(task, struct upstream, destroy));
 }
 
 /* Takes it out, and its shelf with it when it was the last; its stream is handed back. */
@@ -104,12 +104,12 @@ static struct stream *pool_detach(struct upstream *upstream) {
         return stream;
 }
 
-static struct upstream *pool_oldest(struct upstream_pool *p) {
-        return link_is_empty(&p->by_age) ? NULL : link_owner(p->by_age.next, struct upstream, by_age);
+static struct upstream *pool_oldest(struct upstream_pool *pool) {
+        return link_is_empty(&pool->by_age) ? NULL : link_owner(pool->by_age.next, struct upstream, by_age);
 }
 
-static void on_sweep(struct timer *t) {
-        struct upstream_pool *pool = link_owner(t, struct upstream_pool, sweep);
+static void on_sweep(struct timer *timer) {
+        struct upstream_pool *pool = link_owner(timer, struct upstream_pool, sweep);
         struct upstream *upstream;
         while ((upstream = pool_oldest(pool)) && loop_now(pool->worker->loop) - upstream->since >= IDLE_NS)
                 stream_close(pool_detach(upstream));

@@ -33,58 +33,59 @@ static const char *cut_text(const struct http_session *session, enum reason reas
 
 /* The exchange failed on the origin's side: told to the client if it was told nothing yet, else its connection is cut.
  */
-static void fail_upstream(struct http_session *s, enum reason reason, int error) {
-        refusal_decide(&s->call.verdict, reason);
-        s->call.error = error;
-        stream_abort(take_ptr(&s->exchange.upstream));
+static void fail_upstream(struct http_session *session, enum reason reason, int error) {
+        refusal_decide(&session->call.verdict, reason);
+        session->call.error = error;
+        stream_abort(take_ptr(&session->exchange.upstream));
 
         /* what was written for the client is still here */
-        bool nothing_left = !s->exchange.down.begun && s->exchange.down.head_at == 0 && !s->exchange.down.rest;
-        if (s->exchange.head_sent && !nothing_left) {
-                s->call.why = cut_text(s, reason);
-                http_exchange_record(s, true);
-                http_session_end(s, true);
+        bool nothing_left =
+            !session->exchange.down.begun && session->exchange.down.head_at == 0 && !session->exchange.down.rest;
+        if (session->exchange.head_sent && !nothing_left) {
+                session->call.why = cut_text(session, reason);
+                http_exchange_record(session, true);
+                http_session_end(session, true);
                 return;
         }
 
-        s->exchange.down.held = false;
-        if (s->exchange.swap)
-                http_swap_done_down(s); /* what it holds does not follow our answer */
+        session->exchange.down.held = false;
+        if (session->exchange.swap)
+                http_swap_done_down(session); /* what it holds does not follow our answer */
 
-        http_refuse(s);
+        http_refuse(session);
 }
 
 /* The client went away or broke its own framing in the middle of the exchange. */
-void http_pump_fail_client(struct http_session *s, enum reason reason) {
-        s->call.verdict.reason = (uint8_t)reason;
-        stream_abort(take_ptr(&s->exchange.upstream));
-        http_exchange_record(s, true);
-        http_session_end(s, true);
+void http_pump_fail_client(struct http_session *session, enum reason reason) {
+        session->call.verdict.reason = (uint8_t)reason;
+        stream_abort(take_ptr(&session->exchange.upstream));
+        http_exchange_record(session, true);
+        http_session_end(session, true);
 }
 
 /* A pooled connection that the origin closed just as it was used: the request was not answered, so it is sent once more
  * on a new connection, if sending twice cannot do harm. */
-static bool try_again(struct http_session *s) {
-        if (!s->exchange.reused || s->exchange.answered || !s->exchange.repeatable)
+static bool try_again(struct http_session *session) {
+        if (!session->exchange.reused || session->exchange.answered || !session->exchange.repeatable)
                 return false;
 
-        stream_close(take_ptr(&s->exchange.upstream));
-        judged_remove(&s->exchange.judged);
-        s->exchange.reused = false;
-        s->exchange.up_broken = false;
-        s->exchange.up.head_at = 0;
-        http_session_open(s);
+        stream_close(take_ptr(&session->exchange.upstream));
+        judged_remove(&session->exchange.judged);
+        session->exchange.reused = false;
+        session->exchange.up_broken = false;
+        session->exchange.up.head_at = 0;
+        http_session_open(session);
 
         return true;
 }
 
-void http_pump_timeout(struct http_session *s) {
-        if (!s->exchange.request.done && !s->exchange.head_sent) {
-                stream_abort(take_ptr(&s->exchange.upstream));
-                http_refuse_bytes(s, 408, REASON_TIMEOUT, "The request's body did not arrive in time");
+void http_pump_timeout(struct http_session *session) {
+        if (!session->exchange.request.done && !session->exchange.head_sent) {
+                stream_abort(take_ptr(&session->exchange.upstream));
+                http_refuse_bytes(session, 408, REASON_TIMEOUT, "The request's body did not arrive in time");
                 return;
         }
-        fail_upstream(s, REASON_TIMEOUT, -ETIMEDOUT);
+        fail_upstream(session, REASON_TIMEOUT, -ETIMEDOUT);
 }
 
 /* False when a limit on what may be sent out is passed. */
@@ -104,67 +105,68 @@ static bool is_spliced(const struct http_body *body, uint64_t moved, const struc
 
 /* Each way up: 0 or the origin's error, -EAGAIN when somebody must be waited for, -ECANCELED when the exchange is over.
  */
-static int copy_up(struct http_session *s) {
+static int copy_up(struct http_session *session) {
         struct str all, span;
-        int r = http_session_body_bytes(s, &all);
+        int r = http_session_body_bytes(session, &all);
         if (r == -EPIPE &&
-            s->exchange.request.kind == BODY_UNTIL_CLOSE) { /* after a 101: the client has no more to say */
-                s->exchange.request.done = true;
-                return stream_finish(s->exchange.upstream);
+            session->exchange.request.kind == BODY_UNTIL_CLOSE) { /* after a 101: the client has no more to say */
+                session->exchange.request.done = true;
+                return stream_finish(session->exchange.upstream);
         }
 
         if (r < 0) {
                 if (r != -EAGAIN)
-                        http_pump_fail_client(s, REASON_PROTOCOL);
+                        http_pump_fail_client(session, REASON_PROTOCOL);
                 return r == -EAGAIN ? r : -ECANCELED;
         }
 
         struct str bytes = all;
         enum http1_result body;
 
-        while ((body = http_body_next(&s->exchange.request, &bytes, &span)) == HTTP1_OK) {
-                if (!http_swap_trailers_pass(s)) {
-                        http_refuse_rest(s, REASON_CREDENTIAL, INJECT_IN_TRAILERS);
+        while ((body = http_body_next(&session->exchange.request, &bytes, &span)) == HTTP1_OK) {
+                if (!http_swap_trailers_pass(session)) {
+                        http_refuse_rest(session, REASON_CREDENTIAL, INJECT_IN_TRAILERS);
                         return -ECANCELED;
                 }
 
-                if (!count_out(s, span.n)) {
-                        http_pump_fail_client(s, REASON_LIMIT);
+                if (!count_out(session, span.n)) {
+                        http_pump_fail_client(session, REASON_LIMIT);
                         return -ECANCELED;
                 }
 
-                r = s->exchange.swap ? http_swap_push_up(s, span)
-                                     : http_flow_push(&s->exchange.up, http_pool(s), s->exchange.upstream, span);
+                r = session->exchange.swap
+                        ? http_swap_push_up(session, span)
+                        : http_flow_push(&session->exchange.up, http_pool(session), session->exchange.upstream, span);
                 if (r < 0 && r != -EAGAIN)
                         break;
         }
 
-        if (!http_swap_trailers_pass(s)) { /* a body without framing has no last span */
-                http_refuse_rest(s, REASON_CREDENTIAL, INJECT_IN_TRAILERS);
+        if (!http_swap_trailers_pass(session)) { /* a body without framing has no last span */
+                http_refuse_rest(session, REASON_CREDENTIAL, INJECT_IN_TRAILERS);
                 return -ECANCELED;
         }
 
-        if (s->exchange.swap && s->exchange.request.done && (r == 0 || r == -EAGAIN))
-                r = http_swap_end_up(s);
+        if (session->exchange.swap && session->exchange.request.done && (r == 0 || r == -EAGAIN))
+                r = http_swap_end_up(session);
 
         if (r == -EPROTO) { /* a signed body that is not as it says; some of it may have left */
-                http_pump_fail_client(s, REASON_PROTOCOL);
+                http_pump_fail_client(session, REASON_PROTOCOL);
                 return -ECANCELED;
         }
 
         if (body != HTTP1_OK && body != HTTP1_MORE) {
-                if (s->exchange.head_sent) {
-                        http_pump_fail_client(s, REASON_PROTOCOL);
+                if (session->exchange.head_sent) {
+                        http_pump_fail_client(session, REASON_PROTOCOL);
                 } else {
-                        stream_abort(take_ptr(&s->exchange.upstream));
-                        http_refuse_bytes(s, 400, REASON_PROTOCOL, http1_result_text(body));
+                        stream_abort(take_ptr(&session->exchange.upstream));
+                        http_refuse_bytes(session, 400, REASON_PROTOCOL, http1_result_text(body));
                 }
 
                 return -ECANCELED;
         }
 
-        if (http_session_keep(s, all, all.n - bytes.n) < 0) { /* what came behind the body is the next request */
-                http_pump_fail_client(s, REASON_LIMIT);
+        if (http_session_keep(session, all, all.n - bytes.n) < 0) { /* what came behind the body is the next request */
+                http_pump_fail_client(session, REASON_LIMIT);
                 return -ECANCELED;
         }
 
@@ -365,11 +367,11 @@ static void take_bytes(struct http_session *session, struct str bytes) {
 }
 
 /* The bytes may lie in the chunk that the head was kept in: it is given back when all of them were looked at. */
-static void take_response(struct http_session *s, struct str bytes) {
-        s->exchange.answered = true;
-        take_bytes(s, bytes);
-        if (s->exchange.back && s->exchange.head_sent)
-                pool_chunk_put(http_pool(s), take_ptr(&s->exchange.back));
+static void take_response(struct http_session *session, struct str bytes) {
+        session->exchange.answered = true;
+        take_bytes(session, bytes);
+        if (session->exchange.back && session->exchange.head_sent)
+                pool_chunk_put(http_pool(session), take_ptr(&session->exchange.back));
 }
 
 static void end_of_upstream(struct http_session *session, int error) {
@@ -455,20 +457,21 @@ static bool pump_down(struct http_session *session) {
         return got != -EAGAIN && session->state == HTTP_EXCHANGE;
 }
 
-static void exchange_finish(struct http_session *s) {
-        if (!s->exchange.request.done || s->exchange.up_broken)
-                s->exchange.keep_client = s->exchange.keep_upstream =
+static void exchange_finish(struct http_session *session) {
+        if (!session->exchange.request.done || session->exchange.up_broken)
+                session->exchange.keep_client = session->exchange.keep_upstream =
                     false; /* answered before the body was sent: its rest is unknown */
 
-        if (s->exchange.keep_upstream &&
-            http_flow_is_empty(&s->exchange.up)) /* all was sent: the next request is not read as a body */
-                upstream_pool_put(s->client.worker->upstreams, &s->call.target, http_session_identity(s), &s->call.addr,
-                                  take_ptr(&s->exchange.upstream));
+        if (session->exchange.keep_upstream &&
+            http_flow_is_empty(&session->exchange.up)) /* all was sent: the next request is not read as a body */
+                upstream_pool_put(session->client.worker->upstreams, &session->call.target,
+                                  http_session_identity(session), &session->call.addr,
+                                  take_ptr(&session->exchange.upstream));
         else
-                stream_close(take_ptr(&s->exchange.upstream));
+                stream_close(take_ptr(&session->exchange.upstream));
 
-        http_exchange_record(s, true);
-        http_session_next(s);
+        http_exchange_record(session, true);
+        http_session_next(session);
 }
 
 bool http_pump_step(struct http_session *session) {
@@ -498,10 +501,10 @@ static void on_upstream(struct stream *upstream, void *owner) {
         session->resume(session, 0);
 }
 
-static void on_revoked(struct judged *j, struct verdict verdict) {
-        struct http_session *s = link_owner(j, struct http_session, exchange.judged);
+static void on_revoked(struct judged *judged, struct verdict verdict) {
+        struct http_session *s = link_owner(judged, struct http_session, exchange.judged);
 
-        judged_remove(j);
+        judged_remove(judged);
         bool refused = verdict.decision != DECISION_ALLOW; /* else the gateway ends */
         if (refused)
                 s->call.verdict = verdict;

@@ -135,19 +135,19 @@ void http_refuse_bytes(struct http_session *session, unsigned status, enum reaso
         refusal_answer(session, refusal_of_bytes(status, reason, what));
 }
 
-void http_refuse_rest(struct http_session *s, enum reason reason, const char *why) {
-        stream_abort(take_ptr(&s->exchange.upstream));
-        refusal_decide(&s->call.verdict, reason);
-        s->call.why = why;
-        s->exchange.cut = true;
-        s->exchange.keep_client = false;
+void http_refuse_rest(struct http_session *session, enum reason reason, const char *why) {
+        stream_abort(take_ptr(&session->exchange.upstream));
+        refusal_decide(&session->call.verdict, reason);
+        session->call.why = why;
+        session->exchange.cut = true;
+        session->exchange.keep_client = false;
 
-        if (s->exchange.head_sent) { /* an answer is under way: only an end can be told */
-                http_refusal_record(s);
-                http_session_end(s, true);
+        if (session->exchange.head_sent) { /* an answer is under way: only an end can be told */
+                http_refusal_record(session);
+                http_session_end(session, true);
                 return;
         }
 
-        const struct refused refused = refused_by(s);
-        refusal_answer(s, refusal_of_rest(&refused));
+        const struct refused refused = refused_by(session);
+        refusal_answer(session, refusal_of_rest(&refused));
 }

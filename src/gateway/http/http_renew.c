@@ -71,8 +71,8 @@ int http_renew_new(struct http_session *session, const struct inject_plan *plan,
         return 1;
 }
 
-void http_renew_free(struct http_session *s) {
-        struct http_renew *renew = s->exchange.swap ? take_ptr(&s->exchange.swap->renew) : NULL;
+void http_renew_free(struct http_session *session) {
+        struct http_renew *renew = session->exchange.swap ? take_ptr(&session->exchange.swap->renew) : NULL;
         if (!renew)
                 return;
 
@@ -98,11 +98,11 @@ static void on_begun(struct vault_call *call, int error) {
         renew->done(&renew->session->exchange.swap->swap);
 }
 
-int http_renew_prepare(struct http_session *s, const struct request_view *view, struct inject_plan *plan,
-                       void (*done)(struct swap *s)) {
-        struct http_renew *renew = s->exchange.swap->renew;
-        const struct credentials *table = s->client.worker->gateway->credentials;
-        const struct renew_request request = { .body = buf_str(&s->exchange.swap->body), .view = view };
+int http_renew_prepare(struct http_session *session, const struct request_view *view, struct inject_plan *plan,
+                       void (*done)(struct swap *session)) {
+        struct http_renew *renew = session->exchange.swap->renew;
+        const struct credentials *table = session->client.worker->gateway->credentials;
+        const struct renew_request request = { .body = buf_str(&session->exchange.swap->body), .view = view };
         enum inject_result result = renew_judge(table, leader_of(renew), &request, plan, &renew->fresh);
 
         if (result == INJECT_REFUSE)
@@ -114,7 +114,7 @@ int http_renew_prepare(struct http_session *s, const struct request_view *view, 
 
         renew->done = done;
         renew->begin.done = on_begun;
-        int r = vault_ask_renew(vault_of(renew), renew->leader, &s->call.target, &renew->begin);
+        int r = vault_ask_renew(vault_of(renew), renew->leader, &session->call.target, &renew->begin);
         if (r < 0)
                 return r;
 

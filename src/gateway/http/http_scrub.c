@@ -122,8 +122,8 @@ static int put_body(struct http_session *session, struct str first, struct str s
 }
 
 /* The origin has stopped where a secret may begin: perhaps its message is over. */
-static void on_silence(struct timer *t) {
-        struct http_swap *swap = link_owner(t, struct http_swap, patience);
+static void on_silence(struct timer *timer) {
+        struct http_swap *swap = link_owner(timer, struct http_swap, patience);
         struct http_session *session = swap->session;
 
         session->resume(session, put_body(session, scrub_release(&swap->scrub), STR("")));

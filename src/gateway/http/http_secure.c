@@ -11,18 +11,19 @@
 #include <errno.h>
 #include <stdlib.h>
 
-struct stream *http_secure_take(struct http_session *s) {
-        struct stream *ready = take_ptr(&s->secure->ready);
+struct stream *http_secure_take(struct http_session *session) {
+        struct stream *ready = take_ptr(&session->secure->ready);
         if (!ready)
                 return NULL;
 
-        s->call.addr = s->secure->addr;
-        const struct snapshot *policy = worker_snapshot(s->client.worker);
+        session->call.addr = session->secure->addr;
+        const struct snapshot *policy = worker_snapshot(session->client.worker);
         char byte;
         bool good = !ready->closed && stream_read(ready, &byte, 1) == -EAGAIN; /* nobody asked it for anything yet */
-        if (good && s->call.addr.family != ADDR_NONE)
-                good = verdict_address(policy, &s->call.target.host, &s->call.addr, s->call.target.port).decision !=
-                       DECISION_DENY;
+        if (good && session->call.addr.family != ADDR_NONE)
+                good =
+                    verdict_address(policy, &session->call.target.host, &session->call.addr, session->call.target.port)
+                        .decision != DECISION_DENY;
 
         if (good)
                 return ready;
@@ -31,12 +32,12 @@ struct stream *http_secure_take(struct http_session *s) {
         return NULL;
 }
 
-void http_secure_open(struct http_session *s, void (*done)(struct origin_call *call)) {
-        struct http_secure *secure = s->secure;
+void http_secure_open(struct http_session *session, void (*done)(struct origin_call *call)) {
+        struct http_secure *secure = session->secure;
         secure->securing = true;
-        secure->origin.worker = s->client.worker;
+        secure->origin.worker = session->client.worker;
         secure->origin.done = done;
-        origin_secure(&secure->origin, take_ptr(&s->call.upstream), &s->call.target, STR("\10http/1.1"));
+        origin_secure(&secure->origin, take_ptr(&session->call.upstream), &session->call.target, STR("\10http/1.1"));
 }
 
 void http_secure_done(struct http_session *session) {

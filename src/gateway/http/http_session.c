@@ -36,8 +36,8 @@ enum { LINGER_BYTES = 1 << 20, STEPS_PER_TURN = 32 };
 
 static void session_run(struct http_session *session);
 
-static void http_session_destroy(struct task *t) {
-        struct http_session *session = link_owner(t, struct http_session, destroy);
+static void http_session_destroy(struct task *task) {
+        struct http_session *session = link_owner(task, struct http_session, destroy);
         free(session->switched);
         free(session->secure);
         free(session);
@@ -71,35 +71,35 @@ static bool answer_step(struct http_session *session) {
 }
 
 /* CONNECT was let through: the client is told, then it and the upstream belong to a tunnel. */
-static void begin_tunnel(struct http_session *s) {
+static void begin_tunnel(struct http_session *session) {
         static const struct str established = STR("HTTP/1.1 200 Connection established\r\n\r\n");
-        struct stream *client = s->client.stream;
+        struct stream *client = session->client.stream;
         ssize_t put = stream_write(client, established);
         int r = put == (ssize_t)established.n ? 0 : -EPIPE; /* a socket that cannot take 39 bytes is not read from */
-        if (r == 0 && s->in)
-                r = stream_unread(client, str_n(s->in->bytes + s->in->at, s->in->n));
+        if (r == 0 && session->in)
+                r = stream_unread(client, str_n(session->in->bytes + session->in->at, session->in->n));
 
         if (r < 0) {
-                stream_close(take_ptr(&s->call.upstream));
-                http_session_end(s, true);
+                stream_close(take_ptr(&session->call.upstream));
+                http_session_end(session, true);
                 return;
         }
 
-        timer_stop(&s->limit);
-        s->client.via = VIA_CONNECT;
-        s->connected(&s->client, &s->call);
+        timer_stop(&session->limit);
+        session->client.via = VIA_CONNECT;
+        session->connected(&session->client, &session->call);
 
         /* What is left of the session holds neither stream nor place. */
-        s->client.stream = NULL;
-        link_remove(&s->of_worker);
-        http_session_enter(s, HTTP_GONE);
-        task_cancel(&s->later);
-        http_exchange_done(s);
+        session->client.stream = NULL;
+        link_remove(&session->of_worker);
+        http_session_enter(session, HTTP_GONE);
+        task_cancel(&session->later);
+        http_exchange_done(session);
 
-        if (s->in)
-                pool_chunk_put(http_pool(s), take_ptr(&s->in));
+        if (session->in)
+                pool_chunk_put(http_pool(session), take_ptr(&session->in));
 
-        loop_defer(s->client.worker->loop, &s->destroy);
+        loop_defer(session->client.worker->loop, &session->destroy);
 }
 
 /* The connection that the gate and TLS have opened is there, or is not to be had (call.verdict). */
@@ -125,15 +125,15 @@ static void session_opened(struct http_session *session) {
         session_run(session);
 }
 
-static void on_secured(struct origin_call *o) {
-        struct http_session *session = link_owner(o, struct http_secure, origin)->session;
+static void on_secured(struct origin_call *call) {
+        struct http_session *session = link_owner(call, struct http_secure, origin)->session;
 
         session->secure->securing = false;
-        session->call.upstream = take_ptr(&o->stream);
+        session->call.upstream = take_ptr(&call->stream);
         if (!session->call.upstream) {
-                refusal_decide(&session->call.verdict, o->reason);
-                session->call.error = o->error;
-                session->call.why = o->why;
+                refusal_decide(&session->call.verdict, call->reason);
+                session->call.error = call->error;
+                session->call.why = call->why;
         }
 
         session_opened(session);
@@ -299,8 +299,8 @@ static void session_resume(struct http_session *session, int error) {
                 session_run(session);
 }
 
-static void on_later(struct task *t) {
-        session_run(link_owner(t, struct http_session, later));
+static void on_later(struct task *task) {
+        session_run(link_owner(task, struct http_session, later));
 }
 
 static void on_client(struct stream *stream, void *owner) {
@@ -308,8 +308,8 @@ static void on_client(struct stream *stream, void *owner) {
         session_run(owner);
 }
 
-static void on_limit(struct timer *t) {
-        struct http_session *session = link_owner(t, struct http_session, limit);
+static void on_limit(struct timer *timer) {
+        struct http_session *session = link_owner(timer, struct http_session, limit);
         if (session->state == HTTP_HEAD && session->partial) {
                 http_exchange_begin(session, &(struct http1_request){ .head.close = true });
                 session->exchange.request.done = false;
@@ -346,7 +346,7 @@ static struct http_session *session_make(const struct client *client, const stru
         return session;
 }
 
-static int start(const struct client *client, struct http_session *session) {
+static int begin_session(const struct client *client, struct http_session *session) {
         if (!session)
                 return client_has_no_room(client);
 
@@ -365,12 +365,12 @@ int http_session_start(const struct client *client, http_connected *connected) {
         if (session)
                 session->connected = connected;
 
-        return start(client, session);
+        return begin_session(client, session);
 }
 
 int http_session_start_bound(const struct client *client, const struct authority *target,
                              const struct synthetic_hold *hold) {
-        return start(client, session_make(client, target, hold));
+        return begin_session(client, session_make(client, target, hold));
 }
 
 int http_session_start_inside(const struct client *client, const struct http_inside *inside) {
@@ -379,7 +379,7 @@ int http_session_start_inside(const struct client *client, const struct http_ins
         if (!session) {
                 free(secure);
                 stream_close(inside->upstream);
-                return start(client, NULL);
+                return begin_session(client, NULL);
         }
 
         secure->session = session;
@@ -390,7 +390,7 @@ int http_session_start_inside(const struct client *client, const struct http_ins
         session->secure = secure;
         session->call.approved = inside->approved;
 
-        return start(client, session);
+        return begin_session(client, session);
 }
 
 int http_session_start_api(const struct client *client) {
@@ -400,7 +400,7 @@ int http_session_start_api(const struct client *client) {
                 free(session);
                 session = NULL;
         }
-        return start(client, session);
+        return begin_session(client, session);
 }
 
 void http_sessions_end(struct worker *worker) {

@@ -22,12 +22,12 @@ static const char *const state_names[] = {
 };
 _Static_assert(sizeof state_names / sizeof *state_names == HTTP_STATES, "a name for each state");
 
-void http_session_enter(struct http_session *s, enum http_state state) {
-        log_debug("http %llu: %s -> %s", (unsigned long long)s->client.number, state_names[s->state],
+void http_session_enter(struct http_session *session, enum http_state state) {
+        log_debug("http %llu: %s -> %s", (unsigned long long)session->client.number, state_names[session->state],
                   state_names[state]);
-        if ((s->state == HTTP_HEAD) != (state == HTTP_HEAD))
-                upstream_pool_waits(s->client.worker->upstreams, state == HTTP_HEAD);
-        s->state = (uint8_t)state;
+        if ((session->state == HTTP_HEAD) != (state == HTTP_HEAD))
+                upstream_pool_waits(session->client.worker->upstreams, state == HTTP_HEAD);
+        session->state = (uint8_t)state;
 }
 
 void http_session_limit(struct http_session *session, uint64_t ns) {
@@ -59,31 +59,31 @@ static void end_secure(struct http_session *session) {
                              .domain = host_str(&session->call.target.host) });
 }
 
-void http_session_end(struct http_session *s, bool abort) {
-        if (s->state == HTTP_GONE)
+void http_session_end(struct http_session *session, bool abort) {
+        if (session->state == HTTP_GONE)
                 return;
 
-        struct worker *worker = s->client.worker;
-        if (s->state == HTTP_OPENING)
-                gate_cancel(&s->call);
-        if (s->secure)
-                end_secure(s);
+        struct worker *worker = session->client.worker;
+        if (session->state == HTTP_OPENING)
+                gate_cancel(&session->call);
+        if (session->secure)
+                end_secure(session);
 
-        http_session_enter(s, HTTP_GONE);
-        link_remove(&s->of_worker);
-        timer_stop(&s->limit);
-        task_cancel(&s->later);
-        http_exchange_done(s);
+        http_session_enter(session, HTTP_GONE);
+        link_remove(&session->of_worker);
+        timer_stop(&session->limit);
+        task_cancel(&session->later);
+        http_exchange_done(session);
 
-        if (s->in)
-                pool_chunk_put(http_pool(s), take_ptr(&s->in));
+        if (session->in)
+                pool_chunk_put(http_pool(session), take_ptr(&session->in));
         if (worker->gateway->synthetic)
-                synthetic_release(worker->gateway->synthetic, &s->hold, loop_now(worker->loop));
+                synthetic_release(worker->gateway->synthetic, &session->hold, loop_now(worker->loop));
         if (abort)
-                stream_abort(take_ptr(&s->client.stream));
+                stream_abort(take_ptr(&session->client.stream));
 
-        client_done(&s->client);
-        loop_defer(worker->loop, &s->destroy);
+        client_done(&session->client);
+        loop_defer(worker->loop, &session->destroy);
 }
 
 static void session_linger(struct http_session *session) {
@@ -115,14 +115,14 @@ void http_session_next(struct http_session *session) {
 
 /* bytes of the client's */
 
-int http_session_keep(struct http_session *s, struct str bytes, size_t used) {
+int http_session_keep(struct http_session *session, struct str bytes, size_t used) {
         size_t left = bytes.n - used;
 
-        if (s->in) {
-                s->in->at += used;
-                s->in->n = left;
+        if (session->in) {
+                session->in->at += used;
+                session->in->n = left;
                 if (left == 0)
-                        pool_chunk_put(http_pool(s), take_ptr(&s->in));
+                        pool_chunk_put(http_pool(session), take_ptr(&session->in));
 
                 return 0;
         }
@@ -130,13 +130,13 @@ int http_session_keep(struct http_session *s, struct str bytes, size_t used) {
         if (left == 0)
                 return 0;
 
-        s->in = pool_chunk_get(http_pool(s));
-        if (!s->in)
+        session->in = pool_chunk_get(http_pool(session));
+        if (!session->in)
                 return -ENOMEM;
 
-        s->in->at = 0;
-        s->in->n = left;
-        memcpy(s->in->bytes, bytes.p + used, left);
+        session->in->at = 0;
+        session->in->n = left;
+        memcpy(session->in->bytes, bytes.p + used, left);
 
         return 0;
 }

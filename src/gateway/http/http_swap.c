@@ -371,27 +371,27 @@ static int http_swap_rewrite(struct http_session *session) {
         return e;
 }
 
-bool http_swap_prepare(struct http_session *s) {
-        struct http_swap *swap = s->exchange.swap;
+bool http_swap_prepare(struct http_session *session) {
+        struct http_swap *swap = session->exchange.swap;
 
-        http_exchange_wipe_head(s);
-        int e = http_swap_rewrite(s);
+        http_exchange_wipe_head(session);
+        int e = http_swap_rewrite(session);
         if (e == 0)
                 return true;
 
-        http_exchange_wipe_head(s);
+        http_exchange_wipe_head(session);
 
         if (e == -EINPROGRESS) {
-                http_session_enter(s, HTTP_VAULT);
+                http_session_enter(session, HTTP_VAULT);
                 return false;
         }
 
-        stream_close(take_ptr(&s->exchange.upstream));
+        stream_close(take_ptr(&session->exchange.upstream));
 
         if (swap_is_too_large(e))
-                refuse_failed(s, e);
+                refuse_failed(session, e);
         else
-                http_swap_refuse(s, swap_error_reason(e), swap->problem ? swap->problem : swap_error_text(e));
+                http_swap_refuse(session, swap_error_reason(e), swap->problem ? swap->problem : swap_error_text(e));
 
         return false;
 }

@@ -36,7 +36,7 @@ struct http_swap {
  * be sent. */
 bool http_swap_judge(struct http_session *session, const struct http1_request *request);
 /* Right before the head leaves. False: not now, the vault is asked; or never, the answer is on its way. */
-bool http_swap_prepare(struct http_session *s);
+bool http_swap_prepare(struct http_session *session);
 /* HTTP_KEEPING: the body that must be there first. */
 bool http_swap_keep_step(struct http_session *session);
 
@@ -52,11 +52,11 @@ int http_swap_end_up(struct http_session *session); /* it is over */
 struct http_renew;
 /* 1: it is one, and its body must be kept; 0: it is none; -ENOMEM. */
 int http_renew_new(struct http_session *session, const struct inject_plan *plan, struct str method, struct str target);
-void http_renew_free(struct http_session *s);
+void http_renew_free(struct http_session *session);
 /* Judges the body, and asks that nobody else renews now. 0; -EINPROGRESS: `done` is called when it may go on;
  * -EACCES: plan->problem says why; or an error of the vault. */
-int http_renew_prepare(struct http_session *s, const struct request_view *view, struct inject_plan *plan,
-                       void (*done)(struct swap *s));
+int http_renew_prepare(struct http_session *session, const struct request_view *view, struct inject_plan *plan,
+                       void (*done)(struct swap *session));
 /* The body that leaves, with the values of this moment. -EPIPE: one has changed. */
 int http_renew_body(struct http_session *session, const struct inject_plan *plan, struct buf *out);
 /* A final head comes back: true when its body is held here until all of it was seen. */
@@ -73,15 +73,15 @@ int http_swap_decode(struct http_session *session, struct http1_response *respon
 int http_swap_take_head(struct http_session *session, const struct http1_response *response, enum http1_body body,
                         size_t at);
 /* Whether what comes back is searched. */
-static inline bool http_swap_is_searching(const struct http_session *s) {
-        return s->exchange.swap && scrub_is_on(&s->exchange.swap->scrub);
+static inline bool http_swap_is_searching(const struct http_session *session) {
+        return session->exchange.swap && scrub_is_on(&session->exchange.swap->scrub);
 }
 /* Its body: bytes, then what can be done with them, which is its end if no more will come. 0, -ENOMEM; -EBADMSG: they
  * are not coded as was said. */
 int http_swap_push_down(struct http_session *session, struct str span);
 int http_swap_settle_down(struct http_session *session);
 /* More can be settled as soon as there is room, without another byte of the origin's. */
-static inline bool http_swap_owes_down(const struct http_session *s) {
-        return s->exchange.swap->decoder && decoder_owes(s->exchange.swap->decoder);
+static inline bool http_swap_owes_down(const struct http_session *session) {
+        return session->exchange.swap->decoder && decoder_owes(session->exchange.swap->decoder);
 }
 void http_swap_done_down(struct http_session *session);

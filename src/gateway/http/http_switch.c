@@ -27,42 +27,42 @@ static bool on_relay_sent(struct relay *r, size_t n) {
 }
 
 /* What comes back must be searched: an exchange like any other, whose bodies end when the connection does. */
-static bool begin_searched(struct http_session *s) {
-        s->exchange.request = s->exchange.response = (struct http_body){ .kind = BODY_UNTIL_CLOSE };
-        s->exchange.keep_client = s->exchange.keep_upstream = false;
-        if (s->exchange.back)
-                pool_chunk_put(http_pool(s), take_ptr(&s->exchange.back));
-        http_session_enter(s, HTTP_EXCHANGE);
-        http_session_limit(s, http_settings(s)->tunnel_idle_ns);
+static bool begin_searched(struct http_session *session) {
+        session->exchange.request = session->exchange.response = (struct http_body){ .kind = BODY_UNTIL_CLOSE };
+        session->exchange.keep_client = session->exchange.keep_upstream = false;
+        if (session->exchange.back)
+                pool_chunk_put(http_pool(session), take_ptr(&session->exchange.back));
+        http_session_enter(session, HTTP_EXCHANGE);
+        http_session_limit(session, http_settings(session)->tunnel_idle_ns);
         return true;
 }
 
 /* Once the 101 is out. */
-bool http_switch_step(struct http_session *s) {
-        int r = http_flow_flush(&s->exchange.down, http_pool(s), s->client.stream);
+bool http_switch_step(struct http_session *session) {
+        int r = http_flow_flush(&session->exchange.down, http_pool(session), session->client.stream);
         if (r == -EAGAIN)
                 return false;
-        if (r == 0 && http_swap_is_searching(s))
-                return begin_searched(s);
+        if (r == 0 && http_swap_is_searching(session))
+                return begin_searched(session);
 
-        if (r == 0 && s->in) {
-                r = stream_unread(s->client.stream, str_n(s->in->bytes + s->in->at, s->in->n));
-                pool_chunk_put(http_pool(s), take_ptr(&s->in));
+        if (r == 0 && session->in) {
+                r = stream_unread(session->client.stream, str_n(session->in->bytes + session->in->at, session->in->n));
+                pool_chunk_put(http_pool(session), take_ptr(&session->in));
         }
 
-        s->switched = r == 0 ? calloc(1, sizeof *s->switched) : NULL;
-        if (!s->switched) {
-                http_pump_fail_client(s, REASON_UPSTREAM);
+        session->switched = r == 0 ? calloc(1, sizeof *session->switched) : NULL;
+        if (!session->switched) {
+                http_pump_fail_client(session, REASON_UPSTREAM);
                 return false;
         }
 
-        timer_stop(&s->limit);
-        s->switched->relay.done = on_relay_done;
-        s->switched->relay.account = on_relay_sent;
-        s->switched->session = s;
-        http_session_enter(s, HTTP_RELAY);
-        relay_start(&s->switched->relay, http_pool(s), take_ptr(&s->client.stream), take_ptr(&s->exchange.upstream),
-                    http_settings(s)->tunnel_idle_ns);
+        timer_stop(&session->limit);
+        session->switched->relay.done = on_relay_done;
+        session->switched->relay.account = on_relay_sent;
+        session->switched->session = session;
+        http_session_enter(session, HTTP_RELAY);
+        relay_start(&session->switched->relay, http_pool(session), take_ptr(&session->client.stream),
+                    take_ptr(&session->exchange.upstream), http_settings(session)->tunnel_idle_ns);
 
         return false;
 }

@@ -56,8 +56,8 @@ struct agent_session {
 
 static void agent_session_run(struct agent_session *session);
 
-static void agent_session_destroy(struct task *t) {
-        struct agent_session *session = link_owner(t, struct agent_session, destroy);
+static void agent_session_destroy(struct task *task) {
+        struct agent_session *session = link_owner(task, struct agent_session, destroy);
 
         agent_keys_done(&session->keys);
         buf_done(&session->in);
@@ -208,8 +208,8 @@ static int session_sign(struct agent_session *session) {
         return session_ask_agent(session, AGENT_SIGN_REQUEST, buf_str(&session->request));
 }
 
-static void on_answered(struct gate_call *c, enum decision decision, int error) {
-        struct agent_session *session = link_owner(c, struct agent_session, hold);
+static void on_answered(struct gate_call *call, enum decision decision, int error) {
+        struct agent_session *session = link_owner(call, struct agent_session, hold);
         int r;
 
         (void)error;
@@ -454,8 +454,8 @@ static void on_stream(struct stream *stream, void *owner) {
         agent_session_run(owner);
 }
 
-static void on_limit(struct timer *t) {
-        agent_session_end(link_owner(t, struct agent_session, limit));
+static void on_limit(struct timer *timer) {
+        agent_session_end(link_owner(timer, struct agent_session, limit));
 }
 
 /* --- the beginning --- */
@@ -536,7 +536,7 @@ int agent_session_start(const struct client *client) {
         return 0;
 }
 
-void agent_sessions_end(struct worker *w) {
-        while (!link_is_empty(&w->agent_sessions))
-                agent_session_end(link_owner(w->agent_sessions.next, struct agent_session, link));
+void agent_sessions_end(struct worker *worker) {
+        while (!link_is_empty(&worker->agent_sessions))
+                agent_session_end(link_owner(worker->agent_sessions.next, struct agent_session, link));
 }

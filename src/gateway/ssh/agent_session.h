@@ -11,4 +11,4 @@
 
 int agent_session_start(const struct client *client);
 /* All of a worker's, at its end. */
-void agent_sessions_end(struct worker *w);
+void agent_sessions_end(struct worker *worker);

@@ -37,8 +37,8 @@ static void open_gpg(struct ssh_session *session) {
                 ssh_session_enter(session, SSH_OPENING);
 }
 
-static void on_answered(struct gate_call *c, enum decision decision, int error) {
-        struct ssh_session *session = link_owner(c, struct ssh_session, hold);
+static void on_answered(struct gate_call *call, enum decision decision, int error) {
+        struct ssh_session *session = link_owner(call, struct ssh_session, hold);
 
         (void)error;
         ssh_session_enter(session, SSH_PAYLOAD);

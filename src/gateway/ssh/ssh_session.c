@@ -17,8 +17,8 @@ enum { REFUSED_STATUS = 1, FAILED_STATUS = 128, HELP_MAX = 4096 };
 
 /* --- the beginning and the end --- */
 
-static void ssh_session_destroy(struct task *t) {
-        struct ssh_session *session = link_owner(t, struct ssh_session, destroy);
+static void ssh_session_destroy(struct task *task) {
+        struct ssh_session *session = link_owner(task, struct ssh_session, destroy);
 
         examine_free(session->examine);
         buf_done(&session->in);
@@ -64,8 +64,8 @@ void ssh_session_enter(struct ssh_session *session, enum ssh_state state) {
                 timer_start(&session->limit, state == SSH_READING ? limits->header_ns : limits->tunnel_idle_ns);
 }
 
-static void on_limit(struct timer *t) {
-        ssh_session_end(link_owner(t, struct ssh_session, limit));
+static void on_limit(struct timer *timer) {
+        ssh_session_end(link_owner(timer, struct ssh_session, limit));
 }
 
 struct verdict ssh_session_no(enum reason reason) {
@@ -119,11 +119,11 @@ static void ssh_session_exit(struct ssh_session *session, int status) {
 }
 
 /* The server sees the end of the connection and no word of it. */
-static void ssh_session_cut(struct ssh_session *s) {
-        program_close(&s->call);
-        stream_close(take_ptr(&s->program));
-        stream_close(take_ptr(&s->errors));
-        buf_clear(&s->in);
+static void ssh_session_cut(struct ssh_session *session) {
+        program_close(&session->call);
+        stream_close(take_ptr(&session->program));
+        stream_close(take_ptr(&session->errors));
+        buf_clear(&session->in);
 }
 
 void ssh_session_refuse_plain(struct ssh_session *session, struct verdict verdict, const char *why, int status) {
@@ -262,11 +262,11 @@ static struct verdict judge_service(struct ssh_session *session) {
         return examine_verdict(session->examine, snapshot, granted);
 }
 
-static void on_ratcheted(struct gate_call *c) {
-        struct ssh_session *session = link_owner(c, struct ssh_session, hold);
+static void on_ratcheted(struct gate_call *call) {
+        struct ssh_session *session = link_owner(call, struct ssh_session, hold);
 
         ssh_session_enter(session, SSH_HEAD);
-        session->verdict = c->verdict.decision == DECISION_ALLOW ? judge_service(session) : c->verdict;
+        session->verdict = call->verdict.decision == DECISION_ALLOW ? judge_service(session) : call->verdict;
         if (session->verdict.decision == DECISION_DENY)
                 refuse_service(session, session->verdict);
         else
@@ -349,16 +349,16 @@ static int read_message(struct ssh_session *session) {
 
 static void settle_push(struct ssh_session *session);
 
-static void on_agreed(struct gate_call *c) {
-        struct ssh_session *session = link_owner(c, struct ssh_session, hold);
+static void on_agreed(struct gate_call *call) {
+        struct ssh_session *session = link_owner(call, struct ssh_session, hold);
 
         ssh_session_enter(session, SSH_HEAD);
 
-        if (c->verdict.decision == DECISION_ALLOW) {
+        if (call->verdict.decision == DECISION_ALLOW) {
                 session->examine->asked = true;
                 settle_push(session);
         } else {
-                refuse_push(session, c->verdict);
+                refuse_push(session, call->verdict);
         }
 
         ssh_session_run(session);
@@ -507,8 +507,8 @@ void ssh_session_run(struct ssh_session *session) {
                 loop_soon(session->worker->loop, &session->again);
 }
 
-static void on_again(struct task *t) {
-        ssh_session_run(link_owner(t, struct ssh_session, again));
+static void on_again(struct task *task) {
+        ssh_session_run(link_owner(task, struct ssh_session, again));
 }
 
 int ssh_session_start(const struct client *client) {
@@ -539,7 +539,7 @@ int ssh_session_start(const struct client *client) {
         return 0;
 }
 
-void ssh_sessions_end(struct worker *w) {
-        while (!link_is_empty(&w->ssh_sessions))
-                ssh_session_end(link_owner(w->ssh_sessions.next, struct ssh_session, link));
+void ssh_sessions_end(struct worker *worker) {
+        while (!link_is_empty(&worker->ssh_sessions))
+                ssh_session_end(link_owner(worker->ssh_sessions.next, struct ssh_session, link));
 }

@@ -15,4 +15,4 @@
 
 int ssh_session_start(const struct client *client);
 /* All of a worker's, at its end. */
-void ssh_sessions_end(struct worker *w);
+void ssh_sessions_end(struct worker *worker);

@@ -114,10 +114,10 @@ static void *take_items(void *decoder, unsigned n, unsigned size) {
 
 enum { GZIP_WINDOW = 15 + 16, ZLIB_WINDOW = 15, BARE_WINDOW = -15 };
 
-static int open_zlib(struct decoder *d, int window) {
-        d->zlib = (z_stream){ .zalloc = take_items, .zfree = decode_give, .opaque = d };
-        d->ready = inflateInit2(&d->zlib, window) == Z_OK;
-        return d->ready ? 0 : -ENOMEM;
+static int open_zlib(struct decoder *decoder, int window) {
+        decoder->zlib = (z_stream){ .zalloc = take_items, .zfree = decode_give, .opaque = decoder };
+        decoder->ready = inflateInit2(&decoder->zlib, window) == Z_OK;
+        return decoder->ready ? 0 : -ENOMEM;
 }
 
 /* "deflate" is a zlib stream; some servers send a bare deflate stream. The first byte decides: zlib's would, in a bare

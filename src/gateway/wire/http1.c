@@ -80,8 +80,8 @@ static const char *const result_texts[] = {
 };
 _Static_assert(sizeof result_texts / sizeof *result_texts == HTTP1_RESULTS, "a text for each result");
 
-const char *http1_result_text(enum http1_result r) {
-        return (unsigned)r < HTTP1_RESULTS ? result_texts[r] : "unknown";
+const char *http1_result_text(enum http1_result result) {
+        return (unsigned)result < HTTP1_RESULTS ? result_texts[result] : "unknown";
 }
 
 bool http1_list_next(struct str *rest, struct str *ret_word) {

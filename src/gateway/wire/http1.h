@@ -50,7 +50,7 @@ enum http1_result {
         HTTP1_RESULTS
 };
 /* What is wrong, as a short phrase for people: "a line that does not end with CR LF". */
-const char *http1_result_text(enum http1_result r);
+const char *http1_result_text(enum http1_result result);
 
 /* The names that change what a proxy does. All others are HEADER_OTHER and pass. */
 enum http1_header_id {

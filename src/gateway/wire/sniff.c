@@ -7,13 +7,13 @@
 #include "gateway/wire/http1_internal.h"
 #include "gateway/wire/sni.h"
 
-static enum sniff_kind sniff_tls(enum sni_result r, const struct sni *sni, struct sniff *ret) {
+static enum sniff_kind sniff_tls(enum sni_result result, const struct sni *sni, struct sniff *ret) {
         ret->ech = sni->ech;
         ret->protocols_n = sni->protocols_n;
         memcpy(ret->protocols, sni->protocols, sni->protocols_n);
         ret->records = (struct tls_records){ .early = sni->early, .pass = sni->bytes };
 
-        switch (r) {
+        switch (result) {
         case SNI_MORE:
                 return SNIFF_MORE;
         case SNI_NAME:

@@ -173,7 +173,7 @@ static void agent_forget(struct agent *agent) {
 }
 
 /* False when nobody is left outside. */
-static bool agent_accept(struct agent *a) {
+static bool agent_accept(struct agent *agent) {
         char byte;
         int fd = -1;
         size_t n_fds = 0;
@@ -183,10 +183,11 @@ static bool agent_accept(struct agent *a) {
                 return true;
         if (n <= 0)
                 return false;
-        if (n_fds == 1 && (a->sessions.n >= SESSIONS_MAX || vec_push(&a->sessions, ((struct session){ .fd = fd })) < 0))
+        if (n_fds == 1 &&
+            (agent->sessions.n >= SESSIONS_MAX || vec_push(&agent->sessions, ((struct session){ .fd = fd })) < 0))
                 close_fd(&fd);
 
-        a->quiet_since_ns = clock_ns();
+        agent->quiet_since_ns = clock_ns();
         return true;
 }
 

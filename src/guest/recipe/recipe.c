@@ -201,21 +201,22 @@ static void step_digest(struct recipe_step *step) {
 }
 
 /* Takes the texts of the step. */
-static int step_add(const struct parse *p, const struct node *node, struct recipe_step *step) {
+static int step_add(const struct parse *parse, const struct node *node, struct recipe_step *step) {
         int r = 0;
 
         if (!step->name || !step->text)
-                r = err_memory(p->err);
-        else if (p->recipe->steps.n >= RECIPE_STEPS_MAX)
-                r = node_error(p->document, node, p->err, "a recipe has at most %d steps", RECIPE_STEPS_MAX);
+                r = err_memory(parse->err);
+        else if (parse->recipe->steps.n >= RECIPE_STEPS_MAX)
+                r = node_error(parse->document, node, parse->err, "a recipe has at most %d steps", RECIPE_STEPS_MAX);
 
-        for (size_t i = 0; i < p->recipe->steps.n && r == 0; i++)
-                if (strcmp(p->recipe->steps.p[i].name, step->name) == 0)
-                        r = node_error(p->document, node, p->err, "%s is there twice", show(str_of(step->name)).text);
+        for (size_t i = 0; i < parse->recipe->steps.n && r == 0; i++)
+                if (strcmp(parse->recipe->steps.p[i].name, step->name) == 0)
+                        r = node_error(parse->document, node, parse->err, "%s is there twice",
+                                       show(str_of(step->name)).text);
 
         if (r == 0) {
                 step_digest(step);
-                r = vec_push(&p->recipe->steps, *step) < 0 ? err_memory(p->err) : 0;
+                r = vec_push(&parse->recipe->steps, *step) < 0 ? err_memory(parse->err) : 0;
         }
 
         if (r < 0) {
@@ -380,52 +381,52 @@ static int section_each(const struct parse *parse, const struct node *section, e
         return r;
 }
 
-static int needs_add(const struct parse *p, const struct node *node) {
+static int needs_add(const struct parse *parse, const struct node *node) {
         char *text = NULL;
-        int r = line_get(p, node, 64, &text);
+        int r = line_get(parse, node, 64, &text);
 
         if (r < 0)
                 return r;
 
-        if (!recipe_name_is_good(str_of(text)) || p->recipe->needs.n >= RECIPE_NEEDS_MAX) {
+        if (!recipe_name_is_good(str_of(text)) || parse->recipe->needs.n >= RECIPE_NEEDS_MAX) {
                 free(text);
-                return node_error(p->document, node, p->err, "the name of a recipe belongs here, of at most %d",
+                return node_error(parse->document, node, parse->err, "the name of a recipe belongs here, of at most %d",
                                   RECIPE_NEEDS_MAX);
         }
 
-        if (vec_push(&p->recipe->needs, text) == 0)
+        if (vec_push(&parse->recipe->needs, text) == 0)
                 return 0;
 
         free(text);
-        return err_memory(p->err);
+        return err_memory(parse->err);
 }
 
-static int allow_add(const struct parse *p, const struct node *node) {
+static int allow_add(const struct parse *parse, const struct node *node) {
         struct err why = { 0 };
         char *text = NULL;
-        int r = line_get(p, node, 512, &text);
+        int r = line_get(parse, node, 512, &text);
 
         if (r < 0)
                 return r;
 
         if (check_allowed_entry(str_of(text), &why) < 0) {
                 free(text);
-                return node_error(p->document, node, p->err, "%s", err_text(&why));
+                return node_error(parse->document, node, parse->err, "%s", err_text(&why));
         }
 
-        if (vec_push(&p->recipe->allow, text) == 0)
+        if (vec_push(&parse->recipe->allow, text) == 0)
                 return 0;
 
         free(text);
-        return err_memory(p->err);
+        return err_memory(parse->err);
 }
 
-static int variable_push(const struct parse *p, char *name, char *value) {
-        if (name && value && vec_push(&p->recipe->variables, ((struct recipe_variable){ name, value })) == 0)
+static int variable_push(const struct parse *parse, char *name, char *value) {
+        if (name && value && vec_push(&parse->recipe->variables, ((struct recipe_variable){ name, value })) == 0)
                 return 0;
         free(name);
         free(value);
-        return err_memory(p->err);
+        return err_memory(parse->err);
 }
 
 static int variable_add(const struct parse *parse, const struct node *node) {

@@ -53,34 +53,34 @@ static void *must_work(void *p) {
 }
 
 /* Errors are always answered; only the last message asks for an answer to success, so one reply means all is done. */
-static struct nlmsghdr *chain_begin(struct batch *b, uint16_t type, uint16_t flags) {
-        struct nlmsghdr *h = mnl_nlmsg_put_header(b->bytes + b->n);
+static struct nlmsghdr *chain_begin(struct batch *batch, uint16_t type, uint16_t flags) {
+        struct nlmsghdr *h = mnl_nlmsg_put_header(batch->bytes + batch->n);
         h->nlmsg_type = type;
         h->nlmsg_flags = (uint16_t)(NLM_F_REQUEST | flags);
-        h->nlmsg_seq = ++b->seq;
-        b->last = h;
+        h->nlmsg_seq = ++batch->seq;
+        batch->last = h;
         return h;
 }
 
-static void chain_end(struct batch *b) {
-        b->n += b->last->nlmsg_len;
-        if (b->n > BATCH_MAX - 2048) {
+static void chain_end(struct batch *batch) {
+        batch->n += batch->last->nlmsg_len;
+        if (batch->n > BATCH_MAX - 2048) {
                 fprintf(stderr, "netlink generator: batch too large\n");
                 exit(1);
         }
 }
 
-static void add_link_up(struct batch *b) {
-        struct nlmsghdr *h = chain_begin(b, RTM_NEWLINK, 0);
+static void add_link_up(struct batch *batch) {
+        struct nlmsghdr *h = chain_begin(batch, RTM_NEWLINK, 0);
         struct ifinfomsg *m = mnl_nlmsg_put_extra_header(h, sizeof *m);
         m->ifi_index = LOOPBACK;
         m->ifi_flags = IFF_UP;
         m->ifi_change = IFF_UP;
-        chain_end(b);
+        chain_end(batch);
 }
 
-static void add_address(struct batch *b, int family, const void *address, size_t n) {
-        struct nlmsghdr *h = chain_begin(b, RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL);
+static void add_address(struct batch *batch, int family, const void *address, size_t n) {
+        struct nlmsghdr *h = chain_begin(batch, RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL);
         struct ifaddrmsg *m = mnl_nlmsg_put_extra_header(h, sizeof *m);
         m->ifa_family = (uint8_t)family;
         m->ifa_prefixlen = (uint8_t)(n * 8);
@@ -88,12 +88,12 @@ static void add_address(struct batch *b, int family, const void *address, size_t
         m->ifa_flags = family == AF_INET6 ? IFA_F_NODAD : 0;
         mnl_attr_put(h, IFA_LOCAL, n, address);
         mnl_attr_put(h, IFA_ADDRESS, n, address);
-        chain_end(b);
+        chain_end(batch);
 }
 
 /* A source of its own: else a client's source address would be its destination. */
-static void add_route(struct batch *b, int family, uint8_t type, uint8_t table, const void *source, size_t n) {
-        struct nlmsghdr *h = chain_begin(b, RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL);
+static void add_route(struct batch *batch, int family, uint8_t type, uint8_t table, const void *source, size_t n) {
+        struct nlmsghdr *h = chain_begin(batch, RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL);
         struct rtmsg *m = mnl_nlmsg_put_extra_header(h, sizeof *m);
         m->rtm_family = (uint8_t)family;
         m->rtm_table = table;
@@ -102,12 +102,12 @@ static void add_route(struct batch *b, int family, uint8_t type, uint8_t table, 
         m->rtm_type = type;
         mnl_attr_put_u32(h, RTA_OIF, LOOPBACK);
         mnl_attr_put(h, RTA_PREFSRC, n, source);
-        chain_end(b);
+        chain_end(batch);
 }
 
-static void emit_batch(const char *name, struct batch *b) {
-        b->last->nlmsg_flags |= NLM_F_ACK;
-        emit_filter(name, b->bytes, b->n);
+static void emit_batch(const char *name, struct batch *batch) {
+        batch->last->nlmsg_flags |= NLM_F_ACK;
+        emit_filter(name, batch->bytes, batch->n);
 }
 
 static void make_routes(const char *name, int family, const char *own) {
@@ -156,63 +156,63 @@ static struct nftnl_rule *rule_new(const char *chain) {
         return r;
 }
 
-static void add_meta(struct nftnl_rule *r, uint32_t key) {
+static void add_meta(struct nftnl_rule *rule, uint32_t key) {
         struct nftnl_expr *x = must_work(nftnl_expr_alloc("meta"));
         nftnl_expr_set_u32(x, NFTNL_EXPR_META_KEY, key);
         nftnl_expr_set_u32(x, NFTNL_EXPR_META_DREG, NFT_REG_1);
-        nftnl_rule_add_expr(r, x);
+        nftnl_rule_add_expr(rule, x);
 }
 
-static void add_payload(struct nftnl_rule *r, uint32_t base, uint32_t offset, uint32_t n) {
+static void add_payload(struct nftnl_rule *rule, uint32_t base, uint32_t offset, uint32_t n) {
         struct nftnl_expr *x = must_work(nftnl_expr_alloc("payload"));
         nftnl_expr_set_u32(x, NFTNL_EXPR_PAYLOAD_DREG, NFT_REG_1);
         nftnl_expr_set_u32(x, NFTNL_EXPR_PAYLOAD_BASE, base);
         nftnl_expr_set_u32(x, NFTNL_EXPR_PAYLOAD_OFFSET, offset);
         nftnl_expr_set_u32(x, NFTNL_EXPR_PAYLOAD_LEN, n);
-        nftnl_rule_add_expr(r, x);
+        nftnl_rule_add_expr(rule, x);
 }
 
-static void add_cmp(struct nftnl_rule *r, const void *data, uint32_t n) {
+static void add_cmp(struct nftnl_rule *rule, const void *data, uint32_t n) {
         struct nftnl_expr *x = must_work(nftnl_expr_alloc("cmp"));
         nftnl_expr_set_u32(x, NFTNL_EXPR_CMP_SREG, NFT_REG_1);
         nftnl_expr_set_u32(x, NFTNL_EXPR_CMP_OP, NFT_CMP_EQ);
         nftnl_expr_set(x, NFTNL_EXPR_CMP_DATA, data, n);
-        nftnl_rule_add_expr(r, x);
+        nftnl_rule_add_expr(rule, x);
 }
 
-static void match_meta_byte(struct nftnl_rule *r, uint32_t key, uint8_t value) {
-        add_meta(r, key);
-        add_cmp(r, &value, 1);
+static void match_meta_byte(struct nftnl_rule *rule, uint32_t key, uint8_t value) {
+        add_meta(rule, key);
+        add_cmp(rule, &value, 1);
 }
 
-static void match_port(struct nftnl_rule *r, uint32_t offset, uint16_t port) {
+static void match_port(struct nftnl_rule *rule, uint32_t offset, uint16_t port) {
         uint16_t network_order = htons(port);
-        add_payload(r, NFT_PAYLOAD_TRANSPORT_HEADER, offset, 2);
-        add_cmp(r, &network_order, 2);
+        add_payload(rule, NFT_PAYLOAD_TRANSPORT_HEADER, offset, 2);
+        add_cmp(rule, &network_order, 2);
 }
 
-static void add_redirect(struct nftnl_rule *r, uint16_t port) {
+static void add_redirect(struct nftnl_rule *rule, uint16_t port) {
         uint16_t network_order = htons(port);
         struct nftnl_expr *x = must_work(nftnl_expr_alloc("immediate"));
         nftnl_expr_set_u32(x, NFTNL_EXPR_IMM_DREG, NFT_REG_1);
         nftnl_expr_set(x, NFTNL_EXPR_IMM_DATA, &network_order, 2);
-        nftnl_rule_add_expr(r, x);
+        nftnl_rule_add_expr(rule, x);
         x = must_work(nftnl_expr_alloc("redir"));
         nftnl_expr_set_u32(x, NFTNL_EXPR_REDIR_REG_PROTO_MIN, NFT_REG_1);
-        nftnl_rule_add_expr(r, x);
+        nftnl_rule_add_expr(rule, x);
 }
 
-static void add_accept(struct nftnl_rule *r) {
+static void add_accept(struct nftnl_rule *rule) {
         struct nftnl_expr *x = must_work(nftnl_expr_alloc("immediate"));
         nftnl_expr_set_u32(x, NFTNL_EXPR_IMM_DREG, NFT_REG_VERDICT);
         nftnl_expr_set_u32(x, NFTNL_EXPR_IMM_VERDICT, NF_ACCEPT);
-        nftnl_rule_add_expr(r, x);
+        nftnl_rule_add_expr(rule, x);
 }
 
-static void add_log(struct nftnl_rule *r) {
+static void add_log(struct nftnl_rule *rule) {
         struct nftnl_expr *x = must_work(nftnl_expr_alloc("log"));
         nftnl_expr_set_u16(x, NFTNL_EXPR_LOG_GROUP, PLAN_PACKET_GROUP);
-        nftnl_rule_add_expr(r, x);
+        nftnl_rule_add_expr(rule, x);
 }
 
 /* The verdict for refused packets. */
@@ -222,89 +222,94 @@ struct refusal {
         uint8_t code;
 };
 
-static void add_refusal(struct nftnl_rule *r, const struct refusal *how) {
+static void add_refusal(struct nftnl_rule *rule, const struct refusal *how) {
         if (how->logged)
-                add_log(r);
+                add_log(rule);
 
         struct nftnl_expr *x = must_work(nftnl_expr_alloc("reject"));
         nftnl_expr_set_u32(x, NFTNL_EXPR_REJECT_TYPE, how->type);
         nftnl_expr_set_u8(x, NFTNL_EXPR_REJECT_CODE, how->code);
-        nftnl_rule_add_expr(r, x);
+        nftnl_rule_add_expr(rule, x);
 }
 
-static void put_rule(struct batch *b, struct nftnl_rule *r) {
-        struct nlmsghdr *h = nftnl_nlmsg_build_hdr(b->bytes + b->n, NFT_MSG_NEWRULE, NFPROTO_INET,
-                                                   NLM_F_CREATE | NLM_F_APPEND, ++b->seq);
-        b->last = h;
-        nftnl_rule_nlmsg_build_payload(h, r);
-        nftnl_rule_free(r);
-        chain_end(b);
+static void put_rule(struct batch *batch, struct nftnl_rule *rule) {
+        struct nlmsghdr *h = nftnl_nlmsg_build_hdr(batch->bytes + batch->n, NFT_MSG_NEWRULE, NFPROTO_INET,
+                                                   NLM_F_CREATE | NLM_F_APPEND, ++batch->seq);
+        batch->last = h;
+        nftnl_rule_nlmsg_build_payload(h, rule);
+        nftnl_rule_free(rule);
+        chain_end(batch);
 }
 
-static void put_table(struct batch *b) {
+static void put_table(struct batch *batch) {
         struct nftnl_table *t = must_work(nftnl_table_alloc());
         nftnl_table_set_str(t, NFTNL_TABLE_NAME, table_name);
         struct nlmsghdr *h =
-            nftnl_nlmsg_build_hdr(b->bytes + b->n, NFT_MSG_NEWTABLE, NFPROTO_INET, NLM_F_CREATE, ++b->seq);
-        b->last = h;
+            nftnl_nlmsg_build_hdr(batch->bytes + batch->n, NFT_MSG_NEWTABLE, NFPROTO_INET, NLM_F_CREATE, ++batch->seq);
+        batch->last = h;
         nftnl_table_nlmsg_build_payload(h, t);
         nftnl_table_free(t);
-        chain_end(b);
+        chain_end(batch);
 }
 
-static void put_chain(struct batch *b, const char *name, const char *type, int32_t priority) {
+static void put_chain(struct batch *batch, const char *name, const char *type, int32_t priority) {
         struct nftnl_chain *c = must_work(nftnl_chain_alloc());
+
         nftnl_chain_set_str(c, NFTNL_CHAIN_TABLE, table_name);
         nftnl_chain_set_str(c, NFTNL_CHAIN_NAME, name);
         nftnl_chain_set_str(c, NFTNL_CHAIN_TYPE, type);
         nftnl_chain_set_u32(c, NFTNL_CHAIN_HOOKNUM, NF_INET_LOCAL_OUT);
         nftnl_chain_set_s32(c, NFTNL_CHAIN_PRIO, priority);
         nftnl_chain_set_u32(c, NFTNL_CHAIN_POLICY, NF_ACCEPT);
+
         struct nlmsghdr *h =
-            nftnl_nlmsg_build_hdr(b->bytes + b->n, NFT_MSG_NEWCHAIN, NFPROTO_INET, NLM_F_CREATE, ++b->seq);
-        b->last = h;
+            nftnl_nlmsg_build_hdr(batch->bytes + batch->n, NFT_MSG_NEWCHAIN, NFPROTO_INET, NLM_F_CREATE, ++batch->seq);
+        batch->last = h;
         nftnl_chain_nlmsg_build_payload(h, c);
         nftnl_chain_free(c);
-        chain_end(b);
+        chain_end(batch);
 }
 
 /* ip daddr 127.0.0.0/8 accept; ip6 daddr ::1 accept */
-static void put_loopback_accept(struct batch *b, const char *chain) {
+static void put_loopback_accept(struct batch *batch, const char *chain) {
         static const uint8_t loopback6[16] = { [15] = 1 };
         struct nftnl_rule *r = rule_new(chain);
         match_meta_byte(r, NFT_META_NFPROTO, NFPROTO_IPV4);
         add_payload(r, NFT_PAYLOAD_NETWORK_HEADER, 16, 1); /* the first byte of the destination */
         add_cmp(r, "\x7f", 1);
         add_accept(r);
-        put_rule(b, r);
+        put_rule(batch, r);
+
         r = rule_new(chain);
         match_meta_byte(r, NFT_META_NFPROTO, NFPROTO_IPV6);
         add_payload(r, NFT_PAYLOAD_NETWORK_HEADER, 24, 16);
         add_cmp(r, loopback6, 16);
         add_accept(r);
-        put_rule(b, r);
+        put_rule(batch, r);
 }
 
-static void put_capture(struct batch *b) {
+static void put_capture(struct batch *batch) {
         static const uint8_t protocols[] = { IPPROTO_UDP, IPPROTO_TCP };
-        put_chain(b, "capture", "nat", -100);
-        for (size_t i = 0; i < 2;
-             i++) { /* meta l4proto udp|tcp th dport 53 redirect to :53, whichever server was asked */
+        put_chain(batch, "capture", "nat", -100);
+
+        /* meta l4proto udp|tcp th dport 53 redirect to :53, whichever server was asked */
+        for (size_t i = 0; i < 2; i++) {
                 struct nftnl_rule *r = rule_new("capture");
                 match_meta_byte(r, NFT_META_L4PROTO, protocols[i]);
                 match_port(r, 2, PLAN_PORT_DNS);
                 add_redirect(r, PLAN_PORT_DNS);
-                put_rule(b, r);
+                put_rule(batch, r);
         }
-        put_loopback_accept(b, "capture");
+        put_loopback_accept(batch, "capture");
+
         struct nftnl_rule *r = rule_new("capture"); /* meta l4proto tcp redirect to :transparent */
         match_meta_byte(r, NFT_META_L4PROTO, IPPROTO_TCP);
         add_redirect(r, PLAN_PORT_TRANSPARENT);
-        put_rule(b, r);
+        put_rule(batch, r);
 }
 
 /* The errors that a reject sends back. A program that has a socket for pings can send echo requests, and only those. */
-static void put_errors_accept(struct batch *b, const char *chain) {
+static void put_errors_accept(struct batch *batch, const char *chain) {
         static const struct { uint8_t protocol, type; } errors[] = { { IPPROTO_ICMP, 3 }, { IPPROTO_ICMPV6, 1 } };
 
         for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
@@ -313,39 +318,39 @@ static void put_errors_accept(struct batch *b, const char *chain) {
                 add_payload(r, NFT_PAYLOAD_TRANSPORT_HEADER, 0, 1);
                 add_cmp(r, &errors[i].type, 1);
                 add_accept(r);
-                put_rule(b, r);
+                put_rule(batch, r);
         }
 }
 
-static void put_refusal(struct batch *b, const char *chain, const struct refusal *how) {
+static void put_refusal(struct batch *batch, const char *chain, const struct refusal *how) {
         struct nftnl_rule *r = rule_new(chain);
         add_refusal(r, how);
-        put_rule(b, r);
+        put_rule(batch, r);
 }
 
-static void put_guard(struct batch *b, bool logged) {
+static void put_guard(struct batch *batch, bool logged) {
         const struct refusal how = { logged, NFT_REJECT_ICMPX_UNREACH, NFT_REJECT_ICMPX_ADMIN_PROHIBITED };
 
-        put_chain(b, "guard", "filter", 0);
-        put_loopback_accept(b, "guard");
-        put_errors_accept(b, "guard");
+        put_chain(batch, "guard", "filter", 0);
+        put_loopback_accept(batch, "guard");
+        put_errors_accept(batch, "guard");
 
         struct nftnl_rule *r = rule_new("guard"); /* captured */
         match_meta_byte(r, NFT_META_L4PROTO, IPPROTO_TCP);
         add_accept(r);
-        put_rule(b, r);
+        put_rule(batch, r);
 
         r = rule_new("guard"); /* udp sport 53 accept: the listener's answers */
         match_meta_byte(r, NFT_META_L4PROTO, IPPROTO_UDP);
         match_port(r, 0, PLAN_PORT_DNS);
         add_accept(r);
-        put_rule(b, r);
+        put_rule(batch, r);
 
-        put_refusal(b, "guard", &how);
+        put_refusal(batch, "guard", &how);
 }
 
 /* ip daddr PLAN_OWN_V4 accept; ip6 daddr PLAN_OWN_V6 accept: the sandbox itself, and where resets go. */
-static void put_own_accept(struct batch *b, const char *chain) {
+static void put_own_accept(struct batch *batch, const char *chain) {
         static const struct {
                 uint8_t family;
                 int af;
@@ -362,40 +367,40 @@ static void put_own_accept(struct batch *b, const char *chain) {
                 add_payload(r, NFT_PAYLOAD_NETWORK_HEADER, rows[i].offset, rows[i].n);
                 add_cmp(r, address, rows[i].n);
                 add_accept(r);
-                put_rule(b, r);
+                put_rule(batch, r);
         }
 }
 
 /* With IPv6 an ICMP error does not end connect() before the second try, a second later. */
-static void put_reset_v6(struct batch *b, const char *chain, const struct refusal *reset) {
+static void put_reset_v6(struct batch *batch, const char *chain, const struct refusal *reset) {
         struct nftnl_rule *r = rule_new(chain);
 
         match_meta_byte(r, NFT_META_NFPROTO, NFPROTO_IPV6);
         match_meta_byte(r, NFT_META_L4PROTO, IPPROTO_TCP);
         add_refusal(r, reset);
-        put_rule(b, r);
+        put_rule(batch, r);
 }
 
 /* A mode without network. DNS queries are logged even if the host's resolver is on loopback: nobody inside can listen
  * on that port. */
-static void put_closed(struct batch *b, bool logged) {
+static void put_closed(struct batch *batch, bool logged) {
         static const uint8_t protocols[] = { IPPROTO_UDP, IPPROTO_TCP };
         const struct refusal how = { logged, NFT_REJECT_ICMPX_UNREACH, NFT_REJECT_ICMPX_NO_ROUTE };
         const struct refusal reset = { logged, NFT_REJECT_TCP_RST, 0 };
 
-        put_chain(b, "guard", "filter", 0);
-        put_own_accept(b, "guard");
+        put_chain(batch, "guard", "filter", 0);
+        put_own_accept(batch, "guard");
         for (size_t i = 0; i < sizeof protocols; i++) {
                 struct nftnl_rule *r = rule_new("guard");
                 match_meta_byte(r, NFT_META_L4PROTO, protocols[i]);
                 match_port(r, 2, PLAN_PORT_DNS);
                 add_refusal(r, protocols[i] == IPPROTO_TCP ? &reset : &how);
-                put_rule(b, r);
+                put_rule(batch, r);
         }
-        put_loopback_accept(b, "guard");
-        put_errors_accept(b, "guard");
-        put_reset_v6(b, "guard", &reset);
-        put_refusal(b, "guard", &how);
+        put_loopback_accept(batch, "guard");
+        put_errors_accept(batch, "guard");
+        put_reset_v6(batch, "guard", &reset);
+        put_refusal(batch, "guard", &how);
 }
 
 static void make_nft(const char *name, bool captured, bool logged) {

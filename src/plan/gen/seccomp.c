@@ -112,6 +112,7 @@ static void refuse_namespaces(scmp_filter_ctx ctx) {
                 0x10000000 /* user */, 0x00020000 /* mount */, 0x20000000 /* pid */,    0x40000000 /* net */,
                 0x08000000 /* ipc */,  0x04000000 /* uts */,   0x02000000 /* cgroup */, 0x00000080 /* time */,
         };
+
         for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
                 if (flags[i] != 0x80) /* in clone those bits are the exit signal */
                         must_work(seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(clone), 1,
@@ -181,6 +182,7 @@ static void refuse_internet(scmp_filter_ctx ctx) {
  * TCP) is none of its business, and fast open connects within a send, where it does not look. */
 static void refuse_degraded(scmp_filter_ctx ctx) {
         static const uint32_t families[] = { 2, 10 };
+
         for (size_t f = 0; f < 2; f++)
                 for (uint32_t type = 0; type < 16; type++)
                         if (type != 1)
@@ -188,6 +190,7 @@ static void refuse_degraded(scmp_filter_ctx ctx) {
                                                            SCMP_A0(SCMP_CMP_EQ, families[f]),
                                                            SCMP_A1(SCMP_CMP_MASKED_EQ, 0xf, type)),
                                           "socket type");
+
         for (size_t f = 0; f < 2; f++) {
                 for (uint32_t protocol = 1; protocol < 6; protocol++)
                         must_work(seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(socket), 2,
@@ -197,6 +200,7 @@ static void refuse_degraded(scmp_filter_ctx ctx) {
                                            SCMP_A2(SCMP_CMP_GE, 7)),
                           "socket protocols above TCP");
         }
+
         const uint32_t fast_open = 0x20000000; /* MSG_FASTOPEN */
         must_work(
             seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(sendto), 1, SCMP_A3(SCMP_CMP_MASKED_EQ, fast_open, fast_open)),
@@ -207,6 +211,7 @@ static void refuse_degraded(scmp_filter_ctx ctx) {
         must_work(seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(sendmmsg), 1,
                                    SCMP_A3(SCMP_CMP_MASKED_EQ, fast_open, fast_open)),
                   "sendmmsg");
+
         /* A limit of processor time ends a process as surely as a signal, and Landlock looks only at signals. */
         must_work(seccomp_rule_add(ctx, EPERM_ACTION, SCMP_SYS(prlimit64), 2, SCMP_A0(SCMP_CMP_NE, 0),
                                    SCMP_A2(SCMP_CMP_NE, 0)),
@@ -230,6 +235,7 @@ static void refuse_set_user_id(scmp_filter_ctx ctx) {
                 unsigned mode; /* the number of its argument */
         } calls[] = { { "chmod", 1 }, { "fchmod", 1 }, { "fchmodat", 2 } };
         const uint32_t bit = S_ISUID;
+
         for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
                 int nr = seccomp_syscall_resolve_name(calls[i].call);
                 if (nr >= 0)
@@ -273,11 +279,13 @@ static void emit_with_front(const char *name, const void *filter, size_t n) {
                 BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, NEWEST, 0, 1),
                 BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
         };
+
         char *whole = malloc(sizeof front + n);
         if (!whole) {
                 must_work(-ENOMEM, "front");
                 return;
         }
+
         memcpy(whole, front, sizeof front);
         memcpy(whole + sizeof front, filter, n);
         emit_filter(name, whole, sizeof front + n);
@@ -292,6 +300,7 @@ static void make_filter(const char *name, enum kind kind) {
                 must_work(-ENOMEM, "init");
         must_work(seccomp_attr_set(ctx, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS), "architecture");
         must_work(seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2), "binary tree");
+
         refuse_calls(ctx);
         if (kind != NESTING) {
                 refuse_names(ctx, refused_unless_nested, sizeof refused_unless_nested / sizeof *refused_unless_nested);
@@ -301,6 +310,7 @@ static void make_filter(const char *name, enum kind kind) {
         refuse_terminal_tricks(ctx);
         refuse_names_by_ioctl(ctx);
         refuse_set_user_id(ctx);
+
         if (kind != WITH_SOCKETS_WATCHED && kind != WATCHED)
                 refuse_descriptors_of_others(ctx);
         if (kind == UNHELD)
@@ -311,6 +321,7 @@ static void make_filter(const char *name, enum kind kind) {
                 refuse_degraded(ctx);
         else
                 refuse_limits_of_init(ctx);
+
         int fd = memfd_create(name, 0);
         struct stat st;
         if (fd < 0)
@@ -321,6 +332,7 @@ static void make_filter(const char *name, enum kind kind) {
         void *bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
         if (bytes == MAP_FAILED)
                 must_work(-errno, "map");
+
         emit_with_front(name, bytes, (size_t)st.st_size);
         munmap(bytes, (size_t)st.st_size);
         close(fd);

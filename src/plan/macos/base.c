@@ -218,17 +218,17 @@ static bool row_applies(const struct seatbelt_row *row, const struct seatbelt_re
         return row->when != SEATBELT_NETWORK || network;
 }
 
-int seatbelt_add_rows(struct seatbelt *s, const struct seatbelt_request *request, unsigned groups) {
+int seatbelt_add_rows(struct seatbelt *seatbelt, const struct seatbelt_request *request, unsigned groups) {
         for (size_t i = 0; i < seatbelt_rows_n; i++) {
                 const struct seatbelt_row *row = &seatbelt_rows[i];
 
                 if (!row_applies(row, request, groups))
                         continue;
 
-                int r = seatbelt_begin(s, true, row->section, row->operations, row->why);
+                int r = seatbelt_begin(seatbelt, true, row->section, row->operations, row->why);
                 for (const struct seatbelt_filter *f = row->filters; r == 0 && f && f->kind != SEATBELT_END; f++) {
-                        r = vec_push(&s->filters, *f);
-                        s->rules.p[s->rules.n - 1].n += r == 0;
+                        r = vec_push(&seatbelt->filters, *f);
+                        seatbelt->rules.p[seatbelt->rules.n - 1].n += r == 0;
                 }
 
                 if (r < 0)

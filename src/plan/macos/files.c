@@ -30,18 +30,18 @@ static bool is_plain_path(const char *path) {
 }
 
 /* Text for a filter, and a parameter where the language cannot hold it. NULL when out of memory. */
-static const char *keep_path(struct seatbelt *s, const char *path) {
-        const char *text = seatbelt_format(s, "%s", path);
+static const char *keep_path(struct seatbelt *seatbelt, const char *path) {
+        const char *text = seatbelt_format(seatbelt, "%s", path);
 
         if (!text || is_plain_path(text))
                 return text;
 
-        for (size_t i = 0; i < s->parameters.n; i++)
-                if (strcmp(s->parameters.p[i].value, text) == 0)
+        for (size_t i = 0; i < seatbelt->parameters.n; i++)
+                if (strcmp(seatbelt->parameters.p[i].value, text) == 0)
                         return text;
 
-        const char *name = seatbelt_format(s, "PATH_%zu", s->parameters.n + 1);
-        return name && vec_push(&s->parameters, ((struct seatbelt_parameter){ name, text })) == 0 ? text : NULL;
+        const char *name = seatbelt_format(seatbelt, "PATH_%zu", seatbelt->parameters.n + 1);
+        return name && vec_push(&seatbelt->parameters, ((struct seatbelt_parameter){ name, text })) == 0 ? text : NULL;
 }
 
 int seatbelt_filter_one(struct seatbelt *seatbelt, enum seatbelt_filter_kind kind, const char *path) {

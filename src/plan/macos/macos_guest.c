@@ -81,6 +81,7 @@ static int make_names(struct guest_plan *plan, const struct guest_request *reque
                 .anchor = plan_text(plan, "com.apple/bailey.%u", request->uid),
                 .rules = plan_text(plan, "/var/db/bailey/pf.%u.conf", request->uid),
         };
+
         return ret->account && ret->user_record && ret->group_record && ret->home && ret->uid && ret->gid &&
                        ret->anchor && ret->rules
                    ? 0

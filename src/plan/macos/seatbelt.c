@@ -12,27 +12,27 @@
 
 /* --- the profile as data --- */
 
-void seatbelt_free(struct seatbelt *s) {
-        if (!s)
+void seatbelt_free(struct seatbelt *seatbelt) {
+        if (!seatbelt)
                 return;
 
-        for (size_t i = 0; i < s->strings.n; i++)
-                free(s->strings.p[i]);
+        for (size_t i = 0; i < seatbelt->strings.n; i++)
+                free(seatbelt->strings.p[i]);
 
-        vec_done(&s->strings);
-        vec_done(&s->rules);
-        vec_done(&s->filters);
-        vec_done(&s->parameters);
-        vec_done(&s->notes);
-        free(s);
+        vec_done(&seatbelt->strings);
+        vec_done(&seatbelt->rules);
+        vec_done(&seatbelt->filters);
+        vec_done(&seatbelt->parameters);
+        vec_done(&seatbelt->notes);
+        free(seatbelt);
 }
 
-void seatbelt_freep(struct seatbelt **s) {
-        seatbelt_free(*s);
+void seatbelt_freep(struct seatbelt **seatbelt) {
+        seatbelt_free(*seatbelt);
 }
 
-const char *seatbelt_keep(struct seatbelt *s, char *taken) {
-        if (taken && vec_push(&s->strings, taken) == 0)
+const char *seatbelt_keep(struct seatbelt *seatbelt, char *taken) {
+        if (taken && vec_push(&seatbelt->strings, taken) == 0)
                 return taken;
         free(taken);
         return NULL;
@@ -48,18 +48,19 @@ const char *seatbelt_format(struct seatbelt *seatbelt, const char *format, ...) 
         return seatbelt_keep(seatbelt, n < 0 ? NULL : text);
 }
 
-int seatbelt_begin(struct seatbelt *s, bool allows, const char *section, const char *operations, const char *why) {
+int seatbelt_begin(struct seatbelt *seatbelt, bool allows, const char *section, const char *operations,
+                   const char *why) {
         const struct seatbelt_rule rule = {
-                .allows = allows, .section = section, .why = why, .operations = operations, .first = s->filters.n
+                .allows = allows, .section = section, .why = why, .operations = operations, .first = seatbelt->filters.n
         };
 
-        return vec_push(&s->rules, rule);
+        return vec_push(&seatbelt->rules, rule);
 }
 
-static int filter_push(struct seatbelt *s, struct seatbelt_filter filter) {
-        if (!filter.text || s->rules.n == 0 || vec_push(&s->filters, filter) < 0)
+static int filter_push(struct seatbelt *seatbelt, struct seatbelt_filter filter) {
+        if (!filter.text || seatbelt->rules.n == 0 || vec_push(&seatbelt->filters, filter) < 0)
                 return -ENOMEM;
-        s->rules.p[s->rules.n - 1].n++;
+        seatbelt->rules.p[seatbelt->rules.n - 1].n++;
         return 0;
 }
 
@@ -72,7 +73,7 @@ int seatbelt_and(struct seatbelt *seatbelt, enum seatbelt_filter_kind kind, cons
                                          .kind = (uint8_t)kind, .text = text, .joined = true, .negated = negated });
 }
 
-int seatbelt_note(struct seatbelt *s, const char *format, ...) {
+int seatbelt_note(struct seatbelt *seatbelt, const char *format, ...) {
         char *text = NULL;
         va_list args;
 
@@ -80,8 +81,8 @@ int seatbelt_note(struct seatbelt *s, const char *format, ...) {
         int n = vasprintf(&text, format, args);
         va_end(args);
 
-        const char *note = seatbelt_keep(s, n < 0 ? NULL : text);
-        return note ? vec_push(&s->notes, note) : -ENOMEM;
+        const char *note = seatbelt_keep(seatbelt, n < 0 ? NULL : text);
+        return note ? vec_push(&seatbelt->notes, note) : -ENOMEM;
 }
 
 /* --- paths --- */

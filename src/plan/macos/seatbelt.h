@@ -99,8 +99,8 @@ struct seatbelt_request {
 /* -EOPNOTSUPP for a policy that macOS cannot hold (an overlay, a port that is mapped), -EINVAL for facts that are none.
  */
 int seatbelt_build(const struct seatbelt_request *request, struct seatbelt **ret, struct err *err);
-void seatbelt_free(struct seatbelt *s);
-void seatbelt_freep(struct seatbelt **s);
+void seatbelt_free(struct seatbelt *seatbelt);
+void seatbelt_freep(struct seatbelt **seatbelt);
 
 /* The profile, pure ASCII, with a comment on every rule. */
 int seatbelt_text(const struct seatbelt *seatbelt, struct buf *out);

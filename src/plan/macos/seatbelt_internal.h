@@ -45,15 +45,16 @@ extern const struct seatbelt_place seatbelt_places[];
 extern const size_t seatbelt_places_n;
 
 /* Text that lives as long as the profile. NULL when out of memory. */
-const char *seatbelt_keep(struct seatbelt *s, char *taken);
+const char *seatbelt_keep(struct seatbelt *seatbelt, char *taken);
 const char *seatbelt_format(struct seatbelt *seatbelt, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* A rule, then its filters: each goes to the rule that was begun last. 0 or -ENOMEM. */
-int seatbelt_begin(struct seatbelt *s, bool allows, const char *section, const char *operations, const char *why);
+int seatbelt_begin(struct seatbelt *seatbelt, bool allows, const char *section, const char *operations,
+                   const char *why);
 int seatbelt_filter(struct seatbelt *seatbelt, enum seatbelt_filter_kind kind, const char *text, const char *why);
 /* The same in a conjunction with the filter before it. */
 int seatbelt_and(struct seatbelt *seatbelt, enum seatbelt_filter_kind kind, const char *text, bool negated);
-int seatbelt_note(struct seatbelt *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int seatbelt_note(struct seatbelt *seatbelt, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Heap text: the path in the form that the kernel compares. NULL when out of memory. */
 char *seatbelt_canonical(const char *path);
@@ -93,7 +94,7 @@ int seatbelt_add_late(struct seatbelt *seatbelt, const struct seatbelt_request *
                       struct err *err);
 int seatbelt_add_moves(struct seatbelt *seatbelt, const struct path_rules *rules, bool fold, struct err *err);
 
-int seatbelt_add_rows(struct seatbelt *s, const struct seatbelt_request *request, unsigned groups);
+int seatbelt_add_rows(struct seatbelt *seatbelt, const struct seatbelt_request *request, unsigned groups);
 int seatbelt_add_files(struct seatbelt *seatbelt, const struct seatbelt_request *request, unsigned groups,
                        struct err *err);
 int seatbelt_add_network(struct seatbelt *seatbelt, const struct seatbelt_request *request, unsigned groups,

@@ -147,16 +147,16 @@ static int add_texts(origin_texts *to, const char *const *list, struct str repos
         return 0;
 }
 
-static int add_rule(struct policy *p, const struct forge_rule *row, struct str repository, const char *origin) {
+static int add_rule(struct policy *policy, const struct forge_rule *row, struct str repository, const char *origin) {
         struct request_rule empty = { .host = str_dup(str_of(row->host)), .origin = str_dup(str_of(origin)) };
 
-        if (!empty.host || !empty.origin || vec_push(&p->network.rules, empty) < 0) {
+        if (!empty.host || !empty.origin || vec_push(&policy->network.rules, empty) < 0) {
                 free(empty.host);
                 free(empty.origin);
                 return -ENOMEM;
         }
 
-        struct request_rule *rule = &p->network.rules.p[p->network.rules.n - 1];
+        struct request_rule *rule = &policy->network.rules.p[policy->network.rules.n - 1];
         int r = add_texts(&rule->methods, row->methods, repository, origin);
         if (r < 0)
                 return r;

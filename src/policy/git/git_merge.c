@@ -132,7 +132,7 @@ void git_lefts_done(git_lefts *list) {
         vec_done(list);
 }
 
-static int merge_leave(struct merging *m, const struct gitconfig_setting *name, enum git_left_why why) {
+static int merge_leave(struct merging *merging, const struct gitconfig_setting *name, enum git_left_why why) {
         struct git_left left = { .why = why };
         cleanup(buf_done) struct buf text = BUF(GIT_MERGE_TEXT_MAX * 2);
         const struct entry *last = NULL, *next;
@@ -144,12 +144,12 @@ static int merge_leave(struct merging *m, const struct gitconfig_setting *name, 
         if (r == 0)
                 r = buf_printf(&text, ".%.*s", STR_FMT(name->key));
 
-        while ((next = entries_next(&m->inside, name, &at)))
+        while ((next = entries_next(&merging->inside, name, &at)))
                 last = next;
 
         left.name = r == 0 ? str_dup(buf_str(&text)) : NULL;
         left.value = last && last->is.value.p ? str_dup(last->is.value) : NULL;
-        if (left.name && vec_push(m->left, left) == 0)
+        if (left.name && vec_push(merging->left, left) == 0)
                 return 0;
 
         free(left.name);

@@ -86,11 +86,11 @@ int check_git_rule(const void *record, struct err *err) {
         return 0;
 }
 
-struct git_rule *git_rule_add(struct policy *p, const char *repo, const char *origin) {
+struct git_rule *git_rule_add(struct policy *policy, const char *repo, const char *origin) {
         struct git_rule rule = { .repo = str_dup(str_of(repo)), .origin = str_dup(str_of(origin)) };
 
-        if (rule.repo && rule.origin && vec_push(&p->git, rule) == 0)
-                return &p->git.p[p->git.n - 1];
+        if (rule.repo && rule.origin && vec_push(&policy->git, rule) == 0)
+                return &policy->git.p[policy->git.n - 1];
         free(rule.repo);
         free(rule.origin);
         return NULL;

@@ -16,7 +16,7 @@ int check_git_rule(const void *record, struct err *err);
 /* REPO: fetch. REPO=REFS: also push to these; "agent/x" is the branch refs/heads/agent/x. */
 int git_rule_add_word(struct policy *policy, struct str word, const char *origin, struct err *err);
 /* A new entry with nothing but its name. NULL: out of memory. */
-struct git_rule *git_rule_add(struct policy *p, const char *repo, const char *origin);
+struct git_rule *git_rule_add(struct policy *policy, const char *repo, const char *origin);
 
 /* An entry names this host, at any port. */
 bool git_rules_name_host(const struct policy *policy, const struct host *host);

@@ -246,8 +246,8 @@ void snapshot_close(struct snapshot *snapshot) {
         free(snapshot);
 }
 
-void snapshot_closep(struct snapshot **s) {
-        snapshot_close(*s);
+void snapshot_closep(struct snapshot **snapshot) {
+        snapshot_close(*snapshot);
 }
 
 bool snapshot_rule(const struct snapshot *snapshot, uint32_t index, struct snapshot_rule *ret) {

@@ -14,8 +14,8 @@ enum network_mode { NETWORK_NONE, NETWORK_FILTERED, NETWORK_OPEN, NETWORK_MODES 
 struct snapshot_builder; /* collects rules; each text is kept for explanations */
 
 struct snapshot_builder *snapshot_builder_new(enum network_mode mode, bool ask);
-void snapshot_builder_free(struct snapshot_builder *b);
-void snapshot_builder_freep(struct snapshot_builder **b);
+void snapshot_builder_free(struct snapshot_builder *builder);
+void snapshot_builder_freep(struct snapshot_builder **builder);
 
 enum rule_list {
         LIST_ALLOW,
@@ -59,7 +59,7 @@ struct snapshot_graphql {
         const struct str *queries, *mutations;
         size_t n_queries, n_mutations;
 };
-int snapshot_add_graphql_rule(struct snapshot_builder *b, struct str pattern, const struct str *methods,
+int snapshot_add_graphql_rule(struct snapshot_builder *builder, struct str pattern, const struct str *methods,
                               size_t n_methods, const struct str *paths, size_t n_paths,
                               const struct snapshot_graphql *graphql, struct str origin, struct err *err);
 /* Repositories of a host (policy/git/git.h), most specific first: the first that matches decides. */
@@ -72,7 +72,8 @@ struct snapshot_git {
         size_t n_refs;
         bool fetch, create, delete, options, certificate, ask;
 };
-int snapshot_add_git(struct snapshot_builder *b, const struct snapshot_git *git, struct str origin, struct err *err);
+int snapshot_add_git(struct snapshot_builder *builder, const struct snapshot_git *git, struct str origin,
+                     struct err *err);
 /* Addresses that are this host's. port 0: one of its own addresses (LIST_OWN); else a listener of Bailey
  * (LIST_LISTENER). */
 int snapshot_add_self(struct snapshot_builder *builder, const struct addr *addr, uint16_t port, struct err *err);
@@ -100,7 +101,7 @@ int snapshot_open(const void *bytes, size_t n, struct snapshot **ret, struct err
 /* Maps the sealed file; checks the seals. The descriptor stays the caller's and may be closed afterwards. */
 int snapshot_open_fd(int fd, struct snapshot **ret, struct err *err);
 void snapshot_close(struct snapshot *snapshot);
-void snapshot_closep(struct snapshot **s);
+void snapshot_closep(struct snapshot **snapshot);
 
 struct snapshot_rule {
         struct str text; /* as the user wrote it: "*.example.com:443" */

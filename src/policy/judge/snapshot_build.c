@@ -72,25 +72,25 @@ struct snapshot_builder *snapshot_builder_new(enum network_mode mode, bool ask) 
         return builder;
 }
 
-void snapshot_builder_free(struct snapshot_builder *b) {
-        if (!b)
+void snapshot_builder_free(struct snapshot_builder *builder) {
+        if (!builder)
                 return;
 
-        vec_done(&b->rules);
-        vec_done(&b->names);
-        vec_done(&b->nets);
-        vec_done(&b->any);
-        vec_done(&b->requests);
-        vec_done(&b->gits);
-        vec_done(&b->texts);
-        buf_done(&b->pool);
-        map_done(&b->origins, NULL);
-        free(b->slots);
-        free(b);
+        vec_done(&builder->rules);
+        vec_done(&builder->names);
+        vec_done(&builder->nets);
+        vec_done(&builder->any);
+        vec_done(&builder->requests);
+        vec_done(&builder->gits);
+        vec_done(&builder->texts);
+        buf_done(&builder->pool);
+        map_done(&builder->origins, NULL);
+        free(builder->slots);
+        free(builder);
 }
 
-void snapshot_builder_freep(struct snapshot_builder **b) {
-        snapshot_builder_free(*b);
+void snapshot_builder_freep(struct snapshot_builder **builder) {
+        snapshot_builder_free(*builder);
 }
 
 static int no_memory(struct err *err) {
@@ -108,9 +108,9 @@ static int pool_add(struct snapshot_builder *builder, struct str s, uint32_t *re
         return 0;
 }
 
-static int text_add(struct snapshot_builder *b, struct str s) {
+static int text_add(struct snapshot_builder *builder, struct str s) {
         struct block_text text = { .n = (uint32_t)s.n };
-        if (s.n > PATTERN_TEXT_MAX || pool_add(b, s, &text.at) < 0 || vec_push(&b->texts, text) < 0)
+        if (s.n > PATTERN_TEXT_MAX || pool_add(builder, s, &text.at) < 0 || vec_push(&builder->texts, text) < 0)
                 return -ENOMEM;
         return 0;
 }
@@ -188,19 +188,19 @@ static bool name_is(const struct snapshot_builder *builder, const struct block_e
 }
 
 /* The entry for a name; text_at is where the rule's own text lies, which nearly always contains the name already. */
-static int name_intern(struct snapshot_builder *b, struct str name, bool wildcard, struct str text, uint32_t text_at,
-                       uint32_t *ret) {
+static int name_intern(struct snapshot_builder *builder, struct str name, bool wildcard, struct str text,
+                       uint32_t text_at, uint32_t *ret) {
         size_t depth;
-        uint64_t hash = hash_name(b, name, wildcard, &depth);
+        uint64_t hash = hash_name(builder, name, wildcard, &depth);
 
-        if (b->names.n * 2 >= b->n_slots && slots_grow(b) < 0)
+        if (builder->names.n * 2 >= builder->n_slots && slots_grow(builder) < 0)
                 return -ENOMEM;
 
-        for (size_t i = block_home(hash, b->n_slots); b->slots[i].name != BLOCK_NONE;
-             i = i + 1 == b->n_slots ? 0 : i + 1)
-                if (b->slots[i].tag == (uint32_t)hash &&
-                    name_is(b, &b->names.p[b->slots[i].name].entry, name, wildcard)) {
-                        *ret = b->slots[i].name;
+        for (size_t i = block_home(hash, builder->n_slots); builder->slots[i].name != BLOCK_NONE;
+             i = i + 1 == builder->n_slots ? 0 : i + 1)
+                if (builder->slots[i].tag == (uint32_t)hash &&
+                    name_is(builder, &builder->names.p[builder->slots[i].name].entry, name, wildcard)) {
+                        *ret = builder->slots[i].name;
                         return 0;
                 }
 
@@ -208,15 +208,15 @@ static int name_intern(struct snapshot_builder *b, struct str name, bool wildcar
         size_t front = wildcard ? 2 : 0;
         if (str_starts(str_skip(text, front), name))
                 added.entry.name_at = text_at + (uint32_t)front;
-        else if (pool_add(b, name, &added.entry.name_at) < 0)
+        else if (pool_add(builder, name, &added.entry.name_at) < 0)
                 return -ENOMEM;
 
-        if (vec_push(&b->names, added) < 0)
+        if (vec_push(&builder->names, added) < 0)
                 return -ENOMEM;
 
-        *ret = (uint32_t)(b->names.n - 1);
-        slot_put(b->slots, b->n_slots, hash, *ret);
-        uint64_t *depths = wildcard ? b->header.wildcard_depths : b->header.name_depths;
+        *ret = (uint32_t)(builder->names.n - 1);
+        slot_put(builder->slots, builder->n_slots, hash, *ret);
+        uint64_t *depths = wildcard ? builder->header.wildcard_depths : builder->header.name_depths;
         depths[depth / 64] |= 1ULL << (depth % 64);
 
         return 0;
@@ -224,8 +224,8 @@ static int name_intern(struct snapshot_builder *b, struct str name, bool wildcar
 
 /* --- rules --- */
 
-static int rule_add(struct snapshot_builder *b, enum rule_list list, const struct pattern *pattern, struct str text,
-                    struct str origin, uint32_t request, struct err *err) {
+static int rule_add(struct snapshot_builder *builder, enum rule_list list, const struct pattern *pattern,
+                    struct str text, struct str origin, uint32_t request, struct err *err) {
         struct pending added = {
                 .rule = { .list = (uint8_t)list,
                           .request = request,
@@ -235,32 +235,32 @@ static int rule_add(struct snapshot_builder *b, enum rule_list list, const struc
                 .name = BLOCK_NONE,
         };
 
-        if (b->rules.n >= RULES_MAX || text.n > PATTERN_TEXT_MAX)
+        if (builder->rules.n >= RULES_MAX || text.n > PATTERN_TEXT_MAX)
                 return err_set(err, E2BIG, "the policy has too many rules, or one that is too long");
-        if (pool_add(b, text, &added.rule.text_at) < 0 || origin_add(b, origin, &added.rule.origin) < 0)
+        if (pool_add(builder, text, &added.rule.text_at) < 0 || origin_add(builder, origin, &added.rule.origin) < 0)
                 return no_memory(err);
 
         if (pattern->kind == PATTERN_NET) {
-                struct net net = { block_key_of(&pattern->net.addr), (uint32_t)b->rules.n, pattern->net.addr.family,
-                                   pattern->net.bits };
-                if (vec_push(&b->nets, net) < 0)
+                struct net net = { block_key_of(&pattern->net.addr), (uint32_t)builder->rules.n,
+                                   pattern->net.addr.family, pattern->net.bits };
+                if (vec_push(&builder->nets, net) < 0)
                         return no_memory(err);
         } else if (pattern->kind == PATTERN_ANY) {
-                if (vec_push(&b->any, (uint32_t)b->rules.n) < 0)
+                if (vec_push(&builder->any, (uint32_t)builder->rules.n) < 0)
                         return no_memory(err);
         } else {
                 bool wildcard = pattern->kind == PATTERN_WILDCARD;
-                if (name_intern(b, host_str(&pattern->host), wildcard, text, added.rule.text_at, &added.name) < 0)
+                if (name_intern(builder, host_str(&pattern->host), wildcard, text, added.rule.text_at, &added.name) < 0)
                         return no_memory(err);
 
-                if (b->names.p[added.name].entry.n_rules == UINT16_MAX)
+                if (builder->names.p[added.name].entry.n_rules == UINT16_MAX)
                         return err_set(err, E2BIG, "the policy has more than %d rules for %s", UINT16_MAX,
                                        pattern->host.name);
 
-                b->names.p[added.name].entry.n_rules++;
+                builder->names.p[added.name].entry.n_rules++;
         }
 
-        if (vec_push(&b->rules, added) < 0)
+        if (vec_push(&builder->rules, added) < 0)
                 return no_memory(err);
 
         return 0;
@@ -391,30 +391,30 @@ static int check_lists(const struct str *methods, size_t n_methods, const struct
         return 0;
 }
 
-int snapshot_add_graphql_rule(struct snapshot_builder *b, struct str pattern, const struct str *methods,
+int snapshot_add_graphql_rule(struct snapshot_builder *builder, struct str pattern, const struct str *methods,
                               size_t n_methods, const struct str *paths, size_t n_paths,
                               const struct snapshot_graphql *graphql, struct str origin, struct err *err) {
         struct block_request request = { .graphql = graphql != NULL };
         int r = check_lists(methods, n_methods, paths, n_paths, err);
 
-        r = r < 0 ? r : texts_add_all(b, methods, n_methods, &request.first_method, &request.n_methods, err);
-        r = r < 0 ? r : texts_add_all(b, paths, n_paths, &request.first_path, &request.n_paths, err);
+        r = r < 0 ? r : texts_add_all(builder, methods, n_methods, &request.first_method, &request.n_methods, err);
+        r = r < 0 ? r : texts_add_all(builder, paths, n_paths, &request.first_path, &request.n_paths, err);
         if (r == 0 && graphql) {
-                r = texts_add_all(b, graphql->queries, graphql->n_queries, &request.first_query, &request.n_queries,
-                                  err);
+                r = texts_add_all(builder, graphql->queries, graphql->n_queries, &request.first_query,
+                                  &request.n_queries, err);
                 r = r < 0 ? r
-                          : texts_add_all(b, graphql->mutations, graphql->n_mutations, &request.first_mutation,
+                          : texts_add_all(builder, graphql->mutations, graphql->n_mutations, &request.first_mutation,
                                           &request.n_mutations, err);
         }
 
         if (r < 0)
                 return r;
         if (n_methods == 0 && n_paths == 0 && !graphql)
-                return add_pattern(b, LIST_ALLOW, pattern, origin, BLOCK_NONE, err);
-        if (vec_push(&b->requests, request) < 0)
+                return add_pattern(builder, LIST_ALLOW, pattern, origin, BLOCK_NONE, err);
+        if (vec_push(&builder->requests, request) < 0)
                 return no_memory(err);
 
-        return add_pattern(b, LIST_ALLOW, pattern, origin, (uint32_t)(b->requests.n - 1), err);
+        return add_pattern(builder, LIST_ALLOW, pattern, origin, (uint32_t)(builder->requests.n - 1), err);
 }
 
 int snapshot_add_request_rule(struct snapshot_builder *builder, struct str pattern, const struct str *methods,
@@ -441,7 +441,8 @@ static uint32_t git_flags(const struct snapshot_git *git) {
         return flags;
 }
 
-int snapshot_add_git(struct snapshot_builder *b, const struct snapshot_git *git, struct str origin, struct err *err) {
+int snapshot_add_git(struct snapshot_builder *builder, const struct snapshot_git *git, struct str origin,
+                     struct err *err) {
         struct block_git entry = { .flags = git_flags(git) };
         struct pattern pattern = {
                 .kind = PATTERN_NAME, .host = git->host, .port_first = git->port, .port_last = git->port
@@ -453,18 +454,18 @@ int snapshot_add_git(struct snapshot_builder *b, const struct snapshot_git *git,
                 pattern.net = (struct cidr){ git->host.addr, (uint8_t)addr_bits(&git->host.addr) };
         }
 
-        int r = texts_add_all(b, &git->path, 1, &entry.path, &one, err);
+        int r = texts_add_all(builder, &git->path, 1, &entry.path, &one, err);
         if (r < 0)
                 return r;
 
-        r = texts_add_all(b, git->refs, git->n_refs, &entry.first_ref, &entry.n_refs, err);
+        r = texts_add_all(builder, git->refs, git->n_refs, &entry.first_ref, &entry.n_refs, err);
         if (r < 0)
                 return r;
-        if (vec_push(&b->gits, entry) < 0)
+        if (vec_push(&builder->gits, entry) < 0)
                 return no_memory(err);
 
-        return rule_add(b, LIST_GIT, &pattern, str_first(git->text, PATTERN_TEXT_MAX), origin,
-                        (uint32_t)(b->gits.n - 1), err);
+        return rule_add(builder, LIST_GIT, &pattern, str_first(git->text, PATTERN_TEXT_MAX), origin,
+                        (uint32_t)(builder->gits.n - 1), err);
 }
 
 int snapshot_add_kept(struct snapshot_builder *builder, enum rule_list list, const struct pattern *pattern,

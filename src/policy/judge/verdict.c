@@ -453,10 +453,10 @@ static const struct {
 };
 static_assert(sizeof reasons / sizeof reasons[0] == REASONS, "words for each reason");
 
-const char *reason_code(enum reason r) {
-        return (unsigned)r < REASONS ? reasons[r].code : "unknown";
+const char *reason_code(enum reason reason) {
+        return (unsigned)reason < REASONS ? reasons[reason].code : "unknown";
 }
 
-const char *reason_text(enum reason r) {
-        return (unsigned)r < REASONS ? reasons[r].text : "Unknown reason.";
+const char *reason_text(enum reason reason) {
+        return (unsigned)reason < REASONS ? reasons[reason].text : "Unknown reason.";
 }

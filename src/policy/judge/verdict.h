@@ -50,9 +50,9 @@ enum reason {
         REASONS
 };
 /* Stable code for x-bailey-reason, the audit and JSON output: "not-allowed", "address-class", ... */
-const char *reason_code(enum reason r);
+const char *reason_code(enum reason reason);
 /* One short sentence for people, without the host. */
-const char *reason_text(enum reason r);
+const char *reason_text(enum reason reason);
 
 #define RULE_NONE UINT32_MAX
 
@@ -71,8 +71,8 @@ struct verdict {
 /* A person's approval of a target: 0 none, else one more than the number of ratchets that were closed at the time. An
  * approval from before a ratchet closed no longer counts. */
 typedef uint8_t verdict_yes;
-static inline bool verdict_is_agreed(const struct verdict *v, verdict_yes yes) {
-        return v->decision == DECISION_ASK && yes > v->narrowed;
+static inline bool verdict_is_agreed(const struct verdict *verdict, verdict_yes yes) {
+        return verdict->decision == DECISION_ASK && yes > verdict->narrowed;
 }
 
 struct snapshot;

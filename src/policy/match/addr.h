@@ -48,8 +48,8 @@ bool addr_parse(struct str s, struct addr *ret);
 bool cidr_parse(struct str s, struct cidr *ret); /* host bits must be zero; a bare address is a full-length network */
 void addr_text(const struct addr *addr, char ret[static ADDR_TEXT_MAX]); /* canonical (RFC 5952) */
 void cidr_text(const struct cidr *net, char ret[static CIDR_TEXT_MAX]);
-static inline unsigned addr_bits(const struct addr *a) {
-        return a->family == ADDR_V4 ? 32 : 128;
+static inline unsigned addr_bits(const struct addr *addr) {
+        return addr->family == ADDR_V4 ? 32 : 128;
 }
 bool addr_equal(const struct addr *a, const struct addr *b);
 bool cidr_contains(const struct cidr *net, const struct addr *addr);

@@ -40,8 +40,8 @@ int authority_parse(struct str s, uint16_t default_port, struct authority *ret, 
 bool port_parse(struct str s, uint16_t *ret);
 void host_from_addr(const struct addr *addr, struct host *ret);
 bool host_equal(const struct host *a, const struct host *b);
-static inline struct str host_str(const struct host *h) {
-        return str_n(h->name, h->name_n);
+static inline struct str host_str(const struct host *host) {
+        return str_n(host->name, host->name_n);
 }
 /* "localhost", names below it, and HOST_INTERNAL: no name server is ever asked for them (net/resolve.c). They resolve
  * to host_loopback on the gateway's side; verdict_address() judges each address as any other. */

@@ -31,12 +31,12 @@ typedef int host_parser(struct str s, struct host *ret, struct err *e);
 int pattern_parse_with(struct str text, host_parser *parse, struct pattern *ret, struct err *err);
 
 /* ASCII only; needs no library. */
-static inline int pattern_parse(struct str text, struct pattern *ret, struct err *e) {
-        return pattern_parse_with(text, host_parse, ret, e);
+static inline int pattern_parse(struct str text, struct pattern *ret, struct err *err) {
+        return pattern_parse_with(text, host_parse, ret, err);
 }
 /* As above, and international names are converted. */
-static inline int pattern_parse_user(struct str text, struct pattern *ret, struct err *e) {
-        return pattern_parse_with(text, host_parse_user, ret, e);
+static inline int pattern_parse_user(struct str text, struct pattern *ret, struct err *err) {
+        return pattern_parse_with(text, host_parse_user, ret, err);
 }
 /* As pattern_parse_user(), and "*:PORT" is understood: for refusals alone, since nobody means to grant that. */
 int pattern_parse_refusal(struct str text, struct pattern *ret, struct err *err);

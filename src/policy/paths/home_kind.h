@@ -17,8 +17,8 @@
 enum home_kind { HOME_OF_WORKSPACE, HOME_NAMED, HOME_FORGOTTEN, HOME_REAL };
 
 enum home_kind home_kind(const struct policy *policy);
-static inline bool home_is_own(const struct policy *p) {
-        return home_kind(p) != HOME_REAL;
+static inline bool home_is_own(const struct policy *policy) {
+        return home_kind(policy) != HOME_REAL;
 }
 
 /* 0 for one of the words and for a name: letters, digits, '-' and '_', at most 64. */

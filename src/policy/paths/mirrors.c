@@ -41,20 +41,20 @@ struct place {
         unsigned line;
 };
 
-static void add_mirror(struct search *s, const struct authority *authority, const struct place *at) {
+static void add_mirror(struct search *search, const struct authority *authority, const struct place *at) {
         char text[AUTHORITY_TEXT_MAX];
 
         authority_text(authority, text);
-        if (already_there(s, text))
+        if (already_there(search, text))
                 return;
 
-        struct mirror m = { .group = s->group,
+        struct mirror m = { .group = search->group,
                             .pattern = str_dup(str_of(text)),
                             .origin = at->line ? str_format("%s:%u", at->name, at->line) : str_dup(str_of(at->name)) };
-        if (!m.pattern || !m.origin || vec_push(&s->policy->network.mirrors, m) < 0) {
+        if (!m.pattern || !m.origin || vec_push(&search->policy->network.mirrors, m) < 0) {
                 free(m.pattern);
                 free(m.origin);
-                s->status = -ENOMEM;
+                search->status = -ENOMEM;
         }
 }
 

@@ -62,23 +62,23 @@ static struct compiled paths_compiled(struct path_rule rule, char *owned_origin)
         return (struct compiled){ rule, path_depth(rule.pattern), literal, owned_origin, needle };
 }
 
-void path_rules_free(struct path_rules *r) {
-        if (!r)
+void path_rules_free(struct path_rules *rules) {
+        if (!rules)
                 return;
 
-        for (size_t i = 0; i < r->rules.n; i++) {
-                free((char *)r->rules.p[i].rule.pattern);
-                free(r->rules.p[i].owned_origin);
+        for (size_t i = 0; i < rules->rules.n; i++) {
+                free((char *)rules->rules.p[i].rule.pattern);
+                free(rules->rules.p[i].owned_origin);
         }
 
-        vec_done(&r->rules);
-        vec_done(&r->globs);
-        path_index_done(&r->plain);
-        free(r);
+        vec_done(&rules->rules);
+        vec_done(&rules->globs);
+        path_index_done(&rules->plain);
+        free(rules);
 }
 
-void path_rules_freep(struct path_rules **r) {
-        path_rules_free(*r);
+void path_rules_freep(struct path_rules **rules) {
+        path_rules_free(*rules);
 }
 
 /* --- compiling --- */
@@ -114,18 +114,18 @@ static int absolute_pattern(const struct policy *policy, const char *text, char 
 
 /* Takes the pattern, which is absolute and normalised. The origin is copied, unless the rule is built in: those have
  * theirs in a table. */
-static int paths_push(struct path_rules *r, struct path_rule kind, char *taken_pattern, const char *origin,
+static int paths_push(struct path_rules *rules, struct path_rule kind, char *taken_pattern, const char *origin,
                       struct err *err) {
         cleanup(free_ptr) char *pattern = taken_pattern;
         cleanup(free_ptr) char *copy = kind.built_in ? NULL : strdup(text_or(origin, ""));
-        if (!pattern || (!copy && !kind.built_in) || vec_reserve(&r->rules, 1) < 0)
+        if (!pattern || (!copy && !kind.built_in) || vec_reserve(&rules->rules, 1) < 0)
                 return no_memory(err);
 
         kind.is_glob = glob_has_magic(str_of(pattern));
         kind.anywhere = kind.is_glob && has_any_depth(pattern);
         kind.origin = copy ? copy : origin;
         kind.pattern = pattern;
-        r->rules.p[r->rules.n++] = paths_compiled(kind, take_ptr(&copy));
+        rules->rules.p[rules->rules.n++] = paths_compiled(kind, take_ptr(&copy));
         take_ptr(&pattern);
 
         return 0;

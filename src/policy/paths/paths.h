@@ -34,8 +34,8 @@ int path_rules_compile(const struct policy *policy, struct path_rules **ret, str
 /* The same rules again from their list (path_rules_at), as carried to another process; patterns are checked. */
 int path_rules_restore(const struct path_rule *list, size_t n, bool reads_open, struct path_rules **ret,
                        struct err *err);
-void path_rules_free(struct path_rules *r);
-void path_rules_freep(struct path_rules **r);
+void path_rules_free(struct path_rules *rules);
+void path_rules_freep(struct path_rules **rules);
 size_t path_rules_count(const struct path_rules *rules);
 const struct path_rule *path_rules_at(const struct path_rules *rules,
                                       size_t i); /* in order of specificity, least first */

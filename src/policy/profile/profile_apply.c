@@ -144,18 +144,18 @@ static bool is_set_by_a_person(const struct policy *policy, struct str name) {
         return false;
 }
 
-static int add_variable(struct work *work, const struct node *n) {
+static int add_variable(struct work *work, const struct node *node) {
         struct err inner = { 0 };
 
-        if (n->kind != NODE_SCALAR)
-                return wrong_kind(work, n, "process.env.set", "single values");
-        if (check_variable_name(n->key, &inner) < 0)
-                return node_key_error(work_document(work), n, work->e, "%s", err_text(&inner));
-        if (is_set_by_a_person(work->policy, n->key))
+        if (node->kind != NODE_SCALAR)
+                return wrong_kind(work, node, "process.env.set", "single values");
+        if (check_variable_name(node->key, &inner) < 0)
+                return node_key_error(work_document(work), node, work->e, "%s", err_text(&inner));
+        if (is_set_by_a_person(work->policy, node->key))
                 return 0;
 
-        cleanup(free_ptr) char *line = str_format("%.*s=%.*s", STR_FMT(n->key), STR_FMT(n->text));
-        return line ? add_value(work, n, ROW_ENV, str_of(line)) : no_memory(work);
+        cleanup(free_ptr) char *line = str_format("%.*s=%.*s", STR_FMT(node->key), STR_FMT(node->text));
+        return line ? add_value(work, node, ROW_ENV, str_of(line)) : no_memory(work);
 }
 
 static int add_env(struct work *work, const struct node *map) {
@@ -326,17 +326,17 @@ static bool path_is_good(struct str path) {
         return true;
 }
 
-static int add_home_file(struct work *w, const struct node *map) {
+static int add_home_file(struct work *work, const struct node *map) {
         static const char *const known[] = { "path", "content", "once", "instructions", NULL };
         struct home_seed seed = { 0 };
         struct str path = STR(""), content = STR("");
 
         if (map->kind != NODE_MAP)
-                return wrong_kind(w, map, "home", "mappings");
+                return wrong_kind(work, map, "home", "mappings");
 
         for (const struct node *node = map->first; node; node = node->next) {
                 if (node->kind != NODE_SCALAR)
-                        return wrong_kind(w, node, "home", "single values");
+                        return wrong_kind(work, node, "home", "single values");
                 if (str_is(node->key, "path"))
                         path = node->text;
                 else if (str_is(node->key, "content"))
@@ -346,20 +346,20 @@ static int add_home_file(struct work *w, const struct node *map) {
                 else if (str_is(node->key, "instructions") && str_is(node->text, "true"))
                         content = str_of(instructions);
                 else
-                        return unknown_key(w, node, known);
+                        return unknown_key(work, node, known);
         }
 
         if (!path_is_good(path) || content.n == 0)
-                return node_error(work_document(w), map, w->e,
+                return node_error(work_document(work), map, work->e,
                                   "a file of the home needs 'path', below the home, and 'content' or "
                                   "'instructions: true'");
 
         seed.path = str_dup(path);
         seed.content = str_dup(content);
-        seed.origin = str_dup(str_of(w->origin));
-        if (!seed.path || !seed.content || !seed.origin || vec_push(&w->policy->home_seeds, seed) < 0) {
+        seed.origin = str_dup(str_of(work->origin));
+        if (!seed.path || !seed.content || !seed.origin || vec_push(&work->policy->home_seeds, seed) < 0) {
                 home_seed_done(&seed);
-                return no_memory(w);
+                return no_memory(work);
         }
 
         return 0;

@@ -83,8 +83,8 @@ void sh_rules_free(struct sh_rules *rules) {
         free(rules);
 }
 
-void sh_rules_freep(struct sh_rules **r) {
-        sh_rules_free(*r);
+void sh_rules_freep(struct sh_rules **sh_rules) {
+        sh_rules_free(*sh_rules);
 }
 
 /* * for any text, ? for any byte; linear time but for the one * that is tried again. */
