@@ -41,13 +41,17 @@ LAYERS = {
     "shim": ["bridge/shim_message.h"],
     # Pure: bytes in, facts out. Tests and fuzzers enter it without a loop.
     "gateway/wire": ["base", "policy/*"],
+    # How much each gets: connections of a worker, paces, quotas, counts in place of floods.
+    "gateway/load": ["base", "net/loop.h", "policy/match", "ipc", "gateway/control.h", "gateway/worker.h"],
+    # What the gateway gives up.
+    "gateway/confine": ["base", "base/processes"],
     "gateway/creds": ["base", "conf/json_walk.h", "net", "policy/*", "ipc", "gateway/wire", "gateway/worker.h"],
     "gateway/dns": ["base", "net", "policy/*", "ipc", "gateway/wire", "gateway/gate.h", "gateway/worker.h"],
-    "gateway/http": ["base", "net", "policy/*", "ipc", "bridge", "gateway", "gateway/wire", "gateway/creds", "gateway/dns"],
-    "gateway/h2": ["base", "net", "policy/*", "ipc", "bridge", "gateway", "gateway/wire", "gateway/creds", "gateway/http"],
+    "gateway/http": ["base", "net", "policy/*", "ipc", "bridge", "gateway", "gateway/wire", "gateway/creds", "gateway/dns", "gateway/load"],
+    "gateway/h2": ["base", "net", "policy/*", "ipc", "bridge", "gateway", "gateway/wire", "gateway/creds", "gateway/http", "gateway/load"],
     # One errand each, in a process of its own that has the network and nothing of a worker.
-    "gateway/errands": ["base", "conf", "net", "policy/*", "ipc", "bridge", "gateway/wire", "gateway/gateway_confine.h"],
-    "gateway/ssh": ["base", "net", "policy/*", "ipc", "bridge", "gateway", "gateway/wire"],
+    "gateway/errands": ["base", "conf", "net", "policy/*", "ipc", "bridge", "gateway/wire", "gateway/confine/gateway_confine.h"],
+    "gateway/ssh": ["base", "net", "policy/*", "ipc", "bridge", "gateway", "gateway/wire", "gateway/load"],
     "gateway": ["base", "base/processes", "net", "policy/*", "ipc", "bridge", "gateway/*"],
     # From here on: the supervisor's side. It talks to the gateway and the vault by message and never includes their inside.
     "roles": ["base/*", "conf", "policy/*", "ipc", "store", "plan"],
@@ -59,13 +63,15 @@ LAYERS = {
     # Named sandboxes that last: a guest's run is a run. Packets that a firewall refused are read as the gateway reads them.
     # Process 1 of a guest, and what is said to it.
     "guest/agent": ["base", "base/processes/rest.h", "ipc"],
+    # Accounts of guests, which only root changes: ids, groups, spools, and their firewall.
+    "guest/account": ["base/*", "ipc", "guest", "sandbox/linux/packets.h", "gateway/wire/packet_reader.h", "gateway/wire/packet_wire.h"],
     "guest": ["guest/*", "base/*", "conf", "policy/*", "ipc", "store", "plan", "sandbox", "sandbox/linux/identity.h", "sandbox/linux/packets.h",
               "control", "kept", "run", "gateway/wire/packet_reader.h", "gateway/wire/packet_wire.h"],
     "egress": ["base/*", "conf", "policy/*", "ipc", "store", "plan", "roles", "control", "container/container_args.h",
                "container/engine.h", "container/engine_container.h", "container/engine_network.h"],
     "verbs": ["bailey", "base/*", "conf", "shell/*", "policy/*", "bridge", "ipc", "store", "plan", "sandbox", "sandbox/linux/probe/probe.h",
               "sandbox/darwin/darwin_job.h", "sandbox/darwin/os.h", "sandbox/darwin/violation.h",
-              "roles", "control", "kept", "run", "guest", "egress", "api/capture.h", "api/commands.h"],
+              "roles", "control", "kept", "run", "guest", "guest/account/firewall_compare.h", "egress", "api/capture.h", "api/commands.h"],
     # Settings of other tools as a policy: files in, text out.
     "import": ["base", "conf", "policy/*"],
     # Questions in a chat: over the control sockets, by a courier that has the network and no other right.
@@ -88,14 +94,14 @@ LIBRARIES = {
     "yaml.h": ["src/conf/*"],
     "jansson.h": ["src/conf/*"],
     "idn2.h": ["src/conf/*", "src/policy/match/idn.c"],
-    "seccomp.h": ["src/plan/*", "src/gateway/gateway_confine.c", "src/vault/vault_confine.c"],
+    "seccomp.h": ["src/plan/*", "src/gateway/confine/gateway_confine.c", "src/vault/vault_confine.c"],
     "libmnl/*": ["src/plan/*"],
     "libnftnl/*": ["src/plan/*"],
     "sqlite3.h": ["src/store/*"],
     "nettle/*": ["src/base/digest*"],
     "nghttp2/*": ["src/gateway/h2/*", "src/gateway/intercept.c"],
     "CommonCrypto/*": ["src/base/digest_darwin.c"],
-    "mach/*": ["src/base/secret_darwin.c", "src/gateway/balance_darwin.c"],
+    "mach/*": ["src/base/secret_darwin.c", "src/gateway/load/balance_darwin.c"],
     "mach-o/*": ["src/roles/helper_darwin.c"],
     "malloc/*": ["src/base/os_darwin.c"],
     "zlib.h": ["src/gateway/wire/decode.c"],

@@ -7,7 +7,7 @@
 #include "base/emit.h"
 #include "base/log.h"
 #include "cli/exit.h"
-#include "guest/guest_account.h"
+#include "guest/account/guest_account.h"
 #include "guest/guest_disk.h"
 #include "guest/guest_jobs.h"
 #include "guest/guest_life.h"

@@ -7,8 +7,8 @@
 #include "base/vec.h"
 #include "gateway/ask.h"
 #include "gateway/creds/vault_client.h"
+#include "gateway/load/quota.h"
 #include "gateway/programs.h"
-#include "gateway/quota.h"
 #include "gateway/worker.h"
 
 #include <errno.h>

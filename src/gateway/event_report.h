@@ -8,7 +8,7 @@
  * dropped silently.
  */
 #include "base/buf.h"
-#include "gateway/tally.h"
+#include "gateway/load/tally.h"
 #include "ipc/event.h"
 #include "net/loop.h"
 
@@ -31,6 +31,6 @@ struct report {
 int report_init(struct report *report, struct loop *loop, int fd, struct tally_rate *rate);
 /* Sends what it can without waiting. */
 void report_done(struct report *report);
-/* Adds one event (wall_us is filled in when 0); what may be repeated without end goes through gateway/tally.h. */
+/* Adds one event (wall_us is filled in when 0); what may be repeated without end goes through gateway/load/tally.h. */
 void report_event(struct report *report, const struct event *ev);
 bool report_is_stuck(const struct report *report);

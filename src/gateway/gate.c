@@ -7,7 +7,7 @@
 #include "gateway/chain.h"
 #include "gateway/dns/synthetic.h"
 #include "gateway/http/http_session.h"
-#include "gateway/quota.h"
+#include "gateway/load/quota.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -79,7 +79,7 @@ void gate_set_question(struct gate_call *call, struct str text, const struct ver
 static inline bool gate_asks_apart(const char *question) {
         return question[0] && strncmp(question, ASK_BECAUSE, strlen(ASK_BECAUSE)) != 0;
 }
-/* Whether a refusal of this kind, repeated, is answered later and later (gateway/pace.h). */
+/* Whether a refusal of this kind, repeated, is answered later and later (gateway/load/pace.h). */
 bool gate_is_paced(const struct worker *worker, const struct verdict *verdict);
 /* Forgets the call: closes what is under way, takes back the question. Harmless when nothing is under way. */
 void gate_cancel(struct gate_call *call);

@@ -4,8 +4,8 @@
  * What all workers share: the settings from the start block, which never change (workers have the limits that count
  * now), counters for the limits, which are atomic, and the way to the supervisor.
  */
-#include "gateway/balance.h"
-#include "gateway/tally.h"
+#include "gateway/load/balance.h"
+#include "gateway/load/tally.h"
 #include "ipc/gateway_messages.h"
 #include "policy/judge/snapshot.h"
 

@@ -4,8 +4,8 @@
  * descriptors only (ipc/gateway_messages.h): the start block, the control and event sockets, the policy, the listeners.
  *
  * Order: read and check everything, make the workers (their files are read now), give up all rights that are not needed
- * (gateway/gateway_confine.h), start the threads, accept, tell the supervisor. It ends when told, when the supervisor
- * goes away, or when anything is not as it must be; what is open ends with it.
+ * (gateway/confine/gateway_confine.h), start the threads, accept, tell the supervisor. It ends when told, when the
+ * supervisor goes away, or when anything is not as it must be; what is open ends with it.
  */
 #include "base/cleanup.h"
 #include "base/fd.h"
@@ -13,13 +13,13 @@
 #include "base/secret.h"
 #include "gateway/acceptor.h"
 #include "gateway/chain.h"
+#include "gateway/confine/gateway_confine.h"
 #include "gateway/control.h"
 #include "gateway/creds/old_secrets.h"
 #include "gateway/creds/vault_client.h"
 #include "gateway/dns/synthetic.h"
 #include "gateway/errands/errand.h"
-#include "gateway/gateway_confine.h"
-#include "gateway/quota.h"
+#include "gateway/load/quota.h"
 #include "gateway/worker_parts.h"
 #include "ipc/credentials.h"
 #include "net/tls.h"
@@ -161,7 +161,8 @@ static int start_accepting(struct gateway *gateway, struct err *err) {
         return acceptor_start(gateway->workers[0], fds, err);
 }
 
-/* What is accepted waits for the first worker. The others start when there is work for them (gateway/balance.h). */
+/* What is accepted waits for the first worker. The others start when there is work for them (gateway/load/balance.h).
+ */
 static int main_run(struct gateway *gateway, struct loop *loop, struct err *err) {
         int r = gateway->start.waits ? 0 : worker_start(gateway->workers[0]);
 

@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "gateway/http/http_session.h"
-#include "gateway/quota.h"
+#include "gateway/load/quota.h"
 #include "gateway/wire/sni.h"
 #include "gateway/wire/tunnelled.h"
 #include "net/relay.h"

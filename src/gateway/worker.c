@@ -5,7 +5,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "bridge/git_http.h"
-#include "gateway/quota.h"
+#include "gateway/load/quota.h"
 #include "ipc/credentials.h"
 
 #include <errno.h>

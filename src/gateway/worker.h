@@ -6,7 +6,7 @@
  */
 #include "gateway/event_report.h"
 #include "gateway/gateway.h"
-#include "gateway/pace.h"
+#include "gateway/load/pace.h"
 #include "ipc/event.h"
 #include "net/loop.h"
 #include "net/pool.h"

@@ -4,7 +4,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/log.h"
-#include "guest/guest_account.h"
+#include "guest/account/guest_account.h"
 #include "guest/guest_home.h"
 #include "guest/guest_life.h"
 #include "guest/guest_pack.h"

@@ -10,12 +10,9 @@
  *                                         run.lock     held by its supervisor: a guest runs as long as it is held
  *                                         socket       its supervisor's: commands come in here
  *                                         run.log      what its supervisor said
- *                                         firewall     of an account: the reader of its log (guest/firewall_reader.h)
- *                                         disk         how much the home took when it was measured last
- *                                         group        what is /etc/group inside
- *                                         jobs/        output of jobs
- *                                         snapshots/   LABEL.tar.zst
- *                                         archive.tar.zst
+ *                                         firewall     of an account: the reader of its log
+ * (guest/account/firewall_reader.h) disk         how much the home took when it was measured last group        what is
+ * /etc/group inside jobs/        output of jobs snapshots/   LABEL.tar.zst archive.tar.zst
  *
  * Everything but home/ belongs to the host user and is closed to all others.
  */
@@ -37,7 +34,7 @@ const char *guest_kind_name(enum guest_kind kind);
 struct guests {
         struct guests_db *db;
         char *top;
-        int helper; /* who makes and removes accounts (guest/guest_account.h); 0: nobody */
+        int helper; /* who makes and removes accounts (guest/account/guest_account.h); 0: nobody */
 };
 void guests_close(struct guests *guests);
 

@@ -11,7 +11,7 @@
 #include "store/audit.h"
 
 /* A program that provokes refusals without end must not push older records out of the audit: beyond a share, refusals
- * are only counted, and the count is recorded. gateway/tally.h does the same for connections. */
+ * are only counted, and the count is recorded. gateway/load/tally.h does the same for connections. */
 struct run_files_share {
         uint64_t due_ns;               /* when all records so far would be paid for */
         uint32_t counted[EVENT_KINDS]; /* of each kind, since the last record */

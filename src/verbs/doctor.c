@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "verbs/doctor.h"
 
-#include "guest/firewall_compare.h"
+#include "guest/account/firewall_compare.h"
 #include "sandbox/linux/probe/probe.h"
 
 #include <assert.h>

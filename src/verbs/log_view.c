@@ -13,7 +13,7 @@
 #include "base/path.h"
 #include "store/audit_place.h"
 #include "store/audit_read.h"
-#include "verbs/names.h"
+#include "verbs/sandbox_names.h"
 
 #include <errno.h>
 #include <fcntl.h>

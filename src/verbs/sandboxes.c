@@ -4,7 +4,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/escape.h"
-#include "verbs/names.h"
+#include "verbs/sandbox_names.h"
 #include "verbs/sandboxes_text.h"
 
 #include <errno.h>

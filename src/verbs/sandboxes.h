@@ -9,7 +9,8 @@ struct sandboxes_list {
         VEC(struct control_client) clients;
         VEC(char *) silent; /* ids that are there but did not reply: their supervisor is stopped, or busy */
 };
-/* Connects to the one that is named (verbs/names.h), or to all that run for NULL; sockets of dead ones are removed.
+/* Connects to the one that is named (verbs/sandbox_names.h), or to all that run for NULL; sockets of dead ones are
+ * removed.
  */
 int sandboxes_open(const char *prefix, const char *name, struct sandboxes_list *ret, struct err *err);
 void sandboxes_done(struct sandboxes_list *list);

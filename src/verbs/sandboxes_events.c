@@ -3,7 +3,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "verbs/log_view.h"
-#include "verbs/names.h"
+#include "verbs/sandbox_names.h"
 #include "verbs/sandboxes.h"
 #include "verbs/sandboxes_text.h"
 

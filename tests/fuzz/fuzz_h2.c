@@ -6,7 +6,7 @@
  */
 #include "fuzz.h"
 #include "gateway/h2/h2_session.h"
-#include "gateway/quota.h"
+#include "gateway/load/quota.h"
 #include "gateway/worker_parts.h"
 
 #include "base/buf.h"

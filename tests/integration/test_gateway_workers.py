@@ -14,7 +14,7 @@ from conftest import BUILD
 from kit.gateway import Client, Gateway
 from kit.process import SLOW, wait_until
 
-CROWD = 1024  # BALANCE_CROWD in src/gateway/balance.h
+CROWD = 1024  # BALANCE_CROWD in src/gateway/load/balance.h
 NAMES = ("one.ok.test", "two.ok.test")
 
 

@@ -6,7 +6,7 @@
 #include "base/fd.h"
 #include "bridge/callback_message.h"
 #include "bridge/callback_request.h"
-#include "gateway/gateway_confine.h"
+#include "gateway/confine/gateway_confine.h"
 
 #include <errno.h>
 #include <netinet/in.h>

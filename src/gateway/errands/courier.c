@@ -3,8 +3,8 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "gateway/confine/gateway_confine.h"
 #include "gateway/errands/courier_internal.h"
-#include "gateway/gateway_confine.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -8,7 +8,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
-#include "gateway/gateway_confine.h"
+#include "gateway/confine/gateway_confine.h"
 #include "ipc/door_messages.h"
 #include "net/pool.h"
 #include "net/relay.h"

@@ -10,7 +10,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
-#include "gateway/gateway_confine.h"
+#include "gateway/confine/gateway_confine.h"
 #include "gateway/wire/http1.h"
 #include "net/dial.h"
 #include "net/resolve.h"

@@ -3,7 +3,7 @@
 /* The internals of an HTTP/2 session, for the h2_*.c files only. nghttp2 is seen by them and nobody else. */
 #include "gateway/gate.h"
 #include "gateway/h2/h2_session.h"
-#include "gateway/quota.h"
+#include "gateway/load/quota.h"
 #include "net/pool.h"
 
 #include <nghttp2/nghttp2.h>

@@ -10,7 +10,7 @@
 #include "base/cleanup.h"
 #include "gateway/http/http_examine.h"
 #include "gateway/http/http_swap.h"
-#include "gateway/quota.h"
+#include "gateway/load/quota.h"
 #include "gateway/refusal.h"
 #include "net/splice.h"
 

@@ -4,7 +4,7 @@
  * limits of a tunnel. What comes back from a host that has credentials is still searched.
  */
 #include "gateway/http/http_swap.h"
-#include "gateway/quota.h"
+#include "gateway/load/quota.h"
 
 #include "base/cleanup.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bytes of a session: the client's as they are, the program's in frames. Each direction waits for the other side: at
  * most one piece of each is held. */
-#include "gateway/quota.h"
+#include "gateway/load/quota.h"
 #include "gateway/ssh/ssh_session_internal.h"
 
 #include <errno.h>

@@ -4,7 +4,7 @@
 #include "base/fd.h"
 #include "bridge/git_answer.h"
 #include "gateway/ask.h"
-#include "gateway/quota.h"
+#include "gateway/load/quota.h"
 #include "gateway/refusal.h"
 #include "gateway/ssh/ssh_session_internal.h"
 

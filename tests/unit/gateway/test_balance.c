@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How many workers take connections: as many as have work for a processor each, and no more. */
 #include "base/clock.h"
-#include "gateway/balance.h"
+#include "gateway/load/balance.h"
 
 #include "../cmocka_all.h"
 

@@ -3,7 +3,7 @@
  * A gateway in other hands: each forbidden act is tried twice in a process of its own, free and confined. It must work
  * free (or the test proves nothing) and fail confined. What the gateway lives on must work confined as well.
  */
-#include "gateway/gateway_confine.h"
+#include "gateway/confine/gateway_confine.h"
 
 #include "base/fd.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Refusals that are repeated wait longer and longer, up to a bound, and in a table that never grows. */
-#include "gateway/pace.h"
+#include "gateway/load/pace.h"
 
 #include "base/clock.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gateway/quota.h"
+#include "gateway/load/quota.h"
 
 #include "../cmocka_all.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gateway/tally.h"
+#include "gateway/load/tally.h"
 
 #include "../cmocka_all.h"
 

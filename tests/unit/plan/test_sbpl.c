@@ -4,7 +4,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/path.h"
-#include "gateway/gateway_profile.h"
+#include "gateway/confine/gateway_profile.h"
 #include "sbpl.h"
 
 #include <stdio.h>

@@ -11,11 +11,11 @@
  *             chain output      hook output, priority -10: by the map
  *
  * The table is always made as a whole, of the accounts that there are, in one transaction: what somebody changed in it
- * is right again, and what must be there can be compared with what is (guest/firewall_compare.h). Root makes it when an
- * account is made or removed; it lasts until the machine ends.
+ * is right again, and what must be there can be compared with what is (guest/account/firewall_compare.h). Root makes it
+ * when an account is made or removed; it lasts until the machine ends.
  *
- * Who reads the log is guest/firewall_reader.h. Before every start the guest's own uid tries to get out, and the
- * attempts must be in the log: the host user may not read the table, and a rule that is there but does not hold is
+ * Who reads the log is guest/account/firewall_reader.h. Before every start the guest's own uid tries to get out, and
+ * the attempts must be in the log: the host user may not read the table, and a rule that is there but does not hold is
  * worth nothing. A guest without its rules, or without a reader, does not start; `sudo bailey guest fix NAME` mends
  * both.
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "verbs/names.h"
+#include "verbs/sandbox_names.h"
 
 #include "base/cleanup.h"
 #include "control/client.h"

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "guest/guest_firewall.h"
+#include "guest/account/guest_firewall.h"
 
 #include "base/account.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/vec.h"
-#include "guest/firewall_reader.h"
-#include "guest/guest_account.h"
+#include "guest/account/firewall_reader.h"
+#include "guest/account/guest_account.h"
+#include "guest/account/guest_tool.h"
 #include "guest/guest_inside.h"
-#include "guest/guest_tool.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "guest/guest_tool.h"
+#include "guest/account/guest_tool.h"
 
 #include "base/cleanup.h"
 #include "base/fd.h"

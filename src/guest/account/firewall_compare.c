@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "guest/firewall_compare.h"
+#include "guest/account/firewall_compare.h"
 
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "guest/guest_firewall.h"
+#include "guest/account/guest_firewall.h"
+#include "guest/account/guest_tool.h"
 #include "guest/guest_place.h"
-#include "guest/guest_tool.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "guest/guest_subordinates.h"
+#include "guest/account/guest_subordinates.h"
 
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/path.h"
-#include "guest/guest_tool.h"
+#include "guest/account/guest_tool.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "guest/guest_account.h"
+#include "guest/account/guest_account.h"
 
 #include "base/account.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "guest/firewall_reader.h"
-#include "guest/guest_firewall.h"
-#include "guest/guest_spools.h"
-#include "guest/guest_subordinates.h"
-#include "guest/guest_tool.h"
+#include "guest/account/firewall_reader.h"
+#include "guest/account/guest_firewall.h"
+#include "guest/account/guest_spools.h"
+#include "guest/account/guest_subordinates.h"
+#include "guest/account/guest_tool.h"
 
 #include <errno.h>
 #include <fcntl.h>

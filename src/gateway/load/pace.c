@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gateway/pace.h"
+#include "gateway/load/pace.h"
 
 #include "base/hash.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gateway/gateway_confine.h"
+#include "gateway/confine/gateway_confine.h"
 
 #include <signal.h>
 #include <sys/prctl.h>

@@ -7,8 +7,8 @@
  * deleted, and never in between.
  *
  * With sudo, a helper keeps root's rights and knows four orders: to make and to remove the account of one guest, to
- * load the firewall (guest/guest_firewall.h), and to start the reader of its log as well. The rest of the command goes
- * on as the host user, who owns the guest.
+ * load the firewall (guest/account/guest_firewall.h), and to start the reader of its log as well. The rest of the
+ * command goes on as the host user, who owns the guest.
  */
 #include "guest/guest_place.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/clock.h"
-#include "gateway/balance.h"
+#include "gateway/load/balance.h"
 
 #include <mach/mach_init.h>
 #include <mach/thread_act.h>

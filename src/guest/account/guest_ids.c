@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "guest/guest_ids.h"
+#include "guest/account/guest_ids.h"
 
 #include "base/account.h"
 #include "base/buf.h"

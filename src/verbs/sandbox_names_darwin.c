@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* No guest runs on macOS: a word names a run by the beginning of its id. */
-#include "verbs/names.h"
+#include "verbs/sandbox_names.h"
 
 #include "base/str.h"
 

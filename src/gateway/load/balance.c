@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gateway/balance.h"
+#include "gateway/load/balance.h"
 
 #include "base/clock.h"
 #include "gateway/control.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gateway/gateway_profile.h"
+#include "gateway/confine/gateway_profile.h"
 
 /* Loopback stays open: a policy may allow it, and the gate judges every address before it is dialled. */
 const char gateway_profile[] = "(version 1)\n"

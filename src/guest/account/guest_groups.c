@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "guest/guest_groups.h"
+#include "guest/account/guest_groups.h"
 
 #include "base/cleanup.h"
 #include "base/path.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "guest/firewall_reader.h"
+#include "guest/account/firewall_reader.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "gateway/wire/packet_reader.h"
-#include "guest/firewall_reader_internal.h"
-#include "guest/guest_firewall.h"
+#include "guest/account/firewall_reader_internal.h"
+#include "guest/account/guest_firewall.h"
 #include "ipc/event.h"
 #include "sandbox/linux/packets.h"
 

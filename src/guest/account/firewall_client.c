@@ -2,8 +2,8 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
-#include "guest/firewall_reader.h"
-#include "guest/firewall_reader_internal.h"
+#include "guest/account/firewall_reader.h"
+#include "guest/account/firewall_reader_internal.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -4,10 +4,10 @@
  * gateway may make connections to other machines and ask name servers, and may do nothing else: no file, no process, no
  * listener, no socket of this Mac's services. Never yet run on a Mac.
  */
-#include "gateway/gateway_confine.h"
+#include "gateway/confine/gateway_confine.h"
 
 #include "base/str.h"
-#include "gateway/gateway_profile.h"
+#include "gateway/confine/gateway_profile.h"
 
 #include <errno.h>
 #include <sys/resource.h>

@@ -14,7 +14,7 @@
  * In sanitizer builds the last two layers are left out, since their run-time opens files and traces the process at its
  * end.
  */
-#include "gateway/gateway_confine.h"
+#include "gateway/confine/gateway_confine.h"
 
 #include "base/cleanup.h"
 #include "base/processes/confine.h"
