@@ -7,23 +7,53 @@
 #include "sandbox/marks.h"
 
 #include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
 
-/* One that cannot be told is gone, or will be. The kernel bounds descriptors on their way, and the sandbox may have
- * used that up: then the broker is told so, and asks again. */
+enum { SEND_MS = 1000 };
+
+/* The broker reads answers all the time: there is room soon. */
+static int answer_send(int sock, uint32_t number, enum named_answer value, int fd) {
+        const struct broker_answer answer = { number, value };
+        struct pollfd room = { .fd = sock, .events = POLLOUT };
+        int r = fd_set_nonblocking(sock, true);
+
+        if (r < 0)
+                return r;
+
+        r = fd_send(sock, str_n((const char *)&answer, sizeof answer), &fd, fd >= 0);
+        if (r == -EAGAIN && poll(&room, 1, SEND_MS) > 0)
+                r = fd_send(sock, str_n((const char *)&answer, sizeof answer), &fd, fd >= 0);
+
+        return r;
+}
+
+static void named_warn(struct named *named, const char *why) {
+        if (!named->warned)
+                log_warning("the sandbox cannot write until it is known what git's configuration has come to name: %s",
+                            why);
+        named->warned = true;
+}
+
+/* The kernel bounds how many descriptors an account has on their way, and the sandbox may have used that up. Then the
+ * broker is told that it failed, refuses the call and begins anew with the next one. It waits for an answer with all
+ * calls behind it: if it cannot be told even that, it finds the socket closed, and ends. */
 static void named_send(struct run *run, uint32_t number, enum named_answer value, int fd) {
-        const struct broker_answer answer = { number, value }, nothing = { number, NAMED_NOTHING };
-        struct named *named = &run->named;
+        int sock = run->sandbox.events, r;
 
-        if (run->sandbox.events < 0 || fd_set_nonblocking(run->sandbox.events, true) < 0)
-                return;
-        if (fd_send(run->sandbox.events, str_n((const char *)&answer, sizeof answer), &fd, fd >= 0) == 0 || fd < 0)
+        if (sock < 0)
                 return;
 
-        if (value == NAMED_WATCH)
-                named_again(named);
-        else
-                named->told = 0;
-        (void)fd_send(run->sandbox.events, str_n((const char *)&nothing, sizeof nothing), NULL, 0);
+        r = answer_send(sock, number, value, fd);
+        if (r < 0 && value != NAMED_FAILED) {
+                named_warn(&run->named, strerror(-r));
+                named_again(&run->named);
+                r = answer_send(sock, number, NAMED_FAILED, -1);
+        }
+
+        if (r < 0)
+                (void)shutdown(sock, SHUT_WR);
 }
 
 static void named_record(const struct run *run, size_t from) {
@@ -45,10 +75,10 @@ void run_named_event(void *arg, const struct event *event) {
 
         r = named_answer(named, &answer, &fd, &err);
         if (r < 0)
-                log_warning("what git's configuration has come to name stays open until the end: %s", err_text(&err));
+                named_warn(named, err_text(&err));
 
         named_record(run, before);
         named_send(run, event->generation, answer, fd);
-        if (fd >= 0 && fd != named->watch)
+        if (answer == NAMED_MORE)
                 close_fd(&fd);
 }

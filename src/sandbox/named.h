@@ -10,6 +10,8 @@
  * to wake up in time: what a person sets on the host holds for every call that the sandbox begins afterwards. Nobody
  * but the host writes to what is watched, so a sandbox cannot make the broker ask.
  *
+ * Where there are too many watches for this user, there is none, and the broker asks at every call.
+ *
  * Considered and left: a supervisor that wakes up by itself and sends guards (leaves a moment), and a broker that
  * compares the files (it does not see the user's own configuration, and each look costs as much as the judging).
  *
@@ -22,15 +24,16 @@
 #include "plan/build.h"
 
 #define NAMED_BEGIN_NS (100 * NS_PER_MS)
-#define NAMED_UNWATCHED_NS (1000 * NS_PER_MS)
 #define NAMED_WHY "git's configuration came to name it while the sandbox ran"
 
 /* The supervisor's answer to an EVENT_NAMED, as the value of a struct broker_answer (sandbox/marks.h). */
 enum named_answer {
-        NAMED_NOTHING, /* no more than before. A broker that has no watch asks again after NAMED_UNWATCHED_NS */
+        NAMED_NOTHING, /* no more than before */
+        NAMED_FAILED,  /* it is not known, or cannot be told: the call is refused, and the next one asks as if first */
         NAMED_WATCH,   /* with the watch. It is asked again at once: something may have changed before */
-        NAMED_MORE,    /* with a file of guards: for each its kind, as a digit, and its path, then its link, each with a
-                          NUL. NAMED_OPENING in place of a kind: a grant below them, which stays */
+        NAMED_UNWATCHED, /* there is no watch any more. It is asked again at once, and at every call */
+        NAMED_MORE, /* with a file of guards: for each its kind, as a digit, and its path, then its link, each with a
+                       NUL. NAMED_OPENING in place of a kind: a grant below them, which stays */
 };
 #define NAMED_OPENING '+'
 
@@ -42,13 +45,15 @@ struct named {
         bool asked;
         struct plan_host now; /* what is named and was not at launch; and the files to watch */
         size_t told;          /* how many of these paths the broker has */
+        size_t telling;       /* how many it has if the last answer arrived */
+        bool warned;          /* of an answer that failed */
 };
 #define NAMED_NONE                                                                                                     \
         { .watch = -1 }
 
-/* The answer to the broker's question. *ret_fd: what goes with it, or -1; the caller closes it, unless it is
- * named->watch. An error: the configuration cannot be read, and nothing is added. */
+/* The answer to the broker's question. *ret_fd: what goes with it, or -1. That of NAMED_MORE is the caller's to close.
+ * An error: the configuration cannot be read, nothing is added, and the answer is NAMED_FAILED. */
 int named_answer(struct named *named, enum named_answer *ret, int *ret_fd, struct err *err);
-/* The watch did not arrive: the next question is the first again. */
+/* The answer did not arrive: the next question is the first again. */
 void named_again(struct named *named);
 void named_done(struct named *named);

@@ -20,13 +20,13 @@ static struct credentials *table(void) {
         static const struct credential_row rows[] = {
                 { .name = STR("a"),
                   .slots = STR("bearer,header:x-key,basic,query:key,path"),
-                  .stand_in = { STR(FAKE) },
+                  .fake = { STR(FAKE) },
                   .hosts = hosts,
                   .n_hosts = 1 },
                 { .kind = MAPPING_SIGV4,
                   .name = STR("b"),
                   .slots = STR("sigv4"),
-                  .stand_in = { [PART_KEY_ID] = STR("AKIAFAKEFAKE"), [PART_SECRET_KEY] = STR("fakefakefake") },
+                  .fake = { [PART_KEY_ID] = STR("AKIAFAKEFAKE"), [PART_SECRET_KEY] = STR("fakefakefake") },
                   .hosts = hosts,
                   .n_hosts = 1 },
         };

@@ -501,6 +501,117 @@ def test_settings_that_come_and_go(host, sandbox, hooks):
     child.wait(60)
 
 
+WRITES = "i=0; while [ ! -e over ]; do i=$((i+1)); echo $i > count; echo $i > tools/hooks/pre-commit; done 2>/dev/null"
+
+
+@pytest.fixture
+def rounds(host):
+    """rounds() waits until what runs WRITES has gone through it at least once from its beginning."""
+    def count():
+        return int(wait_until((host.work / "count").read_text, 30))
+
+    def wait():
+        before = count()
+        wait_until(lambda: count() > before + 1, 30, "the rest of the workspace to be written")
+    return wait
+
+
+def is_closed(file, rounds):
+    rounds()
+    before = file.stat().st_mtime_ns
+    rounds()
+    return file.stat().st_mtime_ns == before
+
+
+def test_an_include_in_place_of_another(host, home, sandbox, hooks, rounds):
+    child = sandbox(f"echo x > first; sleep 0.15; echo 0 > count; touch ready; {WRITES}")
+    for name in "bc":
+        (home / name).write_text("")
+        host.git("config", "include.path", home / name)
+        rounds()
+    assert not is_closed(hooks / "pre-commit", rounds)
+    (home / "c").write_text("[core]\n\thooksPath = tools/hooks\n")
+    assert is_closed(hooks / "pre-commit", rounds)
+    (host.work / "over").touch()
+    child.wait(60)
+
+
+WATCHES = """
+import ctypes, os, signal
+libc = ctypes.CDLL(None)
+fd = libc.inotify_init1(0)
+taken = [libc.inotify_add_watch(fd, entry.path.encode(), 2) >= 0 for entry in os.scandir("/usr/bin") if entry.is_file(follow_symlinks=False)]
+assert any(taken) and not all(taken)
+child = os.fork()
+if child:
+    print(child)
+else:
+    os.close(1)
+    signal.pause()
+"""
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("first", [True, False])
+def test_without_watches(start, host, home, hooks, rounds, first):
+    """The sandbox uses up what the account may have of them, before or after there is one."""
+    (host.work / "watches.py").write_text(WATCHES)
+    take = "P=$(python3 watches.py) && echo taken; "
+    script = (f"echo x > first; sleep 0.15; echo 0 > count; {take}" if first else f"{take}sleep 0.15; echo 0 > count; ") + f"touch ready; {WRITES}; kill $P"
+    words = ["/bin/sh", "-c", 'echo 300 > /proc/sys/user/max_inotify_watches && exec "$@"', "sh", program("bailey"), "run", "--", "sh", "-c", script]
+    child = start(machine(words, userns=True), cwd=host.work, env=OWN)
+    wait_until(lambda: (host.work / "ready").exists() or child.process.poll() is not None, 60)
+    assert b"taken" in child.output(), child.wait(10)
+    (home / "b").write_text("")
+    host.git("config", "include.path", home / "b")
+    assert not is_closed(hooks / "pre-commit", rounds)
+    (home / "b").write_text("[core]\n\thooksPath = tools/hooks\n")
+    assert is_closed(hooks / "pre-commit", rounds)
+    (host.work / "over").touch()
+    child.wait(60).check()
+
+
+FLOOD = """
+import os, signal, socket
+null, kept = os.open("/dev/null", os.O_RDONLY), []
+try:
+    while True:
+        kept.append(socket.socketpair())
+        kept[-1][0].setblocking(False)
+        try:
+            while True:
+                socket.send_fds(kept[-1][0], [b"x"], [null] * 250)
+        except BlockingIOError:
+            pass
+except OSError:
+    pass
+child = os.fork()
+if child:
+    print(child)
+else:
+    os.close(1)
+    signal.pause()
+"""
+
+
+@pytest.mark.parametrize("watched", [True, False])
+def test_descriptors_on_their_way(start, host, hooks, watched):
+    """The kernel bounds them for an account, and the sandbox uses that up: what is named cannot be told, and nothing is written."""
+    (host.work / "flood.py").write_text(FLOOD)
+    first = "echo x > first; " + ("sleep 0.15; echo x > first; " if watched else "")
+    script = (first + "P=$(python3 flood.py); echo flooded; while [ ! -e go ]; do sleep 0.02; done; sleep 0.15; "
+              "echo EVIL > tools/hooks/pre-commit; echo x > refused; kill $P; until touch done; do sleep 0.02; done 2>/dev/null; "
+              "echo EVIL > tools/hooks/pre-commit; echo fine > file")
+    words = ["/bin/sh", "-c", 'ulimit -n 2048; exec "$@"', "sh", program("bailey"), "run", "--", "sh", "-c", script]
+    child = start(machine(words, userns=True), cwd=host.work, env=OWN)
+    wait_until(lambda: b"flooded" in child.output() or child.process.poll() is not None, 60)
+    local(host)
+    (host.work / "go").touch()
+    result = child.wait(60)
+    assert (hooks / "pre-commit").read_text() == "#!/bin/sh\ntrue\n" and not (host.work / "refused").exists(), result
+    assert (host.work / "file").exists() and "the sandbox cannot write until it is known" in result.errors, result
+
+
 # A rebase that is left unfinished: its list is run when a person continues it.
 
 LISTS = {

@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { GUARDS_BYTES_MAX = 8 << 20, CONFIG_MAX = 8 << 20 };
+enum { GUARDS_BYTES_MAX = 8 << 20, CONFIG_MAX = 8 << 20, LOOKS_MAX = 8 };
 enum {
         OF_FILE = IN_MODIFY | IN_ATTRIB | IN_MOVE_SELF | IN_DELETE_SELF,
         OF_DIRECTORY = IN_CREATE | IN_MOVED_TO | IN_MOVE_SELF | IN_DELETE_SELF | IN_ONLYDIR,
@@ -124,6 +124,12 @@ static int watch_all(const struct named *named) {
         return r;
 }
 
+/* If it cannot be had for all of them, it says too little: the sandbox may have used up the watches of this user. */
+static void keep_watch(struct named *named) {
+        if (named->watch >= 0 && watch_all(named) < 0)
+                close_fd(&named->watch);
+}
+
 static void read_records(int watch) {
         _Alignas(struct inotify_event) char records[16384];
 
@@ -145,7 +151,17 @@ static bool is_told(const struct named *named, const struct plan_path *path) {
         return false;
 }
 
-/* Takes what is new out of it. */
+static bool same_files(const struct plan_host *one, const struct plan_host *other) {
+        if (one->git_files.n != other->git_files.n)
+                return false;
+
+        for (size_t i = 0; i < one->git_files.n; i++)
+                if (strcmp(one->git_files.p[i], other->git_files.p[i]) != 0)
+                        return false;
+        return true;
+}
+
+/* Takes what is new out of it. 1: it named other files than before. */
 static int named_merge(struct named *named, struct plan_host *found) {
         for (size_t i = 0; i < found->paths.n; i++) {
                 struct plan_path *path = &found->paths.p[i];
@@ -157,18 +173,18 @@ static int named_merge(struct named *named, struct plan_host *found) {
                 path->path = path->link = NULL;
         }
 
-        size_t before = named->now.git_files.n;
+        bool other = !same_files(&named->now, found);
         struct plan_host old = { 0 };
 
         memcpy(&old.git_files, &named->now.git_files, sizeof old.git_files);
         memcpy(&named->now.git_files, &found->git_files, sizeof old.git_files);
         memcpy(&found->git_files, &old.git_files, sizeof old.git_files);
 
-        return named->now.git_files.n != before;
+        return other;
 }
 
-/* 1: it named other files than before, which are watched from now on and read once more. */
-static int named_look(struct named *named, struct err *err) {
+/* 1: it named other files than before. */
+static int look_once(struct named *named, struct err *err) {
         struct plan_host found = { 0 };
         int r = survey_git_named(named->policy, named->rules, named->before, &found, err);
 
@@ -179,9 +195,20 @@ static int named_look(struct named *named, struct err *err) {
         }
 
         survey_done(&found);
-        if (r > 0 && watch_all(named) < 0)
-                return 0;
         return r;
+}
+
+/* A file that was not watched while it was read is read once more. */
+static int named_look(struct named *named, struct err *err) {
+        int r = 1;
+
+        for (int i = 0; i < LOOKS_MAX && r > 0; i++) {
+                r = look_once(named, err);
+                if (r > 0)
+                        keep_watch(named);
+        }
+
+        return r > 0 ? err_set(err, EAGAIN, "git's configuration changes all the time") : r;
 }
 
 static int write_entry(struct buf *out, char kind, const char *path, const char *link) {
@@ -246,10 +273,39 @@ static bool named_begin(struct named *named) {
 
         named->asked = true;
         named->watch = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-        if (named->watch >= 0 && watch_all(named) < 0)
-                close_fd(&named->watch);
+        keep_watch(named);
 
         return named->watch >= 0;
+}
+
+/* What is named by now, unless the broker knows all of it. */
+static int answer_guards(struct named *named, enum named_answer *ret, int *ret_fd, struct err *err) {
+        bool watched = named->watch >= 0;
+        int r;
+
+        if (watched)
+                read_records(named->watch);
+        keep_watch(named);
+
+        r = named_look(named, err);
+        if (r < 0)
+                return r;
+
+        if (watched && named->watch < 0) {
+                *ret = NAMED_UNWATCHED;
+                return 0;
+        }
+
+        if (named->now.paths.n == named->told)
+                return 0;
+
+        r = named_file(named, ret_fd);
+        if (r < 0)
+                return err_set(err, -r, "cannot tell the sandbox's broker what is closed: %s", strerror(-r));
+
+        named->telling = named->now.paths.n;
+        *ret = NAMED_MORE;
+        return 0;
 }
 
 int named_answer(struct named *named, enum named_answer *ret, int *ret_fd, struct err *err) {
@@ -257,35 +313,27 @@ int named_answer(struct named *named, enum named_answer *ret, int *ret_fd, struc
 
         *ret_fd = -1;
         *ret = NAMED_NOTHING;
+        named->told = named->telling; /* the broker asks again: what was sent has arrived */
+
         if (named_begin(named)) {
                 *ret_fd = named->watch;
                 *ret = NAMED_WATCH;
                 return 0;
         }
 
-        if (named->watch >= 0) {
-                read_records(named->watch);
-                (void)watch_all(named);
+        r = answer_guards(named, ret, ret_fd, err);
+        if (r < 0) {
+                *ret = NAMED_FAILED;
+                named_again(named);
         }
 
-        r = named_look(named, err);
-        if (r > 0)
-                r = named_look(named, err);
-        if (r < 0 || named->now.paths.n == named->told)
-                return r < 0 ? r : 0;
-
-        r = named_file(named, ret_fd);
-        if (r < 0)
-                return err_set(err, -r, "cannot tell the sandbox's broker what is closed: %s", strerror(-r));
-
-        named->told = named->now.paths.n;
-        *ret = NAMED_MORE;
-        return 0;
+        return r;
 }
 
 void named_again(struct named *named) {
         close_fd(&named->watch);
         named->asked = false;
+        named->telling = named->told;
 }
 
 void named_done(struct named *named) {

@@ -297,8 +297,9 @@ static int run_at_once(struct held *held, const struct broker_op *op, const stru
         tracee_init(&held->tracee, held->broker->notify_fd, call);
         held->glob = NULL;
         held->writes = held->replaces = false;
-        news_look(held->broker);
-        r = tracee_open_known(&held->tracee);
+        r = news_look(held->broker);
+        if (r == 0)
+                r = tracee_open_known(&held->tracee);
         if (r == 0)
                 r = op ? run_file_op(held, op) : refuse_syscall(held, call->data.nr);
 

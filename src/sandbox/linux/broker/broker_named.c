@@ -18,7 +18,7 @@ enum { GUARDS_BYTES_MAX = 16 << 20, QUESTIONS_MAX = 8 };
 
 struct news {
         int watch;       /* -1: none */
-        uint64_t due_ns; /* without a watch: when the next question is due */
+        uint64_t due_ns; /* without a watch: from when on every call asks */
 };
 
 int news_new(uint64_t due_ns, struct news **ret) {
@@ -94,7 +94,8 @@ static int read_guards(struct closed *closed, int fd) {
 
 /* --- questions --- */
 
-/* Negative: the supervisor is gone, and soon everything here; or what it said cannot be kept. */
+/* The answer that it got. Negative: the supervisor is gone, and soon everything here; or what it said cannot be kept.
+ */
 static int news_ask(const struct broker *broker) {
         struct event event = { .wall_us = clock_wall_us(),
                                .kind = EVENT_NAMED,
@@ -111,36 +112,41 @@ static int news_ask(const struct broker *broker) {
         if (r < 0)
                 return r;
 
-        if (answer == NAMED_WATCH && fd >= 0) {
+        switch (answer) {
+        case NAMED_WATCH:
                 close_fd(&broker->news->watch);
                 broker->news->watch = take_fd(&fd);
-                return NAMED_WATCH;
+                return broker->news->watch >= 0 ? NAMED_WATCH : -EBADMSG;
+        case NAMED_MORE:
+                r = fd >= 0 ? read_guards(broker->closed, fd) : -EBADMSG;
+                return r < 0 ? r : NAMED_MORE;
+        case NAMED_UNWATCHED:
+        case NAMED_FAILED:
+                close_fd(&broker->news->watch);
+                return (int)answer;
+        default:
+                return NAMED_NOTHING;
         }
-
-        if (answer == NAMED_MORE && fd >= 0) {
-                r = read_guards(broker->closed, fd);
-                if (r < 0)
-                        return r;
-        }
-
-        broker->news->due_ns = clock_ns() + NAMED_UNWATCHED_NS;
-        return 0;
 }
 
-void news_look(const struct broker *broker) {
+int news_look(const struct broker *broker) {
         int r;
 
         if (!broker->news || !news_due(broker->news))
-                return;
+                return 0;
 
         /* With a watch it is asked once more, and as often as somebody changes something meanwhile. */
         for (int i = 0; i < QUESTIONS_MAX; i++) {
                 r = news_ask(broker);
-                if (r == -EBUSY)
-                        return; /* as many wait for a person as can: the next call asks */
+                if (r == NAMED_FAILED)
+                        return -EAGAIN;
                 if (r < 0)
                         _exit(1); /* whoever waits is refused, and so is whatever comes */
-                if (r == 0 && !(broker->news->watch >= 0 && news_due(broker->news)))
-                        return;
+                if (r == NAMED_WATCH || r == NAMED_UNWATCHED)
+                        continue;
+                if (broker->news->watch < 0 || !news_due(broker->news))
+                        return 0;
         }
+
+        return 0;
 }

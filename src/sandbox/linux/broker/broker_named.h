@@ -9,5 +9,5 @@ struct news;
 /* `due_ns`: when the first question is due. */
 int news_new(uint64_t due_ns, struct news **ret);
 /* Before a call about files, while no other is judged. Costs one system call, or none before the first question is due.
- */
-void news_look(const struct broker *broker);
+ * -EAGAIN: it is not known what is closed, and the call is refused. */
+int news_look(const struct broker *broker);

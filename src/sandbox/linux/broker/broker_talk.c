@@ -14,7 +14,7 @@
 #include <time.h>
 
 /* How often a thread that waits looks whether its caller still does: nothing tells it. */
-enum { LOOK_MS = 200, SLOTS = TALK_HELD_MAX + 1 };
+enum { LOOK_MS = 200, SLOTS = TALK_HELD_MAX + 2 };
 
 struct slot {
         uint32_t number; /* 0: free */
@@ -151,13 +151,20 @@ static int talk_send(const struct talk *talk, const struct event *event) {
         return r;
 }
 
-static int slot_take(struct talk *talk, bool held, uint32_t *ret_number) {
+/* Opens that wait for a person leave one slot to ratchets, and all of them leave one to what is named. */
+static size_t slots_for(enum event_kind kind) {
+        if (kind == EVENT_HELD)
+                return TALK_HELD_MAX;
+        return kind == EVENT_NAMED ? SLOTS : SLOTS - 1;
+}
+
+static int slot_take(struct talk *talk, enum event_kind kind, uint32_t *ret_number) {
         int r = talk_begin(talk);
 
         if (r < 0)
                 return r;
 
-        for (size_t i = 0; i < (held ? TALK_HELD_MAX : SLOTS); i++) {
+        for (size_t i = 0; i < slots_for(kind); i++) {
                 if (talk->slots[i].number)
                         continue;
 
@@ -187,7 +194,7 @@ int talk_ask(struct talk *talk, struct event *event) {
         int r;
 
         pthread_mutex_lock(&talk->lock);
-        r = slot_take(talk, event->kind == EVENT_HELD, &event->generation);
+        r = slot_take(talk, event->kind, &event->generation);
         pthread_mutex_unlock(&talk->lock);
         if (r < 0)
                 return r;

@@ -13,7 +13,8 @@
 struct talk;
 struct tracee;
 
-/* How many opens may wait for a person. Ratchets have room beside them: there is one such question at a time. */
+/* How many opens may wait for a person. Ratchets have room beside them, and so has what is named: there is one
+ * such question of each at a time. */
 enum { TALK_HELD_MAX = 64 };
 
 int talk_new(int events_fd, struct talk **ret);
