@@ -89,7 +89,7 @@ static int take_tokens(struct vault_process *process, uint32_t mapping, const st
                 if (part->kind != NODE_SCALAR)
                         continue;
                 if (at < PARTS && !rotate)
-                        r = vault_process_keep_fake(process, mapping, at, part->text.p);
+                        r = vault_process_keep_stand_in(process, mapping, at, part->text.p);
                 else
                         r = vault_process_add_old(process, mapping, part->text);
         }
@@ -144,7 +144,7 @@ int egress_tokens_save(const char *directory, const mappings *list, const struct
                 emit_key(&j, list->p[i].name);
                 emit_open(&j, '[');
                 for (unsigned k = 0; k < PARTS; k++)
-                        emit_text(&j, vault_process_fake(process, i, k));
+                        emit_text(&j, vault_process_stand_in(process, i, k));
 
                 for (size_t k = 0; vault_process_old(process, i, k); k++)
                         emit_text(&j, vault_process_old(process, i, k));

@@ -41,7 +41,7 @@ struct credentials {
 
 /* --- slots --- */
 
-/* What a fake may consist of: it stands in headers, variables and URLs. */
+/* What a stand-in may consist of: it stands in headers, variables and URLs. */
 static bool is_visible(struct str s) {
         for (size_t i = 0; i < s.n; i++)
                 if (s.p[i] <= ' ' || s.p[i] >= 0x7f)
@@ -180,8 +180,8 @@ static bool is_name(struct str s) {
         return s.n > 0 && s.n <= CREDENTIAL_NAME_MAX;
 }
 
-static bool fake_is_fit(struct str s) {
-        return s.n >= CREDENTIAL_FAKE_MIN && s.n <= CREDENTIAL_FAKE_MAX && is_visible(s);
+static bool stand_in_is_fit(struct str s) {
+        return s.n >= CREDENTIAL_STAND_IN_MIN && s.n <= CREDENTIAL_STAND_IN_MAX && is_visible(s);
 }
 
 static int check_texts(const struct credential_mapping *mapping, struct err *err) {
@@ -198,13 +198,13 @@ static int check_texts(const struct credential_mapping *mapping, struct err *err
                 bool aws = mapping->kind == MAPPING_SIGV4;
                 bool wanted = aws ? i == PART_KEY_ID || i == PART_SECRET_KEY : i == PART_VALUE;
                 bool possible = wanted || (aws && i == PART_SESSION_TOKEN);
-                if ((wanted && mapping->fake[i].n == 0) ||
-                    (!possible && (mapping->fake[i].n > 0 || mapping->env[i].n > 0)))
+                if ((wanted && mapping->stand_in[i].n == 0) ||
+                    (!possible && (mapping->stand_in[i].n > 0 || mapping->env[i].n > 0)))
                         return err_set(err, EINVAL, "a part is missing, or there is one too many");
 
-                if (mapping->fake[i].n > 0 && !fake_is_fit(mapping->fake[i]))
+                if (mapping->stand_in[i].n > 0 && !stand_in_is_fit(mapping->stand_in[i]))
                         return err_set(err, EINVAL, "a stand-in has %d to %d visible ASCII characters",
-                                       CREDENTIAL_FAKE_MIN, CREDENTIAL_FAKE_MAX);
+                                       CREDENTIAL_STAND_IN_MIN, CREDENTIAL_STAND_IN_MAX);
 
                 if (!is_variable(mapping->env[i]))
                         return err_set(err, EINVAL, "not the name of a variable");
@@ -245,7 +245,7 @@ static int put_row(struct buf *out, const struct credential_row *row) {
         r = r < 0 ? r : put_text(out, row->answer);
         for (int i = 0; r == 0 && i < PARTS; i++) {
                 r = put_text(out, row->env[i]);
-                r = r < 0 ? r : put_text(out, row->fake[i]);
+                r = r < 0 ? r : put_text(out, row->stand_in[i]);
         }
 
         for (size_t i = 0; r == 0 && i < row->n_hosts; i++)
@@ -339,9 +339,9 @@ static int take_old(struct str *in, uint32_t n, struct credential_mapping *mappi
                 struct str *old = &mapping->old[mapping->n_old];
                 if (!take_text(in, old))
                         return credentials_damaged(err, "too short");
-                if (!fake_is_fit(*old))
+                if (!stand_in_is_fit(*old))
                         return err_set(err, EINVAL, "a stand-in has %d to %d visible ASCII characters",
-                                       CREDENTIAL_FAKE_MIN, CREDENTIAL_FAKE_MAX);
+                                       CREDENTIAL_STAND_IN_MIN, CREDENTIAL_STAND_IN_MAX);
         }
 
         return 0;
@@ -353,7 +353,7 @@ static int take_mapping(struct str *in, struct credential_mapping *mapping, stru
         bool whole = take_number(in, &kind) && take_number(in, &n_hosts) && take_number(in, &n_old) &&
                      take_text(in, &mapping->name) && take_text(in, &slots) && take_text(in, &mapping->answer);
         for (int i = 0; whole && i < PARTS; i++)
-                whole = take_text(in, &mapping->env[i]) && take_text(in, &mapping->fake[i]);
+                whole = take_text(in, &mapping->env[i]) && take_text(in, &mapping->stand_in[i]);
 
         if (!whole || kind >= MAPPING_KINDS)
                 return credentials_damaged(err, "too short, or of an unknown kind");
@@ -377,7 +377,7 @@ static int take_mapping(struct str *in, struct credential_mapping *mapping, stru
         return take_old(in, n_old, mapping, err);
 }
 
-/* Names and fakes are each one's own: what is found must say whose it is. */
+/* Names and stand-ins are each one's own: what is found must say whose it is. */
 static int check_distinct(const struct credentials *credentials, struct err *err) {
         struct map seen = { 0 };
         int r = 0;
@@ -389,8 +389,8 @@ static int check_distinct(const struct credentials *credentials, struct err *err
                                 r = -EEXIST;
 
                 for (int part = 0; r == 0 && part < PARTS; part++)
-                        if (m->fake[part].n > 0)
-                                r = map_add(&seen, m->fake[part], credentials->mappings);
+                        if (m->stand_in[part].n > 0)
+                                r = map_add(&seen, m->stand_in[part], credentials->mappings);
 
                 for (size_t k = 0; r == 0 && k < m->n_old; k++)
                         r = map_add(&seen, m->old[k], credentials->mappings);
@@ -431,7 +431,7 @@ static int index_hosts(struct credentials *credentials) {
         return 0;
 }
 
-/* --- needles: each fake as it is and in base64 --- */
+/* --- needles: each stand-in as it is and in base64 --- */
 
 enum { FORMS = 7 }; /* raw; three alignments in two alphabets */
 
@@ -444,14 +444,14 @@ struct needle_list {
         struct buf text; /* of the base64 forms; never grows, so that needles may point into it */
 };
 
-static int add_needles(struct needle_list *list, uint32_t mapping, unsigned part, struct str fake) {
-        struct needle raw = { fake, needle_id(mapping, part, false) };
+static int add_needles(struct needle_list *list, uint32_t mapping, unsigned part, struct str stand_in) {
+        struct needle raw = { stand_in, needle_id(mapping, part, false) };
         if (vec_push(&list->needles, raw) < 0)
                 return -ENOMEM;
 
         for (unsigned form = 0; form < FORMS - 1; form++) {
                 char *at = list->text.p + list->text.n;
-                size_t n = base64_inner(fake, form % 3, form < 3 ? BASE64_STANDARD : BASE64_URL, at);
+                size_t n = base64_inner(stand_in, form % 3, form < 3 ? BASE64_STANDARD : BASE64_URL, at);
                 struct needle encoded = { str_n(at, n), needle_id(mapping, part, true) };
 
                 list->text.n += n;
@@ -472,13 +472,13 @@ static int make_needles(struct credentials *credentials) {
 
         for (size_t i = 0; i < credentials->n; i++)
                 for (int part = 0; part < PARTS; part++)
-                        total += (FORMS - 1) * base64_length(credentials->mappings[i].fake[part].n);
+                        total += (FORMS - 1) * base64_length(credentials->mappings[i].stand_in[part].n);
 
         int r = buf_reserve(&l.text, total);
         for (size_t i = 0; r == 0 && i < credentials->n; i++)
                 for (unsigned part = 0; r == 0 && part < PARTS; part++)
-                        if (credentials->mappings[i].fake[part].n > 0)
-                                r = add_needles(&l, (uint32_t)i, part, credentials->mappings[i].fake[part]);
+                        if (credentials->mappings[i].stand_in[part].n > 0)
+                                r = add_needles(&l, (uint32_t)i, part, credentials->mappings[i].stand_in[part]);
 
         for (size_t i = 0; r == 0 && i < credentials->n; i++)
                 for (size_t k = 0; r == 0 && k < credentials->mappings[i].n_old; k++)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * The credential table: which stand-ins ("fakes") the sandbox holds, and where each may turn into the real secret. The
- * supervisor builds it, seals it into an anonymous file and hands the descriptor to the gateway. It holds no secret:
- * the gateway asks the vault for a value by the mapping's index here, and the vault checks host and port by itself.
+ * The credential table: which stand-ins ("stand-ins") the sandbox holds, and where each may turn into the real secret.
+ * The supervisor builds it, seals it into an anonymous file and hands the descriptor to the gateway. It holds no
+ * secret: the gateway asks the vault for a value by the mapping's index here, and the vault checks host and port by
+ * itself.
  *
  * Kinds and parts are those of ipc/vault_messages.h: a plain secret has one part. An AWS credential has a key id, which
  * is seen in requests, a secret key, which never is, and perhaps a session token.
@@ -16,8 +17,8 @@
 #define CREDENTIALS_MAX VAULT_MAPPINGS_MAX
 #define CREDENTIAL_NAME_MAX (VAULT_NAME_MAX - 1)
 #define CREDENTIAL_ENV_MAX 128
-#define CREDENTIAL_FAKE_MIN VAULT_SECRET_MIN /* shorter ones would be found in ordinary text */
-#define CREDENTIAL_FAKE_MAX VAULT_SECRET_MAX
+#define CREDENTIAL_STAND_IN_MIN VAULT_SECRET_MIN /* shorter ones would be found in ordinary text */
+#define CREDENTIAL_STAND_IN_MAX VAULT_SECRET_MAX
 #define CREDENTIAL_HOSTS_MAX 64
 #define CREDENTIAL_SLOTS_MAX 8
 #define CREDENTIAL_OLD_MAX 16
@@ -50,9 +51,9 @@ int credential_slot_parse(struct str text, struct credential_slot *ret, struct e
 struct credential_row {
         uint8_t kind; /* enum vault_kind_of_mapping */
         struct str name;
-        struct str slots;                   /* one or several, separated by commas */
-        struct str env[PARTS], fake[PARTS]; /* empty where there is no such part */
-        const struct str *hosts;            /* patterns with an optional port, 443 where none is written; no networks */
+        struct str slots;                       /* one or several, separated by commas */
+        struct str env[PARTS], stand_in[PARTS]; /* empty where there is no such part */
+        const struct str *hosts; /* patterns with an optional port, 443 where none is written; no networks */
         size_t n_hosts;
         struct str answer;     /* the member of a token endpoint's answer that renews it; empty for none */
         const struct str *old; /* stand-ins of before a rotation: recognised, and refused */
@@ -69,7 +70,7 @@ struct credential_mapping {
         struct str name;
         struct str group; /* its name up to a dot: "x" and "x.refresh" are renewed together */
         struct str answer;
-        struct str env[PARTS], fake[PARTS];
+        struct str env[PARTS], stand_in[PARTS];
         size_t n_slots, n_hosts, n_old;
         struct str old[CREDENTIAL_OLD_MAX];
         struct credential_slot slots[CREDENTIAL_SLOTS_MAX];
@@ -110,6 +111,6 @@ struct credential_hit {
         bool base64;  /* inside base64 text */
         size_t end;   /* offset behind it */
 };
-/* The first fake in the bytes, of now or of before a rotation, from *at on, which is moved behind it: as it is, in
+/* The first stand-in in the bytes, of now or of before a rotation, from *at on, which is moved behind it: as it is, in
  * base64 (any alignment, both alphabets), percent-encoded in whole or in part. */
 bool credentials_find(const struct credentials *credentials, struct str bytes, size_t *at, struct credential_hit *ret);

@@ -14,15 +14,15 @@
 
 #define PROBE_VERSION 1
 enum { PROBE_FD_START = 3, PROBE_FD_LISTENER, PROBE_FD_TALK };
-enum { PROBE_REQUEST_MAX = 40960, PROBE_CA_MAX = 8192, PROBE_FAKE_MAX = 16385 };
+enum { PROBE_REQUEST_MAX = 40960, PROBE_CA_MAX = 8192, PROBE_STAND_IN_MAX = 16385 };
 
 struct probe_start {
         uint32_t version, size;
         struct authority origin;
         char request[PROBE_REQUEST_MAX]; /* what the client sends; the stand-in is in it */
         uint32_t request_n;
-        char fake[PROBE_FAKE_MAX]; /* what must not arrive */
-        char marker[256];          /* "authorization: bearer ", in lower case: what must stand before the value */
+        char stand_in[PROBE_STAND_IN_MAX]; /* what must not arrive */
+        char marker[256]; /* "authorization: bearer ", in lower case: what must stand before the value */
 };
 
 struct probe_go {

@@ -87,19 +87,19 @@ enum vault_kind {
         VAULT_VALUE = 1, /* mapping, data[0]: the value of its source env:NAME; for sigv4 "NAME=VALUE" lines */
         VAULT_VARIABLE,  /* data[0]: "NAME=VALUE" for the commands of sources */
         VAULT_SEED,      /* mapping, number: rotations ago (0: what counts now), data[0]: what stand-ins are made of */
-        VAULT_FAKE_KEPT, /* mapping, part, data[0]: the stand-in that the sandbox has already */
-        VAULT_OPEN,      /* everything was said: read the sources, make the CA, answer READY or FAILED */
-        VAULT_CONNECT,   /* one descriptor: serve a gateway's worker here */
-        VAULT_RELOAD,    /* read every source again */
+        VAULT_STAND_IN_KEPT, /* mapping, part, data[0]: the stand-in that the sandbox has already */
+        VAULT_OPEN,          /* everything was said: read the sources, make the CA, answer READY or FAILED */
+        VAULT_CONNECT,       /* one descriptor: serve a gateway's worker here */
+        VAULT_RELOAD,        /* read every source again */
         VAULT_STOP,
         /* vault to supervisor */
-        VAULT_CA,       /* data[0]: the CA's certificate, DER */
-        VAULT_FAKE,     /* mapping, part, data[0]: the stand-in to be shown inside */
-        VAULT_FAKE_OLD, /* mapping, data[0]: a stand-in of before a rotation; worth nothing, and to be recognised */
-        VAULT_READY,    /* all of them were said; it serves */
-        VAULT_CHANGED,  /* mapping; number 1: a new value counts from now on, 0: its source has no value any more.
-                           data[0]: text for people */
-        VAULT_FAILED,   /* data[0]: text; the vault ends */
+        VAULT_CA,           /* data[0]: the CA's certificate, DER */
+        VAULT_STAND_IN,     /* mapping, part, data[0]: the stand-in to be shown inside */
+        VAULT_STAND_IN_OLD, /* mapping, data[0]: a stand-in of before a rotation; worth nothing, and to be recognised */
+        VAULT_READY,        /* all of them were said; it serves */
+        VAULT_CHANGED,      /* mapping; number 1: a new value counts from now on, 0: its source has no value any more.
+                               data[0]: text for people */
+        VAULT_FAILED,       /* data[0]: text; the vault ends */
         /* gateway to vault; id is repeated in the answer */
         VAULT_SIGN,    /* id, host, data[0]: the public key (DER, SubjectPublicKeyInfo) */
         VAULT_RELEASE, /* id, mapping, host and port */

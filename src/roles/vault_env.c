@@ -83,14 +83,14 @@ static int add_variables(const mappings *list, uint32_t index, const struct vaul
         const struct mapping *mapping = &list->p[index];
         int r = 0;
         for (size_t i = 0; r == 0 && i < mapping->env.n; i++) {
-                const char *fake = process ? vault_process_fake(process, index, part_of(mapping, i)) : "";
+                const char *stand_in = process ? vault_process_stand_in(process, index, part_of(mapping, i)) : "";
 
                 if (!variable_is_wanted(mapping, i, environment))
                         continue;
 
                 r = check_free(mapping, mapping->env.p[i], policy, err);
-                if (r == 0 && fake)
-                        r = text_list_take(ret, str_format("%s=%s", mapping->env.p[i], fake), err);
+                if (r == 0 && stand_in)
+                        r = text_list_take(ret, str_format("%s=%s", mapping->env.p[i], stand_in), err);
         }
 
         for (const char *const *s = mapping->provider ? mapping->provider->set : NULL; s && *s && r == 0; s++)
@@ -221,14 +221,14 @@ static int fill_row(const mappings *list, uint32_t index, const struct vault_pro
                                         .n_old = n_old };
         row->answer = str_of(mapping->answer);
         if (!mapping->sigv4) /* also where no variable has it */
-                row->fake[PART_VALUE] = str_of(vault_process_fake(process, index, PART_VALUE));
+                row->stand_in[PART_VALUE] = str_of(vault_process_stand_in(process, index, PART_VALUE));
 
         for (size_t i = mapping->env.n; i-- > 0;) { /* of several variables for one part the first is named */
                 enum vault_part part = part_of(mapping, i);
-                const char *fake = vault_process_fake(process, index, part);
+                const char *stand_in = vault_process_stand_in(process, index, part);
 
-                row->fake[part] = str_of(fake);
-                row->env[part] = fake ? str_of(mapping->env.p[i]) : STR("");
+                row->stand_in[part] = str_of(stand_in);
+                row->env[part] = stand_in ? str_of(mapping->env.p[i]) : STR("");
         }
 
         return *ret_slots ? 0 : -ENOMEM;

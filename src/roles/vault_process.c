@@ -43,7 +43,7 @@ struct vault_process {
         struct vault_start start;
         struct vault_mapping *mappings;
         char *program;
-        char *(*fakes)[PARTS];            /* by mapping */
+        char *(*stand_ins)[PARTS];        /* by mapping */
         char *(*old)[CREDENTIAL_OLD_MAX]; /* of before rotations, by mapping */
         char *ca;
         size_t ca_n;
@@ -64,11 +64,12 @@ struct str vault_process_ca(const struct vault_process *process) {
         return str_n(process->ca, process->ca_n);
 }
 
-const char *vault_process_fake(const struct vault_process *process, uint32_t mapping, enum vault_part part) {
-        return mapping < process->start.n_mappings ? process->fakes[mapping][part] : NULL;
+const char *vault_process_stand_in(const struct vault_process *process, uint32_t mapping, enum vault_part part) {
+        return mapping < process->start.n_mappings ? process->stand_ins[mapping][part] : NULL;
 }
 
-int vault_process_keep_fake(struct vault_process *process, uint32_t mapping, enum vault_part part, const char *text) {
+int vault_process_keep_stand_in(struct vault_process *process, uint32_t mapping, enum vault_part part,
+                                const char *text) {
         if (mapping >= process->start.n_mappings)
                 return -EINVAL;
 
@@ -76,8 +77,8 @@ int vault_process_keep_fake(struct vault_process *process, uint32_t mapping, enu
         if (!copy)
                 return -ENOMEM;
 
-        free(process->fakes[mapping][part]);
-        process->fakes[mapping][part] = copy;
+        free(process->stand_ins[mapping][part]);
+        process->stand_ins[mapping][part] = copy;
 
         return 0;
 }
@@ -87,10 +88,10 @@ const char *vault_process_old(const struct vault_process *process, uint32_t mapp
 }
 
 /* Whether some credential has this stand-in, now or before. */
-static bool fake_is_known(const struct vault_process *process, struct str text) {
+static bool stand_in_is_known(const struct vault_process *process, struct str text) {
         for (uint32_t i = 0; i < process->start.n_mappings; i++) {
                 for (size_t part = 0; part < PARTS; part++)
-                        if (process->fakes[i][part] && str_is(text, process->fakes[i][part]))
+                        if (process->stand_ins[i][part] && str_is(text, process->stand_ins[i][part]))
                                 return true;
                 for (size_t k = 0; k < CREDENTIAL_OLD_MAX && process->old[i][k]; k++)
                         if (str_is(text, process->old[i][k]))
@@ -105,7 +106,7 @@ int vault_process_add_old(struct vault_process *process, uint32_t mapping, struc
 
         if (mapping >= process->start.n_mappings)
                 return -EINVAL;
-        if (fake_is_known(process, text))
+        if (stand_in_is_known(process, text))
                 return 0;
 
         while (n < CREDENTIAL_OLD_MAX && process->old[mapping][n])
@@ -129,16 +130,16 @@ static void end_by_force(struct vault_process *process, const char *why) {
 /*
  * Starting.
  */
-static int tell_fakes(const struct vault_process *process, struct err *err) {
+static int tell_stand_ins(const struct vault_process *process, struct err *err) {
         int r = 0;
 
         for (uint32_t i = 0; i < process->start.n_mappings; i++)
                 for (uint32_t part = 0; r == 0 && part < PARTS; part++) {
-                        const struct vault_message message = { .kind = VAULT_FAKE_KEPT,
+                        const struct vault_message message = { .kind = VAULT_STAND_IN_KEPT,
                                                                .mapping = i,
                                                                .part = part,
-                                                               .data = { str_of(process->fakes[i][part]) } };
-                        if (process->fakes[i][part])
+                                                               .data = { str_of(process->stand_ins[i][part]) } };
+                        if (process->stand_ins[i][part])
                                 r = vault_tell(process->role.control, &message, -1, err);
                 }
 
@@ -189,7 +190,7 @@ static int tell_all(struct vault_process *process, struct err *err) {
         if (r < 0)
                 return r;
 
-        r = tell_fakes(process, err);
+        r = tell_stand_ins(process, err);
         if (r < 0)
                 return r;
 
@@ -270,16 +271,16 @@ static void process_changed(struct vault_process *process, const struct vault_me
         process_notice(process, notices[message->number], text_or(text, ""));
 }
 
-static void take_fake(struct vault_process *process, const struct vault_message *message) {
+static void take_stand_in(struct vault_process *process, const struct vault_message *message) {
         cleanup(free_ptr) char *text = str_dup(message->data[0]);
-        const char *before = vault_process_fake(process, message->mapping, (enum vault_part)message->part);
+        const char *before = vault_process_stand_in(process, message->mapping, (enum vault_part)message->part);
 
         if (!text || message->mapping >= process->start.n_mappings)
                 end_by_force(process, "it named a stand-in for no credential");
         else if (before && strcmp(before, text) != 0)
                 end_by_force(process, "it changed a stand-in that the sandbox has");
         else if (!before)
-                process->fakes[message->mapping][message->part] = take_ptr(&text);
+                process->stand_ins[message->mapping][message->part] = take_ptr(&text);
 }
 
 static void process_handle(struct vault_process *process, const struct vault_message *message) {
@@ -290,10 +291,10 @@ static void process_handle(struct vault_process *process, const struct vault_mes
                 else if (take_ca(process, message->data[0]) < 0)
                         end_by_force(process, "out of memory");
                 break;
-        case VAULT_FAKE:
-                take_fake(process, message);
+        case VAULT_STAND_IN:
+                take_stand_in(process, message);
                 break;
-        case VAULT_FAKE_OLD:
+        case VAULT_STAND_IN_OLD:
                 if (process->role.state == ROLE_STARTING &&
                     vault_process_add_old(process, message->mapping, message->data[0]) < 0)
                         end_by_force(process, "it named a stand-in of before for no credential");
@@ -524,10 +525,10 @@ int vault_process_new(const struct vault_settings *settings, struct vault_proces
         *v = (struct vault_process){ .settings = *settings, .keep = -1, .role = ROLE_NONE("vault") };
         v->settings.program = v->settings.sandbox_id = v->settings.ca_dir = NULL; /* the copies count */
         v->room = malloc(VAULT_MESSAGE_MAX);
-        v->fakes = calloc(settings->mappings->n + 1, sizeof *v->fakes);
+        v->stand_ins = calloc(settings->mappings->n + 1, sizeof *v->stand_ins);
         v->old = calloc(settings->mappings->n + 1, sizeof *v->old);
         v->program = settings->program ? str_format("%s", settings->program) : NULL;
-        if (!v->room || !v->fakes || !v->old || (settings->program && !v->program))
+        if (!v->room || !v->stand_ins || !v->old || (settings->program && !v->program))
                 return err_memory(err);
 
         int r = fill_start(v, settings, err);
@@ -555,15 +556,15 @@ void vault_process_free(struct vault_process *process) {
         role_end(&process->role);
         close_fd(&process->keep);
 
-        for (uint32_t i = 0; process->fakes && i < process->start.n_mappings; i++)
+        for (uint32_t i = 0; process->stand_ins && i < process->start.n_mappings; i++)
                 for (size_t part = 0; part < PARTS; part++)
-                        free(process->fakes[i][part]);
+                        free(process->stand_ins[i][part]);
 
         for (uint32_t i = 0; process->old && i < process->start.n_mappings; i++)
                 for (size_t k = 0; k < CREDENTIAL_OLD_MAX; k++)
                         free(process->old[i][k]);
 
-        free(process->fakes);
+        free(process->stand_ins);
         free(process->old);
         free(process->mappings);
         free(process->program);

@@ -7,7 +7,7 @@
  *
  *     vault_process_new(&settings, &v, e);
  *     vault_process_start(v, e);                  waits until it serves; or _begin(), other work, _await()
- *     vault_process_fake(v, i, PART_VALUE) ...
+ *     vault_process_stand_in(v, i, PART_VALUE) ...
  *     vault_process_watch() and _step() in a part of a poller, round by round
  *     vault_process_free(v);
  *
@@ -50,7 +50,8 @@ struct vault_settings {
 
 int vault_process_new(const struct vault_settings *settings, struct vault_process **ret, struct err *err);
 /* A stand-in of before, to be kept; before the start. */
-int vault_process_keep_fake(struct vault_process *process, uint32_t mapping, enum vault_part part, const char *text);
+int vault_process_keep_stand_in(struct vault_process *process, uint32_t mapping, enum vault_part part,
+                                const char *text);
 /* Starts it and waits until it serves. Every source must have a value, or this is an error that names it. */
 int vault_process_start(struct vault_process *process, struct err *err);
 /* The same in two parts: it takes milliseconds, on another processor. */
@@ -61,7 +62,7 @@ void vault_process_freep(struct vault_process **process);
 
 struct str vault_process_ca(const struct vault_process *process); /* DER */
 /* NULL where the mapping has no such part. */
-const char *vault_process_fake(const struct vault_process *process, uint32_t mapping, enum vault_part part);
+const char *vault_process_stand_in(const struct vault_process *process, uint32_t mapping, enum vault_part part);
 /* Stand-ins of before rotations: of the mapping the i-th, NULL beyond the last. */
 const char *vault_process_old(const struct vault_process *process, uint32_t mapping, size_t i);
 /* One more of them; before the start. Those that are one too many are passed over. */

@@ -22,10 +22,10 @@ struct copying {
 
 /* What stands there inside; NULL: as it was. */
 static const char *text_inside(const struct copying *copying, struct str pointer, struct str value) {
-        const char *fake = copying->stand_in(copying->arg, pointer);
+        const char *stand_in = copying->stand_in(copying->arg, pointer);
 
-        if (fake)
-                return fake;
+        if (stand_in)
+                return stand_in;
         return sign_in_looks_secret(value) ? "" : NULL;
 }
 
@@ -122,7 +122,7 @@ struct laying {
         struct str file;
 };
 
-static const char *fake_at(void *arg, struct str pointer) {
+static const char *stand_in_at(void *arg, struct str pointer) {
         const struct laying *laying = arg;
 
         for (uint32_t i = 0; i < laying->vault->mappings.n; i++) {
@@ -130,7 +130,7 @@ static const char *fake_at(void *arg, struct str pointer) {
 
                 if (source_is_member(str_of(laying->vault->mappings.p[i].source), &file, &at) &&
                     str_eq(file, laying->file) && str_eq(at, pointer))
-                        return vault_process_fake(laying->vault->process, i, PART_VALUE);
+                        return vault_process_stand_in(laying->vault->process, i, PART_VALUE);
         }
 
         return NULL;
@@ -145,7 +145,7 @@ static int lay_file(struct home *home, const struct policy *policy, struct layin
                 return err_memory(err);
 
         int r = path_read_file(path, SIGN_IN_BYTES_MAX, &text, err);
-        r = r < 0 ? r : sign_in_copy(buf_str(&text), yaml, fake_at, laying, &copy, err);
+        r = r < 0 ? r : sign_in_copy(buf_str(&text), yaml, stand_in_at, laying, &copy, err);
         if (text.p)
                 secret_wipe(text.p, text.cap);
 

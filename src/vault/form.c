@@ -14,11 +14,11 @@ static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuv
 enum { FORM_MAX = 8192, CLAIMS_MAX = 4096, CLAIM_TEXT_MAX = 128 };
 #define FAR_AWAY 4102444800 /* 2100: a client renews it when the provider says no, not by this clock */
 
-static int put_drawn(struct fake_source *source, size_t n, struct buf *out) {
+static int put_drawn(struct stand_in_source *source, size_t n, struct buf *out) {
         int r = 0;
 
         for (size_t i = 0; r == 0 && i < n; i++)
-                r = buf_add_char(out, alphabet[fake_draw(source, sizeof alphabet - 1)]);
+                r = buf_add_char(out, alphabet[stand_in_draw(source, sizeof alphabet - 1)]);
         return r;
 }
 
@@ -121,7 +121,7 @@ static int put_base64(struct buf *out, struct str bytes) {
         return 0;
 }
 
-static int make_jwt(struct fake_source *source, struct str real, struct buf *out) {
+static int make_jwt(struct stand_in_source *source, struct str real, struct buf *out) {
         cleanup(document_freep) struct document *document = claims_of(real);
         cleanup(buf_done) struct buf claims = BUF(CLAIMS_MAX);
         const struct node *root = document ? document_root(document) : NULL;
@@ -158,7 +158,7 @@ static int make_jwt(struct fake_source *source, struct str real, struct buf *out
         return put_drawn(source, FORM_SIGNATURE, out);
 }
 
-int form_make(struct fake_source *source, struct str form, struct str real, char **ret, struct err *err) {
+int form_make(struct stand_in_source *source, struct str form, struct str real, char **ret, struct err *err) {
         cleanup(buf_done) struct buf out = BUF(FORM_MAX);
         int r;
 

@@ -204,16 +204,16 @@ static int run_client(struct probe *probe) {
 
 /* The stand-in as it is or inside Basic; and in its place something that is as long as a secret. */
 static void probe_judge(struct probe *probe) {
-        struct str fake = str_of(probe->start.fake), rest = str_n(probe->head, probe->head_n), line;
+        struct str stand_in = str_of(probe->start.stand_in), rest = str_n(probe->head, probe->head_n), line;
         size_t marker = strlen(probe->start.marker);
         bool value = false;
 
         probe->result.arrived = probe->head_n > 0;
-        bool present = memmem(probe->head, probe->head_n, fake.p, fake.n) != NULL;
+        bool present = memmem(probe->head, probe->head_n, stand_in.p, stand_in.n) != NULL;
 
         for (unsigned before = 0; before < 3; before++) {
-                static char inner[2 * PROBE_FAKE_MAX];
-                size_t n = base64_inner(fake, before, BASE64_STANDARD, inner);
+                static char inner[2 * PROBE_STAND_IN_MAX];
+                size_t n = base64_inner(stand_in, before, BASE64_STANDARD, inner);
 
                 present |= n > 8 && memmem(probe->head, probe->head_n, inner, n);
         }
@@ -228,7 +228,7 @@ static int read_start(struct probe *probe, struct err *err) {
         if (pread(PROBE_FD_START, &probe->start, sizeof probe->start, 0) != (ssize_t)sizeof probe->start ||
             probe->start.version != PROBE_VERSION || probe->start.size != sizeof probe->start ||
             probe->start.request_n > sizeof probe->start.request ||
-            strnlen(probe->start.fake, PROBE_FAKE_MAX) == PROBE_FAKE_MAX ||
+            strnlen(probe->start.stand_in, PROBE_STAND_IN_MAX) == PROBE_STAND_IN_MAX ||
             strnlen(probe->start.marker, sizeof probe->start.marker) == sizeof probe->start.marker)
                 return err_set(err, EPROTO, "bailey-probe is started by bailey, not by hand");
         return 0;

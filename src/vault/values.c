@@ -6,9 +6,9 @@
 #include "base/fd.h"
 #include "policy/match/pattern.h"
 #include "vault/aws.h"
-#include "vault/fake.h"
 #include "vault/form.h"
 #include "vault/source.h"
+#include "vault/stand_in.h"
 
 #include <errno.h>
 
@@ -17,7 +17,7 @@ enum { HTTPS = 443 };
 struct value {
         struct secret *text; /* NULL: none */
         struct aws aws;      /* sigv4: parts of the text */
-        char *fakes[PARTS];
+        char *stand_ins[PARTS];
         bool seeded[1 + VAULT_OLD_MAX];
         uint8_t seeds[1 + VAULT_OLD_MAX][VAULT_DIGEST_BYTES];
         struct pattern *hosts;
@@ -39,7 +39,7 @@ void values_free(struct values *values) {
         for (size_t i = 0; values->list && i < values->n; i++) {
                 secret_free(values->list[i].text);
                 for (size_t k = 0; k < PARTS; k++)
-                        free(values->list[i].fakes[k]);
+                        free(values->list[i].stand_ins[k]);
                 free(values->list[i].hosts);
         }
 
@@ -127,11 +127,11 @@ static struct str part_of(const struct value *value, enum vault_part part) {
 }
 
 /* A new value that is the stand-in itself, or is inside it, would make the stand-in a secret. */
-static int check_fakes(const struct value *value, const struct vault_mapping *mapping, struct err *err) {
+static int check_stand_ins(const struct value *value, const struct vault_mapping *mapping, struct err *err) {
         for (int part = 0; part < PARTS; part++) {
-                const char *fake = value->fakes[part];
+                const char *stand_in = value->stand_ins[part];
                 struct str real = part_of(value, (enum vault_part)part);
-                if (fake && real.n > 0 && !fake_is_apart(str_of(fake), real, str_of(mapping->prefix)))
+                if (stand_in && real.n > 0 && !stand_in_is_apart(str_of(stand_in), real, str_of(mapping->prefix)))
                         return err_set(err, EINVAL, "it is the stand-in that the sandbox was given");
         }
         return 0;
@@ -155,7 +155,7 @@ int values_set(struct values *values, uint32_t mapping, struct str value, enum v
         if (vault_mapping->kind == MAPPING_SIGV4)
                 r = aws_parse(secret_value(new.text), &new.aws, err);
 
-        r = r < 0 ? r : check_fakes(&new, vault_mapping, err);
+        r = r < 0 ? r : check_stand_ins(&new, vault_mapping, err);
         if (r < 0) {
                 secret_free(new.text);
                 return r;
@@ -184,7 +184,8 @@ bool values_drop(struct values *values, uint32_t mapping) {
 
 /* stand-ins */
 
-int values_keep_fake(struct values *values, uint32_t mapping, enum vault_part part, struct str text, struct err *err) {
+int values_keep_stand_in(struct values *values, uint32_t mapping, enum vault_part part, struct str text,
+                         struct err *err) {
         bool sigv4 = values->mappings[mapping].kind == MAPPING_SIGV4;
         if (sigv4 == (part == PART_VALUE))
                 return err_set(err, EINVAL, "credential '%s' has no such part", values->mappings[mapping].name);
@@ -193,8 +194,8 @@ int values_keep_fake(struct values *values, uint32_t mapping, enum vault_part pa
         if (!copy)
                 return err_set(err, ENOMEM, "no memory for a stand-in");
 
-        free(values->list[mapping].fakes[part]);
-        values->list[mapping].fakes[part] = copy;
+        free(values->list[mapping].stand_ins[part]);
+        values->list[mapping].stand_ins[part] = copy;
 
         return 0;
 }
@@ -207,8 +208,8 @@ void values_seed(struct values *values, uint32_t mapping, size_t ago, const uint
 }
 
 /* One of the form that the mapping asks for, or of its value's; *ret stays NULL where there is nothing to stand for. */
-static int shape_fake(const struct values *values, uint32_t mapping, enum vault_part part, struct fake_source *source,
-                      char **ret, struct err *err) {
+static int shape_stand_in(const struct values *values, uint32_t mapping, enum vault_part part,
+                          struct stand_in_source *source, char **ret, struct err *err) {
         const struct vault_mapping *vault_mapping = &values->mappings[mapping];
         struct str real = part_of(&values->list[mapping], part);
 
@@ -217,66 +218,66 @@ static int shape_fake(const struct values *values, uint32_t mapping, enum vault_
         if (real.n == 0)
                 return 0;
 
-        cleanup(free_ptr) char *fake = calloc(1, real.n + 1);
-        if (!fake)
+        cleanup(free_ptr) char *stand_in = calloc(1, real.n + 1);
+        if (!stand_in)
                 return err_set(err, ENOMEM, "no memory for a stand-in");
 
-        int r = fake_make(source, real, str_of(vault_mapping->prefix), fake, err);
+        int r = stand_in_make(source, real, str_of(vault_mapping->prefix), stand_in, err);
         if (r == 0)
-                *ret = take_ptr(&fake);
+                *ret = take_ptr(&stand_in);
 
         return r;
 }
 
-int values_old_fake(const struct values *values, uint32_t mapping, enum vault_part part, size_t ago, char **ret,
-                    struct err *err) {
+int values_old_stand_in(const struct values *values, uint32_t mapping, enum vault_part part, size_t ago, char **ret,
+                        struct err *err) {
         const struct value *value = &values->list[mapping];
-        struct fake_source source;
+        struct stand_in_source source;
 
         *ret = NULL;
         if (ago == 0 || ago > VAULT_OLD_MAX || !value->seeded[ago])
                 return 0;
 
-        fake_source_seed(&source, value->seeds[ago], part);
-        return shape_fake(values, mapping, part, &source, ret, err);
+        stand_in_source_seed(&source, value->seeds[ago], part);
+        return shape_stand_in(values, mapping, part, &source, ret, err);
 }
 
 static bool is_taken(const struct values *values, const char *text) {
         for (size_t i = 0; i < values->n; i++)
                 for (size_t k = 0; k < PARTS; k++)
-                        if (values->list[i].fakes[k] && strcmp(values->list[i].fakes[k], text) == 0)
+                        if (values->list[i].stand_ins[k] && strcmp(values->list[i].stand_ins[k], text) == 0)
                                 return true;
         return false;
 }
 
-static int make_fake(struct values *values, uint32_t mapping, enum vault_part part, struct err *err) {
+static int make_stand_in(struct values *values, uint32_t mapping, enum vault_part part, struct err *err) {
         struct value *value = &values->list[mapping];
-        struct fake_source source = FAKE_RANDOM;
-        cleanup(free_ptr) char *fake = NULL;
+        struct stand_in_source source = STAND_IN_RANDOM;
+        cleanup(free_ptr) char *stand_in = NULL;
         int r;
 
-        if (value->fakes[part])
+        if (value->stand_ins[part])
                 return 0;
         if (value->seeded[0])
-                fake_source_seed(&source, value->seeds[0], part);
+                stand_in_source_seed(&source, value->seeds[0], part);
 
         do {
-                free(take_ptr(&fake));
-                r = shape_fake(values, mapping, part, &source, &fake, err);
-        } while (r == 0 && fake && is_taken(values, fake));
+                free(take_ptr(&stand_in));
+                r = shape_stand_in(values, mapping, part, &source, &stand_in, err);
+        } while (r == 0 && stand_in && is_taken(values, stand_in));
 
         if (r == 0)
-                value->fakes[part] = take_ptr(&fake);
+                value->stand_ins[part] = take_ptr(&stand_in);
 
         return r;
 }
 
-int values_make_fakes(struct values *values, struct err *err) {
+int values_make_stand_ins(struct values *values, struct err *err) {
         for (uint32_t i = 0; i < values->n; i++)
                 for (int part = 0; part < PARTS; part++) {
-                        int r = make_fake(values, i, (enum vault_part)part, err);
+                        int r = make_stand_in(values, i, (enum vault_part)part, err);
 
-                        r = r < 0 ? r : check_fakes(&values->list[i], &values->mappings[i], err);
+                        r = r < 0 ? r : check_stand_ins(&values->list[i], &values->mappings[i], err);
                         if (r < 0)
                                 return err_wrap(err, r, "credential '%s'", values->mappings[i].name);
                 }
@@ -284,8 +285,8 @@ int values_make_fakes(struct values *values, struct err *err) {
         return 0;
 }
 
-struct str values_fake(const struct values *values, uint32_t mapping, enum vault_part part) {
-        return str_of(values->list[mapping].fakes[part]);
+struct str values_stand_in(const struct values *values, uint32_t mapping, enum vault_part part) {
+        return str_of(values->list[mapping].stand_ins[part]);
 }
 
 /* release */

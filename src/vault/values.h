@@ -24,15 +24,16 @@ bool values_has_all(const struct values *values, uint32_t *ret_missing);
 uint64_t values_serial(const struct values *values, uint32_t mapping);
 
 /* The stand-in that the sandbox has already: kept instead of a new one. */
-int values_keep_fake(struct values *values, uint32_t mapping, enum vault_part part, struct str text, struct err *err);
+int values_keep_stand_in(struct values *values, uint32_t mapping, enum vault_part part, struct str text,
+                         struct err *err);
 /* What its stand-ins are made of, now (ago 0) and before each rotation; without one they are random. */
 void values_seed(struct values *values, uint32_t mapping, size_t ago, const uint8_t seed[static VAULT_DIGEST_BYTES]);
 /* Those of a part before the `ago`-th rotation back, as they would be today: heap text, NULL for none. */
-int values_old_fake(const struct values *values, uint32_t mapping, enum vault_part part, size_t ago, char **ret,
-                    struct err *err);
+int values_old_stand_in(const struct values *values, uint32_t mapping, enum vault_part part, size_t ago, char **ret,
+                        struct err *err);
 /* Stand-ins for every part that has none; all values must be there. */
-int values_make_fakes(struct values *values, struct err *err);
-struct str values_fake(const struct values *values, uint32_t mapping, enum vault_part part); /* "" for none */
+int values_make_stand_ins(struct values *values, struct err *err);
+struct str values_stand_in(const struct values *values, uint32_t mapping, enum vault_part part); /* "" for none */
 
 /* The value as it is now, "" for none; it lives until the next change. Not for gateways. */
 struct str values_current(const struct values *values, uint32_t mapping);

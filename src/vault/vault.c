@@ -150,18 +150,18 @@ static int fail_source(const struct vault *vault, uint32_t mapping, const char *
 }
 
 /* Stand-ins of before a rotation are recognised for some time, so that they are refused and not sent out. */
-static int tell_old_fakes(struct vault *vault, struct err *err) {
+static int tell_old_stand_ins(struct vault *vault, struct err *err) {
         for (uint32_t i = 0; i < vault->start.n_mappings; i++)
                 for (uint32_t at = 0; at < PARTS * VAULT_OLD_MAX; at++) {
                         cleanup(free_ptr) char *old = NULL;
-                        int r =
-                            values_old_fake(vault->values, i, (enum vault_part)(at % PARTS), 1 + at / PARTS, &old, err);
+                        int r = values_old_stand_in(vault->values, i, (enum vault_part)(at % PARTS), 1 + at / PARTS,
+                                                    &old, err);
                         if (r < 0)
                                 return r;
                         if (!old)
                                 continue;
 
-                        const struct vault_message message = { .kind = VAULT_FAKE_OLD,
+                        const struct vault_message message = { .kind = VAULT_STAND_IN_OLD,
                                                                .mapping = i,
                                                                .data = { str_of(old) } };
                         r = supervisor_tell(vault, &message, err);
@@ -174,7 +174,7 @@ static int tell_old_fakes(struct vault *vault, struct err *err) {
 
 /* Everything is there: say what the sandbox is to be given, and serve. */
 static int begin_serving(struct vault *vault, struct err *err) {
-        int r = values_make_fakes(vault->values, err);
+        int r = values_make_stand_ins(vault->values, err);
         if (r < 0)
                 return r;
 
@@ -187,16 +187,16 @@ static int begin_serving(struct vault *vault, struct err *err) {
 
         for (uint32_t i = 0; i < vault->start.n_mappings; i++)
                 for (uint32_t part = 0; r == 0 && part < PARTS; part++) {
-                        const struct vault_message message = { .kind = VAULT_FAKE,
+                        const struct vault_message message = { .kind = VAULT_STAND_IN,
                                                                .mapping = i,
                                                                .part = part,
-                                                               .data = { values_fake(vault->values, i,
-                                                                                     (enum vault_part)part) } };
+                                                               .data = { values_stand_in(vault->values, i,
+                                                                                         (enum vault_part)part) } };
                         if (message.data[0].n > 0)
                                 r = supervisor_tell(vault, &message, err);
                 }
 
-        r = r < 0 ? r : tell_old_fakes(vault, err);
+        r = r < 0 ? r : tell_old_stand_ins(vault, err);
         const struct vault_message ready = { .kind = VAULT_READY };
         r = r < 0 ? r : supervisor_tell(vault, &ready, err);
         if (r == 0)
@@ -521,11 +521,11 @@ static int vault_obey(struct vault *vault, const struct vault_message *message, 
                 values_seed(vault->values, message->mapping, message->number, (const uint8_t *)message->data[0].p);
 
                 return 0;
-        case VAULT_FAKE_KEPT:
+        case VAULT_STAND_IN_KEPT:
                 if (!collecting || message->mapping >= vault->start.n_mappings)
                         break;
-                return values_keep_fake(vault->values, message->mapping, (enum vault_part)message->part,
-                                        message->data[0], err);
+                return values_keep_stand_in(vault->values, message->mapping, (enum vault_part)message->part,
+                                            message->data[0], err);
         case VAULT_VALUE:
                 if (message->mapping >= vault->start.n_mappings || !from_supervisor(vault, message->mapping))
                         break;

@@ -360,35 +360,35 @@ static int open_gateway(struct test *test, const void *snapshot, size_t n, struc
 static const char *const no_user = "x";
 
 /* The request with the stand-in in its slot, and what must stand before the value when it arrives. */
-static int write_request(struct probe_start *start, const char *slot, const char *fake, struct err *err) {
-        char host[AUTHORITY_TEXT_MAX], pair[PROBE_FAKE_MAX + 8], encoded[2 * PROBE_FAKE_MAX];
-        char header[2 * PROBE_FAKE_MAX] = "", path[PROBE_FAKE_MAX + 300] = "/";
+static int write_request(struct probe_start *start, const char *slot, const char *stand_in, struct err *err) {
+        char host[AUTHORITY_TEXT_MAX], pair[PROBE_STAND_IN_MAX + 8], encoded[2 * PROBE_STAND_IN_MAX];
+        char header[2 * PROBE_STAND_IN_MAX] = "", path[PROBE_STAND_IN_MAX + 300] = "/";
 
         authority_text(&start->origin, host);
 
         if (strcmp(slot, "bearer") == 0) {
-                snprintf(header, sizeof header, "authorization: Bearer %s\r\n", fake);
+                snprintf(header, sizeof header, "authorization: Bearer %s\r\n", stand_in);
                 snprintf(start->marker, sizeof start->marker, "authorization: bearer ");
         } else if (strncmp(slot, "header:", 7) == 0) {
-                snprintf(header, sizeof header, "%s: %s\r\n", slot + 7, fake);
+                snprintf(header, sizeof header, "%s: %s\r\n", slot + 7, stand_in);
                 snprintf(start->marker, sizeof start->marker, "%.200s: ", slot + 7);
         } else if (strncmp(slot, "basic", 5) == 0) {
                 int n;
 
                 if (strcmp(slot, "basic:user") == 0)
-                        n = snprintf(pair, sizeof pair, "%s:%s", fake, no_user);
+                        n = snprintf(pair, sizeof pair, "%s:%s", stand_in, no_user);
                 else
-                        n = snprintf(pair, sizeof pair, "%s:%s", no_user, fake);
+                        n = snprintf(pair, sizeof pair, "%s:%s", no_user, stand_in);
 
                 base64_encode(str_n(pair, (size_t)n), BASE64_STANDARD, encoded);
                 snprintf(header, sizeof header, "authorization: Basic %.*s\r\n", (int)base64_length((size_t)n),
                          encoded);
                 snprintf(start->marker, sizeof start->marker, "authorization: basic ");
         } else if (strncmp(slot, "query:", 6) == 0) {
-                snprintf(path, sizeof path, "/?%.200s=%s", slot + 6, fake);
+                snprintf(path, sizeof path, "/?%.200s=%s", slot + 6, stand_in);
                 snprintf(start->marker, sizeof start->marker, "get /?%.200s=", slot + 6);
         } else if (strcmp(slot, "path") == 0) {
-                snprintf(path, sizeof path, "/%s", fake);
+                snprintf(path, sizeof path, "/%s", stand_in);
                 snprintf(start->marker, sizeof start->marker, "get /");
         } else {
                 char now[CLOCK_TEXT_MAX], date[9];
@@ -398,16 +398,16 @@ static int write_request(struct probe_start *start, const char *slot, const char
                 snprintf(header, sizeof header,
                          "authorization: AWS4-HMAC-SHA256 Credential=%s/%s/us-east-1/bedrock/aws4_request, "
                          "SignedHeaders=host;x-amz-date, Signature=%064d\r\nx-amz-date: %sT%.2s%.2s%.2sZ\r\n",
-                         fake, date, 0, date, now + 11, now + 14, now + 17);
+                         stand_in, date, 0, date, now + 11, now + 14, now + 17);
                 snprintf(start->marker, sizeof start->marker, "authorization: aws4-hmac-sha256 credential=");
         }
 
         int n = snprintf(start->request, sizeof start->request,
                          "GET %s HTTP/1.1\r\nHost: %s\r\n%sConnection: close\r\n\r\n", path, host, header);
-        int f = snprintf(start->fake, sizeof start->fake, "%s", fake);
+        int f = snprintf(start->stand_in, sizeof start->stand_in, "%s", stand_in);
         start->request_n = (uint32_t)n;
 
-        return n >= (int)sizeof start->request || f >= (int)sizeof start->fake
+        return n >= (int)sizeof start->request || f >= (int)sizeof start->stand_in
                    ? err_set(err, E2BIG, "the stand-in is too long")
                    : 0;
 }
@@ -548,8 +548,10 @@ static int try_it(struct test *test, const struct secrets_proof *proof, struct e
                 return r;
 
         bool sigv4 = test->session.vault->mappings.p[0].sigv4;
-        const char *fake = vault_process_fake(test->session.vault->process, 0, sigv4 ? PART_KEY_ID : PART_VALUE);
-        r = fake ? write_request(start, proof->slot, fake, err) : err_set(err, ENODATA, "the vault made no stand-in");
+        const char *stand_in =
+            vault_process_stand_in(test->session.vault->process, 0, sigv4 ? PART_KEY_ID : PART_VALUE);
+        r = stand_in ? write_request(start, proof->slot, stand_in, err)
+                     : err_set(err, ENODATA, "the vault made no stand-in");
         if (r < 0)
                 return r;
 

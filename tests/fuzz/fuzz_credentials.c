@@ -7,17 +7,17 @@
 #include "fuzz.h"
 #include "ipc/credentials.h"
 
-static void check_fakes(const struct credentials *c, const struct credential_mapping *m) {
+static void check_stand_ins(const struct credentials *c, const struct credential_mapping *m) {
         for (int part = 0; part < PARTS; part++) {
-                if (m->fake[part].n == 0)
+                if (m->stand_in[part].n == 0)
                         continue;
                 struct credential_hit hit;
                 size_t at = 0;
                 cleanup(buf_done) struct buf text = BUF(1 << 20);
-                FUZZ_CHECK(buf_add(&text, "?") == 0 && buf_append(&text, m->fake[part]) == 0 &&
+                FUZZ_CHECK(buf_add(&text, "?") == 0 && buf_append(&text, m->stand_in[part]) == 0 &&
                            buf_add(&text, "&") == 0);
-                FUZZ_CHECK(credentials_find(c, m->fake[part], &at, &hit));
-                FUZZ_CHECK(at <= m->fake[part].n && hit.end == at && hit.mapping < credentials_count(c));
+                FUZZ_CHECK(credentials_find(c, m->stand_in[part], &at, &hit));
+                FUZZ_CHECK(at <= m->stand_in[part].n && hit.end == at && hit.mapping < credentials_count(c));
                 at = 0;
                 FUZZ_CHECK(credentials_find(c, buf_str(&text), &at, &hit) && at < text.n);
         }
@@ -44,7 +44,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         if (credentials_open(str_n(data, size), &c, NULL) < 0)
                 return 0;
         for (uint32_t i = 0; i < credentials_count(c); i++) {
-                check_fakes(c, credentials_get(c, i));
+                check_stand_ins(c, credentials_get(c, i));
                 check_hosts(c, credentials_get(c, i));
         }
         return 0;

@@ -20,13 +20,13 @@ static struct credentials *table(void) {
         static const struct credential_row rows[] = {
                 { .name = STR("a"),
                   .slots = STR("bearer,header:x-key,basic,query:key,path"),
-                  .fake = { STR(FAKE) },
+                  .stand_in = { STR(FAKE) },
                   .hosts = hosts,
                   .n_hosts = 1 },
                 { .kind = MAPPING_SIGV4,
                   .name = STR("b"),
                   .slots = STR("sigv4"),
-                  .fake = { [PART_KEY_ID] = STR("AKIAFAKEFAKE"), [PART_SECRET_KEY] = STR("fakefakefake") },
+                  .stand_in = { [PART_KEY_ID] = STR("AKIAFAKEFAKE"), [PART_SECRET_KEY] = STR("fakefakefake") },
                   .hosts = hosts,
                   .n_hosts = 1 },
         };

@@ -42,9 +42,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         struct str rest = str_n(data, size > MAX ? MAX : size), secret;
         if (!str_split(&rest, '\n', &secret) || secret.n < 8 || rest.n == 0)
                 return 0;
-        char fake[MAX], whole[MAX], pieces[MAX];
-        memset(fake, '\1', secret.n); /* a byte that no base64 or secret of interest has */
-        struct scrub_pair pair = { secret, str_n(fake, secret.n) };
+        char stand_in[MAX], whole[MAX], pieces[MAX];
+        memset(stand_in, '\1', secret.n); /* a byte that no base64 or secret of interest has */
+        struct scrub_pair pair = { secret, str_n(stand_in, secret.n) };
         struct scrub_words *w = NULL;
         FUZZ_CHECK(scrub_words_new(&pair, 1, &w) == 0);
         FUZZ_CHECK(run(w, rest, rest.n, false, whole) == rest.n);

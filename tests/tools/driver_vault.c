@@ -22,7 +22,7 @@
 enum { CREDENTIALS = 112 };
 
 struct credential {
-        char name[64], hosts[512], slot[64], value[1024], fake[PARTS][1024];
+        char name[64], hosts[512], slot[64], value[1024], stand_in[PARTS][1024];
 };
 
 struct driver_vault {
@@ -133,11 +133,11 @@ static void listen_to(struct driver_vault *v, const char *ca_file) {
                         return;
                 if (m.kind == VAULT_CA && ca_file)
                         write_pem(ca_file, m.data[0]);
-                if (m.kind == VAULT_FAKE && m.mapping < v->n) {
+                if (m.kind == VAULT_STAND_IN && m.mapping < v->n) {
                         static const char *const parts[] = { "", "", ".secret", ".token" };
-                        char *fake = v->credentials[m.mapping].fake[m.part];
-                        copy(fake, sizeof v->credentials[0].fake[0], m.data[0]);
-                        printf("fake %s%s %s\n", v->credentials[m.mapping].name, parts[m.part], fake);
+                        char *stand_in = v->credentials[m.mapping].stand_in[m.part];
+                        copy(stand_in, sizeof v->credentials[0].stand_in[0], m.data[0]);
+                        printf("fake %s%s %s\n", v->credentials[m.mapping].name, parts[m.part], stand_in);
                 }
                 if (m.kind == VAULT_FAILED) {
                         fprintf(stderr, "gateway-driver: vault: %.*s\n", STR_FMT(m.data[0]));
@@ -168,12 +168,12 @@ void driver_vault_start(struct driver_vault *v, const char *ca_file) {
         v->control = ends[0];
         for (size_t i = 0; i < v->n; i++) {
                 for (uint32_t part = 0; part < PARTS; part++)
-                        if (v->credentials[i].fake[part][0])
+                        if (v->credentials[i].stand_in[part][0])
                                 say(v,
-                                    &(struct vault_message){ .kind = VAULT_FAKE_KEPT,
+                                    &(struct vault_message){ .kind = VAULT_STAND_IN_KEPT,
                                                              .mapping = (uint32_t)i,
                                                              .part = part,
-                                                             .data = { str_of(v->credentials[i].fake[part]) } },
+                                                             .data = { str_of(v->credentials[i].stand_in[part]) } },
                                     -1);
                 say(v,
                     &(struct vault_message){
@@ -237,7 +237,7 @@ int driver_vault_table(struct driver_vault *v) {
                         .hosts = hosts[i],
                 };
                 for (int part = 0; part < PARTS; part++)
-                        rows[i].fake[part] = str_of(c->fake[part]);
+                        rows[i].stand_in[part] = str_of(c->stand_in[part]);
                 while (rows[i].n_hosts < VAULT_HOSTS_MAX && str_split(&list, ',', &hosts[i][rows[i].n_hosts]))
                         rows[i].n_hosts++;
         }

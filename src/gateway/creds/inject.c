@@ -147,10 +147,10 @@ static const struct credential_mapping *mapping_for(struct judging *judging, str
                                                     enum credential_slot_kind kind, struct str name) {
         for (uint32_t i = 0; i < credentials_count(judging->table); i++) {
                 const struct credential_mapping *mapping = credentials_get(judging->table, i);
-                struct str fake = mapping->fake[PART_VALUE];
+                struct str stand_in = mapping->stand_in[PART_VALUE];
 
                 if (mapping->kind != MAPPING_VALUE || !credential_set_has(&judging->plan->set, i) ||
-                    !(encoded ? decodes_to(text, fake) : str_eq(text, fake)))
+                    !(encoded ? decodes_to(text, stand_in) : str_eq(text, stand_in)))
                         continue;
 
                 for (size_t k = 0; k < mapping->n_slots; k++) {
@@ -417,7 +417,7 @@ static enum inject_result judge_signature(struct judging *judging) {
 
                 is_signed = read ? is_signed : sigv4_find(view, sigv4);
                 read = true;
-                if (is_signed && str_eq(one->fake[PART_KEY_ID], sigv4->key_id))
+                if (is_signed && str_eq(one->stand_in[PART_KEY_ID], sigv4->key_id))
                         mapping = one;
         }
 

@@ -109,7 +109,7 @@ static int take_name(struct judging *judging, struct str member) {
 static const struct credential_mapping *mapping_in(const struct judging *judging, struct str member, struct str value) {
         for (uint32_t i = 0; i < credentials_count(judging->table); i++) {
                 const struct credential_mapping *mapping = credentials_get(judging->table, i);
-                if (!credential_set_has(&judging->plan->set, i) || !str_eq(value, mapping->fake[PART_VALUE]))
+                if (!credential_set_has(&judging->plan->set, i) || !str_eq(value, mapping->stand_in[PART_VALUE]))
                         continue;
                 for (size_t k = 0; k < mapping->n_slots; k++)
                         if (mapping->slots[k].kind == SLOT_BODY && str_eq(mapping->slots[k].name, member))
@@ -426,7 +426,7 @@ static int write_member(void *arg, const struct json_scalar *scalar, struct buf 
                                                        : NULL;
 
         if (mapping && scalar->raw.n > 2) {
-                int r = json_quote(mapping->fake[PART_VALUE], out);
+                int r = json_quote(mapping->stand_in[PART_VALUE], out);
                 if (r < 0)
                         return r;
 

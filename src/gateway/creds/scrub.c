@@ -45,11 +45,11 @@ struct making {
         VEC(struct str) replacements;
 };
 
-static int add_form(struct making *making, struct str real, struct str fake) {
+static int add_form(struct making *making, struct str real, struct str stand_in) {
         struct needle needle = { real, (uint32_t)making->needles.n };
         if (real.n == 0)
                 return 0;
-        if (vec_push(&making->replacements, fake) < 0 || vec_push(&making->needles, needle) < 0)
+        if (vec_push(&making->replacements, stand_in) < 0 || vec_push(&making->needles, needle) < 0)
                 return -ENOMEM;
         return 0;
 }
@@ -64,19 +64,19 @@ static char *scrub_room(struct buf *buf, size_t n) {
 static int add_pair(struct making *making, const struct scrub_pair *pair) {
         size_t n = pair->real.n;
         struct buf *secrets = &making->secrets, *text = &making->words->text;
-        char *real = scrub_room(secrets, n), *fake = scrub_room(text, n);
+        char *real = scrub_room(secrets, n), *stand_in = scrub_room(text, n);
 
         memcpy(real, pair->real.p, n);
-        memset(fake, '*', n);
-        memcpy(fake, pair->fake.p, pair->fake.n < n ? pair->fake.n : n);
+        memset(stand_in, '*', n);
+        memcpy(stand_in, pair->stand_in.p, pair->stand_in.n < n ? pair->stand_in.n : n);
 
-        int r = add_form(making, str_n(real, n), str_n(fake, n));
+        int r = add_form(making, str_n(real, n), str_n(stand_in, n));
         for (unsigned form = 0; r == 0 && form < FORMS - 1; form++) {
                 enum base64_alphabet alphabet = form < 3 ? BASE64_STANDARD : BASE64_URL;
                 char *there = scrub_room(secrets, base64_length(n)), *here = scrub_room(text, base64_length(n));
                 size_t length = base64_inner(str_n(real, n), form % 3, alphabet, there);
 
-                base64_inner(str_n(fake, n), form % 3, alphabet, here);
+                base64_inner(str_n(stand_in, n), form % 3, alphabet, here);
                 r = add_form(making, str_n(there, length), str_n(here, length));
         }
 

@@ -9,7 +9,7 @@
 #include "base/needles.h"
 
 struct scrub_pair {
-        struct str real, fake;
+        struct str real, stand_in;
 };
 
 /* What to look for, made once and used for many responses. Counted: each user has a reference. */

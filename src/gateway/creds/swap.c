@@ -154,9 +154,9 @@ struct pairs {
         struct scrub_pair at[PAIRS_MAX];
 };
 
-static void add_pair(struct pairs *to, struct str real, struct str fake) {
+static void add_pair(struct pairs *to, struct str real, struct str stand_in) {
         if (real.n >= VAULT_SECRET_MIN && to->n < PAIRS_MAX)
-                to->at[to->n++] = (struct scrub_pair){ real, fake };
+                to->at[to->n++] = (struct scrub_pair){ real, stand_in };
 }
 
 /* The values of this moment; true when one of them is a secret by itself. */
@@ -165,15 +165,15 @@ static bool add_current(struct swap *swap, const struct inject_plan *plan, const
         if (mapping->kind == MAPPING_VALUE) {
                 const struct vault_value *value = vault_value(swap->worker->vault, mapping->index, swap->to);
                 if (value)
-                        add_pair(to, value->bytes, mapping->fake[PART_VALUE]);
+                        add_pair(to, value->bytes, mapping->stand_in[PART_VALUE]);
                 return value != NULL;
         }
 
         struct vault_scope scope = scope_of(plan, mapping->index);
         const struct vault_signing_key *key = vault_signing_key(swap->worker->vault, mapping->index, swap->to, &scope);
         if (key) {
-                add_pair(to, key->key_id, mapping->fake[PART_KEY_ID]);
-                add_pair(to, key->token, mapping->fake[PART_SESSION_TOKEN]);
+                add_pair(to, key->key_id, mapping->stand_in[PART_KEY_ID]);
+                add_pair(to, key->token, mapping->stand_in[PART_SESSION_TOKEN]);
         }
 
         return false; /* a key id and a session's token are worth nothing without the secret key */
@@ -186,7 +186,7 @@ static bool add_past(struct past *past, const struct credential_mapping *mapping
         bool telling = false;
 
         for (size_t at = 0; past_next(past, mapping->index, &at, &part, &value);) {
-                add_pair(to, value, mapping->fake[part]);
+                add_pair(to, value, mapping->stand_in[part]);
                 telling |= mapping->kind == MAPPING_VALUE;
         }
 

@@ -139,12 +139,12 @@ static void base64_at_any_alignment(void **state) {
         for (size_t before = 0; before < 4; before++)
                 for (size_t after = 0; after < 3; after++)
                         for (int alphabet = BASE64_STANDARD; alphabet <= BASE64_URL; alphabet++) {
-                                char real[64], fake[64], text[128], clean[128], seen[128];
+                                char real[64], stand_in[64], text[128], clean[128], seen[128];
                                 size_t n = before + strlen(REAL) + after, length = base64_length(n), back = 0;
                                 memset(real, '.', sizeof real);
-                                memset(fake, '.', sizeof fake);
+                                memset(stand_in, '.', sizeof stand_in);
                                 memcpy(real + before, REAL, strlen(REAL));
-                                memcpy(fake + before, FAKE, strlen(FAKE));
+                                memcpy(stand_in + before, FAKE, strlen(FAKE));
                                 base64_encode(str_n(real, n), alphabet, text);
                                 memcpy(clean, text, length);
                                 assert_true(scrub_text(w, clean, length));
@@ -156,7 +156,7 @@ static void base64_at_any_alignment(void **state) {
                                 assert_int_equal(back, n);
                                 assert_memory_equal(seen, real, before);
                                 assert_memory_equal(seen + n - after, real + n - after, after);
-                                assert_memory_equal(seen + before + 1, fake + before + 1, strlen(FAKE) - 2);
+                                assert_memory_equal(seen + before + 1, stand_in + before + 1, strlen(FAKE) - 2);
                                 assert_null(memmem(seen, n, REAL, strlen(REAL)));
                         }
 }

@@ -23,21 +23,21 @@ static const struct credential_row rows[] = {
           .name = STR("openai"),
           .slots = STR("bearer"),
           .env = { STR("OPENAI_API_KEY") },
-          .fake = { STR(FAKE_OPENAI) },
+          .stand_in = { STR(FAKE_OPENAI) },
           .hosts = openai_hosts,
           .n_hosts = 1 },
         { .kind = MAPPING_VALUE,
           .name = STR("github"),
           .slots = STR("bearer,basic,header:X-Token"),
           .env = { STR("GITHUB_TOKEN") },
-          .fake = { STR(FAKE_GITHUB) },
+          .stand_in = { STR(FAKE_GITHUB) },
           .hosts = github_hosts,
           .n_hosts = 3 },
         { .kind = MAPPING_SIGV4,
           .name = STR("aws"),
           .slots = STR("sigv4"),
           .env = { [PART_KEY_ID] = STR("AWS_ACCESS_KEY_ID"), [PART_SECRET_KEY] = STR("AWS_SECRET_ACCESS_KEY") },
-          .fake = { [PART_KEY_ID] = STR(FAKE_KEY_ID), [PART_SECRET_KEY] = STR(FAKE_SECRET_KEY) },
+          .stand_in = { [PART_KEY_ID] = STR(FAKE_KEY_ID), [PART_SECRET_KEY] = STR(FAKE_SECRET_KEY) },
           .hosts = aws_hosts,
           .n_hosts = 2 },
 };
@@ -73,7 +73,7 @@ static void goes_there_and_back(void **state) {
                 assert_true(str_eq(m->name, rows[i].name));
                 for (int part = 0; part < PARTS; part++) {
                         assert_true(str_eq(m->env[part], rows[i].env[part]));
-                        assert_true(str_eq(m->fake[part], rows[i].fake[part]));
+                        assert_true(str_eq(m->stand_in[part], rows[i].stand_in[part]));
                 }
                 assert_int_equal(m->n_hosts, rows[i].n_hosts);
         }
@@ -162,9 +162,9 @@ static void refuses_bad_rows(void **state) {
         BAD(slots = STR("sigv4"));
         BAD(slots = STR("query:a=b"));
         BAD(env[0] = STR("1A"));
-        BAD(fake[0] = STR("short"));
-        BAD(fake[0] = STR("with a space in it"));
-        BAD(fake[PART_SECRET_KEY] = STR("not for this kind"));
+        BAD(stand_in[0] = STR("short"));
+        BAD(stand_in[0] = STR("with a space in it"));
+        BAD(stand_in[PART_SECRET_KEY] = STR("not for this kind"));
         BAD(hosts = networks);
         BAD(hosts = broken);
         for (size_t i = 0; i < n; i++) {
@@ -180,7 +180,7 @@ static void refuses_bad_rows(void **state) {
         assert_int_equal(credentials_encode(twice, 2, &out, NULL), -EEXIST);
         twice[1].name = STR("other");
         assert_int_equal(credentials_encode(twice, 2, &out, NULL), -EEXIST);
-        twice[1].fake[0] = STR(FAKE_GITHUB);
+        twice[1].stand_in[0] = STR(FAKE_GITHUB);
         assert_int_equal(credentials_encode(twice, 2, &out, NULL), 0);
 }
 
@@ -202,7 +202,7 @@ static void finds_rotated_ones(void **state) {
         assert_int_equal(hit.part, PART_VALUE);
 
         cleanup(buf_done) struct buf out = BUF(CREDENTIALS_BYTES_MAX);
-        row.old = row.fake;
+        row.old = row.stand_in;
         assert_int_equal(credentials_encode(&row, 1, &out, NULL), -EEXIST);
         row.old = (const struct str[]){ STR("short") };
         assert_int_equal(credentials_encode(&row, 1, &out, NULL), -EINVAL);

@@ -21,7 +21,7 @@
 #include "../cmocka_all.h"
 #include "../sanitizer.h"
 
-static const char *fake;
+static const char *stand_in;
 
 struct world {
         char directory[64], file[96];
@@ -103,7 +103,7 @@ static void make_process(struct world *w, const char *act) {
         struct gateway_settings s = { .listeners = &w->listener,
                                       .n_listeners = 1,
                                       .audit = w->audit,
-                                      .program = fake,
+                                      .program = stand_in,
                                       .on_event = on_event,
                                       .on_ask = w->answer ? on_ask : NULL,
                                       .on_notice = on_notice,
@@ -398,6 +398,6 @@ int main(int argc, char **argv) {
         };
         if (argc != 2)
                 return 2;
-        fake = argv[1];
+        stand_in = argv[1];
         return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,8 +5,8 @@
 #include "base/clock.h"
 #include "base/digest.h"
 #include "vault/aws.h"
-#include "vault/fake.h"
 #include "vault/source.h"
+#include "vault/stand_in.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@ static bool same_kind(char a, char b) {
 
 static void stand_ins_look_alike(void **state) {
         (void)state;
-        struct fake_source random = FAKE_RANDOM;
+        struct stand_in_source random = STAND_IN_RANDOM;
         static const struct {
                 const char *real, *prefix, *keeps, *alphabet;
         } cases[] = {
@@ -33,20 +33,20 @@ static void stand_ins_look_alike(void **state) {
         };
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
                 struct str real = str_of(cases[i].real), keeps = str_of(cases[i].keeps);
-                char fake[128], again[128];
+                char stand_in[128], again[128];
                 struct err e = { 0 };
-                assert_int_equal(fake_make(&random, real, str_of(cases[i].prefix), fake, &e), 0);
-                assert_int_equal(fake_make(&random, real, str_of(cases[i].prefix), again, &e), 0);
-                assert_memory_not_equal(fake, again, real.n);
-                assert_true(str_starts(str_n(fake, real.n), keeps));
-                assert_null(memmem(fake, real.n, real.p + keeps.n, real.n - keeps.n));
+                assert_int_equal(stand_in_make(&random, real, str_of(cases[i].prefix), stand_in, &e), 0);
+                assert_int_equal(stand_in_make(&random, real, str_of(cases[i].prefix), again, &e), 0);
+                assert_memory_not_equal(stand_in, again, real.n);
+                assert_true(str_starts(str_n(stand_in, real.n), keeps));
+                assert_null(memmem(stand_in, real.n, real.p + keeps.n, real.n - keeps.n));
                 for (size_t k = 0; k < real.n; k++) {
-                        assert_true(same_kind(real.p[k], fake[k]));
+                        assert_true(same_kind(real.p[k], stand_in[k]));
                         if (cases[i].alphabet && k >= keeps.n)
-                                assert_non_null(strchr(cases[i].alphabet, fake[k]));
+                                assert_non_null(strchr(cases[i].alphabet, stand_in[k]));
                 }
-                assert_true(fake_is_apart(str_n(fake, real.n), real, str_of(cases[i].prefix)));
-                assert_false(fake_is_apart(real, real, str_of(cases[i].prefix)));
+                assert_true(stand_in_is_apart(str_n(stand_in, real.n), real, str_of(cases[i].prefix)));
+                assert_false(stand_in_is_apart(real, real, str_of(cases[i].prefix)));
         }
 }
 
@@ -56,30 +56,30 @@ static void a_seed_gives_the_same_each_time(void **state) {
                          same_form = STR("sk-proj-New1OpenAiVa1ue5555555555aaaaaaXYZ");
         const uint8_t seed[DIGEST_BYTES] = { 1 }, other[DIGEST_BYTES] = { 2 };
         char first[64] = "", again[64] = "", moved[64] = "", part[64] = "";
-        struct fake_source source;
+        struct stand_in_source source;
 
-        fake_source_seed(&source, seed, PART_VALUE);
-        assert_int_equal(fake_make(&source, real, STR(""), first, NULL), 0);
-        fake_source_seed(&source, seed, PART_VALUE);
-        assert_int_equal(fake_make(&source, same_form, STR(""), again, NULL), 0);
+        stand_in_source_seed(&source, seed, PART_VALUE);
+        assert_int_equal(stand_in_make(&source, real, STR(""), first, NULL), 0);
+        stand_in_source_seed(&source, seed, PART_VALUE);
+        assert_int_equal(stand_in_make(&source, same_form, STR(""), again, NULL), 0);
         assert_string_equal(first, again);
 
-        fake_source_seed(&source, other, PART_VALUE);
-        assert_int_equal(fake_make(&source, real, STR(""), moved, NULL), 0);
-        fake_source_seed(&source, seed, PART_KEY_ID);
-        assert_int_equal(fake_make(&source, real, STR(""), part, NULL), 0);
+        stand_in_source_seed(&source, other, PART_VALUE);
+        assert_int_equal(stand_in_make(&source, real, STR(""), moved, NULL), 0);
+        stand_in_source_seed(&source, seed, PART_KEY_ID);
+        assert_int_equal(stand_in_make(&source, real, STR(""), part, NULL), 0);
         assert_string_not_equal(first, moved);
         assert_string_not_equal(first, part);
 }
 
 static void what_has_no_stand_in_is_refused(void **state) {
         (void)state;
-        char fake[64];
+        char stand_in[64];
         struct err e = { 0 };
-        struct fake_source random = FAKE_RANDOM;
-        assert_int_equal(fake_make(&random, STR("sk-ant-api03-abc"), STR(""), fake, &e), -EINVAL);
+        struct stand_in_source random = STAND_IN_RANDOM;
+        assert_int_equal(stand_in_make(&random, STR("sk-ant-api03-abc"), STR(""), stand_in, &e), -EINVAL);
         assert_null(strstr(e.text, "abc"));
-        assert_int_equal(fake_make(&random, STR("!!!!++++!!!!"), STR(""), fake, &e), -EINVAL);
+        assert_int_equal(stand_in_make(&random, STR("!!!!++++!!!!"), STR(""), stand_in, &e), -EINVAL);
 }
 
 /* The derived key of the example in AWS's documentation of Signature Version 4. */
@@ -218,11 +218,11 @@ static void a_change_counts_at_once(void **state) {
         assert_true(values_serial(v, 0) > second);
 
         /* The stand-in of before is kept, and can never become the value. */
-        assert_int_equal(values_keep_fake(v, 0, PART_VALUE, STR("stand-in-1234"), &e), 0);
-        assert_int_equal(values_make_fakes(v, &e), 0);
-        assert_true(str_is(values_fake(v, 0, PART_VALUE), "stand-in-1234"));
+        assert_int_equal(values_keep_stand_in(v, 0, PART_VALUE, STR("stand-in-1234"), &e), 0);
+        assert_int_equal(values_make_stand_ins(v, &e), 0);
+        assert_true(str_is(values_stand_in(v, 0, PART_VALUE), "stand-in-1234"));
         assert_true(values_set(v, 0, STR("stand-in-1234"), &change, &e) < 0);
-        assert_true(values_keep_fake(v, 0, PART_KEY_ID, STR("AKIA12345678"), &e) < 0);
+        assert_true(values_keep_stand_in(v, 0, PART_KEY_ID, STR("AKIA12345678"), &e) < 0);
         values_free(v);
 }
 

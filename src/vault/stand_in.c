@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "vault/fake.h"
+#include "vault/stand_in.h"
 
 #include "base/random.h"
 #include "base/secret.h"
@@ -38,12 +38,12 @@ static size_t prefix_length(struct str real, struct str prefix) {
         return most;
 }
 
-void fake_source_seed(struct fake_source *source, const uint8_t seed[static DIGEST_BYTES], uint32_t label) {
-        *source = (struct fake_source){ .seeded = true, .used = DIGEST_BYTES };
+void stand_in_source_seed(struct stand_in_source *source, const uint8_t seed[static DIGEST_BYTES], uint32_t label) {
+        *source = (struct stand_in_source){ .seeded = true, .used = DIGEST_BYTES };
         digest_hmac(str_n(seed, DIGEST_BYTES), str_n(&label, sizeof label), source->seed);
 }
 
-static uint8_t source_byte(struct fake_source *source) {
+static uint8_t source_byte(struct stand_in_source *source) {
         uint8_t byte;
 
         if (!source->seeded) {
@@ -61,7 +61,7 @@ static uint8_t source_byte(struct fake_source *source) {
         return source->block[source->used++];
 }
 
-unsigned fake_draw(struct fake_source *source, unsigned n) {
+unsigned stand_in_draw(struct stand_in_source *source, unsigned n) {
         unsigned limit = 256 / n * n, byte;
 
         do
@@ -107,7 +107,7 @@ static size_t run_length(struct str s) {
 }
 
 /* Returns how many characters were drawn. */
-static size_t fake_replace(struct fake_source *source, struct str real, size_t from, char *ret) {
+static size_t stand_in_replace(struct stand_in_source *source, struct str real, size_t from, char *ret) {
         size_t drawn = 0, at = from;
 
         memcpy(ret, real.p, real.n);
@@ -121,7 +121,7 @@ static size_t fake_replace(struct fake_source *source, struct str real, size_t f
 
                 const char *alphabet = alphabet_of(str_first(str_skip(real, at), n));
                 for (size_t i = 0; i < n; i++)
-                        ret[at + i] = alphabet[fake_draw(source, (unsigned)strlen(alphabet))];
+                        ret[at + i] = alphabet[stand_in_draw(source, (unsigned)strlen(alphabet))];
 
                 drawn += n;
                 at += n;
@@ -130,23 +130,23 @@ static size_t fake_replace(struct fake_source *source, struct str real, size_t f
         return drawn;
 }
 
-bool fake_is_apart(struct str fake, struct str real, struct str prefix) {
+bool stand_in_is_apart(struct str stand_in, struct str real, struct str prefix) {
         struct str own = str_skip(real, prefix_length(real, prefix));
-        return own.n == 0 || fake.n < own.n || !memmem(fake.p, fake.n, own.p, own.n);
+        return own.n == 0 || stand_in.n < own.n || !memmem(stand_in.p, stand_in.n, own.p, own.n);
 }
 
-int fake_make(struct fake_source *source, struct str real, struct str prefix, char *ret, struct err *err) {
+int stand_in_make(struct stand_in_source *source, struct str real, struct str prefix, char *ret, struct err *err) {
         size_t from = prefix_length(real, prefix);
 
         for (int i = 0; i < 100; i++) {
-                if (fake_replace(source, real, from, ret) < FAKE_RANDOM_MIN)
+                if (stand_in_replace(source, real, from, ret) < STAND_IN_RANDOM_MIN)
                         break;
-                if (fake_is_apart(str_n(ret, real.n), real, prefix))
+                if (stand_in_is_apart(str_n(ret, real.n), real, prefix))
                         return 0;
         }
 
         secret_wipe(ret, real.n);
         return err_set(err, EINVAL,
                        "it is too short: fewer than %d letters and digits would be left to make a stand-in of",
-                       FAKE_RANDOM_MIN);
+                       STAND_IN_RANDOM_MIN);
 }
