@@ -118,6 +118,37 @@ def test_pause_and_resume(sandbox, connect, bailey, work):
     assert child.wait().status == 137
 
 
+RESTLESS = """
+import ctypes, os, signal, sys, threading, time
+libc = ctypes.CDLL(None)
+event = (ctypes.c_int64 * 8)(0, signal.SIGCONT)  # sigev_signo, SIGEV_SIGNAL
+signal.signal(signal.SIGCONT, lambda *_: None)
+for i in range(1, 1000):  # not one that comes again: it would not, once the kernel has thrown its signal away for a SIGSTOP
+    timer, when = ctypes.c_void_p(), i * int(sys.argv[1]) * 1000000
+    assert libc.timer_create(0, event, ctypes.byref(timer)) == 0
+    assert libc.timer_settime(timer, 0, (ctypes.c_int64 * 4)(0, 0, *divmod(when, 1000000000)), None) == 0
+if sys.argv[2] == "threads":
+    for _ in range(4):
+        threading.Thread(target=lambda: time.sleep(1000), daemon=True).start()
+open("ready", "w")
+while True:
+    with open("work", "a") as work:
+        work.write("x")
+    os.kill(os.getpid(), signal.SIGSTOP)
+"""
+
+
+@pytest.mark.parametrize("every, kind", [(20, "alone"), (180, "alone"), (70, "threads")])
+def test_who_goes_on_between_two_looks_ends(sandbox, bailey, work, every, kind):
+    """A timer lets it go on; it works for a moment and stops itself, so that whoever looks finds it stopped."""
+    (work / "restless.py").write_text(RESTLESS)
+    child = sandbox(command=("/usr/bin/python3", "restless.py", str(every), kind))
+    wait_for(lambda: (work / "ready").exists(), "the timer")
+    bailey("pause", child.id).check()
+    done = child.wait(60)
+    assert done.status == 125 and "it was frozen and went on by itself" in done.errors, done
+
+
 def test_names_of_sandboxes(sandbox, bailey):
     result = bailey("kill", "nosuch")
     assert result.status == 4 and "there is no running sandbox 'nosuch'" in result.errors

@@ -129,7 +129,7 @@ def test_a_worker_without_time_left_gets_help(tmp_path, closing, make_origin):
     gateway = start(closing, tmp_path, "workers=2", "allow=*.ok.test")
     argv = [BUILD / "bench/lab-load", "dns", "--proxy", f"127.0.0.1:{gateway.port['dns-udp']}", "--connections", "64", "--ms", "6000", "--zone", "ok.test", "--rcode", "0"]
     loads = [subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for _ in range(6)]  # so that there is always a question waiting
-    full, asked = 0, 0
+    in_a_row, longest, asked = 0, 0, 0
     try:
         first = threads(gateway)[1]
         with contextlib.suppress(PermissionError):  # root's tests need no quiet machine: it runs whenever there is something to do
@@ -142,10 +142,11 @@ def test_a_worker_without_time_left_gets_help(tmp_path, closing, make_origin):
                 assert status == 200 and goes_both_ways(sock, b"through the flood")
                 asked += 1
                 time.sleep(0.03)
-                full += used_ns(gateway, first) - used > 0.97 * (time.monotonic_ns() - began)
+                in_a_row = in_a_row + 1 if used_ns(gateway, first) - used > 0.97 * (time.monotonic_ns() - began) else 0
+                longest = max(longest, in_a_row)
             assert asked > 0
-            print(f"{asked} connections, the first worker full {full} times, {len(threads(gateway)) - 1} workers")
-            assert len(threads(gateway)) == 3 or full < 3, f"it had a whole processor {full} times and got no help"
+            print(f"{asked} connections, the first worker full {longest} times in a row, {len(threads(gateway)) - 1} workers")
+            assert len(threads(gateway)) == 3 or longest < 8, f"it had a whole processor {longest} times in a row and got no help"
             if len(threads(gateway)) == 3:
                 for _ in range(8):  # the least of all connections is the second one's now
                     sock, status = tunnel(gateway, NAMES[0], origin.port)

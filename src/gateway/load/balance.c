@@ -34,8 +34,10 @@ void balance_settle(struct balance *balance, unsigned wanted, bool crowded, uint
                 balance->full_since = balance->since;
 
         bool lasts = balance->full_since && now - balance->full_since >= LASTS_NS;
-        if (wanted <= balance->in_use || crowded || lasts)
+        if (wanted <= balance->in_use || crowded || lasts) {
                 balance->in_use = wanted;
+                balance->full_since = 0; /* for the next one it has to last again */
+        }
 }
 
 static unsigned worker_clients(const struct worker *worker) {

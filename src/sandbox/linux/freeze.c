@@ -8,8 +8,9 @@
  *
  * Signals also come from nobody's hand: a timer, a closed terminal or a descriptor may send SIGCONT at any time later.
  * So init looks again and again while they are frozen. Nothing that runs here needs such a timer: who goes on several
- * times wants out. A busy machine is not to blame on anybody: a thread that has been told to stop, or that ends, and
- * waits for a processor to do so, has not gone on.
+ * times wants out, also if it stops itself again before each look: the kernel counts how often a thread has run. A busy
+ * machine is not to blame on anybody: a thread that has been told to stop, or that ends, and waits for a processor to
+ * do so, has not gone on.
  *
  * They are resumed in descending order of PIDs, children mostly before their parents, so that a shell does not see its
  * jobs stopped.
@@ -173,6 +174,88 @@ static bool somebody_went_on(void) {
         return went_on;
 }
 
+/* How often a thread has run, and for how long: a number that grows whenever it runs. 0 where the kernel does not say.
+ */
+static uint64_t thread_ran(pid_t process, pid_t thread) {
+        char path[64], text[128];
+        uint64_t sum = 0;
+
+        snprintf(path, sizeof path, "/proc/%d/task/%d/schedstat", (int)process, (int)thread);
+        struct str rest = process_file(path, text, sizeof text), field;
+        for (int i = 0; i < 3 && str_split(&rest, ' ', &field); i++) {
+                uint64_t n = 0;
+                size_t digits = 0;
+
+                while (digits < field.n && ascii_is_digit(field.p[digits]))
+                        digits++;
+                if (i != 1 && str_to_u64(str_first(field, digits), UINT64_MAX, &n)) /* not how long it waited */
+                        sum += n;
+        }
+
+        return sum;
+}
+
+static int by_thread(const void *a, const void *b) {
+        pid_t x = ((const struct freeze_thread *)a)->thread, y = ((const struct freeze_thread *)b)->thread;
+        return (x > y) - (x < y);
+}
+
+static int list_process_threads(pid_t process, freeze_threads *ret) {
+        char path[32];
+        struct dirent *entry;
+
+        snprintf(path, sizeof path, "/proc/%d/task", (int)process);
+        cleanup(close_listing) DIR *d = opendir(path);
+
+        while (d && (entry = readdir(d))) {
+                struct freeze_thread found = { 0 };
+                bool ends;
+
+                if (!number_of(entry->d_name, &found.thread))
+                        continue;
+
+                found.stopped = thread_state(process, found.thread, &ends) == 'T';
+                found.ran = thread_ran(process, found.thread);
+                if (vec_push(ret, found) < 0)
+                        return -ENOMEM;
+        }
+
+        return 0;
+}
+
+/* Every thread of the sandbox, in order of their numbers. */
+static int list_threads(freeze_threads *ret) {
+        pids all = { 0 };
+        int r = freeze_list(&all);
+
+        ret->n = 0;
+        for (size_t i = 0; r == 0 && i < all.n; i++)
+                r = list_process_threads(all.p[i], ret);
+        if (r == 0 && ret->n)
+                qsort(ret->p, ret->n, sizeof *ret->p, by_thread);
+
+        vec_done(&all);
+        return r;
+}
+
+/* One that was stopped has run since, or one that is stopped was not there. */
+static bool somebody_ran(const freeze_threads *before, const freeze_threads *now) {
+        size_t k = 0;
+
+        for (size_t i = 0; i < now->n; i++) {
+                const struct freeze_thread *thread = &now->p[i];
+
+                while (k < before->n && before->p[k].thread < thread->thread)
+                        k++;
+
+                bool known = k < before->n && before->p[k].thread == thread->thread;
+                if (known ? before->p[k].stopped && thread->ran != before->p[k].ran : thread->stopped)
+                        return true;
+        }
+
+        return false;
+}
+
 static int remember_stopped(struct freeze *f) {
         pids all = { 0 };
         int r = freeze_list(&all);
@@ -210,6 +293,8 @@ int freeze_begin(struct freeze *freeze) {
         int r = remember_stopped(freeze);
         if (r == 0)
                 r = freeze_stop_all();
+        if (r == 0)
+                r = list_threads(&freeze->threads);
         if (r < 0)
                 freeze_end(freeze);
 
@@ -229,15 +314,21 @@ int freeze_due_ms(const struct freeze *freeze) {
 
 int freeze_keep(struct freeze *freeze) {
         uint64_t now = clock_ns();
-        int r = 0;
+        freeze_threads found = { 0 };
 
         if (!freeze->on || now < freeze->due_ns)
                 return 0;
 
-        if (!all_stand()) {
-                freeze->woken += somebody_went_on();
+        int r = list_threads(&found);
+        bool ran = r == 0 && somebody_ran(&freeze->threads, &found);
+        vec_done(&found);
+
+        if (r == 0 && (ran || !all_stand())) {
+                freeze->woken += ran || somebody_went_on();
                 r = freeze_stop_all();
         }
+        if (r == 0)
+                r = list_threads(&freeze->threads);
 
         freeze->due_ns = clock_after_ms(now - freeze->since_ns < KEEP_OFTEN_MS * NS_PER_MS ? KEEP_MS : KEEP_LATER_MS);
         return r < 0 || freeze->woken > WOKEN_MAX ? -EBUSY : 0;
@@ -272,5 +363,6 @@ void freeze_end(struct freeze *f) {
 
         vec_done(&all);
         vec_done(&f->stopped);
+        vec_done(&f->threads);
         f->on = false;
 }

@@ -8,9 +8,17 @@
 
 #include <sys/types.h>
 
+struct freeze_thread {
+        pid_t thread;
+        bool stopped;
+        uint64_t ran; /* grows when it runs */
+};
+typedef VEC(struct freeze_thread) freeze_threads;
+
 struct freeze {
         bool on;
-        VEC(pid_t) stopped; /* those that stood still before, by job control: they stay as they are */
+        VEC(pid_t) stopped;     /* those that stood still before, by job control: they stay as they are */
+        freeze_threads threads; /* as they were at the last look */
         uint64_t since_ns, due_ns;
         unsigned woken; /* how often somebody went on meanwhile */
 };

@@ -87,7 +87,9 @@ static void a_load_that_lasts_wakes_another(void **state) {
                 balance.since = (1000 + 20 * i) * NS_PER_MS;
         }
         assert_int_equal(balance.in_use, 2);
-        balance_settle(&balance, 1, false, 1120 * NS_PER_MS);
+        balance_settle(&balance, 3, false, 1120 * NS_PER_MS);
+        assert_int_equal(balance.in_use, 2);
+        balance_settle(&balance, 1, false, 1140 * NS_PER_MS);
         assert_int_equal(balance.in_use, 1);
 
         balance = (struct balance){ .in_use = 1, .since = 1000 * NS_PER_MS };
