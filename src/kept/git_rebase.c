@@ -4,7 +4,10 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/log.h"
 #include "base/path.h"
+#include "kept/git_unfinished.h"
+#include "kept/guard_slot.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,42 +16,38 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { LIST_MAX = 16 << 20 };
-static const char list_name[] = "git-rebase-todo", fresh_name[] = "git-rebase-todo.bailey";
+enum { TEXT_MAX = 16 << 20 };
+static const char fresh_name[] = "bailey-fresh";
 
-struct rebase {
-        const char *path; /* of the list, for people */
-        int dir;
-        uint64_t since_us;
-        git_rebase_report *report;
-        void *context;
+struct notes {
+        struct guards *guards;
+        const char *directory;
+        int fd;
+        uint64_t since_us; /* 0: all that is there is the sandbox's */
 };
 
 static bool is_since(const struct stat *st, uint64_t since_us) {
         return (uint64_t)st->st_ctim.tv_sec * 1000000 + (uint64_t)st->st_ctim.tv_nsec / 1000 >= since_us;
 }
 
-/* As git reads a line: blanks, the command or its letter, a blank. */
-static bool runs_something(struct str line) {
-        while (line.n && (line.p[0] == ' ' || line.p[0] == '\t'))
-                line = str_skip(line, 1);
+static int move_away(struct guards *guards, const char *path) {
+        struct err err = { 0 };
+        int r = guards_move_away(guards, path, &err);
 
-        for (size_t i = 0; i < 2; i++) {
-                struct str word = i ? STR("x") : STR("exec");
-
-                if (str_starts(line, word) && (line.n == word.n || strchr(" \t\r", line.p[word.n])))
-                        return true;
-        }
-
-        return false;
+        if (r < 0)
+                log_error("%s", err_text(&err));
+        return r;
 }
 
-static int filter_list(struct str text, struct buf *ret, size_t *ret_lines, struct str *ret_first) {
+/* --- lines --- */
+
+static int filter_lines(const struct unfinished_file *file, struct str text, struct buf *ret, size_t *ret_lines,
+                        struct str *ret_first) {
         struct str line;
         int r = 0;
 
         while (r == 0 && str_split(&text, '\n', &line)) {
-                if (!runs_something(line)) {
+                if (file->harmless(line)) {
                         r = buf_append(ret, line);
                         if (r == 0)
                                 r = buf_add(ret, "\n");
@@ -62,109 +61,164 @@ static int filter_list(struct str text, struct buf *ret, size_t *ret_lines, stru
         return r;
 }
 
-static int write_list(int dir, const struct buf *text) {
+static int write_fresh(int dir, const struct buf *text) {
         cleanup(close_fd) int fd = -1;
-        int r;
 
         (void)unlinkat(dir, fresh_name, 0);
         fd = openat(dir, fresh_name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
         if (fd < 0)
                 return -errno;
 
-        r = fd_write_all(fd, text->p, text->n);
-        if (r == 0 && renameat(dir, fresh_name, dir, list_name) < 0)
+        return fd_write_all(fd, text->p, text->n);
+}
+
+/* The old file is kept whole: it may be a person's, who began to rebase meanwhile. */
+static int replace_file(const struct notes *notes, const struct unfinished_file *file, const char *path,
+                        const struct buf *text) {
+        int r = write_fresh(notes->fd, text);
+
+        if (r == 0)
+                r = move_away(notes->guards, path);
+        if (r == 0 && renameat(notes->fd, fresh_name, notes->fd, file->name) < 0)
                 r = -errno;
         if (r < 0)
-                (void)unlinkat(dir, fresh_name, 0);
+                (void)unlinkat(notes->fd, fresh_name, 0);
 
         return r;
 }
 
-/* A link, or whatever else is not git's own. */
-static int remove_other(const struct rebase *rebase) {
-        if (unlinkat(rebase->dir, list_name, 0) < 0)
-                return -errno;
-
-        rebase->report(rebase->path, 0, (struct str){ 0 }, rebase->context);
-        return 0;
-}
-
-static int clean_list(const struct rebase *rebase) {
-        cleanup(buf_done) struct buf text = BUF(LIST_MAX), harmless = BUF(LIST_MAX + 1);
-        cleanup(close_fd) int fd = -1;
+static int clean_text(const struct notes *notes, const struct unfinished_file *file, const char *path,
+                      struct str text) {
+        cleanup(buf_done) struct buf harmless = BUF(TEXT_MAX + 1);
         struct str first = { 0 };
-        struct stat st;
         size_t lines = 0;
         int r;
 
-        if (fstatat(rebase->dir, list_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-                return path_error_answers(errno) ? 0 : -errno;
-        if (!S_ISREG(st.st_mode))
-                return remove_other(rebase);
-        if (!is_since(&st, rebase->since_us))
-                return 0;
+        if (!file->by_line)
+                return file->harmless(text) ? 0 : move_away(notes->guards, path);
 
-        fd = openat(rebase->dir, list_name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-        if (fd < 0)
-                return -errno;
+        r = filter_lines(file, text, &harmless, &lines, &first);
+        if (r < 0 || lines == 0)
+                return r;
 
-        r = fd_read_all(fd, &text);
-        if (r == 0)
-                r = filter_list(buf_str(&text), &harmless, &lines, &first);
-        if (r == 0 && lines)
-                r = write_list(rebase->dir, &harmless);
-        if (r == 0 && lines)
-                rebase->report(rebase->path, lines, first, rebase->context);
+        r = replace_file(notes, file, path, &harmless);
+        if (r == 0 && notes->guards->left_out)
+                notes->guards->left_out(path, lines, first, notes->guards->context);
 
         return r;
 }
 
-/* Git makes a directory. A link there is the sandbox's, and could lead to a list in the workspace. */
-static int clean_repository(struct rebase *rebase, const char *gitdir) {
-        cleanup(free_ptr) char *directory = path_join(gitdir, "rebase-merge");
-        cleanup(free_ptr) char *path = directory ? path_join(directory, list_name) : NULL;
+/* --- files --- */
+
+/* What cannot be read, or is too large, or is no file: git did not write it. */
+static int clean_file(const struct notes *notes, const struct unfinished_file *file, const char *path) {
+        cleanup(buf_done) struct buf text = BUF(TEXT_MAX);
+        cleanup(close_fd) int fd = -1;
         struct stat st;
         int r;
 
-        if (!path)
-                return -ENOMEM;
-        if (lstat(directory, &st) < 0)
-                return path_error_answers(errno) ? 0 : -errno;
-
-        rebase->path = path;
-        if (S_ISLNK(st.st_mode)) {
-                if (!is_since(&st, rebase->since_us))
-                        return 0;
-                if (unlink(directory) < 0)
-                        return -errno;
-
-                rebase->report(directory, 0, (struct str){ 0 }, rebase->context);
+        if (fstatat(notes->fd, file->name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+                return errno == ENOENT ? 0 : -errno;
+        if (!is_since(&st, notes->since_us))
                 return 0;
-        }
+        if (!S_ISREG(st.st_mode))
+                return move_away(notes->guards, path);
 
-        rebase->dir = path_open_at(AT_FDCWD, directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0, PATH_NO_SYMLINKS);
-        if (rebase->dir < 0)
-                return rebase->dir == -ENOTDIR ? 0 : rebase->dir;
+        fd = openat(notes->fd, file->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+        r = fd < 0 ? -errno : fd_read_all(fd, &text);
+        if (r == -ENOMEM)
+                return r;
+        if (r < 0)
+                return move_away(notes->guards, path);
 
-        r = clean_list(rebase);
-        close_fd(&rebase->dir);
-        return r;
+        return clean_text(notes, file, path, buf_str(&text));
 }
 
-int git_rebase_end(const struct plan_host *host, uint64_t since_us, git_rebase_report *report, void *context,
-                   struct err *err) {
-        struct rebase rebase = { .dir = -1, .since_us = since_us, .report = report, .context = context };
+static int clean_files(const struct notes *notes, const char *name) {
         int failed = 0;
 
-        for (size_t i = 0; i < host->git_known.n; i++) {
-                int r = clean_repository(&rebase, host->git_known.p[i]);
+        for (size_t i = 0; i < unfinished_count; i++) {
+                const struct unfinished_file *file = &unfinished_files[i];
+                cleanup(free_ptr) char *path = path_join(notes->directory, file->name);
 
-                if (r < 0 && !failed)
-                        failed = err_set(err, -r,
-                                         "cannot look at the unfinished rebase in %s: %s. Do not continue it, use `git "
-                                         "rebase --abort`",
-                                         host->git_known.p[i], strerror(-r));
+                if (strcmp(file->directory, name) != 0)
+                        continue;
+
+                int r = path ? clean_file(notes, file, path) : -ENOMEM;
+                if (failed == 0)
+                        failed = r;
         }
 
         return failed;
+}
+
+/* Git makes a directory. A link there is the sandbox's, and could lead to notes in the workspace. When the directory
+ * itself came during the run, older files may have come with it. */
+static int clean_notes(struct notes *notes, const char *name) {
+        struct stat st;
+        int r;
+
+        if (lstat(notes->directory, &st) < 0)
+                return path_error_answers(errno) ? 0 : -errno;
+
+        bool changed = is_since(&st, notes->since_us);
+        if (!S_ISDIR(st.st_mode))
+                return changed ? move_away(notes->guards, notes->directory) : 0;
+        if (changed)
+                notes->since_us = 0;
+
+        notes->fd = path_open_at(AT_FDCWD, notes->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0, PATH_NO_SYMLINKS);
+        if (notes->fd == -EACCES && changed)
+                return move_away(notes->guards, notes->directory);
+        if (notes->fd < 0)
+                return notes->fd;
+
+        r = clean_files(notes, name);
+        close_fd(&notes->fd);
+        return r;
+}
+
+/* --- repositories --- */
+
+static bool was_there(const struct plan_host *before, const char *gitdir) {
+        for (size_t i = 0; i < before->git_known.n; i++)
+                if (strcmp(before->git_known.p[i], gitdir) == 0)
+                        return true;
+        return false;
+}
+
+static void clean_repository(struct guards *guards, const char *gitdir, uint64_t since_us) {
+        static const char *const names[] = { "rebase-merge", "rebase-apply", "sequencer" };
+
+        for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+                cleanup(free_ptr) char *directory = path_join(gitdir, names[i]);
+                struct notes notes = { .guards = guards, .directory = directory, .fd = -1, .since_us = since_us };
+                int r = directory ? clean_notes(&notes, names[i]) : -ENOMEM;
+
+                if (r < 0)
+                        log_error("cannot clean what git has not finished in %s: %s. Do not continue it: use --abort",
+                                  gitdir, strerror(-r));
+        }
+}
+
+void git_rebase_end(struct guards *guards, const struct plan_host *before, const struct plan_host *now) {
+        struct slot slot;
+        int r;
+
+        for (size_t i = 0; i < before->git_known.n; i++)
+                clean_repository(guards, before->git_known.p[i], guards->began_us);
+
+        for (size_t i = 0; i < now->git_known.n; i++)
+                if (!was_there(before, now->git_known.p[i]))
+                        clean_repository(guards, now->git_known.p[i], 0);
+
+        r = guards_read_made(guards, &slot);
+        if (r < 0)
+                log_error("cannot read which repositories were made: %s", strerror(-r));
+
+        for (size_t i = 0; i < slot.made.n; i++)
+                if (!was_there(before, slot.made.p[i]))
+                        clean_repository(guards, slot.made.p[i], 0);
+
+        slot_done(&slot);
 }

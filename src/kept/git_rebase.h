@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * A rebase that a sandbox leaves unfinished. `git rebase --continue` runs the `exec` lines of its list, outside as
- * well, and the sandbox writes that list. So a list that was written during the run loses them; the rest of the rebase
- * can go on. A list of the host's that the sandbox did not touch stays as it is.
+ * A rebase, cherry-pick or revert that a sandbox leaves unfinished. When a person continues it, git runs the `exec`
+ * lines of its list, and the merge program that its notes name (git_unfinished.h); the sandbox writes both. So what was
+ * written during the run, whoever wrote it, loses such lines or is moved away; the rest can go on. What is taken away
+ * is kept (`bailey kept`). Notes of the host's that the sandbox did not touch stay as they are.
  */
-#include "plan/build.h"
+#include "kept/guard_registry.h"
 
-/* `line` is the first one that was left out, or NULL where something else stood in the place of the list and is gone.
- */
-typedef void git_rebase_report(const char *path, size_t lines, struct str line, void *context);
-
-/* In the repositories that were there before the run, which began at this time. */
-int git_rebase_end(const struct plan_host *host, uint64_t since_us, git_rebase_report *report, void *context,
-                   struct err *err);
+/* In the repositories that were there when the run began, in the ones of *now, and in those that were noted as they
+ * were made. Says by itself what it could not look at. */
+void git_rebase_end(struct guards *guards, const struct plan_host *before, const struct plan_host *now);

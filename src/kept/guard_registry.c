@@ -11,6 +11,7 @@
 #include "base/path.h"
 #include "base/processes/process.h"
 #include "conf/dirs.h"
+#include "kept/git_rebase.h"
 #include "kept/guard_slot.h"
 #include "kept/kept.h"
 #include "sandbox/survey.h"
@@ -666,6 +667,7 @@ int guards_end_repositories(struct guards *guards, const struct policy *policy, 
         if (r == 0 && found.n)
                 r = registry_sweep(guards->id, found.p, found.n, false, guards->report, guards->context, err);
 
+        git_rebase_end(guards, host, &now);
         vec_done(&found);
         survey_done(&now);
 
@@ -708,6 +710,25 @@ int guards_add_missing(struct guards *guards, const char *const *paths, size_t n
 
         vec_done(&more);
         return r;
+}
+
+int guards_move_away(struct guards *guards, const char *path, struct err *err) {
+        const struct plan_guard guard = { .path = path, .kind = PLAN_GUARD_MISSING, .why = "", .root = "/" };
+
+        return registry_sweep(guards->id, &guard, 1, false, guards->report, guards->context, err);
+}
+
+int guards_read_made(const struct guards *guards, struct slot *ret) {
+        int r;
+
+        *ret = (struct slot){ .fd = -1, .bytes = BUF(SLOT_READ_MAX) };
+        if (guards->slot < 0)
+                return 0;
+        if (lseek(guards->slot, 0, SEEK_SET) < 0)
+                return -errno;
+
+        r = fd_read_all(guards->slot, &ret->bytes);
+        return r == 0 ? slot_parse(ret) : r;
 }
 
 void guards_done(struct guards *g) {

@@ -26,6 +26,8 @@
 
 /* Told about what became of things, of this run or of one that was killed before. */
 typedef void guards_report(const char *id, const struct guard_found *found, void *context);
+/* `line` is the first one that was left out of a file of git's (git_rebase.h). */
+typedef void guards_left_out(const char *path, size_t lines, struct str line, void *context);
 
 struct guards {
         int slot; /* -1: none. Init gets it too (sandbox_go) */
@@ -33,6 +35,7 @@ struct guards {
         uint64_t began_us; /* by the wall clock */
         VEC(char *) roots;
         guards_report *report;
+        guards_left_out *left_out; /* or NULL */
         void *context;
 };
 #define GUARDS_NONE                                                                                                    \
@@ -50,7 +53,8 @@ int guards_end(struct guards *guards, const struct plan *plan, bool over, struct
 /* Of a run whose command never began: nothing was made, and nothing is swept. */
 void guards_drop(struct guards *guards);
 /* Also repositories that the sandbox made, for which no guard could exist. They stay, but lose everything in them that
- * git would run or obey. `host` is what was found before the run. */
+ * git would run or obey. Also in all repositories: what git would run when somebody continues what is unfinished
+ * there (git_rebase.h). `host` is what was found before the run. */
 int guards_end_repositories(struct guards *guards, const struct policy *policy, const struct path_rules *rules,
                             const struct plan_host *host, struct err *err);
 /* And what was written to places that git's configuration came to name during the run (guard_named.c). Before the
@@ -59,6 +63,11 @@ int guards_end_named(struct guards *guards, const struct policy *policy, const s
                      const struct plan_host *host, struct err *err);
 /* More paths that must not be there afterwards; when nothing of the sandbox lives any more. */
 int guards_add_missing(struct guards *guards, const char *const *paths, size_t n, struct err *err);
+/* The same at once, also while another sandbox can write there. */
+int guards_move_away(struct guards *guards, const char *path, struct err *err);
+/* Repositories that were made in this run, as far as they were noted. They live as long as *ret. */
+struct slot;
+int guards_read_made(const struct guards *guards, struct slot *ret);
 void guards_done(struct guards *g);
 /* On record. */
 struct audit;

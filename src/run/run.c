@@ -706,6 +706,7 @@ static void run_init(struct run *run) {
         run->session.link_asks = link && link->asks;
         run->guards.id = run->session.id;
         run->guards.report = on_guard;
+        run->guards.left_out = run_git_left_out;
         run->guards.context = run;
 }
 

@@ -5,7 +5,6 @@
 #include "base/cleanup.h"
 #include "base/escape.h"
 #include "base/log.h"
-#include "kept/git_rebase.h"
 #include "policy/judge/snapshot.h"
 #include "run/run_internal.h"
 
@@ -69,34 +68,20 @@ int run_git_copy(struct run *run, struct err *err) {
         return git_copies_make(&run->git, run->session.id, &run->host, err);
 }
 
-static void rebase_report(const char *path, size_t lines, struct str line, void *context) {
+void run_git_left_out(const char *path, size_t lines, struct str line, void *context) {
         const struct run *run = context;
         cleanup(buf_done) struct buf said = BUF(4096);
 
         (void)escape_text(&said, str_of(path), 400);
-        if (lines)
-                (void)buf_printf(&said,
-                                 ": left out %zu line%s that git would run when the rebase goes on, such as: ", lines,
-                                 lines == 1 ? "" : "s");
-        else
-                (void)buf_add(&said, ": removed; it was no list of git's own");
-        if (lines)
-                (void)escape_text(&said, line, 200);
+        (void)buf_printf(&said,
+                         ": left out %zu line%s by which git would run something when you continue, such as: ", lines,
+                         lines == 1 ? "" : "s");
+        (void)escape_text(&said, line, 200);
 
         if (!run->q->quiet)
                 log_notice("%.*s", STR_FMT(buf_str(&said)));
         if (run->session.audit)
                 (void)audit_note(run->session.audit, "%.*s", STR_FMT(buf_str(&said)));
-}
-
-/* What an overlay holds comes to the workspace by `bailey apply`. */
-static void end_rebases(struct run *run) {
-        struct err err = { 0 };
-
-        if (!run->guards.began_us || run->preview || run->session.policy->filesystem.overlay)
-                return;
-        if (git_rebase_end(&run->host, run->guards.began_us, rebase_report, run, &err) < 0)
-                log_error("%s", err_text(&err));
 }
 
 void run_git_end(struct run *run) {
@@ -106,5 +91,4 @@ void run_git_end(struct run *run) {
         };
 
         git_copies_end(&run->git, &request);
-        end_rebases(run);
 }

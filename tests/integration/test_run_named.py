@@ -657,3 +657,103 @@ def test_a_rebase_of_the_host_stays(diverged, work, sh):
     time.sleep(0.05)
     result = sh("echo work > file")
     assert "exec make check" in before and todo.read_text() == before and "rebase" not in result.errors, result
+
+
+# Other notes of git's name a merge program, or a file that git writes. A second commit waits behind the one that stops. (A revert
+# takes no merge program from its notes.)
+
+TWO = "echo 2 > g; git add g; git commit -qm two; "
+PROGRAM = "mkdir git-merge-x; printf '#!/bin/sh\\ntouch {home}/ran\\n' > git-merge-x/e; chmod +x git-merge-x/e; "
+PICK = "git cherry-pick ours last; "
+NOTES = {
+    "a strategy": ("rebase", TWO + "git rebase ours; " + PROGRAM + "echo x/e > .git/rebase-merge/strategy"),
+    "a strategy without an end": ("rebase", TWO + "git rebase ours; " + PROGRAM + "printf x/e > .git/rebase-merge/strategy"),
+    "an option": ("rebase", TWO + "git rebase ours; echo resolve > .git/rebase-merge/strategy; echo ' --index-output={home}/ran' > .git/rebase-merge/strategy_opts"),
+    "an option in quotes": ("rebase", TWO + "git rebase ours; echo resolve > .git/rebase-merge/strategy; echo '\"--index-output={home}/ran\"' > .git/rebase-merge/strategy_opts"),
+    "of patches": ("rebase", TWO + "git rebase --apply ours; echo \" '--build-fake-ancestor={home}/ran'\" > .git/rebase-apply/apply-opt"),
+    "picking": ("cherry-pick", PICK + PROGRAM + "printf '[options]\\n\\tstrategy = x/e\\n' > .git/sequencer/opts"),
+    "picking, one line": ("cherry-pick", PICK + PROGRAM + "printf '[Options] Strategy=\"x/e\"' > .git/sequencer/opts"),
+    "picking, two lines": ("cherry-pick", PICK + PROGRAM + "printf '[options]\\nedit = true\\nstrategy = x\\\\\\n/e\\n' > .git/sequencer/opts"),
+    "picking, a link": ("cherry-pick", PICK + PROGRAM + "printf '[options]\\n\\tstrategy = x/e\\n' > o; ln -sf ../../o .git/sequencer/opts"),
+    "picking, an option": ("cherry-pick", PICK + "printf '[options]\\n\\tstrategy = resolve\\n\\tstrategy-option = index-output={home}/ran\\n' > .git/sequencer/opts"),
+}
+PERSON = "export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b; "
+
+
+@pytest.mark.parametrize("how", NOTES)
+def test_what_git_notes_runs_nothing(diverged, home, work, sh, how):
+    verb, script = NOTES[how]
+    diverged.git("checkout", "-qb", "last")
+    (work / "h").write_text("h")
+    diverged.git("add", "h")
+    diverged.git("commit", "-qm", "last")
+    diverged.git("checkout", "-q", "theirs")
+    result = sh(PERSON + script.replace("{home}", str(home)) + "; [ -d .git/rebase-merge ] || [ -d .git/rebase-apply ] || [ -d .git/sequencer ]", "--quiet").check()
+    (work / "f").write_text("d")
+    diverged.git("add", "f")
+    ended = diverged.git("-c", "core.editor=true", verb, "--continue", check=False)
+    assert not (home / "ran").exists(), (result, ended)
+
+
+def test_notes_of_git_itself_stay(diverged, work, sh):
+    result = sh(PERSON + TWO + "git rebase -s recursive -X theirs -X find-renames=40% -S1234 -i ours; git rebase -X patience ours; true")
+    before = {path.name: path.read_text() for path in (work / ".git/rebase-merge").iterdir()}
+    assert before["strategy"].strip() in ("ort", "recursive") and "patience" in before["strategy_opts"] and "protected" not in result.errors, result
+
+
+@pytest.mark.parametrize("place", ["wt", "made", "node_modules/a/b/made", "sub"])
+def test_a_rebase_in_a_repository_that_the_sandbox_made(diverged, home, work, sh, place):
+    make = {"wt": "git worktree add -q -b w wt theirs", "sub": "mkdir -p .git/modules; git clone -q --separate-git-dir .git/modules/sub . sub"}
+    script = make.get(place, f"git clone -q . {place}; git -C {place} branch ours origin/ours")
+    result = sh(f"{PERSON} {script}; cd {place} && {{ git checkout -q theirs; git branch ours origin/ours; git rebase -x 'touch {home}/ran' ours; "
+                "test -d $(git rev-parse --git-path rebase-merge); }", "--quiet").check()
+    (work / place / "f").write_text("d")
+    diverged.git("add", "f", cwd=work / place)
+    ended = diverged.git("-c", "core.editor=true", "rebase", "--continue", cwd=work / place)
+    assert not (home / "ran").exists(), (result, ended)
+
+
+@pytest.mark.parametrize("how", ["chmod 0 $T", "chmod 0 $D", "{{ head -c 17000000 /dev/zero | tr '\\0' '#'; echo; cat $T; }} > n; mv n $T"])
+def test_a_list_that_cannot_be_read_is_kept(diverged, home, work, sh, kept, how):
+    begin = f"{PERSON} git rebase -x 'touch {home}/ran' ours; D=.git/rebase-merge; T=$D/git-rebase-todo; "
+    result = sh(begin + how.replace("{{", "{").replace("}}", "}"), "--quiet").check()
+    subprocess.run(["chmod", "-R", "u+rwX", work / ".git"], check=True)
+    (work / "f").write_text("d")
+    diverged.git("add", "f")
+    diverged.git("-c", "core.editor=true", "rebase", "--continue", check=False)
+    assert not (home / "ran").exists() and any("rebase-merge" in str(path) for path in kept()), result
+
+
+def test_a_list_that_came_with_its_directory(diverged, home, work, sh):
+    """It is older than the run; the directory came to its place meanwhile."""
+    diverged.git("rebase", "-x", f"touch {home}/ran", "ours", check=False)
+    (work / ".git/rebase-merge").rename(work / ".git/d")
+    time.sleep(0.05)
+    result = sh("mv .git/d .git/rebase-merge", "--quiet").check()
+    (work / "f").write_text("d")
+    diverged.git("add", "f")
+    diverged.git("-c", "core.editor=true", "rebase", "--continue", check=False)
+    assert not (home / "ran").exists(), result
+
+
+def test_a_rebase_that_a_person_begins_meanwhile_is_kept(diverged, sandbox, bailey, kept):
+    child = sandbox("wait_go")
+    diverged.git("rebase", "-x", "make check", "ours", check=False)
+    (diverged.work / "go").touch()
+    child.wait(60)
+    todo = diverged.work / ".git/rebase-merge/git-rebase-todo"
+    assert todo in kept() and "exec" not in todo.read_text()
+    todo.unlink()
+    run = json.loads(bailey("kept", "ls", "--json", cwd=diverged.work).check().text)[0]["id"]
+    bailey("kept", "restore", run, cwd=diverged.work).check()
+    assert "exec make check" in todo.read_text()
+
+
+def test_a_link_that_was_there_stays(diverged, work, sh):
+    diverged.git("rebase", "-x", "make check", "ours", check=False)
+    todo = work / ".git/rebase-merge/git-rebase-todo"
+    todo.rename(work / "list")
+    todo.symlink_to("../../list")
+    time.sleep(0.05)
+    sh("echo work > file").check()
+    assert todo.is_symlink() and "exec make check" in todo.read_text()

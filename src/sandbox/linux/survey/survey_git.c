@@ -584,7 +584,9 @@ int survey_git_after(const struct policy *policy, const struct path_rules *rules
         if (r == 0)
                 r = add_roots(&survey, ret->paths.n);
 
-        git_paths_done(&survey.seen);
+        ret->git_known.p = (const char **)survey.seen.p;
+        ret->git_known.n = survey.seen.n;
+        ret->git_known.cap = survey.seen.cap;
         git_paths_done(&survey.files);
         git_paths_done(&survey.plain);
         git_paths_done(&survey.trees);
