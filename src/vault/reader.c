@@ -293,8 +293,8 @@ static bool pay_owed(struct state *state, uint32_t leader) {
                 return true;
 
         uint64_t passed = (clock_ns() - renewal->owed_since_ns) / NS_PER_SECOND;
-        if (back.expires_in > passed)
-                back.expires_in -= passed;
+        if (back.expires_in) /* 0: it has no end */
+                back.expires_in = back.expires_in > passed ? back.expires_in - passed : 1;
 
         renewal->owed_next_ns = clock_ns() + OWED_STEP_MS * NS_PER_MS;
         if (write_back(&back, &result, &why) < 0)
@@ -304,10 +304,34 @@ static bool pay_owed(struct state *state, uint32_t leader) {
         return true;
 }
 
+/* When it is due, and nobody else holds the file: an agent's own renewal must not be written over. True: nothing is
+ * owed any more. */
+static bool pay_when_due(struct state *state, uint32_t leader) {
+        struct renewal *renewal = &state->renewals[leader];
+        char file[4096];
+        struct err why = { 0 };
+
+        if (renewal->held)
+                return pay_owed(state, leader);
+        if (renewal->asked || renewal->owed_next_ns > clock_ns())
+                return false;
+
+        renew_file(&state->mappings[leader], file);
+        if (file[0] && renew_lock_try(&renewal->lock, state->start->lock_dir, file, &why) == 0) {
+                renew_lock_release(&renewal->lock);
+                renewal->owed_next_ns = clock_ns() + OWED_STEP_MS * NS_PER_MS;
+                return false;
+        }
+
+        bool paid = pay_owed(state, leader);
+        renew_lock_release(&renewal->lock);
+        return paid;
+}
+
 static bool is_owed(struct state *state, uint32_t mapping) {
         for (uint32_t i = 0; i < state->start->n_mappings; i++)
                 if (state->renewals[i].owed && renew_same_group(&state->mappings[mapping], &state->mappings[i]) &&
-                    !pay_owed(state, i))
+                    !pay_when_due(state, i))
                         return true;
         return false;
 }
@@ -425,8 +449,8 @@ static void step_renewals(struct state *state) {
                         try_lock(state, i);
                 if (state->renewals[i].held)
                         renew_lock_touch(&state->renewals[i].lock);
-                else if (state->renewals[i].owed && state->renewals[i].owed_next_ns <= clock_ns())
-                        (void)pay_owed(state, i);
+                else if (state->renewals[i].owed)
+                        (void)pay_when_due(state, i);
         }
 }
 
