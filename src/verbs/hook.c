@@ -364,9 +364,9 @@ static int answer_print(const struct hook_request *request, bool asked_already, 
                         struct hook_answer *ret) {
         struct emit j = emit_to(&ret->output);
 
-        if (asked_already && verdict->decision == DECIDE_ASK)
+        if (asked_already && verdict->decision == DECIDE_ASK && !request->nobody)
                 verdict->decision = DECIDE_PASS; /* a person is asked anyway */
-        if (!asked_already)
+        if (!asked_already || verdict->decision == DECIDE_ASK)
                 verdict_fit(request, verdict);
         if (verdict->decision == DECIDE_PASS)
                 return 0;

@@ -115,6 +115,9 @@ def test_codex_cannot_ask(hook):
     request = {"event": "PermissionRequest"}
     assert said("Bash", command="ls", **request)["decision"] == {"behavior": "allow"}
     assert said("Bash", command="git push", **request) is None  # it asks by itself
+    question = {**CODEX, "hook_event_name": "PermissionRequest", "tool_name": "Bash", "tool_input": {"command": "git push"}}
+    alone = hook("codex", question, "--escalated", "deny")["hookSpecificOutput"]
+    assert alone["decision"]["behavior"] == "deny" and "nobody is there to ask" in alone["decision"]["message"], alone
     assert said("Bash", command="rm -rf /", **request)["decision"]["behavior"] == "deny"
 
 
