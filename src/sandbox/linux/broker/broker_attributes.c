@@ -263,10 +263,13 @@ int op_fremovexattr(struct held *held) {
 /* --- flags --- */
 
 enum {
-        SET_FLAGS = 0x40086602,            /* FS_IOC_SETFLAGS, as 64-bit programs have it */
-        SET_FLAGS_32 = 0x40046602,         /* as others have */
-        SET_EXTENDED = 0x401c5820,         /* FS_IOC_FSSETXATTR */
-        SET_VERSION = 0x40087602,          /* FS_IOC_SETVERSION */
+        SET_FLAGS = 0x40086602,        /* FS_IOC_SETFLAGS, as 64-bit programs have it */
+        SET_FLAGS_32 = 0x40046602,     /* as others have */
+        SET_EXTENDED = 0x401c5820,     /* FS_IOC_FSSETXATTR */
+        SET_VERSION = 0x40087602,      /* FS_IOC_SETVERSION */
+        SET_VERSION_32 = 0x40047602,   /* as programs of 32 bits have it */
+        SET_VERSION_EXT4 = 0x40086604, /* EXT4_IOC_SETVERSION: an older number for the same */
+        SET_VERSION_EXT4_32 = 0x40046604,
         ENABLE_VERITY = 0x40806685,        /* FS_IOC_ENABLE_VERITY */
         SET_ENCRYPTION = (int)0x800c6613,  /* FS_IOC_SET_ENCRYPTION_POLICY */
         SET_FAT_ATTRIBUTES = 0x40047211,   /* FAT_IOCTL_SET_ATTRIBUTES */
@@ -276,9 +279,10 @@ enum {
 };
 static_assert(SET_FLAGS == FS_IOC_SETFLAGS && SET_EXTENDED == FS_IOC_FSSETXATTR, "numbers of the kernel");
 
-const uint32_t broker_flag_requests[] = { SET_FLAGS,     SET_FLAGS_32,   SET_EXTENDED,       SET_VERSION,
-                                          ENABLE_VERITY, SET_ENCRYPTION, SET_FAT_ATTRIBUTES, SET_VOLUME,
-                                          SET_RECEIVED,  SET_RECEIVED_32 };
+const uint32_t broker_flag_requests[] = { SET_FLAGS,          SET_FLAGS_32,    SET_EXTENDED,       SET_VERSION,
+                                          ENABLE_VERITY,      SET_ENCRYPTION,  SET_FAT_ATTRIBUTES, SET_VOLUME,
+                                          SET_RECEIVED,       SET_RECEIVED_32, SET_VERSION_32,     SET_VERSION_EXT4,
+                                          SET_VERSION_EXT4_32 };
 const size_t broker_flag_requests_n = sizeof broker_flag_requests / sizeof *broker_flag_requests;
 
 static int set_flags(struct held *held, int file, unsigned long request, size_t n) {
