@@ -10,6 +10,7 @@
 
 #include "base/cleanup.h"
 #include "base/files/listing.h"
+#include "base/log.h"
 #include "base/path.h"
 #include "sandbox/survey.h"
 
@@ -103,6 +104,9 @@ int guards_end_named(struct guards *guards, const struct policy *policy, const s
                         err_set(err, -r, "cannot look at %s, which git's configuration came to name: %s",
                                 now.paths.p[i].path, strerror(-r));
         }
+
+        if (now.git_incomplete)
+                log_warning("what some of git's configuration has come to name was not looked at: " SURVEY_INCOMPLETE);
 
         survey_done(&now);
         if (r < 0)

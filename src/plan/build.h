@@ -99,6 +99,7 @@ struct plan_host {
         uint16_t http_port, socks_port; /* of the gateway on the host's loopback; 0: no network */
         VEC(const char *) git_known;    /* repositories that were there, and what leads to them */
         VEC(char *) git_files;          /* configurations that were read: the path, a newline, the tree it counts for */
+        VEC(char *) git_hooks;          /* directories of hooks that they name */
         VEC(char *) git_trees;          /* working trees that git's own configuration counts for */
         bool git_incomplete;            /* the search for repositories hit a bound */
         bool connects_unheld;           /* somebody outside performs connect(), and Landlock does not hold it */

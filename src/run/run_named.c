@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "run/run_internal.h"
 #include "sandbox/marks.h"
+#include "sandbox/survey.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -76,6 +77,11 @@ void run_named_event(void *arg, const struct event *event) {
         r = named_answer(named, &answer, &fd, &err);
         if (r < 0)
                 named_warn(named, err_text(&err));
+
+        if (named->now.git_incomplete && !named->warned_bound) {
+                named->warned_bound = true;
+                log_warning("what some of git's configuration has come to name stays open: " SURVEY_INCOMPLETE);
+        }
 
         named_record(run, before);
         named_send(run, event->generation, answer, fd);

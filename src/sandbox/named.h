@@ -43,10 +43,11 @@ struct named {
         const struct plan_host *before;
         int watch; /* -1: none */
         bool asked;
-        struct plan_host now; /* what is named and was not at launch; and the files to watch */
+        struct plan_host now; /* what is named and was not at launch; and what to watch */
         size_t told;          /* how many of these paths the broker has */
         size_t telling;       /* how many it has if the last answer arrived */
         bool warned;          /* of an answer that failed */
+        bool warned_bound;    /* of configurations that were not read */
 };
 #define NAMED_NONE                                                                                                     \
         { .watch = -1 }

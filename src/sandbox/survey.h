@@ -20,10 +20,11 @@ struct git_made {
         size_t n_roots, n_paths;
 };
 int survey_git_made(const struct git_made *made, struct plan_host *ret, struct err *err);
+#define SURVEY_INCOMPLETE "there are too many configuration files, or one is too large"
 /* Whether git's configuration may name something else by now than at the survey, which began at this time. */
 bool survey_git_changed(const struct plan_host *before, uint64_t since_us);
 /* What it names by now and did not then, as paths of *ret that are protected. *ret has the configurations that were
- * read, too. */
+ * read and the directories of hooks that they name, too. git_incomplete: there were too many of them. */
 int survey_git_named(const struct policy *policy, const struct path_rules *rules, const struct plan_host *before,
                      struct plan_host *ret, struct err *err);
 /* Whether the sandbox may change the names in this directory. */

@@ -289,13 +289,32 @@ def test_an_overlay_that_is_applied(start, bailey, host, way):
     assert not (host.home / "ran").exists()
 
 
-def test_an_overlay_leaves_the_hosts_own_files(bailey, start, host, hooks, kept):
+@pytest.fixture
+def overlaid(start, host):
+    """Files that come below an overlay later need not be seen in it: there `go` is in a directory beside it."""
+    signs = host.home / "signs"
+    signs.mkdir()
+
+    def begin(before, after):
+        script = f"{before}; echo started; while [ ! -e {signs}/go ]; do sleep 0.02; done; {after}"
+        child = start(["bailey", "run", "--overlay", "--read", signs, "--", "sh", "-c", script], cwd=host.work, env=OWN)
+        wait_until(lambda: b"started" in child.output() or child.process.poll() is not None, 30)
+        return child
+
+    def finish(child):
+        assert child.process.poll() is None
+        (signs / "go").touch()
+        return child.wait(60).check()
+    return begin, finish
+
+
+def test_an_overlay_leaves_the_hosts_own_files(host, overlaid, hooks, kept):
     """What the host itself writes meanwhile is not the sandbox's: that has its own copy."""
-    child = start(["bailey", "run", "--overlay", "--", "sh", "-c", "echo started; sleep 1"], cwd=host.work)
-    wait_until(lambda: b"started" in child.output() or child.process.poll() is not None, 30)
+    begin, finish = overlaid
+    child = begin("true", "true")
     (hooks / "pre-commit").write_text("#!/bin/sh\nexit 0\n")
     local(host)
-    child.wait(60).check()
+    finish(child)
     assert not kept() and (hooks / "pre-commit").exists()
 
 
@@ -424,13 +443,12 @@ def test_a_grant_of_the_very_file_stays(host, sandbox, hooks, kept):
     assert not kept() and (hooks / "pre-commit").read_text() == "mine\n"
 
 
-def test_an_overlay_stays_writable(host, start, bailey, hooks):
+def test_an_overlay_stays_writable(host, overlaid, bailey, hooks):
     """Nothing of it reaches the host before it is applied, and then it is judged."""
-    script = "echo x > first; sleep 0.15; echo x > first; echo started; sleep 1; echo mine > tools/hooks/pre-commit && echo written"
-    child = start(["bailey", "run", "--overlay", "--", "sh", "-c", script], cwd=host.work, env=OWN)
-    wait_until(lambda: b"started" in child.output() or child.process.poll() is not None, 30)
+    begin, finish = overlaid
+    child = begin("echo x > first; sleep 0.15; echo x > first", "echo mine > tools/hooks/pre-commit && echo written")
     local(host)
-    assert "written" in child.wait(60).check().text
+    assert "written" in finish(child).text
     bailey("apply", cwd=host.work)
     assert (hooks / "pre-commit").read_text() == "#!/bin/sh\ntrue\n"
 
@@ -458,55 +476,9 @@ def test_what_stays_open(host, sandbox):
     assert (host.work / "file").read_text() == "fine\n" and (host.work / "src/n9").exists()
 
 
-def test_one_name_after_the_other(host, sandbox):
-    """Each closes its place, and nothing else."""
-    script = "i=0; while [ ! -e over ]; do i=$((i+1)); echo $i > count; for d in d0 d1 d2 d3 d4 d5 d6 d7; do echo $i > $d/f; done 2>/dev/null; done"
-    for i in range(8):
-        (host.work / f"d{i}").mkdir()
-    child = sandbox(f"echo x > first; sleep 0.15; echo x > first; touch ready; {script}")
-
-    def another_round():
-        before = (host.work / "count").read_text()
-        wait_until(lambda: (host.work / "count").read_text() not in ("", before), 30, "the rest of the workspace to be written")
-
-    for i in range(8):
-        host.git("config", "core.hooksPath", f"d{i}")
-        another_round()  # one that was open may have been written to
-        file = host.work / f"d{i}/f"
-        closed = file.read_text() if file.exists() else None
-        another_round()
-        another_round()
-        assert (file.read_text() if file.exists() else None) == closed, i
-    (host.work / "over").touch()
-    child.wait(60)
-
-
-def test_settings_that_come_and_go(host, sandbox, hooks):
-    """While somebody inside writes all the time: nothing of it in what is named, however often."""
-    script = 'i=0; while [ ! -e over ]; do i=$((i+1)); echo $i > count; for d in a b c; do echo EVIL > $d/pre-commit; echo EVIL > $d/new; done 2>/dev/null; done'
-    for name in "abc":
-        (host.work / name).mkdir()
-        (host.work / name / "pre-commit").write_text("host\n")
-    time.sleep(0.05)
-    child = sandbox(f"echo x > first; sleep 0.15; echo x > first; touch ready; {script}".replace("wait_go", "true"))
-    for name in "abc":
-        host.git("config", "core.hooksPath", name)
-        (host.work / name / "pre-commit").unlink()
-        (host.work / name / "pre-commit").write_text("host\n")
-        time.sleep(0.1)
-        assert (host.work / name / "pre-commit").read_text() == "host\n"
-        before = (host.work / "count").read_text()
-        wait_until(lambda: (host.work / "count").read_text() not in ("", before), 30, "the rest of the workspace to be written")
-    (host.work / "over").touch()
-    child.wait(60)
-
-
-WRITES = "i=0; while [ ! -e over ]; do i=$((i+1)); echo $i > count; echo $i > tools/hooks/pre-commit; done 2>/dev/null"
-
-
 @pytest.fixture
 def rounds(host):
-    """rounds() waits until what runs WRITES has gone through it at least once from its beginning."""
+    """rounds() waits until the script, which counts its rounds in `count`, has gone through at least one from its beginning."""
     def count():
         return int(wait_until((host.work / "count").read_text, 30))
 
@@ -514,6 +486,45 @@ def rounds(host):
         before = count()
         wait_until(lambda: count() > before + 1, 30, "the rest of the workspace to be written")
     return wait
+
+
+def test_one_name_after_the_other(host, sandbox, rounds):
+    """Each closes its place, and nothing else."""
+    script = "i=0; while [ ! -e over ]; do i=$((i+1)); echo $i > count; for d in d0 d1 d2 d3 d4 d5 d6 d7; do echo $i > $d/f; done 2>/dev/null; done"
+    for i in range(8):
+        (host.work / f"d{i}").mkdir()
+    child = sandbox(f"echo x > first; sleep 0.15; echo 0 > count; touch ready; {script}")
+    for i in range(8):
+        host.git("config", "core.hooksPath", f"d{i}")
+        rounds()  # one that was open may have been written to
+        file = host.work / f"d{i}/f"
+        closed = file.read_text() if file.exists() else None
+        rounds()
+        assert (file.read_text() if file.exists() else None) == closed, i
+    (host.work / "over").touch()
+    child.wait(60)
+
+
+def test_settings_that_come_and_go(host, sandbox, rounds):
+    """While somebody inside writes all the time: nothing of it in what is named, however often."""
+    script = 'i=0; while [ ! -e over ]; do i=$((i+1)); echo $i > count; for d in a b c; do echo EVIL > $d/pre-commit; echo EVIL > $d/new; done 2>/dev/null; done'
+    for name in "abc":
+        (host.work / name).mkdir()
+        (host.work / name / "pre-commit").write_text("host\n")
+    time.sleep(0.05)
+    child = sandbox(f"echo x > first; sleep 0.15; echo 0 > count; touch ready; {script}")
+    for name in "abc":
+        host.git("config", "core.hooksPath", name)
+        rounds()  # an open that was judged before may be performed by now
+        (host.work / name / "pre-commit").unlink()
+        (host.work / name / "pre-commit").write_text("host\n")
+        rounds()
+        assert (host.work / name / "pre-commit").read_text() == "host\n"
+    (host.work / "over").touch()
+    child.wait(60)
+
+
+WRITES = "i=0; while [ ! -e over ]; do i=$((i+1)); echo $i > count; echo $i > tools/hooks/pre-commit; done 2>/dev/null"
 
 
 def is_closed(file, rounds):
@@ -534,6 +545,48 @@ def test_an_include_in_place_of_another(host, home, sandbox, hooks, rounds):
     assert is_closed(hooks / "pre-commit", rounds)
     (host.work / "over").touch()
     child.wait(60)
+
+
+@pytest.mark.parametrize("when", ["before", "during"])
+def test_a_link_among_hooks_elsewhere(host, sandbox, hooks, when):
+    """The host links a hook to a script in the workspace: from then on that is what git runs."""
+    (host.work / "scripts").mkdir()
+    script = host.work / "scripts/check.sh"
+    script.write_text("#!/bin/sh\ntrue\n")
+    if when == "before":
+        local(host)
+    child = sandbox(LIVE.format("echo EVIL > scripts/check.sh"))
+    if when == "during":
+        local(host)
+    (hooks / "pre-commit").unlink()
+    (hooks / "pre-commit").symlink_to("../../scripts/check.sh")
+    attack(host, child)
+    assert script.read_text() == "#!/bin/sh\ntrue\n"
+    (host.work / "over").touch()
+    child.wait(60)
+
+
+def test_a_link_among_hooks_after_the_script_was_written(host, sandbox, hooks, kept):
+    (host.work / "scripts").mkdir()
+    local(host)
+    time.sleep(0.05)
+    child = sandbox("echo EVIL > scripts/check.sh; wait_go")
+    (hooks / "pre-commit").unlink()
+    (hooks / "pre-commit").symlink_to("../../scripts/check.sh")
+    finish(host, child)
+    assert kept() == [host.work / "scripts/check.sh"]
+
+
+def test_more_configurations_than_are_read(host, home, sandbox):
+    child = sandbox(LIVE.format("true"))
+    for i in range(300):
+        (home / f"c{i}").write_text("")
+    with open(host.work / ".git/config", "a", encoding="utf-8") as config:
+        config.write("".join(f"[include]\n\tpath = {home}/c{i}\n" for i in range(300)))
+    attack(host, child)
+    (host.work / "over").touch()
+    result = child.wait(60)
+    assert "has come to name stays open" in result.errors and "was not looked at" in result.errors, result
 
 
 WATCHES = """
@@ -580,7 +633,7 @@ try:
         kept[-1][0].setblocking(False)
         try:
             while True:
-                socket.send_fds(kept[-1][0], [b"x"], [null] * 250)
+                socket.send_fds(kept[-1][0], [b"x"], [null] * 100)
         except BlockingIOError:
             pass
 except OSError:
@@ -594,22 +647,33 @@ else:
 """
 
 
-@pytest.mark.parametrize("watched", [True, False])
-def test_descriptors_on_their_way(start, host, hooks, watched):
-    """The kernel bounds them for an account, and the sandbox uses that up: what is named cannot be told, and nothing is written."""
-    (host.work / "flood.py").write_text(FLOOD)
-    first = "echo x > first; " + ("sleep 0.15; echo x > first; " if watched else "")
-    script = (first + "P=$(python3 flood.py); echo flooded; while [ ! -e go ]; do sleep 0.02; done; sleep 0.15; "
-              "echo EVIL > tools/hooks/pre-commit; echo x > refused; kill $P; until touch done; do sleep 0.02; done 2>/dev/null; "
+def flooded(start, host, first):
+    """The bound is low: whatever else runs under this account at the time has another one."""
+    script = (f"{first}; P=$(python3 flood.py); echo flooded; while [ ! -e go ]; do sleep 0.02; done; sleep 0.15; "
+              "echo EVIL > tools/hooks/pre-commit; echo x > refused; kill $P; until echo x > done; do sleep 0.02; done; "
               "echo EVIL > tools/hooks/pre-commit; echo fine > file")
-    words = ["/bin/sh", "-c", 'ulimit -n 2048; exec "$@"', "sh", program("bailey"), "run", "--", "sh", "-c", script]
+    words = ["/bin/sh", "-c", 'ulimit -n 300; exec "$@"', "sh", program("bailey"), "run", "--", "sh", "-c", script]
     child = start(machine(words, userns=True), cwd=host.work, env=OWN)
     wait_until(lambda: b"flooded" in child.output() or child.process.poll() is not None, 60)
     local(host)
     (host.work / "go").touch()
-    result = child.wait(60)
+    return child.wait(60)
+
+
+def is_refused(host, hooks, result):
     assert (hooks / "pre-commit").read_text() == "#!/bin/sh\ntrue\n" and not (host.work / "refused").exists(), result
     assert (host.work / "file").exists() and "the sandbox cannot write until it is known" in result.errors, result
+
+
+def test_descriptors_on_their_way(start, host, hooks):
+    """The kernel bounds them for an account, and the sandbox uses that up: what is named cannot be told, and nothing is written."""
+    (host.work / "flood.py").write_text(FLOOD)
+    for first in "echo x > first; sleep 0.15; echo x > first", "echo x > first":  # there is a watch, or none yet
+        result = flooded(start, host, first)
+        is_refused(host, hooks, result)
+        host.git("config", "--unset", "core.hooksPath")
+        for name in "go", "done", "file":
+            (host.work / name).unlink()
 
 
 # A rebase that is left unfinished: its list is run when a person continues it.

@@ -77,13 +77,21 @@ static int watch_missing(const struct named *named, const char *path) {
         return watch_above(named, path);
 }
 
-/* The file, and where it is a link the link itself. Both are the host's: what is closed, the sandbox cannot change. */
-static int watch_file(const struct named *named, const char *path) {
+static int watch_link(const struct named *named, const char *path) {
         struct stat st;
 
         if (lstat(path, &st) == 0 && S_ISLNK(st.st_mode) &&
             inotify_add_watch(named->watch, path, OF_FILE | IN_DONT_FOLLOW) < 0 && !path_error_answers(errno))
                 return -errno;
+        return 0;
+}
+
+/* The file, and where it is a link the link itself. Both are the host's: what is closed, the sandbox cannot change. */
+static int watch_file(const struct named *named, const char *path) {
+        int r = watch_link(named, path);
+
+        if (r < 0)
+                return r;
         if (inotify_add_watch(named->watch, path, OF_FILE) >= 0)
                 return 0;
         if (!path_error_answers(errno))
@@ -105,20 +113,36 @@ static int watch_files(const struct named *named, const struct plan_host *host) 
         return r;
 }
 
+/* A hook may become a link, and so may the directory itself. */
+static int watch_hooks(const struct named *named, const char *path) {
+        int r = watch_link(named, path);
+
+        if (r < 0)
+                return r;
+
+        return inotify_add_watch(named->watch, path, OF_DIRECTORY) >= 0 || path_error_answers(errno) ? 0 : -errno;
+}
+
+static int watch_host(const struct named *named, const struct plan_host *host) {
+        int r = watch_files(named, host);
+
+        for (size_t i = 0; i < host->git_hooks.n && r == 0; i++)
+                r = watch_hooks(named, host->git_hooks.p[i]);
+
+        return r;
+}
+
 /* Again and again: a file that was replaced is another one. */
 static int watch_all(const struct named *named) {
-        int r = watch_files(named, named->before);
+        int r = watch_host(named, named->before);
 
         if (r == 0)
-                r = watch_files(named, &named->now);
+                r = watch_host(named, &named->now);
 
         for (size_t i = 0; i < named->before->git_known.n && r == 0; i++) {
                 cleanup(free_ptr) char *hooks = path_join(named->before->git_known.p[i], "hooks");
 
-                if (!hooks)
-                        return -ENOMEM;
-                if (inotify_add_watch(named->watch, hooks, OF_DIRECTORY) < 0 && !path_error_answers(errno))
-                        r = -errno;
+                r = hooks ? watch_hooks(named, hooks) : -ENOMEM;
         }
 
         return r;
@@ -151,17 +175,22 @@ static bool is_told(const struct named *named, const struct plan_path *path) {
         return false;
 }
 
-static bool same_files(const struct plan_host *one, const struct plan_host *other) {
-        if (one->git_files.n != other->git_files.n)
+static bool same_texts(char *const *one, size_t n_one, char *const *other, size_t n_other) {
+        if (n_one != n_other)
                 return false;
 
-        for (size_t i = 0; i < one->git_files.n; i++)
-                if (strcmp(one->git_files.p[i], other->git_files.p[i]) != 0)
+        for (size_t i = 0; i < n_one; i++)
+                if (strcmp(one[i], other[i]) != 0)
                         return false;
         return true;
 }
 
-/* Takes what is new out of it. 1: it named other files than before. */
+static bool same_places(const struct plan_host *one, const struct plan_host *other) {
+        return same_texts(one->git_files.p, one->git_files.n, other->git_files.p, other->git_files.n) &&
+               same_texts(one->git_hooks.p, one->git_hooks.n, other->git_hooks.p, other->git_hooks.n);
+}
+
+/* Takes what is new out of it. 1: it named other places than before. */
 static int named_merge(struct named *named, struct plan_host *found) {
         for (size_t i = 0; i < found->paths.n; i++) {
                 struct plan_path *path = &found->paths.p[i];
@@ -173,17 +202,19 @@ static int named_merge(struct named *named, struct plan_host *found) {
                 path->path = path->link = NULL;
         }
 
-        bool other = !same_files(&named->now, found);
-        struct plan_host old = { 0 };
+        bool other = !same_places(&named->now, found);
+        struct plan_host old = named->now;
 
-        memcpy(&old.git_files, &named->now.git_files, sizeof old.git_files);
         memcpy(&named->now.git_files, &found->git_files, sizeof old.git_files);
         memcpy(&found->git_files, &old.git_files, sizeof old.git_files);
+        memcpy(&named->now.git_hooks, &found->git_hooks, sizeof old.git_hooks);
+        memcpy(&found->git_hooks, &old.git_hooks, sizeof old.git_hooks);
+        named->now.git_incomplete |= found->git_incomplete;
 
         return other;
 }
 
-/* 1: it named other files than before. */
+/* 1: it named other places than before. */
 static int look_once(struct named *named, struct err *err) {
         struct plan_host found = { 0 };
         int r = survey_git_named(named->policy, named->rules, named->before, &found, err);
@@ -198,7 +229,7 @@ static int look_once(struct named *named, struct err *err) {
         return r;
 }
 
-/* A file that was not watched while it was read is read once more. */
+/* What was not watched while it was read is read once more. */
 static int named_look(struct named *named, struct err *err) {
         int r = 1;
 

@@ -93,6 +93,10 @@ void survey_done(struct plan_host *h) {
                 free(h->git_files.p[i]);
 
         vec_done(&h->git_files);
+        for (size_t i = 0; i < h->git_hooks.n; i++)
+                free(h->git_hooks.p[i]);
+
+        vec_done(&h->git_hooks);
         for (size_t i = 0; i < h->git_trees.n; i++)
                 free(h->git_trees.p[i]);
 

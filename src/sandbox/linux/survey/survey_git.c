@@ -557,6 +557,9 @@ int survey_git(const struct policy *policy, const struct path_rules *rules, stru
         host->git_files.p = survey.files.p;
         host->git_files.n = survey.files.n;
         host->git_files.cap = survey.files.cap;
+        host->git_hooks.p = survey.hooks.p;
+        host->git_hooks.n = survey.hooks.n;
+        host->git_hooks.cap = survey.hooks.cap;
         host->git_trees.p = survey.trees.p;
         host->git_trees.n = survey.trees.n;
         host->git_trees.cap = survey.trees.cap;
@@ -588,6 +591,7 @@ int survey_git_after(const struct policy *policy, const struct path_rules *rules
         ret->git_known.n = survey.seen.n;
         ret->git_known.cap = survey.seen.cap;
         git_paths_done(&survey.files);
+        git_paths_done(&survey.hooks);
         git_paths_done(&survey.plain);
         git_paths_done(&survey.trees);
         git_paths_done(&survey.granted);

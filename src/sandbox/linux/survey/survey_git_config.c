@@ -212,6 +212,7 @@ static int add_directory(struct reading *reading, struct str name) {
         if (!path || is_root_or_above(survey, path))
                 return 0;
 
+        (void)git_first_time(survey, &survey->hooks, path);
         r = git_protect(survey, path, "built in: git's configuration names it as the place of hooks");
         if (r < 0)
                 return r;

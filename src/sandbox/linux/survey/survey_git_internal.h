@@ -23,6 +23,7 @@ struct git_survey {
         git_paths files;        /* configuration files, each with a tree that it counts for */
         git_paths plain;        /* those of them in which no name begins at a tree: one reading is for all trees */
         git_paths trees;        /* working trees that git's own configuration counts for */
+        git_paths hooks;        /* directories of hooks that configurations name */
         unsigned reads;         /* of configuration files */
         bool relative;          /* a name that was read last began at a tree */
         git_paths granted;      /* parts of the repository that the survey itself opened for writing */

@@ -48,6 +48,10 @@ bool survey_git_changed(const struct plan_host *before, uint64_t since_us) {
                         return true;
         }
 
+        for (size_t i = 0; i < before->git_hooks.n; i++)
+                if (changed_since(before->git_hooks.p[i], since_us))
+                        return true;
+
         for (size_t i = 0; i < before->git_known.n; i++) {
                 cleanup(free_ptr) char *hooks = path_join(before->git_known.p[i], "hooks");
 
@@ -148,6 +152,10 @@ int survey_git_named(const struct policy *policy, const struct path_rules *rules
         ret->git_files.p = survey.files.p; /* the survey's owner frees them */
         ret->git_files.n = survey.files.n;
         ret->git_files.cap = survey.files.cap;
+        ret->git_hooks.p = survey.hooks.p;
+        ret->git_hooks.n = survey.hooks.n;
+        ret->git_hooks.cap = survey.hooks.cap;
+        ret->git_incomplete = survey.incomplete;
         git_paths_done(&survey.seen);
         git_paths_done(&survey.plain);
         git_paths_done(&survey.trees);
