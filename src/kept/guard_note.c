@@ -10,6 +10,10 @@ void guards_note(struct audit *audit, const char *id, const struct guard_found *
                 (void)audit_note(audit, "moved %s away: protected, and not there before; kept as %s/%s", found->path,
                                  id, found->kept);
                 break;
+        case GUARD_UNFINISHED:
+                (void)audit_note(audit, "moved %s away: git would run something by it; kept as %s/%s", found->path, id,
+                                 found->kept);
+                break;
         case GUARD_BESIDE:
                 (void)audit_note(audit, "moved %s away: protected, and not there before; it is beside its place, as %s",
                                  found->path, found->kept);

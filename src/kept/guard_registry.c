@@ -712,10 +712,20 @@ int guards_add_missing(struct guards *guards, const char *const *paths, size_t n
         return r;
 }
 
+static void report_unfinished(const char *id, const struct guard_found *found, void *context) {
+        const struct guards *guards = context;
+        struct guard_found told = *found;
+
+        if (told.done == GUARD_KEPT)
+                told.done = GUARD_UNFINISHED;
+        if (guards->report)
+                guards->report(id, &told, guards->context);
+}
+
 int guards_move_away(struct guards *guards, const char *path, struct err *err) {
         const struct plan_guard guard = { .path = path, .kind = PLAN_GUARD_MISSING, .why = "", .root = "/" };
 
-        return registry_sweep(guards->id, &guard, 1, false, guards->report, guards->context, err);
+        return registry_sweep(guards->id, &guard, 1, false, report_unfinished, guards, err);
 }
 
 int guards_read_made(const struct guards *guards, struct slot *ret) {

@@ -63,7 +63,7 @@ int guards_end_named(struct guards *guards, const struct policy *policy, const s
                      const struct plan_host *host, struct err *err);
 /* More paths that must not be there afterwards; when nothing of the sandbox lives any more. */
 int guards_add_missing(struct guards *guards, const char *const *paths, size_t n, struct err *err);
-/* The same at once, also while another sandbox can write there. */
+/* At once, also while another sandbox can write there; told as GUARD_UNFINISHED. */
 int guards_move_away(struct guards *guards, const char *path, struct err *err);
 /* Repositories that were made in this run, as far as they were noted. They live as long as *ret. */
 struct slot;

@@ -182,6 +182,7 @@ static const char *const guard_did[] = {
         [GUARD_BESIDE] = "moved away",
         [GUARD_FILTERED] = "left the harmless settings only in",
         [GUARD_LINK_BACK] = "put back",
+        [GUARD_UNFINISHED] = "moved away",
         [GUARD_PRUNED] = "removed what was kept of",
 };
 
@@ -199,6 +200,8 @@ static char *guard_why(const struct guard_found *found, bool own) {
                         return str_format(
                             "the command made the repository; all of the file is kept: see `bailey kept`");
                 return str_format("the command made the repository");
+        case GUARD_UNFINISHED:
+                return str_format("git would run something by it when you continue; it is kept: see `bailey kept`");
         case GUARD_PRUNED:
                 return str_format("it was more than %d days old, or all of it more than 1 GiB", KEPT_DAYS_MAX);
         default:

@@ -127,8 +127,9 @@ enum guard_done {
         GUARD_KEPT,     /* moved into the store, under the name `kept` */
         GUARD_BESIDE,   /* it has the name `kept` beside its place: no program obeys that */
         GUARD_FILTERED, /* a git configuration: its harmless part stays, all of it is in the store (or nowhere: NULL) */
-        GUARD_LINK_BACK, /* the link that was there is there again */
-        GUARD_PRUNED,    /* no path: what was kept of the run with this id is gone, to make room */
+        GUARD_LINK_BACK,  /* the link that was there is there again */
+        GUARD_UNFINISHED, /* as GUARD_KEPT: by this file git would run something when somebody continues a rebase */
+        GUARD_PRUNED,     /* no path: what was kept of the run with this id is gone, to make room */
 };
 
 struct guard_found {

@@ -710,6 +710,7 @@ def test_an_unfinished_rebase_runs_nothing(diverged, home, work, sh, how):
 def test_what_is_left_out_of_a_rebase_is_said(diverged, bailey, sh):
     result = sh("git -c user.name=a -c user.email=a@b rebase -x 'make check' -x 'make all' ours; true").check()
     assert "git-rebase-todo: left out 2 lines" in result.errors and "exec make check" in result.errors, result
+    assert "--write" not in result.errors and "bailey kept" in result.errors, result  # no option permits it
     assert "left out 2 lines" in bailey("log", cwd=diverged.work).check().text
 
 
