@@ -8,7 +8,8 @@
  * puts a record into the watch before the change returns. The broker looks whether there is one before it judges a
  * call, and if so asks the supervisor, which reads the configuration again and answers with more guards. So nobody has
  * to wake up in time: what a person sets on the host holds for every call that the sandbox begins afterwards. Nobody
- * but the host writes to what is watched, so a sandbox cannot make the broker ask.
+ * but the host writes to what is watched. But where a configuration does not exist yet, its directory is watched, and
+ * the sandbox may make other names there: then the broker asks, and the supervisor reads the record alone.
  *
  * Where there are too many watches for this user, there is none, and the broker asks at every call.
  *
@@ -37,12 +38,18 @@ enum named_answer {
 };
 #define NAMED_OPENING '+'
 
+struct named_awaited {
+        int wd; /* of a directory; inotify gives a number once */
+        char *name;
+};
+
 struct named {
         const struct policy *policy; /* these three are of the launch, and must live as long */
         const struct path_rules *rules;
         const struct plan_host *before;
-        int watch; /* -1: none */
-        bool asked;
+        int watch;          /* -1: none */
+        bool asked, looked; /* since there is a watch */
+        VEC(struct named_awaited) awaited;
         struct plan_host now; /* what is named and was not at launch; and what to watch */
         size_t told;          /* how many of these paths the broker has */
         size_t telling;       /* how many it has if the last answer arrived */

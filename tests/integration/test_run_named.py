@@ -3,10 +3,12 @@
 hook. From then on the place is closed, and what the sandbox wrote there before is moved away when it ends.
 
 Each test ends as a person would: git works outside. The file `ran` shows that something of the sandbox's choice was executed."""
+import ctypes
 import errno
 import json
 import os
 import pathlib
+import select
 import subprocess
 import time
 
@@ -587,6 +589,27 @@ def test_more_configurations_than_are_read(host, home, sandbox):
     (host.work / "over").touch()
     result = child.wait(60)
     assert "has come to name stays open" in result.errors and "was not looked at" in result.errors, result
+
+
+@pytest.mark.parametrize("worktree_config", [False, True])
+def test_names_beside_a_configuration(host, home, sandbox, worktree_config):
+    """The directory of a configuration that does not exist is watched: other names there are not worth reading everything again."""
+    if worktree_config:
+        host.git("config", "extensions.worktreeConfig", "true")
+    host.git("worktree", "add", "-q", home / "tree")
+    directory = host.work / ".git/worktrees/tree"
+    libc = ctypes.CDLL(None)
+    script = f"i=0; while [ $i -lt 300 ]; do i=$((i+1)); : > {directory}/x$i; done"
+    host.work = home / "tree"
+    child = sandbox(LIVE.format(script))
+    fd = libc.inotify_init1(os.O_NONBLOCK)
+    assert libc.inotify_add_watch(fd, str(directory.parents[1] / "config").encode(), 0x30) >= 0  # IN_OPEN, and IN_CLOSE between two of them
+    attack(host, child)
+    opens = len(os.read(fd, 1 << 16)) // 32 if select.select([fd], [], [], 0)[0] else 0
+    os.close(fd)
+    assert len(list(directory.glob("x*"))) == 300 and opens < 30
+    (host.work / "over").touch()
+    child.wait(60)
 
 
 WATCHES = """

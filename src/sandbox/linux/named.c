@@ -22,11 +22,38 @@ enum {
         OF_DIRECTORY = IN_CREATE | IN_MOVED_TO | IN_MOVE_SELF | IN_DELETE_SELF | IN_ONLYDIR,
 };
 
+#define EVERY_NAME ""
+
 /* --- the watch --- */
+
+static bool is_awaited(const struct named *named, int wd, const char *name) {
+        for (size_t i = 0; i < named->awaited.n; i++)
+                if (named->awaited.p[i].wd == wd && strcmp(named->awaited.p[i].name, name) == 0)
+                        return true;
+        return false;
+}
+
+/* A directory, for this name in it; EVERY_NAME: for all of them. */
+static int watch_directory(struct named *named, const char *dir, const char *name) {
+        int wd = inotify_add_watch(named->watch, dir, OF_DIRECTORY);
+        cleanup(free_ptr) char *copy = NULL;
+
+        if (wd < 0)
+                return -errno;
+        if (is_awaited(named, wd, name))
+                return 0;
+
+        copy = strdup(name);
+        if (!copy || vec_push(&named->awaited, ((struct named_awaited){ wd, copy })) < 0)
+                return -ENOMEM;
+
+        take_ptr(&copy);
+        return 0;
+}
 
 /* The nearest directory above that exists, unless the sandbox itself makes files there: then each of them would be a
  * record, and the end of the run has to do. */
-static int watch_above(const struct named *named, const char *path) {
+static int watch_above(struct named *named, const char *path) {
         cleanup(free_ptr) char *dir = strdup(path);
 
         if (!dir)
@@ -34,14 +61,15 @@ static int watch_above(const struct named *named, const char *path) {
 
         for (char *slash; (slash = strrchr(dir, '/'));) {
                 const char *above = slash == dir ? "/" : dir;
+                int r;
 
                 *slash = '\0';
                 if (path_rules_host_access(named->rules, above, NULL) == PATH_WRITE)
                         return 0;
-                if (inotify_add_watch(named->watch, above, OF_DIRECTORY) >= 0)
-                        return 0;
-                if (!path_error_answers(errno))
-                        return -errno;
+
+                r = watch_directory(named, above, slash + 1);
+                if (r == 0 || !path_error_answers(-r))
+                        return r;
         }
 
         return 0;
@@ -63,15 +91,16 @@ static bool is_unused_worktree_config(const char *path) {
         return !content.p || buf_append(&content, str_n("", 1)) < 0 || !strcasestr(content.p, "worktreeconfig");
 }
 
-static int watch_missing(const struct named *named, const char *path) {
+static int watch_missing(struct named *named, const char *path) {
         char *slash = strrchr(path, '/');
         cleanup(free_ptr) char *dir = slash ? strndup(path, (size_t)(slash - path)) : NULL;
 
         if (str_ends(str_of(path), STR("/config.worktree"))) {
                 if (is_unused_worktree_config(path) || !dir)
                         return 0;
-                return inotify_add_watch(named->watch, dir, OF_DIRECTORY) >= 0 || path_error_answers(errno) ? 0
-                                                                                                            : -errno;
+
+                int r = watch_directory(named, dir, slash + 1);
+                return path_error_answers(-r) ? 0 : r;
         }
 
         return watch_above(named, path);
@@ -87,7 +116,7 @@ static int watch_link(const struct named *named, const char *path) {
 }
 
 /* The file, and where it is a link the link itself. Both are the host's: what is closed, the sandbox cannot change. */
-static int watch_file(const struct named *named, const char *path) {
+static int watch_file(struct named *named, const char *path) {
         int r = watch_link(named, path);
 
         if (r < 0)
@@ -100,7 +129,7 @@ static int watch_file(const struct named *named, const char *path) {
         return watch_missing(named, path);
 }
 
-static int watch_files(const struct named *named, const struct plan_host *host) {
+static int watch_files(struct named *named, const struct plan_host *host) {
         int r = 0;
 
         for (size_t i = 0; i < host->git_files.n && r == 0; i++) {
@@ -114,16 +143,17 @@ static int watch_files(const struct named *named, const struct plan_host *host) 
 }
 
 /* A hook may become a link, and so may the directory itself. */
-static int watch_hooks(const struct named *named, const char *path) {
+static int watch_hooks(struct named *named, const char *path) {
         int r = watch_link(named, path);
 
         if (r < 0)
                 return r;
 
-        return inotify_add_watch(named->watch, path, OF_DIRECTORY) >= 0 || path_error_answers(errno) ? 0 : -errno;
+        r = watch_directory(named, path, EVERY_NAME);
+        return path_error_answers(-r) ? 0 : r;
 }
 
-static int watch_host(const struct named *named, const struct plan_host *host) {
+static int watch_host(struct named *named, const struct plan_host *host) {
         int r = watch_files(named, host);
 
         for (size_t i = 0; i < host->git_hooks.n && r == 0; i++)
@@ -133,7 +163,7 @@ static int watch_host(const struct named *named, const struct plan_host *host) {
 }
 
 /* Again and again: a file that was replaced is another one. */
-static int watch_all(const struct named *named) {
+static int watch_all(struct named *named) {
         int r = watch_host(named, named->before);
 
         if (r == 0)
@@ -154,11 +184,35 @@ static void keep_watch(struct named *named) {
                 close_fd(&named->watch);
 }
 
-static void read_records(int watch) {
-        _Alignas(struct inotify_event) char records[16384];
+/* Names that nobody waits for, in a directory that the sandbox may write to, are none. */
+static bool record_counts(const struct named *named, const struct inotify_event *record) {
+        bool is_directory = false;
 
-        while (read(watch, records, sizeof records) > 0)
-                ;
+        if (record->mask & ~(uint32_t)(IN_CREATE | IN_MOVED_TO | IN_ISDIR) || record->len == 0)
+                return true;
+
+        for (size_t i = 0; i < named->awaited.n; i++)
+                is_directory |= named->awaited.p[i].wd == record->wd;
+
+        return !is_directory || is_awaited(named, record->wd, EVERY_NAME) ||
+               is_awaited(named, record->wd, record->name);
+}
+
+/* Reads them all. Whether one of them counts. */
+static bool read_records(const struct named *named) {
+        _Alignas(struct inotify_event) char records[16384];
+        bool counts = false;
+
+        for (ssize_t n; (n = read(named->watch, records, sizeof records)) > 0;) {
+                for (const char *at = records; at < records + n;) {
+                        const struct inotify_event *record = (const void *)at;
+
+                        counts |= record_counts(named, record);
+                        at += sizeof *record + record->len;
+                }
+        }
+
+        return counts;
 }
 
 /* --- what is named --- */
@@ -314,13 +368,14 @@ static int answer_guards(struct named *named, enum named_answer *ret, int *ret_f
         bool watched = named->watch >= 0;
         int r;
 
-        if (watched)
-                read_records(named->watch);
+        if (watched && !read_records(named) && named->looked)
+                return 0;
         keep_watch(named);
 
         r = named_look(named, err);
         if (r < 0)
                 return r;
+        named->looked = true;
 
         if (watched && named->watch < 0) {
                 *ret = NAMED_UNWATCHED;
@@ -361,13 +416,21 @@ int named_answer(struct named *named, enum named_answer *ret, int *ret_fd, struc
         return r;
 }
 
+static void awaited_done(struct named *named) {
+        for (size_t i = 0; i < named->awaited.n; i++)
+                free(named->awaited.p[i].name);
+        vec_done(&named->awaited);
+}
+
 void named_again(struct named *named) {
         close_fd(&named->watch);
-        named->asked = false;
+        named->asked = named->looked = false;
+        awaited_done(named);
         named->telling = named->told;
 }
 
 void named_done(struct named *named) {
         close_fd(&named->watch);
+        awaited_done(named);
         survey_done(&named->now);
 }
