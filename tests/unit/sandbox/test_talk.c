@@ -119,6 +119,10 @@ static void a_ratchet_has_room_when_all_wait(void **state) {
         assert_int_equal(ask(ends.talk, EVENT_HELD), 0);
         number = ask(ends.talk, EVENT_RATCHET);
         assert_int_not_equal(number, 0);
+
+        /* So has what is named, and no ratchet takes that. */
+        assert_int_equal(ask(ends.talk, EVENT_RATCHET), 0);
+        assert_int_not_equal(ask(ends.talk, EVENT_NAMED), 0);
         answer(ends.supervisor, number, 5, -1);
         assert_int_equal(talk_await(ends.talk, number, NULL, &value, NULL), 0);
         assert_int_equal(value, 5);
@@ -131,20 +135,23 @@ static void a_ratchet_has_room_when_all_wait(void **state) {
 
 static void nobody_waits_for_who_is_gone(void **state) {
         (void)state;
+        enum { CLOSED, MALFORMED, SHUT, KINDS };
         uint32_t value = 0;
 
-        for (int malformed = 0; malformed < 2; malformed++) {
+        for (int kind = 0; kind < KINDS; kind++) {
                 struct ends ends = talk_between();
-                uint32_t number = ask(ends.talk, EVENT_HELD);
+                uint32_t number = ask(ends.talk, EVENT_NAMED);
 
-                if (malformed)
+                if (kind == MALFORMED)
                         assert_int_equal(send(ends.supervisor, "x", 1, 0), 1);
+                else if (kind == SHUT)
+                        assert_int_equal(shutdown(ends.supervisor, SHUT_WR), 0);
                 else
                         close(ends.supervisor);
 
                 assert_int_equal(talk_await(ends.talk, number, NULL, &value, NULL), -EPIPE);
                 assert_int_equal(ask(ends.talk, EVENT_RATCHET), 0);
-                if (malformed)
+                if (kind != CLOSED)
                         close(ends.supervisor);
         }
 }
