@@ -6,6 +6,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/path.h"
+#include "base/random.h"
 #include "kept/git_unfinished.h"
 #include "kept/guard_slot.h"
 
@@ -17,13 +18,17 @@
 #include <unistd.h>
 
 enum { TEXT_MAX = 16 << 20 };
-static const char fresh_name[] = "bailey-fresh";
-
 struct notes {
         struct guards *guards;
         const char *directory;
         int fd;
         uint64_t since_us; /* 0: all that is there is the sandbox's */
+};
+
+/* Where the sandbox may have written. */
+struct run_paths {
+        const struct path_rules *rules;
+        const struct plan_host *before;
 };
 
 static bool is_since(const struct stat *st, uint64_t since_us) {
@@ -61,30 +66,28 @@ static int filter_lines(const struct unfinished_file *file, struct str text, str
         return r;
 }
 
-static int write_fresh(int dir, const struct buf *text) {
-        cleanup(close_fd) int fd = -1;
+static int write_fresh(int dir, const char *name, const struct buf *text) {
+        cleanup(close_fd) int fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
 
-        (void)unlinkat(dir, fresh_name, 0);
-        fd = openat(dir, fresh_name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
-        if (fd < 0)
-                return -errno;
-
-        return fd_write_all(fd, text->p, text->n);
+        return fd < 0 ? -errno : fd_write_all(fd, text->p, text->n);
 }
 
-/* The old file is kept whole: it may be a person's, who began to rebase meanwhile. */
+/* The old file is kept whole: it may be a person's, who began to rebase meanwhile. It goes also if there is no room for
+ * a new one. */
 static int replace_file(const struct notes *notes, const struct unfinished_file *file, const char *path,
                         const struct buf *text) {
-        int r = write_fresh(notes->fd, text);
+        char fresh[17]; /* not a name that the sandbox could have taken */
+        int moved, r;
 
-        if (r == 0)
-                r = move_away(notes->guards, path);
-        if (r == 0 && renameat(notes->fd, fresh_name, notes->fd, file->name) < 0)
+        random_id(fresh, sizeof fresh);
+        r = write_fresh(notes->fd, fresh, text);
+        moved = move_away(notes->guards, path);
+        if (r == 0 && moved == 0 && renameat(notes->fd, fresh, notes->fd, file->name) < 0)
                 r = -errno;
-        if (r < 0)
-                (void)unlinkat(notes->fd, fresh_name, 0);
+        if (r < 0 || moved < 0)
+                (void)unlinkat(notes->fd, fresh, 0);
 
-        return r;
+        return moved < 0 ? moved : r;
 }
 
 static int clean_text(const struct notes *notes, const struct unfinished_file *file, const char *path,
@@ -149,7 +152,8 @@ static int clean_files(const struct notes *notes, const char *name) {
                         failed = r;
         }
 
-        return failed;
+        /* Its rights may be such that nothing in it can be looked at or replaced. */
+        return failed < 0 && failed != -ENOMEM ? move_away(notes->guards, notes->directory) : failed;
 }
 
 /* Git makes a directory. A link there is the sandbox's, and could lead to notes in the workspace. When the directory
@@ -159,7 +163,7 @@ static int clean_notes(struct notes *notes, const char *name) {
         int r;
 
         if (lstat(notes->directory, &st) < 0)
-                return path_error_answers(errno) ? 0 : -errno;
+                return errno == ENOENT || errno == ENOTDIR ? 0 : -errno;
 
         bool changed = is_since(&st, notes->since_us);
         if (!S_ISDIR(st.st_mode))
@@ -187,30 +191,60 @@ static bool was_there(const struct plan_host *before, const char *gitdir) {
         return false;
 }
 
-static void clean_repository(struct guards *guards, const char *gitdir, uint64_t since_us) {
+/* By the rules, or because the survey opened this part of a repository. Files elsewhere that a pointer leads to are a
+ * person's own. */
+static bool sandbox_wrote(const struct run_paths *paths, const char *path) {
+        const struct path_rule *rule = NULL;
+        enum path_access access = path_rules_host_access(paths->rules, path, &rule);
+
+        if (access == PATH_WRITE)
+                return true;
+        if (access == PATH_DENIED && !(rule && rule->own))
+                return false;
+
+        for (size_t i = 0; i < paths->before->paths.n; i++) {
+                const struct plan_path *granted = &paths->before->paths.p[i];
+                if (granted->grants && granted->access == PATH_WRITE && path_is_within(path, granted->path))
+                        return true;
+        }
+
+        return false;
+}
+
+static void clean_repository(struct guards *guards, const struct run_paths *paths, const char *gitdir,
+                             uint64_t since_us) {
         static const char *const names[] = { "rebase-merge", "rebase-apply", "sequencer" };
+        struct stat st;
+
+        if (lstat(gitdir, &st) == 0 && S_ISLNK(st.st_mode))
+                return; /* where it leads is in the list as well */
 
         for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
                 cleanup(free_ptr) char *directory = path_join(gitdir, names[i]);
                 struct notes notes = { .guards = guards, .directory = directory, .fd = -1, .since_us = since_us };
-                int r = directory ? clean_notes(&notes, names[i]) : -ENOMEM;
+                int r = directory ? 0 : -ENOMEM;
 
+                if (r == 0 && sandbox_wrote(paths, directory))
+                        r = clean_notes(&notes, names[i]);
                 if (r < 0)
                         log_error("cannot clean what git has not finished in %s: %s. Do not continue it: use --abort",
                                   gitdir, strerror(-r));
         }
 }
 
-void git_rebase_end(struct guards *guards, const struct plan_host *before, const struct plan_host *now) {
+void git_rebase_end(struct guards *guards, const struct path_rules *rules, const struct plan_host *before,
+                    const struct plan_host *now) {
+        const struct run_paths paths = { .rules = rules, .before = before };
         struct slot slot;
         int r;
 
         for (size_t i = 0; i < before->git_known.n; i++)
-                clean_repository(guards, before->git_known.p[i], guards->began_us);
+                clean_repository(guards, &paths, before->git_known.p[i], guards->began_us);
 
+        /* A search that hit a bound before the run may find repositories now that were there all the time. */
         for (size_t i = 0; i < now->git_known.n; i++)
                 if (!was_there(before, now->git_known.p[i]))
-                        clean_repository(guards, now->git_known.p[i], 0);
+                        clean_repository(guards, &paths, now->git_known.p[i], guards->began_us);
 
         r = guards_read_made(guards, &slot);
         if (r < 0)
@@ -218,7 +252,7 @@ void git_rebase_end(struct guards *guards, const struct plan_host *before, const
 
         for (size_t i = 0; i < slot.made.n; i++)
                 if (!was_there(before, slot.made.p[i]))
-                        clean_repository(guards, slot.made.p[i], 0);
+                        clean_repository(guards, &paths, slot.made.p[i], 0);
 
         slot_done(&slot);
 }

@@ -8,6 +8,7 @@
  */
 #include "kept/guard_registry.h"
 
-/* In the repositories that were there when the run began, in the ones of *now, and in those that were noted as they
- * were made. Says by itself what it could not look at. */
-void git_rebase_end(struct guards *guards, const struct plan_host *before, const struct plan_host *now);
+/* Where the sandbox may have written, in the repositories that were there when the run began, in the ones of *now, and
+ * in those that were noted as they were made. Says by itself what it could not look at. */
+void git_rebase_end(struct guards *guards, const struct path_rules *rules, const struct plan_host *before,
+                    const struct plan_host *now);

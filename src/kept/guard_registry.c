@@ -667,7 +667,7 @@ int guards_end_repositories(struct guards *guards, const struct policy *policy, 
         if (r == 0 && found.n)
                 r = registry_sweep(guards->id, found.p, found.n, false, guards->report, guards->context, err);
 
-        git_rebase_end(guards, host, &now);
+        git_rebase_end(guards, rules, host, &now);
         vec_done(&found);
         survey_done(&now);
 

@@ -449,8 +449,8 @@ static void step_renewals(struct state *state) {
                         try_lock(state, i);
                 if (state->renewals[i].held)
                         renew_lock_touch(&state->renewals[i].lock);
-                else if (state->renewals[i].owed)
-                        (void)pay_when_due(state, i);
+                else if (state->renewals[i].owed && pay_when_due(state, i))
+                        tell_group(state, i); /* somebody else's tokens may be in the file */
         }
 }
 
@@ -515,9 +515,13 @@ static int time_left(const struct state *state) {
                 if (state->jobs[i].pid && state->jobs[i].deadline_ns < next)
                         next = state->jobs[i].deadline_ns;
 
-        for (uint32_t i = 0; i < state->start->n_mappings; i++)
-                if (state->renewals[i].owed && state->renewals[i].owed_next_ns < next)
-                        next = state->renewals[i].owed_next_ns;
+        for (uint32_t i = 0; i < state->start->n_mappings; i++) {
+                const struct renewal *renewal = &state->renewals[i];
+                bool pays = renewal->owed && !renewal->asked && !renewal->held; /* else the lock comes or goes first */
+
+                if (pays && renewal->owed_next_ns < next)
+                        next = renewal->owed_next_ns;
+        }
 
         if (renewals_wait(state) && now + LOCK_STEP_MS * NS_PER_MS < next)
                 next = now + LOCK_STEP_MS * NS_PER_MS;

@@ -160,7 +160,8 @@ def account(home, work):
 
 def check_search(text):
     found = json.loads(text[text.index('{"found"'):].splitlines()[0])
-    assert {text for _, text in found["found"]} == {"planted-secret-of-this-test-0815"[::-1][:12]}, found
+    secrets = {text for path, text in found["found"] if "/tests/integration/" not in path}  # without namespaces /tmp is the host's, where these tests may be
+    assert secrets == {"planted-secret-of-this-test-0815"[::-1][:12]}, found
     assert found["looked"] > 2
 
 

@@ -123,13 +123,26 @@ import ctypes, os, signal, sys, threading, time
 libc = ctypes.CDLL(None)
 event = (ctypes.c_int64 * 8)(0, signal.SIGCONT)  # sigev_signo, SIGEV_SIGNAL
 signal.signal(signal.SIGCONT, lambda *_: None)
-for i in range(1, 1000):  # not one that comes again: it would not, once the kernel has thrown its signal away for a SIGSTOP
+for i in range(1, 1000 if sys.argv[2] != "children" else 1):  # not one that comes again: it would not, once the kernel has thrown its signal away for a SIGSTOP
     timer, when = ctypes.c_void_p(), i * int(sys.argv[1]) * 1000000
     assert libc.timer_create(0, event, ctypes.byref(timer)) == 0
     assert libc.timer_settime(timer, 0, (ctypes.c_int64 * 4)(0, 0, *divmod(when, 1000000000)), None) == 0
 if sys.argv[2] == "threads":
     for _ in range(4):
         threading.Thread(target=lambda: time.sleep(1000), daemon=True).start()
+if sys.argv[2] == "children":  # each once, and then it is gone
+    for i in range(60):
+        if os.fork() == 0:
+            if os.fork() == 0:
+                timer, when = ctypes.c_void_p(), (i + 1) * int(sys.argv[1]) * 1000000
+                assert libc.timer_create(0, event, ctypes.byref(timer)) == 0
+                assert libc.timer_settime(timer, 0, (ctypes.c_int64 * 4)(0, 0, *divmod(when, 1000000000)), None) == 0
+                os.kill(os.getpid(), signal.SIGSTOP)
+                open("work", "a").write("x")
+            os._exit(0)
+        os.wait()
+    open("ready", "w")
+    signal.pause()
 open("ready", "w")
 while True:
     with open("work", "a") as work:
@@ -138,7 +151,7 @@ while True:
 """
 
 
-@pytest.mark.parametrize("every, kind", [(20, "alone"), (180, "alone"), (70, "threads")])
+@pytest.mark.parametrize("every, kind", [(20, "alone"), (180, "alone"), (70, "threads"), (150, "children")])
 def test_who_goes_on_between_two_looks_ends(sandbox, bailey, work, every, kind):
     """A timer lets it go on; it works for a moment and stops itself, so that whoever looks finds it stopped."""
     (work / "restless.py").write_text(RESTLESS)

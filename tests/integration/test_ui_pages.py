@@ -103,7 +103,7 @@ def test_a_person_answers(page, ui, asking, bailey, origin, browser):
 
     report = json.loads(bailey("report", "--json").check().text)
     assert [(q["about"].split(":")[0], q["answer"], q["scope"], q["by"]) for q in report["questions"]] == [
-        ("origin.test", "allow", "sandbox", "control (bailey ui)"), ("other.test", "allow", "once", "control (bailey ui)"), ("refused.test", "deny", "once", "control (bailey deny)")]
+        ("origin.test", "allow", "sandbox", "control (bailey ui)"), ("other.test", "allow", "once", "control (bailey ui)"), ("refused.test", "deny", "sandbox", "control (bailey deny)")]
     assert bailey("log", "verify").status == 0
     browser("eval", code=f"location.hash = '#/run/{report['run']}'")
     browser("wait", code="document.querySelectorAll('svg.lanes circle').length > 5")

@@ -238,20 +238,27 @@ static int list_threads(freeze_threads *ret) {
         return r;
 }
 
-/* One that was stopped has run since, or one that is stopped was not there. */
+/* One that was stopped has run since or is gone, which it cannot be without running; or one that is stopped was not
+ * there. */
 static bool somebody_ran(const freeze_threads *before, const freeze_threads *now) {
         size_t k = 0;
 
         for (size_t i = 0; i < now->n; i++) {
                 const struct freeze_thread *thread = &now->p[i];
 
-                while (k < before->n && before->p[k].thread < thread->thread)
-                        k++;
+                for (; k < before->n && before->p[k].thread < thread->thread; k++)
+                        if (before->p[k].stopped)
+                                return true;
 
                 bool known = k < before->n && before->p[k].thread == thread->thread;
                 if (known ? before->p[k].stopped && thread->ran != before->p[k].ran : thread->stopped)
                         return true;
+                k += known;
         }
+
+        for (; k < before->n; k++)
+                if (before->p[k].stopped)
+                        return true;
 
         return false;
 }
