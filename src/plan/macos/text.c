@@ -101,7 +101,7 @@ static bool is_pair(const struct seatbelt_filter *filter, size_t n) {
 }
 
 static int write_filters(const struct seatbelt *seatbelt, const struct seatbelt_rule *rule, struct buf *out) {
-        const struct seatbelt_filter *filter = &seatbelt->filters.p[rule->first];
+        const struct seatbelt_filter *filter = rule->n ? &seatbelt->filters.p[rule->first] : NULL;
         int r = 0;
 
         for (size_t i = 0; i < rule->n && r == 0;) {
