@@ -592,6 +592,15 @@ def test_more_configurations_than_are_read(host, home, sandbox):
     assert "has come to name stays open" in result.errors and "was not looked at" in result.errors, result
 
 
+@pytest.mark.parametrize("name", ["GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"])
+def test_nothing_as_a_configuration(host, bailey, name):
+    """/dev/null is what people give git who want none. It is no file, and nothing stays open for it."""
+    script = "sleep 0.3; git config user.name x; sleep 0.1; echo x > file; git config user.email y; echo y > file"
+    result = bailey("run", "-q", "--", "sh", "-c", script, cwd=host.work, env={**OWN, name: "/dev/null"})
+    assert "stays open" not in result.errors and "was not looked at" not in result.errors, result
+    assert (host.work / "file").read_text() == "y\n", result
+
+
 @pytest.mark.parametrize("worktree_config", [False, True])
 def test_names_beside_a_configuration(host, home, sandbox, worktree_config):
     """The directory of a configuration that does not exist is watched: other names there are not worth reading everything again."""
