@@ -5,7 +5,7 @@
 #include "api/api_report.h"
 #include "api/commands.h"
 #include "base/cleanup.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "policy/load.h"
 #include "policy/paths/paths.h"
 

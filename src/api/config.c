@@ -3,7 +3,7 @@
 
 #include "api/api_report.h"
 #include "base/cleanup.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "conf/node.h"
 #include "conf/suggest.h"
 #include "conf/yaml.h"

@@ -7,7 +7,6 @@
 
 #include "base/alloc.h"
 #include "base/random.h"
-#include "base/secret.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -41,7 +40,8 @@ void *memrchr(const void *memory, int c, size_t n) {
 }
 
 void explicit_bzero(void *memory, size_t n) {
-        secret_wipe(memory, n);
+        memset(memory, 0, n);
+        __asm__ volatile("" : : "r"(memory) : "memory"); /* not removed by the optimiser */
 }
 
 static int set_flags(int fd, bool close_on_exec, bool nonblocking) {

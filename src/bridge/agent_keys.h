@@ -7,7 +7,7 @@
  *     host HEX HOST:PORT     a key of a host that keys may authenticate to
  *     sign free              SSHSIGs of git's may be signed; "ask": if a person agrees
  */
-#include "base/digest.h"
+#include "base/secrets/digest.h"
 #include "base/vec.h"
 
 struct agent_key {

@@ -4,7 +4,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "base/processes/signals.h"
 #include "chat/chat_internal.h"
 #include "store/audit_place.h"

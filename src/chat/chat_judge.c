@@ -2,8 +2,8 @@
 #include "chat/chat_judge.h"
 
 #include "base/clock.h"
-#include "base/digest.h"
 #include "base/random.h"
+#include "base/secrets/digest.h"
 
 #include <assert.h>
 #include <stdio.h>

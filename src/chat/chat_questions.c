@@ -6,7 +6,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/random.h"
-#include "base/secret.h"
+#include "base/secrets/secret.h"
 #include "chat/chat_internal.h"
 
 #include <stdio.h>

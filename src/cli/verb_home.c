@@ -7,7 +7,7 @@
 #include "base/emit.h"
 #include "base/escape.h"
 #include "base/fd.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "cli/verb.h"
 #include "kept/homes.h"
 

@@ -4,7 +4,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "cli/verb.h"
 #include "import/compare.h"
 

@@ -2,7 +2,7 @@
 #include "base/cleanup.h"
 #include "base/escape.h"
 #include "base/log.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "cli/verb.h"
 #include "cli/verb_run.h"
 #include "run/learn.h"

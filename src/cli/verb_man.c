@@ -6,7 +6,7 @@
  */
 #include "bailey/version.h"
 #include "base/cleanup.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "cli/verb.h"
 
 #include <stdio.h>

@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/emit.h"
 #include "base/escape.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "cli/verb.h"
 #include "kept/overlays.h"
 

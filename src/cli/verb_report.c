@@ -2,7 +2,7 @@
 #include "verbs/report.h"
 
 #include "base/cleanup.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "cli/verb.h"
 
 #include <assert.h>

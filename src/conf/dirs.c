@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "conf/dirs.h"
 
-#include "base/path.h"
+#include "base/paths/path.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #include "conf/json_walk.h"
 
 #include "base/cleanup.h"
-#include "base/secret.h"
+#include "base/secrets/secret.h"
 
 #include <errno.h>
 

@@ -4,8 +4,8 @@
  * Which workspace files a person has looked at and trusted: path and SHA-256 of what was read, one per line, in the
  * state directory (0700, never within reach of a sandbox). A file that changed is a file that nobody has looked at.
  */
-#include "base/digest.h"
 #include "base/err.h"
+#include "base/secrets/digest.h"
 #include "base/vec.h"
 
 struct trust_entry {

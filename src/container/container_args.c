@@ -3,7 +3,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "container/container_mounts.h"
 
 #include <errno.h>

@@ -12,7 +12,7 @@
 #include "container/container_files.h"
 
 #include "base/cleanup.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "container/engine.h"
 #include "plan/mount_tree.h"
 #include "plan/start.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "container/container_mounts.h"
 
-#include "base/account.h"
 #include "base/cleanup.h"
-#include "base/path.h"
+#include "base/paths/account.h"
+#include "base/paths/path.h"
 #include "conf/dirs.h"
 
 #include <errno.h>

@@ -7,7 +7,7 @@
 #include "base/files/lock_file.h"
 #include "base/files/tree.h"
 #include "base/log.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "conf/dirs.h"
 #include "container/engine.h"
 

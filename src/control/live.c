@@ -3,7 +3,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "base/processes/usage.h"
 #include "control/control_place.h"
 #include "control/link.h"

@@ -9,7 +9,7 @@
  * inside: none of them is trusted.
  */
 #include "base/cleanup.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "control/live_internal.h"
 #include "policy/apply.h"
 

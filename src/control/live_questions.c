@@ -6,7 +6,7 @@
  */
 #include "base/cleanup.h"
 #include "base/escape.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "control/live_internal.h"
 #include "policy/approved.h"
 

@@ -6,7 +6,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/processes/signals.h"
-#include "base/secret.h"
+#include "base/secrets/secret.h"
 #include "roles/host_addresses.h"
 
 #include <assert.h>

@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "container/engine_container.h"
 #include "container/engine_network.h"
 #include "egress/containers.h"

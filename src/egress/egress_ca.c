@@ -6,7 +6,7 @@
  */
 #include "base/base64.h"
 #include "base/cleanup.h"
-#include "base/digest.h"
+#include "base/secrets/digest.h"
 #include "egress/egress_state.h"
 
 #include <errno.h>

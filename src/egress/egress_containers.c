@@ -3,7 +3,7 @@
 #include "base/cleanup.h"
 #include "base/emit.h"
 #include "base/fd.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "container/engine_container.h"
 #include "container/engine_network.h"
 #include "control/client.h"

@@ -4,7 +4,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/processes/spawn.h"
-#include "base/secret.h"
+#include "base/secrets/secret.h"
 #include "conf/json.h"
 #include "roles/vault_tell.h"
 

@@ -2,7 +2,7 @@
 /* Arguments for docker and podman: the network, the certificates, the variables; and a look at the user's own. */
 #include "base/cleanup.h"
 #include "base/escape.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "container/container_args.h"
 #include "container/engine_network.h"
 #include "egress/egress_facts.h"

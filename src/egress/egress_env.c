@@ -3,7 +3,7 @@
 #include "base/cleanup.h"
 #include "base/emit.h"
 #include "base/escape.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "egress/egress_facts.h"
 #include "egress/egress_state.h"
 

@@ -6,7 +6,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "base/random.h"
 #include "conf/json.h"
 #include "egress/egress.h"

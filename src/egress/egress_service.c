@@ -12,7 +12,7 @@
 #include "base/emit.h"
 #include "base/fd.h"
 #include "base/log.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "base/processes/spawn.h"
 #include "base/random.h"
 #include "container/engine_network.h"

@@ -6,7 +6,7 @@
 #include "base/cleanup.h"
 #include "base/emit.h"
 #include "base/escape.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "conf/json.h"
 #include "conf/suggest.h"
 #include "egress/egress_state.h"

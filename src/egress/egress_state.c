@@ -4,7 +4,7 @@
 #include "base/cleanup.h"
 #include "base/emit.h"
 #include "base/fd.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "conf/dirs.h"
 #include "conf/json.h"
 

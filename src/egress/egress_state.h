@@ -7,8 +7,8 @@
  * link, or when it belongs to somebody else.
  */
 #include "base/buf.h"
-#include "base/digest.h"
 #include "base/err.h"
+#include "base/secrets/digest.h"
 #include "roles/vault_env.h"
 
 enum { EGRESS_BYTES_MAX = 4 << 20, EGRESS_PORT = 17780 };

@@ -4,7 +4,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/random.h"
-#include "base/secret.h"
+#include "base/secrets/secret.h"
 #include "control/session.h"
 #include "policy/load.h"
 #include "policy/paths/served.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/digest.h"
 #include "base/fd.h"
-#include "base/path.h"
+#include "base/paths/path.h"
+#include "base/secrets/digest.h"
 #include "conf/dirs.h"
 #include "export/export_internal.h"
 #include "store/audit_place.h"

@@ -3,7 +3,7 @@
 
 #include "base/base64.h"
 #include "base/cleanup.h"
-#include "base/secret.h"
+#include "base/secrets/secret.h"
 #include "base/vec.h"
 #include "gateway/wire/http1.h"
 #include "gateway/wire/socks5_wire.h"

@@ -10,7 +10,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/log.h"
-#include "base/secret.h"
+#include "base/secrets/secret.h"
 #include "gateway/acceptor.h"
 #include "gateway/chain.h"
 #include "gateway/confine/gateway_confine.h"

@@ -2,7 +2,7 @@
 #include "gateway/socks5.h"
 
 #include "base/alloc.h"
-#include "base/secret.h"
+#include "base/secrets/secret.h"
 #include "gateway/http/http_session.h"
 #include "gateway/intercept.h"
 #include "gateway/wire/proxy_auth.h"

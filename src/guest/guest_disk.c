@@ -3,7 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "guest/guest_inside.h"
 
 #include <errno.h>

@@ -5,7 +5,7 @@
 #include "base/fd.h"
 #include "base/files/tree.h"
 #include "base/log.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "base/vec.h"
 #include "conf/dirs.h"
 #include "guest/guest_grants.h"

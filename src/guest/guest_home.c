@@ -5,7 +5,7 @@
 #include "base/fd.h"
 #include "base/files/tree.h"
 #include "base/log.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "guest/access_list.h"
 #include "guest/guest_inside.h"
 

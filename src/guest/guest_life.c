@@ -5,7 +5,7 @@
 #include "base/fd.h"
 #include "base/files/tree.h"
 #include "base/log.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "base/random.h"
 #include "guest/account/firewall_reader.h"
 #include "guest/account/guest_account.h"

@@ -2,7 +2,7 @@
 #include "guest/guest_settings.h"
 
 #include "base/cleanup.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "policy/load.h"
 #include "policy/options.h"
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "guest/guest_ssh.h"
 
-#include "base/account.h"
 #include "base/cleanup.h"
 #include "base/escape.h"
 #include "base/fd.h"
 #include "base/files/tree.h"
-#include "base/path.h"
+#include "base/paths/account.h"
+#include "base/paths/path.h"
 #include "base/processes/spawn.h"
 #include "guest/guest_files.h"
 #include "guest/guest_home.h"

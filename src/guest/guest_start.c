@@ -7,7 +7,7 @@
 #include "base/escape.h"
 #include "base/fd.h"
 #include "base/log.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "base/random.h"
 #include "control/client.h"
 #include "guest/account/firewall_reader.h"

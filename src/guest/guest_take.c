@@ -10,7 +10,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/log.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "base/random.h"
 #include "base/vec.h"
 #include "guest/access_list.h"

@@ -6,7 +6,7 @@
  * Codex keeps .git, .codex and .agents of every writable directory from being written to; so does the result.
  */
 #include "base/cleanup.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "conf/suggest.h"
 #include "import/import_source.h"
 

@@ -4,7 +4,7 @@
  * is built into Fence is not known here.
  */
 #include "base/cleanup.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "conf/jsonc.h"
 #include "import/import_internal.h"
 #include "import/import_source.h"

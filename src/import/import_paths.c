@@ -7,7 +7,7 @@
  * ends the import.
  */
 #include "base/cleanup.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "conf/suggest.h"
 #include "import/import_source.h"
 #include "policy/match/glob.h"

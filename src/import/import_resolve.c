@@ -8,7 +8,7 @@
  * workspace says so; a grant below it is more specific and stays.
  */
 #include "base/cleanup.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "import/import_internal.h"
 #include "policy/match/glob.h"
 #include "policy/match/pattern.h"

@@ -10,7 +10,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/map.h"
-#include "base/needles.h"
+#include "base/secrets/needles.h"
 #include "base/vec.h"
 
 #include <errno.h>

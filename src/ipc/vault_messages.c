@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
-#include "base/secret.h"
+#include "base/secrets/secret.h"
 #include "ipc/valid.h"
 #include "policy/match/pattern.h"
 

@@ -5,7 +5,7 @@
 #include "base/fd.h"
 #include "base/files/lock_file.h"
 #include "base/files/tree.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "conf/dirs.h"
 #include "kept/kept.h"
 

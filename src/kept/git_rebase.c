@@ -5,7 +5,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/log.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "base/random.h"
 #include "kept/git_unfinished.h"
 #include "kept/guard_slot.h"

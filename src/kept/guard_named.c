@@ -11,7 +11,7 @@
 #include "base/cleanup.h"
 #include "base/files/listing.h"
 #include "base/log.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "sandbox/survey.h"
 
 #include <errno.h>

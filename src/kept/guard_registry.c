@@ -8,7 +8,7 @@
 #include "base/files/listing.h"
 #include "base/log.h"
 #include "base/map.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "base/processes/process.h"
 #include "conf/dirs.h"
 #include "kept/git_rebase.h"

@@ -6,11 +6,11 @@
 #include "kept/home.h"
 
 #include "base/cleanup.h"
-#include "base/digest.h"
 #include "base/fd.h"
 #include "base/files/tree.h"
 #include "base/log.h"
-#include "base/path.h"
+#include "base/paths/path.h"
+#include "base/secrets/digest.h"
 #include "conf/dirs.h"
 #include "kept/home_internal.h"
 #include "policy/paths/home_kind.h"

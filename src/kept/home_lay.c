@@ -6,10 +6,10 @@
  */
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/digest.h"
 #include "base/fd.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "base/random.h"
+#include "base/secrets/digest.h"
 #include "kept/home_internal.h"
 
 #include <dirent.h>

@@ -14,7 +14,7 @@
 #include "base/files/names.h"
 #include "base/files/tree.h"
 #include "base/log.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "policy/paths/home_table.h"
 #include "policy/paths/paths_builtin.h"
 #include "sandbox/survey.h"

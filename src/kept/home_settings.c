@@ -10,7 +10,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/log.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "policy/git/gitconfig.h"
 #include "policy/paths/settings_filter.h"
 

@@ -2,9 +2,9 @@
 #include "kept/homes.h"
 
 #include "base/cleanup.h"
-#include "base/digest.h"
 #include "base/fd.h"
-#include "base/path.h"
+#include "base/paths/path.h"
+#include "base/secrets/digest.h"
 #include "kept/home_internal.h"
 #include "kept/overlays.h"
 

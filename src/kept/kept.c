@@ -5,7 +5,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/files/tree.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "conf/dirs.h"
 
 #include <dirent.h>

@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/files/tree.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "conf/dirs.h"
 
 #include <dirent.h>

@@ -9,7 +9,7 @@
 #include "net/tls_internal.h"
 
 #include "base/cleanup.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 
 #include <errno.h>
 #include <openssl/ec.h>

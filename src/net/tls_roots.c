@@ -14,7 +14,7 @@
 
 #include "base/base64.h"
 #include "base/cleanup.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "base/vec.h"
 
 #include <dirent.h>

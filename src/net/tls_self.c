@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A certificate that nobody but its own key has signed, for a client that learns its digest by another way. */
 #include "base/cleanup.h"
-#include "base/digest.h"
+#include "base/secrets/digest.h"
 #include "net/tls_internal.h"
 
 #include <errno.h>

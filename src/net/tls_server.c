@@ -6,7 +6,7 @@
  */
 #include "net/tls_internal.h"
 
-#include "base/digest.h"
+#include "base/secrets/digest.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -17,7 +17,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/secret.h"
+#include "base/secrets/secret.h"
 
 #include <errno.h>
 #include <openssl/err.h>

@@ -8,7 +8,7 @@
 #include "plan/build.h"
 
 #include "base/cleanup.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "plan/degraded.h"
 #include "plan/embedded.h"
 #include "plan/landlock.h"

@@ -4,7 +4,7 @@
  * something that must not change, or must not appear; and with programs that stand for those of the host. Those are
  * mounted read-only, but an attempt to change one must be on record.
  */
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "plan/build.h"
 
 static int add_opening(struct plan *plan, const char *path) {

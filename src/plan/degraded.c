@@ -9,7 +9,7 @@
  */
 #include "plan/degraded.h"
 
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "plan/embedded.h"
 #include "plan/landlock.h"
 #include "plan/mount_tree.h"

@@ -4,7 +4,7 @@
  * much as built-in ones: a path that may not be written must not be made either.
  */
 #include "base/cleanup.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "plan/build.h"
 
 #include <stdlib.h>

@@ -14,7 +14,7 @@
 #include "plan/mount_tree.h"
 
 #include "base/cleanup.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "plan/landlock.h"
 #include "plan/start.h"
 #include "policy/tools/browser.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plan/plan.h"
 
-#include "base/path.h"
+#include "base/paths/path.h"
 
 #include <assert.h>
 #include <stdio.h>

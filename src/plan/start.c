@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plan/start.h"
 
-#include "base/path.h"
+#include "base/paths/path.h"
 
 const char *plan_start_wanted(const struct policy *policy, const struct plan_host *host) {
         if (policy->guest)

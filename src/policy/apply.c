@@ -3,7 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "policy/check.h"
 #include "policy/credential.h"
 #include "policy/git/git_rules.h"

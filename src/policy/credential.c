@@ -2,8 +2,8 @@
 #include "policy/credential.h"
 
 #include "base/cleanup.h"
-#include "base/path.h"
-#include "base/secret.h"
+#include "base/paths/path.h"
+#include "base/secrets/secret.h"
 #include "conf/json_walk.h"
 #include "conf/suggest.h"
 #include "policy/check.h"

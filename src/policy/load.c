@@ -2,8 +2,8 @@
 #include "policy/load.h"
 
 #include "base/cleanup.h"
-#include "base/digest.h"
-#include "base/path.h"
+#include "base/paths/path.h"
+#include "base/secrets/digest.h"
 #include "conf/dirs.h"
 #include "conf/suggest.h"
 #include "conf/trust.h"

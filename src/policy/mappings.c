@@ -2,7 +2,7 @@
 #include "policy/mappings.h"
 
 #include "base/cleanup.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "policy/git/git_rules.h"
 #include "policy/match/pattern.h"
 

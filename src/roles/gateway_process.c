@@ -21,7 +21,7 @@
 #include "base/escape.h"
 #include "base/fd.h"
 #include "base/log.h"
-#include "base/secret.h"
+#include "base/secrets/secret.h"
 #include "roles/awaited.h"
 #include "roles/gateway_spawn.h"
 #include "roles/generation.h"

@@ -7,7 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "base/processes/confine.h"
 #include "base/processes/spawn.h"
 #include "roles/helper_os.h"

@@ -5,7 +5,7 @@
  * patterns and hashed names. Keys of authorities are left out (the agent sees keys, not certificates), and so are those
  * that any line revokes.
  */
-#include "base/digest.h"
+#include "base/secrets/digest.h"
 #include "base/vec.h"
 #include "policy/match/host.h"
 

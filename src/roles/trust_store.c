@@ -3,8 +3,8 @@
 
 #include "base/base64.h"
 #include "base/cleanup.h"
-#include "base/digest.h"
-#include "base/path.h"
+#include "base/paths/path.h"
+#include "base/secrets/digest.h"
 
 #include <errno.h>
 #include <stdlib.h>

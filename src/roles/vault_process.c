@@ -19,7 +19,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/processes/spawn.h"
-#include "base/secret.h"
+#include "base/secrets/secret.h"
 #include "conf/dirs.h"
 #include "ipc/credentials.h"
 #include "roles/helper.h"

@@ -4,7 +4,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/secret.h"
+#include "base/secrets/secret.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -3,7 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/escape.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "bridge/agent_message.h"
 #include "policy/groups.h"
 #include "policy/match/pattern.h"

@@ -2,7 +2,7 @@
 #include "run/run_certificates.h"
 
 #include "base/cleanup.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 
 #include <errno.h>
 #include <stdlib.h>

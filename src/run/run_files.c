@@ -4,7 +4,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "control/live.h"
 #include "plan/embedded.h"
 #include "plan/plan.h"

@@ -3,7 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "plan/landlock.h"
 #include "policy/paths/asks.h"
 #include "run/run_internal.h"

@@ -3,7 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "kept/home.h"
 #include "kept/home_rows.h"
 #include "kept/home_settings.h"

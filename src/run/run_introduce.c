@@ -4,7 +4,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/log.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "conf/dirs.h"
 #include "policy/paths/home_kind.h"
 

@@ -8,7 +8,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/log.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "conf/dirs.h"
 #include "policy/judge/ratchet.h"
 #include "run/learn.h"

@@ -5,7 +5,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/log.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "base/processes/spawn.h"
 #include "bridge/ssh_command.h"
 #include "policy/git/ssh_rules.h"

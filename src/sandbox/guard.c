@@ -21,7 +21,7 @@
 #include "base/fd.h"
 #include "base/files/names.h"
 #include "base/files/tree.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "base/random.h"
 #include "sandbox/sandbox.h"
 

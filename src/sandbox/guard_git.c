@@ -11,7 +11,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "policy/git/git_harmless.h"
 
 #include <dirent.h>

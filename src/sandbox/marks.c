@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sandbox/marks.h"
 
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "policy/match/glob.h"
 
 static bool mark_covers(const struct plan_mark *mark, const char *path) {

@@ -5,7 +5,7 @@
 #include "base/fd.h"
 #include "base/files/file_copy.h"
 #include "base/files/tree.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "base/random.h"
 
 #include <assert.h>

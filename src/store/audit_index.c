@@ -8,7 +8,7 @@
  */
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "conf/dirs.h"
 #include "store/audit_index_internal.h"
 #include "store/audit_place.h"

@@ -5,7 +5,7 @@
  * together, so that what is written can be read. Everything untrusted is escaped; a line never contains a line break.
  */
 #include "base/clock.h"
-#include "base/digest.h"
+#include "base/secrets/digest.h"
 #include "ipc/event.h"
 #include "policy/judge/snapshot.h"
 

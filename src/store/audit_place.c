@@ -2,7 +2,7 @@
 #include "store/audit_place.h"
 
 #include "base/cleanup.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "conf/dirs.h"
 
 #include <dirent.h>

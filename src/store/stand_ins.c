@@ -3,9 +3,9 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "base/random.h"
-#include "base/secret.h"
+#include "base/secrets/secret.h"
 #include "base/vec.h"
 #include "conf/dirs.h"
 

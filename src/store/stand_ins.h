@@ -11,8 +11,8 @@
  *     rotated 2                all of them, twice
  *     rotated 1 openai         and this one once more
  */
-#include "base/digest.h"
 #include "base/err.h"
+#include "base/secrets/digest.h"
 
 struct stand_ins; /* opaque */
 

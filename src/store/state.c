@@ -9,7 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "conf/dirs.h"
 
 #include <errno.h>

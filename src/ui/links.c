@@ -4,9 +4,9 @@
  * is dead after its use or a minute. A second `bailey ui` asks the first for a new one (ui/callers.c).
  */
 #include "base/clock.h"
-#include "base/digest.h"
 #include "base/random.h"
-#include "base/secret.h"
+#include "base/secrets/digest.h"
+#include "base/secrets/secret.h"
 #include "ui/ui_internal.h"
 
 #include <errno.h>

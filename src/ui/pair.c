@@ -12,7 +12,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
-#include "base/secret.h"
+#include "base/secrets/secret.h"
 #include "ui/ui_internal.h"
 
 #include <arpa/inet.h>

@@ -3,9 +3,9 @@
 
 #include "base/base64.h"
 #include "base/clock.h"
-#include "base/digest.h"
 #include "base/random.h"
-#include "base/secret.h"
+#include "base/secrets/digest.h"
+#include "base/secrets/secret.h"
 
 #include <assert.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ui/ui_gate.h"
 
-#include "base/secret.h"
+#include "base/secrets/secret.h"
 
 #include <assert.h>
 #include <stdio.h>

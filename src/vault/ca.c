@@ -4,11 +4,11 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/digest.h"
 #include "base/fd.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "base/random.h"
-#include "base/secret.h"
+#include "base/secrets/digest.h"
+#include "base/secrets/secret.h"
 
 #include <assert.h>
 #include <errno.h>

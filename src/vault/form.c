@@ -5,7 +5,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/emit.h"
-#include "base/secret.h"
+#include "base/secrets/secret.h"
 #include "conf/json.h"
 
 #include <errno.h>

@@ -7,9 +7,9 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/digest.h"
 #include "base/map.h"
 #include "base/random.h"
+#include "base/secrets/digest.h"
 #include "vault/der.h"
 
 #include <errno.h>

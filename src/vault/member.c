@@ -3,7 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "base/secret.h"
+#include "base/secrets/secret.h"
 #include "policy/mappings.h"
 #include "policy/profile/sign_ins.h"
 

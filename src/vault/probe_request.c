@@ -7,7 +7,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/processes/confine.h"
-#include "base/secret.h"
+#include "base/secrets/secret.h"
 #include "ipc/probe_messages.h"
 #include "vault/ca.h"
 #include "vault/leaf.h"

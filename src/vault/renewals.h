@@ -4,7 +4,7 @@
  * Sign-ins that are being renewed: who has the turn, and who waits for it. The vault asks the reader to lock and to
  * write; this decides the next step. Knows no sockets.
  */
-#include "base/secret.h"
+#include "base/secrets/secret.h"
 #include "ipc/vault_messages.h"
 
 enum { TURNS_MAX = 64 };

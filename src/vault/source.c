@@ -4,7 +4,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "conf/json.h"
 #include "policy/mappings.h"
 #include "vault/aws.h"

@@ -2,7 +2,7 @@
 #include "vault/stand_in.h"
 
 #include "base/random.h"
-#include "base/secret.h"
+#include "base/secrets/secret.h"
 
 #include <errno.h>
 

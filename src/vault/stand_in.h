@@ -4,8 +4,8 @@
  * Stand-ins: text that looks like the secret to a client (the same beginning, length, separators and alphabet) and says
  * nothing about it.
  */
-#include "base/digest.h"
 #include "base/err.h"
+#include "base/secrets/digest.h"
 #include "base/str.h"
 
 enum { STAND_IN_RANDOM_MIN = 8 }; /* letters and digits that must be drawn, or there is no stand-in */

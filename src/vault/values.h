@@ -4,7 +4,7 @@
  * The values of the mappings: in secret memory, each with its serial on the page, its stand-ins, and the hosts it may
  * go to. Knows no sockets.
  */
-#include "base/secret.h"
+#include "base/secrets/secret.h"
 #include "ipc/vault_messages.h"
 
 struct values; /* opaque */

@@ -20,7 +20,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
-#include "base/secret.h"
+#include "base/secrets/secret.h"
 #include "vault/ca.h"
 #include "vault/leaf.h"
 #include "vault/renewals.h"

@@ -3,10 +3,10 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/digest.h"
 #include "base/fd.h"
 #include "base/random.h"
-#include "base/secret.h"
+#include "base/secrets/digest.h"
+#include "base/secrets/secret.h"
 #include "conf/json_walk.h"
 #include "policy/mappings.h"
 #include "policy/profile/sign_ins.h"

@@ -3,7 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/emit.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "conf/json.h"
 #include "verbs/command_check.h"
 

@@ -4,7 +4,7 @@
 #include "api/commands.h"
 #include "base/cleanup.h"
 #include "base/emit.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "policy/git/forges.h"
 #include "policy/groups.h"
 #include "policy/idle.h"

@@ -10,7 +10,7 @@
 #include "base/emit.h"
 #include "base/escape.h"
 #include "base/fd.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "store/audit_place.h"
 #include "store/audit_read.h"
 #include "verbs/sandbox_names.h"

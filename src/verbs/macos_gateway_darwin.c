@@ -5,7 +5,7 @@
 #include "base/escape.h"
 #include "base/fd.h"
 #include "base/random.h"
-#include "base/secret.h"
+#include "base/secrets/secret.h"
 #include "roles/gateway_config.h"
 #include "roles/gateway_process.h"
 #include "roles/host_addresses.h"

@@ -4,7 +4,7 @@
 #include "base/cleanup.h"
 #include "base/escape.h"
 #include "base/log.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "sandbox/darwin/os.h"
 #include "sandbox/survey.h"
 

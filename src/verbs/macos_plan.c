@@ -6,7 +6,7 @@
 #include "verbs/macos_plan.h"
 
 #include "base/cleanup.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "plan/build.h"
 #include "plan/macos/macos_launch.h"
 #include "policy/load.h"

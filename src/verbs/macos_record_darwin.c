@@ -2,7 +2,7 @@
 #include "verbs/macos_record.h"
 
 #include "base/cleanup.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "sandbox/darwin/os.h"
 #include "store/audit_place.h"
 

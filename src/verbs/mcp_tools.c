@@ -4,7 +4,7 @@
 #include "base/cleanup.h"
 #include "base/emit.h"
 #include "base/fd.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "base/processes/spawn.h"
 #include "verbs/command_check.h"
 #include "verbs/inspect.h"

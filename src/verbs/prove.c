@@ -4,7 +4,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/files/tree.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "run/run.h"
 #include "verbs/policy_options.h"
 #include "verbs/prove_acts.h"

@@ -7,8 +7,8 @@
 #include "base/base64.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/digest.h"
 #include "base/escape.h"
+#include "base/secrets/digest.h"
 #include "verbs/report_internal.h"
 
 #include <inttypes.h>

@@ -7,7 +7,7 @@
 #include "base/cleanup.h"
 #include "base/escape.h"
 #include "base/log.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "control/questions.h"
 #include "policy/apply.h"
 #include "policy/approved.h"

@@ -8,7 +8,7 @@
 #include "base/escape.h"
 #include "base/fd.h"
 #include "base/files/tree.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "base/random.h"
 #include "conf/suggest.h"
 #include "control/session.h"

@@ -4,7 +4,7 @@
 #include "base/cleanup.h"
 #include "base/escape.h"
 #include "base/fd.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "base/vec.h"
 #include "conf/json.h"
 #include "conf/suggest.h"

@@ -4,7 +4,7 @@
  * by itself finds, wherever the text is cut, and never holds back less than what may still become a match.
  */
 #include "base/cleanup.h"
-#include "base/needles.h"
+#include "base/secrets/needles.h"
 #include "base/vec.h"
 #include "fuzz.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A normalised path is absolute, has no dot parts or doubled slashes, and normalises to itself. */
 #include "base/cleanup.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "fuzz.h"
 
 static void check_normal(const char *path) {

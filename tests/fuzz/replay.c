@@ -5,7 +5,7 @@
  * that reading one byte too many is seen.
  */
 #include "base/cleanup.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "fuzz.h"
 
 #include <dirent.h>

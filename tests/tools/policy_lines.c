@@ -10,7 +10,7 @@
  * fuzzing.
  */
 #include "base/cleanup.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "policy/judge/snapshot.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads paths, one a line, and prints for each whether the shell parser accepts the file: "ok" or "no REASON". */
 #include "base/cleanup.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "shell/ast.h"
 
 #include <stdio.h>

@@ -13,7 +13,7 @@
 
 #include "base/base64.h"
 #include "base/cleanup.h"
-#include "base/secret.h"
+#include "base/secrets/secret.h"
 
 #include <assert.h>
 #include <errno.h>

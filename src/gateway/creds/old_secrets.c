@@ -11,7 +11,7 @@
 #include "gateway/creds/old_secrets.h"
 
 #include "base/clock.h"
-#include "base/secret.h"
+#include "base/secrets/secret.h"
 
 #include <errno.h>
 #include <pthread.h>

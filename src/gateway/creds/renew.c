@@ -13,8 +13,8 @@
 
 #include "base/cleanup.h"
 #include "base/map.h"
-#include "base/path.h"
-#include "base/secret.h"
+#include "base/paths/path.h"
+#include "base/secrets/secret.h"
 #include "conf/json_walk.h"
 #include "policy/profile/sign_ins.h"
 

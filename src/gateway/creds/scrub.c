@@ -19,7 +19,7 @@
 #include "base/base64.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
-#include "base/secret.h"
+#include "base/secrets/secret.h"
 #include "base/vec.h"
 
 #include <errno.h>

@@ -6,7 +6,7 @@
  * Of a stream, only bytes that may be the beginning of a secret are delayed. Theory in scrub.c.
  */
 #include "base/clock.h"
-#include "base/needles.h"
+#include "base/secrets/needles.h"
 
 struct scrub_pair {
         struct str real, stand_in;

@@ -11,7 +11,7 @@
 #include "gateway/creds/sigv4.h"
 
 #include "base/cleanup.h"
-#include "base/secret.h"
+#include "base/secrets/secret.h"
 
 #include <assert.h>
 #include <errno.h>

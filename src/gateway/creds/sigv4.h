@@ -5,7 +5,7 @@
  * anew, and making it, with a key that the vault derived for one day, region and service. Pure. Theory in sigv4.c.
  */
 #include "base/buf.h"
-#include "base/digest.h"
+#include "base/secrets/digest.h"
 #include "gateway/creds/request_view.h"
 
 #define SIGV4_SIGNATURE_HEX 64

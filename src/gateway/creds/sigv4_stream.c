@@ -2,7 +2,7 @@
 #include "gateway/creds/sigv4_stream.h"
 
 #include "base/cleanup.h"
-#include "base/secret.h"
+#include "base/secrets/secret.h"
 
 #include <stdio.h>
 

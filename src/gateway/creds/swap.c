@@ -3,7 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/secret.h"
+#include "base/secrets/secret.h"
 #include "gateway/creds/old_secrets.h"
 
 #include <errno.h>

@@ -6,16 +6,16 @@
  * A question is named by its key: the kind, the mapping and the target, and for a signing key its scope. The same key
  * names the answer on its shelf. Questions that do not fit the socket wait in order. Each has a time limit.
  *
- * Secrets are in locked memory while they are valid (base/secret.h), at most SECRETS_MAX of them in SECRETS_BYTES, and
- * are wiped when they are dropped. If even so little memory cannot be locked, the heap is used; the process is not
- * dumpable either way. Callers wipe the copies that they make for a request.
+ * Secrets are in locked memory while they are valid (base/secrets/secret.h), at most SECRETS_MAX of them in
+ * SECRETS_BYTES, and are wiped when they are dropped. If even so little memory cannot be locked, the heap is used; the
+ * process is not dumpable either way. Callers wipe the copies that they make for a request.
  */
 #include "gateway/creds/vault_client.h"
 
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/log.h"
-#include "base/secret.h"
+#include "base/secrets/secret.h"
 #include "gateway/creds/old_secrets.h"
 #include "gateway/creds/vault_shelf.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/creds/vault_shelf.h"
 
-#include "base/secret.h"
+#include "base/secrets/secret.h"
 
 #include <stdlib.h>
 

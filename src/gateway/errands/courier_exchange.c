@@ -7,7 +7,7 @@
  */
 #include "base/cleanup.h"
 #include "base/random.h"
-#include "base/secret.h"
+#include "base/secrets/secret.h"
 #include "gateway/errands/courier_internal.h"
 
 #include <errno.h>

@@ -7,7 +7,7 @@
 #include "base/base64.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "base/secret.h"
+#include "base/secrets/secret.h"
 #include "gateway/errands/courier_internal.h"
 
 #include <errno.h>

@@ -2,7 +2,7 @@
 /* What nghttp2 tells about either connection, and how it is set up. */
 #include "gateway/h2/h2_internal.h"
 
-#include "base/secret.h"
+#include "base/secrets/secret.h"
 
 #include <errno.h>
 #include <malloc.h>

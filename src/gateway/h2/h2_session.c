@@ -29,7 +29,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/secret.h"
+#include "base/secrets/secret.h"
 
 #include <errno.h>
 #include <stdlib.h>

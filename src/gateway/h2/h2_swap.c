@@ -12,7 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/cleanup.h"
-#include "base/secret.h"
+#include "base/secrets/secret.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -9,7 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/secret.h"
+#include "base/secrets/secret.h"
 
 #include <stdlib.h>
 

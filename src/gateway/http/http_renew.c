@@ -15,7 +15,7 @@
 
 #include "base/alloc.h"
 #include "base/cleanup.h"
-#include "base/secret.h"
+#include "base/secrets/secret.h"
 #include "gateway/http/http_swap.h"
 
 #include <errno.h>

@@ -12,7 +12,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/secret.h"
+#include "base/secrets/secret.h"
 #include "ipc/valid.h"
 
 #include <errno.h>

@@ -16,7 +16,7 @@
 #include "gateway/http/http_swap.h"
 
 #include "base/cleanup.h"
-#include "base/secret.h"
+#include "base/secrets/secret.h"
 #include "gateway/creds/renew.h"
 
 #include <errno.h>

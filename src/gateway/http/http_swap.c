@@ -14,7 +14,7 @@
 
 #include "base/alloc.h"
 #include "base/cleanup.h"
-#include "base/secret.h"
+#include "base/secrets/secret.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -14,7 +14,7 @@
 #include "gateway/wire/decode.h"
 
 #include "base/cleanup.h"
-#include "base/secret.h"
+#include "base/secrets/secret.h"
 
 #include <brotli/decode.h>
 #include <errno.h>

@@ -2,7 +2,7 @@
 #include "gateway/wire/proxy_auth.h"
 
 #include "base/base64.h"
-#include "base/secret.h"
+#include "base/secrets/secret.h"
 #include "policy/policy.h"
 
 enum { DECODED_MAX = 192 }; /* longer than any user and secret of ours */

@@ -2,7 +2,7 @@
 #include "gateway/wire/websocket.h"
 
 #include "base/base64.h"
-#include "base/digest.h"
+#include "base/secrets/digest.h"
 
 #include <errno.h>
 

@@ -14,7 +14,7 @@
  *
  * The reader ends when its socket's name is gone. A supervisor whose reader ends, ends its guest.
  */
-#include "base/account.h"
+#include "base/paths/account.h"
 #include "guest/guest_place.h"
 
 /* As root. `directory` is opened as the host user. */

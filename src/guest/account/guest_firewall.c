@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "guest/account/guest_firewall.h"
 
-#include "base/account.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/paths/account.h"
 #include "base/vec.h"
 #include "guest/account/firewall_reader.h"
 #include "guest/account/guest_account.h"

@@ -2,7 +2,7 @@
 #include "guest/account/guest_groups.h"
 
 #include "base/cleanup.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 
 #include <errno.h>
 #include <string.h>

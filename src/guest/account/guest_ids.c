@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "guest/account/guest_ids.h"
 
-#include "base/account.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "base/path.h"
+#include "base/paths/account.h"
+#include "base/paths/path.h"
 #include "base/processes/spawn.h"
 
 #include <errno.h>

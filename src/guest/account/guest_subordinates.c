@@ -4,7 +4,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "guest/account/guest_tool.h"
 
 #include <errno.h>

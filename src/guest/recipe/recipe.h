@@ -8,8 +8,8 @@
  * Recipes are built in; a file of the same name in ~/.config/bailey/recipes or /etc/bailey/recipes counts instead, in
  * this order.
  */
-#include "base/digest.h"
 #include "base/err.h"
+#include "base/secrets/digest.h"
 #include "base/str.h"
 #include "base/vec.h"
 

@@ -3,7 +3,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "conf/dirs.h"
 #include "conf/suggest.h"
 #include "guest/recipe/recipe_internal.h"

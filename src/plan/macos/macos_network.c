@@ -11,7 +11,7 @@
 #include "plan/macos/seatbelt_internal.h"
 
 #include "base/cleanup.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 
 #include <errno.h>
 

@@ -2,7 +2,7 @@
 #include "plan/macos/seatbelt.h"
 
 #include "base/cleanup.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "plan/macos/seatbelt_internal.h"
 #include "policy/macos.h"
 

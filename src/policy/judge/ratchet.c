@@ -2,7 +2,7 @@
 #include "policy/judge/ratchet.h"
 
 #include "base/cleanup.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "conf/suggest.h"
 #include "policy/check.h"
 #include "policy/expand.h"

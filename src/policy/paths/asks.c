@@ -2,7 +2,7 @@
 #include "policy/paths/asks.h"
 
 #include "base/cleanup.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 
 const struct origin_text *asks_covering(const struct policy *policy, const char *path) {
         for (size_t i = 0; i < policy->filesystem.ask.n; i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "policy/paths/home_kind.h"
 
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "conf/suggest.h"
 
 #include <errno.h>

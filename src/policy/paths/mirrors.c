@@ -2,7 +2,7 @@
 #include "policy/paths/mirrors.h"
 
 #include "base/cleanup.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "policy/match/host.h"
 
 #include <dirent.h>

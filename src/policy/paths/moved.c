@@ -2,7 +2,7 @@
 #include "policy/paths/moved.h"
 
 #include "base/cleanup.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "policy/apply.h"
 
 #include <errno.h>

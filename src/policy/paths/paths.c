@@ -2,7 +2,7 @@
 #include "policy/paths/paths.h"
 
 #include "base/cleanup.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "base/vec.h"
 #include "conf/suggest.h"
 #include "policy/match/glob.h"

@@ -2,7 +2,7 @@
 #include "policy/profile/profile.h"
 
 #include "base/cleanup.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 
 #include <stdlib.h>
 #include <unistd.h>

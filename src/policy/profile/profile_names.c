@@ -2,7 +2,7 @@
 #include "policy/profile/profile_names.h"
 
 #include "base/cleanup.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "conf/dirs.h"
 #include "conf/suggest.h"
 

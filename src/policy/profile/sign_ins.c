@@ -2,8 +2,8 @@
 #include "policy/profile/sign_ins.h"
 
 #include "base/cleanup.h"
-#include "base/path.h"
-#include "base/secret.h"
+#include "base/paths/path.h"
+#include "base/secrets/secret.h"
 #include "conf/json_walk.h"
 #include "conf/yaml.h"
 

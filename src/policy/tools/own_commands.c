@@ -13,7 +13,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "policy/paths/paths.h"
 
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/cleanup.h"
-#include "base/digest.h"
 #include "base/fd.h"
-#include "base/path.h"
+#include "base/paths/path.h"
+#include "base/secrets/digest.h"
 #include "bridge/tool_policy.h"
 #include "policy/git/git.h"
 #include "policy/tools/browser.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "base/processes/spawn.h"
 #include "bridge/tool_policy.h"
 #include "ipc/supervise_messages.h"

@@ -8,7 +8,7 @@
 #include "run/bridge/run_own.h"
 
 #include "base/cleanup.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "roles/helper.h"
 #include "sandbox/survey.h"
 

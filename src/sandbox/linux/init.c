@@ -20,7 +20,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/processes/rest.h"
-#include "base/secret.h"
+#include "base/secrets/secret.h"
 #include "plan/codec.h"
 #include "sandbox/linux/broker/broker.h"
 #include "sandbox/linux/freeze.h"

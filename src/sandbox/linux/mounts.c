@@ -6,7 +6,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "sandbox/linux/mounts_classic.h"
 #include "sandbox/linux/step.h"
 

@@ -2,7 +2,7 @@
 /* What a process gives up before the command runs: identity outside, capabilities, system calls, files, resources. */
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "plan/landlock.h"
 #include "sandbox/linux/step.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/digest.h"
+#include "base/secrets/digest.h"
 
 #include "../cmocka_all.h"
 

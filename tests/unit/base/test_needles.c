@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/needles.h"
+#include "base/secrets/needles.h"
 
 #include "base/cleanup.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/path.h"
+#include "base/paths/path.h"
 
 #include "../alloc_fail.h"
 #include "../child.h"

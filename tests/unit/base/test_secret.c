@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/secret.h"
+#include "base/secrets/secret.h"
 
 #include "../alloc_fail.h"
 #include "../child.h"

@@ -4,7 +4,7 @@
 
 #include "base/cleanup.h"
 #include "base/files/tree.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "kept/home.h"
 #include "policy/paths/home_kind.h"
 

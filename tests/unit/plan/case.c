@@ -3,7 +3,7 @@
 
 #include "../cmocka_all.h"
 #include "base/cleanup.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 
 #include <stdio.h>
 

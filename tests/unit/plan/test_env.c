@@ -3,7 +3,7 @@
 #include "plan/env.h"
 
 #include "base/cleanup.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 
 #include <errno.h>
 #include <stdio.h>

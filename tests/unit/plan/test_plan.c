@@ -6,7 +6,7 @@
  */
 #include "../cmocka_all.h"
 #include "base/cleanup.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "base/random.h"
 #include "case.h"
 #include "plan/codec.h"

@@ -7,7 +7,7 @@
 #include "../cmocka_all.h"
 #include "../policy/cases.h"
 #include "base/cleanup.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "policy/match/glob.h"
 #include "seatbelt_kit.h"
 

@@ -7,7 +7,7 @@
  */
 #include "../cmocka_all.h"
 #include "base/cleanup.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "conf/json_walk.h"
 #include "plan/macos/macos_launch.h"
 #include "plan/macos/seatbelt_internal.h"

@@ -8,7 +8,7 @@
 #include "policy/show.h"
 
 #include "base/cleanup.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "policy/paths/paths.h"
 
 #include "../cmocka_all.h"

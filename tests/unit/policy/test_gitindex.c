@@ -2,7 +2,7 @@
 /* Indexes as git writes them (tests/fuzz/seeds/gitindex has real ones), and damaged ones. */
 #include "base/buf.h"
 #include "base/cleanup.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "policy/git/gitindex.h"
 
 #include <errno.h>

@@ -3,7 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "conf/trust.h"
 #include "policy/apply.h"
 #include "policy/paths/home_kind.h"

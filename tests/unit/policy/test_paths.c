@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Path policies and what they say, from tests/cases/paths.txt; the format is explained there. */
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "policy/paths/asks.h"
 
 #include "../cmocka_all.h"

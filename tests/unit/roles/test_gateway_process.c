@@ -5,7 +5,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "roles/gateway_spawn.h"
 #include "store/audit_read.h"
 

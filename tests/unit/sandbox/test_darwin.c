@@ -5,7 +5,7 @@
  */
 #include "../cmocka_all.h"
 #include "base/cleanup.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "sandbox/darwin/darwin_guest.h"
 #include "sandbox/darwin/darwin_monitor.h"
 #include "sandbox/darwin/pflog.h"

@@ -4,7 +4,7 @@
 
 #include "base/cleanup.h"
 #include "base/files/tree.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "sandbox/sandbox.h"
 
 #include "../cmocka_all.h"

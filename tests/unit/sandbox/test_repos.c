@@ -5,7 +5,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/files/tree.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 
 #include "../cmocka_all.h"
 

@@ -3,7 +3,7 @@
 #include "shell/classify.h"
 
 #include "base/cleanup.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 
 #include "../cmocka_all.h"
 

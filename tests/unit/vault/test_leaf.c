@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/files/tree.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 
 #include <errno.h>
 #include <fcntl.h>

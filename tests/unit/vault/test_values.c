@@ -3,7 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/digest.h"
+#include "base/secrets/digest.h"
 #include "vault/aws.h"
 #include "vault/source.h"
 #include "vault/stand_in.h"

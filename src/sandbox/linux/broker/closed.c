@@ -3,7 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "base/str.h"
 
 #include <dirent.h>

@@ -8,7 +8,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/files/listing.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "policy/match/glob.h"
 #include "sandbox/linux/cgroup.h"
 #include "sandbox/linux/probe/probe.h"

@@ -4,7 +4,7 @@
 #include "sandbox/linux/survey/survey_internal.h"
 
 #include "base/cleanup.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -19,7 +19,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "policy/git/gitconfig.h"
 
 #include <errno.h>

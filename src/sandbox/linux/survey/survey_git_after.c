@@ -9,7 +9,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/files/listing.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "policy/git/gitconfig.h"
 #include "policy/git/gitindex.h"
 

@@ -12,7 +12,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/files/listing.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "policy/git/gitconfig.h"
 
 #include <errno.h>

@@ -8,7 +8,7 @@
 
 #include "base/cleanup.h"
 #include "base/files/listing.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 
 #include <errno.h>
 #include <fcntl.h>

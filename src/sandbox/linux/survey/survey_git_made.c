@@ -7,7 +7,7 @@
 #include "sandbox/linux/survey/survey_git_internal.h"
 
 #include "base/cleanup.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 
 #include <errno.h>
 #include <stdlib.h>

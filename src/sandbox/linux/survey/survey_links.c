@@ -10,7 +10,7 @@
  * lies where the sandbox may write is a guard of its own.
  */
 #include "base/cleanup.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "sandbox/linux/survey/survey_internal.h"
 
 #include <errno.h>

@@ -11,7 +11,7 @@
 
 #include "base/cleanup.h"
 #include "base/files/listing.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "policy/paths/home_kind.h"
 #include "policy/paths/paths_builtin.h"
 

@@ -8,7 +8,7 @@
  */
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 #include "plan/landlock.h"
 #include "sandbox/linux/watcher/watcher.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/digest.h"
+#include "base/secrets/digest.h"
 
 void digest_sha256(struct str data, unsigned char ret[static DIGEST_BYTES]) {
         digest_sha256_pair(data, STR(""), ret);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/path.h"
-#include "base/path_steps.h"
+#include "base/paths/path.h"
+#include "base/paths/path_steps.h"
 
 #include <errno.h>
 #include <fcntl.h>

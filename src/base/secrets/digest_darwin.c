@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* By the system's own library, which every program has. */
-#include "base/digest.h"
+#include "base/secrets/digest.h"
 
 #include <assert.h>
 #include <CommonCrypto/CommonDigest.h>

@@ -1,19 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/secret.h"
+#include "base/secrets/secret.h"
 
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "base/secret_internal.h"
+#include "base/secrets/secret_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-void secret_wipe(void *p, size_t n) {
-        explicit_bzero(p, n);
-}
 
 /* Secret memory when the kernel has it, locked ordinary memory otherwise. */
 int secret_map(char *at, size_t n, struct err *err) {

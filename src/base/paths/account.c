@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/account.h"
+#include "base/paths/account.h"
 
 #include "base/vec.h"
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/secret.h"
+#include "base/secrets/secret.h"
 
 #include "base/buf.h"
-#include "base/secret_internal.h"
+#include "base/secrets/secret_internal.h"
 
 #include <errno.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -72,6 +73,10 @@ int secret_take(char *text, size_t size, struct secret **ret, struct err *err) {
 
         secret_wipe(text, size);
         return r;
+}
+
+void secret_wipe(void *p, size_t n) {
+        explicit_bzero(p, n);
 }
 
 void secret_free(struct secret *secret) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* By nettle. */
-#include "base/digest.h"
+#include "base/secrets/digest.h"
 
 #include <assert.h>
 #include <nettle/hmac.h>

@@ -7,10 +7,10 @@
  * Most of a text starts no needle. Two bytes decide whether one may start: the first and second byte of some needle. If
  * the possible first bytes are rare, as with some credentials, the scan skips the text between them in blocks.
  */
-#include "base/needles.h"
+#include "base/secrets/needles.h"
 
 #include "base/cleanup.h"
-#include "base/secret.h"
+#include "base/secrets/secret.h"
 
 #include <errno.h>
 #include <stdlib.h>

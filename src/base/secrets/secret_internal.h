@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* The system's side of base/secret.h. */
+/* The system's side of base/secrets/secret.h. */
 #include "base/err.h"
 
 /* Data pages over the middle of the reservation: kept out of swap, of core files and of child processes, as far as the

@@ -1,17 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/secret.h"
+#include "base/secrets/secret.h"
 
-#include "base/secret_internal.h"
+#include "base/secrets/secret_internal.h"
 
 #include <mach/vm_inherit.h>
-#include <string.h>
 #include <sys/mman.h>
-
-/* The barrier keeps the compiler from leaving it out. */
-void secret_wipe(void *memory, size_t n) {
-        memset(memory, 0, n);
-        __asm__ volatile("" : : "r"(memory) : "memory");
-}
 
 /* There is no way to keep single pages out of a core file: who keeps secrets allows none (RLIMIT_CORE). */
 int secret_map(char *at, size_t n, struct err *err) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Paths as text: nothing here asks the file system, and nothing here is a system's own. */
-#include "base/path.h"
+#include "base/paths/path.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* macOS has no openat2. */
-#include "base/path.h"
-#include "base/path_steps.h"
+#include "base/paths/path.h"
+#include "base/paths/path_steps.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/path_steps.h"
+#include "base/paths/path_steps.h"
 
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "base/path.h"
+#include "base/paths/path.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/path.h"
+#include "base/paths/path.h"
 
-#include "base/account.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/paths/account.h"
 #include "base/random.h"
 
 #include <errno.h>
