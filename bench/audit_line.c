@@ -2,12 +2,15 @@
 /*
  * What one event costs the supervisor: decoding it, formatting and hashing its audit line, and its share of the write,
  * in batches as the gateway sends them. Prints a table, and JSON with --json. Target: at most 1.5 us for the line.
+ *
+ *   audit_line --records N PATH   leaves a log with N events there, and prints what each of the last 640 cost
  */
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "store/audit.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -76,7 +79,40 @@ static struct result run_once(struct audit *a, struct err *e) {
         return r;
 }
 
+/* So many events into a new log, and what the last ten batches cost: a log that grows must not make them dearer. */
+static int grow_log(const char *path, unsigned long records) {
+        enum { LAST = 10 * BATCH };
+        const struct snapshot_rule rule = { STR("*.example.com:80"), STR("policy.yaml:3:5"), LIST_ALLOW };
+        const struct audit_settings settings = {
+                .path = path, .run_id = "bench", .sandbox = "bench", .max_bytes = 1ULL << 40
+        };
+        struct err err = { 0 };
+        struct audit *audit = NULL;
+        struct event event = sample;
+        uint64_t began = 0;
+
+        if (audit_open(&settings, &audit, &err) < 0) {
+                fprintf(stderr, "%s\n", err_text(&err));
+                return 1;
+        }
+
+        for (unsigned long i = 0; i < records; i++) {
+                if (i + LAST == records)
+                        began = cpu_ns();
+                event.wall_us += 37;
+                if (audit_add(audit, &event, &rule) < 0 || (i % BATCH == BATCH - 1 && audit_flush(audit, &err) < 0))
+                        abort();
+        }
+        printf("{\"bench\":\"audit_line\",\"records\":%lu,\"append_ns\":%.0f}\n", records,
+               (double)(cpu_ns() - began) / LAST);
+
+        return audit_close(audit, &err) < 0;
+}
+
 int main(int argc, char **argv) {
+        if (argc == 4 && str_is(str_of(argv[1]), "--records"))
+                return grow_log(argv[3], strtoul(argv[2], NULL, 10));
+
         char path[] = "/tmp/bailey-bench-audit-XXXXXX";
         struct err e = { 0 };
         struct audit *a = NULL;

@@ -3,7 +3,7 @@
 from . import chart
 from .figures import LIMITS, ratio
 from .gateway import CASES
-from .growth import AT_REST
+from .growth import AT_REST, ONE_MORE
 
 
 def ratio_groups(figures):
@@ -37,9 +37,12 @@ def growth_charts(growth):
             "on, less its writer": {count: row["cpu_us"] - row["own_us"] for count, row in ours.items()},
             "its writer alone": {count: row["own_us"] for count, row in ours.items()}})
     if boxes:
-        found["sandboxes"] = chart.lines("Sandboxes at once", "sandboxes", "for each of them: ms of processor time, MiB of memory", {
-            f"{name.partition(',')[0]}, {word}": {count: row[key] for count, row in boxes[name].items()} for name in boxes
-            for key, word in (("cpu_ms_each", "CPU ms"), ("mib_each", "MiB"))})
+        found["sandboxes"] = chart.lines("Sandboxes at once", "sandboxes", "each until its end: ms of processor time, MiB of memory; a launch while they rest: ms", {
+            f"{name.partition(',')[0]}, {word}": {count: row[key] for count, row in boxes[name].items()} for name in boxes if name != "limit"
+            for key, word in (("cpu_ms_each", "CPU ms"), ("mib_each", "MiB"), (ONE_MORE, "one more, ms"))})
+    for name, title in (("files", "Files in the workspace"), ("records", "Records in the log")):
+        if growth[name]:
+            found[name] = chart.lines(title, name, "as each line says", {words: {count: row["value"] for count, row in each.items()} for words, each in growth[name].items()})
     return found
 
 

@@ -47,6 +47,20 @@ frontend bridge
 backend origin_bridge
   mode tcp
   server origin 127.0.0.1:{tls_origin} ssl verify none no-ssl-reuse sni str({host})
+frontend bridge2
+  mode tcp
+  bind 127.0.0.1:{haproxy_h2_bridge} ssl crt {run}/tls/{host}.pem alpn h2 backlog 4096
+  default_backend origin_bridge2
+backend origin_bridge2
+  mode tcp
+  server origin 127.0.0.1:{h2_origin} ssl verify none alpn h2 sni str({host})
+frontend http2
+  mode http
+  bind 127.0.0.1:{haproxy_h2} ssl crt {run}/tls/{host}.pem alpn h2 backlog 4096
+  default_backend origin_http2
+backend origin_http2
+  mode http
+  server origin 127.0.0.1:{h2_origin} ssl verify none alpn h2 sni str({host})
 """
 
 # With and without a list; the origin is fixed, and the cache of patterns is off: programs ask for more than one name.
@@ -234,14 +248,14 @@ network:
 # What is intercepted: a token for every host of the zone. The origin answers only to the real one.
 SECURE_POLICY = """
 network:
-  allow_private: ["127.0.0.1:{tls_origin}", "127.0.0.1:{fresh_origin}"]
+  allow_private: ["127.0.0.1:{tls_origin}", "127.0.0.1:{h2_origin}", "127.0.0.1:{fresh_origin}"]
   limits: {{ connections: 20000 }}
 credentials:
   - name: lab
     env: LAB_TOKEN
     source: env:LAB_TOKEN
     slot: bearer
-    hosts: ["*.{secure_zone}:{tls_origin}", "*.{secure_zone}:{fresh_origin}"]
+    hosts: ["*.{secure_zone}:{tls_origin}", "*.{secure_zone}:{h2_origin}", "*.{secure_zone}:{fresh_origin}"]
 """
 
 NGINX = """
@@ -266,6 +280,7 @@ http {{
   ssl_certificate_key {run}/tls/leaf.key;
   server {{
     listen 127.0.0.1:{tls_origin} ssl backlog=4096;
+    listen 127.0.0.1:{h2_origin} ssl http2 backlog=4096;
     ssl_certificate {run}/tls/{host}.crt;
     location / {{ root {run}/www; if ($http_authorization != "Bearer {token}") {{ return 403; }} }}
   }}
@@ -298,6 +313,23 @@ stream {{
     ssl_certificate {run}/tls/{host}.crt; ssl_certificate_key {run}/tls/leaf.key; ssl_protocols TLSv1.2 TLSv1.3;
     proxy_ssl on; proxy_ssl_session_reuse on; proxy_ssl_protocols TLSv1.2 TLSv1.3; proxy_ssl_name {host}; proxy_ssl_server_name on;
     proxy_pass 127.0.0.1:{tls_origin};
+  }}
+}}
+"""
+
+# HTTP/2 on its front. To the origin it speaks HTTP/1.1: it cannot otherwise.
+NGINX_H2 = """
+http {{
+  access_log off; tcp_nodelay on; keepalive_timeout 600; keepalive_requests 100000000; server_tokens off;
+  client_body_temp_path {run}/n1; proxy_temp_path {run}/n2; fastcgi_temp_path {run}/n3; uwsgi_temp_path {run}/n4; scgi_temp_path {run}/n5;
+  upstream origin {{ server 127.0.0.1:{tls_origin}; keepalive 256; keepalive_requests 100000000; }}
+  server {{
+    listen 127.0.0.1:{nginx_h2} ssl http2 backlog=4096;
+    ssl_certificate {run}/tls/{host}.crt; ssl_certificate_key {run}/tls/leaf.key; ssl_protocols TLSv1.2 TLSv1.3;
+    location / {{
+      proxy_pass https://origin; proxy_http_version 1.1; proxy_set_header Connection ""; proxy_set_header Host {host};
+      proxy_ssl_server_name on; proxy_ssl_name {host};
+    }}
   }}
 }}
 """

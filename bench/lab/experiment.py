@@ -12,15 +12,36 @@ guards: /bin/true in a git repository, with nothing to protect (-m read-only: no
 with all of it (-m workspace-write). Both have no network. The difference is what protection adds to a launch, and the writable mount itself: an upper bound.
 
 warm: what a launch from a sandbox that was prepared ahead takes at least, beside bwrap: a call of `bailey` that does nothing, because somebody has to call, and
-the command without any sandbox. Whatever hands the command over to the prepared sandbox comes on top."""
+the command without any sandbox. Whatever hands the command over to the prepared sandbox comes on top.
+
+parts: many short programs, and work that mostly reads, in the parts of a sandbox one by one: a filter alone, Landlock alone, namespaces and mounts, calls handed
+over, and all of it.
+
+connect: connections to a Unix socket, with connect() handed over and answered at once, unjudged.
+
+profile: /bin/true without a profile, with one credential, with an agent's profile; and OpenSSL alone, which makes a key and a certificate as the vault does.
+
+first-request: one https request, with its parts alone: the launch without it, the request through a gateway that runs already.
+
+many: one launch among others at rest and without them, and the calls that take longer then.
+
+memory: what each process of a sandbox at rest holds, and what of that is shared."""
 import collections
+import contextlib
 import os
+import re
 import resource
 import statistics
 import subprocess
+import time
+from pathlib import Path
 
+from . import apart, endtoend
 from . import launch as launches
-from .files import ALONE, BAILEY, FLOOR, FLOOR_OPENS, GLOB, JOBS, run_files
+from .files import ALONE, BAILEY, BWRAP, FLOOR, FLOOR_CONNECTS, FLOOR_OPENS, GLOB, JOBS, commands, prepared, run_files
+from .growth import Boxes
+from .machine import installed, tree
+from .peers import PORT, SECURE_HOST, TOKEN, Lab
 
 CHANGES, READS = ("checkout", "unpack", "kernel", "npm", "write"), ("grep", "ripgrep", "status")
 
@@ -137,4 +158,135 @@ def warm(build, run, rounds, say):
     say(f"both together over {PEER}, median of {20 * rounds} rounds: {statistics.median((call + alone) / peer for call, alone, peer in parts):.2f} x")
 
 
-EXPERIMENTS = {"protection": protection, "launch": launch, "guards": guards, "warm": warm}
+def rows_of(wanted, env, run, rounds, say, base=None):
+    """Each in turn, and what it took: {name: median ms}. One that fails is said."""
+    every = {name: lambda argv=argv: argv for name, argv in wanted.items()}
+    failed = launches.try_out(every, env, run / "log")
+    results, later = launches.interleaved(every, env, run / "log", rounds)
+    for name, why in (failed | later).items():
+        say(f"  {name}: {why}")
+    medians = {name: [statistics.median(row[key] for row in results[name]) for key in ("ms", "cpu_ms")] for name in wanted if name in results}
+    for name, (wall, cpu) in medians.items():
+        over = f"{wall / medians[base][0]:8.2f} x" if base in medians else ""
+        say(f"  {name:48}{wall:9.2f} ms{cpu:9.2f} ms of CPU{over}")
+    return {name: wall for name, (wall, _) in medians.items()}
+
+
+def parts(build, run, rounds, say):
+    for job in ("processes", "python", "find", "status", "status_many"):
+        place = prepared(run, job)
+        env, every = launches.environment(run / "place"), commands(build, place, job)
+        script, floor = every[ALONE], build / "bench/lab-floor"
+        say(JOBS[job][0])
+        rows_of({ALONE: script, "a filter alone": [floor, "filter", *script], "Landlock alone": [floor, "landlock", *script], "namespaces, mounts and a filter": [build / "bench/lab-box", *script],
+                 BWRAP: every[BWRAP], FLOOR: every[FLOOR], BAILEY: every[BAILEY], FLOOR_OPENS: every[FLOOR_OPENS], GLOB: every[GLOB]}, env, run, max(rounds // 2, 1), say, ALONE)
+
+
+def connect(build, run, rounds, say):
+    say(JOBS["connect"][0])
+    results, _ = run_files(build, run, "connect", rounds, say, (ALONE, FLOOR, FLOOR_CONNECTS, BAILEY))
+    for name in results:
+        say(line(results, name, "connect"))
+
+
+CREDENTIAL = """credentials:
+  - name: lab
+    env: LAB_TOKEN
+    source: env:LAB_TOKEN
+    slot: bearer
+    hosts: ["api.example.com:443"]
+"""
+CERTIFICATE = "openssl ecparam -name prime256v1 -genkey -noout -out {0}/key && openssl req -x509 -new -key {0}/key -subj /CN=lab -days 2 -out {0}/certificate"
+
+
+def profile(build, run, rounds, say):
+    env = launches.environment(run, LAB_TOKEN=TOKEN)
+    (run / "empty").mkdir(exist_ok=True)
+    os.chdir(run / "empty")
+    every, _ = launches.commands(build, run, run / "empty")
+    (run / "credential.yaml").write_text(launches.POLICY + CREDENTIAL)
+    plain, agent = ([str(word) for word in every[name]()] for name in (SANDBOX, "bailey run, profile claude"))
+    say("/bin/true")
+    rows_of({"no profile": plain, "one credential, which needs a vault": [word.replace("policy.yaml", "credential.yaml") for word in plain], "profile claude": agent,
+             "OpenSSL alone: `openssl version`": ["openssl", "version"], "OpenSSL alone: a key, then a certificate": ["sh", "-c", CERTIFICATE.format(run)]}, env, run, 10 * rounds, say, "no profile")
+    for name, argv in (("no profile", plain), ("profile claude", agent)):
+        say(f"  system calls, {name}: {sum(calls(argv, env, run / 'calls')[0].values())}")
+
+
+def first_request(build, run, rounds, say):
+    with contextlib.closing(Lab(build, run / "gateway", fresh_hosts=1)) as lab:
+        lab.see_names()
+        lab.start("tls-origin")
+        endtoend.make_place(lab)
+        lab.start("bailey, intercepting")
+        env = launches.environment(lab.run / "end-place", LAB_TOKEN=TOKEN)
+        every = endtoend.commands(lab)
+        token = lab.token_for("bailey, intercepting")
+        opened = ["curl", "-sS", "--fail", "-o", "/dev/null", "-x", f"http://127.0.0.1:{PORT['bailey_tls']}", "--cacert", lab.told("bailey, intercepting")["ca_bundle"], "-H", f"Authorization: Bearer {token}",
+                  f"https://{SECURE_HOST}:{PORT['tls_origin']}/1024"]
+        launched = {name: [*every[name][:every[name].index("--") + 1], "/bin/true"] for name in ("bailey run, tunnel", "bailey run, token swapped")}
+        say("one https request")
+        took = rows_of({"curl alone": every["curl alone"], "bwrap, the host's network": every["bwrap, the host's network"], "curl, token swapped by a gateway that runs already": opened,
+                        "/bin/true, launched as for the tunnel": launched["bailey run, tunnel"], "/bin/true, launched as for the token": launched["bailey run, token swapped"],
+                        "bailey run, tunnel": every["bailey run, tunnel"], "bailey run, token swapped": every["bailey run, token swapped"]}, env, lab.run, 4 * rounds, say, "curl alone")
+        for name, launched in (("bailey run, tunnel", "/bin/true, launched as for the tunnel"), ("bailey run, token swapped", "/bin/true, launched as for the token")):
+            if {name, launched, "curl alone"} <= set(took):
+                more = took[name] - took["curl alone"]
+                say(f"  {name}: {more:.1f} ms more than curl alone; the launch takes {took[launched]:.1f}, the rest is the gateway's start and its handshakes")
+
+
+def many(build, run, rounds, say):
+    env = launches.environment(run)
+    (run / "empty").mkdir(exist_ok=True)
+    os.chdir(run / "empty")
+    every, _ = launches.commands(build, run, run / "empty")
+    argv = [str(word) for word in every[SANDBOX]()]
+    launches.once(argv, env, run / "log")
+    found, counts = {}, (0, 200 if rounds > 2 else 20)
+    for count in counts:
+        boxes = Boxes([*argv[:-1], "/bin/cat"], count, env, run / "empty") if count else None
+        try:
+            time.sleep(1)
+            times = [launches.once(argv, env, run / "log") for _ in range(10 * rounds)]
+            counted = [calls(argv, env, run / "calls") for _ in range(5)]
+        finally:
+            if boxes:
+                boxes.stop()
+        names = {name for numbers, _ in counted for name in numbers}
+        found[count] = {name: [statistics.median(each[i][name] for each in counted) for i in (0, 1)] for name in names}
+        say(f"among {count} at rest: {statistics.median(t[0] for t in times):.2f} ms, {statistics.median(t[1] for t in times):.2f} ms of CPU, "
+            f"{sum(number for number, _ in found[count].values()):.0f} system calls")
+    few, lots = (found[count] for count in counts)
+    say(f"what a launch asks more of the kernel among {counts[1]} (system time as strace tells it):\n{'call':24}{'more calls':>12}{'more us':>10}")
+    more = {name: [lots[name][i] - few.get(name, [0, 0])[i] for i in (0, 1)] for name in lots}
+    for name, (number, us) in sorted(more.items(), key=lambda pair: -pair[1][1])[:12]:
+        say(f"{name:24}{number:12.0f}{us:10.0f}")
+
+
+def held(pid):
+    """(PSS, of that private) in KiB."""
+    text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    of = {key: int(value) for key, value in re.findall(r"^(\w+): +(\d+) kB", text, re.MULTILINE)}
+    return of["Pss"], of["Private_Clean"] + of["Private_Dirty"], of["Private_Dirty"]
+
+
+def memory(build, run, rounds, say):
+    env = launches.environment(run)
+    (run / "empty").mkdir(exist_ok=True)
+    (run / "policy.yaml").write_text(launches.POLICY)
+    argv = [installed(build), "run", "--quiet", "--policy", run / "policy.yaml", "-w", run / "empty", "--", "/bin/cat"]
+    for count in (1, 20):
+        boxes = Boxes(argv, count, env, run / "empty")
+        try:
+            time.sleep(1)
+            say(f"{count} at once: {boxes.mib_each():.2f} MiB each. One of them:\n{'process':32}{'PSS KiB':>10}{'private':>10}{'written':>10}")
+            for pid in tree(boxes.all[0].pid):
+                words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+                with contextlib.suppress(OSError, KeyError):
+                    say(f"{os.path.basename(words[0]) + ' ' + ' '.join(words[1:2]):32.32}{''.join(f'{kib:10,}' for kib in held(pid))}")
+        finally:
+            boxes.stop()
+
+
+EXPERIMENTS = {"protection": protection, "launch": launch, "guards": guards, "warm": warm, "parts": parts, "connect": connect, "profile": profile, "first-request": first_request,
+               "many": many, "memory": memory, **apart.EXPERIMENTS}

@@ -7,14 +7,22 @@ import hashlib
 import io
 import json
 import os
+import shlex
+import shutil
 import subprocess
 import tarfile
+from pathlib import Path
 
-from .launch import AGENT, environment, interleaved, try_out
+from .launch import AGENT, SRT_SETTINGS, environment, interleaved, try_out
 from .machine import installed
+from .peers import npm_place
 
 FILES, DIRECTORIES, PACKAGES, PACKAGE_FILES, SOURCES = 10000, 100, 100, 30, 20
+MANY = 100000  # in a repository of its own
+TEST_FILES, TESTS_EACH = 24, 20
+ROOT = Path(__file__).resolve().parent.parent.parent
 ALONE, BWRAP, BAILEY, GLOB, TRACE = "no sandbox", "bwrap, the directory writable", "bailey run", "bailey run, a deny glob", "bailey run, a trace"
+SRT = "srt"
 # Not sandboxes: calls that would be judged are answered at once, by somebody who judges nothing (bench/tools/floor.c).
 FLOOR, FLOOR_OPENS, FLOOR_CONNECTS = "changes handed over, unjudged", "every open() handed over, unjudged", "every connect() handed over, unjudged"
 CONNECTIONS = 5000
@@ -42,8 +50,17 @@ JOBS = {
     "make": ("`make` of 20 C files", "cd made && make -s clean && make -s -j2"),
     "processes": ("2,000 processes, one after the other", again(2000, "/bin/true")),
     "python": ("`python3 -c pass`, 50 times", again(50, "/usr/bin/python3 -c pass")),
+    "status_many": ("`git status` in 100,000 files, 4 times", again(4, "git status >/dev/null")),
+    "checkout_many": ("100,000 files removed and checked out by git", "rm -rf tree && git checkout -q -f HEAD"),
+    "project": ("`make -j2` of this project, its `src/base` and `src/policy`", 
+                "cd project && ninja -C build -t clean >/dev/null && ninja -j2 -C build src/base/libbase.a src/policy/libpolicy.a >/dev/null"),
+    "node": (f"`node --test`, {TEST_FILES} files of {TESTS_EACH} tests", "cd tests && node --test >/dev/null"),
     "connect": (f"{CONNECTIONS:,} connections to a Unix socket inside", f"/usr/bin/python3 -c \"{CONNECT}\""),
 }
+
+# Whatever takes seconds is measured less often: what disturbs it is a smaller share.
+SELDOM = {"checkout_many": 3, "project": 3, "kernel": 4, "npm": 4, "make": 5, "grep": 5, "ripgrep": 5, "node": 5, "status_many": 5, "checkout": 6, "unpack": 6,
+          "write": 6, "status": 6, "find": 6, "processes": 6, "python": 6, "connect": 6}
 
 
 def package(place, name):
@@ -80,6 +97,36 @@ def prepare_make(place):
                                     "%.o: %.c all.h\n\tgcc -O1 -c -o $@ $<\nclean:\n\trm -f *.o library.a\n")
 
 
+def prepare_tests(place):
+    """As many of node's tests are: small files, each a process of its own, which reads what it tests from another one."""
+    place.mkdir()
+    (place / "package.json").write_text(json.dumps({"name": "lab", "version": "1.0.0"}))
+    for n in range(TEST_FILES):
+        (place / f"f{n}.js").write_text("".join(f"exports.f{k} = x => x * {k + n};\n" for k in range(TESTS_EACH)))
+        (place / f"f{n}.test.js").write_text(
+            f"const test = require('node:test'), assert = require('node:assert'), fs = require('node:fs'), all = require('./f{n}.js');\n"
+            + "".join(f"test('f{k}', () => {{ assert.ok(fs.readFileSync(__filename).length); assert.equal(all.f{k}(2), {2 * (k + n)}); }});\n" for k in range(TESTS_EACH)))
+
+
+def prepare_project(place):
+    """This project's own sources, configured as HACKING.md says."""
+    listed = subprocess.run(["git", "-C", ROOT, "ls-files", "-z"], check=True, capture_output=True, text=True).stdout
+    for name in listed.split("\0"):
+        if name and not name.startswith(("docs/", "tests/")):
+            (place / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, place / name, follow_symlinks=False)
+    subprocess.run(["meson", "setup", "-Dtests=false", "build"], cwd=place, check=True, capture_output=True)
+
+
+def prepare_many(place):
+    """A repository with many small files, packed as a clone leaves it."""
+    for number in range(MANY):
+        if number < MANY // 100:
+            (place / f"tree/d{number % 100}/e{number // 100}").mkdir(parents=True, exist_ok=True)
+        (place / f"tree/d{number % 100}/e{number // 100 % 10}/f{number}.c").write_text(f"int f{number}(void) {{ return {number}; }}\n" * 4)
+    subprocess.run(["sh", "-c", "git init -q . && git add tree && git -c user.name=lab -c user.email=lab@example.org commit -qm all && git repack -adq"], cwd=place, check=True)
+
+
 def prepare(place):
     """A repository with the files, archives of them, and a project of node's."""
     subprocess.run(["mount", "-t", "tmpfs", "lab", place], check=True)
@@ -89,11 +136,37 @@ def prepare(place):
         # Half of it says nothing twice: a release shrinks to about half as well.
         (directory / f"f{number}.txt").write_text(f"{number}\n" * 200 + os.urandom(1200).hex())
     script = """git init -q . && git add tree && git -c user.name=lab -c user.email=lab@example.org commit -qm all && tar cf tree.tar tree && xz -0 -k tree.tar
-        printf '%s\\n' '*.tar*' /npm /npm-cache /small /made > .git/info/exclude"""
+        printf '%s\\n' '*.tar*' /npm /npm-cache /small /made /tests /project > .git/info/exclude"""
     subprocess.run(["sh", "-c", script], cwd=place, check=True)
     prepare_npm(place / "npm")
     prepare_make(place / "made")
-    (place / "whole").touch()
+    prepare_tests(place / "tests")
+
+
+def prepared(run, job):
+    """The directory that the job works in. What few jobs need is made for them."""
+    place, many = run / "workspace", run / "many"
+    if job.endswith("_many"):
+        if not many.exists():
+            many.mkdir(parents=True)
+            subprocess.run(["mount", "-t", "tmpfs", "lab", many], check=True)
+            prepare_many(many)
+        return many
+    if not place.exists():
+        place.mkdir(parents=True)
+        prepare(place)
+    if job == "project" and not (place / job).exists():
+        prepare_project(place / job)
+    return place
+
+
+def srt_command(build, place, script):
+    """Nothing where it is not installed. It takes one line for a shell."""
+    program, settings = npm_place(build) / ".bin/srt", place.parent / "srt.json"
+    if not program.exists():
+        return {}
+    settings.write_text(json.dumps(dict(SRT_SETTINGS, filesystem={"denyRead": [], "allowWrite": [str(place)], "denyWrite": []})))
+    return {SRT: [program, "--settings", settings, "-c", shlex.join(script)]}
 
 
 def commands(build, place, job):
@@ -102,6 +175,7 @@ def commands(build, place, job):
     return {
         ALONE: script,
         BWRAP: [*AGENT, "--bind", place, place, *script],
+        **(srt_command(build, place, script) if job != "connect" else {}),  # it lets nobody make Unix sockets
         FLOOR: [build / "bench/lab-floor", "changes", *script],
         **({FLOOR_CONNECTS: [build / "bench/lab-floor", "connects", *script]} if job == "connect" else {FLOOR_OPENS: [build / "bench/lab-floor", "opens", *script]}),
         BAILEY: [*bailey, "--", *script],
@@ -112,11 +186,8 @@ def commands(build, place, job):
 
 def run_files(build, run, job, rounds, say, wanted=None):
     """{command: [{"ms":, "cpu_ms":}]} of those that are wanted, or of all, and what does not work here."""
-    place = run / "workspace"
+    place = prepared(run, job)
     env = environment(run / "place", npm_config_cache=str(place / "npm-cache"))
-    if not (place / "whole").exists():
-        place.mkdir(parents=True)
-        prepare(place)
     all_commands = {name: lambda argv=argv: argv for name, argv in commands(build, place, job).items() if not wanted or name in wanted}
     failed = try_out(all_commands, env, run / "files.log")
     results, later = interleaved(all_commands, env, run / "files.log", rounds)

@@ -3,10 +3,11 @@
 import contextlib
 import json
 import random
+import re
 import subprocess
 import time
 
-from .machine import FAILURES, QUIET, LabError, Others, cpu_seconds, descriptors, on_one_processor, own_seconds, resident_kib
+from .machine import FAILURES, QUIET, Daemon, LabError, Others, cpu_seconds, descriptors, on_one_processor, own_seconds, resident_kib
 from .peers import BULK_FILE, FRESH_HOSTS, LISTED_ZONE, NAMED_ORIGIN, ORIGIN, PORT, SECURE_HOST, SECURE_ZONE, TLS_ORIGIN, ZONE
 
 IDLE_TUNNELS = 5000
@@ -70,6 +71,11 @@ TUNNEL_VARIANTS = [(name, daemon, port, "connect") for name, daemon, port, _ in 
 SOCKS_VARIANTS = [target("bailey", "bailey_socks", "socks"), target(DEFAULT, "bailey_default_socks", "socks")]
 SECURE_VARIANTS = [target("bailey", "bailey_tls", "connect", "bailey, intercepting"),
                    target(DEFAULT, "bailey_default_tls", "connect", "bailey, intercepting, default workers")]
+H2_TARGET = "nginx, to HTTP/1.1"
+STREAMS = 100
+H2 = [("direct", None, PORT["h2_origin"], "direct"), target("haproxy bridge", "haproxy_h2_bridge", "direct", "haproxy"), target("haproxy", "haproxy_h2", "direct"),
+      target(H2_TARGET, "nginx_h2", "direct", "nginx"), target("nghttpx", "nghttpx", "direct"), target("bailey", "bailey_tls", "connect", "bailey, intercepting"),
+      target("mitmproxy", "mitmproxy", "connect")]
 API = f"{SECURE_HOST}:{PORT['tls_origin']}"
 
 CASES = [
@@ -84,6 +90,8 @@ CASES = [
     Case("tls_fresh", "Interception: hosts never seen, one request each; 2 at a time", "host", "tunnels", FRESH, 2, size=64, ms=6000,
          tls=f"h#.{SECURE_ZONE}:{PORT['fresh_origin']}", hosts=100),
     Case("tls_bulk", "Interception: bulk through 1 connection", "MB", "bulk", SECURE, 1, size=BULK_FILE, tls=API),
+    Case("h2", f"Interception: HTTP/2 requests with a token, 1 KiB answers, 1 connection with {STREAMS} streams", "request", "h2", H2, STREAMS, ms=2000,
+         tls=f"{SECURE_HOST}:{PORT['h2_origin']}"),
     Case("dns", "DNS answers, 64 questions on their way", "answer", "dns", DNS, 64),
     Case("dns_refused", "DNS refusals from a list of 100,000 names, 64 questions on their way", "answer", "dns", REFUSED, 64, zone=LISTED_ZONE),
     Case("rules", "100,000 refused names: plain HTTP to another one, 8 kept-alive connections", "request", "requests", RULES, 8, ask=NAMED_ORIGIN),
@@ -112,18 +120,52 @@ def load_argv(lab, case, each, turn):
     return argv
 
 
+@contextlib.contextmanager
+def front(lab, case, each):
+    """h2load knows no proxies: socat is in its place before every server, and goes through those that are proxies. It is not a part of what is measured."""
+    _, _, port, way = each
+    there = f"PROXY:127.0.0.1:{case.ask},proxyport={port}" if way == "connect" else f"TCP:127.0.0.1:{port}"
+    server = Daemon("front", ["socat", "-b65536", f"TCP-LISTEN:{PORT['h2_front']},fork,reuseaddr,nodelay,bind=127.0.0.1", f"{there},nodelay"], PORT["h2_front"], lab.run)
+    try:
+        yield
+    finally:
+        server.stop()
+
+
+def load_h2(lab, case, each, seconds):
+    """As lab-load tells it."""
+    argv = ["h2load", "-c1", f"-m{case.connections}", "-t1", f"-D{seconds}", "--connect-to", f"127.0.0.1:{PORT['h2_front']}",
+            "-H", f"authorization: Bearer {lab.token_for(each[1] or each[0])}", f"https://{case.ask}/{case.size}"]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=40)
+    counts, mean = re.search(r"status codes: (\d+) 2xx", done.stdout), re.search(r"time for request: +\S+ +\S+ +([\d.]+)(us|ms|s)", done.stdout)
+    failures = re.search(r"(\d+) failed, (\d+) errored", done.stdout)
+    if not counts or not int(counts.group(1)):
+        raise LabError(f"{case.name} through {each[0]}: {(done.stdout + done.stderr).strip()[-300:]}")
+    mean_us = float(mean.group(1)) * {"us": 1, "ms": 1e3, "s": 1e6}[mean.group(2)] if mean else 0
+    return {"operations": int(counts.group(1)), "bytes": 0, "seconds": seconds, "errors": int(failures.group(1)), "first_error": done.stdout[-300:], "p50_us": mean_us,
+            "p99_us": 0}
+
+
+def load(lab, case, each, turn):
+    if case.load == "h2":
+        return load_h2(lab, case, each, case.ms // 1000)
+    done = subprocess.run(load_argv(lab, case, each, turn), capture_output=True, text=True, timeout=40)
+    if done.returncode != 0:
+        raise LabError(f"{case.name} through {each[0]}: {done.stderr.strip()}")
+    return json.loads(done.stdout)
+
+
 def measure(lab, case, each, turn):
     """turn: which sample of this target it is, from 0 on."""
     name, daemon, _, _ = each
     server = lab.start(daemon) if daemon else None
-    if turn == 0 and case.tls and not case.hosts:  # the first certificate of a host takes some of them seconds
+    if turn == 0 and case.load == "h2":
+        load_h2(lab, case, each, 1)
+    elif turn == 0 and case.tls and not case.hosts:  # the first certificate of a host takes some of them seconds
         subprocess.run(load_argv(lab, case, each, 0) + ["--connections", "1", "--operations", "2", "--ms", "8000", "--size", "64"], capture_output=True,
                        timeout=40)
     before, own_before = (cpu_seconds(server.pid), own_seconds(server.pid)) if server else (0, 0)
-    done = subprocess.run(load_argv(lab, case, each, turn), capture_output=True, text=True, timeout=40)
-    if done.returncode != 0:
-        raise LabError(f"{case.name} through {name}: {done.stderr.strip()}")
-    seen = json.loads(done.stdout)
+    seen = load(lab, case, each, turn)
     time.sleep(0.02)  # closing and writing the record is part of the work
     used = cpu_seconds(server.pid) - before if server else 0
     operations = seen["bytes"] / 1e6 if case.load == "bulk" else seen["operations"]
@@ -142,7 +184,7 @@ def undisturbed(lab, case, each, repetition):
         if each[1]:
             lab.start(each[1])
         others = Others(lab.pids(*lab.daemons))
-        with on_one_processor(lab.pids("origin", each[1])) if case.alone else contextlib.nullcontext():
+        with on_one_processor(lab.pids("origin", each[1])) if case.alone else front(lab, case, each) if case.load == "h2" else contextlib.nullcontext():
             sample = measure(lab, case, each, repetition * TRIES + again)
         sample |= {"others": others.share(), "again": again}
         if sample["others"] <= QUIET:

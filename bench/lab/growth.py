@@ -1,18 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How cost grows: with connections, with sandboxes at once. (With rules: bench/policy_lookup.c.)"""
+"""How cost grows: with connections, with sandboxes at once, with files, with records. (With rules: bench/policy_lookup.c.) And what one that rests holds."""
 import contextlib
 import json
 import select
+import statistics
 import subprocess
 import time
 
-from .launch import AGENT, POLICY, environment
+from . import endtoend
+from .launch import AGENT, POLICY, environment, interleaved, once, try_out
 from .machine import FAILURES, LabError, children_ms, cpu_seconds, installed, on_one_processor, own_seconds, reap_orphans, resident_kib, slab_kib
-from .peers import CONNECTIONS, ORIGIN, PORT
+from .peers import CONNECTIONS, ORIGIN, PORT, TOKEN
 
 CONNECTION_STEPS = (1, 10, 100, 1000, 4000, CONNECTIONS)
 FEW = 100
-SANDBOX_STEPS = (1, 10, 50, 100, 200)
+SANDBOX_STEPS = {1: 5, 10: 3, 100: 2, 300: 1, 1000: 1}  # and how often: the more there are, the more of them one figure is the median of
+ONE_MORE, LAUNCHES = "one_more_ms", 40  # a launch while the others rest
+BAILEY, GATEWAY_AND_VAULT = "bailey run", "bailey run, gateway and vault"
+FILE_STEPS = (100, 1000, 10000, 100000)
+RECORD_STEPS = (1000, 10000, 100000, 1000000)
+READ = """import os, sys, time
+top, times, files = sys.argv[1], int(sys.argv[2]), 0
+began = time.perf_counter()
+for _ in range(times):
+    for place, _, names in os.walk(top):
+        for name in names:
+            with open(place + "/" + name, "rb", buffering=0) as file:
+                file.read()
+            files += 1
+print((time.perf_counter() - began) * 1e6 / files)
+"""
 # name: the server whose processor time counts, its port, and the way through it
 THROUGH = {"bailey": ("bailey", "bailey_http", "http"), "bailey, default workers": ("bailey, default workers", "bailey_default", "http"),
            "haproxy": ("haproxy", "haproxy_http", "http"), "relay": ("relay", "relay", "http"), "no proxy, the origin alone": ("origin", "origin", "direct")}
@@ -117,34 +134,137 @@ class Boxes:
             box.stdout.close()
 
 
-def run_sandboxes(build, run, steps, repetitions, say):
-    """{program: {count: [{"ms_each":, "cpu_ms_each":, "mib_each":}]}}; and what failed."""
+def one_more(argv, env, log):
+    """A launch of the same while the others rest: its median, and how much of that half of the launches are apart."""
+    times = [once([*argv[:-1], "/bin/true"], env, log)[0] for _ in range(LAUNCHES)]
+    low, middle, high = statistics.quantiles(times, n=4, method="inclusive")
+    return {ONE_MORE: middle, "spread": (high - low) / middle}
+
+
+def run_sandboxes(build, run, steps, say):
+    """{program: {count: [{"ms_each":, "cpu_ms_each":, "mib_each":, ONE_MORE:, "spread":}]}}; and what failed."""
     env = environment(run)
     (run / "workspace").mkdir(exist_ok=True)
     (run / "policy.yaml").write_text(POLICY)
-    programs = {"bailey run": [installed(build), "run", "--quiet", "--policy", run / "policy.yaml", "-w", run / "workspace", "--", "/bin/cat"],
+    programs = {BAILEY: [installed(build), "run", "--quiet", "--policy", run / "policy.yaml", "-w", run / "workspace", "--", "/bin/cat"],
                 "bwrap, agent profile": [*AGENT, "/bin/cat"],
                 "limit": [build / "bench/lab-box", "/bin/cat"]}
     found, failed = {}, {}
     reap_orphans()  # what the servers before left is none of theirs
-    for repetition in range(repetitions + 1):  # the first is not counted: it finds nothing in any cache
-        for count in steps if repetition else steps[:1]:
-            for name, argv in programs.items():
-                key = f"{count} sandboxes/{name}"
-                if key in failed:
-                    continue
-                try:
-                    boxes = Boxes(argv, count, env, run / "workspace")
-                except LabError as error:
-                    failed[key] = str(error)
-                    say(f"  {name}: {error}")
-                    continue
-                try:
-                    time.sleep(LIFE)
-                    memory = boxes.mib_each()
-                finally:
-                    boxes.stop()
-                if repetition:
-                    found.setdefault(name, {}).setdefault(count, []).append(
-                        {"ms_each": boxes.ms / count, "cpu_ms_each": boxes.cpu_ms_each(), "mib_each": memory})
+    for count, repetition in [(min(steps), 0), *((count, n + 1) for count in steps for n in range(steps[count]))]:  # the first is not counted: its caches are empty
+        for name, argv in programs.items():
+            key = f"{count} sandboxes/{name}"
+            if key in failed:
+                continue
+            try:
+                boxes = Boxes(argv, count, env, run / "workspace")
+            except LabError as error:
+                failed[key] = str(error)
+                say(f"  {name}: {error}")
+                continue
+            try:
+                time.sleep(LIFE)
+                memory = boxes.mib_each()
+                before = children_ms()
+                more = one_more(argv, env, run / "log")
+                boxes.before += children_ms() - before  # the one more is none of them
+            finally:
+                boxes.stop()
+            if repetition:
+                found.setdefault(name, {}).setdefault(count, []).append(
+                    {"ms_each": boxes.ms / count, "cpu_ms_each": boxes.cpu_ms_each(), "mib_each": memory, **more})
     return found, failed
+
+
+# --- one that rests ---
+
+def run_memory(lab, repetitions, say):
+    """{what: [{"mib":}]}, the memory of a sandbox alone in which nothing happens; and what failed."""
+    run = lab.run
+    lab.start("tls-origin")
+    endtoend.make_place(lab)
+    env = environment(run / "end-place", LAB_TOKEN=TOKEN)
+    (run / "plain.yaml").write_text(POLICY)
+    asked = [str(word) for word in endtoend.commands(lab)["bailey run, token swapped"]]
+    asked[-1] = asked[-1].replace("exec curl", "curl") + " && exec cat"
+    programs = {BAILEY: [installed(lab.build), "run", "--quiet", "--policy", run / "plain.yaml", "-w", run / "end", "--", "/bin/cat"],
+                GATEWAY_AND_VAULT: asked, "bwrap, agent profile": [*AGENT, "/bin/cat"], "limit": [lab.build / "bench/lab-box", "/bin/cat"]}
+    found, failed = {}, {}
+    for _ in range(repetitions):
+        for name, argv in programs.items():
+            try:
+                boxes = Boxes(argv, 1, env, run / "end")
+                time.sleep(LIFE)
+                found.setdefault(name, []).append({"mib": boxes.mib_each()})
+                boxes.stop()
+            except LabError as error:
+                failed[f"memory/{name}"] = str(error)
+                say(f"  {name}: {error}")
+    return found, failed
+
+
+# --- files ---
+
+def make_files(place, count):
+    for n in range(count):
+        if n % 100 == 0:
+            (place / f"d{n // 100}").mkdir(parents=True)
+        (place / f"d{n // 100}/f{n}").write_text(f"{n}\n" * 20)
+
+
+def read_us(argv, env):
+    done = subprocess.run([str(word) for word in argv], env=env, capture_output=True, text=True, timeout=PATIENCE)
+    if done.returncode:
+        raise LabError(done.stderr.strip()[-300:])
+    return float(done.stdout)
+
+
+def run_many_files(build, run, steps, repetitions, say):
+    """{what: {files: [{"value":}]}}: a launch in ms where the workspace has so many, and what it takes to read one of them, in us; and what failed."""
+    env, found, failed = environment(run / "place"), {}, {}
+    for count in steps:
+        place = run / f"files-{count}"
+        place.mkdir(parents=True)
+        subprocess.run(["mount", "-t", "tmpfs", "lab", place], check=True)
+        make_files(place, count)
+        read = ["/usr/bin/python3", "-c", READ, place, str(max(1, 20000 // count))]
+        bailey = [installed(build), "run", "--quiet", "-w", place, "--no-workspace-policy"]
+        launches = {"bailey run": [*bailey, "--"], "bwrap": [*AGENT, "--bind", place, place]}
+        readers = {"no sandbox": read, "bwrap": [*AGENT, "--bind", place, place, *read], "bailey run": [*bailey, "--", *read],
+                   "a deny glob": [*bailey, "--deny-read", "**/.env", "--", *read]}
+        commands = {name: lambda argv=argv: [*argv, "/bin/true"] for name, argv in launches.items()}
+        failed |= try_out(commands, env, run / "log")
+        results, later = interleaved(commands, env, run / "log", 8 * repetitions)
+        failed |= later
+        for name, rows in results.items():
+            found.setdefault(f"a launch, {name}, ms", {})[count] = [{"value": row["ms"]} for row in rows]
+        for _ in range(repetitions):
+            for name, argv in readers.items():
+                try:
+                    found.setdefault(f"to read one, {name}, us", {}).setdefault(count, []).append({"value": read_us(argv, env)})
+                except FAILURES as error:
+                    failed[name] = str(error)
+    return found, {f"{name}, files": why for name, why in failed.items()}
+
+
+# --- records ---
+
+def run_records(build, run, steps, repetitions, say):
+    """{what: {records: [{"value":}]}}: to append one in ns of processor time, to verify or to show all of them in us for each; and what failed."""
+    env, found, log = environment(run / "place"), {}, run / "log"
+    place = run / "records"
+    place.mkdir(parents=True)
+    subprocess.run(["mount", "-t", "tmpfs", "lab", place], check=True)
+    for count in steps:
+        for _ in range(repetitions):
+            file = place / f"{count}.jsonl"
+            file.unlink(missing_ok=True)
+            done = subprocess.run([build / "bench/audit_line", "--records", str(count), file], check=True, capture_output=True, text=True, timeout=PATIENCE)
+            found.setdefault("to append one, ns", {}).setdefault(count, []).append({"value": json.loads(done.stdout)["append_ns"]})
+            for words, argv in (("to verify, us each", ["verify", file]), ("to show those refused, us each", ["--denied", file])):
+                wall, cpu, status = once([installed(build), "log", *argv], env, log)
+                if status:
+                    raise LabError(f"bailey log {argv[0]}: {log.read_text(errors='replace')[-300:]}")
+                found.setdefault(words, {}).setdefault(count, []).append({"value": cpu * 1000 / count})
+        file.unlink()
+    return found, {}

@@ -14,7 +14,8 @@ NAMES = ("origin", "relay", "relay_splice", "bailey_http", "bailey_socks", "hapr
          "microsocks", "dante", "bailey_dns", "unbound", "dnsmasq", "tls_origin", "fresh_origin", "nginx_tcp", "nginx_bridge", "nginx_reuse",
          "haproxy_bridge", "sslsplit", "sslsplit_fresh", "squid_bump", "mitmproxy", "mitm_tunnels", "mitm_socks", "privoxy", "bailey_tls", "bailey_default", "bailey_default_socks",
          "bailey_default_tls", "srt", "srt_tls", "bailey_listed", "bailey_listed_dns", "haproxy_few", "haproxy_exact", "haproxy_suffix", "squid_listed",
-         "tinyproxy_listed", "privoxy_listed", "srt_listed", "unbound_listed", "dnsmasq_listed")
+         "tinyproxy_listed", "privoxy_listed", "srt_listed", "unbound_listed", "dnsmasq_listed",
+         "h2_origin", "h2_front", "haproxy_h2", "haproxy_h2_bridge", "nginx_h2", "nghttpx")
 PORT = {name: 8080 + i for i, name in enumerate(NAMES)}
 ORIGIN = f"127.0.0.1:{PORT['origin']}"
 TLS_ORIGIN = f"127.0.0.1:{PORT['tls_origin']}"
@@ -35,8 +36,9 @@ UDP = ("unbound", "dnsmasq", "unbound, listed", "dnsmasq, listed")
 class Lab:
     """Every server of the lab, started when it is first needed."""
 
-    def __init__(self, build, run, fresh_hosts=FRESH_HOSTS):
+    def __init__(self, build, run, fresh_hosts=FRESH_HOSTS, program=None):
         self.build, self.run, self.daemons, self.broken = build, run, {}, {}
+        self.program = program or installed(build)
         run.mkdir(parents=True, exist_ok=True)
         self.authority = Authority(run / "tls")
         self.fresh = [f"h{i}.{SECURE_ZONE}" for i in range(fresh_hosts)]
@@ -50,7 +52,7 @@ class Lab:
         words = dict(PORT, run=self.run, zone=ZONE, secure_zone=SECURE_ZONE, host=SECURE_HOST, token=TOKEN, connections=CONNECTIONS + 10, name="plain", more="")
         texts = {"haproxy": configs.HAPROXY, "tinyproxy": configs.TINYPROXY, "squid": configs.SQUID + configs.SQUID_PLAIN, "dante": configs.DANTE,
                  "unbound": configs.UNBOUND, "dnsmasq": configs.DNSMASQ, "policy": configs.POLICY, "secure": configs.SECURE_POLICY, "privoxy": configs.PRIVOXY,
-                 "squid-bump": configs.SQUID + configs.SQUID_BUMP, "tls-origin": configs.NGINX + configs.ORIGIN_TLS, "nginx": configs.NGINX + configs.NGINX_BRIDGE,
+                 "squid-bump": configs.SQUID + configs.SQUID_BUMP, "tls-origin": configs.NGINX + configs.ORIGIN_TLS, "nginx": configs.NGINX + configs.NGINX_BRIDGE + configs.NGINX_H2,
                  "haproxy-lists": configs.HAPROXY_LISTS, "tinyproxy-listed": configs.TINYPROXY.replace("{tinyproxy}", "{tinyproxy_listed}") + configs.TINYPROXY_LISTED,
                  "squid-listed": configs.SQUID_LISTED + configs.SQUID, "unbound-listed": configs.UNBOUND_LISTED, "dnsmasq-listed": configs.DNSMASQ_LISTED}
         for name, text in texts.items():
@@ -93,7 +95,7 @@ class Lab:
         subprocess.run(["mount", "--bind", self.run / "hosts", "/etc/hosts"], check=True)
 
     def _bailey(self, policy, audit, workers, http, *more):
-        return [installed(self.build), "gateway", "--json", "--no-workspace-policy", "--policy", self.run / policy, "--hosts", self.run / "hosts",
+        return [self.program, "gateway", "--json", "--no-workspace-policy", "--policy", self.run / policy, "--hosts", self.run / "hosts",
                 "--audit", audit, *(["--workers", str(workers)] if workers else []), "--http", f"127.0.0.1:{PORT[http]}", *more]
 
     def commands(self):
@@ -132,6 +134,8 @@ class Lab:
             "sslsplit": (["sslsplit", "-k", run / "tls/ca.key", "-c", run / "tls/ca.crt", "-K", run / "tls/leaf.key", "-u", "root", "-P",
                           "ssl", "127.0.0.1", str(p["sslsplit"]), "127.0.0.1", str(p["tls_origin"]),
                           "ssl", "127.0.0.1", str(p["sslsplit_fresh"]), "127.0.0.1", str(p["fresh_origin"])], "sslsplit"),
+            "nghttpx": (["nghttpx", "--conf=/dev/null", f"-f127.0.0.1,{p['nghttpx']}", f"-b127.0.0.1,{p['h2_origin']};;proto=h2;tls;sni={SECURE_HOST}", "-n1", "-k",
+                         "--accesslog-file=/dev/null", run / "tls/leaf.key", run / f"tls/{SECURE_HOST}.crt"], "nghttpx"),
             "mitmproxy": ([*mitm, "-p", str(p["mitmproxy"])], "mitmproxy"),
             "mitmproxy, tunnels": ([*mitm, "-p", str(p["mitm_tunnels"]), "--ignore-hosts", ".*"], "mitm_tunnels"),
             "mitmproxy, socks": ([*mitm, "-p", str(p["mitm_socks"]), "--mode", "socks5", "--ignore-hosts", ".*"], "mitm_socks"),
@@ -160,17 +164,21 @@ class Lab:
             raise
         return self.daemons[name]
 
+    def told(self, name):
+        """What one of Bailey's gateways said when it was ready."""
+        for line in self.daemons[name].log.read_text().splitlines():
+            if line.startswith("{"):
+                return json.loads(line)
+        raise LabError(f"{name} said nothing about its credentials")
+
     def token_for(self, name):
         """What a client sends through this server: Bailey's clients have a stand-in, and Bailey puts the real one in its place."""
         if not name.startswith("bailey"):
             return TOKEN
-        for line in self.daemons[name].log.read_text().splitlines():
-            if line.startswith("{"):
-                stand_in = json.loads(line)["env"]["LAB_TOKEN"]
-                if stand_in == TOKEN:
-                    raise LabError("the stand-in is the real token")
-                return stand_in
-        raise LabError(f"{name} said nothing about its credentials")
+        stand_in = self.told(name)["env"]["LAB_TOKEN"]
+        if stand_in == TOKEN:
+            raise LabError("the stand-in is the real token")
+        return stand_in
 
     def pids(self, *names):
         return [self.daemons[name].pid for name in names if name in self.daemons]
@@ -217,7 +225,7 @@ def versions(build, wanted=()):
         "privoxy": ["privoxy", "--version"], "nginx": ["nginx", "-v"], "sslsplit": ["sslsplit", "-V"], "mitmproxy": ["mitmdump", "--version"],
         "microsocks": ["dpkg-query", "-W", "microsocks"], "dante": ["danted", "-v"], "unbound": ["unbound", "-V"], "dnsmasq": ["dnsmasq", "-v"],
         "bubblewrap": ["bwrap", "--version"], "crun": ["crun", "--version"], "runc": ["runc", "--version"], "firejail": ["firejail", "--version"],
-        "util-linux": ["unshare", "--version"], "curl": ["curl", "--version"],
+        "util-linux": ["unshare", "--version"], "curl": ["curl", "--version"], "nghttp2": ["h2load", "--version"], "node": ["node", "--version"],
     }
     found = {name: text for name, text in ((n, version(a)) for n, a in asked.items() if not wanted or n in wanted) if text}
     if wanted:

@@ -8,7 +8,7 @@ import json
 
 from .files import JOBS
 
-PARTS = ("micro", "launch", "sandboxes", "guests", *JOBS, "end", "bridge", "git", "approval", "gateway", "idle", "connections")
+PARTS = ("micro", "launch", "sandboxes", "guests", *JOBS, "end", "bridge", "git", "approval", "gateway", "idle", "connections", "memory", "files", "records")
 
 
 class Samples:
@@ -22,6 +22,12 @@ class Samples:
         part = {"found": found, "left out": failed or {}, "when": datetime.datetime.now().isoformat(timespec="seconds"), **self.facts}
         self.parts[name] = json.loads(json.dumps(part))  # as it will be read again
         self.save()
+
+    def took(self, name, seconds):
+        """How long a part was measured."""
+        if name in self.parts:
+            self.parts[name]["seconds"] = round(seconds)
+            self.save()
 
     def fail(self, name, why):
         """The whole part failed. What an earlier run found stays."""

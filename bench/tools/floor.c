@@ -7,12 +7,18 @@
  *   lab-floor changes COMMAND...   calls that change files: open() for writing, and names that come and go
  *   lab-floor opens COMMAND...     these, and every other open()
  *   lab-floor connects COMMAND...  calls that change files, and connect()
+ *
+ * Two more parts of a sandbox, alone. Nothing is handed over, and nobody waits:
+ *
+ *   lab-floor filter COMMAND...    a filter of 200 comparisons that lets every call pass
+ *   lab-floor landlock COMMAND...  Landlock rules that allow everything
  */
 #include "tool.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>
+#include <linux/landlock.h>
 #include <linux/seccomp.h>
 #include <signal.h>
 #include <stddef.h>
@@ -24,7 +30,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { WAIT_KILLABLE = 1 << 5, CODE_MAX = 64, STATUS_SIGNAL = 128 };
+enum { WAIT_KILLABLE = 1 << 5, CODE_MAX = 512, COMPARED = 200, NO_CALL = 5000, STATUS_SIGNAL = 128 };
 #define NOTIFY_SET_FLAGS _IOW('!', 4, uint64_t)
 
 struct code {
@@ -82,6 +88,46 @@ static int load_filter(bool opens, bool connects) {
                             &program);
 }
 
+/* Compares the call with numbers that no call has, and lets it pass. */
+static int load_idle_filter(void) {
+        struct code code = { .n = 0 };
+
+        add(&code, BPF_LD | BPF_W | BPF_ABS, (uint32_t)offsetof(struct seccomp_data, nr), 0, 0);
+        for (uint32_t i = 0; i < COMPARED; i++) {
+                add(&code, BPF_JMP | BPF_JEQ | BPF_K, NO_CALL + i, 0, 1);
+                add(&code, BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM, 0, 0);
+        }
+        add(&code, BPF_RET | BPF_K, SECCOMP_RET_ALLOW, 0, 0);
+
+        struct sock_fprog program = { code.n, code.p };
+        prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+        return (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program);
+}
+
+/* The rights of Landlock's first version, all of them, below the root. */
+static int load_landlock(void) {
+        const uint64_t rights = (LANDLOCK_ACCESS_FS_MAKE_SYM << 1) - 1;
+        struct landlock_ruleset_attr attr = { .handled_access_fs = rights };
+        struct landlock_path_beneath_attr rule = { .allowed_access = rights };
+        int rules = (int)syscall(SYS_landlock_create_ruleset, &attr, sizeof attr, 0);
+
+        rule.parent_fd = open("/", O_PATH | O_CLOEXEC);
+        if (rules < 0 || rule.parent_fd < 0 ||
+            syscall(SYS_landlock_add_rule, rules, LANDLOCK_RULE_PATH_BENEATH, &rule, 0) < 0)
+                return -1;
+        prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+        return (int)syscall(SYS_landlock_restrict_self, rules, 0);
+}
+
+_Noreturn static void run_alone(const char *what, char **argv) {
+        int r = strcmp(what, "filter") == 0 ? load_idle_filter() : load_landlock();
+
+        if (r < 0)
+                tool_die("floor: %s: %s", what, strerror(errno));
+        execvp(argv[0], argv);
+        tool_die("floor: %s: %s", argv[0], strerror(errno));
+}
+
 _Noreturn static void answer_all(int notify) {
         for (;;) {
                 struct seccomp_notif call = { 0 };
@@ -131,8 +177,10 @@ int main(int argc, char **argv) {
         int ends[2], number = -1, status = 1;
         pid_t command, judge;
 
+        if (argc > 2 && (strcmp(what, "filter") == 0 || strcmp(what, "landlock") == 0))
+                run_alone(what, argv + 2);
         if (argc < 3 || !known)
-                tool_die("usage: lab-floor changes|opens|connects COMMAND...");
+                tool_die("usage: lab-floor changes|opens|connects|filter|landlock COMMAND...");
         if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
                 tool_die("floor: %s", strerror(errno));
         command = fork();

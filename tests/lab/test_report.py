@@ -12,10 +12,11 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent / "
 
 from lab import bridge, figures, report  # noqa: E402
 from lab.charts import charts  # noqa: E402
-from lab.files import JOBS  # noqa: E402
+from lab.files import FLOOR, FLOOR_OPENS, JOBS, SELDOM, SRT  # noqa: E402
 from lab.gateway import CASES  # noqa: E402
-from lab.growth import AT_REST, FEW  # noqa: E402
-from lab.notes import NOTES, SANDBOXES  # noqa: E402
+from lab.experiment import EXPERIMENTS  # noqa: E402
+from lab.growth import AT_REST, FEW, GATEWAY_AND_VAULT, ONE_MORE  # noqa: E402
+from lab.notes import NOTES, SLOPES, note_for  # noqa: E402
 from lab.samples import PARTS, Samples  # noqa: E402
 
 MANY = 9900
@@ -33,6 +34,10 @@ def timed(*values):
     return [{"ms": value, "cpu_ms": value / 2} for value in values]
 
 
+def box(cpu, one_more=3.0):
+    return [{"ms_each": 3, "cpu_ms_each": cpu, "mib_each": 1, ONE_MORE: one_more, "spread": 0.02}]
+
+
 def in_use(cpu, own=1.0):
     return [{"cpu_us": cpu, "own_us": own, "rate": 1e6 / cpu, "kernel_kib": 16.0}]
 
@@ -45,8 +50,8 @@ def whole():
     kept.add("launch", {"bailey run": timed(2.4, 2.5, 2.6), "bailey run, 300,000 files": timed(2.5), "bwrap, agent profile": timed(4.9, 5, 5.1), "limit": timed(2),
                         "bailey run, profile claude": timed(9)})
     for job in JOBS:
-        kept.add(job, {"no sandbox": timed(500), "bwrap, the directory writable": timed(510), "bailey run": timed(550), "bailey run, a deny glob": timed(560),
-                       "bailey run, a trace": timed(570)})
+        kept.add(job, {"no sandbox": timed(500), "bwrap, the directory writable": timed(510), SRT: timed(800), "bailey run": timed(510), "bailey run, a deny glob": timed(600),
+                       "bailey run, a trace": timed(610), FLOOR: timed(505), FLOOR_OPENS: timed(590)})
     kept.add("end", {"curl alone": timed(40), "bailey run, tunnel": timed(42), "bailey run, token swapped": timed(60), "bwrap, the host's network": timed(45)})
     kept.add("bridge", {bridge.INSIDE: [{"ms": 2.0}], bridge.BRIDGED: [{"ms": 12.0}]})
     kept.add("git", {name: timed(100) for name in bridge.FETCHES + bridge.PACKS + bridge.PUSHES})
@@ -61,7 +66,10 @@ def whole():
         "notify": {"alone_us": 0.7, "round_trip_us": 2.5, "least_us": 6.3}})
     kept.add("connections", {"bailey": {FEW: in_use(10), MANY: in_use(15)}, "bailey, default workers": {FEW: in_use(11), MANY: in_use(16)},
                              "relay": {FEW: in_use(8), MANY: in_use(10)}, "bailey" + AT_REST: {MANY: in_use(10.1)}, "relay" + AT_REST: {MANY: in_use(8.1)}})
-    kept.add("sandboxes", {name: {count: [{"ms_each": 3, "cpu_ms_each": cpu, "mib_each": 1}] for count in (100, 200)} for name, cpu in (("bailey run", 5), ("limit", 2))})
+    kept.add("sandboxes", {name: {count: box(cpu) for count in (1, 100, 1000)} for name, cpu in (("bailey run", 5), ("limit", 2))})
+    kept.add("memory", {"bailey run": [{"mib": 1.5}], GATEWAY_AND_VAULT: [{"mib": 7}]})
+    kept.add("files", {"a launch, bailey run, ms": {100: [{"value": 5}], 1000: [{"value": 5}]}, "to read one, no sandbox, us": {100: [{"value": 8}]}})
+    kept.add("records", {"to append one, ns": {1000: [{"value": 900}], 10000: [{"value": 910}]}})
     return kept
 
 
@@ -114,8 +122,14 @@ class Figures(unittest.TestCase):
         self.assertEqual([most.verdict(v, 0.05) for v in (0.79, 0.81, 0.7)], ["met, by less than the spread", "missed, by less than the spread", "met"])
 
     def test_notes_belong_to_targets(self):
-        self.assertLessEqual(set(NOTES), {target.words for target in figures.TARGETS})
-        self.assertEqual(len({target.words for target in figures.TARGETS}), len(figures.TARGETS))
+        words = [target.words for target in figures.TARGETS]
+        self.assertEqual(len(set(words)), len(words))
+        for note in NOTES:
+            self.assertTrue(any(note_for(each) is note for each in words), note.targets)
+            self.assertIn(note.experiment.split()[1], EXPERIMENTS)  # the command is there
+
+    def test_every_job_knows_how_often(self):
+        self.assertEqual(set(SELDOM), set(JOBS))
 
 
 class Kept(unittest.TestCase):
@@ -146,6 +160,9 @@ class Kept(unittest.TestCase):
     def test_disturbances_are_counted(self):
         kept = Samples(facts={"others": 0.4, "quick": True})
         kept.add("case/http", {"bailey": [sample(1), sample(1, again=1)]})
+        kept.took("case/http", 12.4)
+        kept.took("case/unknown", 1)
+        self.assertEqual(kept.parts["case/http"]["seconds"], 12)
         self.assertEqual((kept.disturbed(), kept.others(), kept.rough()), ({"samples": 2, "again": 1}, 0.4, ["case/http"]))
 
 
@@ -154,6 +171,8 @@ class Page(unittest.TestCase):
         text = page(whole())
         for target in figures.TARGETS:
             self.assertIn(cells(text, target.words)[4], ("met", "missed"), target.words)
+        for target in figures.WORK_TARGETS:
+            self.assertEqual(target.verdict(*target.look(figures.summarise_all(whole()))), "met", target.words)
         for case in CASES:
             self.assertIn(f"## {case.title}\n", text)
         self.assertEqual(cells(text, "launch, over bwrap's agent profile")[1:], ["0.50", "at most 0.66", "0.76", "met"])
@@ -167,16 +186,38 @@ class Page(unittest.TestCase):
                          ["10.0 us/request", "haproxy, 20.0", "0.50 x", "relay, 20.0", "0.50 x"])
 
     def test_a_note_only_for_what_is_missed(self):
-        text, words = page(whole()), "launch, over bwrap's agent profile"
-        self.assertNotIn(NOTES[words], text)
-        self.assertNotIn(SANDBOXES, text)
+        text, words, note = page(whole()), "launch, over bwrap's agent profile", note_for("launch, over bwrap's agent profile")
+        self.assertNotIn(note.text, text)
         kept = whole()
-        kept.add("launch", {"bailey run": timed(4, 4, 4), "bwrap, agent profile": timed(5, 5, 5)})
-        kept.add("sandboxes", {"bailey run": {100: [{"ms_each": 3, "cpu_ms_each": 5, "mib_each": 1}], 200: [{"ms_each": 3, "cpu_ms_each": 6, "mib_each": 1}]}})
+        kept.add("launch", {"bailey run": timed(4, 4, 4), "bailey run, 300,000 files": timed(5, 5, 5), "bwrap, agent profile": timed(5, 5, 5)})
         text = page(kept)
-        self.assertIn(f"- Missed: {words}. {NOTES[words]}", text)
-        self.assertIn(SANDBOXES, text)
-        self.assertEqual(cells(text, "launch in 300,000 files, over bwrap")[4], "not measured")
+        self.assertIn(f"- Missed: {words} (0.80); launch in 300,000 files, over bwrap (1.00). `bench/run BUILD --experiment launch`: {note.text}", text)
+        self.assertEqual(text.count(note.text), 1)
+        self.assertEqual(cells(text, "ms of a launch with an agent's profile")[4], "not measured")
+
+    def test_work_is_one_table(self):
+        text = page(whole())
+        self.assertEqual(cells(text, JOBS["status"][0]), [JOBS["status"][0], "500 ± 0 %", "1.02 ± 0 %", "1.60 ± 0 %", "1.02 ± 0 %", "1.20 ± 0 %", "1.22 ± 0 %", "1.01 ± 0 %", "1.18 ± 0 %"])
+        self.assertNotIn("Not explained by that alone", text)
+        kept = whole()
+        kept.add("status", {"no sandbox": timed(500), "bailey run": timed(540), "bailey run, a deny glob": timed(800), FLOOR: timed(505), FLOOR_OPENS: timed(700)})
+        text = page(kept)
+        self.assertEqual(cells(text, JOBS["status"][0])[4:6], ["1.08 ± 0 %, missed", "1.60 ± 0 %, missed"])
+        self.assertIn("- Missed: 2 of ", text)
+        self.assertIn("1 of these keep within 1.1 with plain rules and 1.5", text)
+        self.assertIn(f"--experiment protection`): {JOBS['status'][0]} (deny glob). The files", text)
+        self.assertIn(f"Not explained by that alone: {JOBS['status'][0]} (plain rules). `bench", text)
+
+    def test_a_launch_among_many(self):
+        kept = whole()
+        kept.add("sandboxes", {"bailey run": {1: box(5), 1000: box(5, one_more=3.9)}})
+        self.assertEqual(cells(page(kept), "launch among 1,000 sandboxes at rest, over the same among 1")[1:], ["1.30", "at most 1.1", "1.18", "missed"])
+
+    def test_every_curve_has_its_reason(self):
+        text = page(whole())
+        for name, words in SLOPES.items():
+            self.assertIn(words, text, name)
+        self.assertIn("| to append one, ns: records | +0.00 |", text)
 
     def test_noise_is_no_figure(self):
         kept = whole()
@@ -219,7 +260,7 @@ class Page(unittest.TestCase):
     def test_every_chart_that_the_page_shows(self):
         kept = whole()
         drawn, text = charts(figures.summarise_all(kept)), page(kept)
-        self.assertEqual(set(drawn), {f"benchmarks-{name}.svg" for name in ("ratios", "connections", "workers", "audit", "sandboxes", "rules")})
+        self.assertEqual(set(drawn), {f"benchmarks-{name}.svg" for name in ("ratios", "connections", "workers", "audit", "sandboxes", "rules", "files", "records")})
         for name, picture in drawn.items():
             self.assertIn(f"({name})", text)
             self.assertTrue(xml.fromstring(picture).tag.endswith("svg"))
