@@ -171,6 +171,10 @@ def check_promises():
     return 1 if wrong else 0
 
 
+def check_macos():
+    return call(["tests/macos/lists.py", os.environ["LINT_BUILD"]])
+
+
 def check_types():
     """The types of the bindings: programs that use them as meant compile, wrong ones do not, and the stubs name what is there."""
     build, stubs = os.environ.get("LINT_ORDINARY") or os.environ["LINT_BUILD"], str(TOP / "bindings/python")
