@@ -4,6 +4,7 @@
 #include "cli/verb.h"
 #include "cli/verb_sandboxes.h"
 #include "egress/egress.h"
+#include "guest/guest_mend.h"
 #include "guest/guest_place.h"
 
 #include <assert.h>

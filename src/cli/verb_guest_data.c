@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "cli/verb_guest_internal.h"
 #include "guest/guest_files.h"
+#include "guest/guest_mend.h"
 #include "guest/guest_pack.h"
 #include "guest/guest_ssh.h"
 #include "guest/guest_start.h"

@@ -8,6 +8,7 @@
 #include "cli/verb_guest_internal.h"
 #include "guest/guest_disk.h"
 #include "guest/guest_jobs.h"
+#include "guest/guest_mend.h"
 #include "guest/guest_rules.h"
 #include "guest/guest_start.h"
 

@@ -5,7 +5,7 @@
  * thread merges those of all workers into one IPC_ASK. Each call has its own time limit; when the last one leaves, the
  * question is taken back.
  */
-#include "gateway/gate.h"
+#include "gateway/gate_call.h"
 
 /* Holds the call with this question, "" for one about the target itself. answered() goes on with it when the person has
  * spoken, or nobody did (-ETIMEDOUT). -ENOSPC: too many questions or callers wait already. */

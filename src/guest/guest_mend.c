@@ -198,3 +198,16 @@ int guests_mend(struct guests *guests, struct err *err) {
                 r = mend_one(guests, &rows.p[i], err);
         return r;
 }
+
+int guests_open(struct guests *ret, struct err *err) {
+        int r = guests_open_as_is(ret, err);
+
+        if (r < 0)
+                return r;
+
+        r = guests_mend(ret, err);
+        if (r < 0)
+                guests_close(ret);
+
+        return r;
+}

@@ -8,6 +8,8 @@
  */
 #include "guest/guest_place.h"
 
+/* Opens the database and puts in order what was interrupted. */
+int guests_open(struct guests *ret, struct err *err);
 /* Those that another command holds are left to it. Only a database that fails is an error. */
 int guests_mend(struct guests *guests, struct err *err);
 /* One that the caller holds. */

@@ -7,7 +7,6 @@
 #include "base/fd.h"
 #include "base/paths/path.h"
 #include "conf/dirs.h"
-#include "guest/guest_mend.h"
 
 #include <assert.h>
 #include <dirent.h>
@@ -336,19 +335,6 @@ int guests_resume(struct guests *guests, struct err *err) {
         guests_close(&again);
 
         return 0;
-}
-
-int guests_open(struct guests *ret, struct err *err) {
-        int r = guests_open_as_is(ret, err);
-
-        if (r < 0)
-                return r;
-
-        r = guests_mend(ret, err);
-        if (r < 0)
-                guests_close(ret);
-
-        return r;
 }
 
 /*

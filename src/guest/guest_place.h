@@ -52,9 +52,8 @@ void guest_done(struct guest *guest);
 
 /* Whether there is a database: this user has, or had, guests. Nothing is made. */
 bool guests_are_there(void);
-/* Opens the database and puts in order what was interrupted (guest/guest_mend.h). */
-int guests_open(struct guests *ret, struct err *err);
-/* The same without putting anything in order: for who cannot wait, and must not change anything. */
+/* Opens the database and puts nothing in order: for callers that cannot wait, or must not change anything. All others:
+ * guests_open() (guest/guest_mend.h). */
 int guests_open_as_is(struct guests *ret, struct err *err);
 /* Before a fork() whose child opens the database itself, and after it: SQLite's state in memory is for one process. */
 void guests_pause(struct guests *guests);

@@ -14,7 +14,7 @@
  * Signals that a person or a parent sends to us are for the command: they are handed on. With a terminal the command
  * has its own foreground process group and gets them from the terminal itself.
  */
-#include "run/run_internal.h"
+#include "run/run.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -36,6 +36,7 @@
 #include "run/run_held.h"
 #include "run/run_home.h"
 #include "run/run_home_news.h"
+#include "run/run_internal.h"
 #include "run/run_introduce.h"
 #include "run/run_listen.h"
 #include "run/run_named.h"

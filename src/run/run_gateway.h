@@ -4,7 +4,7 @@
 #include "ipc/gateway_messages.h"
 #include "plan/plan.h"
 #include "policy/policy.h"
-#include "run/run.h"
+#include "run/run_request.h"
 
 int run_gateway_start(const struct policy *policy, const struct plan *plan, const char *sandbox_id,
                       const struct run_request *request, struct gateway_start *ret, struct err *err);
