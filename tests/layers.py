@@ -71,7 +71,11 @@ LAYERS = {
               "control", "kept", "run", "gateway/wire/packet_reader.h", "gateway/wire/packet_wire.h"],
     "egress": ["base/*", "conf", "policy/*", "ipc", "store", "plan", "roles", "control", "container/container_args.h",
                "container/engine.h", "container/engine_container.h", "container/engine_network.h"],
-    "verbs": ["bailey", "base/*", "conf", "shell/*", "policy/*", "bridge", "ipc", "store", "plan", "sandbox", "sandbox/linux/probe/probe.h",
+    # Which rule decides and what would change it; the logs of runs and reports about them; sandboxes that run.
+    "verbs/inspect": ["base", "base/paths", "conf", "policy/*", "bridge", "sandbox/sandbox.h", "roles/host_addresses.h", "api/commands.h"],
+    "verbs/record": ["base", "base/paths", "base/secrets", "policy/load.h", "store", "kept/overlays.h", "verbs/sandboxes/sandbox_names.h"],
+    "verbs/sandboxes": ["base", "base/paths", "conf", "policy", "policy/match", "store", "control", "guest", "verbs/record/log_view.h"],
+    "verbs": ["verbs/*", "bailey", "base/*", "conf", "shell/*", "policy/*", "bridge", "ipc", "store", "plan", "sandbox", "sandbox/linux/probe/probe.h",
               "sandbox/darwin/darwin_job.h", "sandbox/darwin/os.h", "sandbox/darwin/violation.h",
               "roles", "control", "kept", "run", "guest", "guest/account/firewall_compare.h", "egress", "api/capture.h", "api/commands.h"],
     # Settings of other tools as a policy: files in, text out.
@@ -82,8 +86,8 @@ LAYERS = {
     "export": ["base", "base/paths", "base/secrets", "base/processes", "conf", "policy/*", "store", "roles", "ipc"],
     # The dashboard stands on what every verb has, and reads HTTP by the gateway's own pure parser.
     "ui": ["bailey/version.h", "base/*", "conf", "store", "control", "roles/door_process.h", "kept", "gateway/wire",
-           "verbs/sandboxes_text.h"],
-    "cli": ["bailey", "base/*", "conf", "kept", "run", "container", "guest/*", "egress", "verbs", "ui", "chat/chat.h", "export/export.h", "policy/load.h", "store/progress.h",
+           "verbs/sandboxes/sandboxes_text.h"],
+    "cli": ["bailey", "base/*", "conf", "kept", "run", "container", "guest/*", "egress", "verbs/*", "ui", "chat/chat.h", "export/export.h", "policy/load.h", "store/progress.h",
             "import/compare.h",
             "import/import.h"],
 }

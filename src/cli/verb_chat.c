@@ -5,7 +5,7 @@
 #include "base/escape.h"
 #include "cli/verb.h"
 #include "policy/load.h"
-#include "verbs/sandbox_names.h"
+#include "verbs/sandboxes/sandbox_names.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -2,7 +2,7 @@
 #pragma once
 /* What the verbs that inspect a policy share: exit codes and the printing of verdicts. */
 #include "cli/verb.h"
-#include "verbs/inspect.h"
+#include "verbs/inspect/inspect.h"
 
 /* The policy that the call's options give. Returns EXIT_OK or the exit code, with e set. */
 int inspect_open(const struct call *call, const char *file, struct inspector **ret, struct err *err);

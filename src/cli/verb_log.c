@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "verbs/log_keep.h"
-#include "verbs/log_view.h"
+#include "verbs/record/log_keep.h"
+#include "verbs/record/log_view.h"
 
 #include "base/cleanup.h"
 #include "base/fd.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "verbs/report.h"
+#include "verbs/record/report.h"
 
 #include "base/cleanup.h"
 #include "base/paths/path.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* What the verbs for running sandboxes share. */
-#include "verbs/sandboxes.h"
+#include "verbs/sandboxes/sandboxes.h"
 
 int sandboxes_exit_code(int r);
 /* To standard output; EXIT_OK. */

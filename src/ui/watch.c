@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "ui/ui_internal.h"
-#include "verbs/sandboxes_text.h"
+#include "verbs/sandboxes/sandboxes_text.h"
 
 #include <errno.h>
 #include <stdio.h>

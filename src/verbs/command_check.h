@@ -2,7 +2,7 @@
 #pragma once
 /* What the classifier says about a command, with the policy's own rules. Nothing is run. */
 #include "conf/option.h"
-#include "verbs/inspect.h"
+#include "verbs/inspect/inspect.h"
 
 enum check_decision { CHECK_ALLOW, CHECK_SANDBOXED, CHECK_ESCALATED, CHECK_FORBIDDEN };
 

@@ -7,7 +7,7 @@
 #include "base/paths/path.h"
 #include "base/processes/spawn.h"
 #include "verbs/command_check.h"
-#include "verbs/inspect.h"
+#include "verbs/inspect/inspect.h"
 #include "verbs/mcp_ask.h"
 
 #include <errno.h>

@@ -2,7 +2,7 @@
 /* Whatever a run chose as a name: in HTML it is text, in Markdown it is one code span on one line. */
 #include "base/cleanup.h"
 #include "fuzz.h"
-#include "verbs/report_internal.h"
+#include "verbs/record/report_internal.h"
 
 static void check_html(struct str text) {
         for (size_t i = 0; i < text.n; i++)
