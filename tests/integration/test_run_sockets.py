@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import socket
+import subprocess
 import sys
 import time
 
@@ -775,15 +776,68 @@ def test_connections_when_everybody_waits(bailey, work):
     assert result.text == "made\n", result
 
 
+# What connect() says inside, step by step, with nobody judging and with a broker in between.
+BY_IP = r"""
+import errno, fcntl, os, select, socket, struct, threading, time
+said = []
+def say(what, value):
+    said.append(f"{what}: {errno.errorcode.get(value, value) if isinstance(value, int) and not isinstance(value, bool) else value}")
+
+for family, host in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
+    server = socket.create_server((host, 0), family=family, backlog=0)
+    to = server.getsockname()
+    one = socket.socket(family)
+    say("first", one.connect_ex(to)); say("again", one.connect_ex(to)); say("waits", one.getblocking())
+    server.accept()[0].sendall(b"x"); say("byte", one.recv(1))
+    soon = socket.socket(family); soon.setblocking(False)
+    soon.connect_ex(to); select.select([], [soon], [], 20)
+    say("soon", soon.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)); say("soon waits", soon.getblocking())
+    kept = [soon] # the queue has room for one, and it is taken
+    for _ in range(3):
+        more = socket.socket(family); more.setblocking(False); more.connect_ex(to); kept.append(more)
+    late, results = socket.socket(family), []
+    waiting = threading.Thread(target=lambda: results.append(late.connect_ex(to)))
+    waiting.start(); waiting.join(0.3); say("queue is full", results)
+    open("meanwhile", "w").close(); os.unlink("meanwhile"); socket.create_server((host, 0), family=family)
+    server.settimeout(0.2)
+    for _ in range(200):
+        try: server.accept()
+        except TimeoutError: pass
+        if not waiting.is_alive(): break
+    waiting.join(20); say("at last", results); say("late waits", late.getblocking())
+    short = socket.socket(family)
+    short.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", 0, 200000))
+    for _ in range(3):
+        more = socket.socket(family); more.setblocking(False); more.connect_ex(to); kept.append(more)
+    say("time is over", short.connect_ex(to))
+    for s in kept: s.close()
+    server.close()
+    say("nobody", socket.socket(family).connect_ex(to))
+    udp = socket.socket(family, socket.SOCK_DGRAM); say("udp", udp.connect_ex(to))
+print("\n".join(said))
+"""
+
+
+def test_connections_by_ip_as_without_a_broker(bailey, work):
+    outside = subprocess.run([sys.executable, "-c", BY_IP], cwd=work, capture_output=True, text=True, timeout=120 * SLOW, check=True)
+    assert "first: 0" in outside.stdout and "queue is full: []" in outside.stdout and "at last: [0]" in outside.stdout, outside.stdout
+    assert "time is over: EINPROGRESS" in outside.stdout and "nobody: ECONNREFUSED" in outside.stdout, outside.stdout
+    result = bailey("run", "--quiet", "--", sys.executable, "-c", BY_IP, cwd=work, timeout=120 * SLOW)
+    assert result.text == outside.stdout, result
+
+
 # A socket that is to be connected without waiting, and waits when the call is made.
 TAKEN_BACK = """
 import fcntl, os, socket, sys, threading, time
-full = socket.socket(socket.AF_UNIX); full.bind("full"); full.listen(0)
-socket.socket(socket.AF_UNIX).connect("full")
-one = socket.socket(socket.AF_UNIX); one.setblocking(False)
+family, where = (socket.AF_UNIX, "full") if sys.argv[2] == "unix" else (socket.AF_INET, ("127.0.0.1", 0))
+full = socket.socket(family); full.bind(where); full.listen(0); where = full.getsockname()
+for _ in range(2): # by TCP there is room for one more than was asked for
+    first = socket.socket(family); first.setblocking(False); first.connect_ex(where)
+    os.dup(first.fileno())
+one = socket.socket(family); one.setblocking(False)
 def ask():
     while True:
-        try: one.connect("full")
+        try: one.connect(where)
         except OSError: pass
 def take_back():
     while True:
@@ -794,11 +848,12 @@ time.sleep(float(sys.argv[1])); os._exit(7)
 """
 
 
+@pytest.mark.parametrize("family", ["unix", "tcp"])
 @pytest.mark.parametrize("how", ["by itself", "killed", "terminated", "time limit"])
-def test_nobody_outside_waits_with_the_broker(bailey, start, work, how):
+def test_nobody_outside_waits_with_the_broker(bailey, start, work, how, family):
     """What a sandbox makes its own broker wait for is no concern of the supervisor's."""
     words = ["bailey", "run", "--quiet", *(["--timeout", "2s"] if how == "time limit" else []), "--", sys.executable, "-c", TAKEN_BACK,
-             "2" if how == "by itself" else "600"]
+             "2" if how == "by itself" else "600", family]
     child = start(words, cwd=work)
     wait_until((work / "attacks").exists, what="the attack")
     if how in ("killed", "terminated"):

@@ -240,6 +240,10 @@ static void answer_socket(struct held *held, const struct broker_op *op, int res
                 broker_answer(&held->tracee, result);
 }
 
+/* One worker at a time uses the state of callers and files: the one with the turn, or one that returns to a call while
+ * another waits for the next. */
+static pthread_mutex_t files = PTHREAD_MUTEX_INITIALIZER;
+
 /* With the turn in hand, which nobody can take. */
 static int run_crowded(struct held *held, const struct broker_op *op) {
         if (!op->waits)
@@ -248,14 +252,25 @@ static int run_crowded(struct held *held, const struct broker_op *op) {
         return op->crowded ? op->crowded(held) : -EAGAIN;
 }
 
+static bool serve_at_once(struct held *held, const struct broker_op *op) {
+        int r;
+
+        if (!op->at_once)
+                return false;
+
+        pthread_mutex_lock(&files);
+        r = op->at_once(held);
+        if (r != OP_WAITS)
+                answer_socket(held, op, r);
+        pthread_mutex_unlock(&files);
+
+        return r != OP_WAITS;
+}
+
 /* With the turn in hand, which goes to another worker only if somebody has to wait. */
 static void serve_socket(struct held *held, const struct broker_op *op, const struct seccomp_notif *call) {
-        int r = op->at_once ? op->at_once(held) : OP_WAITS;
-
-        if (r != OP_WAITS) {
-                answer_socket(held, op, r);
+        if (serve_at_once(held, op))
                 return;
-        }
 
         tracee_init(&held->tracee, held->broker->notify_fd, call);
         held->stranger = held->writes = false;
@@ -285,10 +300,6 @@ static int run_file_op(struct held *held, const struct broker_op *op) {
 
         return r;
 }
-
-/* One worker at a time uses the state of callers and files: the one with the turn, or one that returns to a call while
- * another waits for the next. */
-static pthread_mutex_t files = PTHREAD_MUTEX_INITIALIZER;
 
 static int run_at_once(struct held *held, const struct broker_op *op, const struct seccomp_notif *call) {
         int r;

@@ -33,6 +33,7 @@ struct held { /* one call being served */
         int error;     /* how it fails if the answer is no */
         bool answered; /* a person was asked: whatever comes now is the result */
         bool replaces; /* a rename: something had the new name before */
+        bool begun;    /* a connection that the caller knows nothing of yet */
 };
 
 /* When a call is handed over where only changes are judged. With globs and traces all of them are, always. */

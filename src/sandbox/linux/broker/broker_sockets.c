@@ -12,9 +12,9 @@
  * Datagram sockets need no connect(): broker_datagrams.c makes them, so that they can receive and nothing else. Pairs
  * of them, which programs use among their own processes, are pairs of packet sockets.
  *
- * Connections by TCP pay for this (30 us against 7 on loopback), because a filter sees the number of a descriptor and
- * not its family, a number can be moved to any socket (dup2, SCM_RIGHTS), and a length that looks like TCP's fits a
- * short name just as well. No mount option refuses sockets either. Landlock ABI 9 ends it.
+ * Connections by TCP pay for this (`bench/run --experiment connect` says what), because a filter sees the number of a
+ * descriptor and not its family, a number can be moved to any socket (dup2, SCM_RIGHTS), and a length that looks like
+ * TCP's fits a short name just as well. No mount option refuses sockets either. Landlock ABI 9 ends it.
  */
 #include "base/cleanup.h"
 #include "base/fd.h"
@@ -136,6 +136,48 @@ static bool somebody_is_there(const struct sockaddr_un *held) {
         return fd < 0 || connect(fd, (const struct sockaddr *)held, sizeof *held) == 0 || errno != ECONNREFUSED;
 }
 
+/* By the address as it is written, in one call. Whatever is not plain there, and every error, is left to the walk. */
+static int find_spelled(struct held *held, const char *name, struct place *place, struct stat *ret) {
+        int r = walk_spell(&held->tracee, AT_FDCWD, name, place->path);
+        if (r < 0)
+                return r;
+
+        place->object = walk_open_spelled(AT_FDCWD, place->path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+        if (place->object < 0)
+                return place->object;
+
+        if (fstat(place->object, ret) < 0 || !S_ISSOCK(ret->st_mode)) {
+                close_fd(&place->object);
+                return -ELOOP;
+        }
+
+        return tracee_confirm(&held->tracee);
+}
+
+static int find_walking(struct held *held, const char *name, struct place *place, struct stat *ret) {
+        int r = walk(&held->tracee, AT_FDCWD, name, WALK_FOLLOW, place);
+        if (r < 0)
+                return r;
+        if (place->object < 0)
+                return -ENOENT;
+
+        if (fstat(place->object, ret) < 0)
+                return -errno;
+        if (place->wants_directory && !S_ISDIR(ret->st_mode))
+                return -ENOTDIR;
+
+        return S_ISSOCK(ret->st_mode) ? 0 : -ECONNREFUSED;
+}
+
+/* An engine's client asks whether the daemon runs. It may well: somebody has to say what is the matter. */
+static void note_engine(struct held *held, const char *name) {
+        if (name[0] != '/' || !engine_socket(name))
+                return;
+
+        memcpy(held->path, name, strlen(name) + 1);
+        held->writes = held->stranger = true;
+}
+
 int broker_judge_named(struct held *held, const struct sockaddr_un *to, size_t n, struct place *place,
                        struct sockaddr_un *ret) {
         char name[sizeof to->sun_path + 1] = { 0 };
@@ -143,26 +185,13 @@ int broker_judge_named(struct held *held, const struct sockaddr_un *to, size_t n
         int r;
 
         memcpy(name, to->sun_path, n - offsetof(struct sockaddr_un, sun_path)); /* the kernel needs no NUL either */
-        r = walk(&held->tracee, AT_FDCWD, name, WALK_FOLLOW, place);
-        if (r < 0 || place->object < 0) {
-                r = r < 0 ? r : -ENOENT;
-
-                /* An engine's client asks whether the daemon runs. It may well: somebody has to say what is the matter.
-                 */
-                if (r == -ENOENT && name[0] == '/' && engine_socket(name)) {
-                        memcpy(held->path, name, strlen(name) + 1);
-                        held->writes = held->stranger = true;
-                }
-
+        r = find_spelled(held, name, place, &st);
+        if (r < 0 && r != -ESRCH)
+                r = find_walking(held, name, place, &st);
+        if (r == -ENOENT)
+                note_engine(held, name);
+        if (r < 0)
                 return r;
-        }
-
-        if (fstat(place->object, &st) < 0)
-                return -errno;
-        if (place->wants_directory && !S_ISDIR(st.st_mode))
-                return -ENOTDIR;
-        if (!S_ISSOCK(st.st_mode))
-                return -ECONNREFUSED;
 
         memcpy(held->path, place->path, strlen(place->path) + 1);
         held->writes = true;
@@ -213,10 +242,11 @@ static int read_asked(struct held *held, struct asked *ret) {
         if (ret->fd < 0 || !fits)
                 return ret->fd < 0 ? ret->fd : -EINVAL;
 
-        ret->named = ret->n > offsetof(struct sockaddr_un, sun_path) && to->sun_family == AF_UNIX && to->sun_path[0] &&
-                     is_unix(ret->fd);
-        ret->datagram =
-            ret->n > offsetof(struct sockaddr_un, sun_path) && to->sun_family == AF_UNIX && datagram_is(ret->fd);
+        if (ret->n <= offsetof(struct sockaddr_un, sun_path) || to->sun_family != AF_UNIX)
+                return 0;
+
+        ret->named = to->sun_path[0] && is_unix(ret->fd);
+        ret->datagram = datagram_is(ret->fd);
 
         return ret->named && ret->n > sizeof *to ? -EINVAL : 0;
 }
@@ -232,46 +262,75 @@ static int op_connect(struct held *held) {
         if (asked.named)
                 return connect_by_name(held, asked.fd, (const struct sockaddr_un *)asked.address, asked.n);
 
-        return connect(asked.fd, (const struct sockaddr *)asked.address, (socklen_t)asked.n) < 0 ? -errno : 0;
+        if (connect(asked.fd, (const struct sockaddr *)asked.address, (socklen_t)asked.n) == 0)
+                return 0;
+
+        /* Its time is over (SO_SNDTIMEO). It was begun here, not by the caller. */
+        return held->begun && errno == EALREADY ? -EINPROGRESS : -errno;
+}
+
+/* Over loopback the answer is there before connect() returns, and the second call learns it. */
+static int connect_asking_twice(struct held *held, int fd, const struct sockaddr *to, socklen_t n) {
+        if (connect(fd, to, n) == 0)
+                return 0;
+        if (errno != EINPROGRESS)
+                return -errno;
+
+        held->begun = true;
+        return connect(fd, to, n) < 0 ? -errno : 0;
 }
 
 /* The flag belongs to the socket, which another process may share; but a socket that is not connected yet is of no use
  * to it, and the caller itself waits. One that takes the flag back at this very moment makes its own sandbox wait, as
  * it could by stopping every process in it: nobody outside waits for the broker. */
-static int connect_without_waiting(int fd, const struct sockaddr_un *to) {
+static int connect_without_waiting(struct held *held, int fd, const struct sockaddr *to, socklen_t n) {
         int flags = fcntl(fd, F_GETFL), r;
-        bool waits = flags >= 0 && !(flags & O_NONBLOCK);
 
-        if (flags < 0 || (waits && fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0))
+        if (flags < 0)
+                return OP_WAITS;
+        if (flags & O_NONBLOCK)
+                return connect(fd, to, n) < 0 ? -errno : 0;
+        if (fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0)
                 return OP_WAITS;
 
-        r = connect(fd, (const struct sockaddr *)to, sizeof *to) < 0 ? -errno : 0;
-        if (waits && fcntl(fd, F_SETFL, flags) < 0)
+        r = connect_asking_twice(held, fd, to, n);
+        if (fcntl(fd, F_SETFL, flags) < 0)
                 return -errno;
 
-        return r == -EAGAIN && waits ? OP_WAITS : r;
+        return r == -EAGAIN || r == -EALREADY || r == -EINPROGRESS ? OP_WAITS : r;
 }
 
-/* A server inside, whose queue has room: nobody has to wait. */
+static bool is_by_ip(const struct asked *asked) {
+        const struct sockaddr *to = (const struct sockaddr *)asked->address;
+
+        return asked->n >= sizeof to->sa_family && (to->sa_family == AF_INET || to->sa_family == AF_INET6);
+}
+
+/* A server inside or the gateway, whose queue has room: nobody has to wait. */
 static int connect_at_once(struct held *h) {
         cleanup(asked_done) struct asked asked = { .fd = -1 };
         cleanup(place_done) struct place place = { .object = -1, .dir = -1 };
         struct sockaddr_un held;
-        int r = tracee_open_known(&h->tracee);
+        int r;
 
-        if (r < 0 || read_asked(h, &asked) < 0 || !asked.named || asked.datagram)
+        (void)tracee_recall(&h->tracee);
+        if (read_asked(h, &asked) < 0 || asked.datagram)
+                return OP_WAITS;
+        if (is_by_ip(&asked))
+                return connect_without_waiting(h, asked.fd, (const struct sockaddr *)asked.address, (socklen_t)asked.n);
+        if (!asked.named || tracee_open_known(&h->tracee) < 0)
                 return OP_WAITS;
 
         r = broker_judge_named(h, (const struct sockaddr_un *)asked.address, asked.n, &place, &held);
         if (r < 0)
                 return r == -ESRCH ? OP_WAITS : r;
 
-        return connect_without_waiting(asked.fd, &held);
+        return connect_without_waiting(h, asked.fd, (const struct sockaddr *)&held, sizeof held);
 }
 
 /* A connection goes to the gateway or stays inside, so it is made in no time. Where it is not, it is given up: somebody
  * else's call waits for this one to end. */
-static int connect_soon(int fd, const struct sockaddr *to, socklen_t n) {
+static int connect_soon(const struct held *held, int fd, const struct sockaddr *to, socklen_t n) {
         const struct sockaddr none = { .sa_family = AF_UNSPEC };
         struct pollfd made = { .fd = fd, .events = POLLOUT };
         socklen_t size = sizeof(int);
@@ -279,7 +338,7 @@ static int connect_soon(int fd, const struct sockaddr *to, socklen_t n) {
 
         if (connect(fd, to, n) == 0)
                 return 0;
-        if (errno != EINPROGRESS)
+        if (errno != EINPROGRESS && !(held->begun && errno == EALREADY))
                 return -errno;
 
         if (poll(&made, 1, CROWDED_MS) == 1 && getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0)
@@ -290,7 +349,7 @@ static int connect_soon(int fd, const struct sockaddr *to, socklen_t n) {
 }
 
 /* By TCP, to the gateway or a server inside. */
-static int connect_far(const struct asked *asked) {
+static int connect_far(const struct held *held, const struct asked *asked) {
         const struct sockaddr *to = (const struct sockaddr *)asked->address;
         int flags = fcntl(asked->fd, F_GETFL), r;
 
@@ -299,7 +358,7 @@ static int connect_far(const struct asked *asked) {
         if (flags & O_NONBLOCK)
                 return connect(asked->fd, to, (socklen_t)asked->n) < 0 ? -errno : 0;
 
-        r = connect_soon(asked->fd, to, (socklen_t)asked->n);
+        r = connect_soon(held, asked->fd, to, (socklen_t)asked->n);
         return fcntl(asked->fd, F_SETFL, flags) < 0 ? -errno : r;
 }
 
@@ -311,7 +370,7 @@ static int connect_near(struct held *h, const struct asked *asked) {
         if (r == 0)
                 r = broker_judge_named(h, (const struct sockaddr_un *)asked->address, asked->n, &place, &held);
         if (r == 0)
-                r = connect_without_waiting(asked->fd, &held);
+                r = connect_without_waiting(h, asked->fd, (const struct sockaddr *)&held, sizeof held);
 
         return r == OP_WAITS ? -EAGAIN : r; /* its server has no room */
 }
@@ -326,7 +385,7 @@ static int connect_crowded(struct held *held) {
         if (asked.datagram)
                 return datagram_connect(held, asked.fd, (const struct sockaddr_un *)asked.address, asked.n);
 
-        return asked.named ? connect_near(held, &asked) : connect_far(&asked);
+        return asked.named ? connect_near(held, &asked) : connect_far(held, &asked);
 }
 
 static int add_to_caller(const struct tracee *tracee, int fd, bool close_on_exec) {

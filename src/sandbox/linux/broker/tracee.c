@@ -216,18 +216,26 @@ static int known_fill(struct known *known, struct tracee *tracee) {
         return 0;
 }
 
+bool tracee_recall(struct tracee *tracee) {
+        const struct known *known = known_slot(tracee->tid);
+
+        if (known->tid != tracee->tid || known->stale)
+                return false;
+
+        tracee->tgid = known->tgid;
+        tracee->umask = known->umask;
+        tracee->proc = known->proc;
+        tracee->kept = known->pidfd;
+
+        return true;
+}
+
 int tracee_open_known(struct tracee *tracee) {
         struct known *known = known_slot(tracee->tid);
         int r;
 
-        if (known->tid == tracee->tid && !known->stale) {
-                tracee->tgid = known->tgid;
-                tracee->umask = known->umask;
-                tracee->proc = known->proc;
-                tracee->kept = known->pidfd;
-
+        if (tracee_recall(tracee))
                 return 0;
-        }
 
         known_forget(known);
         r = known_fill(known, tracee);
@@ -374,11 +382,26 @@ static int take_descriptor(int pidfd, const struct tracee *tracee, int number, c
                 return -errno;
 
         if (bytes->n && process_vm_readv(tracee->tid, &here, 1, &there, 1, 0) != (ssize_t)bytes->n) {
+                int saved = errno == EPERM ? EPERM : EFAULT;
+
                 close(fd);
-                return -EFAULT;
+                return -saved;
         }
 
         return fd;
+}
+
+/* A program that is dumpable, as nearly all are, lets its account take them without the capability. */
+static int take_with_capability(int pidfd, const struct tracee *tracee, int number, const struct tracee_bytes *bytes) {
+        int fd = take_descriptor(pidfd, tracee, number, bytes);
+        if (fd != -EPERM)
+                return fd;
+
+        raise_capability(LOOK);
+        fd = take_descriptor(pidfd, tracee, number, bytes);
+        raise_capability(0);
+
+        return fd == -EPERM && bytes->n ? -EFAULT : fd;
 }
 
 int tracee_take(struct tracee *tracee, int number, const struct tracee_bytes *bytes) {
@@ -389,10 +412,7 @@ int tracee_take(struct tracee *tracee, int number, const struct tracee_bytes *by
         if (tracee->kept < 0 && opened < 0)
                 return -ESRCH;
 
-        raise_capability(LOOK);
-        int fd = take_descriptor(tracee->kept >= 0 ? tracee->kept : opened, tracee, number, bytes);
-        raise_capability(0);
-
+        int fd = take_with_capability(tracee->kept >= 0 ? tracee->kept : opened, tracee, number, bytes);
         if (fd >= 0 && !tracee_waits(tracee)) {
                 close(fd);
                 return -ESRCH;

@@ -31,6 +31,8 @@ int tracee_open(struct tracee *tracee);
 /* The same, and much cheaper for a thread that was here before. One caller at a time. Every read checks that the thread
  * is still the same: -ESRCH if not, and then tracee_renew() is true once. */
 int tracee_open_known(struct tracee *tracee);
+/* The same for a thread that was here before, and nothing for others: false. */
+bool tracee_recall(struct tracee *tracee);
 /* What was kept belongs to a thread that is gone: it is forgotten, and the call may be begun again. */
 bool tracee_renew(struct tracee *tracee);
 /* 0 if all that was read so far is the caller's, else -ESRCH. */
