@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What libbailey costs: check (target: at most 50 us for a command of 200 bytes) and exec beside the same command run
- * by `bailey run`, alternating, medians. Prints a table, and JSON with --json.
+ * by `bailey run` and by bwrap, alternating, medians and how far half of them are apart. Prints a table, and JSON with
+ * --json.
  *
  *     bench_api BAILEY [--json]
  */
@@ -26,6 +27,23 @@ static const char bytes_200[] =
     "cd /srv/project && env NODE_ENV=test timeout 300 bash -c 'npm run lint && npm test -- --ci' 2>&1 | tee "
     "build.log | grep -E '(error|warning)' | sort | uniq -c | head -n 40; git diff --stat HEAD~1 -- src/ tests";
 
+/* As the lab's agent profile has it: bench/lab/launch.py. */
+static const char *const by_bwrap[] = { "bwrap",
+                                        "--ro-bind",
+                                        "/",
+                                        "/",
+                                        "--dev",
+                                        "/dev",
+                                        "--proc",
+                                        "/proc",
+                                        "--tmpfs",
+                                        "/tmp",
+                                        "--unshare-all",
+                                        "--new-session",
+                                        "--die-with-parent",
+                                        "true",
+                                        NULL };
+
 static _Noreturn void fail(const char *what, const struct bailey_error *e) {
         fprintf(stderr, "%s: %s\n", what, e ? e->message : "failed");
         exit(1);
@@ -36,9 +54,14 @@ static int by_value(const void *a, const void *b) {
         return x < y ? -1 : x > y;
 }
 
-static double median(double *values, size_t n) {
+struct figure {
+        double median, spread;
+};
+
+static struct figure figure_of(double *values, size_t n) {
         qsort(values, n, sizeof *values, by_value);
-        return values[n / 2];
+        double middle = values[n / 2];
+        return (struct figure){ middle, middle > 0 ? (values[n * 3 / 4] - values[n / 4]) / middle : 0 };
 }
 
 static uint64_t cpu_ns(void) {
@@ -75,14 +98,14 @@ static double exec_ms(bailey_manager *m) {
         return (double)(clock_ns() - began) / NS_PER_MS;
 }
 
-static double run_ms(const char *bailey) {
-        char run[] = "run", dashes[] = "--", command[] = "true";
-        char *const argv[] = { (char *)(uintptr_t)bailey, run, dashes, command, NULL };
+/* Less than 0 where it does not work. */
+static double spawn_ms(const char *const *argv) {
         pid_t pid;
         int status;
         uint64_t began = clock_ns();
-        if (posix_spawn(&pid, bailey, NULL, NULL, argv, environ) || waitpid(pid, &status, 0) != pid || status)
-                fail("bailey run", NULL);
+        if (posix_spawnp(&pid, argv[0], NULL, NULL, (char *const *)(uintptr_t)argv, environ) ||
+            waitpid(pid, &status, 0) != pid || status)
+                return -1;
         return (double)(clock_ns() - began) / NS_PER_MS;
 }
 
@@ -90,7 +113,7 @@ int main(int argc, char **argv) {
         struct bailey_error e;
         bailey_config *config = NULL;
         bailey_manager *m = NULL;
-        double exec[LAUNCHES], run[LAUNCHES];
+        double exec[LAUNCHES], run[LAUNCHES], peer[LAUNCHES];
         char directory[] = "/var/tmp/bailey-bench-XXXXXX";
         bool json = argc > 2 && str_is(str_of(argv[2]), "--json");
         if (argc < 2 || !mkdtemp(directory) || chdir(directory) < 0)
@@ -98,21 +121,31 @@ int main(int argc, char **argv) {
         if (bailey_config_new(NULL, &config, &e) || bailey_config_executable(config, argv[1], &e) ||
             bailey_manager_new(config, &m, &e))
                 fail("manager", &e);
+
+        const char *const by_run[] = { argv[1], "run", "--", "true", NULL };
         for (int i = 0; i < LAUNCHES; i++) {
                 exec[i] = exec_ms(m);
-                run[i] = run_ms(argv[1]);
+                run[i] = spawn_ms(by_run);
+                peer[i] = spawn_ms(by_bwrap);
+                if (run[i] < 0)
+                        fail("bailey run", NULL);
         }
-        double check = check_us(m), exec_median = median(exec, LAUNCHES), run_median = median(run, LAUNCHES);
+
+        double check = check_us(m);
+        struct figure ours = figure_of(exec, LAUNCHES), launch = figure_of(run, LAUNCHES),
+                      bwrap = figure_of(peer, LAUNCHES);
         bailey_manager_free(m);
         bailey_config_free(config);
         (void)!chdir("/");
         rmdir(directory);
         if (json)
-                printf("{\"bench\":\"api\",\"check_200_us\":%.1f,\"exec_ms\":%.2f,\"run_ms\":%.2f,\"exec_over_run\":%."
-                       "3f}\n",
-                       check, exec_median, run_median, exec_median / run_median);
+                printf("{\"bench\":\"api\",\"check_200_us\":%.1f,\"exec_ms\":%.2f,\"exec_spread\":%.3f,\"run_ms\":%.2f,"
+                       "\"run_spread\":%.3f,\"bwrap_ms\":%.2f,\"bwrap_spread\":%.3f,\"exec_over_run\":%.3f,"
+                       "\"exec_over_bwrap\":%.3f}\n",
+                       check, ours.median, ours.spread, launch.median, launch.spread, bwrap.median, bwrap.spread,
+                       ours.median / launch.median, bwrap.median > 0 ? ours.median / bwrap.median : 0);
         else
-                printf("check of 200 bytes %.1f us; exec %.2f ms, bailey run %.2f ms: %.2f x\n", check, exec_median,
-                       run_median, exec_median / run_median);
+                printf("check of 200 bytes %.1f us; exec %.2f ms, bailey run %.2f ms, bwrap %.2f ms\n", check,
+                       ours.median, launch.median, bwrap.median);
         return 0;
 }

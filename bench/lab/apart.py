@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Counter-experiments that take something apart: where the processor time of a server or the instructions of a function go.
 
-interception, fresh, request: a case of the gateway, with the server's processor time by part (kernel, TLS, its own code by area), beside a peer in the same run.
+interception, fresh, request, bulk, dns: a case of the gateway, with the server's processor time by part (kernel, TLS, its own code by area), beside a peer in the same run.
 perf looks at what runs several thousand times a second; what it sees is a share, and the server's processor time makes microseconds of it.
 
 classify: instructions of the judgement of a command, by function, counted by valgrind. They do not depend on what else the machine does.
@@ -76,8 +76,8 @@ def seen_by_perf(lab, case, each, turn):
             functions[found.group(1).split("+")[0]] += 1
     if not areas:
         raise LabError(f"perf saw nothing: {told or done.stderr}")
-    total = sum(areas.values())
-    return {name: count / total for name, count in areas.items()}, used * 1e6 / seen["operations"], [(name, count / total) for name, count in functions.most_common(12)]
+    total, operations = sum(areas.values()), seen["bytes"] / 1e6 if case.load == "bulk" else seen["operations"]
+    return {name: count / total for name, count in areas.items()}, used * 1e6 / operations, [(name, count / total) for name, count in functions.most_common(12)]
 
 
 def apart(build, run, rounds, say, name, peers):
@@ -109,6 +109,14 @@ def fresh(build, run, rounds, say):
 
 def request(build, run, rounds, say):
     apart(build, run, rounds, say, "http", ("bailey", "haproxy"))
+
+
+def bulk(build, run, rounds, say):
+    apart(build, run, rounds, say, "bulk1", ("bailey", "relay, splice"))
+
+
+def dns(build, run, rounds, say):
+    apart(build, run, rounds, say, "dns", ("bailey", "unbound"))
 
 
 def classify(build, run, rounds, say):
@@ -149,4 +157,4 @@ def workers(build, run, rounds, say):
         say(f"  {name:28}{statistics.median(costs):8.1f} us of processor time for a tunnel")
 
 
-EXPERIMENTS = {"interception": interception, "fresh": fresh, "request": request, "classify": classify, "workers": workers}
+EXPERIMENTS = {"interception": interception, "fresh": fresh, "request": request, "bulk": bulk, "dns": dns, "classify": classify, "workers": workers}

@@ -14,6 +14,7 @@ NOISY_MAX = 0.25  # with more than this share of such figures, nothing is
 LIMITS = ("direct", "relay", "relay, splice", "limit", "bare", "unshare, all namespaces", "curl alone", "nginx bridge",
           "nginx bridge, resuming", "haproxy bridge")  # not peers: they judge nothing
 AGENT = "bwrap, agent profile"
+SECURE_BEFORE = 27990  # intercepted requests a second on two processors, one worker: the best that a version had
 GROWTH = ("connections", "sandboxes", "files", "records")  # with rules: micro-benchmarks
 
 
@@ -114,6 +115,16 @@ def through(case, peer, key="cpu_us"):
     return over("gateway", "bailey", peer, key, case)
 
 
+def per_second(case, before):
+    """How many a second, over so many of before."""
+    def look(figures):
+        row = figures["gateway"].get(case, {}).get("bailey")
+        if not row or row["rate_spread"] > SPREAD_MAX:
+            return None, 0.0
+        return row["rate"] / before, row["rate_spread"] / 2
+    return look
+
+
 def answer_ms(way):
     def look(figures):
         row = figures["approval"].get(way)
@@ -153,8 +164,12 @@ def lookup(entries, key, scale=1.0):
     return look
 
 
-def api(key):
-    return lambda figures: (figures["micro"].get("api", {}).get(key), 0.0)
+def api(key, *of):
+    """of: the figures that it is made of, for how far these vary together."""
+    def look(figures):
+        found = figures["micro"].get("api", {})
+        return found.get(key) or None, math.hypot(*(found.get(f"{each}_spread", 0) for each in of)) / 2 if of else 0.0
+    return look
 
 
 def guest(case, name, less=None):
@@ -212,6 +227,7 @@ TARGETS = [
     Target("bulk through 16 tunnels, over the relay with splice", through("bulk16", "relay, splice", "rate"), at_least=0.85),
     Target("KiB of memory for an idle tunnel", idle_kib, at_most=3.3),
     Target("processor time of an intercepted request, over the nginx bridge", through("tls", "nginx bridge"), at_most=1.05),
+    Target("intercepted requests a second, over those of version 0.1 on a Neoverse V1", per_second("tls", SECURE_BEFORE), at_least=1.0),
     Target("processor time of an intercepted connection, over the nginx bridge", through("tls_connect", "nginx bridge"), at_most=1.1),
     Target("processor time of an intercepted HTTP/2 request, 100 streams, over nginx", through("h2", H2_TARGET), at_most=1.05),
     Target("hosts never seen, over Squid", through("tls_fresh", "squid, bumping", "rate"), at_least=3.0),
@@ -222,7 +238,8 @@ TARGETS = [
     *(Target(f"us of a lookup in 1,000,000 rules: {words}", lookup(1000000, key, 1e-3), at_most=1.0) for key, words in (
         ("hit_ns", "name"), ("wildcard_hit_ns", "wildcard"), ("miss_ns", "no rule"), ("net_hit_ns", "network"), ("net_miss_ns", "no network"))),
     Target("us to judge a command of 200 bytes", api("check_200_us"), at_most=50),
-    Target("exec, over the same by `bailey run`", api("exec_over_run"), at_most=1.1),
+    Target("exec, over the same by `bailey run`", api("exec_over_run", "exec", "run"), at_most=1.1),
+    Target("exec, over bwrap's agent profile", api("exec_over_bwrap", "exec", "bwrap"), at_most=0.3),
     Target("ms to make a guest", guest("create", "bailey guest"), at_most=1000),
     Target("ms of a command in a guest that runs, beyond the command alone", guest("exec", "bailey guest", "the command alone"), at_most=3),
     Target("MiB of memory for a guest at rest", guest("rest", "1 guest"), at_most=3),

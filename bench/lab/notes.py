@@ -17,6 +17,9 @@ NOTES = [
     Note(("launch, over", "launch in 300,000"), "--experiment launch",
          "`limit` makes the same kinds of namespaces and mounts in one static program; the table lists the calls that Bailey makes beyond it, most of them to look at files: the sandbox's own home, "
          "sockets and repositories in what the sandbox sees, what other sandboxes guard. No single step takes most of it (see the end of this page; `--experiment guards` for the protection alone)."),
+    Note(("exec, over",), "--experiment warm",
+         "What a sandbox that was prepared ahead would take at least: a call of `bailey` that does nothing, and the command without any sandbox, beside bwrap and a whole launch. There is none prepared "
+         "ahead: it would know the host as of its making (see the end of this page)."),
     Note(("launch among",), "--experiment many",
          "The same launch with and without others at rest, call by call. Most of what is added reads the records of what the others guard."),
     Note(("MiB of memory for an idle sandbox",), "--experiment memory",
@@ -31,8 +34,11 @@ NOTES = [
     Note(("processor time of a request, workers", "processor time of a CONNECT tunnel, workers", "processor time of a SOCKS5 tunnel, workers", "processor time of an intercepted request, workers"),
          "--experiment workers", "The same tunnels with one and two workers, on one and on two processors: what two workers cost on one processor is theirs, the rest is the kernel's, which moves a "
          "connection between processors."),
-    Note(("processor time of an intercepted", "bulk through interception"), "--experiment interception",
+    Note(("processor time of an intercepted", "intercepted requests a second", "bulk through interception"), "--experiment interception",
          "The processor time of a request by part, beside the bridge: the kernel, TLS, and Bailey's own code (parsing, judging, swapping, searching) with the record, which the bridge has not."),
+    Note(("bulk through 1 tunnel", "bulk through 16 tunnels"), "--experiment bulk",
+         "The processor time of a megabyte by part, beside the relay that only splices: the kernel moves the bytes for both."),
+    Note(("processor time of a DNS",), "--experiment dns", "The processor time of an answer by part, beside unbound."),
     Note(("hosts never seen",), "--experiment fresh",
          "The same by part for hosts never seen: in the gateway each costs two full handshakes, with certificates that nobody has seen; client, gateway and origin share the processors."),
     Note(("processor time of a request, over", "median time of a request", "processor time of a CONNECT tunnel, over", "processor time of a SOCKS5 tunnel, over"), "--experiment request",

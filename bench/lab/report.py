@@ -252,8 +252,8 @@ def micro_text(micro):
     if audit:
         lines += section("One audit event, ns", *table(["decode", "line and hash", "write"], [[number(audit[k]) for k in ("decode_ns", "line_ns", "write_ns")]]))
     if api:
-        lines += section("Library", *table(["check of 200 bytes, us", "exec of true, ms", "the same by `bailey run`, ms"],
-                                           [[number(api[k]) for k in ("check_200_us", "exec_ms", "run_ms")]]))
+        lines += section("Library", *table(["check of 200 bytes, us", "exec of true, ms", "the same by `bailey run`, ms", "by bwrap, ms"], [
+            [number(api["check_200_us"]), *(f"{number(api[f'{k}_ms'])} ± {percent(api.get(f'{k}_spread', 0))}" if api.get(f"{k}_ms") else "" for k in ("exec", "run", "bwrap"))]]))
     return lines
 
 

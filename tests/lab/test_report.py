@@ -62,7 +62,7 @@ def whole():
     kept.add("micro", {
         "policy_lookup": {"results": [dict({"entries": n, "build_ms": 10, "open_ms": 1, "bytes_per_rule": 80},
                                            **{f"{k}_ns": 400 for k in ("hit", "wildcard_hit", "miss", "net_hit", "net_miss")}) for n in (100000, 1000000)]},
-        "audit_line": {"decode_ns": 40, "line_ns": 800, "write_ns": 200}, "api": {"check_200_us": 30, "exec_ms": 4, "run_ms": 4, "exec_over_run": 1.0},
+        "audit_line": {"decode_ns": 40, "line_ns": 800, "write_ns": 200}, "api": {"check_200_us": 30, "exec_ms": 4, "run_ms": 4, "exec_over_run": 1.0, "bwrap_ms": 5, "exec_over_bwrap": 0.8},
         "notify": {"alone_us": 0.7, "round_trip_us": 2.5, "least_us": 6.3}})
     kept.add("connections", {"bailey": {FEW: in_use(10), MANY: in_use(15)}, "bailey, default workers": {FEW: in_use(11), MANY: in_use(16)},
                              "relay": {FEW: in_use(8), MANY: in_use(10)}, "bailey" + AT_REST: {MANY: in_use(10.1)}, "relay" + AT_REST: {MANY: in_use(8.1)}})
