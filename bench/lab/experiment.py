@@ -39,7 +39,7 @@ from pathlib import Path
 from . import apart, endtoend
 from . import launch as launches
 from .files import ALONE, BAILEY, BWRAP, FLOOR, FLOOR_CONNECTS, FLOOR_OPENS, GLOB, JOBS, commands, prepared, run_files
-from .growth import Boxes
+from .growth import GATEWAY_AND_VAULT, LIFE, Boxes, rest_commands
 from .machine import installed, tree
 from .peers import PORT, SECURE_HOST, TOKEN, Lab
 
@@ -246,7 +246,7 @@ def many(build, run, rounds, say):
     for count in counts:
         boxes = Boxes([*argv[:-1], "/bin/cat"], count, env, run / "empty") if count else None
         try:
-            time.sleep(1)
+            time.sleep(LIFE)
             times = [launches.once(argv, env, run / "log") for _ in range(10 * rounds)]
             counted = [calls(argv, env, run / "calls") for _ in range(5)]
         finally:
@@ -271,21 +271,20 @@ def held(pid):
 
 
 def memory(build, run, rounds, say):
-    env = launches.environment(run)
-    (run / "empty").mkdir(exist_ok=True)
-    (run / "policy.yaml").write_text(launches.POLICY)
-    argv = [installed(build), "run", "--quiet", "--policy", run / "policy.yaml", "-w", run / "empty", "--", "/bin/cat"]
-    for count in (1, 20):
-        boxes = Boxes(argv, count, env, run / "empty")
-        try:
-            time.sleep(1)
-            say(f"{count} at once: {boxes.mib_each():.2f} MiB each. One of them:\n{'process':32}{'PSS KiB':>10}{'private':>10}{'written':>10}")
-            for pid in tree(boxes.all[0].pid):
-                words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
-                with contextlib.suppress(OSError, KeyError):
-                    say(f"{os.path.basename(words[0]) + ' ' + ' '.join(words[1:2]):32.32}{''.join(f'{kib:10,}' for kib in held(pid))}")
-        finally:
-            boxes.stop()
+    with contextlib.closing(Lab(build, run / "gateway", fresh_hosts=1)) as lab:
+        lab.see_names()
+        every, env = rest_commands(lab)
+        for name, count in ((SANDBOX, 1), (SANDBOX, 20), (GATEWAY_AND_VAULT, 1), (GATEWAY_AND_VAULT, 20)):
+            boxes = Boxes(every[name], count, env, lab.run / "end")
+            try:
+                time.sleep(LIFE)
+                say(f"{name}, {count} at once: {boxes.mib_each():.2f} MiB each. One of them:\n{'process':32}{'PSS KiB':>10}{'private':>10}{'written':>10}")
+                for pid in tree(boxes.all[0].pid):
+                    with contextlib.suppress(OSError, KeyError):
+                        words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+                        say(f"{os.path.basename(words[0]) + ' ' + ' '.join(words[1:2]):32.32}{''.join(f'{kib:10,}' for kib in held(pid))}")
+            finally:
+                boxes.stop()
 
 
 EXPERIMENTS = {"protection": protection, "launch": launch, "guards": guards, "warm": warm, "parts": parts, "connect": connect, "profile": profile, "first-request": first_request,

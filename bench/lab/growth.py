@@ -36,8 +36,8 @@ THROUGH = {"bailey": ("bailey", "bailey_http", "http"), "bailey, default workers
 AT_REST = ", all but 100 at rest"  # as many are open, and few have requests
 PATIENCE = 120
 # Bailey looks after denied paths 100 ms after the start, and once more 200 ms later. One sandbox alone ends before that, and among 200 none does: it would
-# look like a cost of being many.
-LIFE = 0.4
+# look like a cost of being many. And only half a second after its last work a process gives back what it does not need at rest (base/processes/rest.h).
+LIFE = 1.2
 
 
 def requests_at(lab, name, connections, active, ms):
@@ -178,22 +178,26 @@ def run_sandboxes(build, run, steps, say):
 
 # --- one that rests ---
 
-def run_memory(lab, repetitions, say):
-    """{what: [{"mib":}]}, the memory of a sandbox alone in which nothing happens; and what failed."""
+def rest_commands(lab):
+    """({what: its command}, environment): each runs until its input ends. With gateway and vault: after one request."""
     run = lab.run
     lab.start("tls-origin")
     endtoend.make_place(lab)
-    env = environment(run / "end-place", LAB_TOKEN=TOKEN)
     (run / "plain.yaml").write_text(POLICY)
     asked = [str(word) for word in endtoend.commands(lab)["bailey run, token swapped"]]
     asked[-1] = asked[-1].replace("exec curl", "curl") + " && exec cat"
-    programs = {BAILEY: [installed(lab.build), "run", "--quiet", "--policy", run / "plain.yaml", "-w", run / "end", "--", "/bin/cat"],
-                GATEWAY_AND_VAULT: asked, "bwrap, agent profile": [*AGENT, "/bin/cat"], "limit": [lab.build / "bench/lab-box", "/bin/cat"]}
+    return {BAILEY: [installed(lab.build), "run", "--quiet", "--policy", run / "plain.yaml", "-w", run / "end", "--", "/bin/cat"], GATEWAY_AND_VAULT: asked,
+            "bwrap, agent profile": [*AGENT, "/bin/cat"], "limit": [lab.build / "bench/lab-box", "/bin/cat"]}, environment(run / "end-place", LAB_TOKEN=TOKEN)
+
+
+def run_memory(lab, repetitions, say):
+    """{what: [{"mib":}]}, the memory of a sandbox alone in which nothing happens; and what failed."""
+    programs, env = rest_commands(lab)
     found, failed = {}, {}
     for _ in range(repetitions):
         for name, argv in programs.items():
             try:
-                boxes = Boxes(argv, 1, env, run / "end")
+                boxes = Boxes(argv, 1, env, lab.run / "end")
                 time.sleep(LIFE)
                 found.setdefault(name, []).append({"mib": boxes.mib_each()})
                 boxes.stop()

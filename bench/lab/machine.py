@@ -190,7 +190,7 @@ class Daemon:
         self.log = run / f"{name}.log"
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env, start_new_session=True, preexec_fn=end_with_parent)
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 40  # of a loaded machine; most take a tenth of a second
         while not (self._bound_udp() if udp else self._answers()):
             if self.process.poll() is not None or time.monotonic() > deadline:
                 self.stop()
