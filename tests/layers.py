@@ -76,7 +76,8 @@ LAYERS = {
     "verbs/record": ["base", "base/paths", "base/secrets", "policy/load.h", "store", "kept/overlays.h", "verbs/sandboxes/sandbox_names.h"],
     "verbs/sandboxes": ["base", "base/paths", "conf", "policy", "policy/match", "store", "control", "guest", "verbs/record/log_view.h"],
     "verbs": ["verbs/*", "bailey", "base/*", "conf", "shell/*", "policy/*", "bridge", "ipc", "store", "plan", "sandbox", "sandbox/linux/probe/probe.h",
-              "sandbox/darwin/darwin_job.h", "sandbox/darwin/os.h", "sandbox/darwin/violation.h",
+              "sandbox/darwin/darwin_guest.h", "sandbox/darwin/darwin_job.h", "sandbox/darwin/darwin_tool.h", "sandbox/darwin/os.h",
+              "sandbox/darwin/pflog.h", "sandbox/darwin/violation.h",
               "roles", "control", "kept", "run", "guest", "guest/account/firewall_compare.h", "egress", "api/capture.h", "api/commands.h"],
     # Settings of other tools as a policy: files in, text out.
     "import": ["base", "base/paths", "conf", "policy/*"],

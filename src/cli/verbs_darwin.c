@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The verbs that `bailey` has on macOS: those that decide and explain, run, and what looks at its traces. */
+/* The verbs that `bailey` has on macOS: those that decide and explain, run, guests, and what looks at the traces. */
 #include "cli/verb.h"
 
 extern const struct verb verb_check;
 extern const struct verb verb_completion;
 extern const struct verb verb_doctor;
+extern const struct verb verb_guest;
 extern const struct verb verb_help;
 extern const struct verb verb_import;
 extern const struct verb verb_init;
@@ -23,6 +24,7 @@ const struct verb *const verbs[] = {
         /* GROUP_RUN */
         &verb_run,
         &verb_plan,
+        &verb_guest,
         &verb_kept,
         /* GROUP_POLICY */
         &verb_init,

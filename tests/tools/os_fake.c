@@ -81,3 +81,12 @@ int os_wait_exit(pid_t pid, int milliseconds) {
         }
         return 0;
 }
+
+/* A directory with fakes of the tools, in which everything may be changed. */
+const char *os_tools(void) {
+        return getenv("BAILEY_FAKE_TOOLS");
+}
+
+bool os_is_root(void) {
+        return os_tools() != NULL;
+}

@@ -51,6 +51,11 @@ static bool is_name(const char *text, size_t most) {
         return n > 0 && n <= most && text[0] != '-';
 }
 
+/* One word of a line in sudoers, which means itself. */
+static bool is_launcher(const char *path) {
+        return path[0] == '/' && !strpbrk(path, " \t\n,:=\\!*?[]\"'#");
+}
+
 static int check_request(const struct guest_request *request, struct err *err) {
         if (!is_name(request->name, 20))
                 return err_set(err, EINVAL, "a guest's name has letters, digits, '-' and '_', at most 20");
@@ -62,12 +67,15 @@ static int check_request(const struct guest_request *request, struct err *err) {
                 return err_set(err, EINVAL, "the numbers of a guest lie between %d and %d", GUEST_ID_FIRST,
                                GUEST_ID_LAST);
 
+        if (request->launcher && !is_launcher(request->launcher))
+                return err_set(err, EINVAL, "%s cannot be named in a line of sudoers", request->launcher);
+
         return 0;
 }
 
 /* What every step names. */
 struct names {
-        const char *account, *user_record, *group_record, *home, *uid, *gid, *anchor, *rules;
+        const char *account, *user_record, *group_record, *home, *uid, *gid, *anchor, *rules, *sudo_draft, *sudo_file;
 };
 
 static int make_names(struct guest_plan *plan, const struct guest_request *request, struct names *ret) {
@@ -80,10 +88,12 @@ static int make_names(struct guest_plan *plan, const struct guest_request *reque
                 .gid = plan_text(plan, "%u", request->gid),
                 .anchor = plan_text(plan, "com.apple/bailey.%u", request->uid),
                 .rules = plan_text(plan, "/var/db/bailey/pf.%u.conf", request->uid),
+                .sudo_draft = plan_text(plan, "/var/db/bailey/sudoers.%u", request->uid),
+                .sudo_file = plan_text(plan, "/private/etc/sudoers.d/bailey_%s", request->name),
         };
 
         return ret->account && ret->user_record && ret->group_record && ret->home && ret->uid && ret->gid &&
-                       ret->anchor && ret->rules
+                       ret->anchor && ret->rules && ret->sudo_draft && ret->sudo_file
                    ? 0
                    : -ENOMEM;
 }
@@ -160,8 +170,9 @@ static int add_home(struct guest_plan *plan, const struct guest_request *request
 }
 
 int guest_pf_rules(const struct guest_request *request, struct buf *out) {
-        int r = buf_printf(out, "# Bailey: the guest %s reaches the gateway on loopback and nothing else.\n",
-                           request->name);
+        bool gateway = request->ports[0] || request->ports[1] || request->ports[2];
+        int r = buf_printf(out, "# Bailey: the guest %s reaches %s.\n", request->name,
+                           gateway ? "the gateway on loopback and nothing else" : "nothing");
 
         for (size_t i = 0; i < 3 && r == 0; i++)
                 if (request->ports[i])
@@ -197,6 +208,32 @@ static int add_firewall(struct guest_plan *plan, const struct guest_request *req
                       : r;
 }
 
+/* A file there that sudo cannot read would shut everybody out: visudo reads the draft first. */
+static int add_sudoers(struct guest_plan *plan, const struct guest_request *request, const struct names *names) {
+        cleanup(buf_done) struct buf lines = BUF(8192);
+
+        if (!request->launcher)
+                return 0;
+        if (guest_sudoers(request, request->launcher, &lines) < 0)
+                return -ENOMEM;
+
+        const char *content = plan_text(plan, "%.*s", STR_FMT(buf_str(&lines)));
+        if (!content)
+                return -ENOMEM;
+
+        int r = add_step(plan, (struct guest_step){ .words = { "/usr/sbin/visudo", "-c", "-f", names->sudo_draft },
+                                                    .file = names->sudo_draft,
+                                                    .content = content,
+                                                    .what = "see that sudo understands its lines" });
+        if (r < 0)
+                return r;
+
+        return add_step(plan, (struct guest_step){ .words = { "/usr/bin/install", "-m", "0440", "-o", "root", "-g",
+                                                              "wheel", names->sudo_draft, names->sudo_file },
+                                                   .undo = { "/bin/rm", "-f", names->sudo_file },
+                                                   .what = "let the user start programs as the guest" });
+}
+
 static int plan_new(const struct guest_request *request, struct guest_plan **ret, struct names *names,
                     struct err *err) {
         int r = check_request(request, err);
@@ -220,11 +257,28 @@ int guest_plan_create(const struct guest_request *request, struct guest_plan **r
                 r = add_home(plan, request, &names);
         if (r == 0)
                 r = add_firewall(plan, request, &names);
+        if (r == 0)
+                r = add_sudoers(plan, request, &names);
 
         if (r == 0)
                 r = add_step(plan, (struct guest_step){ .words = { "/usr/bin/id", "-u", names.account },
                                                         .what = "see that the system knows it" });
 
+        if (r == -ENOMEM)
+                return err_memory(err);
+        if (r == 0)
+                *ret = take_ptr(&plan);
+
+        return r;
+}
+
+int guest_plan_firewall(const struct guest_request *request, struct guest_plan **ret, struct err *err) {
+        cleanup(guest_plan_freep) struct guest_plan *plan = NULL;
+        struct names names;
+        int r = plan_new(request, &plan, &names, err);
+
+        if (r == 0)
+                r = add_firewall(plan, request, &names);
         if (r == -ENOMEM)
                 return err_memory(err);
         if (r == 0)
@@ -244,6 +298,8 @@ int guest_plan_delete(const struct guest_request *request, struct guest_plan **r
                 r = -ENOMEM;
 
         const struct guest_step steps[] = {
+                { .words = { "/bin/rm", "-f", names.sudo_file, names.sudo_draft },
+                  .what = "let nobody start programs as the guest" },
                 { .words = { "/bin/launchctl", "bootout", domain }, .what = "end its services", .may_fail = true },
                 { .words = { "/usr/bin/pkill", "-KILL", "-U", names.uid },
                   .what = "end its processes",
@@ -321,7 +377,7 @@ bool guest_pf_conf_has_anchor(struct str conf) {
 }
 
 int guest_sudoers(const struct guest_request *request, const char *launcher, struct buf *out) {
-        if (launcher[0] != '/' || strpbrk(launcher, " \t,:=\\!*?[]\"'#"))
+        if (!is_launcher(launcher))
                 return -EINVAL;
         return buf_printf(out,
                           "%s ALL=(" NAME_PREFIX "%s) NOPASSWD: %s\n"

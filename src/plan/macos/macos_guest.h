@@ -16,10 +16,11 @@
 enum { GUEST_WORDS_MAX = 16, GUEST_ID_FIRST = 600, GUEST_ID_LAST = 999 };
 
 struct guest_request {
-        const char *user;  /* who owns it */
-        const char *name;  /* of the guest: letters, digits and '-' */
-        unsigned uid, gid; /* free ones: guest_free_id() */
-        uint16_t ports[3]; /* of the gateway, 0: none */
+        const char *user;     /* who owns it */
+        const char *name;     /* of the guest: letters, digits and '-' */
+        unsigned uid, gid;    /* free ones: guest_free_id() */
+        uint16_t ports[3];    /* of the gateway, 0: none */
+        const char *launcher; /* what the user may start as the guest: an absolute path; NULL: nothing */
 };
 
 struct guest_step {
@@ -36,6 +37,8 @@ struct guest_plan {
 };
 
 int guest_plan_create(const struct guest_request *request, struct guest_plan **ret, struct err *err);
+/* The steps of it that load the firewall, alone. */
+int guest_plan_firewall(const struct guest_request *request, struct guest_plan **ret, struct err *err);
 int guest_plan_delete(const struct guest_request *request, struct guest_plan **ret, struct err *err);
 void guest_plan_free(struct guest_plan *plan);
 void guest_plan_freep(struct guest_plan **plan);

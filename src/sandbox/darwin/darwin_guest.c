@@ -38,7 +38,7 @@ static int write_rules(const struct guest_world *world, const struct guest_step 
                 return err_memory(err);
 
         *strrchr(folder, '/') = '\0';
-        (void)mkdir(folder, 0700);
+        (void)mkdir(folder, 0755); /* root's: who the guests are is no secret */
         (void)unlink(path);
 
         int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
@@ -116,7 +116,7 @@ static int run_step(const struct guest_world *world, const struct guest_step *st
 }
 
 /* dscl changes a record that exists as gladly as it makes one, and undoing would then remove somebody's account. */
-static int check_free(const struct guest_world *world, const struct guest_request *request, struct err *err) {
+int guest_check_free(const struct guest_world *world, const struct guest_request *request, struct err *err) {
         static const char *const words[] = { "/usr/bin/dscl", ".", "-list", "/Users", "UniqueID", NULL };
         cleanup(free_ptr) char *account = str_format("_bailey_%s", request->name);
         cleanup(buf_done) struct buf out = BUF(TOOL_OUTPUT_MAX);
@@ -142,6 +142,48 @@ static int check_free(const struct guest_world *world, const struct guest_reques
         if (r == 0 && lines == 0)
                 r = err_set(err, EPROTO, "dscl lists no accounts: it is not known which are taken");
 
+        return r;
+}
+
+int guest_find_id(const struct guest_world *world, unsigned *ret, struct err *err) {
+        static const char *const lists[][6] = { { "/usr/bin/dscl", ".", "-list", "/Users", "UniqueID", NULL },
+                                                { "/usr/bin/dscl", ".", "-list", "/Groups", "PrimaryGroupID", NULL } };
+        cleanup(buf_done) struct buf taken = BUF(2 * TOOL_OUTPUT_MAX);
+
+        for (size_t i = 0; i < 2; i++) {
+                cleanup(buf_done) struct buf out = BUF(TOOL_OUTPUT_MAX);
+                int r = tool_run(&world->tool, lists[i], &out, err);
+
+                if (r == 0 && str_trim(buf_str(&out)).n == 0)
+                        r = err_set(err, EPROTO, "dscl lists nothing in %s: it is not known which numbers are taken",
+                                    lists[i][3]);
+                if (r == 0 && (buf_append(&taken, buf_str(&out)) < 0 || buf_add_char(&taken, '\n') < 0))
+                        r = err_memory(err);
+                if (r < 0)
+                        return r;
+        }
+
+        *ret = guest_free_id(buf_str(&taken));
+        if (*ret == 0)
+                return err_set(err, EPROTO, "no number between %d and %d is free, or dscl lists something else",
+                               GUEST_ID_FIRST, GUEST_ID_LAST);
+        return 0;
+}
+
+int guest_load_firewall(const struct guest_world *world, const struct guest_request *request, char **ret_token,
+                        struct err *err) {
+        cleanup(guest_plan_freep) struct guest_plan *plan = NULL;
+        cleanup(free_ptr) char *token = NULL;
+        int r = guest_plan_firewall(request, &plan, err);
+
+        if (r == 0)
+                r = check_anchor(world, err);
+        for (size_t i = 0; r == 0 && i < plan->steps.n; i++)
+                r = run_step(world, &plan->steps.p[i], &token, err);
+        if (r == 0 && !token)
+                r = err_set(err, EPROTO, "pfctl -E gave no token: nobody could switch the firewall off again");
+        if (r == 0)
+                *ret_token = take_ptr(&token);
         return r;
 }
 
@@ -176,7 +218,7 @@ int guest_create(const struct guest_world *world, const struct guest_request *re
         if (r == 0)
                 r = check_anchor(world, err);
         if (r == 0)
-                r = check_free(world, request, err);
+                r = guest_check_free(world, request, err);
         if (r < 0)
                 return r;
 

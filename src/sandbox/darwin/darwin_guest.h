@@ -13,6 +13,13 @@ struct guest_world {
  * in *ret_token: without it pf stays on for ever. */
 int guest_create(const struct guest_world *world, const struct guest_request *request, char **ret_token,
                  struct err *err);
+/* 0 where neither the account nor the number is taken, -EEXIST where one is. */
+int guest_check_free(const struct guest_world *world, const struct guest_request *request, struct err *err);
+/* A number that neither an account nor a group has; 0 is an error. */
+int guest_find_id(const struct guest_world *world, unsigned *ret, struct err *err);
+/* After a start of the machine: the rules are loaded again, and pf is wanted with a new token. */
+int guest_load_firewall(const struct guest_world *world, const struct guest_request *request, char **ret_token,
+                        struct err *err);
 /* Every step is tried; the first failure is reported. `token` may be NULL. */
 int guest_delete(const struct guest_world *world, const struct guest_request *request, const char *token,
                  struct err *err);

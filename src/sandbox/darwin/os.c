@@ -115,3 +115,11 @@ int os_wait_exit(pid_t pid, int milliseconds) {
         close(queue);
         return gone || ended;
 }
+
+bool os_is_root(void) {
+        return geteuid() == 0;
+}
+
+const char *os_tools(void) {
+        return NULL;
+}

@@ -25,6 +25,11 @@ int os_harden(const struct macos_launch *launch);
 /* Applies the profile to this process, for good. The compiler's words in e. */
 int os_confine(const char *profile, const struct seatbelt *parameters, struct err *e);
 
+/* Whether accounts and the firewall may be changed by this process. */
+bool os_is_root(void);
+/* Before the path of each tool of the system: NULL, but in the tests. */
+const char *os_tools(void);
+
 /* The children of a process, at most `most`; how many were written. */
 size_t os_children(pid_t pid, pid_t *ret, size_t most);
 /* Waits until this process ends, forks, or so many milliseconds are over. 1: it ended, 0: not. */

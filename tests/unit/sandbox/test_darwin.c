@@ -128,9 +128,12 @@ static void test_packets(void **state) {
 
 /* --- plans of guests --- */
 
-static const struct guest_request guest = {
-        .user = "ada", .name = "a1", .uid = 601, .gid = 602, .ports = { 3128, 1080 }
-};
+static const struct guest_request guest = { .user = "ada",
+                                            .name = "a1",
+                                            .uid = 601,
+                                            .gid = 602,
+                                            .ports = { 3128, 1080 },
+                                            .launcher = "/usr/local/libexec/bailey/bailey-seatbelt" };
 
 static void compare(const char *name, const struct buf *text) {
         cleanup(buf_done) struct buf wanted = { 0 };
@@ -234,8 +237,8 @@ static int set_up(void **state) {
         snprintf(place, sizeof place, "/tmp/bailey-darwin-XXXXXX");
         assert_non_null(mkdtemp(place));
         static const char *const quiet[] = {
-                "/usr/sbin/dseditgroup", "/bin/mkdir",    "/usr/sbin/chown", "/bin/chmod", "/bin/rm",
-                "/bin/launchctl",        "/usr/bin/pkill"
+                "/usr/sbin/dseditgroup", "/bin/mkdir",     "/usr/sbin/chown",  "/bin/chmod",      "/bin/rm",
+                "/bin/launchctl",        "/usr/bin/pkill", "/usr/sbin/visudo", "/usr/bin/install"
         };
         for (size_t i = 0; i < sizeof quiet / sizeof *quiet; i++)
                 write_fake(quiet[i], "exit 0");
@@ -321,6 +324,9 @@ static void test_guest_fails(void **state) {
                 { "/usr/bin/id", "echo 0", "does not know the account", -EPROTO, false },
                 { "/usr/bin/id", "echo", "does not know the account", -EPROTO, false },
                 { "/sbin/pfctl", "exit 0", "no token", -EPROTO, false },
+                { "/usr/sbin/visudo", "echo '>>> syntax error near line 1 <<<'; exit 1", "syntax error", -EPROTO,
+                  false },
+                { "/usr/bin/install", "exit 71", "failed with status 71", -EPROTO, false },
                 { "/sbin/pfctl", "case \"$*\" in *-f*) echo 'syntax error'; exit 1;; esac; echo 'Token : 1'",
                   "syntax error", -EPROTO, false },
         };
