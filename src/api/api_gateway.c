@@ -7,6 +7,7 @@
 #include "bailey/gateway.h"
 
 #include "api/api_exec.h"
+#include "api/api_os.h"
 #include "api/api_report.h"
 #include "api/child.h"
 #include "base/cleanup.h"
@@ -17,7 +18,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -36,7 +36,7 @@ struct bailey_gateway {
         enum gateway_phase phase;
         uint16_t http_port, socks_port;
         char address[ADDR_TEXT_MAX];
-        int stop; /* an eventfd: bailey_gateway_stop() */
+        int stop; /* a flag: bailey_gateway_stop() raises it */
         struct supervise_message end;
 };
 
@@ -169,7 +169,7 @@ static enum gateway_phase await_start(bailey_gateway *gateway) {
 
         int late = 0;
         while (gateway->phase == GATEWAY_STARTING && late == 0)
-                late = pthread_cond_timedwait(&gateway->changed, &gateway->lock, &end);
+                late = api_cond_wait_until(&gateway->changed, &gateway->lock, &end);
 
         enum gateway_phase phase = gateway->phase;
         pthread_mutex_unlock(&gateway->lock);
@@ -200,21 +200,17 @@ static int gateway_launch(bailey_gateway *gateway, const struct bailey_gateway_a
 }
 
 static bailey_gateway *gateway_alloc(bailey_manager *manager, struct state *state) {
-        pthread_condattr_t attributes;
         bailey_gateway *g = calloc(1, sizeof *g);
         if (!g)
                 return NULL;
 
-        g->stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-        if (g->stop < 0 || pthread_condattr_init(&attributes)) {
+        g->stop = api_flag_new();
+        if (g->stop < 0 || api_cond_init(&g->changed)) {
                 close_fd(&g->stop);
                 free(g);
                 return NULL;
         }
 
-        pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-        pthread_cond_init(&g->changed, &attributes);
-        pthread_condattr_destroy(&attributes);
         pthread_mutex_init(&g->lock, NULL);
         g->child = CHILD_NONE;
         g->told.judged = -1;
@@ -330,10 +326,9 @@ const char *bailey_gateway_address(const bailey_gateway *gateway) {
 }
 
 void bailey_gateway_stop(bailey_gateway *gateway) {
-        const uint64_t one = 1;
         if (!gateway)
                 return;
-        (void)!write(gateway->stop, &one, sizeof one);
+        api_flag_raise(gateway->stop);
         pthread_join(gateway->thread, NULL);
         gateway_free(gateway);
 }

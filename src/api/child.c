@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/child.h"
 
+#include "api/api_os.h"
 #include "api/api_report.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -13,7 +14,6 @@
 #include <signal.h>
 #include <spawn.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -63,33 +63,31 @@ static int open_output(const struct child_plan *plan, int *ours, int *theirs) {
         return fd_set_nonblocking(*ours, true);
 }
 
-static int open_link(const struct child_plan *plan, struct ends *ends) {
-        int both[2];
-
+/* Takes both ends of `link`. */
+static int open_link(const struct child_plan *plan, int link[static 2], struct ends *ends) {
+        ends->ours[2] = link[0];
+        ends->theirs[SUPERVISE_FD_LINK] = link[1];
+        link[0] = link[1] = -1;
         if (!plan->block)
                 return 0;
-        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, both) < 0)
-                return -errno;
 
-        ends->ours[2] = both[0];
-        ends->theirs[SUPERVISE_FD_LINK] = both[1];
-        int r = fd_set_nonblocking(both[0], true);
+        int r = fd_set_nonblocking(ends->ours[2], true);
         if (r < 0)
                 return r;
 
         return fd_sealed("bailey-request", str_of(plan->block), &ends->theirs[SUPERVISE_FD_REQUEST], NULL);
 }
 
-static int open_ends(const struct child_plan *plan, struct ends *ends) {
-        int r = open_output(plan, &ends->ours[0], &ends->theirs[1]);
+static int open_ends(const struct child_plan *plan, int link[static 2], struct ends *ends) {
+        int r = open_link(plan, link, ends);
+        if (r < 0)
+                return r;
+
+        r = open_output(plan, &ends->ours[0], &ends->theirs[1]);
         if (r < 0)
                 return r;
 
         r = open_output(plan, &ends->ours[1], &ends->theirs[2]);
-        if (r < 0)
-                return r;
-
-        r = open_link(plan, ends);
         if (r < 0)
                 return r;
 
@@ -155,7 +153,12 @@ static int child_spawn(const struct child_plan *plan, const struct ends *ends, p
 
 int child_start(const struct child_plan *plan, struct child *ret, int *ret_errno, struct bailey_error *error) {
         cleanup(ends_done) struct ends ends = { { -1, -1, -1 }, { -1, -1, -1, -1, -1 } };
-        int r = open_ends(plan, &ends);
+        int link[2] = { -1, -1 };
+        int r = plan->block ? api_link(link, error) : BAILEY_OK;
+        if (r != BAILEY_OK)
+                return r;
+
+        r = open_ends(plan, link, &ends);
         if (r < 0)
                 return report(error, BAILEY_E_SYSTEM, "cannot prepare descriptors for a command: %s", strerror(-r));
 
@@ -166,7 +169,7 @@ int child_start(const struct child_plan *plan, struct child *ret, int *ret_errno
         if (r)
                 return report(error, BAILEY_E_SYSTEM, "cannot start %s: %s", plan->path, strerror(r));
 
-        child.pidfd = (int)syscall(SYS_pidfd_open, child.pid, 0);
+        child.pidfd = api_child_watch(child.pid);
         child.out = take_fd(&ends.ours[0]);
         child.err = take_fd(&ends.ours[1]);
         child.link = take_fd(&ends.ours[2]);
@@ -183,10 +186,7 @@ void child_kill(struct child *child, bool whole_session) {
         if (whole_session && kill(-child->pid, SIGKILL) == 0)
                 return;
 
-        if (child->pidfd >= 0)
-                (void)syscall(SYS_pidfd_send_signal, child->pidfd, SIGKILL, NULL, 0);
-        else
-                kill(child->pid, SIGKILL);
+        api_child_kill(child->pidfd, child->pid);
 }
 
 static bool is_gone(const struct child *child, unsigned milliseconds) {

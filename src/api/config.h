@@ -40,7 +40,7 @@ struct bailey_options {
 };
 
 struct bailey_cancel {
-        int fd; /* an eventfd, readable once it was triggered */
+        int fd; /* api_flag_new(), raised once it was triggered */
 };
 
 /* "key=value" for every value. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Life of a manager: OPEN until bailey_manager_cleanup(), then CLOSED for good. Closing makes an eventfd readable that
+ * Life of a manager: OPEN until bailey_manager_cleanup(), then CLOSED for good. Closing raises a flag that
  * every call and every gateway's thread watches; each ends its own process and leaves, and cleanup waits for that.
  *
  * An update validates without the lock, swaps the state under it, and sends the new policy to the jobs in the list.
@@ -12,6 +12,7 @@
 #include "api/manager.h"
 
 #include "api/api_exec.h"
+#include "api/api_os.h"
 #include "api/api_program.h"
 #include "api/api_report.h"
 #include "base/cleanup.h"
@@ -21,7 +22,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -193,18 +193,14 @@ static void manager_unrefp(bailey_manager **manager) {
 }
 
 static bailey_manager *manager_alloc(void) {
-        pthread_condattr_t attributes;
         bailey_manager *m = calloc(1, sizeof *m);
-        if (!m || pthread_condattr_init(&attributes)) {
+        if (!m || api_cond_init(&m->left)) {
                 free(m);
                 return NULL;
         }
 
         m->refs = 1;
         m->closing = -1;
-        pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-        pthread_cond_init(&m->left, &attributes);
-        pthread_condattr_destroy(&attributes);
         pthread_mutex_init(&m->lock, NULL);
         pthread_mutex_init(&m->asking, NULL);
 
@@ -258,9 +254,9 @@ int bailey_manager_new(const bailey_config *config, bailey_manager **ret, struct
         if (!m->base)
                 return report(error, BAILEY_E_SYSTEM, "the current directory cannot be used: %s", strerror(errno));
 
-        m->closing = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        m->closing = api_flag_new();
         if (m->closing < 0)
-                return report(error, BAILEY_E_SYSTEM, "cannot make an eventfd: %s", strerror(errno));
+                return report(error, BAILEY_E_SYSTEM, "cannot make a descriptor: %s", strerror(-m->closing));
 
         int r = state_new(config, m->base, &m->state, error);
         if (r == BAILEY_OK)
@@ -356,14 +352,13 @@ int bailey_manager_cleanup(bailey_manager *manager, struct bailey_error *error) 
 
         bool closed = manager->closed;
         manager->closed = true;
-        const uint64_t one = 1;
         int late = 0;
 
         if (!closed)
-                (void)!write(manager->closing, &one, sizeof one);
+                api_flag_raise(manager->closing);
 
         while (!closed && manager->inside && late == 0)
-                late = pthread_cond_timedwait(&manager->left, &manager->lock, &end);
+                late = api_cond_wait_until(&manager->left, &manager->lock, &end);
 
         unsigned left = manager->inside;
         pthread_mutex_unlock(&manager->lock);
@@ -432,10 +427,11 @@ int bailey_cancel_new(bailey_cancel **ret, struct bailey_error *error) {
         if (!c)
                 return report_memory(error);
 
-        c->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        c->fd = api_flag_new();
         if (c->fd < 0) {
+                int r = report(error, BAILEY_E_SYSTEM, "cannot make a descriptor: %s", strerror(-c->fd));
                 free(c);
-                return report(error, BAILEY_E_SYSTEM, "cannot make an eventfd: %s", strerror(errno));
+                return r;
         }
 
         *ret = c;
@@ -443,11 +439,8 @@ int bailey_cancel_new(bailey_cancel **ret, struct bailey_error *error) {
 }
 
 void bailey_cancel_trigger(bailey_cancel *cancel) {
-        const uint64_t one = 1;
-        int before = errno;
         if (cancel)
-                (void)!write(cancel->fd, &one, sizeof one);
-        errno = before;
+                api_flag_raise(cancel->fd);
 }
 
 void bailey_cancel_free(bailey_cancel *cancel) {

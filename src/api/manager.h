@@ -26,7 +26,7 @@ struct bailey_manager {
         uint64_t jobs;   /* that were added so far */
         unsigned inside; /* calls and threads of gateways */
         bool closed;
-        int closing; /* an eventfd, readable when the manager closes */
+        int closing; /* api_flag_new(), raised when the manager closes */
         char *base;
         char **env;
         bool sandboxed;

@@ -4,7 +4,7 @@
 
     tests/macos/lists.py BUILD
 
-From each program's main file on, every name that a listed file takes from our own sources must be in a listed file. The objects
+From each program's main file on, and from all of src/api for libbailey, every name that a listed file takes from our own sources must be in a listed file. The objects
 of BUILD tell who has and who takes which name. A file that Linux cannot compile (os_darwin.c) is read as text instead. Headers
 that only Linux has are found by name.
 """
@@ -55,15 +55,15 @@ def names_of_text(source):
 
 
 def missing_names(lists, names, everywhere):
-    listed = {path for path in lists["own_sources"]()}
-    who_has = {name: path for path in listed for name in names[path][0]}
-    for program, main in lists["PROGRAMS"].items():
-        waiting, seen = [SRC / main], {SRC / main}
+    made = {program: ([SRC / main], [*lists["own_sources"](), SRC / main]) for program, main in lists["PROGRAMS"].items()}
+    library = lists["libbailey_sources"]()
+    made["libbailey"] = ([path for path in library if path.parent == SRC / "api"], library)
+    for program, (begin, listed) in made.items():
+        who_has = {name: path for path in listed for name in names[path][0]}
+        waiting, seen = list(begin), set(begin)
         while waiting:
             path = waiting.pop()
             for name in sorted(names[path][1] & everywhere.keys()):
-                if name in names[SRC / main][0]:
-                    continue
                 there = who_has.get(name)
                 if not there:
                     yield (f"{program}: {path.relative_to(TOP)} takes {name}: scripts/macos-rules lists no file that has it "
@@ -91,7 +91,7 @@ def linux_headers(paths):
 def main():
     build = pathlib.Path(sys.argv[1]).resolve()
     lists = runpy.run_path(str(TOP / "scripts/macos-rules"))
-    listed = [*lists["own_sources"](), *(SRC / main for main in lists["PROGRAMS"].values())]
+    listed = sorted({*lists["own_sources"](), *lists["libbailey_sources"](), *(SRC / main for main in lists["PROGRAMS"].values())})
     problems = [f"scripts/macos-rules: {path.relative_to(TOP)} is not there" for path in listed if not path.exists()]
     if not problems:
         names = names_of_objects(objects_of(build))

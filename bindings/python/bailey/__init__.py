@@ -132,18 +132,21 @@ def _list(values):
     return (c_char_p * (len(values) + 1))(*values, None)
 
 
+_LIBRARY = "libbailey.0.dylib" if sys.platform == "darwin" else "libbailey.so.0"
+
+
 def _installed_library():
     """The library of the same installation: this is PREFIX/lib/pythonX.Y/...-packages/bailey/. The loader does not look below every PREFIX."""
     lib = os.path.realpath(os.path.join(os.path.dirname(os.path.realpath(__file__)), "../../.."))
     for directory in (lib, os.path.join(lib, getattr(sys.implementation, "_multiarch", ""))):
-        if os.path.exists(os.path.join(directory, "libbailey.so.0")):
-            return os.path.join(directory, "libbailey.so.0")
+        if os.path.exists(os.path.join(directory, _LIBRARY)):
+            return os.path.join(directory, _LIBRARY)
     return None
 
 
 def _load():
     """BAILEY_LIBRARY, or that of the installation, or the library of the system."""
-    lib = ctypes.CDLL(os.environ.get("BAILEY_LIBRARY") or _installed_library() or ctypes.util.find_library("bailey") or "libbailey.so.0")
+    lib = ctypes.CDLL(os.environ.get("BAILEY_LIBRARY") or _installed_library() or ctypes.util.find_library("bailey") or _LIBRARY)
     handle, error = c_void_p, POINTER(_Error)
     results = {"bailey_error_name": c_char_p, "bailey_version": c_char_p, "bailey_decision_name": c_char_p,
                "bailey_result_stdout": c_void_p, "bailey_result_stderr": c_void_p, "bailey_result_notice": c_char_p,
