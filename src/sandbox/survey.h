@@ -10,6 +10,9 @@ bool survey_counts_directories(int fd);
 /* Repositories in the directories that *host grants for writing: what git would obey in them, as more paths. Also the
  * parts of a repository that a commit in this worktree or submodule writes to, where the workspace is one. */
 int survey_git(const struct policy *policy, const struct path_rules *rules, struct plan_host *host, struct err *err);
+/* For a system whose rules hold for paths alone: where the links of refused paths lead, and each link on the way, as
+ * more paths, if the sandbox may write there. */
+int survey_refused_links(const struct path_rules *rules, struct plan_host *host, struct err *err);
 /* After the run: what git would obey now and would not have before, as paths of *ret that are protected. Its
  * git_known are all repositories that are there now. */
 int survey_git_after(const struct policy *policy, const struct path_rules *rules, const struct plan_host *before,

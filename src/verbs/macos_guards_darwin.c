@@ -39,13 +39,15 @@ static int add_granted(struct macos_guards *guards, const struct path_rules *rul
         return 0;
 }
 
-/* One more path that may not be written. A sign of patterns in its name stands for any character. */
+/* One more path that may not be written, or not even read. A sign of patterns in its name stands for any character. */
 static int refuse_path(struct policy *policy, const struct plan_path *path, struct err *err) {
         struct origin_text entry = { .text = str_dup(str_of(path->path)), .origin = str_dup(str_of(path->origin)) };
 
         for (char *sign = entry.text; sign && (sign = strpbrk(sign, "*?[]{}\\"));)
                 *sign++ = '?';
-        if (entry.text && entry.origin && vec_push(&policy->filesystem.deny_write, entry) == 0)
+        origin_texts *list =
+            path->access == PATH_DENIED ? &policy->filesystem.deny_read : &policy->filesystem.deny_write;
+        if (entry.text && entry.origin && vec_push(list, entry) == 0)
                 return 0;
 
         free(entry.text);
@@ -61,6 +63,8 @@ int macos_guards_survey(struct macos_guards *guards, struct policy *policy, stru
                 r = add_granted(guards, rules, err);
         if (r == 0)
                 r = survey_git(policy, rules, &guards->host, err);
+        if (r == 0)
+                r = survey_refused_links(rules, &guards->host, err);
 
         for (size_t i = 0; i < guards->host.paths.n && r == 0; i++) {
                 const struct plan_path *path = &guards->host.paths.p[i];

@@ -74,6 +74,35 @@ def test_a_link_on_the_way_is_moved_itself(shell, kept, workspace, tmp_path):
     assert not (workspace / ".git").is_symlink() and (tmp_path / "elsewhere/hooks").exists() and len(kept()) == 1
 
 
+def profile_refuses(tmp_path, path):
+    """For writing, the path and all below it; /tmp is a link on a Mac."""
+    profile = (tmp_path / "profile.sb").read_text()
+    return all(f'({kind} "/private{path}")' in profile for kind in ("literal", "subpath"))
+
+
+def test_where_a_link_to_nowhere_leads_is_guarded(shell, kept, workspace, tmp_path):
+    """A rule of a profile holds for the path that the kernel finds, and git follows the link."""
+    (workspace / ".git").symlink_to("later")
+    (workspace / ".envrc").symlink_to("one")
+    (workspace / "one").symlink_to("two")
+    shell("mkdir -p later/hooks; echo evil > later/hooks/pre-commit; echo ok > later/other; echo evil > two").check()
+    for name in ("later/hooks", "one", "two"):
+        assert profile_refuses(tmp_path, workspace / name), name
+    assert not (workspace / "later/hooks").exists() and (workspace / "later/other").read_text() == "ok\n"
+    assert not (workspace / "two").exists()
+    assert {entry["path"] for entry in kept()} == {f"{workspace}/later/hooks", f"{workspace}/two"}
+
+
+def test_where_a_link_leads_is_refused(shell, workspace, tmp_path):
+    (workspace / "mine").write_text("x\n")
+    (workspace / ".envrc").symlink_to("mine")
+    (workspace / "secret").write_text("x\n")
+    (workspace / "by-link").symlink_to("secret")
+    shell("true", "--deny-read", f"{workspace}/by-link").check()
+    assert profile_refuses(tmp_path, workspace / "mine") and profile_refuses(tmp_path, workspace / "secret")
+    assert (workspace / "mine").read_text() == (workspace / "secret").read_text() == "x\n"
+
+
 def test_so_is_what_a_person_refused(shell, workspace):
     shell("mkdir p; echo a > p/settings; echo b > p/other; mv p conf", "--deny-write", f"{workspace}/conf/settings").check()
     assert not (workspace / "conf/settings").exists() and (workspace / "conf/other").read_text() == "b\n"

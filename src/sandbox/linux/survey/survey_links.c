@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define LED_HERE "built in: a link at a refused path leads here"
 enum { LINKS_MAX = 40 };
 
 /* The link's text comes before what is left of the way. */
@@ -115,6 +116,51 @@ int survey_way_next(struct survey_way *way) {
                         return r < 0 ? r : 1;
 
                 memcpy(way->at, here, strlen(here) + 1); /* or replaced by what is no link */
+        }
+
+        return 0;
+}
+
+/* Where the way has led by now, if the sandbox may write there: refused as the rule refuses its own path. */
+static int add_led(const struct path_rules *rules, const struct path_rule *rule, const char *path, bool missing,
+                   struct plan_host *host, struct err *err) {
+        if (path_rules_access(rules, path, NULL) != PATH_WRITE)
+                return 0;
+
+        struct plan_path found = { .path = path, .type = PLAN_PATH_FILE, .access = PATH_READ, .origin = LED_HERE };
+        found.protected = rule->protected;
+        if (missing)
+                found.type = PLAN_PATH_MISSING;
+        if (rule->decides_read)
+                found.access = PATH_DENIED;
+        return survey_add(host, found, err);
+}
+
+static int survey_led(const struct path_rules *rules, const struct path_rule *rule, struct plan_host *host,
+                      struct err *err) {
+        struct survey_way way;
+        int r = 0, step;
+
+        survey_way_begin(&way, "", rule->pattern);
+        while ((step = survey_way_next(&way)) == 1 && r == 0)
+                r = add_led(rules, rule, way.link, false, host, err);
+
+        if (r < 0 || way.links == 0)
+                return r;
+        if (step == 0)
+                return add_led(rules, rule, way.at, false, host, err);
+        return step == -ENOENT ? add_led(rules, rule, way.end, true, host, err) : 0;
+}
+
+int survey_refused_links(const struct path_rules *rules, struct plan_host *host, struct err *err) {
+        for (size_t i = 0; i < path_rules_count(rules); i++) {
+                const struct path_rule *rule = path_rules_at(rules, i);
+                if (rule->grants || rule->is_glob || rule->own)
+                        continue;
+
+                int r = survey_led(rules, rule, host, err);
+                if (r < 0)
+                        return r;
         }
 
         return 0;
