@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Repositories that a sandbox makes, or finds, deeper than any search at launch goes; and after a run that was killed."""
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -198,3 +199,60 @@ def test_after_a_run_that_was_killed_whole(start, bailey, home, work, how, next_
     ask(work / DEEP)
     assert not (home / "ran").exists()
     assert "fsmonitor" not in (work / DEEP / ".git/config").read_text()
+
+
+# A search that hits its bound before the run, and reaches further after it: what it finds there may be a person's own.
+
+@pytest.fixture
+def crowd(work):
+    """So many directories that the search at launch ends before it reaches a repository. Each has one, with a hook."""
+    for i in range(60):
+        repository = work / f"p{i}/r/.git"
+        for part in "objects", "refs", "hooks":
+            (repository / part).mkdir(parents=True)
+        (repository / "HEAD").write_text("ref: refs/heads/main\n")
+        (repository / "config").write_text("[core]\n\tbare = false\n[alias]\n\tx = status\n")
+        (repository / "hooks/pre-commit").write_text("#!/bin/sh\ntrue\n")
+    time.sleep(0.05)  # a file system's clock may be a little behind: so much before a run counts as in it
+    return work
+
+
+def has_all(crowd, numbers):
+    """The repositories are as they were."""
+    return all((crowd / f"p{i}/r/.git/hooks/pre-commit").exists() and "alias" in (crowd / f"p{i}/r/.git/config").read_text() for i in numbers)
+
+
+LEAVES = {"removed": "rm -rf p?", "moved": "mkdir .cache; mv p? .cache", "moved away": "mv p? /tmp"}
+
+
+@pytest.mark.parametrize("option", ["--quiet", pytest.param("--nesting", marks=pytest.mark.user)])
+@pytest.mark.parametrize("how", LEAVES)
+def test_old_ones_that_only_the_second_search_finds_stay(sh, crowd, bailey, how, option):
+    result = sh(LEAVES[how], option, "--quiet").check()
+    assert has_all(crowd, range(10, 60)), result
+    assert json.loads(bailey("kept", "ls", "--json", cwd=crowd).check().text) == []
+
+
+def test_an_old_one_that_the_index_names_stays(sh, crowd):
+    """No directory goes: the index says where it is."""
+    git("init", "-q", ".", cwd=crowd, check=True)
+    git("commit", "-q", "--allow-empty", "-m", "x", cwd=crowd, check=True)
+    (crowd / "p30/r/file").write_text("x")
+    git("add", "file", cwd=crowd / "p30/r", check=True)
+    git("commit", "-q", "-m", "x", cwd=crowd / "p30/r", check=True)
+    time.sleep(0.05)
+    result = sh("git add p30/r; git ls-files -s | grep ^160000", "--quiet").check()
+    assert has_all(crowd, range(60)), result
+
+
+@pytest.mark.parametrize("how", [
+    "echo '#!/bin/sh' > $G/hooks/pre-commit", "echo x > $G/hooks/post-commit", "mv $G/hooks x; mkdir $G/hooks; mv x/* $G/hooks",
+    "printf '[core]\\n\\tfsmonitor = x\\n' >> $G/config", "rm -rf p59/r/.git; git init -q p59/r; git -C p59/r config core.fsmonitor x"])
+@pytest.mark.user
+def test_what_changed_in_an_old_one_goes(sh, crowd, how):
+    """Without a broker nobody refuses it. One search in breadth reads a level in one order: most of them go, so that it gets to all others."""
+    result = sh("mv p? p1? p2? p3? /tmp; G=p59/r/.git; " + how, "--nesting", "--quiet").check()
+    changed = crowd / "p59/r/.git"
+    assert not list(changed.glob("hooks/p*")) or "hooks" not in how, result
+    assert "fsmonitor" not in (changed / "config").read_text() or "fsmonitor" not in how, result
+    assert has_all(crowd, range(40, 59)), result

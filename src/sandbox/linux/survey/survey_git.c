@@ -173,7 +173,7 @@ static int protect_way(struct git_survey *survey, struct survey_way *way, const 
 
 /* After the run the name itself is what the sandbox made, wherever it leads. */
 static int protect_name(struct git_survey *survey, const char *path, const char *why) {
-        return git_may_write(survey, path) ? add_closed(survey, path, PLAN_PATH_MISSING, why) : 0;
+        return git_may_write(survey, path) ? git_add_later(survey, path, why) : 0;
 }
 
 int git_protect(struct git_survey *survey, const char *path, const char *why) {
@@ -352,7 +352,7 @@ int git_add_tree(struct git_survey *survey, const char *directory) {
         if (!git_look(survey, file, &st))
                 return 0;
         if (S_ISLNK(st.st_mode) && survey->known) /* a link that was there before is a guard, and put back */
-                return git_is_known(survey, file) ? 0 : add_closed(survey, file, PLAN_PATH_MISSING, git_why);
+                return git_is_known(survey, file) ? 0 : git_add_later(survey, file, git_why);
 
         if (S_ISLNK(st.st_mode)) {
                 (void)git_first_time(survey, &survey->seen, file);
@@ -572,9 +572,13 @@ int survey_git(const struct policy *policy, const struct path_rules *rules, stru
 int survey_git_after(const struct policy *policy, const struct path_rules *rules, const struct plan_host *before,
                      uint64_t began_us, struct plan_host *ret, struct err *err) {
         git_paths known = { .p = (char **)before->git_known.p, .n = before->git_known.n };
-        struct git_survey survey = {
-                .policy = policy, .rules = rules, .host = ret, .err = err, .known = &known, .began_us = began_us
-        };
+        struct git_survey survey = { .policy = policy,
+                                     .rules = rules,
+                                     .host = ret,
+                                     .err = err,
+                                     .known = &known,
+                                     .known_partly = before->git_incomplete,
+                                     .began_us = began_us };
         int r = 0;
 
         if (policy->mode == MODE_READ_ONLY || !policy->workspace)

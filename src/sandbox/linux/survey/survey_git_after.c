@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Submodules that a repository has after a run. Git asks each of them for its state when it is asked for that of the
+ * What git would obey after a run and would not have before. If the search before the run hit a bound, a repository
+ * that only the second one reaches may be a person's own, as old as it likes: then only what changed since the run
+ * began is named. A status change is what no program can set.
+ *
+ * Submodules that a repository has after a run: git asks each of them for its state when it is asked for that of the
  * whole, and obeys its configuration; only the index, which the sandbox writes, says whether git looks there. So an
  * index that was written since the run began is read, and the repositories that it names are looked at.
  */
@@ -60,12 +64,57 @@ static int add_link(struct str path, void *context) {
         return real ? git_add_tree(links->g, real) : 0;
 }
 
+static bool is_since(const struct git_survey *survey, const struct stat *st) {
+        return (uint64_t)st->st_ctim.tv_sec * 1000000 + (uint64_t)st->st_ctim.tv_nsec / 1000 >= survey->began_us;
+}
+
 static bool is_new(struct git_survey *survey, const char *path) {
         struct stat st;
 
-        if (!git_look(survey, path, &st) || !S_ISREG(st.st_mode))
-                return false;
-        return (uint64_t)st.st_ctim.tv_sec * 1000000 + (uint64_t)st.st_ctim.tv_nsec / 1000 >= survey->began_us;
+        return git_look(survey, path, &st) && S_ISREG(st.st_mode) && is_since(survey, &st);
+}
+
+static int add_name(struct git_survey *survey, const char *path, const char *why) {
+        const struct plan_path closed = {
+                .path = path, .type = PLAN_PATH_MISSING, .access = PATH_READ, .protected = true, .origin = why
+        };
+
+        return survey_add(survey->host, closed, survey->err);
+}
+
+/* A file that is written in place does not change its directory. */
+static int add_changed_files(struct git_survey *survey, const char *directory, const char *why) {
+        cleanup(listing_close) struct listing *files = listing_open(AT_FDCWD, directory);
+        struct stat st;
+
+        if (!files)
+                return survey_doubt(survey->err, errno, directory);
+
+        for (const struct dirent64 *entry; (entry = listing_next(files));) {
+                if (fstatat(listing_fd(files), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 || S_ISDIR(st.st_mode) ||
+                    !is_since(survey, &st))
+                        continue;
+
+                cleanup(free_ptr) char *path = path_join(directory, entry->d_name);
+                int r = path ? add_name(survey, path, why) : err_memory(survey->err);
+                if (r < 0)
+                        return r;
+        }
+
+        return listing_error(files) ? survey_doubt(survey->err, listing_error(files), directory) : 0;
+}
+
+int git_add_later(struct git_survey *survey, const char *path, const char *why) {
+        struct stat st;
+
+        if (!survey->known_partly)
+                return add_name(survey, path, why);
+        if (!git_look(survey, path, &st))
+                return 0;
+        if (is_since(survey, &st))
+                return add_name(survey, path, why);
+
+        return S_ISDIR(st.st_mode) ? add_changed_files(survey, path, why) : 0;
 }
 
 static int read_index(struct git_survey *survey, const char *gitdir, const char *name, const char *tree) {

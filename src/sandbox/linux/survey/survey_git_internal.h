@@ -29,6 +29,7 @@ struct git_survey {
         git_paths granted;      /* parts of the repository that the survey itself opened for writing */
         const git_paths *known; /* after the run: what `seen` was before it; NULL: this is before */
         uint64_t began_us;      /* when the run began */
+        bool known_partly;      /* `known` is not all of what was there: what has not changed since then may be older */
         unsigned looks, module_looks;
         dev_t device; /* the file system that was asked last */
         bool device_known, counts_directories;
@@ -76,6 +77,8 @@ int git_add_hooks(struct git_survey *survey, const char *directory);
 
 /* After the run: the submodules that the index of a repository names by now (survey_git_after.c). */
 int git_add_links(struct git_survey *survey, const char *gitdir, const char *tree);
+/* Closes a name after the run. Where the search before the run hit a bound: what changed since it began. */
+int git_add_later(struct git_survey *survey, const char *path, const char *why);
 /* Whether it was there before the run. Before it: false. */
 bool git_is_known(const struct git_survey *survey, const char *path);
 char *git_tree_of_module(struct git_survey *survey, const char *gitdir);
