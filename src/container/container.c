@@ -577,7 +577,9 @@ static int container_prepare(struct container *container, struct err *err) {
         r = r < 0 ? r : look_at_files(container, err);
         r = r < 0 ? r : open_audit(container, err);
         r = r < 0 ? r : container_describe(container, err);
-        r = r < 0 ? r : guards_record(&container->guards, container->plan, err);
+        r = r < 0 ? r
+                  : guards_record(&container->guards, container->session.policy, container->rules, &container->host,
+                                  container->plan, err);
         for (size_t i = 0; r == 0 && i < container->plan->notes.n; i++)
                 log_notice("%s", container->plan->notes.p[i]);
 

@@ -17,7 +17,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { TEXT_MAX = 16 << 20 };
 struct notes {
         struct guards *guards;
         const char *directory;
@@ -25,10 +24,12 @@ struct notes {
         uint64_t since_us; /* 0: all that is there is the sandbox's */
 };
 
-/* Where the sandbox may have written. */
+/* Where the sandbox may have written: by its policy, or by what its slot says. */
 struct run_paths {
+        const struct policy *policy;
         const struct path_rules *rules;
         const struct plan_host *before;
+        const struct slot *slot; /* NULL: the others are there */
 };
 
 static bool is_since(const struct stat *st, uint64_t since_us) {
@@ -92,13 +93,13 @@ static int replace_file(const struct notes *notes, const struct unfinished_file 
 
 static int clean_text(const struct notes *notes, const struct unfinished_file *file, const char *path,
                       struct str text) {
-        cleanup(buf_done) struct buf harmless = BUF(TEXT_MAX + 1);
+        cleanup(buf_done) struct buf harmless = BUF(UNFINISHED_TEXT_MAX + 1);
         struct str first = { 0 };
         size_t lines = 0;
         int r;
 
         if (!file->by_line)
-                return file->harmless(text) ? 0 : move_away(notes->guards, path);
+                return unfinished_harmless(file, text) ? 0 : move_away(notes->guards, path);
 
         r = filter_lines(file, text, &harmless, &lines, &first);
         if (r < 0 || lines == 0)
@@ -115,7 +116,7 @@ static int clean_text(const struct notes *notes, const struct unfinished_file *f
 
 /* What cannot be read, or is too large, or is no file: git did not write it. */
 static int clean_file(const struct notes *notes, const struct unfinished_file *file, const char *path) {
-        cleanup(buf_done) struct buf text = BUF(TEXT_MAX);
+        cleanup(buf_done) struct buf text = BUF(UNFINISHED_TEXT_MAX);
         cleanup(close_fd) int fd = -1;
         struct stat st;
         int r;
@@ -191,12 +192,34 @@ static bool was_there(const struct plan_host *before, const char *gitdir) {
         return false;
 }
 
+/* With an overlay nothing that is written in the workspace is there. */
+static bool is_overlaid(const struct policy *policy, const char *path) {
+        return policy->filesystem.overlay && path_is_within(path, policy->workspace);
+}
+
+static bool slot_wrote(const struct slot *slot, const char *path) {
+        for (size_t i = 0; i < slot->open.n; i++)
+                if (path_is_within(path, slot->open.p[i]))
+                        return true;
+
+        for (size_t i = 0; i < slot->made.n; i++)
+                if (path_is_within(path, slot->made.p[i]))
+                        return true;
+
+        return false;
+}
+
 /* By the rules, or because the survey opened this part of a repository. Files elsewhere that a pointer leads to are a
  * person's own. */
 static bool sandbox_wrote(const struct run_paths *paths, const char *path) {
         const struct path_rule *rule = NULL;
-        enum path_access access = path_rules_host_access(paths->rules, path, &rule);
 
+        if (paths->slot)
+                return slot_wrote(paths->slot, path);
+        if (is_overlaid(paths->policy, path))
+                return false;
+
+        enum path_access access = path_rules_host_access(paths->rules, path, &rule);
         if (access == PATH_WRITE)
                 return true;
         if (access == PATH_DENIED && !(rule && rule->own))
@@ -211,30 +234,45 @@ static bool sandbox_wrote(const struct run_paths *paths, const char *path) {
         return false;
 }
 
+static const char *const notes_names[] = { "rebase-merge", "rebase-apply", "sequencer" };
+enum { NOTES_NAMES = sizeof notes_names / sizeof *notes_names };
+
+bool git_rebase_may_leave(const struct policy *policy, const struct path_rules *rules, const struct plan_host *host,
+                          const char *gitdir) {
+        const struct run_paths paths = { .policy = policy, .rules = rules, .before = host };
+
+        for (size_t i = 0; i < NOTES_NAMES; i++) {
+                cleanup(free_ptr) char *directory = path_join(gitdir, notes_names[i]);
+                if (!directory || sandbox_wrote(&paths, directory))
+                        return true;
+        }
+
+        return false;
+}
+
 static void clean_repository(struct guards *guards, const struct run_paths *paths, const char *gitdir,
                              uint64_t since_us) {
-        static const char *const names[] = { "rebase-merge", "rebase-apply", "sequencer" };
         struct stat st;
 
         if (lstat(gitdir, &st) == 0 && S_ISLNK(st.st_mode))
                 return; /* where it leads is in the list as well */
 
-        for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-                cleanup(free_ptr) char *directory = path_join(gitdir, names[i]);
+        for (size_t i = 0; i < NOTES_NAMES; i++) {
+                cleanup(free_ptr) char *directory = path_join(gitdir, notes_names[i]);
                 struct notes notes = { .guards = guards, .directory = directory, .fd = -1, .since_us = since_us };
                 int r = directory ? 0 : -ENOMEM;
 
                 if (r == 0 && sandbox_wrote(paths, directory))
-                        r = clean_notes(&notes, names[i]);
+                        r = clean_notes(&notes, notes_names[i]);
                 if (r < 0)
                         log_error("cannot clean what git has not finished in %s: %s. Do not continue it: use --abort",
                                   gitdir, strerror(-r));
         }
 }
 
-void git_rebase_end(struct guards *guards, const struct path_rules *rules, const struct plan_host *before,
-                    const struct plan_host *now) {
-        const struct run_paths paths = { .rules = rules, .before = before };
+void git_rebase_end(struct guards *guards, const struct policy *policy, const struct path_rules *rules,
+                    const struct plan_host *before, const struct plan_host *now) {
+        const struct run_paths paths = { .policy = policy, .rules = rules, .before = before };
         struct slot slot;
         int r;
 
@@ -255,4 +293,22 @@ void git_rebase_end(struct guards *guards, const struct path_rules *rules, const
                         clean_repository(guards, &paths, slot.made.p[i], 0);
 
         slot_done(&slot);
+}
+
+static bool slot_knows(const struct slot *slot, const char *gitdir) {
+        for (size_t i = 0; i < slot->open.n; i++)
+                if (strcmp(slot->open.p[i], gitdir) == 0)
+                        return true;
+        return false;
+}
+
+void git_rebase_left(struct guards *guards, const struct slot *slot) {
+        const struct run_paths paths = { .slot = slot };
+
+        for (size_t i = 0; i < slot->open.n; i++)
+                clean_repository(guards, &paths, slot->open.p[i], slot->began_us);
+
+        for (size_t i = 0; i < slot->made.n; i++)
+                if (!slot_knows(slot, slot->made.p[i]))
+                        clean_repository(guards, &paths, slot->made.p[i], 0);
 }

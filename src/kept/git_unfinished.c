@@ -200,3 +200,23 @@ const struct unfinished_file unfinished_files[] = {
         { "sequencer", "opts", true, setting_harmless },
 };
 const size_t unfinished_count = sizeof unfinished_files / sizeof *unfinished_files;
+
+bool unfinished_harmless(const struct unfinished_file *file, struct str text) {
+        struct str line;
+
+        if (!file->by_line)
+                return file->harmless(text);
+
+        while (str_split(&text, '\n', &line))
+                if (!file->harmless(line))
+                        return false;
+
+        return true;
+}
+
+bool unfinished_directory(struct str name) {
+        for (size_t i = 0; i < unfinished_count; i++)
+                if (str_is(name, unfinished_files[i].directory))
+                        return true;
+        return false;
+}

@@ -15,5 +15,11 @@ struct unfinished_file {
         bool (*harmless)(struct str text);
 };
 
+/* A file of more than this was not written by git. */
+enum { UNFINISHED_TEXT_MAX = 16 << 20 };
+
+bool unfinished_harmless(const struct unfinished_file *file, struct str text);
+/* Whether git keeps such files in a directory of this name. */
+bool unfinished_directory(struct str name);
 extern const struct unfinished_file unfinished_files[];
 extern const size_t unfinished_count;

@@ -238,6 +238,15 @@ static int sweep_made(const slots *all, const struct slot *slot, bool late, guar
         return r;
 }
 
+/* Of a run that was killed. At once, also where another sandbox can write: that one looks again when it ends. */
+static void sweep_unfinished(struct slot *slot, guards_report *report, void *context) {
+        struct guards left = {
+                .slot = -1, .id = slot->id, .began_us = slot->began_us, .report = report, .context = context
+        };
+
+        git_rebase_left(&left, slot);
+}
+
 /* Of one that is over: what nobody writes to is swept, the rest waits. */
 static int sweep_slot(const slots *all, struct slot *slot, bool late, guards_report *report, void *context,
                       size_t *left, struct err *err) {
@@ -265,6 +274,8 @@ static int sweep_slot(const slots *all, struct slot *slot, bool late, guards_rep
         vec_done(&now);
         if (r == 0)
                 r = sweep_made(all, slot, late, report, context, &rest, &waiting, err);
+        if (late && slot->began_us)
+                sweep_unfinished(slot, report, context);
         if (left)
                 *left += waiting;
         if (r < 0)
@@ -361,7 +372,8 @@ static int collect_roots(struct guards *g, const struct path_rules *rules) {
         return 0;
 }
 
-static int write_slot(struct guards *guards, const struct plan *plan) {
+/* `found`: texts of the slot's, or NULL. */
+static int write_slot(struct guards *guards, const struct plan *plan, const struct buf *found) {
         cleanup(buf_done) struct buf bytes = BUF(SLOT_BYTES_MAX);
         int r = slot_add_field(&bytes, SLOT_MAGIC);
 
@@ -374,6 +386,8 @@ static int write_slot(struct guards *guards, const struct plan *plan) {
         for (size_t i = 0; plan && i < plan->guards.n && r == 0; i++)
                 r = slot_add_guard(&bytes, &plan->guards.p[i]);
 
+        if (r == 0 && found)
+                r = buf_append(&bytes, buf_str(found));
         if (r < 0)
                 return r;
 
@@ -404,7 +418,7 @@ int guards_begin(struct guards *guards, const struct path_rules *rules, struct e
         if (r == 0)
                 r = take_slot(guards, &registry, &all);
         if (r == 0)
-                r = write_slot(guards, NULL);
+                r = write_slot(guards, NULL, NULL);
 
         return r < 0 ? err_set(err, -r, "cannot say which paths are guarded: %s", strerror(-r)) : 0;
 }
@@ -565,15 +579,31 @@ int guards_share(struct guards *guards, struct plan_host *host, struct err *err)
         return share_all(guards, &all, host, err);
 }
 
-int guards_record(struct guards *guards, const struct plan *plan, struct err *err) {
+/* What the sandbox may leave unfinished, should nobody be there when it ends. */
+static int say_open(const struct guards *guards, const struct policy *policy, const struct path_rules *rules,
+                    const struct plan_host *host, struct buf *ret) {
+        int r = slot_add_began(ret, guards->began_us);
+
+        for (size_t i = 0; i < host->git_known.n && r == 0; i++)
+                if (git_rebase_may_leave(policy, rules, host, host->git_known.p[i]))
+                        r = slot_add_open(ret, host->git_known.p[i]);
+
+        return r;
+}
+
+int guards_record(struct guards *guards, const struct policy *policy, const struct path_rules *rules,
+                  const struct plan_host *host, const struct plan *plan, struct err *err) {
         cleanup(registry_done) struct registry registry = { .dir = -1, .lock = -1 };
+        cleanup(buf_done) struct buf found = BUF(SLOT_BYTES_MAX);
 
         if (guards->slot < 0)
                 return 0;
 
-        int r = registry_open(&registry, false);
+        int r = say_open(guards, policy, rules, host, &found);
         if (r == 0)
-                r = write_slot(guards, plan);
+                r = registry_open(&registry, false);
+        if (r == 0)
+                r = write_slot(guards, plan, &found);
 
         return r < 0 ? err_set(err, -r, "cannot say which paths are guarded: %s", strerror(-r)) : 0;
 }
@@ -646,28 +676,33 @@ void guards_drop(struct guards *guards) {
         close_fd(&guards->slot);
 }
 
+/* What is there is the host's: the sandbox has its own copy. */
+static bool is_overlaid(const struct policy *policy, const char *path) {
+        return policy->filesystem.overlay && path_is_within(path, policy->workspace);
+}
+
 int guards_end_repositories(struct guards *guards, const struct policy *policy, const struct path_rules *rules,
                             const struct plan_host *host, struct err *err) {
         struct plan_host now = { 0 };
         VEC(struct plan_guard) found = { 0 };
         int r;
 
-        if (!guards->began_us || policy->filesystem.overlay)
-                return 0; /* nothing ran, or nothing of it is in the workspace */
+        if (!guards->began_us)
+                return 0; /* nothing ran */
 
         r = survey_git_after(policy, rules, host, guards->began_us, &now, err);
         for (size_t i = 0; i < now.paths.n && r == 0; i++) {
                 const struct plan_guard guard = { .path = now.paths.p[i].path, .why = "", .root = "/" };
                 struct stat st;
 
-                if (!now.paths.p[i].grants && lstat(guard.path, &st) == 0)
+                if (!now.paths.p[i].grants && lstat(guard.path, &st) == 0 && !is_overlaid(policy, guard.path))
                         r = vec_push(&found, guard);
         }
 
         if (r == 0 && found.n)
                 r = registry_sweep(guards->id, found.p, found.n, false, guards->report, guards->context, err);
 
-        git_rebase_end(guards, rules, host, &now);
+        git_rebase_end(guards, policy, rules, host, &now);
         vec_done(&found);
         survey_done(&now);
 

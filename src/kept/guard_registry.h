@@ -44,7 +44,9 @@ struct guards {
 /* Without a state directory there is no slot, and the run sweeps what it left by itself. */
 int guards_begin(struct guards *guards, const struct path_rules *rules, struct err *err);
 int guards_share(struct guards *guards, struct plan_host *host, struct err *err);
-int guards_record(struct guards *guards, const struct plan *plan, struct err *err);
+/* The plan's guards, and what is to be looked at if this run is killed. `host` is what the survey found. */
+int guards_record(struct guards *guards, const struct policy *policy, const struct path_rules *rules,
+                  const struct plan_host *host, const struct plan *plan, struct err *err);
 /* Before anything runs: the first process inside, by whose end everything in there has ended. */
 int guards_hold(struct guards *guards, pid_t first, struct err *err);
 /* `over`: nothing of it lives any more, for certain. Otherwise the first process inside is looked at, and what it may

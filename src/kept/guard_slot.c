@@ -6,6 +6,8 @@
 #include "base/processes/process.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <unistd.h>
 
 void slot_done(struct slot *s) {
@@ -14,6 +16,7 @@ void slot_done(struct slot *s) {
         vec_done(&s->roots);
         vec_done(&s->guards);
         vec_done(&s->made);
+        vec_done(&s->open);
 }
 
 enum { MANY_SLOTS = 16 };
@@ -73,12 +76,19 @@ static int slot_take(struct slot *s, const char *kind, struct str *rest) {
                 return 0;
         }
 
+        if (path && strcmp(kind, "began") == 0 && str_to_u64(str_of(path), UINT64_MAX, &s->began_us)) {
+                *rest = after;
+                return 0;
+        }
+
         if (!path || path[0] != '/')
                 return 0;
         if (strcmp(kind, "root") == 0)
                 r = vec_push(&s->roots, path);
         else if (strcmp(kind, "made") == 0)
                 r = vec_push(&s->made, path);
+        else if (strcmp(kind, "open") == 0)
+                r = vec_push(&s->open, path);
         else if (strcmp(kind, "missing") == 0)
                 r = slot_keep_guard(s, path, NULL);
         else if (strcmp(kind, "link") == 0) {
@@ -118,20 +128,31 @@ int slot_add_field(struct buf *out, const char *text) {
         return buf_append(out, str_n(text, strlen(text) + 1));
 }
 
-int slot_add_root(struct buf *out, const char *root) {
-        int r = slot_add_field(out, "root");
+static int slot_add_kind(struct buf *out, const char *kind, const char *value) {
+        int r = slot_add_field(out, kind);
         if (r < 0)
                 return r;
 
-        return slot_add_field(out, root);
+        return slot_add_field(out, value);
+}
+
+int slot_add_root(struct buf *out, const char *root) {
+        return slot_add_kind(out, "root", root);
 }
 
 int slot_add_made(struct buf *out, const char *path) {
-        int r = slot_add_field(out, "made");
-        if (r < 0)
-                return r;
+        return slot_add_kind(out, "made", path);
+}
 
-        return slot_add_field(out, path);
+int slot_add_open(struct buf *out, const char *path) {
+        return slot_add_kind(out, "open", path);
+}
+
+int slot_add_began(struct buf *out, uint64_t began_us) {
+        char text[24];
+
+        snprintf(text, sizeof text, "%" PRIu64, began_us);
+        return slot_add_kind(out, "began", text);
 }
 
 int slot_add_guard(struct buf *out, const struct plan_guard *guard) {

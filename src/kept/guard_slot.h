@@ -21,7 +21,11 @@ struct slot {
         VEC(const char *) roots;
         VEC(struct plan_guard) guards;
         VEC(const char *) made; /* repositories */
-        pid_t first;            /* inside; 0: nothing has run */
+        /* Repositories that were there when it began and that it may write to, and when that was by the wall clock. 0:
+         * what git has not finished there needs no look (any more). */
+        VEC(const char *) open;
+        uint64_t began_us;
+        pid_t first; /* inside; 0: nothing has run */
         uint64_t first_started;
 };
 typedef VEC(struct slot) slots;
@@ -35,6 +39,8 @@ int slot_parse(struct slot *s);
 int slot_add_field(struct buf *out, const char *text);
 int slot_add_root(struct buf *out, const char *root);
 int slot_add_made(struct buf *out, const char *path);
+int slot_add_open(struct buf *out, const char *path);
+int slot_add_began(struct buf *out, uint64_t began_us);
 /* Only what was missing or a link is written down. */
 int slot_add_guard(struct buf *out, const struct plan_guard *guard);
 int slot_write(int fd, const struct buf *bytes);

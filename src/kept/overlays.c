@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/paths/path.h"
 #include "conf/dirs.h"
+#include "kept/git_unfinished.h"
 #include "policy/paths/paths.h"
 #include "sandbox/sandbox.h"
 
@@ -330,6 +331,49 @@ static bool is_of_bare_repository(const struct marks *marks, const char *path, e
         return false;
 }
 
+/* --- what git has not finished --- */
+
+/* What cannot be read, is too large or no file was not written by git. */
+static bool is_harmless_file(const struct marks *marks, const char *rest, const struct unfinished_file *file) {
+        cleanup(free_ptr) char *path = path_join(marks->upper, rest + 1);
+        cleanup(buf_done) struct buf text = BUF(UNFINISHED_TEXT_MAX);
+        cleanup(close_fd) int fd = path ? open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC) : -1;
+        struct stat st;
+
+        if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || fd_read_all(fd, &text) < 0)
+                return false;
+
+        return unfinished_harmless(file, buf_str(&text));
+}
+
+/* In a directory of notes of git's: what makes git run a program or write a file when somebody continues. */
+static bool is_of_unfinished(const struct marks *marks, const char *path, enum overlay_act act) {
+        const char *rest = path + strlen(marks->workspace), *name, *directory;
+
+        if (act != OVERLAY_REPLACES || !path_is_within(path, marks->workspace) || *rest != '/')
+                return false;
+
+        name = strrchr(rest, '/') + 1;
+        if (unfinished_directory(str_of(name))) /* a link, or a file: git makes a directory */
+                return is_repository(marks, rest, (size_t)(name - 1 - rest), true);
+        if (name - 1 == rest)
+                return false;
+
+        for (directory = name - 2; *directory != '/';)
+                directory--;
+
+        for (size_t i = 0; i < unfinished_count; i++) {
+                const struct unfinished_file *file = &unfinished_files[i];
+
+                if (strcmp(name, file->name) == 0 &&
+                    str_is(str_n(directory + 1, (size_t)(name - 2 - directory)), file->directory))
+                        return is_repository(marks, rest, (size_t)(directory - rest), true) &&
+                               !is_harmless_file(marks, rest, file);
+        }
+
+        return false;
+}
+
 static bool is_below(const char *path, const char *above) {
         return strcmp(path, above) != 0 && path_is_within(path, above);
 }
@@ -359,7 +403,8 @@ static bool is_protected(const char *path, enum overlay_act act, void *context) 
         const struct marks *marks = context;
 
         return path_rules_access(marks->rules, path, NULL) != PATH_WRITE || is_of_repository(path, act) ||
-               is_of_bare_repository(marks, path, act) || overlays_closes(marks, path, act);
+               is_of_bare_repository(marks, path, act) || is_of_unfinished(marks, path, act) ||
+               overlays_closes(marks, path, act);
 }
 
 /* An overlay of an older Bailey has no such list. */

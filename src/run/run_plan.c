@@ -306,5 +306,5 @@ int run_plan_make(struct run *run, struct err *err) {
         if (r < 0)
                 return r;
 
-        return guards_record(&run->guards, run->plan, err);
+        return guards_record(&run->guards, run->session.policy, run->rules, &run->host, run->plan, err);
 }

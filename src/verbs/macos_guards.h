@@ -22,8 +22,8 @@ struct macos_guards {
 /* Before the profile is made: what git would obey in repositories of writable directories may not be written. */
 int macos_guards_survey(struct macos_guards *guards, struct policy *policy, struct err *err);
 /* Before anything runs. The struct must not move from here on; id and audit must outlive it. */
-int macos_guards_begin(struct macos_guards *guards, const struct path_rules *rules, const char *id, struct audit *audit,
-                       struct err *err);
+int macos_guards_begin(struct macos_guards *guards, const struct policy *policy, const struct path_rules *rules,
+                       const char *id, struct audit *audit, struct err *err);
 /* The command runs, as this process. */
 void macos_guards_started(struct macos_guards *guards, pid_t pid);
 /* It has ended, or (`ran` is false) never began. */

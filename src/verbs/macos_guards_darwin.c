@@ -171,8 +171,8 @@ static void guards_tell(const char *id, const struct guard_found *found, void *c
                       STR_FMT(buf_str(&path)));
 }
 
-int macos_guards_begin(struct macos_guards *guards, const struct path_rules *rules, const char *id, struct audit *audit,
-                       struct err *err) {
+int macos_guards_begin(struct macos_guards *guards, const struct policy *policy, const struct path_rules *rules,
+                       const char *id, struct audit *audit, struct err *err) {
         guards->audit = audit;
         guards->guards.id = id;
         guards->guards.report = guards_tell;
@@ -186,7 +186,7 @@ int macos_guards_begin(struct macos_guards *guards, const struct path_rules *rul
         if (r == 0)
                 r = keep_missing(guards, err);
 
-        return r == 0 ? guards_record(&guards->guards, &guards->plan, err) : r;
+        return r == 0 ? guards_record(&guards->guards, policy, rules, &guards->host, &guards->plan, err) : r;
 }
 
 void macos_guards_started(struct macos_guards *guards, pid_t pid) {

@@ -139,7 +139,7 @@ static int run_command(struct run *run, int *ret_code, struct err *err) {
         if (r < 0)
                 return r;
 
-        r = macos_guards_begin(&run->guards, run->job.rules, run->job.id, run->record.audit, err);
+        r = macos_guards_begin(&run->guards, run->policy, run->job.rules, run->job.id, run->record.audit, err);
         if (r == 0)
                 r = macos_gateway_start(&run->gateway, run->record.audit, run->job.id, run->request->hosts_file, err);
         if (r == 0)
