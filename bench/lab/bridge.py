@@ -154,7 +154,7 @@ def run_git(lab, rounds, megabytes, say):
         shutil.move(forge.repositories / "lab/pushed.git", place / "work/pushed.git")
         env = environment(place / "place")
         transfer, results, failed = one_transfer(place / "work", forge.repositories / "lab/empty.git"), {}, {}
-        for names, times in ((FETCHES, rounds), (PACKS + PUSHES, max(2, rounds // 3))):  # seconds each: their spread is small
+        for names, times in ((FETCHES, rounds), (PACKS + PUSHES, max(2, rounds // 5))):  # seconds each: their spread is small
             some = {name: lambda argv=argv: argv for name, argv in commands(lab, place, hosts).items() if name in names}
             found, wrong = interleaved(some, env, place / "git.log", times, transfer)
             results, failed = results | found, failed | wrong

@@ -178,7 +178,7 @@ def parts(build, run, rounds, say):
         env, every = launches.environment(run / "place"), commands(build, place, job)
         script, floor = every[ALONE], build / "bench/lab-floor"
         say(JOBS[job][0])
-        rows_of({ALONE: script, "a filter alone": [floor, "filter", *script], "Landlock alone": [floor, "landlock", *script], "namespaces, mounts and a filter": [build / "bench/lab-box", *script],
+        rows_of({ALONE: script, "a filter alone": [floor, "filter", *script], "Landlock alone": [floor, "landlock", *script], "namespaces, mounts and a filter": [build / "bench/lab-box", "/bin/sh", *script[1:]],
                  BWRAP: every[BWRAP], FLOOR: every[FLOOR], BAILEY: every[BAILEY], FLOOR_OPENS: every[FLOOR_OPENS], GLOB: every[GLOB]}, env, run, max(rounds // 2, 1), say, ALONE)
 
 

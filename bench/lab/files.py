@@ -8,7 +8,6 @@ import io
 import json
 import os
 import shlex
-import shutil
 import subprocess
 import tarfile
 from pathlib import Path
@@ -26,6 +25,7 @@ SRT = "srt"
 # Not sandboxes: calls that would be judged are answered at once, by somebody who judges nothing (bench/tools/floor.c).
 FLOOR, FLOOR_OPENS, FLOOR_CONNECTS = "changes handed over, unjudged", "every open() handed over, unjudged", "every connect() handed over, unjudged"
 CONNECTIONS = 5000
+SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 WRITE = "import os\nfor n in range(10000):\n    os.makedirs(f'small/{n % 100}', exist_ok=True) if n < 100 else 0\n    open(f'small/{n % 100}/{n}', 'w').write('x' * 300)"
 CONNECT = ("import os, socket, tempfile\nplace = tempfile.mkdtemp() + '/s'\nlistener = socket.socket(socket.AF_UNIX); listener.bind(place); listener.listen(8)\n"
            f"for _ in range({CONNECTIONS}):\n    s = socket.socket(socket.AF_UNIX); s.connect(place); listener.accept()[0].close(); s.close()")
@@ -43,8 +43,8 @@ JOBS = {
     "kernel": ("10,000 files as a release is packed: removed, decompressed and unpacked", "rm -rf tree && tar xJf tree.tar.xz"),
     "npm": ("`npm ci` of 100 packages with 30 files each", "cd npm && npm ci --offline --ignore-scripts --no-audit --no-fund >/dev/null"),
     "write": ("10,000 small files removed and written by Python", f"rm -rf small && /usr/bin/python3 -c \"{WRITE}\""),
-    "grep": ("10,000 files read by `grep -r`, 40 times", again(40, "grep -r nowhere tree")),
-    "ripgrep": ("10,000 files read by ripgrep, 40 times", again(40, "rg -j1 nowhere tree")),
+    "grep": ("10,000 files read by `grep -r`, 10 times", again(10, "grep -r nowhere tree")),
+    "ripgrep": ("10,000 files read by ripgrep, 10 times", again(10, "rg -j1 nowhere tree")),
     "find": ("10,000 files found by size, 40 times", again(40, "find tree -size +900k")),
     "status": ("`git status` in 10,000 files, 40 times", again(40, "git status >/dev/null")),
     "make": ("`make` of 20 C files", "cd made && make -s clean && make -s -j2"),
@@ -59,8 +59,8 @@ JOBS = {
 }
 
 # Whatever takes seconds is measured less often: what disturbs it is a smaller share.
-SELDOM = {"checkout_many": 3, "project": 3, "kernel": 4, "npm": 4, "make": 5, "grep": 5, "ripgrep": 5, "node": 5, "status_many": 5, "checkout": 6, "unpack": 6,
-          "write": 6, "status": 6, "find": 6, "processes": 6, "python": 6, "connect": 6}
+SELDOM = {"checkout_many": 3, "project": 3, "kernel": 4, "npm": 4, "grep": 4, "ripgrep": 4, "status_many": 4, "make": 5, "node": 5, "checkout": 5, "unpack": 5,
+          "write": 5, "status": 5, "find": 5, "processes": 5, "python": 5, "connect": 6}
 
 
 def package(place, name):
@@ -109,13 +109,13 @@ def prepare_tests(place):
 
 
 def prepare_project(place):
-    """This project's own sources, configured as HACKING.md says."""
-    listed = subprocess.run(["git", "-C", ROOT, "ls-files", "-z"], check=True, capture_output=True, text=True).stdout
-    for name in listed.split("\0"):
-        if name and not name.startswith(("docs/", "tests/")):
-            (place / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, place / name, follow_symlinks=False)
-    subprocess.run(["meson", "setup", "-Dtests=false", "build"], cwd=place, check=True, capture_output=True)
+    """This project's own sources, configured as `make check` has them. A compiler that is named has no cache before it: that one would lie in the host's home,
+    which sandboxes do not see, and the work would not be the same. Nor do they see programs of a home."""
+    place.mkdir()
+    packed = subprocess.run(["git", "-C", ROOT, "archive", "HEAD", "."], check=True, capture_output=True).stdout
+    subprocess.run(["tar", "x", "-C", place], input=packed, check=True)
+    subprocess.run(["meson", "setup", "-Dtests=false", "-Ddebug=false", "-Doptimization=0", "build"], cwd=place, check=True, capture_output=True,
+                   env=dict(os.environ, CC="gcc", PATH=SYSTEM_PATH))
 
 
 def prepare_many(place):

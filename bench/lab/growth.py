@@ -37,7 +37,7 @@ AT_REST = ", all but 100 at rest"  # as many are open, and few have requests
 PATIENCE = 120
 # Bailey looks after denied paths 100 ms after the start, and once more 200 ms later. One sandbox alone ends before that, and among 200 none does: it would
 # look like a cost of being many. And only half a second after its last work a process gives back what it does not need at rest (base/processes/rest.h).
-LIFE = 1.2
+LIFE = 0.8
 
 
 def requests_at(lab, name, connections, active, ms):
@@ -167,6 +167,8 @@ def run_sandboxes(build, run, steps, say):
                 memory = boxes.mib_each()
                 before = children_ms()
                 more = one_more(argv, env, run / "log")
+                time.sleep(0.1)  # until the last of them has ended
+                reap_orphans()
                 boxes.before += children_ms() - before  # the one more is none of them
             finally:
                 boxes.stop()
