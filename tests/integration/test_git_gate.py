@@ -138,6 +138,7 @@ def test_refused_pushes_reach_nobody(gated, forge, work):
     done = gated([APP, {"repo": "acme/prod"}], """
         git clone -q $URL/acme/app.git one && cd one && git commit -q --allow-empty -m 1
         git push origin HEAD:refs/heads/agent/probe 2>&1 || echo ALLOWED ONE FAILED
+        git config core.compression 0; git config core.bigFileThreshold 1m # noise: each push would try to make it smaller
         head -c 8000000 /dev/urandom > big && git add big && git commit -qm big
         refuse() { "$@" > out 2>&1 && { echo "PASSED: $*"; cat out; }; grep -E "rejected|remote:|403|unable" out | head -3; }
         refuse git push origin HEAD:main
