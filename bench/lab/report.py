@@ -221,7 +221,7 @@ def guests_text(cases):
         if rows:
             lines += [f"{title}:", "", *table(["", unit, "spread"], [
                 [bold(name), number(row["value"], row["value_spread"]), percent(row["value_spread"])] for name, row in sorted(rows.items(), key=lambda each: each[1]["value"])])]
-    return section("Guests", "The test saves and restores a home of 1 GiB in 100,000 files; a snapshot is tar with zstd, packed as the guest alone.", "", *lines) if lines else []
+    return section("Guests", "The test saves and restores a home of 1 GiB in 100,000 files, in memory where there is enough of it; a snapshot is tar with zstd, packed as the guest alone.", "", *lines) if lines else []
 
 
 def approval_text(rows):
