@@ -140,26 +140,29 @@ def read_by_core(text):
 
 
 def compare(build, count, seed, node=None):
-    """(what Bailey reads, what it alone refuses, what graphql-core 2 alone refuses); raises at the first document that is read differently."""
+    """(what Bailey reads, what of that graphql-core 2 refuses); raises at the first document that is read differently. What Bailey refuses, nobody need read."""
     maker = Maker(seed)
     documents = [maker.document() for _ in range(count)]
-    text = "".join(d + "\0" for d in documents)
-    ours = subprocess.run([f"{build}/tests/tools/graphql-read"], input=text.encode(), capture_output=True, check=True).stdout.decode().splitlines()
+    said = subprocess.run([f"{build}/tests/tools/graphql-read"], input=joined(documents), capture_output=True, check=True).stdout.decode().splitlines()
+    assert len(said) == count
+    documents, ours = zip(*[(document, line) for document, line in zip(documents, said) if line != "bad"])
     others = [[read_by_core(d) for d in documents]]
     if node:
-        done = subprocess.run(["node", "-e", NODE], input=text.encode(), stdout=subprocess.PIPE, check=True, env={"NODE_PATH": node, "PATH": "/usr/bin:/bin"})
+        done = subprocess.run(["node", "-e", NODE], input=joined(documents), stdout=subprocess.PIPE, check=True, env={"NODE_PATH": node, "PATH": "/usr/bin:/bin"})
         others.append([None if line == "bad" else line for line in done.stdout.decode().splitlines()])
-    assert all(len(o) == len(ours) == count for o in others)
+    assert all(len(o) == len(ours) for o in others)
     looser = 0
     for at, document in enumerate(documents):
         for number, other in enumerate(others):
-            if ours[at] != "bad" and other[at] is None and number == 0 and CORE_IS_OLD:
+            if other[at] is None and number == 0 and CORE_IS_OLD:
                 looser += 1  # it knows no block strings
-            elif ours[at] != "bad" and ours[at] != other[at]:
+            elif ours[at] != other[at]:
                 raise AssertionError(f"read differently: {document!r}: {ours[at]!r}, the other: {other[at]!r}")
-    read = sum(line != "bad" for line in ours)
-    stricter = sum(line == "bad" and others[0][at] is not None for at, line in enumerate(ours))
-    return read, stricter, looser
+    return len(ours), looser
+
+
+def joined(documents):
+    return "".join(document + "\0" for document in documents).encode()
 
 
 def main():
@@ -169,8 +172,8 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--node")
     args = parser.parse_args()
-    read, stricter, looser = compare(args.build, args.count, args.seed, args.node)
-    print(f"{args.count} documents, {1 + bool(args.node)} others: {read} read, all in the same way; {stricter} refused here alone, {looser} by graphql-core 2 alone")
+    read, looser = compare(args.build, args.count, args.seed, args.node)
+    print(f"{args.count} documents, {1 + bool(args.node)} others: {read} read, all in the same way; {looser} refused by graphql-core 2 alone")
     return 0 if read > args.count // 10 else 1
 
 
