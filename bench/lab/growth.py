@@ -14,7 +14,7 @@ from .peers import CONNECTIONS, ORIGIN, PORT, TOKEN
 
 CONNECTION_STEPS = (1, 10, 100, 1000, 4000, CONNECTIONS)
 FEW = 100
-SANDBOX_STEPS = {1: 5, 10: 3, 100: 2, 300: 1, 1000: 1}  # and how often: the more there are, the more of them one figure is the median of
+SANDBOX_STEPS = {1: 3, 10: 3, 100: 1, 300: 1, 1000: 1}  # and how often: the more there are, the more of them one figure is the median of
 ONE_MORE, LAUNCHES = "one_more_ms", 40  # a launch while the others rest
 BAILEY, GATEWAY_AND_VAULT = "bailey run", "bailey run, gateway and vault"
 FILE_STEPS = (100, 1000, 10000, 100000)
