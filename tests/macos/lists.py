@@ -91,7 +91,7 @@ def linux_headers(paths):
 def main():
     build = pathlib.Path(sys.argv[1]).resolve()
     lists = runpy.run_path(str(TOP / "scripts/macos-rules"))
-    listed = sorted({*lists["own_sources"](), *lists["libbailey_sources"](), *(SRC / main for main in lists["PROGRAMS"].values())})
+    listed = sorted({*lists["own_sources"](), *lists["libbailey_sources"](), *lists["checked_sources"](), *(SRC / main for main in lists["PROGRAMS"].values())})
     problems = [f"scripts/macos-rules: {path.relative_to(TOP)} is not there" for path in listed if not path.exists()]
     if not problems:
         names = names_of_objects(objects_of(build))

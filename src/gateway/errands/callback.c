@@ -68,8 +68,12 @@ static void visit_refuse(struct flow *flow, struct visit *visit, enum callback_v
 /* --- inside --- */
 
 static int inside_connect(int fd, uint16_t port, bool v6, uint64_t due_ns) {
-        const struct sockaddr_in v4_to = { AF_INET, htons(port), { htonl(INADDR_LOOPBACK) }, { 0 } };
-        const struct sockaddr_in6 v6_to = { AF_INET6, htons(port), 0, IN6ADDR_LOOPBACK_INIT, 0 };
+        const struct sockaddr_in v4_to = { .sin_family = AF_INET,
+                                           .sin_port = htons(port),
+                                           .sin_addr = { htonl(INADDR_LOOPBACK) } };
+        const struct sockaddr_in6 v6_to = { .sin6_family = AF_INET6,
+                                            .sin6_port = htons(port),
+                                            .sin6_addr = IN6ADDR_LOOPBACK_INIT };
         const struct sockaddr *to = v6 ? (const struct sockaddr *)&v6_to : (const struct sockaddr *)&v4_to;
         struct pollfd ready = { .fd = fd, .events = POLLOUT };
         socklen_t n = sizeof(int);
