@@ -3,6 +3,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/err_hint.h"
 #include "base/escape.h"
 
 #include <errno.h>
@@ -42,7 +43,7 @@ int report(struct bailey_error *error, enum bailey_code code, const char *format
 }
 
 int report_err(struct bailey_error *error, enum bailey_code code, const struct err *from) {
-        return report(error, from->code == ENOMEM ? BAILEY_E_MEMORY : code, "%s", err_text(from));
+        return report(error, from->code == ENOMEM ? BAILEY_E_MEMORY : code, "%s%s", err_text(from), err_hint(from));
 }
 
 void report_escape(char *to, size_t size, struct str text) {

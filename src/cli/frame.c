@@ -8,6 +8,7 @@
 
 #include "bailey/version.h"
 #include "base/cleanup.h"
+#include "base/err_hint.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "cli/verb_help.h"
@@ -92,9 +93,10 @@ static void apply_log_options(const struct option_values *options) {
 static int frame_report(const struct call *call, int status, const struct err *err) {
         if (err->code != 0) {
                 if (call->verb)
-                        log_error("%s: %s", verb_spelled(call->parent, call->verb).text, err_text(err));
+                        log_error("%s: %s%s", verb_spelled(call->parent, call->verb).text, err_text(err),
+                                  err_hint(err));
                 else
-                        log_error("%s", err_text(err));
+                        log_error("%s%s", err_text(err), err_hint(err));
         }
 
         bool passes = call->verb && (call->verb->flags & VERB_PASSES_STATUS);

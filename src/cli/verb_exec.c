@@ -4,6 +4,7 @@
 
 #include "base/cleanup.h"
 #include "base/emit.h"
+#include "base/err_hint.h"
 #include "cli/frame.h"
 #include "cli/verb_inspect.h"
 #include "cli/verb_run.h"
@@ -12,6 +13,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 
 enum { ROW_ARGS, ROW_JSON, ROW_APPROVED, ROW_SHELL, ROW_OUTPUT_LIMIT, ROW_HOSTS, ROW_QUIET, ROW_DIE, EXEC_ROWS };
 static const struct option rows[] = {
@@ -127,10 +129,12 @@ static int print_json(const struct exec_outcome *outcome, struct err *err) {
         const struct check_verdict *verdict = &outcome->verdict;
         bool ended = outcome->stage == EXEC_RAN && outcome->end == RUN_ENDED && err->code == 0;
         struct emit j = emit_to(&out);
+        char whole[2 * ERR_TEXT_MAX];
 
+        snprintf(whole, sizeof whole, "%s%s", err_text(err), err_hint(err));
         emit_open(&j, '{');
         emit_put_text(&j, "outcome", outcome_name(outcome, err));
-        emit_put_text(&j, "error", ended ? NULL : err_text(err));
+        emit_put_text(&j, "error", ended ? NULL : whole);
 
         if (outcome->stage != EXEC_NOT_CHECKED) {
                 emit_put_text(&j, "decision", verdict->name);

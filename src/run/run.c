@@ -18,6 +18,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/err_hint.h"
 #include "base/fd.h"
 #include "base/files/tree.h"
 #include "base/log.h"
@@ -459,7 +460,7 @@ static void tear_down(struct run *run) {
                 log_error("%s", err_text(&e));
 
         if (began && !run->preview && guards_end(&run->guards, run->plan, true, &e) < 0)
-                log_error("%s", err_text(&e));
+                log_error("%s%s", err_text(&e), err_hint(&e));
 
         run_tmpdir_remove(&run->tmpdir);
         run_grants_done(run);

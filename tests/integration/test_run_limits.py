@@ -4,6 +4,8 @@ import resource
 
 import pytest
 
+from conftest import program
+
 PYTHON = "/usr/bin/python3"
 
 
@@ -89,3 +91,12 @@ def test_one_sandbox_does_not_take_all_watchers_of_the_account(python):
     most = int(open("/proc/sys/fs/inotify/max_user_instances").read())
     n, refused = python(WATCHERS, "--limit-files", "100000").check().text.split()
     assert 8 <= int(n) <= most // 2 and refused == "True"
+
+
+@pytest.mark.parametrize("files", [12, 16, 20, 24, 28, 32, 40, 64])
+@pytest.mark.parametrize("verb", ["run", "exec"])
+def test_too_few_open_files_are_named(start, work, files, verb):
+    """Wherever a launch runs out of them, it says which limit to raise; or there are enough."""
+    words = [program("bailey"), "run", "-q", "--", "true"] if verb == "run" else [program("bailey"), "exec", "--json", "true"]
+    result = start(["/bin/sh", "-c", f'ulimit -n {files}; exec "$@"', "sh", *words], cwd=work).wait(60)
+    assert result.status == 0 or "ulimit -n" in result.errors + result.text, result

@@ -13,12 +13,6 @@ int survey_doubt(struct err *err, int error, const char *path) {
         if (path_error_answers(error))
                 return 0;
 
-        if (error == EMFILE)
-                return err_set(err, error,
-                               "cannot look at %s: this process may have no more open files; raise the limit "
-                               "(ulimit -n 256) and start again",
-                               path);
-
         return err_set(err, error, "cannot look at %s: %s", path, strerror(error));
 }
 
