@@ -8,6 +8,7 @@
 #include "base/processes/poller.h"
 #include "control/live.h"
 #include "run/run_internal.h"
+#include "sandbox/answer.h"
 #include "sandbox/grant.h"
 #include "sandbox/marks.h"
 
@@ -43,16 +44,16 @@ void run_held_done(struct run_held *held) {
 
 /* --- answers to the broker --- */
 
-/* One that cannot be told of its answer is gone, or will be: the sandbox does not outlive the broker's filter. */
+/* The kernel bounds descriptors on their way, and the sandbox may have used that up: then it is a no. */
 static void held_answer(const struct run *run, uint32_t number, enum held_answer value, int fd) {
-        const struct broker_answer answer = { number, value };
+        int sock = run->sandbox.events;
 
-        if (run->sandbox.events < 0 || fd_set_nonblocking(run->sandbox.events, true) < 0)
+        if (sock < 0)
+                return;
+        if (fd >= 0 && broker_answer_send(sock, number, value, fd) == 0)
                 return;
 
-        /* The kernel bounds descriptors on their way, and the sandbox may have used that up: then it is a no. */
-        if (fd_send(run->sandbox.events, str_n((const char *)&answer, sizeof answer), &fd, fd >= 0) < 0 && fd >= 0)
-                held_answer(run, number, HELD_NO, -1);
+        broker_answer_last(sock, number, fd >= 0 ? HELD_NO : value);
 }
 
 static void held_answer_all(const struct run *run, const struct run_held_path *path, enum held_answer value) {

@@ -4,31 +4,12 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "run/run_internal.h"
+#include "sandbox/answer.h"
 #include "sandbox/marks.h"
 #include "sandbox/survey.h"
 
-#include <errno.h>
-#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
-
-enum { SEND_MS = 1000 };
-
-/* The broker reads answers all the time: there is room soon. */
-static int answer_send(int sock, uint32_t number, enum named_answer value, int fd) {
-        const struct broker_answer answer = { number, value };
-        struct pollfd room = { .fd = sock, .events = POLLOUT };
-        int r = fd_set_nonblocking(sock, true);
-
-        if (r < 0)
-                return r;
-
-        r = fd_send(sock, str_n((const char *)&answer, sizeof answer), &fd, fd >= 0);
-        if (r == -EAGAIN && poll(&room, 1, SEND_MS) > 0)
-                r = fd_send(sock, str_n((const char *)&answer, sizeof answer), &fd, fd >= 0);
-
-        return r;
-}
 
 static void named_warn(struct named *named, const char *why) {
         if (!named->warned)
@@ -46,11 +27,11 @@ static void named_send(struct run *run, uint32_t number, enum named_answer value
         if (sock < 0)
                 return;
 
-        r = answer_send(sock, number, value, fd);
+        r = broker_answer_send(sock, number, value, fd);
         if (r < 0 && value != NAMED_FAILED) {
                 named_warn(&run->named, strerror(-r));
                 named_again(&run->named);
-                r = answer_send(sock, number, NAMED_FAILED, -1);
+                r = broker_answer_send(sock, number, NAMED_FAILED, -1);
         }
 
         if (r < 0)

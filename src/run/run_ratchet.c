@@ -9,6 +9,7 @@
 #include "control/live.h"
 #include "policy/judge/ratchet.h"
 #include "run/run_internal.h"
+#include "sandbox/answer.h"
 #include "sandbox/marks.h"
 
 #include <errno.h>
@@ -119,13 +120,11 @@ static bool is_narrow(const struct run *run) {
 }
 
 static void answer_broker(struct run *run) {
-        const struct broker_answer answer = { run->ratchet.number, ratchet_closed(run->session.policy) };
-
         if (!run->ratchet.asked)
                 return;
         run->ratchet.asked = false;
         if (run->sandbox.events >= 0)
-                (void)!send(run->sandbox.events, &answer, sizeof answer, MSG_NOSIGNAL | MSG_DONTWAIT);
+                broker_answer_last(run->sandbox.events, run->ratchet.number, ratchet_closed(run->session.policy));
 }
 
 static void answer_all(struct run *run) {

@@ -107,6 +107,8 @@ static int news_ask(const struct broker *broker) {
         int r;
 
         r = talk_ask(broker->talk, &event);
+        if (r == -EAGAIN) /* no thread can be made that would read answers: the sandbox may have as many as it can */
+                return NAMED_FAILED;
         if (r == 0)
                 r = talk_await(broker->talk, event.generation, NULL, &answer, &fd);
         if (r < 0)
