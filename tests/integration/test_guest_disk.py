@@ -113,8 +113,10 @@ def test_who_writes_without_end_stands_still(guest, bailey, how):
 @pytest.mark.parametrize("mapped", ["whole", pytest.param("a page", marks=pytest.mark.root)])
 def test_what_only_a_mapping_holds_counts(guest, bailey, mapped):
     """All of it where it is mapped, and for root of the machine also where it is not: only root may look through a mapping at its file."""
-    guest("create", "--disk", "40M", "one").check()
-    python(guest, HOLD + f"for i in range(2): hold(25 << 20, {(25 << 20) if mapped == 'whole' else 4096})\nimport time; time.sleep(1000)")
+    guest("create", "--disk", "200M", "one").check()
+    python(guest, HOLD + f"for i in range(2): hold(25 << 20, {(25 << 20) if mapped == 'whole' else 4096})\nopen('ready', 'w')\nimport time; time.sleep(1000)")
+    wait_until(lambda: inside(guest, "one", "test -e ready").status == 0)  # one that is frozen before has a name left, or is not all written
+    guest("set", "--disk", "40M", "one").check()
     stands(bailey, guest)
     # What loses its name during a walk may count twice; one that is frozen is measured again.
     wait_until(lambda: disk(guest)["state"] == "over" and 50 * MIB <= disk(guest)["used"] < 60 * MIB)
