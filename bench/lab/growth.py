@@ -103,7 +103,7 @@ class Boxes:
                 self.all[-1].stdin.write(b".")
                 self.all[-1].stdin.flush()
             for box in self.all:
-                ready, _, _ = select.select([box.stdout], [], [], PATIENCE)
+                ready, _, _ = select.select([box.stdout], [], [], PATIENCE + count / 2)  # they wait for each other, and not in the order of their start
                 if not ready or box.stdout.read(1) != b".":
                     raise LabError("one did not start")
         except (LabError, OSError) as error:
