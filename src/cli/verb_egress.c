@@ -34,7 +34,7 @@ static int egress_put(const struct buf *out) {
 
 /* --- setup --- */
 
-enum { ROW_FROM_BITWARDEN, ROW_NO_BITWARDEN, ROW_PROJECT, ROW_WITHOUT, ROW_ROTATE, ROW_YES, SETUP_ROWS };
+enum { ROW_FROM_BITWARDEN, ROW_NO_BITWARDEN, ROW_PROJECT, ROW_TOKEN_ENV, ROW_WITHOUT, ROW_ROTATE, ROW_YES, SETUP_ROWS };
 static const struct option setup_rows[] = {
         [ROW_FROM_BITWARDEN] = { .flag = "from-bitwarden",
                                  .type = OPTION_FLAG,
@@ -47,6 +47,10 @@ static const struct option setup_rows[] = {
                           .type = OPTION_STRING,
                           .metavar = "ID",
                           .help = "Bitwarden's project; needed once, with --from-bitwarden" },
+        [ROW_TOKEN_ENV] = { .flag = "token-env",
+                            .type = OPTION_STRING,
+                            .metavar = "NAME",
+                            .help = "the variable that has Bitwarden's token, if not BWS_ACCESS_TOKEN" },
         [ROW_WITHOUT] = { .flag = "without",
                           .type = OPTION_LIST,
                           .metavar = "NAME",
@@ -76,7 +80,8 @@ static int run_setup(const struct call *call, struct err *err) {
                                             .from_bitwarden = option_get_flag(values, &setup_rows[ROW_FROM_BITWARDEN]),
                                             .no_bitwarden = option_get_flag(values, &setup_rows[ROW_NO_BITWARDEN]),
                                             .rotate_tokens = option_get_flag(values, &setup_rows[ROW_ROTATE]),
-                                            .project = option_get(values, &setup_rows[ROW_PROJECT]) };
+                                            .project = option_get(values, &setup_rows[ROW_PROJECT]),
+                                            .token_env = option_get(values, &setup_rows[ROW_TOKEN_ENV]) };
         const struct egress_talk talk = { .say = egress_say, .confirm = yes ? NULL : egress_confirm };
 
         if (!yes && !isatty(STDIN_FILENO)) {
@@ -243,7 +248,8 @@ static const struct verb verb_config = {
             "stands in for what Bitwarden does not have), extra_allowed_hosts, allow_private and deny_cidrs (lists, "
             "separated by commas; deny_cidrs=null is the built-in list, only an explicit list changes it), port (0: a "
             "free one), bridge (auto, none, or the private address of a container bridge), hosts and ca_bundle "
-            "(files), credential_source (env or bitwarden) and bitwarden_project. The whole is checked before anything "
+            "(files), credential_source (env or bitwarden), bitwarden_project and bitwarden_token_env. The whole is "
+            "checked before anything "
             "is written.",
         .max_words = -1,
         .run = run_config,

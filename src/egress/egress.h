@@ -20,6 +20,7 @@ struct egress_talk {
 struct egress_setup {
         bool from_bitwarden, no_bitwarden, rotate_tokens;
         const char *project;        /* of Bitwarden; NULL: as before */
+        const char *token_env;      /* the variable with its token; NULL: as before */
         const char *const *without; /* credentials to be taken out, NULL-terminated; NULL: none */
 };
 

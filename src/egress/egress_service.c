@@ -108,22 +108,24 @@ static bool uses_bitwarden(const struct egress_settings *settings) {
 }
 
 static int check_bitwarden(const struct egress_settings *settings, struct err *err) {
-        const char *token = getenv("BWS_ACCESS_TOKEN");
+        int token = uses_bitwarden(settings) ? egress_settings_token(settings, err) : 0;
 
-        if (!uses_bitwarden(settings) || settings->allow_env_fallback)
+        if (!uses_bitwarden(settings) || settings->allow_env_fallback) {
+                err_clear(err);
                 return 0;
+        }
 
         if (settings->bitwarden && !settings->project)
                 return err_set(err, EINVAL,
                                "bitwarden_project is not set, and credentials are read from Bitwarden. Set it with "
                                "\"bailey egress config bitwarden_project=ID\"");
 
-        if (token && token[0])
+        if (token == 0)
                 return 0;
 
         return err_set(err, ENODATA,
-                       "BWS_ACCESS_TOKEN is not set, and credentials are read from Bitwarden. Set it, or run \"bailey "
-                       "egress setup --no-bitwarden\" to read them from the environment");
+                       "%s. Set it, or run \"bailey egress setup --no-bitwarden\" to read them from the environment",
+                       err_text(err));
 }
 
 /*
@@ -319,7 +321,7 @@ int egress_start(const struct egress_talk *talk, struct err *err) {
 
         err_blame(err, ERR_SYSTEM);
         bool may_fall_back = settings.allow_env_fallback && uses_bitwarden(&settings);
-        if (may_fall_back && !getenv("BWS_ACCESS_TOKEN")) /* it cannot work: no log of a failure that was expected */
+        if (may_fall_back && !getenv(BITWARDEN_TOKEN)) /* it cannot work: no log of a failure that was expected */
                 r = fall_back(directory, &settings, talk, err);
 
         r = r < 0 ? r : start_with(directory, &settings, talk, err);

@@ -15,6 +15,8 @@
 
 #include <errno.h>
 #include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
 
 enum kind { KIND_FLAG, KIND_TEXT, KIND_PATH, KIND_PORT, KIND_LIST, KIND_LIST_OR_NULL, KIND_SOURCE, KIND_CREDENTIALS };
 
@@ -33,6 +35,7 @@ static const struct key {
         KEY(base_urls, KIND_FLAG),
         { "credential_source", KIND_SOURCE, offsetof(struct egress_settings, bitwarden) },
         { "bitwarden_project", KIND_TEXT, offsetof(struct egress_settings, project) },
+        { "bitwarden_token_env", KIND_TEXT, offsetof(struct egress_settings, token_env), BITWARDEN_TOKEN },
         KEY(port, KIND_PORT),
         { "bridge", KIND_TEXT, offsetof(struct egress_settings, bridge), "auto" },
         { "ask", KIND_TEXT, offsetof(struct egress_settings, ask), "never" },
@@ -90,6 +93,7 @@ void egress_settings_done(struct egress_settings *settings) {
         text_list_done(&settings->allow_private);
         text_list_done(&settings->deny_cidrs);
         free(settings->project);
+        free(settings->token_env);
         free(settings->bridge);
         free(settings->ask);
         free(settings->hosts);
@@ -501,6 +505,27 @@ static int check_ask(const char *ask, struct err *err) {
         return err_set(err, EINVAL, "ask: \"%s\" is neither never nor control", ask);
 }
 
+static int check_token(const char *name, struct err *err) {
+        bool fits = !name || (name[0] && !ascii_is_digit(name[0]));
+
+        for (const char *c = name; fits && c && *c; c++)
+                fits = ascii_is_alnum(*c) || *c == '_';
+
+        return fits ? 0 : err_set(err, EINVAL, "bitwarden_token_env: \"%s\" is no name of a variable", name);
+}
+
+int egress_settings_token(const struct egress_settings *settings, struct err *err) {
+        const char *name = text_or(settings->token_env, BITWARDEN_TOKEN), *token = getenv(name);
+
+        if (strcmp(name, BITWARDEN_TOKEN) != 0 &&
+            (token ? setenv(BITWARDEN_TOKEN, token, 1) : unsetenv(BITWARDEN_TOKEN)) < 0)
+                return err_memory(err);
+        if (!token || !token[0])
+                return err_set(err, ENODATA, "%s is not set, and credentials are read from Bitwarden", name);
+
+        return 0;
+}
+
 static int make_policy(const char *directory, const struct egress_settings *settings, struct buf *text,
                        struct policy **ret, struct err *err) {
         int r = write_policy(directory, settings, text);
@@ -513,6 +538,10 @@ static int make_policy(const char *directory, const struct egress_settings *sett
                 return r;
 
         r = check_ask(settings->ask, err);
+        if (r < 0)
+                return r;
+
+        r = check_token(settings->token_env, err);
         if (r < 0)
                 return r;
 

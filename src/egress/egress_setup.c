@@ -59,7 +59,9 @@ static int take_from_bitwarden(struct egress_settings *settings, const struct eg
                                const struct egress_talk *talk, struct err *err) {
         bool convert = setup->from_bitwarden;
         cleanup(text_list_done) text_list names = { 0 };
-        int r = egress_bitwarden_names(settings->project, environ, &names, err);
+        int r = egress_settings_token(settings, err);
+
+        r = r < 0 ? r : egress_bitwarden_names(settings->project, environ, &names, err);
         for (size_t i = 0; r == 0 && i < n_policy_providers; i++) {
                 const struct provider *provider = &policy_providers[i];
                 const char *name = setup_listed(provider, &names);
@@ -258,6 +260,11 @@ int egress_setup(const struct egress_setup *setup, const struct egress_talk *tal
         if (r == 0 && setup->project) {
                 free(settings.project);
                 settings.project = str_format("%s", setup->project);
+        }
+
+        if (r == 0 && setup->token_env) {
+                free(settings.token_env);
+                settings.token_env = str_format("%s", setup->token_env);
         }
 
         for (const char *const *w = setup->without; r == 0 && w && *w; w++)

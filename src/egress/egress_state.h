@@ -40,6 +40,7 @@ struct egress_settings {
         bool base_urls;  /* docker-args names the API proxy to SDKs */
         bool bitwarden;  /* where new credentials are read from; else the environment */
         char *project;   /* of Bitwarden; NULL: all that the token may see */
+        char *token_env; /* the variable with Bitwarden's token; NULL: BWS_ACCESS_TOKEN */
         unsigned port;   /* 0: a free one at each start */
         char *bridge;    /* "none", or the address of a container bridge; NULL: auto */
         char *ask;       /* "control"; NULL: never */
@@ -70,6 +71,9 @@ int egress_settings_policy(const char *directory, const struct egress_settings *
                            struct err *err);
 /* Only the policy: this start may differ from the settings. */
 int egress_settings_save_policy(const char *directory, const struct egress_settings *settings, struct err *err);
+/* Puts Bitwarden's token where bws looks for it, if it is in another variable. -ENODATA: there is none. */
+#define BITWARDEN_TOKEN "BWS_ACCESS_TOKEN"
+int egress_settings_token(const struct egress_settings *settings, struct err *err);
 /* Whether one credential can be read now: tried with a vault of its own. */
 bool egress_credential_works(const char *directory, const struct egress_settings *settings, size_t index);
 int egress_settings_text(const struct egress_settings *settings, struct buf *ret);

@@ -306,6 +306,19 @@ def test_start_refuses_when_bitwarden_token_missing(egress, home):
     assert "is used" not in egress("start", **env).errors
 
 
+def test_the_variable_of_bitwardens_token(egress, home):
+    env = bws(home, {"OPENAI_API_KEY": ROTATED})
+    env["MACHINE_TOKEN"] = env.pop("BWS_ACCESS_TOKEN")
+    egress.setup("--from-bitwarden", "--project=p1", status=3, **env)
+    egress.setup("--from-bitwarden", "--project=p1", "--token-env=1x", status=3, **env)
+    egress.setup("--from-bitwarden", "--project=p1", "--token-env=MACHINE_TOKEN", BWS_ACCESS_TOKEN="another", **env)
+    assert egress.settings()["bitwarden_token_env"] == "MACHINE_TOKEN" and "machine" not in (egress.place / "settings.json").read_text()
+    errors = egress("start", status=5, PATH=env["PATH"], BWS_ACCESS_TOKEN="machine").errors
+    assert "MACHINE_TOKEN is not set" in errors, errors
+    egress("start", **env)
+    egress("stop")
+
+
 def test_start_refuses_when_bitwarden_project_missing(egress, home):
     env = bws(home, {"OPENAI_API_KEY": ROTATED})
     assert "--project" in egress.setup("--from-bitwarden", status=3, **env).errors and not (egress.place / "settings.json").exists()
