@@ -108,7 +108,8 @@ def fresh(build, run, rounds, say):
 
 
 def request(build, run, rounds, say):
-    apart(build, run, rounds, say, "http", ("bailey", "haproxy"))
+    for case, peer in (("http", "haproxy"), ("connect", "relay"), ("socks", "relay")):
+        apart(build, run / case, rounds, say, case, ("bailey", peer))
 
 
 def bulk(build, run, rounds, say):

@@ -23,6 +23,8 @@ profile: /bin/true without a profile, with one credential, with an agent's profi
 
 first-request: one https request, with its parts alone: the launch without it, the request through a gateway that runs already.
 
+git: a fetch, a pack and a push through a tunnel, through TLS that is opened, and through the gate.
+
 many: one launch among others at rest and without them, and the calls that take longer then.
 
 memory: what each process of a sandbox at rest holds, and what of that is shared."""
@@ -38,6 +40,7 @@ from pathlib import Path
 
 from . import apart, endtoend
 from . import launch as launches
+from .bridge import FETCHES, PACKS, PUSHES, run_git
 from .files import ALONE, BAILEY, BWRAP, FLOOR, FLOOR_CONNECTS, FLOOR_OPENS, GLOB, JOBS, commands, prepared, run_files
 from .growth import GATEWAY_AND_VAULT, LIFE, Boxes, rest_commands
 from .machine import installed, tree
@@ -235,6 +238,17 @@ def first_request(build, run, rounds, say):
                 say(f"  {name}: {more:.1f} ms more than curl alone; the launch takes {took[launched]:.1f}, the rest is the gateway's start and its handshakes")
 
 
+def git(build, run, rounds, say):
+    with contextlib.closing(Lab(build, run / "gateway", fresh_hosts=1)) as lab:
+        lab.see_names()
+        results, _ = run_git(lab, 5 * rounds, 16 * rounds, say)
+    for names in (FETCHES, PACKS, PUSHES):
+        base = statistics.median(row["cpu_ms"] for row in results[names[1]])
+        for name in names:
+            wall, cpu = (statistics.median(row[key] for row in results[name]) for key in ("ms", "cpu_ms"))
+            say(f"  {name:24}{wall:9.1f} ms{cpu:9.1f} ms of CPU{cpu / base:8.3f} x TLS opened alone ({len(results[name])} times)")
+
+
 def many(build, run, rounds, say):
     env = launches.environment(run)
     (run / "empty").mkdir(exist_ok=True)
@@ -287,5 +301,5 @@ def memory(build, run, rounds, say):
                 boxes.stop()
 
 
-EXPERIMENTS = {"protection": protection, "launch": launch, "guards": guards, "warm": warm, "parts": parts, "connect": connect, "profile": profile, "first-request": first_request,
+EXPERIMENTS = {"protection": protection, "launch": launch, "guards": guards, "warm": warm, "parts": parts, "connect": connect, "profile": profile, "first-request": first_request, "git": git,
                "many": many, "memory": memory, **apart.EXPERIMENTS}

@@ -42,7 +42,9 @@ NOTES = [
     Note(("hosts never seen",), "--experiment fresh",
          "The same by part for hosts never seen: in the gateway each costs two full handshakes, with certificates that nobody has seen; client, gateway and origin share the processors."),
     Note(("processor time of a request, over", "median time of a request", "processor time of a CONNECT tunnel, over", "processor time of a SOCKS5 tunnel, over"), "--experiment request",
-         "The processor time of a request by part, beside HAProxy."),
+         "The processor time by part: of a request beside HAProxy, of tunnels beside the bare relay."),
+    Note(("processor time of a fetch through", "speed of a large"), "--experiment git",
+         "A fetch, a pack and a push through a tunnel, through TLS that is opened, and through the gate: what lies between the last two is the gate's own."),
     Note(("us to judge a command",), "--experiment classify",
          "Instructions of one judgement, by function: no single step takes most of it. The rules look into runners, wrappers, shells in words and the directory of the command."),
 ]
