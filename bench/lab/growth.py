@@ -2,6 +2,7 @@
 """How cost grows: with connections, with sandboxes at once, with files, with records. (With rules: bench/policy_lookup.c.) And what one that rests holds."""
 import contextlib
 import json
+import os
 import select
 import statistics
 import subprocess
@@ -97,9 +98,11 @@ class Boxes:
 
     def __init__(self, argv, count, env, where):
         self.began, self.before, self.all = time.perf_counter(), children_ms(), []
+        self.said, say = os.pipe()  # what they have to say, in case that one does not start
+        os.set_blocking(self.said, False)
         try:
             for _ in range(count):
-                self.all.append(subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=env, cwd=where))
+                self.all.append(subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=say, env=env, cwd=where))
                 self.all[-1].stdin.write(b".")
                 self.all[-1].stdin.flush()
             for box in self.all:
@@ -107,9 +110,18 @@ class Boxes:
                 if not ready or box.stdout.read(1) != b".":
                     raise LabError("one did not start")
         except (LabError, OSError) as error:
+            words = self.words()
             self.stop()
-            raise LabError(f"{count} sandboxes: {error}") from error
+            raise LabError(f"{count} sandboxes: {error}: {words}") from error
+        finally:
+            os.close(say)
         self.ms = (time.perf_counter() - self.began) * 1e3
+
+    def words(self):
+        try:
+            return os.read(self.said, 300).decode(errors="replace").strip()
+        except BlockingIOError:
+            return "it said nothing"
 
     def mib_each(self):
         return sum(resident_kib(b.pid) for b in self.all) / 1024 / len(self.all)
@@ -132,6 +144,7 @@ class Boxes:
                 box.kill()
                 box.wait()
             box.stdout.close()
+        os.close(self.said)
 
 
 def one_more(argv, env, log):
