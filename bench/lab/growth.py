@@ -99,7 +99,8 @@ class Boxes:
     def __init__(self, argv, count, env, where):
         self.began, self.before, self.all = time.perf_counter(), children_ms(), []
         self.said, say = os.pipe()  # what they have to say, in case that one does not start
-        os.set_blocking(self.said, False)
+        for end in (self.said, say):  # nobody reads it meanwhile: a pipe that is full must hold up none of them
+            os.set_blocking(end, False)
         try:
             for _ in range(count):
                 self.all.append(subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=say, env=env, cwd=where))
