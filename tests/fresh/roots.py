@@ -76,9 +76,15 @@ def make_bare(suite=HERE):
 class Machine:
     """A root that nothing was installed in, with a clone of the project."""
 
-    def __init__(self, bare, name):
+    def __init__(self, bare, name, share=True):
+        """`share`: what apt fetches is left for others. Otherwise it has what they left until now: apt lets one at a time use that."""
         self.root, self.project = PLACE / name, "/"
         self.archives = PLACE / bare.name.replace("bare-", "archives-")
+        if not share:
+            own = self.archives.with_name(f"{self.archives.name}-{name}")
+            shutil.rmtree(own, ignore_errors=True)
+            shutil.copytree(self.archives, own, copy_function=os.link, ignore=shutil.ignore_patterns("lock", "partial"))
+            self.archives = own
         shutil.rmtree(self.root, ignore_errors=True)
         subprocess.run(["cp", "-a", "--reflink=auto", str(bare), str(self.root)], check=True)
         subprocess.run(["chroot", str(self.root), "useradd", "--create-home", "--shell", "/bin/bash", NEWCOMER], check=True)
