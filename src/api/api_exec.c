@@ -19,13 +19,17 @@
  */
 int exec_directory(const struct state *state, const bailey_options *options, char **ret, struct bailey_error *error) {
         cleanup(free_ptr) char *directory = NULL;
-        if (!options || !options->directory)
-                return (*ret = str_dup(str_of(state->request.base))) ? BAILEY_OK : report_memory(error);
+        if (!options || !options->directory) {
+                if ((*ret = str_dup(str_of(state->request.base))))
+                        return BAILEY_OK;
+                return report_memory(error);
+        }
 
         int r = path_normalise(str_of(options->directory), state->request.base, &directory);
+        if (r == -ENOMEM)
+                return report_memory(error);
         if (r < 0)
-                return r == -ENOMEM ? report_memory(error)
-                                    : report(error, BAILEY_E_ARGUMENT, "the directory is no path");
+                return report(error, BAILEY_E_ARGUMENT, "the directory is no path");
         if (access(directory, X_OK) < 0)
                 return report(error, BAILEY_E_ARGUMENT, "cannot start in %s: %s", directory, strerror(errno));
 
@@ -89,7 +93,10 @@ int exec_end(const struct supervise_message *end, struct bailey_error *error) {
         };
         enum bailey_code code = end->number < RUN_ENDS ? codes[end->number] : BAILEY_E_SYSTEM;
 
-        return code == BAILEY_OK ? BAILEY_OK : report(error, code, "%s", end->detail);
+        if (code == BAILEY_OK)
+                return BAILEY_OK;
+
+        return report(error, code, "%s", end->detail);
 }
 
 static int exec_conclude(struct capture *capture, struct bailey_error *error) {
@@ -108,7 +115,10 @@ static int exec_conclude(struct capture *capture, struct bailey_error *error) {
         if (code == BAILEY_E_TIMEOUT)
                 r->exit_code = -1;
 
-        return result_finish(r) < 0 ? report_memory(error) : code;
+        if (result_finish(r) < 0)
+                return report_memory(error);
+
+        return code;
 }
 
 static int run_sandboxed(bailey_manager *manager, const struct state *state, const struct exec_call *call,

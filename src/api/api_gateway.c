@@ -145,7 +145,10 @@ static int make_block(const struct state *state, const struct bailey_gateway_add
         if (!request.http && !request.socks)
                 return report(error, BAILEY_E_ARGUMENT, "a gateway without a listener");
 
-        return supervise_encode(&request, ret, &why) < 0 ? report_err(error, BAILEY_E_CONFIG, &why) : BAILEY_OK;
+        if (supervise_encode(&request, ret, &why) < 0)
+                return report_err(error, BAILEY_E_CONFIG, &why);
+
+        return BAILEY_OK;
 }
 
 static void gateway_free(bailey_gateway *gateway) {
@@ -196,7 +199,10 @@ static int gateway_launch(bailey_gateway *gateway, const struct bailey_gateway_a
                                          .block = block,
                                          .input = -1 };
 
-        return r == BAILEY_OK ? child_start(&plan, &gateway->child, NULL, error) : r;
+        if (r == BAILEY_OK)
+                return child_start(&plan, &gateway->child, NULL, error);
+
+        return r;
 }
 
 static bailey_gateway *gateway_alloc(bailey_manager *manager, struct state *state) {
@@ -288,7 +294,8 @@ int bailey_gateway_start(bailey_manager *manager, const struct bailey_gateway_ad
         }
 
         r = gateway_launch(g, at, error);
-        r = r == BAILEY_OK ? serve_it(g, error) : r;
+        if (r == BAILEY_OK)
+                r = serve_it(g, error);
         if (r != BAILEY_OK) {
                 manager_leave(manager);
                 gateway_free(g);

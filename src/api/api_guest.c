@@ -279,7 +279,10 @@ static int command_words(const char *name, const char *const *argv, const bailey
                 r = vec_push(words, "--");
         if (r == 0)
                 r = words_add(words, argv);
-        return r < 0 ? r : vec_push(words, NULL);
+        if (r < 0)
+                return r;
+
+        return vec_push(words, NULL);
 }
 
 static int guest_command(const bailey_guests *guests, const char *name, const char *const *argv,
@@ -309,7 +312,10 @@ static int guest_command(const bailey_guests *guests, const char *name, const ch
 
 int bailey_guest_exec(bailey_guests *guests, const char *name, const char *const *argv, const bailey_options *options,
                       bailey_result **ret, struct bailey_error *error) {
-        return ret ? guest_command(guests, name, argv, options, false, ret, error) : report_null(error);
+        if (!ret)
+                return report_null(error);
+
+        return guest_command(guests, name, argv, options, false, ret, error);
 }
 
 int bailey_guest_job(bailey_guests *guests, const char *name, const char *const *argv, const bailey_options *options,

@@ -33,7 +33,10 @@ static int guest_rows_in(const bailey_guests *guests, const char *const *words, 
         r = rows_parse(str_n(text, n), member, ret);
         if (r == -ENOMEM)
                 return report_memory(error);
-        return r < 0 ? report(error, BAILEY_E_SYSTEM, "what bailey guest printed is no list") : BAILEY_OK;
+        if (r < 0)
+                return report(error, BAILEY_E_SYSTEM, "what bailey guest printed is no list");
+
+        return BAILEY_OK;
 }
 
 static int guest_rows(const bailey_guests *guests, const char *const *words, bailey_rows **ret,
@@ -98,7 +101,10 @@ static int guest_do(const bailey_guests *guests, const char *verb, const char *n
 }
 
 int bailey_guest_rename(bailey_guests *guests, const char *name, const char *new_name, struct bailey_error *error) {
-        return new_name ? guest_do(guests, "rename", name, new_name, error) : report_null(error);
+        if (!new_name)
+                return report_null(error);
+
+        return guest_do(guests, "rename", name, new_name, error);
 }
 
 int bailey_guest_fix(bailey_guests *guests, const char *name, struct bailey_error *error) {
@@ -118,7 +124,10 @@ int bailey_guest_snapshot(bailey_guests *guests, const char *name, const char *l
 }
 
 int bailey_guest_restore(bailey_guests *guests, const char *name, const char *label, struct bailey_error *error) {
-        return label ? guest_do(guests, "restore", name, label, error) : report_null(error);
+        if (!label)
+                return report_null(error);
+
+        return guest_do(guests, "restore", name, label, error);
 }
 
 int bailey_guest_snapshot_remove(bailey_guests *guests, const char *name, const char *label,
@@ -166,11 +175,17 @@ int bailey_guest_grant(bailey_guests *guests, const char *name, const char *path
         if (!name || !path)
                 return report_null(error);
         cleanup(free_ptr) char *word = str_format("%s:%s", path, writable ? "rw" : "ro");
-        return word ? guest_do(guests, "grant", name, word, error) : report_memory(error);
+        if (!word)
+                return report_memory(error);
+
+        return guest_do(guests, "grant", name, word, error);
 }
 
 int bailey_guest_revoke(bailey_guests *guests, const char *name, const char *path, struct bailey_error *error) {
-        return path ? guest_do(guests, "revoke", name, path, error) : report_null(error);
+        if (!path)
+                return report_null(error);
+
+        return guest_do(guests, "revoke", name, path, error);
 }
 
 /*

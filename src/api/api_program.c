@@ -24,10 +24,11 @@ static const char *const places[] = {
 static int check_program(const char *path, struct bailey_error *error) {
         struct stat st;
 
-        if (stat(path, &st) < 0)
-                return errno == ENOENT || errno == ENOTDIR
-                           ? 0
-                           : report(error, BAILEY_E_DEPENDENCY, "%s cannot be used: %s", path, strerror(errno));
+        if (stat(path, &st) < 0) {
+                if (errno == ENOENT || errno == ENOTDIR)
+                        return 0;
+                return report(error, BAILEY_E_DEPENDENCY, "%s cannot be used: %s", path, strerror(errno));
+        }
 
         if (S_ISDIR(st.st_mode))
                 return 0;
@@ -69,9 +70,10 @@ static char *directory_of(const char *file) {
 
 static char *own_directory(void) {
         Dl_info info;
-        return dladdr((const void *)(uintptr_t)&program_find, &info) && info.dli_fname && info.dli_fname[0] == '/'
-                   ? directory_of(info.dli_fname)
-                   : NULL;
+        if (dladdr((const void *)(uintptr_t)&program_find, &info) && info.dli_fname && info.dli_fname[0] == '/')
+                return directory_of(info.dli_fname);
+
+        return NULL;
 }
 
 int program_find(const char *named, const char *base, char **ret, struct bailey_error *error) {
@@ -90,7 +92,11 @@ int program_find(const char *named, const char *base, char **ret, struct bailey_
 
         cleanup(free_ptr) char *library = own_directory(), *program = directory_of("/proc/self/exe");
         const char *installed = program_installed();
-        int r = library ? look_from(library, places, PLACES, ret, error) : 0;
+        int r = 0;
+
+        if (library)
+                r = look_from(library, places, PLACES, ret, error);
+
         if (r == 0 && program)
                 r = look_from(program, places, PLACES, ret, error);
         if (r == 0)
@@ -111,7 +117,11 @@ int program_find_gateway(const char *program, char **ret, struct bailey_error *e
         static const char *const gateways[] = { "../libexec/bailey/bailey-gateway", "bailey-gateway",
                                                 "../gateway/bailey-gateway" };
         cleanup(free_ptr) char *directory = directory_of(program);
-        int r = directory ? look_from(directory, gateways, sizeof gateways / sizeof *gateways, ret, error) : 0;
+        int r = 0;
+
+        if (directory)
+                r = look_from(directory, gateways, sizeof gateways / sizeof *gateways, ret, error);
+
         if (r > 0)
                 return BAILEY_OK;
 

@@ -45,8 +45,10 @@ static int check_policy(const struct policy_request *request, struct policy **re
         struct err why = { 0 };
         int r = policy_load(request, &p, &why);
 
-        r = r < 0 ? r : path_rules_compile(p, &paths, &why);
-        r = r < 0 ? r : policy_compile_network(p, NULL, 0, &snapshot, &n, &why);
+        if (r >= 0)
+                r = path_rules_compile(p, &paths, &why);
+        if (r >= 0)
+                r = policy_compile_network(p, NULL, 0, &snapshot, &n, &why);
         r = r < 0 || !ret_rules ? r : commands_load(p, ret_rules, &why);
         if (r < 0)
                 return report_err(error, BAILEY_E_CONFIG, &why);
@@ -89,9 +91,10 @@ static int copy_request(struct state *state, const bailey_config *config, const 
 static int check_shell(const char *shell, struct bailey_error *error) {
         if (shell[0] != '/')
                 return report(error, BAILEY_E_CONFIG, "the shell must be given by its absolute path");
-        return access(shell, X_OK) == 0
-                   ? BAILEY_OK
-                   : report(error, BAILEY_E_DEPENDENCY, "the shell %s cannot be used: %s", shell, strerror(errno));
+        if (access(shell, X_OK) == 0)
+                return BAILEY_OK;
+
+        return report(error, BAILEY_E_DEPENDENCY, "the shell %s cannot be used: %s", shell, strerror(errno));
 }
 
 int state_new(const bailey_config *config, const char *base, struct state **ret, struct bailey_error *error) {
@@ -163,7 +166,10 @@ static int read_back(const supervise_texts *texts, struct option_values *ret, st
                 size_t n = (size_t)str_find(text, '=');
                 const struct option *o = option_find(policy_tables, POLICY_TABLES, str_first(text, n));
 
-                r = o ? option_set(ret, o, str_skip(text, n + 1), "config", why) : -EINVAL;
+                if (o)
+                        r = option_set(ret, o, str_skip(text, n + 1), "config", why);
+                else
+                        r = -EINVAL;
         }
 
         return r;
@@ -196,5 +202,8 @@ int state_call(const struct state *state, const bailey_options *options, struct 
 
 int state_check_call(const struct state *state, const bailey_options *options, struct bailey_error *error) {
         cleanup(call_settings_done) struct call_settings settings = { 0 };
-        return options && options->values.values.n ? state_call(state, options, &settings, error) : BAILEY_OK;
+        if (options && options->values.values.n)
+                return state_call(state, options, &settings, error);
+
+        return BAILEY_OK;
 }

@@ -46,8 +46,12 @@ static int approve_spell(const struct approve_command *command, struct buf *out)
 
         int r = 0;
         for (size_t i = 0; r == 0 && command->argv[i]; i++) {
-                r = i ? buf_add_char(out, ' ') : 0;
-                r = r < 0 ? r : escape_shell(out, str_of(command->argv[i]));
+                if (i)
+                        r = buf_add_char(out, ' ');
+                else
+                        r = 0;
+                if (r >= 0)
+                        r = escape_shell(out, str_of(command->argv[i]));
         }
 
         return r;
@@ -107,7 +111,10 @@ int approve_classify(const struct state *state, const struct approve_command *co
         if (classify_in(state, &place.setting, command, ret) < 0)
                 return report_memory(error);
 
-        return who->fn ? ask_classifier(who, command, room, ret, error) : BAILEY_OK;
+        if (who->fn)
+                return ask_classifier(who, command, room, ret, error);
+
+        return BAILEY_OK;
 }
 
 static int approve_refuse(struct bailey_error *error, enum bailey_code code, const struct sh_verdict *verdict,
@@ -242,9 +249,10 @@ static int ask_callback(bailey_manager *manager, const struct approver *who, con
         if (answer == BAILEY_APPROVE_SESSION && map_add(&manager->approved, key, yes) == -ENOMEM)
                 return report_memory(error);
 
-        return answer == BAILEY_APPROVE || answer == BAILEY_APPROVE_SESSION
-                   ? BAILEY_OK
-                   : approve_refuse(error, BAILEY_E_ESCALATED, verdict, "the command was not approved");
+        if (answer == BAILEY_APPROVE || answer == BAILEY_APPROVE_SESSION)
+                return BAILEY_OK;
+
+        return approve_refuse(error, BAILEY_E_ESCALATED, verdict, "the command was not approved");
 }
 
 /* No callback: by the control socket and hooks, where the config names a way to ask. */
@@ -260,8 +268,11 @@ static int ask_elsewhere(bailey_manager *manager, const struct state *state, con
 
         if (!command_job(manager, state, options, SUPERVISE_COMMAND, judged, &end) || end.status == 2)
                 return approve_refuse(error, BAILEY_E_ESCALATED, verdict, alone);
-        if (end.status == 0)
-                return set_by(judged, end.detail) < 0 ? report_memory(error) : BAILEY_OK;
+        if (end.status == 0) {
+                if (set_by(judged, end.detail) < 0)
+                        return report_memory(error);
+                return BAILEY_OK;
+        }
 
         char what[ERR_TEXT_MAX + 64];
         snprintf(what, sizeof what, "the command was not approved (%s)", end.detail);
@@ -295,7 +306,10 @@ static int approve_escalated(bailey_manager *manager, const struct state *state,
         if (r == BAILEY_E_ESCALATED && who->fn)
                 approve_record(manager, state, options, judged, "denied by the program");
 
-        return by && set_by(judged, by) < 0 ? report_memory(error) : r;
+        if (by && set_by(judged, by) < 0)
+                return report_memory(error);
+
+        return r;
 }
 
 int approve(bailey_manager *manager, const struct state *state, const struct approve_command *approve_command,
@@ -328,9 +342,10 @@ int approve(bailey_manager *manager, const struct state *state, const struct app
                 return approve_refuse(error, BAILEY_E_FORBIDDEN, &verdict, "the command is forbidden");
         }
 
-        r = verdict.decision == SH_ESCALATED
-                ? approve_escalated(manager, state, options, approve_command->text, &verdict, ret_judged, error)
-                : BAILEY_OK;
+        if (verdict.decision == SH_ESCALATED)
+                r = approve_escalated(manager, state, options, approve_command->text, &verdict, ret_judged, error);
+        else
+                r = BAILEY_OK;
         approve_clip(ret_judged);
 
         return r;

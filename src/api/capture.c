@@ -62,7 +62,10 @@ static int time_left(struct capture *capture) {
         if (!capture->kill_at_ns)
                 return -1;
         uint64_t now = clock_ns();
-        return now < capture->kill_at_ns ? (int)((capture->kill_at_ns - now) / NS_PER_MS) + 1 : 0;
+        if (now < capture->kill_at_ns)
+                return (int)((capture->kill_at_ns - now) / NS_PER_MS) + 1;
+
+        return 0;
 }
 
 void capture_serve(struct capture *capture) {

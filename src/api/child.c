@@ -51,7 +51,10 @@ static int open_output(const struct child_plan *plan, int *ours, int *theirs) {
 
         if (!plan->capture) {
                 *theirs = open("/dev/null", O_WRONLY | O_CLOEXEC);
-                return *theirs < 0 ? -errno : 0;
+                if (*theirs < 0)
+                        return -errno;
+
+                return 0;
         }
 
         if (pipe2(both, O_CLOEXEC) < 0)
@@ -122,11 +125,14 @@ static int set_attributes(posix_spawnattr_t *attributes) {
         sigfillset(&all);
         sigemptyset(&none);
         int r = posix_spawnattr_setsigdefault(attributes, &all);
-        r = r ? r : posix_spawnattr_setsigmask(attributes, &none);
+        if (!r)
+                r = posix_spawnattr_setsigmask(attributes, &none);
 
-        return r ? r
-                 : posix_spawnattr_setflags(attributes,
-                                            POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSID);
+        if (r)
+                return r;
+
+        return posix_spawnattr_setflags(attributes,
+                                        POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSID);
 }
 
 static int child_spawn(const struct child_plan *plan, const struct ends *ends, pid_t *ret) {
@@ -139,7 +145,8 @@ static int child_spawn(const struct child_plan *plan, const struct ends *ends, p
         r = posix_spawnattr_init(&attributes);
         if (r == 0) {
                 r = add_actions(plan, ends, &actions);
-                r = r ? r : set_attributes(&attributes);
+                if (!r)
+                        r = set_attributes(&attributes);
                 if (r == 0)
                         r = (plan->search ? posix_spawnp : posix_spawn)(ret, plan->path, &actions, &attributes,
                                                                         plan->argv, plan->envp);
@@ -218,7 +225,10 @@ int child_wait(struct child *child, unsigned milliseconds) {
         while (got < 0 && errno == EINTR);
 
         child->pid = 0;
-        return got < 0 ? -1 : status;
+        if (got < 0)
+                return -1;
+
+        return status;
 }
 
 void child_done(struct child *child) {

@@ -39,8 +39,12 @@ static int config_set(struct option_values *values, const char *key, const char 
                 if (strcmp(key, key_of(o)) == 0) {
                         int r = policy_check_value((enum policy_row)i, str_of(value), &why);
 
-                        r = r < 0 ? r : option_set(values, o, str_of(value), key, &why);
-                        return r < 0 ? report_err(error, BAILEY_E_CONFIG, &why) : BAILEY_OK;
+                        if (r >= 0)
+                                r = option_set(values, o, str_of(value), key, &why);
+                        if (r < 0)
+                                return report_err(error, BAILEY_E_CONFIG, &why);
+
+                        return BAILEY_OK;
                 }
 
                 suggest_offer(&suggestion, key_of(o));
@@ -64,7 +68,10 @@ int config_texts(const struct option_values *values, supervise_texts *ret) {
         for (size_t i = 0; r == 0 && i < values->values.n; i++) {
                 const struct option_value *value = &values->values.p[i];
                 cleanup(free_ptr) char *text = str_format("%s=%s", key_of(value->option), value->text);
-                r = text ? supervise_texts_add(ret, str_of(text)) : -ENOMEM;
+                if (text)
+                        r = supervise_texts_add(ret, str_of(text));
+                else
+                        r = -ENOMEM;
         }
         return r;
 }
@@ -181,7 +188,10 @@ int bailey_config_policy_file(bailey_config *config, const char *path, struct ba
                 return report(error, BAILEY_E_CONFIG, "%s holds a NUL byte", path);
 
         const char *text = buf_text(&content);
-        return text ? bailey_config_policy(config, text, error) : report_memory(error);
+        if (!text)
+                return report_memory(error);
+
+        return bailey_config_policy(config, text, error);
 }
 
 int bailey_config_workspace(bailey_config *config, const char *directory, struct bailey_error *error) {
@@ -216,7 +226,10 @@ int bailey_config_unavailable(bailey_config *config, enum bailey_unavailable wha
 }
 
 int bailey_config_shell(bailey_config *config, const char *path, struct bailey_error *error) {
-        return config && path ? config_replace(&config->shell, path, error) : report_null(error);
+        if (config && path)
+                return config_replace(&config->shell, path, error);
+
+        return report_null(error);
 }
 
 int bailey_config_output_limit(bailey_config *config, uint64_t bytes, struct bailey_error *error) {
@@ -227,11 +240,17 @@ int bailey_config_output_limit(bailey_config *config, uint64_t bytes, struct bai
 }
 
 int bailey_config_executable(bailey_config *config, const char *path, struct bailey_error *error) {
-        return config && path ? config_replace(&config->executable, path, error) : report_null(error);
+        if (config && path)
+                return config_replace(&config->executable, path, error);
+
+        return report_null(error);
 }
 
 int bailey_config_hosts_file(bailey_config *config, const char *path, struct bailey_error *error) {
-        return config && path ? config_replace(&config->hosts_file, path, error) : report_null(error);
+        if (config && path)
+                return config_replace(&config->hosts_file, path, error);
+
+        return report_null(error);
 }
 
 int bailey_config_on_approval(bailey_config *config, bailey_approval_fn fn, void *arg, struct bailey_error *error) {
@@ -287,7 +306,10 @@ int bailey_options_set(bailey_options *options, const char *key, const char *val
 }
 
 int bailey_options_directory(bailey_options *options, const char *path, struct bailey_error *error) {
-        return options && path ? config_replace(&options->directory, path, error) : report_null(error);
+        if (options && path)
+                return config_replace(&options->directory, path, error);
+
+        return report_null(error);
 }
 
 int bailey_options_timeout(bailey_options *options, uint64_t milliseconds, struct bailey_error *error) {
@@ -302,7 +324,10 @@ int bailey_options_timeout(bailey_options *options, uint64_t milliseconds, struc
 }
 
 int bailey_options_shell(bailey_options *options, const char *path, struct bailey_error *error) {
-        return options && path ? config_replace(&options->shell, path, error) : report_null(error);
+        if (options && path)
+                return config_replace(&options->shell, path, error);
+
+        return report_null(error);
 }
 
 int bailey_options_output_limit(bailey_options *options, uint64_t bytes, struct bailey_error *error) {

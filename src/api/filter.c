@@ -43,12 +43,18 @@ static int filter_compile(const struct bailey_filter_rules *rules, void **ret_by
         if (!builder)
                 return report_memory(error);
 
-        int r = rules ? add_list(builder, LIST_DENY, rules->deny, &why) : 0;
+        int r = 0;
+
+        if (rules)
+                r = add_list(builder, LIST_DENY, rules->deny, &why);
+
         if (r == 0 && rules)
                 r = add_list(builder, LIST_ALLOW, rules->allow, &why);
 
-        r = r < 0 ? r : snapshot_build(builder, &bytes, &n, &why);
-        r = r < 0 ? r : snapshot_open(bytes, n, ret, &why);
+        if (r >= 0)
+                r = snapshot_build(builder, &bytes, &n, &why);
+        if (r >= 0)
+                r = snapshot_open(bytes, n, ret, &why);
         if (r < 0)
                 return report_err(error, BAILEY_E_CONFIG, &why);
 
@@ -165,8 +171,10 @@ int bailey_pattern_validate(const char *pattern, struct bailey_error *error) {
         struct err why = { 0 };
         if (!pattern)
                 return report_null(error);
-        return pattern_parse_user(str_of(pattern), &parsed, &why) < 0 ? report_err(error, BAILEY_E_CONFIG, &why)
-                                                                      : BAILEY_OK;
+        if (pattern_parse_user(str_of(pattern), &parsed, &why) < 0)
+                return report_err(error, BAILEY_E_CONFIG, &why);
+
+        return BAILEY_OK;
 }
 
 /*
@@ -195,8 +203,12 @@ int bailey_proxy_environment(const struct bailey_proxy *proxy, char ***ret, stru
                 if (strcmp(env.entries.p[i].name, "BAILEY_SANDBOX") == 0)
                         env.entries.p[i].action = ENV_STRIPPED; /* there is none */
 
-        r = r < 0 ? r : env_block(&env, ret, &why);
-        return r < 0 ? report_err(error, BAILEY_E_ARGUMENT, &why) : BAILEY_OK;
+        if (r >= 0)
+                r = env_block(&env, ret, &why);
+        if (r < 0)
+                return report_err(error, BAILEY_E_ARGUMENT, &why);
+
+        return BAILEY_OK;
 }
 
 void bailey_proxy_environment_free(char **environment) {

@@ -39,7 +39,10 @@ int manager_enter(bailey_manager *manager, struct state **ret, struct bailey_err
         }
 
         pthread_mutex_unlock(&manager->lock);
-        return closed ? report(error, BAILEY_E_CLOSED, "the manager is closed") : BAILEY_OK;
+        if (closed)
+                return report(error, BAILEY_E_CLOSED, "the manager is closed");
+
+        return BAILEY_OK;
 }
 
 void manager_leave(bailey_manager *manager) {
@@ -75,7 +78,10 @@ static int send_policy(int link, const struct state *state, int *ret_judged) {
         r = supervise_send(link, &message, &fds);
         if (r == -EAGAIN) {
                 struct pollfd wait = { .fd = link, .events = POLLOUT };
-                r = poll(&wait, 1, POLICY_PATIENCE_MS) > 0 ? supervise_send(link, &message, &fds) : -ETIMEDOUT;
+                if (poll(&wait, 1, POLICY_PATIENCE_MS) > 0)
+                        r = supervise_send(link, &message, &fds);
+                else
+                        r = -ETIMEDOUT;
         }
 
         return r;
@@ -315,7 +321,10 @@ int bailey_manager_update(bailey_manager *manager, const bailey_config *config, 
         pthread_mutex_unlock(&manager->lock);
 
         manager_await(manager, told.p, told.n);
-        return closed ? report(error, BAILEY_E_CLOSED, "the manager is closed") : r;
+        if (closed)
+                return report(error, BAILEY_E_CLOSED, "the manager is closed");
+
+        return r;
 }
 
 int bailey_manager_available(const bailey_manager *manager, struct bailey_error *error) {
@@ -365,7 +374,10 @@ int bailey_manager_cleanup(bailey_manager *manager, struct bailey_error *error) 
         if (closed)
                 return report(error, BAILEY_E_CLOSED, "the manager is closed");
 
-        return left ? report(error, BAILEY_E_TIMEOUT, "%u calls have not ended yet", left) : BAILEY_OK;
+        if (left)
+                return report(error, BAILEY_E_TIMEOUT, "%u calls have not ended yet", left);
+
+        return BAILEY_OK;
 }
 
 void bailey_manager_free(bailey_manager *manager) {

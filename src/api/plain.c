@@ -92,9 +92,10 @@ static int plain_conclude(struct plain *plain, enum bailey_code ended, struct ba
 
         if (ended == BAILEY_E_TIMEOUT) {
                 r->exit_code = -1;
-                return result_finish(r) < 0
-                           ? report_memory(error)
-                           : report(error, ended, "the command ran longer than its time limit and was ended");
+                if (result_finish(r) < 0)
+                        return report_memory(error);
+
+                return report(error, ended, "the command ran longer than its time limit and was ended");
         }
 
         if (ended == BAILEY_E_CANCELLED)
@@ -105,7 +106,10 @@ static int plain_conclude(struct plain *plain, enum bailey_code ended, struct ba
         r->signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
         r->exit_code = WIFSIGNALED(status) ? -1 : WEXITSTATUS(status);
 
-        return result_finish(r) < 0 ? report_memory(error) : BAILEY_OK;
+        if (result_finish(r) < 0)
+                return report_memory(error);
+
+        return BAILEY_OK;
 }
 
 int plain_child(const struct plain_call *call, int *ret_errno, struct bailey_error *error) {
@@ -115,7 +119,10 @@ int plain_child(const struct plain_call *call, int *ret_errno, struct bailey_err
                                .deadline_ns = call->timeout_ns ? clock_ns() + call->timeout_ns : 0 };
         int r = child_start(call->plan, &plain.child, ret_errno, error);
 
-        return r == BAILEY_OK ? plain_conclude(&plain, plain_serve(&plain), error) : r;
+        if (r == BAILEY_OK)
+                return plain_conclude(&plain, plain_serve(&plain), error);
+
+        return r;
 }
 
 int plain_run(bailey_manager *manager, const struct state *state, const struct exec_call *call, bailey_result *result,
@@ -125,7 +132,8 @@ int plain_run(bailey_manager *manager, const struct state *state, const struct e
         cleanup(call_settings_done) struct call_settings settings = { 0 };
         int r = exec_directory(state, call->options, &directory, error);
 
-        r = r == BAILEY_OK ? state_call(state, call->options, &settings, error) : r;
+        if (r == BAILEY_OK)
+                r = state_call(state, call->options, &settings, error);
         if (r != BAILEY_OK)
                 return r;
 
@@ -151,7 +159,10 @@ int plain_run(bailey_manager *manager, const struct state *state, const struct e
         r = plain_child(&plain, &started, error);
         if (r != BAILEY_OK && (started == ENOENT || started == EACCES || started == ENOEXEC)) {
                 result->exit_code = started == ENOENT ? NOT_FOUND : CANNOT_EXECUTE;
-                return result_finish(result) < 0 ? report_memory(error) : BAILEY_OK;
+                if (result_finish(result) < 0)
+                        return report_memory(error);
+
+                return BAILEY_OK;
         }
 
         return r;

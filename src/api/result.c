@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/result.h"
 
+#include "base/bounds.h"
 #include "base/cleanup.h"
 
 #include <errno.h>
@@ -15,7 +16,7 @@ bool output_read(struct output *output, int fd) {
 
         for (int i = 0; i < CHUNKS_AT_ONCE; i++) {
                 size_t room = output->kept.max - output->kept.n;
-                bool keep = room > 0 && buf_reserve(&output->kept, room < CHUNK ? room : CHUNK) == 0;
+                bool keep = room > 0 && buf_reserve(&output->kept, min_of(room, CHUNK)) == 0;
                 // cppcheck-suppress legacyUninitvar
                 char *to = keep ? output->kept.p + output->kept.n : rest;
                 ssize_t n = read(fd, to, keep && room < CHUNK ? room : CHUNK);

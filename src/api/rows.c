@@ -87,7 +87,10 @@ static int rows_visit(void *arg, const struct json_scalar *scalar) {
         if (str_is(scalar->raw, "null") || !scalar->key.n)
                 return 0;
 
-        r = scalar->is_string ? json_scalar_text(scalar, &text) : buf_append(&text, scalar->raw);
+        if (scalar->is_string)
+                r = json_scalar_text(scalar, &text);
+        else
+                r = buf_append(&text, scalar->raw);
         if (r < 0)
                 return r;
 
@@ -107,7 +110,10 @@ static int rows_visit(void *arg, const struct json_scalar *scalar) {
 int rows_parse(struct str text, struct str member, bailey_rows **ret) {
         cleanup(rows_freep) bailey_rows *rows = calloc(1, sizeof *rows);
         struct visit visit = { .rows = rows, .member = member };
-        int r = rows ? json_walk(text, rows_visit, &visit) : -ENOMEM;
+        int r = -ENOMEM;
+
+        if (rows)
+                r = json_walk(text, rows_visit, &visit);
 
         if (r < 0)
                 return r;
@@ -117,7 +123,10 @@ int rows_parse(struct str text, struct str member, bailey_rows **ret) {
 }
 
 size_t bailey_rows_size(const bailey_rows *rows) {
-        return rows ? rows->n : 0;
+        if (rows)
+                return rows->n;
+
+        return 0;
 }
 
 const char *bailey_rows_get(const bailey_rows *rows, size_t i, const char *field) {

@@ -116,9 +116,8 @@ static int wrap_command(bailey_manager *manager, const struct state *state, stru
         struct bailey_command own = *command;
         own.argv = words;
         int r = state_check_call(state, options, error);
-        r = r == BAILEY_OK
-                ? approve(manager, state, &(struct approve_command){ .argv = words }, options, &judged, error)
-                : r;
+        if (r == BAILEY_OK)
+                r = approve(manager, state, &(struct approve_command){ .argv = words }, options, &judged, error);
         if (r != BAILEY_OK || !manager->sandboxed)
                 return r;
 

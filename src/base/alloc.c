@@ -8,7 +8,10 @@
 void *alloc_zeroed(size_t n) {
         void *p = malloc(n);
         __asm__("" : "+r"(p)); /* or the compiler would make the two calls one, of calloc() */
-        return p ? memset(p, 0, n) : NULL;
+        if (p)
+                return memset(p, 0, n);
+
+        return NULL;
 }
 
 enum { HEAP_STEP = 512 << 10, HEAP_KEPT = 2 << 20, HEAP_LARGEST = 1 << 20 };

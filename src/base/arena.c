@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/arena.h"
 
+#include "base/bounds.h"
+
 #include <stdalign.h>
 #include <stdlib.h>
 
@@ -29,7 +31,7 @@ static void *arena_take(struct arena *arena, size_t n, size_t alignment) {
 
         if (!arena->blocks || skipped > arena->blocks->size - arena->used ||
             n > arena->blocks->size - arena->used - skipped) {
-                size_t size = n > BLOCK_BYTES ? n : BLOCK_BYTES;
+                size_t size = max_of(n, BLOCK_BYTES);
                 struct arena_block *block = size > SIZE_MAX - sizeof *block ? NULL : calloc(1, sizeof *block + size);
                 if (!block)
                         return NULL;

@@ -40,7 +40,10 @@ int buf_reserve(struct buf *buf, size_t n) {
                 return -EMSGSIZE;
         if (buf->n + n == SIZE_MAX)
                 return -ENOMEM;
-        return buf->n + n + 1 > buf->cap ? buf_grow(buf, buf->n + n + 1) : 0;
+        if (buf->n + n + 1 > buf->cap)
+                return buf_grow(buf, buf->n + n + 1);
+
+        return 0;
 }
 
 int buf_add(struct buf *buf, const char *c_string) {

@@ -90,5 +90,8 @@ const char *err_text(const struct err *err) {
                 return "unknown error";
         if (err->text[0])
                 return err->text;
-        return err->code ? strerror(err->code) : "no error";
+        if (err->code)
+                return strerror(err->code);
+
+        return "no error";
 }

@@ -95,7 +95,10 @@ int escape_text(struct buf *out, struct str s, size_t max) {
                 shown += n ? n : 1;
         }
 
-        return shown < s.n ? buf_printf(out, "...(%zu more)", s.n - shown) : 0;
+        if (shown < s.n)
+                return buf_printf(out, "...(%zu more)", s.n - shown);
+
+        return 0;
 }
 
 /* Runs of plain characters are copied in one piece: most strings are one run. */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/fd.h"
 
+#include "base/bounds.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -20,7 +22,10 @@ int fd_set_nonblocking(int fd, bool on) {
         if (flags < 0)
                 return -errno;
         int wanted = on ? flags | O_NONBLOCK : flags & ~O_NONBLOCK;
-        return wanted == flags || fcntl(fd, F_SETFL, wanted) == 0 ? 0 : -errno;
+        if (wanted == flags || fcntl(fd, F_SETFL, wanted) == 0)
+                return 0;
+
+        return -errno;
 }
 
 int fd_write_all(int fd, const void *p, size_t n) {
@@ -30,8 +35,10 @@ int fd_write_all(int fd, const void *p, size_t n) {
                 ssize_t put = write(fd, at, n);
                 if (put < 0 && errno == EINTR)
                         continue;
+                if (put < 0)
+                        return -errno;
                 if (put <= 0)
-                        return put < 0 ? -errno : -EIO;
+                        return -EIO;
 
                 at += put;
                 n -= (size_t)put;
@@ -63,11 +70,12 @@ int fd_read_all(int fd, struct buf *into) {
         for (;;) {
                 /* Most files are small; a large one is read in steps that grow with it, or at once into room that is
                  * there already. */
-                size_t room = into->max - into->n, step = into->n < 4096 ? 4096 : into->n;
+                size_t room = into->max - into->n, step = max_of(into->n, 4096);
 
                 if (into->cap > into->n + step)
                         step = into->cap - into->n;
-                step = room < step ? room : step;
+                if (room < step)
+                        step = room;
                 char probe;
                 if (step && buf_reserve(into, step) < 0)
                         return -ENOMEM;

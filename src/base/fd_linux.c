@@ -95,7 +95,10 @@ bool fd_is_sealed(int fd, size_t *ret_size) {
 }
 
 int fd_pair(int ret[static 2]) {
-        return socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ret) < 0 ? -errno : 0;
+        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ret) < 0)
+                return -errno;
+
+        return 0;
 }
 
 int fd_send(int sock, struct str payload, const int *fds, size_t n_fds) {
@@ -110,8 +113,11 @@ int fd_send(int sock, struct str payload, const int *fds, size_t n_fds) {
         fd_rights_attach(&m, &room, fds, n_fds);
         for (;;) {
                 ssize_t put = sendmsg(sock, &m, MSG_NOSIGNAL);
-                if (put >= 0)
-                        return (size_t)put == payload.n ? 0 : -EMSGSIZE;
+                if (put >= 0) {
+                        if ((size_t)put != payload.n)
+                                return -EMSGSIZE;
+                        return 0;
+                }
                 if (errno != EINTR)
                         return -errno;
         }
@@ -140,8 +146,11 @@ ssize_t fd_receive(int sock, void *payload, size_t payload_max, int *ret_fds, si
                 .msg_iov = &part, .msg_iovlen = 1, .msg_control = room.bytes, .msg_controllen = sizeof room.bytes
         };
         ssize_t got = receive_last_words(sock, &msghdr);
-        if (got < 0)
-                return fd_rights_lacks_room(errno) ? -EAGAIN : -errno;
+        if (got < 0) {
+                if (fd_rights_lacks_room(errno))
+                        return -EAGAIN;
+                return -errno;
+        }
 
         size_t n = 0;
         int r = fd_rights_collect(&msghdr, ret_fds, max_fds, &n);

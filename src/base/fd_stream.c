@@ -25,7 +25,10 @@ static int stream_await(int sock, short event, uint64_t end_ns) {
 
         if (got < 0)
                 return -errno;
-        return got > 0 ? 0 : -ETIMEDOUT;
+        if (got <= 0)
+                return -ETIMEDOUT;
+
+        return 0;
 }
 
 static bool is_full(int code) {
@@ -67,8 +70,11 @@ static int send_message(int sock, struct str payload, const int *fds, size_t n_f
         do
                 put = sendmsg(sock, &message, MSG_NOSIGNAL);
         while (put < 0 && errno == EINTR);
-        if (put < 0)
-                return is_full(errno) ? -EAGAIN : -errno;
+        if (put < 0) {
+                if (is_full(errno))
+                        return -EAGAIN;
+                return -errno;
+        }
 
         size_t sent = (size_t)put;
         int r = 0;
@@ -81,7 +87,10 @@ static int send_message(int sock, struct str payload, const int *fds, size_t n_f
         if (r < 0)
                 (void)shutdown(sock, SHUT_RDWR);
 
-        return r < 0 ? -EPIPE : 0;
+        if (r < 0)
+                return -EPIPE;
+
+        return 0;
 }
 
 int fd_stream_send(int sock, struct str payload, const int *fds, size_t n_fds) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/log.h"
 
+#include "base/bounds.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -136,7 +137,7 @@ void log_message(enum log_level level, const char *format, ...) {
         if (n < 0)
                 return;
 
-        size_t length = (size_t)n, kept = length > MESSAGE_MAX ? MESSAGE_MAX : length;
+        size_t length = (size_t)n, kept = min_of(length, MESSAGE_MAX);
         pthread_mutex_lock(&lock);
         if (within_rate(level))
                 put_line(level, str_n(message, kept), length - kept);

@@ -27,7 +27,8 @@ static struct map_slot *map_find(const struct map *map, struct str key, uint64_t
                 }
 
                 if (!slot->key) {
-                        vacant = vacant ? vacant : slot;
+                        if (!vacant)
+                                vacant = slot;
                         continue;
                 }
 

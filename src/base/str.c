@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/str.h"
 
+#include "base/bounds.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,7 +12,10 @@ int ascii_hex(char c) {
         if (ascii_is_digit(c))
                 return c - '0';
         c = ascii_lower(c);
-        return (c >= 'a' && c <= 'f') ? c - 'a' + 10 : -1;
+        if ((c >= 'a' && c <= 'f'))
+                return c - 'a' + 10;
+
+        return -1;
 }
 
 bool str_eq_nocase(struct str a, struct str b) {
@@ -32,7 +37,10 @@ bool str_ends(struct str s, struct str suffix) {
 
 ptrdiff_t str_find(struct str s, char c) {
         const char *at = s.n ? memchr(s.p, c, s.n) : NULL;
-        return at ? at - s.p : -1;
+        if (!at)
+                return -1;
+
+        return at - s.p;
 }
 
 ptrdiff_t str_rfind(struct str s, char c) {
@@ -55,7 +63,7 @@ struct str str_trim(struct str s) {
 }
 
 struct str str_skip(struct str s, size_t n) {
-        size_t skipped = n < s.n ? n : s.n;
+        size_t skipped = min_of(n, s.n);
         return (struct str){ skipped ? s.p + skipped : s.p, s.n - skipped }; /* s.p may be NULL when nothing is there */
 }
 
@@ -148,8 +156,9 @@ unsigned str_distance(struct str a, struct str b, unsigned limit) {
                         unsigned insert = row[j - 1] + 1, erase = row[j] + 1;
 
                         diagonal = row[j];
-                        row[j] = change < insert ? change : insert;
-                        row[j] = erase < row[j] ? erase : row[j];
+                        row[j] = min_of(change, insert);
+                        if (erase < row[j])
+                                row[j] = erase;
                 }
         }
 

@@ -16,7 +16,8 @@ static int write_report(struct buf *out, const struct receive_pack *head, struct
                 cleanup(buf_done) struct buf line = BUF(PKTLINE_DATA_MAX);
 
                 r = buf_printf(&line, "ng %.*s %.*s\n", STR_FMT(head->updates.p[i].ref), STR_FMT(reason));
-                r = r < 0 ? r : pktline_write(out, buf_str(&line));
+                if (r >= 0)
+                        r = pktline_write(out, buf_str(&line));
         }
 
         if (r < 0)
@@ -33,8 +34,10 @@ static int write_band(struct buf *out, char band, struct str bytes) {
                 struct str piece = str_first(bytes, BAND_PIECE);
 
                 r = buf_add_char(&line, band);
-                r = r < 0 ? r : buf_append(&line, piece);
-                r = r < 0 ? r : pktline_write(out, buf_str(&line));
+                if (r >= 0)
+                        r = buf_append(&line, piece);
+                if (r >= 0)
+                        r = pktline_write(out, buf_str(&line));
                 bytes = str_skip(bytes, piece.n);
         }
 
@@ -54,7 +57,10 @@ int git_answer_push(struct buf *out, const struct receive_pack *head, struct str
         if (!head->side_band)
                 return buf_append(out, buf_str(&report));
 
-        r = help.n > 0 ? write_band(out, BAND_PROGRESS, help) : 0;
+        if (help.n > 0)
+                r = write_band(out, BAND_PROGRESS, help);
+        else
+                r = 0;
         if (r < 0)
                 return r;
 
@@ -71,12 +77,15 @@ int git_answer_advertisement(struct buf *out, const char *service, bool http, st
 
         if (http) {
                 r = buf_printf(&line, "# service=git-%s\n", service);
-                r = r < 0 ? r : pktline_write(out, buf_str(&line));
-                r = r < 0 ? r : pktline_write_flush(out);
+                if (r >= 0)
+                        r = pktline_write(out, buf_str(&line));
+                if (r >= 0)
+                        r = pktline_write_flush(out);
                 buf_clear(&line);
         }
 
-        r = r < 0 ? r : buf_printf(&line, "ERR %.*s", STR_FMT(text));
+        if (r >= 0)
+                r = buf_printf(&line, "ERR %.*s", STR_FMT(text));
         if (r < 0)
                 return r;
 

@@ -56,7 +56,10 @@ static bool take_mark(struct parser *parser, char mark) {
 }
 
 static int expect_mark(struct parser *parser, char mark) {
-        return take_mark(parser, mark) ? 0 : bad_syntax(parser);
+        if (take_mark(parser, mark))
+                return 0;
+
+        return bad_syntax(parser);
 }
 
 static int expect_name(struct parser *parser, struct str *ret) {
@@ -75,8 +78,10 @@ static int parse_fields(struct parser *parser, char close, bool constant, unsign
                 struct str name;
                 int r = expect_name(parser, &name);
 
-                r = r < 0 ? r : expect_mark(parser, ':');
-                r = r < 0 ? r : parse_value(parser, constant, depth);
+                if (r >= 0)
+                        r = expect_mark(parser, ':');
+                if (r >= 0)
+                        r = parse_value(parser, constant, depth);
                 if (r < 0)
                         return r;
         }
@@ -132,7 +137,8 @@ static int parse_directives(struct parser *parser, bool constant, bool root) {
                 if (r == 0 && root && !str_is(name, "include") && !str_is(name, "skip"))
                         return graphql_bad(parser, "it has a directive at the root that is not known here");
 
-                r = r < 0 ? r : parse_arguments(parser, constant);
+                if (r >= 0)
+                        r = parse_arguments(parser, constant);
                 if (r < 0)
                         return r;
         }
@@ -149,7 +155,8 @@ static int parse_type(struct parser *parser, unsigned depth) {
 
         if (take_mark(parser, '[')) {
                 r = parse_type(parser, depth + 1);
-                r = r < 0 ? r : expect_mark(parser, ']');
+                if (r >= 0)
+                        r = expect_mark(parser, ']');
         } else {
                 r = expect_name(parser, &name);
         }
@@ -168,13 +175,17 @@ static int parse_variables(struct parser *parser) {
                 struct str name;
                 int r = expect_mark(parser, '$');
 
-                r = r < 0 ? r : expect_name(parser, &name);
-                r = r < 0 ? r : expect_mark(parser, ':');
-                r = r < 0 ? r : parse_type(parser, 0);
+                if (r >= 0)
+                        r = expect_name(parser, &name);
+                if (r >= 0)
+                        r = expect_mark(parser, ':');
+                if (r >= 0)
+                        r = parse_type(parser, 0);
                 if (r == 0 && take_mark(parser, '='))
                         r = parse_value(parser, true, 0);
 
-                r = r < 0 ? r : parse_directives(parser, true, false);
+                if (r >= 0)
+                        r = parse_directives(parser, true, false);
                 if (r < 0)
                         return r;
         } while (!take_mark(parser, ')'));
@@ -201,9 +212,15 @@ static int parse_field(struct parser *parser, unsigned depth, bool root) {
         if (r == 0 && take_mark(parser, ':')) /* what stood there was an alias */
                 r = expect_name(parser, &name);
 
-        r = r < 0 ? r : keep_selection(parser, root, name, false);
-        r = r < 0 ? r : parse_arguments(parser, false);
-        r = r < 0 ? r : parse_directives(parser, false, root);
+        if (r < 0)
+                return r;
+        r = keep_selection(parser, root, name, false);
+        if (r < 0)
+                return r;
+        r = parse_arguments(parser, false);
+        if (r < 0)
+                return r;
+        r = parse_directives(parser, false, root);
         if (r == 0 && at_mark(parser, '{'))
                 r = parse_selections(parser, depth + 1, false);
 
@@ -229,7 +246,8 @@ static int parse_spread(struct parser *parser, unsigned depth, bool root) {
                 r = expect_name(parser, &name);
         }
 
-        r = r < 0 ? r : parse_directives(parser, false, root);
+        if (r >= 0)
+                r = parse_directives(parser, false, root);
         if (r < 0)
                 return r;
 
@@ -248,7 +266,10 @@ static int parse_selections(struct parser *parser, unsigned depth, bool root) {
                 bool spread = parser->next.kind == TOKEN_SPREAD;
                 if (spread)
                         (void)graphql_take(parser);
-                r = spread ? parse_spread(parser, depth, root) : parse_field(parser, depth, root);
+                if (spread)
+                        r = parse_spread(parser, depth, root);
+                else
+                        r = parse_field(parser, depth, root);
         }
 
         return r;
@@ -293,12 +314,15 @@ static int parse_fragment(struct parser *parser, struct definition *definition) 
         if (r == 0 && str_is(definition->name, "on"))
                 return bad_syntax(parser);
 
-        r = r < 0 ? r : expect_name(parser, &word);
+        if (r >= 0)
+                r = expect_name(parser, &word);
         if (r == 0 && !str_is(word, "on"))
                 return bad_syntax(parser);
 
-        r = r < 0 ? r : expect_name(parser, &word);
-        r = r < 0 ? r : parse_directives(parser, false, true);
+        if (r >= 0)
+                r = expect_name(parser, &word);
+        if (r >= 0)
+                r = parse_directives(parser, false, true);
         if (r < 0)
                 return r;
 
@@ -323,7 +347,10 @@ static int parse_document(struct parser *parser) {
                 parser->n_definitions++;
         }
 
-        return parser->n_definitions ? 0 : bad_syntax(parser);
+        if (parser->n_definitions)
+                return 0;
+
+        return bad_syntax(parser);
 }
 
 /* --- what runs --- */
@@ -346,7 +373,10 @@ static int check_names(struct parser *parser) {
         if (nameless > 0 && operations > 1)
                 return graphql_bad(parser, "it has several operations, and one of them no name");
 
-        return operations > 0 ? 0 : graphql_bad(parser, "it has no operation");
+        if (operations <= 0)
+                return graphql_bad(parser, "it has no operation");
+
+        return 0;
 }
 
 /* By name; without one, the only operation there is. */
@@ -430,7 +460,8 @@ int graphql_read(struct str document, struct str operation, struct graphql *ret)
                 return graphql_bad(&p, "it is longer than 64 KiB");
 
         int r = parse_document(&p);
-        r = r < 0 ? r : find_fields(&p, operation);
+        if (r >= 0)
+                r = find_fields(&p, operation);
         vec_done(&p.selections);
 
         return r;

@@ -71,8 +71,11 @@ static size_t number_length(struct str s) {
 static size_t escape_length(struct str s, size_t at) {
         if (at + 1 >= s.n)
                 return 0;
-        if (s.p[at + 1] != 'u')
-                return s.p[at + 1] != '\0' && strchr("\"\\/bfnrt", s.p[at + 1]) ? 2 : 0;
+        if (s.p[at + 1] != 'u') {
+                if (s.p[at + 1] != '\0' && strchr("\"\\/bfnrt", s.p[at + 1]))
+                        return 2;
+                return 0;
+        }
 
         for (size_t i = at + 2; i < at + 6; i++)
                 if (i >= s.n || ascii_hex(s.p[i]) < 0)
@@ -91,7 +94,10 @@ static size_t string_length(struct str s) {
                 at += n;
         }
 
-        return at < s.n ? at + 1 : 0;
+        if (at < s.n)
+                return at + 1;
+
+        return 0;
 }
 
 /* """ ... """. Parsers from before 2018 take that for three strings; with neither quotes nor backslashes in it all of
@@ -106,7 +112,10 @@ static size_t block_length(struct str s) {
                 at++;
         }
 
-        return str_starts(str_skip(s, at), quotes) ? at + quotes.n : 0;
+        if (str_starts(str_skip(s, at), quotes))
+                return at + quotes.n;
+
+        return 0;
 }
 
 static struct graphql_token lex_token(struct str *left, enum graphql_token_kind kind, size_t n) {

@@ -42,7 +42,10 @@ static int take_text(struct members *members, const struct json_scalar *scalar, 
         if (r == -ENOMEM)
                 return r;
 
-        return r < 0 ? request_bad(members->call, "its document is longer than 64 KiB, or no text") : 0;
+        if (r < 0)
+                return request_bad(members->call, "its document is longer than 64 KiB, or no text");
+
+        return 0;
 }
 
 static int take_member(void *arg, const struct json_scalar *scalar) {
@@ -55,8 +58,11 @@ static int take_member(void *arg, const struct json_scalar *scalar) {
 
         if (str_is(pointer, "/operationName")) {
                 members->chosen |= !null;
-                if (null)
-                        return members->operations++ ? request_bad(members->call, "a member of it is there twice") : 0;
+                if (null) {
+                        if (members->operations++)
+                                return request_bad(members->call, "a member of it is there twice");
+                        return 0;
+                }
                 return take_text(members, scalar, &members->call->operation, &members->operations);
         }
 
@@ -102,7 +108,11 @@ static int decode_parameter(struct str text, struct buf *out) {
                 char c = text.p[i] == '+' ? ' ' : text.p[i];
                 if (c == '%') {
                         int high = text.n - i >= 3 ? ascii_hex(text.p[i + 1]) : -1;
-                        int low = high >= 0 ? ascii_hex(text.p[i + 2]) : -1;
+                        int low = -1;
+
+                        if (high >= 0)
+                                low = ascii_hex(text.p[i + 2]);
+
                         if (low < 0)
                                 return -EBADMSG;
 
@@ -111,8 +121,10 @@ static int decode_parameter(struct str text, struct buf *out) {
                 }
 
                 int r = buf_add_char(out, c);
+                if (r == -ENOMEM)
+                        return r;
                 if (r < 0)
-                        return r == -ENOMEM ? r : -EBADMSG;
+                        return -EBADMSG;
         }
 
         return 0;
@@ -122,9 +134,15 @@ static int take_parameter(struct members *members, struct str name, struct str v
         int r = 0;
 
         if (str_is(name, "query")) {
-                r = members->documents++ ? -EBADMSG : decode_parameter(value, &members->call->document);
+                if (members->documents++)
+                        r = -EBADMSG;
+                else
+                        r = decode_parameter(value, &members->call->document);
         } else if (str_is(name, "operationName")) {
-                r = members->operations++ ? -EBADMSG : decode_parameter(value, &members->call->operation);
+                if (members->operations++)
+                        r = -EBADMSG;
+                else
+                        r = decode_parameter(value, &members->call->operation);
                 members->chosen = members->call->operation.n > 0;
         } else if (str_is(name, "variables")) {
                 r = members->variables++ ? -EBADMSG : 0;
@@ -172,7 +190,10 @@ int graphql_request_read(const struct graphql_request *request, struct graphql_c
         if (!get && !str_is(request->method, "POST"))
                 return request_bad(ret, "it is neither GET nor POST");
 
-        r = get ? read_get(request, &members) : read_post(request, &members);
+        if (get)
+                r = read_get(request, &members);
+        else
+                r = read_post(request, &members);
         if (r < 0)
                 return r;
         if (members.documents != 1)

@@ -50,8 +50,11 @@ static int take_ref(struct reading *reading, const struct json_scalar *scalar) {
 static int take_object(struct reading *reading, struct str pointer, const struct json_scalar *scalar) {
         if (!take_index(&pointer))
                 return -EBADMSG;
-        if (str_is(pointer, "/size"))
-                return scalar->is_string ? -EBADMSG : 0;
+        if (str_is(pointer, "/size")) {
+                if (scalar->is_string)
+                        return -EBADMSG;
+                return 0;
+        }
         if (!str_is(pointer, "/oid") || !scalar->is_string || scalar->raw.n != OID_HEX + 2)
                 return -EBADMSG;
 
@@ -59,7 +62,10 @@ static int take_object(struct reading *reading, struct str pointer, const struct
                 if (ascii_hex(scalar->raw.p[i]) < 0)
                         return -EBADMSG;
 
-        return ++reading->batch->n_objects > OBJECTS_MAX ? -EBADMSG : 0;
+        if (++reading->batch->n_objects > OBJECTS_MAX)
+                return -EBADMSG;
+
+        return 0;
 }
 
 static int batch_visit(void *arg, const struct json_scalar *scalar) {
@@ -78,10 +84,16 @@ static int batch_visit(void *arg, const struct json_scalar *scalar) {
 
         if (str_starts(pointer, transfers)) {
                 pointer = str_skip(pointer, transfers.n);
-                return take_index(&pointer) && pointer.n == 0 && scalar->is_string ? 0 : -EBADMSG;
+                if (take_index(&pointer) && pointer.n == 0 && scalar->is_string)
+                        return 0;
+
+                return -EBADMSG;
         }
 
-        return str_is(pointer, "/hash_algo") ? 0 : -EBADMSG;
+        if (!str_is(pointer, "/hash_algo"))
+                return -EBADMSG;
+
+        return 0;
 }
 
 int lfs_batch_read(struct str body, struct lfs_batch *ret) {
@@ -96,8 +108,10 @@ int lfs_batch_read(struct str body, struct lfs_batch *ret) {
                 return -EBADMSG;
 
         int status = json_walk(body, batch_visit, &reading);
+        if (status == -ENOMEM)
+                return status;
         if (status < 0)
-                return status == -ENOMEM ? status : -EBADMSG;
+                return -EBADMSG;
         if (reading.operations != 1)
                 return -EBADMSG;
 

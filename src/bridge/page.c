@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bridge/page.h"
 
+#include "base/bounds.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 
@@ -23,7 +24,11 @@ static int value_decode(struct str text, char *ret, size_t size) {
                         return -EINVAL; /* a space: no address and no state of a sign-in has one */
                 if (c == '%') {
                         int high = i + 2 < text.n ? ascii_hex(text.p[i + 1]) : -1;
-                        int low = high >= 0 ? ascii_hex(text.p[i + 2]) : -1;
+                        int low = -1;
+
+                        if (high >= 0)
+                                low = ascii_hex(text.p[i + 2]);
+
                         if (low < 0)
                                 return -EINVAL;
                         c = (char)(high * 16 + low);
@@ -144,7 +149,10 @@ static int url_rebuild(struct str rest, struct buf *out) {
                         return -EINVAL;
                 if (c == '%' && (i + 2 >= rest.n || ascii_hex(rest.p[i + 1]) < 0 || ascii_hex(rest.p[i + 2]) < 0))
                         return -EINVAL;
-                r = strchr("$'()*;!", c) ? buf_printf(out, "%%%02X", (unsigned char)c) : buf_add_char(out, c);
+                if (strchr("$'()*;!", c))
+                        r = buf_printf(out, "%%%02X", (unsigned char)c);
+                else
+                        r = buf_add_char(out, c);
                 if (r < 0)
                         return r;
         }
@@ -163,14 +171,14 @@ static int target_read(struct str authority, struct authority *ret, struct err *
 
 int page_parse(struct str text, struct page *ret, struct err *err) {
         cleanup(buf_done) struct buf out = BUF(PAGE_URL_MAX);
-        struct str scheme = STR("https://"), rest = str_skip(text, text.n < scheme.n ? text.n : scheme.n);
+        struct str scheme = STR("https://"), rest = str_skip(text, min_of(text.n, scheme.n));
         size_t host_n = 0;
         int r;
 
         *ret = (struct page){ 0 };
         if (text.n > PAGE_URL_MAX)
                 return page_refuse(err, "it is longer than a person would read (3500 characters)");
-        if (!str_eq_nocase(str_first(text, text.n < scheme.n ? text.n : scheme.n), scheme))
+        if (!str_eq_nocase(str_first(text, min_of(text.n, scheme.n)), scheme))
                 return page_refuse(err, "only https:// pages are opened");
         while (host_n < rest.n && !strchr("/?#", rest.p[host_n]))
                 host_n++;
@@ -195,5 +203,8 @@ int page_parse(struct str text, struct page *ret, struct err *err) {
         struct str before = fragment < 0 ? rest : str_first(rest, (size_t)fragment);
         ptrdiff_t question = str_find(before, '?');
         memcpy(ret->url, out.p, out.n);
-        return question < 0 ? 0 : callback_read(str_skip(before, (size_t)question + 1), &ret->callback, err);
+        if (question < 0)
+                return 0;
+
+        return callback_read(str_skip(before, (size_t)question + 1), &ret->callback, err);
 }

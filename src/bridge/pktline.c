@@ -52,7 +52,8 @@ int pktline_write(struct buf *out, struct str data) {
 
         data = str_first(data, PKTLINE_DATA_MAX);
         r = buf_printf(out, "%04zx", data.n + HEAD);
-        r = r < 0 ? r : buf_append(out, data);
+        if (r >= 0)
+                r = buf_append(out, data);
         if (r < 0)
                 out->n = before;
 

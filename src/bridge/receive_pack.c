@@ -68,7 +68,10 @@ static int take_object_format(struct reader *reader, struct str value) {
 static bool capability_is(const struct capability *known, struct str word) {
         struct str name = str_of(known->name);
 
-        return name.p[name.n - 1] == '=' ? str_starts(word, name) : str_eq(word, name);
+        if (name.p[name.n - 1] == '=')
+                return str_starts(word, name);
+
+        return str_eq(word, name);
 }
 
 static int take_capability(struct reader *reader, struct str word) {
@@ -155,8 +158,10 @@ static int take_first(struct reader *reader, struct str line, struct str *ret_te
         const char *nul = line.n ? memchr(line.p, '\0', line.n) : NULL;
 
         *ret_text = line;
+        if (reader->started && nul)
+                return pack_bad(reader, "a line has a NUL byte where none belongs");
         if (reader->started)
-                return nul ? pack_bad(reader, "a line has a NUL byte where none belongs") : 0;
+                return 0;
 
         reader->started = true;
         if (!nul)
@@ -171,7 +176,10 @@ static int check_shallow(struct reader *reader, struct str text) {
 
         if (reader->started)
                 return pack_bad(reader, "a shallow line stands behind a command");
-        return is_id(id, SHA1_HEX) || is_id(id, SHA256_HEX) ? 0 : pack_bad(reader, "a shallow line has no object id");
+        if (is_id(id, SHA1_HEX) || is_id(id, SHA256_HEX))
+                return 0;
+
+        return pack_bad(reader, "a shallow line has no object id");
 }
 
 /* --- certificates --- */
@@ -266,7 +274,8 @@ static int read_commands(struct reader *reader) {
                         return take_certificate(reader);
                 } else {
                         status = take_first(reader, text, &text);
-                        status = status < 0 ? status : take_command(reader, text);
+                        if (status >= 0)
+                                status = take_command(reader, text);
                 }
 
                 if (status < 0)

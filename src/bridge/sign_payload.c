@@ -100,7 +100,10 @@ static bool is_tag(struct str bytes) {
 enum sign_payload sign_payload_kind(struct str bytes) {
         if (is_commit(bytes))
                 return SIGN_COMMIT;
-        return is_tag(bytes) ? SIGN_TAG : SIGN_OTHER;
+        if (is_tag(bytes))
+                return SIGN_TAG;
+
+        return SIGN_OTHER;
 }
 
 const char *sign_payload_name(enum sign_payload kind) {

@@ -230,7 +230,10 @@ int ssh_request_write(const struct ssh_command *command, char *ret, size_t size)
         int n = snprintf(ret, size, "%s %s %u %u %s", ssh_service_name(command->service), command->user,
                          command->protocol, command->family, command->sent_path);
 
-        return n < 0 || (size_t)n >= size ? -EMSGSIZE : 0;
+        if (n < 0 || (size_t)n >= size)
+                return -EMSGSIZE;
+
+        return 0;
 }
 
 int ssh_request_read(struct str text, const struct authority *target, struct ssh_command *ret) {

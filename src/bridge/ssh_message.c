@@ -18,7 +18,10 @@ static int message_split(struct str text, unsigned count, struct ssh_message *re
                 text = str_skip(text, (size_t)end + 1);
         }
 
-        return text.n == 0 ? 0 : -EBADMSG;
+        if (text.n != 0)
+                return -EBADMSG;
+
+        return 0;
 }
 
 int ssh_message_read(struct str bytes, struct ssh_message *ret) {

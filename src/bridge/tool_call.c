@@ -283,7 +283,10 @@ static bool read_words(struct reading *reading) {
                         continue;
                 }
 
-                good = dash ? read_option(reading, word) : read_place(reading, word);
+                if (dash)
+                        good = read_option(reading, word);
+                else
+                        good = read_place(reading, word);
                 if (!good)
                         return false;
         }
@@ -404,7 +407,10 @@ static int write_call(struct reading *reading, tool_texts *front) {
         if (r == 0)
                 argv->n--; /* the end is not counted */
 
-        return r < 0 ? -ENOMEM : 0;
+        if (r < 0)
+                return -ENOMEM;
+
+        return 0;
 }
 
 /* --- what is asked about --- */
@@ -464,7 +470,8 @@ int tool_call_judge(const struct bridge_tool *tool, const struct str *words, siz
                 r = write_call(reading, &front);
         }
 
-        r = r < 0 ? r : reading->error;
+        if (r >= 0)
+                r = reading->error;
         texts_free(&front);
         texts_free(&reading->options);
         texts_free(&reading->places);

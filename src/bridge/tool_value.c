@@ -228,7 +228,10 @@ static int write_repo(const struct bridge_tool *tool, struct str text, struct bu
 
         if (r < 0)
                 return r;
-        return tool_has_repo(tool, &name) ? write_name(&name, out) : refuse_repo(tool, text, err);
+        if (tool_has_repo(tool, &name))
+                return write_name(&name, out);
+
+        return refuse_repo(tool, text, err);
 }
 
 /* "origin" is the one repository of the policy, whatever the workspace's settings call so; else a URL of https. */

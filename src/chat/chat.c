@@ -79,7 +79,10 @@ int chat_check(const struct policy *policy, struct err *err) {
                 return r;
 
         const struct chat_account account = account_of(policy, service);
-        return service->check ? service->check(&account, err) : 0;
+        if (service->check)
+                return service->check(&account, err);
+
+        return 0;
 }
 
 /*
@@ -104,7 +107,10 @@ static int chat_open_audit(struct chat *chat, struct err *err) {
         const struct audit_settings settings = { .path = path, .run_id = "chat", .sandbox = "chat" };
         r = audit_open(&settings, &chat->audit, err);
 
-        return r == -EBUSY ? err_set(err, EBUSY, "a chat is running already") : r;
+        if (r == -EBUSY)
+                return err_set(err, EBUSY, "a chat is running already");
+
+        return r;
 }
 
 static void chat_watch_places(struct chat *chat) {
@@ -276,5 +282,8 @@ int chat_run(const struct chat_settings *settings, struct err *err) {
         if (chat->failed)
                 *err = chat->failure;
 
-        return chat->failed ? -EREMOTEIO : 0;
+        if (chat->failed)
+                return -EREMOTEIO;
+
+        return 0;
 }

@@ -7,6 +7,7 @@
  * A letter whose reply was lost is sent again, byte for byte: services that recognise a repeated request (Matrix) show
  * it once. People may see one twice; its code is still good for one answer only.
  */
+#include "base/bounds.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "chat/chat_internal.h"
@@ -20,7 +21,7 @@ enum { REFUSALS_MAX = 5, TOGETHER_FROM = 4, PAUSE_MS = 200 };
 static uint64_t backoff_ns(unsigned failures) {
         uint64_t seconds = failures < 7 ? 1ULL << failures : BACKOFF_MAX_S;
 
-        return (seconds < BACKOFF_MAX_S ? seconds : BACKOFF_MAX_S) * NS_PER_SECOND;
+        return min_of(seconds, BACKOFF_MAX_S) * NS_PER_SECOND;
 }
 
 static uint64_t line_send(struct chat *chat, const struct chat_call *call) {
@@ -31,7 +32,10 @@ static uint64_t line_send(struct chat *chat, const struct chat_call *call) {
                                                  .parts = { buf_str(&call->url), buf_str(&call->line),
                                                             buf_str(&call->headers), buf_str(&call->body) } };
 
-        return courier_process_send(chat->courier, &message) == 0 ? message.id : 0;
+        if (courier_process_send(chat->courier, &message) == 0)
+                return message.id;
+
+        return 0;
 }
 
 /*
@@ -234,7 +238,10 @@ static int make_call(struct chat *chat, const struct chat_letter *letter) {
         chat->speaking.call = CHAT_CALL;
         chat->speaking.has_call = true;
 
-        return post.text ? chat->service->post(&chat->account, &chat->session, &post, &chat->speaking.call) : -ENOMEM;
+        if (!post.text)
+                return -ENOMEM;
+
+        return chat->service->post(&chat->account, &chat->session, &post, &chat->speaking.call);
 }
 
 static void speaking_begin(struct chat *chat, uint64_t now) {

@@ -96,12 +96,18 @@ static char *safe_member(const struct node *root, const char *key) {
 
         for (const struct node *word = node->kind == NODE_LIST ? node->first : NULL; r == 0 && word;
              word = word->next) {
-                r = out.n ? buf_add_char(&out, ' ') : 0;
+                if (out.n)
+                        r = buf_add_char(&out, ' ');
+                else
+                        r = 0;
                 if (r == 0 && out.n < 300)
                         r = texts_safe(&out, word->text, 100);
         }
 
-        return r < 0 || !out.n ? NULL : str_dup(buf_str(&out));
+        if (r < 0 || !out.n)
+                return NULL;
+
+        return str_dup(buf_str(&out));
 }
 
 static void take_event(struct chat *chat, struct chat_peer *peer, const struct control_message *message) {

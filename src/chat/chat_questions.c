@@ -158,9 +158,11 @@ static int put_about(struct buf *about, struct buf *detail, const struct node *q
         if (r == 0)
                 r = put_member(detail, "The agent's reason: ", question, "reason");
 
-        return r < 0 ? r
-                     : buf_printf(detail, "No rule decides about this host. Connections that wait: %ju\n",
-                                  (uintmax_t)control_number(question, "waiting"));
+        if (r < 0)
+                return r;
+
+        return buf_printf(detail, "No rule decides about this host. Connections that wait: %ju\n",
+                          (uintmax_t)control_number(question, "waiting"));
 }
 
 /* Nobody can agree to text that is not shown. Services cut long messages, so the text has a limit of its own. */

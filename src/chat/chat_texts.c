@@ -3,6 +3,7 @@
  * Texts for people. Names and commands are the sandbox's: they are escaped, cut, and cannot end the block of code that
  * some services show them in.
  */
+#include "base/bounds.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/escape.h"
@@ -16,7 +17,7 @@ const char chat_help_text[] =
 
 int texts_safe(struct buf *out, struct str text, size_t max) {
         cleanup(buf_done) struct buf escaped = BUF(out->max);
-        int r = escape_text(&escaped, text, max < SHOWN_MAX ? max : SHOWN_MAX);
+        int r = escape_text(&escaped, text, min_of(max, SHOWN_MAX));
 
         /* A backquote would end the frame that some services get. As a quote it would be another command. */
         for (size_t i = 0; r == 0 && i < escaped.n; i++)
@@ -119,5 +120,8 @@ int texts_sandboxes(struct chat *chat, struct buf *out) {
                 shown++;
         }
 
-        return r < 0 || shown ? r : buf_add(out, "No sandbox runs.\n");
+        if (r < 0 || shown)
+                return r;
+
+        return buf_add(out, "No sandbox runs.\n");
 }

@@ -27,10 +27,12 @@ static int ntfy_check(const struct chat_account *account, struct err *err) {
                 good = good && is_topic(account->approvers->p[i].text) &&
                        strlen(account->room) + strlen(account->approvers->p[i].text) < 64;
 
-        return good ? 0
-                    : err_set(err, EINVAL,
-                              "approval.chat.room and approvers of ntfy are letters, digits, - and _: what is said in "
-                              "the topic ROOM-NAME counts as said by NAME, and ROOM-NAME has at most 64 characters");
+        if (!good)
+                return err_set(err, EINVAL,
+                               "approval.chat.room and approvers of ntfy are letters, digits, - and _: what is said in "
+                               "the topic ROOM-NAME counts as said by NAME, and ROOM-NAME has at most 64 characters");
+
+        return 0;
 }
 
 static int put_head(const struct chat_account *account, struct chat_call *ret) {
@@ -85,8 +87,11 @@ static int ntfy_hear(const struct chat_account *account, struct chat_session *se
         root = document_root(document);
         if (str_is(chat_text(root, "event"), "open") && !session->cursor[0])
                 keep_beginning(session, chat_number(root, "time"));
-        if (!str_is(chat_text(root, "event"), "message"))
-                return chat_text(root, "event").n ? 0 : -EBADMSG;
+        if (!str_is(chat_text(root, "event"), "message")) {
+                if (!chat_text(root, "event").n)
+                        return -EBADMSG;
+                return 0;
+        }
         if (!chat_text(root, "id").n || chat_text(root, "id").n >= 64)
                 return -EBADMSG;
 
@@ -128,7 +133,10 @@ static int put_actions(const struct chat_account *account, const char *code, str
         }
 
         emit_close(json);
-        return url ? 0 : -ENOMEM;
+        if (!url)
+                return -ENOMEM;
+
+        return 0;
 }
 
 static int ntfy_post(const struct chat_account *account, struct chat_session *session, const struct chat_post *post,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "chat/service.h"
 
+#include "base/bounds.h"
 #include "base/cleanup.h"
 #include "conf/json.h"
 
@@ -61,7 +62,10 @@ uint64_t chat_number(const struct node *map, const char *key) {
 
         if (point >= 0)
                 text = str_first(text, (size_t)point);
-        return str_to_u64(text, UINT64_MAX / 2, &number) ? number : 0;
+        if (str_to_u64(text, UINT64_MAX / 2, &number))
+                return number;
+
+        return 0;
 }
 
 bool chat_true(const struct node *map, const char *key) {
@@ -115,8 +119,8 @@ uint64_t chat_retry_s(struct str body, uint32_t header_s) {
                                       chat_number(root, "retry-after") };
 
                 for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-                        seconds = others[i] > seconds ? others[i] : seconds;
+                        seconds = max_of(others[i], seconds);
         }
 
-        return seconds < 3600 ? seconds : 3600;
+        return min_of(seconds, 3600);
 }

@@ -20,9 +20,11 @@ static int slack_listen(const struct chat_account *account, struct chat_session 
                 r = buf_add(&ret->url, account->url);
                 if (r == 0)
                         r = buf_add(&ret->line, "POST /api/apps.connections.open");
-                return r < 0 ? r
-                             : buf_add(&ret->headers, "Authorization: Bearer {token:1}\r\n"
-                                                      "Content-Type: application/x-www-form-urlencoded\r\n");
+                if (r < 0)
+                        return r;
+
+                return buf_add(&ret->headers, "Authorization: Bearer {token:1}\r\n"
+                                              "Content-Type: application/x-www-form-urlencoded\r\n");
         }
 
         /* Used once: whatever becomes of it, the next one is asked for. */
@@ -134,7 +136,10 @@ static int put_ack(struct chat_session *session, struct str envelope) {
         emit_open(&j, '{');
         emit_put_string(&j, "envelope_id", envelope);
         emit_close(&j);
-        return emit_status(&j) == 0 && chat_keep(session->ack, sizeof session->ack, buf_str(&out)) ? 0 : -EBADMSG;
+        if (emit_status(&j) == 0 && chat_keep(session->ack, sizeof session->ack, buf_str(&out)))
+                return 0;
+
+        return -EBADMSG;
 }
 
 static int slack_hear(const struct chat_account *account, struct chat_session *session, struct str bytes,
@@ -150,9 +155,10 @@ static int slack_hear(const struct chat_account *account, struct chat_session *s
         root = document_root(document);
         if (chat_text(root, "ok").n) { /* of apps.connections.open */
                 struct str url = chat_text(root, "url");
-                return socket_is_good(account, url) && chat_keep(session->socket, sizeof session->socket, url)
-                           ? 0
-                           : -EBADMSG;
+                if (socket_is_good(account, url) && chat_keep(session->socket, sizeof session->socket, url))
+                        return 0;
+
+                return -EBADMSG;
         }
 
         type = chat_text(root, "type");

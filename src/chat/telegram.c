@@ -95,7 +95,8 @@ static int telegram_hear(const struct chat_account *account, struct chat_session
                 if (!str_to_u64(chat_text(update, "update_id"), UINT32_MAX, &id))
                         return -EBADMSG;
 
-                next = id + 1 > next ? id + 1 : next; /* out of order, what was seen stays seen */
+                if (id + 1 > next)
+                        next = id + 1; /* out of order, what was seen stays seen */
                 snprintf(session->cursor, sizeof session->cursor, "%ju", (uintmax_t)next);
 
                 if (chat_map(update, "message"))

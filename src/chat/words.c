@@ -59,7 +59,10 @@ static bool verb_parse(struct str word, enum chat_verb *ret) {
         if (word.n && word.p[0] == '/')
                 word = str_skip(word, 1);
 
-        at = word.n ? str_find(word, '@') : -1;
+        if (word.n)
+                at = str_find(word, '@');
+        else
+                at = -1;
         if (at >= 0)
                 word = str_first(word, (size_t)at);
 

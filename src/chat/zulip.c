@@ -124,7 +124,10 @@ static int zulip_hear(const struct chat_account *account, struct chat_session *s
                         return -EBADMSG;
 
                 (void)chat_keep(session->cursor, sizeof session->cursor, cursor);
-                return chat_keep(session->queue, sizeof session->queue, chat_text(root, "queue_id")) ? 0 : -EBADMSG;
+                if (!chat_keep(session->queue, sizeof session->queue, chat_text(root, "queue_id")))
+                        return -EBADMSG;
+
+                return 0;
         }
 
         if (!events)

@@ -5,5 +5,8 @@
 #include <sys/prctl.h>
 
 int frame_die_with_parent(int signal, struct err *err) {
-        return prctl(PR_SET_PDEATHSIG, signal) < 0 ? err_errno(err, "cannot be told of the end of the parent") : 0;
+        if (prctl(PR_SET_PDEATHSIG, signal) < 0)
+                return err_errno(err, "cannot be told of the end of the parent");
+
+        return 0;
 }

@@ -169,7 +169,10 @@ static int allow_decide(const struct call *call, bool deny, struct err *err) {
         int r = sandboxes_decide(&request, &out, err);
         int printed = sandboxes_print(&out); /* some may have been told before one said no */
 
-        return r < 0 ? sandboxes_exit_code(r) : printed;
+        if (r < 0)
+                return sandboxes_exit_code(r);
+
+        return printed;
 }
 
 static int run_allow(const struct call *call, struct err *err) {

@@ -18,21 +18,30 @@ static const struct option_table json_table = { "Output", json_row, 1 };
 static int status_of(int r, const struct err *err) {
         if (r == -ENOENT)
                 return EXIT_UNAVAILABLE;
-        return r == -ENOMEM ? EXIT_SYSTEM : exit_of_error(err);
+        if (r != -ENOMEM)
+                return exit_of_error(err);
+
+        return EXIT_SYSTEM;
 }
 
 static int run_ls(const struct call *call, struct err *err) {
         cleanup(buf_done) struct buf out = BUF(OUTPUT_MAX);
         int r = bridges_list(option_get_flag(&call->options, &json_row[0]), &out, err);
 
-        return r < 0 ? status_of(r, err) : inspect_write(&out, err);
+        if (r < 0)
+                return status_of(r, err);
+
+        return inspect_write(&out, err);
 }
 
 static int run_show(const struct call *call, struct err *err) {
         cleanup(buf_done) struct buf out = BUF(OUTPUT_MAX);
         int r = bridges_show(&call->options, call->argv[0], &out, err);
 
-        return r < 0 ? status_of(r, err) : inspect_write(&out, err);
+        if (r < 0)
+                return status_of(r, err);
+
+        return inspect_write(&out, err);
 }
 
 static int run_check(const struct call *call, struct err *err) {

@@ -126,7 +126,10 @@ static const char *words_kind(const struct verb *verb) {
                 return verb->flags & VERB_COMMAND ? "guest-command" : "guest";
         if (verb->flags & VERB_COMMAND)
                 return "command";
-        return verb->max_words != 0 ? "words" : "";
+        if (verb->max_words != 0)
+                return "words";
+
+        return "";
 }
 
 static void bash_verb(const struct verb *parent, const struct verb *verb, const char *spelling) {
@@ -143,7 +146,10 @@ static const char *value_kind(const struct option *option) {
                 return "files";
         if (names_guests(option))
                 return "guests";
-        return has_choices(option) ? "words" : "text";
+        if (has_choices(option))
+                return "words";
+
+        return "text";
 }
 
 static void bash_value(const char *verb, const struct flag *flag) {

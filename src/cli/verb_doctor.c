@@ -169,7 +169,10 @@ static int print_proofs_json(const struct proofs *proofs, bool holds, struct err
 static const char *proof_word(const struct proof *proof) {
         if (!proof_holds(proof))
                 return "WRONG";
-        return proof->expected ? "works" : "denied";
+        if (proof->expected)
+                return "works";
+
+        return "denied";
 }
 
 static void print_proofs(const struct proofs *proofs, bool color) {

@@ -141,7 +141,10 @@ static int run_stop(const struct call *call, struct err *err) {
 static int run_restart(const struct call *call, struct err *err) {
         (void)call;
         int r = stop_service(err);
-        return r == EXIT_OK ? start_service(err) : r;
+        if (r == EXIT_OK)
+                return start_service(err);
+
+        return r;
 }
 
 static int run_reload(const struct call *call, struct err *err) {
@@ -235,7 +238,10 @@ static const struct verb verb_status = {
 
 static int run_config(const struct call *call, struct err *err) {
         cleanup(buf_done) struct buf out = BUF(8 << 20);
-        return egress_config(call->argv, &out, err) < 0 ? exit_of_error(err) : egress_put(&out);
+        if (egress_config(call->argv, &out, err) < 0)
+                return exit_of_error(err);
+
+        return egress_put(&out);
 }
 
 static const struct verb verb_config = {

@@ -14,7 +14,10 @@ static const struct option_table table = { "Options", rows, EVENTS_ROWS };
 
 static int on_line(void *arg, struct str line) {
         (void)arg;
-        return fwrite(line.p, 1, line.n, stdout) == line.n && fflush(stdout) == 0 ? 0 : -EPIPE;
+        if (fwrite(line.p, 1, line.n, stdout) == line.n && fflush(stdout) == 0)
+                return 0;
+
+        return -EPIPE;
 }
 
 static int events_run(const struct call *call, struct err *err) {
@@ -26,7 +29,10 @@ static int events_run(const struct call *call, struct err *err) {
         };
         int r = sandboxes_events(&request, err);
 
-        return r == 0 || (r == -EPIPE && !err->code) ? EXIT_OK : sandboxes_exit_code(r);
+        if (r == 0 || (r == -EPIPE && !err->code))
+                return EXIT_OK;
+
+        return sandboxes_exit_code(r);
 }
 
 const struct verb verb_events = {

@@ -153,7 +153,10 @@ static int print_json(const struct exec_outcome *outcome, struct err *err) {
         if (emit_status(&j) < 0 || buf_add_char(&out, '\n') < 0)
                 return err_set(err, ENOMEM, "out of memory for the result");
 
-        return inspect_write(&out, &why) == EXIT_OK ? 0 : err_set(err, EIO, "%s", err_text(&why));
+        if (inspect_write(&out, &why) != EXIT_OK)
+                return err_set(err, EIO, "%s", err_text(&why));
+
+        return 0;
 }
 
 static int exit_of(const struct exec_outcome *outcome, const struct err *err) {

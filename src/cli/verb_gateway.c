@@ -195,7 +195,10 @@ static int gateway_run(const struct call *call, struct err *err) {
         if (option_get_flag(values, &rows[ROW_DIE]) && frame_die_with_parent(SIGTERM, err) < 0)
                 return EXIT_SYSTEM;
 
-        return gateway_service_run(&settings, err) < 0 ? exit_of_error(err) : EXIT_OK;
+        if (gateway_service_run(&settings, err) < 0)
+                return exit_of_error(err);
+
+        return EXIT_OK;
 }
 
 const struct verb verb_gateway = {

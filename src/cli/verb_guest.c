@@ -163,7 +163,10 @@ static int create_provision(const struct call *call, struct guests *guests, stru
         const struct option_value *value;
         char **words = calloc(call->options.values.n + 1, sizeof *words);
         struct provision_request request = { .words = words };
-        int r = words ? 0 : err_memory(err);
+        int r = 0;
+
+        if (!words)
+                r = err_memory(err);
 
         for (size_t i = 0; words && (value = option_next(&call->options, &create_rows[CREATE_RECIPE], &i));)
                 words[request.n++] = value->text;
@@ -202,7 +205,10 @@ static int run_create(const struct call *call, struct err *err) {
                    *url = option_get(values, &create_rows[CREATE_CLONE]);
         char note[ERR_TEXT_MAX] = "";
         int helper = 0;
-        int r = wish.account ? guest_account_helper(&helper, err) : 0;
+        int r = 0;
+
+        if (wish.account)
+                r = guest_account_helper(&helper, err);
 
         if (r == 0)
                 r = create_check_recipes(call, err);
@@ -373,7 +379,11 @@ static int command_open(const struct call *call, struct guests *guests, struct g
         if (code != EXIT_OK)
                 return code;
 
-        int r = guest_is_running(guest) ? command_check_disk(guest, err) : 0;
+        int r = 0;
+
+        if (guest_is_running(guest))
+                r = command_check_disk(guest, err);
+
         if (r < 0 || guest_is_running(guest))
                 return guest_exit_code(r, err);
 
@@ -430,8 +440,11 @@ static int exec_detached(struct guests *guests, const struct guest *guest, const
         int status = 0;
         int r = guest_job_start(guests, guest, command, &number, &status, err);
 
-        if (r < 0 || status)
-                return r < 0 ? guest_exit_code(r, err) : status;
+        if (r < 0 || status) {
+                if (r < 0)
+                        return guest_exit_code(r, err);
+                return status;
+        }
 
         printf("%ju\n", (uintmax_t)number);
         return EXIT_OK;
@@ -464,7 +477,10 @@ static int exec_run(const struct call *call, char **argv, bool login, bool detac
         guests_close(&guests); /* it may take long */
         int r = guest_exec(&guest, &command, NULL, NULL, &status, err);
 
-        return r < 0 ? guest_exit_code(r, err) : status;
+        if (r < 0)
+                return guest_exit_code(r, err);
+
+        return status;
 }
 
 static int run_exec(const struct call *call, struct err *err) {

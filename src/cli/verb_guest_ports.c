@@ -61,7 +61,11 @@ static int port_publish(struct guests *guests, const struct guest *guest, const 
         }
 
         snprintf(kept, sizeof kept, "%u:%u", outside, inside);
-        int r = guest_is_running(guest) ? guest_port_open(guests, guest, outside, inside, err) : 0;
+        int r = 0;
+
+        if (guest_is_running(guest))
+                r = guest_port_open(guests, guest, outside, inside, err);
+
         if (r == 0)
                 r = guests_db_remove_setting(guests->db, guest->row.id, SETTING, kept, err);
         if (r < 0)

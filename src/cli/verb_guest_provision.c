@@ -209,7 +209,11 @@ static int run_provision(const struct call *call, struct err *err) {
         if (option_get_flag(values, &provision_rows[PROVISION_LIST]))
                 return guest_exit_code(guests_db_provision(guests.db, guest.row.id, list_step, NULL, err), err);
 
-        int r = request.n ? 0 : guests_db_provision(guests.db, guest.row.id, word_collect, &known, err);
+        int r = 0;
+
+        if (!request.n)
+                r = guests_db_provision(guests.db, guest.row.id, word_collect, &known, err);
+
         if (r == 0 && request.n == 0) {
                 request.words = known.p;
                 request.n = known.n;

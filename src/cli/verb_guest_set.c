@@ -81,7 +81,10 @@ static int set_check(struct guests *guests, const struct guest *guest, struct er
         cleanup(option_values_done) struct option_values values = { 0 };
         int r = guest_options(guests, guest, NULL, &values, err);
 
-        return r < 0 ? r : guest_settings_check(guests, &values, err);
+        if (r < 0)
+                return r;
+
+        return guest_settings_check(guests, &values, err);
 }
 
 static int set_rows_of(const struct call *call, struct guests *guests, const struct guest *guest, size_t *ret_later,

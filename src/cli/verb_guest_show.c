@@ -305,7 +305,10 @@ static int show_json(struct guests *guests, const struct guest *guest, struct er
         emit_close(&j);
         emit_close(&j);
 
-        return r < 0 ? guest_exit_code(r, err) : json_print(&j, &out, err);
+        if (r < 0)
+                return guest_exit_code(r, err);
+
+        return json_print(&j, &out, err);
 }
 
 static int run_show(const struct call *call, struct err *err) {

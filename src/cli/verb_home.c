@@ -38,7 +38,10 @@ static const struct option_table json_table = { "Options", json_rows, HOME_OPTIO
 static int status_of(int r) {
         if (r == -ENOENT)
                 return EXIT_UNAVAILABLE;
-        return r == -EINVAL ? EXIT_USAGE : EXIT_SYSTEM;
+        if (r == -EINVAL)
+                return EXIT_USAGE;
+
+        return EXIT_SYSTEM;
 }
 
 static void put_escaped(const char *text, const char *after) {
@@ -296,7 +299,10 @@ static int name_in_home(const char *word, char **ret, struct err *err) {
                 return err_set(err, EINVAL, "%s is no path below the home", word);
 
         *ret = str_dup(str_of(path + strlen(home) + 1));
-        return *ret ? 0 : err_memory(err);
+        if (!*ret)
+                return err_memory(err);
+
+        return 0;
 }
 
 static bool is_above(const struct change *change, const char *name) {
@@ -331,9 +337,11 @@ static int export_name(const struct home_kept *kept, const struct changes *chang
                 *done += wanted;
         }
 
-        return found ? 0
-                     : err_set(err, ENOENT, "%s: the home %s has nothing there that the real one has not", name,
+        if (!found)
+                return err_set(err, ENOENT, "%s: the home %s has nothing there that the real one has not", name,
                                kept->id);
+
+        return 0;
 }
 
 static int run_export(const struct call *call, struct err *err) {

@@ -86,8 +86,10 @@ static int write_policy(const struct call *call, const char *path, const struct 
                 return EXIT_NO;
         }
 
-        r = force ? path_replace_file(path, buf_str(&result->text), 0644, err)
-                  : write_new(path, buf_str(&result->text), err);
+        if (force)
+                r = path_replace_file(path, buf_str(&result->text), 0644, err);
+        else
+                r = write_new(path, buf_str(&result->text), err);
         if (r < 0)
                 return EXIT_SYSTEM;
 
@@ -116,7 +118,10 @@ static int check_policy(const char *path, const struct import_result *result, st
         if (difference.n > 0)
                 return EXIT_NO;
 
-        return result->dropped ? EXIT_CONFIG : EXIT_OK;
+        if (result->dropped)
+                return EXIT_CONFIG;
+
+        return EXIT_OK;
 }
 
 static int run_import(const struct call *call, struct err *err) {
@@ -135,7 +140,10 @@ static int run_import(const struct call *call, struct err *err) {
         const struct import_request request = {
                 .tool = call->verb->name, .files = call->argv, .n_files = (size_t)call->argc, .workspace = workspace
         };
-        r = output ? import_make(&request, &result, err) : err_memory(err);
+        if (output)
+                r = import_make(&request, &result, err);
+        else
+                r = err_memory(err);
         if (r == -ENOMEM)
                 return EXIT_SYSTEM;
         if (r < 0)

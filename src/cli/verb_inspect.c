@@ -12,7 +12,10 @@
 #include <unistd.h>
 
 int inspect_open(const struct call *call, const char *file, struct inspector **ret, struct err *err) {
-        return inspector_new(&call->options, file, ret, err) < 0 ? exit_of_error(err) : EXIT_OK;
+        if (inspector_new(&call->options, file, ret, err) < 0)
+                return exit_of_error(err);
+
+        return EXIT_OK;
 }
 
 /* "  label   text", escaped: names and origins may come from anywhere. */

@@ -35,7 +35,10 @@ static const struct option_table table = { "Learning", rows, LEARN_OPTIONS };
 static int command_text(char *const *argv, struct buf *out) {
         int r = 0;
         for (; *argv && r == 0; argv++) {
-                r = out->n ? buf_add_char(out, ' ') : 0;
+                if (out->n)
+                        r = buf_add_char(out, ' ');
+                else
+                        r = 0;
                 if (r == 0)
                         r = escape_shell(out, str_of(*argv));
         }

@@ -144,7 +144,10 @@ static int log_run(const struct call *call, struct err *err) {
         };
         int r = all ? log_search(&request, err) : log_show(&request, err);
 
-        return r == 0 || (r == -EPIPE && !err->code) ? EXIT_OK : code_of(r);
+        if (r == 0 || (r == -EPIPE && !err->code))
+                return EXIT_OK;
+
+        return code_of(r);
 }
 
 static int run_verify(const struct call *call, struct err *err) {
@@ -216,7 +219,10 @@ static int run_prune(const struct call *call, struct err *err) {
         if (r >= 0 && out.n > 0)
                 fwrite(out.p, 1, out.n, stdout);
 
-        return r == 0 ? EXIT_OK : code_of(r);
+        if (r == 0)
+                return EXIT_OK;
+
+        return code_of(r);
 }
 
 static const struct verb verb_log_prune = {

@@ -16,7 +16,11 @@ static const char page_date[] = "2026-11-15"; /* of the last change to the texts
 
 /* Text of ours as roff: hyphens are meant, backslashes are text, a leading dot is no request. */
 static int put_text(struct buf *out, struct str text) {
-        int r = text.n > 0 && (text.p[0] == '.' || text.p[0] == '\'') ? buf_add(out, "\\&") : 0;
+        int r = 0;
+
+        if (text.n > 0 && (text.p[0] == '.' || text.p[0] == '\''))
+                r = buf_add(out, "\\&");
+
         for (size_t i = 0; i < text.n && r == 0; i++) {
                 if (text.p[i] == '-')
                         r = buf_add(out, "\\-");
@@ -65,8 +69,10 @@ static int put_about(struct buf *out, const struct verb *verb) {
                 if (line.n == 0)
                         r = r < 0 ? r : buf_add(out, ".PP\n");
                 else {
-                        r = r < 0 ? r : put_text(out, line);
-                        r = r < 0 ? r : buf_add_char(out, '\n');
+                        if (r >= 0)
+                                r = put_text(out, line);
+                        if (r >= 0)
+                                r = buf_add_char(out, '\n');
                 }
         }
 
@@ -91,7 +97,10 @@ static int put_synopsis(struct buf *out, const struct verb *parent, const struct
 static int put_own_options(struct buf *out, const struct verb *verb) {
         const struct option_table *tables[VERB_TABLES_MAX + 1];
         size_t n = verb_tables(verb, tables) - 1; /* the global ones are in bailey(1) */
-        return n > 0 ? option_man(out, tables, n) : 0;
+        if (n > 0)
+                return option_man(out, tables, n);
+
+        return 0;
 }
 
 static int put_subs(struct buf *out, const struct verb *verb) {
@@ -101,14 +110,22 @@ static int put_subs(struct buf *out, const struct verb *verb) {
                         continue;
 
                 r = buf_add(out, ".SH ");
-                r = r < 0 ? r : put_upper(out, verb->name);
-                r = r < 0 ? r : buf_add_char(out, ' ');
-                r = r < 0 ? r : put_upper(out, (*s)->name);
-                r = r < 0 ? r : buf_add_char(out, '\n');
-                r = r < 0 ? r : put_synopsis(out, verb, *s);
-                r = r < 0 ? r : buf_add(out, ".PP\n");
-                r = r < 0 ? r : put_about(out, *s);
-                r = r < 0 ? r : put_own_options(out, *s);
+                if (r >= 0)
+                        r = put_upper(out, verb->name);
+                if (r >= 0)
+                        r = buf_add_char(out, ' ');
+                if (r >= 0)
+                        r = put_upper(out, (*s)->name);
+                if (r >= 0)
+                        r = buf_add_char(out, '\n');
+                if (r >= 0)
+                        r = put_synopsis(out, verb, *s);
+                if (r >= 0)
+                        r = buf_add(out, ".PP\n");
+                if (r >= 0)
+                        r = put_about(out, *s);
+                if (r >= 0)
+                        r = put_own_options(out, *s);
         }
 
         return r;
@@ -171,8 +188,12 @@ static int do_synopsis(struct buf *out, const char *page, const struct verb *ver
         for (const struct verb *const *s = verb->subs; s && *s && r == 0; s++) {
                 if ((*s)->flags & VERB_HIDDEN)
                         continue;
-                r = s == verb->subs && !verb->run ? 0 : buf_add(out, ".br\n");
-                r = r < 0 ? r : put_synopsis(out, verb, *s);
+                if (s == verb->subs && !verb->run)
+                        r = 0;
+                else
+                        r = buf_add(out, ".br\n");
+                if (r >= 0)
+                        r = put_synopsis(out, verb, *s);
         }
 
         return r;
@@ -211,8 +232,10 @@ static int do_exit_codes(struct buf *out, const char *page, const struct verb *v
         int r = 0;
         for (size_t i = 0; i < n_exit_rows && r == 0; i++) {
                 r = buf_printf(out, ".TP\n.B %s\n", exit_rows[i].codes);
-                r = r < 0 ? r : put_c_text(out, exit_rows[i].meaning);
-                r = r < 0 ? r : buf_add_char(out, '\n');
+                if (r >= 0)
+                        r = put_c_text(out, exit_rows[i].meaning);
+                if (r >= 0)
+                        r = buf_add_char(out, '\n');
         }
 
         return r;
@@ -228,11 +251,17 @@ static int do_verbs(struct buf *out, const char *page, const struct verb *verb, 
                         if ((*v)->group != g || ((*v)->flags & VERB_HIDDEN))
                                 continue;
 
-                        r = any ? 0 : buf_printf(out, ".SS %s\n", verb_group_titles[g]);
+                        if (any)
+                                r = 0;
+                        else
+                                r = buf_printf(out, ".SS %s\n", verb_group_titles[g]);
                         any = true;
-                        r = r < 0 ? r : buf_printf(out, ".TP\n.BR bailey\\-%s (1)\n", (*v)->name);
-                        r = r < 0 ? r : put_c_text(out, (*v)->help);
-                        r = r < 0 ? r : buf_add_char(out, '\n');
+                        if (r >= 0)
+                                r = buf_printf(out, ".TP\n.BR bailey\\-%s (1)\n", (*v)->name);
+                        if (r >= 0)
+                                r = put_c_text(out, (*v)->help);
+                        if (r >= 0)
+                                r = buf_add_char(out, '\n');
                 }
         }
 
@@ -354,7 +383,8 @@ static int man_run(const struct call *call, struct err *err) {
                 int r = man_replace(&out, page, verb, line);
                 if (r == 0 && (rest.n > 0 || line.n > 0)) {
                         r = buf_append(&out, line);
-                        r = r < 0 ? r : buf_add_char(&out, '\n');
+                        if (r >= 0)
+                                r = buf_add_char(&out, '\n');
                 }
 
                 if (r < 0) {

@@ -189,8 +189,10 @@ static int test_judge(const struct inspector *inspector, const struct inspect_qu
                       struct inspect_verdict *ret, struct err *err) {
         if (inspect_is_repository(inspector, question->target))
                 return inspect_repository(inspector, question->target, ret, err);
-        return inspect_is_page(question->target) ? inspect_page(inspector, question->target, ret, err)
-                                                 : inspect_host(inspector, question, ret, err);
+        if (inspect_is_page(question->target))
+                return inspect_page(inspector, question->target, ret, err);
+
+        return inspect_host(inspector, question, ret, err);
 }
 
 static int run_test(const struct call *call, struct err *err) {
@@ -209,7 +211,8 @@ static int run_test(const struct call *call, struct err *err) {
                         status = inspect_tool_call(call, call->argv[n],
                                                    option_get_flag(&call->options, &test_rows[TEST_JSON]), err);
                         all = all && status == EXIT_OK;
-                        status = status == EXIT_NO ? EXIT_OK : status;
+                        if (status == EXIT_NO)
+                                status = EXIT_OK;
                         continue;
                 }
 

@@ -22,21 +22,30 @@ static bool wants_json(const struct call *call) {
 static int status_of(int r) {
         if (r == -ENOENT)
                 return EXIT_UNAVAILABLE;
-        return r == -ENOMEM || r == -EMSGSIZE ? EXIT_SYSTEM : EXIT_CONFIG;
+        if (r == -ENOMEM || r == -EMSGSIZE)
+                return EXIT_SYSTEM;
+
+        return EXIT_CONFIG;
 }
 
 static int run_ls(const struct call *call, struct err *err) {
         cleanup(buf_done) struct buf out = BUF(OUTPUT_MAX);
         int r = profiles_list(wants_json(call), &out, err);
 
-        return r < 0 ? status_of(r) : inspect_write(&out, err);
+        if (r < 0)
+                return status_of(r);
+
+        return inspect_write(&out, err);
 }
 
 static int run_show(const struct call *call, struct err *err) {
         cleanup(buf_done) struct buf out = BUF(OUTPUT_MAX);
         int r = profiles_show(call->argv[0], wants_json(call), &out, err);
 
-        return r < 0 ? status_of(r) : inspect_write(&out, err);
+        if (r < 0)
+                return status_of(r);
+
+        return inspect_write(&out, err);
 }
 
 static int run_check(const struct call *call, struct err *err) {

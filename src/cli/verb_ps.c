@@ -13,7 +13,10 @@ static const struct option_table table = { "Options", rows, 1 };
 static int ps_run(const struct call *call, struct err *err) {
         cleanup(buf_done) struct buf out = BUF(16 << 20);
         int r = sandboxes_ps(option_get_flag(&call->options, &rows[0]), &out, err);
-        return r < 0 ? sandboxes_exit_code(r) : sandboxes_print(&out);
+        if (r < 0)
+                return sandboxes_exit_code(r);
+
+        return sandboxes_print(&out);
 }
 
 const struct verb verb_ps = {
@@ -31,7 +34,10 @@ static int run_pending(const struct call *call, struct err *err) {
         cleanup(buf_done) struct buf out = BUF(16 << 20);
         int r =
             sandboxes_pending(call->argc ? call->argv[0] : NULL, option_get_flag(&call->options, &rows[0]), &out, err);
-        return r < 0 ? sandboxes_exit_code(r) : sandboxes_print(&out);
+        if (r < 0)
+                return sandboxes_exit_code(r);
+
+        return sandboxes_print(&out);
 }
 
 const struct verb verb_pending = {

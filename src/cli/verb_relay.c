@@ -18,8 +18,12 @@ static const struct option_table table = { "Options", rows, RELAY_ROWS };
 
 static const char *relay_proxy(const struct call *call) {
         const char *via = option_get(&call->options, &rows[ROW_VIA]);
-        via = via ? via : getenv("ALL_PROXY");
-        return via && *via ? via : getenv("all_proxy");
+        if (!via)
+                via = getenv("ALL_PROXY");
+        if (via && *via)
+                return via;
+
+        return getenv("all_proxy");
 }
 
 static int run_relay(const struct call *call, struct err *err) {
@@ -29,7 +33,10 @@ static int run_relay(const struct call *call, struct err *err) {
                 err_set(err, EINVAL, "no gateway: give --via ADDR:PORT, or set ALL_PROXY");
                 return EXIT_USAGE;
         }
-        return relay_run(&settings, err) < 0 ? exit_of_error(err) : EXIT_OK;
+        if (relay_run(&settings, err) < 0)
+                return exit_of_error(err);
+
+        return EXIT_OK;
 }
 
 const struct verb verb_relay = {

@@ -277,7 +277,10 @@ static int ui_verb_run(const struct call *call, struct err *err) {
         }
 
         err_clear(err);
-        r = service ? service_start(&settings, err) : ui_run(&settings, err);
+        if (service)
+                r = service_start(&settings, err);
+        else
+                r = ui_run(&settings, err);
 
         return r < 0 ? EXIT_SYSTEM : EXIT_OK;
 }

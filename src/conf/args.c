@@ -97,9 +97,11 @@ static int read_letters(struct args *args, struct str letters, struct err *err) 
                 char origin[3] = { '-', letters.p[0], '\0' };
                 letters = str_skip(letters, 1);
 
-                if (o->type != OPTION_FLAG)
-                        return letters.n > 0 ? option_set(args->values, o, letters, origin, err)
-                                             : set_from_next(args, o, origin, err);
+                if (o->type != OPTION_FLAG) {
+                        if (letters.n > 0)
+                                return option_set(args->values, o, letters, origin, err);
+                        return set_from_next(args, o, origin, err);
+                }
 
                 int r = option_set(args->values, o, STR("true"), origin, err);
                 if (r < 0)
@@ -142,7 +144,11 @@ static int set_from_variable(struct option_values *values, const struct option *
 
         while (str_split(&text, ',', &part)) {
                 part = str_trim(part);
-                int r = part.n > 0 ? option_set(values, option, part, option->env, err) : 0;
+                int r = 0;
+
+                if (part.n > 0)
+                        r = option_set(values, option, part, option->env, err);
+
                 if (r < 0)
                         return r;
         }
@@ -156,7 +162,11 @@ int option_parse_env(const struct option_table *const *tables, size_t n_tables, 
                 for (size_t i = 0; i < tables[t]->n; i++) {
                         const struct option *o = &tables[t]->rows[i];
                         const char *text = o->env ? getenv(o->env) : NULL;
-                        int r = text && *text ? set_from_variable(values, o, str_of(text), err) : 0;
+                        int r = 0;
+
+                        if (text && *text)
+                                r = set_from_variable(values, o, str_of(text), err);
+
                         if (r < 0)
                                 return r;
                 }

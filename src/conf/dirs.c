@@ -11,8 +11,14 @@ static int dirs_place(const char *variable, const char *below_home, char **ret) 
         bool absolute = given && given[0] == '/';
         if (!absolute && !home)
                 return -ENOENT;
-        *ret = absolute ? path_join(given, "bailey") : str_format("%s/%s/bailey", home, below_home);
-        return *ret ? 0 : -ENOMEM;
+        if (absolute)
+                *ret = path_join(given, "bailey");
+        else
+                *ret = str_format("%s/%s/bailey", home, below_home);
+        if (!*ret)
+                return -ENOMEM;
+
+        return 0;
 }
 
 int dirs_config(char **ret) {

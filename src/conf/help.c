@@ -31,11 +31,18 @@ static const char *metavar_of(const struct option *option) {
 int option_usage(struct buf *out, const struct option *option) {
         if (!option->flag)
                 return 0;
-        int r = option->letter ? buf_printf(out, "-%c, ", option->letter) : 0;
+        int r = 0;
+
+        if (option->letter)
+                r = buf_printf(out, "-%c, ", option->letter);
+
         if (r == 0)
                 r = buf_printf(out, "--%s%s", shown_negated(option) ? "no-" : "", option->flag);
         const char *metavar = metavar_of(option);
-        return r == 0 && metavar ? buf_printf(out, " %s", metavar) : r;
+        if (r == 0 && metavar)
+                return buf_printf(out, " %s", metavar);
+
+        return r;
 }
 
 /* The help line with what the row knows besides: choices and the default. */
@@ -63,14 +70,16 @@ static int wrap_text(struct buf *out, struct str text, size_t column, size_t wid
         while (r == 0 && str_split(&text, ' ', &word)) {
                 if (at > column && at + 1 + word.n > width) {
                         r = buf_add_char(out, '\n');
-                        r = r < 0 ? r : help_pad(out, column);
+                        if (r >= 0)
+                                r = help_pad(out, column);
                         at = column;
                 } else if (at > column) {
                         r = buf_add_char(out, ' ');
                         at++;
                 }
 
-                r = r < 0 ? r : buf_append(out, word);
+                if (r >= 0)
+                        r = buf_append(out, word);
                 at += word.n;
         }
 
@@ -82,7 +91,10 @@ static int wrap_text(struct buf *out, struct str text, size_t column, size_t wid
 
 static size_t usage_width(const struct option *option) {
         cleanup(buf_done) struct buf usage = BUF(256);
-        return option_usage(&usage, option) < 0 ? 0 : usage.n;
+        if (option_usage(&usage, option) < 0)
+                return 0;
+
+        return usage.n;
 }
 
 /* Where the help column starts: after the longest usage that is not unreasonably long. */
@@ -120,7 +132,8 @@ static int help_row(struct buf *out, const struct option *option, size_t column,
                 used = 0;
         }
 
-        r = r < 0 ? r : help_pad(out, column - used);
+        if (r >= 0)
+                r = help_pad(out, column - used);
         if (r < 0)
                 return r;
 
@@ -162,7 +175,11 @@ int option_help(struct buf *out, const struct option_table *const *tables, size_
 
 /* Text for roff: hyphens are meant, backslashes are text, a leading dot is no request. */
 static int help_roff(struct buf *out, const char *text) {
-        int r = *text == '.' || *text == '\'' ? buf_add(out, "\\&") : 0;
+        int r = 0;
+
+        if (*text == '.' || *text == '\'')
+                r = buf_add(out, "\\&");
+
         for (const char *c = text; *c && r == 0; c++) {
                 if (*c == '-')
                         r = buf_add(out, "\\-");
@@ -184,8 +201,10 @@ static int man_names(struct buf *out, const struct option *option) {
                         continue;
 
                 r = buf_printf(out, "%s:\n.B ", names[i].label);
-                r = r < 0 ? r : help_roff(out, names[i].text);
-                r = r < 0 ? r : buf_add(out, ".\n");
+                if (r >= 0)
+                        r = help_roff(out, names[i].text);
+                if (r >= 0)
+                        r = buf_add(out, ".\n");
         }
 
         return r;

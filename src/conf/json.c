@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "conf/json.h"
 
+#include "base/bounds.h"
 #include "base/cleanup.h"
 #include "base/escape.h"
 
@@ -18,8 +19,8 @@ static int refuse_syntax(const struct document *document, const json_error_t *er
         escape_text(&text, str_of(error->text), JSON_ERROR_TEXT_LENGTH);
 
         /* Jansson counts from one, and says -1 where it does not know. */
-        int line = error->line < 1 ? 1 : error->line;
-        int column = error->column < 1 ? 1 : error->column;
+        int line = max_of(error->line, 1);
+        int column = max_of(error->column, 1);
 
         return err_set(err, EINVAL, "%s:%d:%d: not valid JSON: %.*s", document_name(document), line, column,
                        STR_FMT(buf_str(&text)));
@@ -88,7 +89,8 @@ int json_read(struct str text, struct str name, struct document **ret, struct er
         cleanup(document_freep) struct document *d = NULL;
         struct err local = { 0 };
 
-        err = err ? err : &local;
+        if (!err)
+                err = &local;
         int r = document_new(name, &d, err);
         if (r < 0)
                 return r;

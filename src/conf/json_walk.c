@@ -126,7 +126,10 @@ static int push_step(struct walk *walk, struct str key) {
                         r = buf_add_char(&walk->pointer, key.p[i]);
         }
 
-        return r < 0 ? -E2BIG : 0;
+        if (r < 0)
+                return -E2BIG;
+
+        return 0;
 }
 
 static int walk_object(struct walk *walk, unsigned depth) {
@@ -154,7 +157,8 @@ static int walk_object(struct walk *walk, unsigned depth) {
                         return -EBADMSG;
 
                 r = push_step(walk, buf_str(&plain));
-                r = r < 0 ? r : walk_value(walk, key, depth);
+                if (r >= 0)
+                        r = walk_value(walk, key, depth);
                 if (r < 0)
                         return r;
 
@@ -177,7 +181,8 @@ static int walk_list(struct walk *walk, unsigned depth) {
                         return -E2BIG;
 
                 int r = push_step(walk, buf_str(&text));
-                r = r < 0 ? r : walk_value(walk, STR(""), depth);
+                if (r >= 0)
+                        r = walk_value(walk, STR(""), depth);
                 if (r < 0)
                         return r;
 
@@ -341,7 +346,10 @@ int json_find(struct str text, struct str pointer, struct buf *out) {
 
         if (r < 0)
                 return r;
-        return finding.found ? 0 : -ENOENT;
+        if (!finding.found)
+                return -ENOENT;
+
+        return 0;
 }
 
 struct editing {
@@ -358,7 +366,8 @@ static int edit_visit(void *arg, const struct json_scalar *scalar) {
 
         if (r > 0) {
                 r = buf_append(e->out, str_n(e->copied, (size_t)(scalar->raw.p - e->copied)));
-                r = r < 0 ? r : buf_append(e->out, buf_str(&instead));
+                if (r >= 0)
+                        r = buf_append(e->out, buf_str(&instead));
                 e->copied = scalar->raw.p + scalar->raw.n;
         }
 
@@ -366,7 +375,10 @@ static int edit_visit(void *arg, const struct json_scalar *scalar) {
                 secret_wipe(instead.p, instead.cap);
 
         buf_done(&instead);
-        return r < 0 ? r : 0;
+        if (r < 0)
+                return r;
+
+        return 0;
 }
 
 int json_edit(struct str text, json_replace *replace, void *arg, struct buf *out) {

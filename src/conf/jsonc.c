@@ -130,10 +130,16 @@ static int read_children(struct scan *scan, struct node *node, char closer) {
                 r = skip_space(scan);
                 if (r < 0)
                         return r;
-                if (scan_take(scan, end))
-                        return node->kind == NODE_MAP ? document_check_keys(scan->document, node, scan->err) : 0;
+                if (scan_take(scan, end)) {
+                        if (node->kind == NODE_MAP)
+                                return document_check_keys(scan->document, node, scan->err);
+                        return 0;
+                }
 
-                r = node->kind == NODE_MAP ? read_member(scan, node) : read_value(scan, node, &element);
+                if (node->kind == NODE_MAP)
+                        r = read_member(scan, node);
+                else
+                        r = read_value(scan, node, &element);
                 if (r == 0)
                         r = skip_space(scan);
                 if (r < 0)

@@ -76,8 +76,10 @@ static void place_text(const struct document *document, uint32_t line, uint32_t 
 }
 
 char *node_origin(const struct document *document, const struct node *node) {
-        return node->line ? str_format("%s:%u:%u", document->name, node->line, node->column)
-                          : str_dup(str_of(document->name));
+        if (node->line)
+                return str_format("%s:%u:%u", document->name, node->line, node->column);
+
+        return str_dup(str_of(document->name));
 }
 
 __attribute__((format(printf, 4, 0))) static int error_at(const struct document *document, uint32_t line,

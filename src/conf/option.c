@@ -195,7 +195,10 @@ int option_check(const struct option *option, struct str text, struct err *err) 
 
 uint64_t option_number(const struct option *option, struct str text) {
         uint64_t number;
-        return parse_number(option, text, &number) ? number : 0;
+        if (parse_number(option, text, &number))
+                return number;
+
+        return 0;
 }
 
 void option_values_done(struct option_values *values) {
@@ -245,7 +248,10 @@ bool option_get_flag(const struct option_values *values, const struct option *op
 
 uint64_t option_get_number(const struct option_values *values, const struct option *option) {
         const char *text = option_get(values, option);
-        return text ? option_number(option, str_of(text)) : 0;
+        if (text)
+                return option_number(option, str_of(text));
+
+        return 0;
 }
 
 bool option_given(const struct option_values *values, const struct option *option) {

@@ -213,8 +213,14 @@ int scan_string(struct scan *scan, char quote, enum scan_escapes escapes, struct
                         return scan_error(scan, "a control character must be written as an escape in a string");
 
                 scan_skip(scan, 1);
-                r = c == '\\' && !literal ? read_escape(scan, escapes, &out) : buf_add_char(&out, (char)c);
+                if (c == '\\' && !literal)
+                        r = read_escape(scan, escapes, &out);
+                else
+                        r = buf_add_char(&out, (char)c);
         }
 
-        return scan->err && scan->err->code ? r : err_set(scan->err, -r, "out of memory");
+        if (scan->err && scan->err->code)
+                return r;
+
+        return err_set(scan->err, -r, "out of memory");
 }

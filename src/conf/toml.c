@@ -244,7 +244,10 @@ static int read_value_into(struct scan *scan, struct node *node) {
         if (scan_take(scan, "'''"))
                 return read_long_string(scan, "'''", &node->text);
 
-        return node->quoted ? scan_string(scan, c, SCAN_TOML, &node->text) : read_word(scan, &node->text);
+        if (node->quoted)
+                return scan_string(scan, c, SCAN_TOML, &node->text);
+
+        return read_word(scan, &node->text);
 }
 
 static int read_value(struct scan *scan, struct node *parent, struct str key, const struct dotted *from) {
@@ -316,7 +319,10 @@ static int open_list(struct scan *scan, struct node *parent, const struct dotted
         scan->depth++;
         *ret = scan_node(scan, list, NODE_MAP);
 
-        return *ret ? 0 : -EINVAL;
+        if (!*ret)
+                return -EINVAL;
+
+        return 0;
 }
 
 static int open_table(struct scan *scan, struct node *parent, const struct dotted *key, struct node **ret) {
@@ -356,7 +362,10 @@ static int read_header(struct scan *scan, struct node *root, struct node **ret) 
         if (r < 0)
                 return r;
 
-        return is_list ? open_list(scan, parent, &key, ret) : open_table(scan, parent, &key, ret);
+        if (is_list)
+                return open_list(scan, parent, &key, ret);
+
+        return open_table(scan, parent, &key, ret);
 }
 
 static int read_document(struct scan *scan) {
@@ -373,7 +382,10 @@ static int read_document(struct scan *scan) {
                 if (scan_at_end(scan))
                         return 0;
 
-                r = scan_peek(scan, 0) == '[' ? read_header(scan, root, &table) : read_pair(scan, table);
+                if (scan_peek(scan, 0) == '[')
+                        r = read_header(scan, root, &table);
+                else
+                        r = read_pair(scan, table);
                 if (r == 0)
                         r = end_line(scan);
                 if (r < 0)

@@ -25,7 +25,10 @@ static int state_directory(char **ret, struct err *err) {
         int r = dirs_state(ret);
         if (r == -ENOENT)
                 return err_set(err, ENOENT, "there is no home directory to keep the record of trusted files in");
-        return r < 0 ? err_set(err, -r, "out of memory") : 0;
+        if (r < 0)
+                return err_set(err, -r, "out of memory");
+
+        return 0;
 }
 
 static int record_path(char **ret, struct err *err) {
@@ -34,7 +37,10 @@ static int record_path(char **ret, struct err *err) {
         if (r < 0)
                 return r;
         *ret = path_join(state, "trust");
-        return *ret ? 0 : err_memory(err);
+        if (!*ret)
+                return err_memory(err);
+
+        return 0;
 }
 
 static bool is_digest(struct str s) {
@@ -99,8 +105,11 @@ int trust_load(struct trust_list *ret, struct err *err) {
                 return r;
 
         cleanup(close_fd) int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-        if (fd < 0)
-                return errno == ENOENT || errno == ENOTDIR ? 0 : err_errno(err, "cannot open %s", path);
+        if (fd < 0) {
+                if (errno == ENOENT || errno == ENOTDIR)
+                        return 0;
+                return err_errno(err, "cannot open %s", path);
+        }
 
         r = check_owner(fd, path, err);
         if (r < 0)

@@ -101,7 +101,10 @@ static char byte_at(struct str text, const yaml_mark_t *at) {
         for (size_t i = 0; i < at->column && line.n > 0; i++)
                 line = str_skip(line, utf8_decode(line, &code));
 
-        return line.n > 0 ? line.p[0] : 0;
+        if (line.n > 0)
+                return line.p[0];
+
+        return 0;
 }
 
 /* The mistakes that everybody makes once. */
@@ -143,8 +146,11 @@ static int yaml_add(struct reader *reader, enum node_kind kind, const yaml_mark_
                 return yaml_refuse(reader, at, err, "a key must be a single word, not %s", node_kind_name(kind));
 
         struct node *node = document_add(reader->doc, parent, kind, err);
-        if (!node)
-                return err && err->code ? -err->code : -ENOMEM;
+        if (!node) {
+                if (err && err->code)
+                        return -err->code;
+                return -ENOMEM;
+        }
 
         node->line = number_of(at->line);
         node->column = number_of(at->column);
@@ -290,7 +296,8 @@ int yaml_read(struct str text, struct str name, struct document **ret, struct er
         cleanup(reader_done) struct reader r = { .text = text };
         struct err local = { 0 };
 
-        err = err ? err : &local; /* limits are reported through it */
+        if (!err)
+                err = &local; /* limits are reported through it */
         if (!yaml_parser_initialize(&r.parser))
                 return err_memory(err);
 

@@ -337,7 +337,10 @@ int container_args_check(const struct container_args *args, char *const *given, 
                         struct flag flag = read_long(args, word, next);
                         const struct row *row = find_row(args, flag.flag);
 
-                        r = row ? judge_row(args, row, flag.value, err) : 0;
+                        if (row)
+                                r = judge_row(args, row, flag.value, err);
+                        else
+                                r = 0;
                 } else if (word.n > 1 && word.p[0] == '-') {
                         r = check_short(args, word, next, err);
                 }
@@ -354,7 +357,10 @@ static const char *long_value(const char *word, const char *flag, const char *ne
                 return NULL;
         if (word[n] == '=')
                 return word + n + 1;
-        return word[n] == '\0' ? next : NULL;
+        if (word[n] == '\0')
+                return next;
+
+        return NULL;
 }
 
 /* The value of -e, which may end a cluster. */
@@ -411,6 +417,8 @@ char *container_args_variable(char *const *given, const char *name) {
                         file_variable(file, name, &of_file);
         }
 
-        return found ? str_dup(str_of(found))
-                     : take_ptr(&of_file); /* a flag counts more than a file, wherever it stands */
+        if (found)
+                return str_dup(str_of(found));
+
+        return take_ptr(&of_file); /* a flag counts more than a file, wherever it stands */
 }

@@ -39,7 +39,8 @@ static void mounts_done(mounts *list) {
 static int files_put(mounts *list, struct str path, enum view view, bool tree, struct err *err) {
         for (size_t i = 0; i < list->n; i++)
                 if (str_is(path, list->p[i].path)) {
-                        list->p[i].view = view > list->p[i].view ? view : list->p[i].view;
+                        if (view > list->p[i].view)
+                                list->p[i].view = view;
                         list->p[i].tree |= tree;
                         return 0;
                 }
@@ -119,8 +120,10 @@ static int close_one(const struct plan_path *path, mounts *list, struct err *err
                 return pin_above(list, path->path,
                                  err); /* an engine cannot mount over a link: it is put back at the end */
 
+        if (path->type == PLAN_PATH_MISSING && path->protected)
+                return pin_above(list, path->path, err);
         if (path->type == PLAN_PATH_MISSING)
-                return path->protected ? pin_above(list, path->path, err) : 0;
+                return 0;
         if (path->access == PATH_WRITE)
                 return 0;
 
@@ -167,7 +170,10 @@ static int files_object(const struct container_files *files, struct plan *plan, 
                                pattern, origin, why);
 
         char *note = plan_format(plan, "lost: %s (%s): %s", pattern, origin, why);
-        return note && vec_push(&plan->notes, note) == 0 ? 0 : err_memory(err);
+        if (note && vec_push(&plan->notes, note) == 0)
+                return 0;
+
+        return err_memory(err);
 }
 
 /* The directory that everything a glob can match is in. */
@@ -263,7 +269,10 @@ static int add_argument(const struct container_files *files, const struct mount 
         /* Read-only mounts are without what is mounted below them: engines leave that writable. */
         int r = words_add(args, "--mount=type=bind,source=%s,destination=%s%s", source, mount->path,
                           mount->view >= VIEW_READ ? ",readonly,bind-nonrecursive=true" : "");
-        return r < 0 ? err_memory(err) : 0;
+        if (r < 0)
+                return err_memory(err);
+
+        return 0;
 }
 
 static int add_notes(const struct container_files *files, struct plan *plan, struct err *err) {
@@ -287,17 +296,24 @@ static int add_start(const struct container_files *files, const mounts *list, te
         if (!start || !tree_of(list, start) || path_rules_host_access(files->rules, start, NULL) == PATH_DENIED)
                 return plan_start_refused(files->policy, files->host, err);
 
-        return words_add(args, "--workdir=%s", start) < 0 ? err_memory(err) : 0;
+        if (words_add(args, "--workdir=%s", start) < 0)
+                return err_memory(err);
+
+        return 0;
 }
 
 int container_files(const struct container_files *files, struct plan *plan, text_list *args, struct err *err) {
         cleanup(mounts_done) mounts m = { 0 };
         int r = check_rest(files, plan, err);
 
-        r = r < 0 ? r : add_trees(files, &m, err);
-        r = r < 0 ? r : check_globs(files, plan, &m, err);
-        r = r < 0 ? r : add_closed(files, plan, &m, err);
-        r = r < 0 ? r : add_notes(files, plan, err);
+        if (r >= 0)
+                r = add_trees(files, &m, err);
+        if (r >= 0)
+                r = check_globs(files, plan, &m, err);
+        if (r >= 0)
+                r = add_closed(files, plan, &m, err);
+        if (r >= 0)
+                r = add_notes(files, plan, err);
         for (size_t i = 0; r == 0 && i < m.n; i++)
                 r = add_argument(files, &m.p[i], args, err);
 

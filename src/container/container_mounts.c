@@ -313,7 +313,10 @@ static int judge_long(struct str value, const char *kept, struct buf *why) {
             (mount_text.source.p && is_path(mount_text.source) && str_is(mount_text.type, "volume")))
                 r = judge_source(mount_text.source, !mount_text.read_only || mount_text.writable, why);
 
-        return r == 0 ? judge_destination(mount_text.destination, kept, why) : r;
+        if (r != 0)
+                return r;
+
+        return judge_destination(mount_text.destination, kept, why);
 }
 
 int container_mount_judge(struct str value, bool is_long, const char *kept, struct buf *why) {

@@ -35,8 +35,10 @@ static int is_there(const char *engine, const char *name, bool *ret, struct err 
                 return err_memory(err);
 
         int r = engine_call(&argv, true, &out, err);
+        if (r < 0)
+                return r;
         if (r != 0)
-                return r < 0 ? r : err_set(err, EIO, "%s does not answer", engine);
+                return err_set(err, EIO, "%s does not answer", engine);
 
         *ret = out.n > 0;
         return 0;
@@ -49,7 +51,10 @@ static int place_force(const char *engine, const char *name, struct err *err) {
             words_add(&argv, "--volumes") < 0 || words_add(&argv, "%s", name) < 0)
                 return err_memory(err);
         int r = engine_call(&argv, true, &out, err); /* "is being removed already" is as good */
-        return r < 0 ? r : 0;
+        if (r < 0)
+                return r;
+
+        return 0;
 }
 
 int container_remove(const char *engine, const char *name, struct err *err) {
@@ -129,7 +134,10 @@ static int place_hold(struct container_place *place, const char *engine, struct 
                 return r;
 
         r = lock_file_new(AT_FDCWD, path, str_of(engine), &place->lock);
-        return r < 0 ? err_set(err, -r, "cannot lock %s: %s", path, strerror(-r)) : 0;
+        if (r < 0)
+                return err_set(err, -r, "cannot lock %s: %s", path, strerror(-r));
+
+        return 0;
 }
 
 /* A socket's address is short; the path goes through a descriptor of the directory. Any user that the image runs as may
@@ -161,12 +169,16 @@ int container_place_make(struct container_place *container_place, const char *en
         if (r == 0)
                 place_sweep(place, engine);
 
-        r = r < 0 ? r : name_files(container_place, place, id, err);
-        r = r < 0 ? r : place_hold(container_place, engine, err);
+        if (r >= 0)
+                r = name_files(container_place, place, id, err);
+        if (r >= 0)
+                r = place_hold(container_place, engine, err);
 
         /* Read by any user that the image runs as; the directory itself is never seen inside. */
-        r = r < 0 ? r : path_replace_file(container_place->resolv, STR("nameserver 127.0.0.1\n"), 0644, err);
-        r = r < 0 ? r : path_replace_file(container_place->empty_file, STR(""), 0, err);
+        if (r >= 0)
+                r = path_replace_file(container_place->resolv, STR("nameserver 127.0.0.1\n"), 0644, err);
+        if (r >= 0)
+                r = path_replace_file(container_place->empty_file, STR(""), 0, err);
         if (r == 0 && mkdir(container_place->empty_directory, 0) < 0)
                 r = err_errno(err, "cannot make %s", container_place->empty_directory);
         if (r < 0)
@@ -206,7 +218,10 @@ int container_place_accept(struct container_place *place, int engine_pidfd, int 
                 if (poll(fds, 2, (int)((end - now) / NS_PER_MS) + 1) < 0 && errno != EINTR)
                         return err_errno(err, "cannot wait for the container");
 
-                gate = fds[0].revents ? accept4(place->listener, NULL, NULL, SOCK_CLOEXEC) : -1;
+                if (fds[0].revents)
+                        gate = accept4(place->listener, NULL, NULL, SOCK_CLOEXEC);
+                else
+                        gate = -1;
                 if (gate < 0 && fds[1].revents)
                         return err_set(err, ECHILD, "the container ended before its command was started");
         }

@@ -69,16 +69,23 @@ static int engine_listen(int from, unsigned ms, struct buf *out) {
         for (;;) {
                 uint64_t now = clock_ns();
                 struct pollfd ready = { .fd = from, .events = POLLIN };
-                int r = now >= end ? 0 : poll(&ready, 1, (int)((end - now) / NS_PER_MS + 1));
+                int r = 0;
+
+                if (now < end)
+                        r = poll(&ready, 1, (int)((end - now) / NS_PER_MS + 1));
 
                 if (r < 0 && errno == EINTR)
                         continue;
+                if (r < 0)
+                        return -errno;
                 if (r <= 0)
-                        return r < 0 ? -errno : -ETIMEDOUT;
+                        return -ETIMEDOUT;
 
                 ssize_t n = read(from, bytes, sizeof bytes);
+                if (n < 0)
+                        return -errno;
                 if (n <= 0)
-                        return n < 0 ? -errno : 0;
+                        return 0;
 
                 r = buf_append(out, str_n(bytes, (size_t)n));
                 if (r < 0)
@@ -111,7 +118,10 @@ static int engine_ask(const text_list *argv, bool quiet, unsigned ms, struct buf
         if (r < 0)
                 return err_set(err, -r, "cannot read what %s prints: %s", argv->p[0], strerror(-r));
 
-        return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+        if (WIFEXITED(status))
+                return WEXITSTATUS(status);
+
+        return 128 + WTERMSIG(status);
 }
 
 int engine_call(const text_list *argv, bool quiet, struct buf *out, struct err *err) {
@@ -137,8 +147,12 @@ static int engine_inspect(const char *engine, const char *image, struct buf *out
         for (size_t i = 0; r == 0 && i < sizeof words / sizeof *words; i++)
                 r = words_add(&argv, "%s", words[i]);
 
-        r = r < 0 ? r : words_add(&argv, "%s", image);
-        return r < 0 ? err_memory(err) : engine_call(&argv, true, out, err);
+        if (r >= 0)
+                r = words_add(&argv, "%s", image);
+        if (r < 0)
+                return err_memory(err);
+
+        return engine_call(&argv, true, out, err);
 }
 
 /* It may take minutes, and says nothing that could be passed on. */
@@ -172,11 +186,14 @@ int engine_image(const char *engine, const char *image, text_list *ret_entrypoin
                 r = pull_shown(&pull, image, &pulled, err);
                 buf_done(&text);
                 text = BUF(0);
-                r = r == 0 ? engine_inspect(engine, image, &text, err) : r;
+                if (r == 0)
+                        r = engine_inspect(engine, image, &text, err);
         }
 
+        if (r < 0)
+                return r;
         if (r != 0)
-                return r < 0 ? r : err_set(err, ENOENT, "%s has no image %s", engine, image);
+                return err_set(err, ENOENT, "%s has no image %s", engine, image);
 
         r = json_read(buf_str(&text), str_of(engine), &document, err);
         const struct node *root = r == 0 ? document_root(document) : NULL;

@@ -97,8 +97,10 @@ static int containers_of(const char *engine, const char *network, text_list *ret
                 return err_memory(err);
 
         r = engine_call_within(&argv, ANSWER_MS, &out, err);
+        if (r < 0)
+                return r;
         if (r != 0)
-                return r < 0 ? r : err_set(err, EIO, "%s ps failed (status %d)", engine, r);
+                return err_set(err, EIO, "%s ps failed (status %d)", engine, r);
 
         struct str rest = buf_str(&out);
         while (str_split(&rest, '\n', &line))
@@ -198,8 +200,10 @@ int engine_container_hold(const char *engine, const char *network, const struct 
                 return r;
 
         cleanup(close_fd) int pidfd = (int)syscall(SYS_pidfd_open, first.pid, 0);
+        if (pidfd < 0 && errno == ESRCH)
+                return 0;
         if (pidfd < 0)
-                return errno == ESRCH ? 0 : err_errno(err, "cannot watch process %d", (int)first.pid);
+                return err_errno(err, "cannot watch process %d", (int)first.pid);
 
         r = engine_container_at(engine, network, addr, &again, err);
         if (r <= 0)

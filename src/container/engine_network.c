@@ -169,7 +169,10 @@ static int run_ip(const char *program, const char *words, struct err *err) {
                 return err_memory(err);
 
         r = engine_call(&argv, true, &out, err);
-        return r <= 0 ? r : err_set(err, EIO, "\"ip %s\" failed (status %d)", words, r);
+        if (r <= 0)
+                return r;
+
+        return err_set(err, EIO, "\"ip %s\" failed (status %d)", words, r);
 }
 
 int engine_network_up(const struct engine_network *network, struct err *err) {
@@ -198,7 +201,11 @@ int engine_network_up(const struct engine_network *network, struct err *err) {
         if (!make || !give || !up)
                 return err_memory(err);
 
-        int r = if_nametoindex(network->interface) ? 0 : run_ip(program, make, err);
+        int r = 0;
+
+        if (!if_nametoindex(network->interface))
+                r = run_ip(program, make, err);
+
         if (r == 0)
                 r = run_ip(program, give, err);
         if (r < 0)

@@ -24,7 +24,11 @@ void control_client_done(struct control_client *client) {
 /* A whole line that is there already. */
 static bool take_line(struct control_client *client, struct str *ret) {
         struct str rest = str_skip(buf_str(&client->in), client->used);
-        ptrdiff_t end = rest.n ? str_find(rest, '\n') : -1;
+        ptrdiff_t end = -1;
+
+        if (rest.n)
+                end = str_find(rest, '\n');
+
         if (end < 0)
                 return false;
         *ret = str_first(rest, (size_t)end);
@@ -51,8 +55,11 @@ int control_client_next(struct control_client *client, int timeout_ms, struct co
                 buf_consume(&client->in, client->used);
                 client->used = 0;
                 int r = wait_readable(client->fd, timeout_ms);
-                if (r < 0)
-                        return r == -EAGAIN || r == -EINTR ? r : err_set(err, -r, "cannot wait for the sandbox");
+                if (r < 0) {
+                        if (r == -EAGAIN || r == -EINTR)
+                                return r;
+                        return err_set(err, -r, "cannot wait for the sandbox");
+                }
                 if (buf_reserve(&client->in, READ_BYTES) < 0)
                         return err_set(err, EMSGSIZE, "the sandbox sent a line that is too long");
 
@@ -68,7 +75,10 @@ int control_client_next(struct control_client *client, int timeout_ms, struct co
         }
 
         int r = control_message_parse(line, ret, err);
-        return r < 0 ? err_wrap(err, r, "the sandbox %s", client->id) : 1;
+        if (r < 0)
+                return err_wrap(err, r, "the sandbox %s", client->id);
+
+        return 1;
 }
 
 static int client_refused(struct control_client *client, const struct control_message *message, struct err *err) {
@@ -111,8 +121,10 @@ int control_client_call(struct control_client *client, const struct control_requ
 
                 if (r == -EINTR)
                         continue;
+                if (r < 0)
+                        return r;
                 if (r <= 0)
-                        return r < 0 ? r : err_set(err, ECONNRESET, "the sandbox %s is gone", client->id);
+                        return err_set(err, ECONNRESET, "the sandbox %s is gone", client->id);
 
                 if (!message.is_event && !message.ok && message.id == 0)
                         r = client_refused(client, &message, err); /* turned away before anything was read */
@@ -184,5 +196,8 @@ int control_resolve(const char *prefix, char **ret, struct err *err) {
                                show(str_of(prefix)).text);
 
         *ret = str_dup(str_of(found));
-        return *ret ? 0 : err_memory(err);
+        if (!*ret)
+                return err_memory(err);
+
+        return 0;
 }

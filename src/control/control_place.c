@@ -64,7 +64,10 @@ int control_directory(char **ret, struct err *err) {
         else
                 *ret = str_format("/tmp/bailey-%u", (unsigned)geteuid());
 
-        return *ret ? 0 : err_memory(err);
+        if (!*ret)
+                return err_memory(err);
+
+        return 0;
 }
 
 int control_make_directory(char **ret, struct err *err) {
@@ -99,9 +102,11 @@ static int open_directory(const char *directory, int *ret_fd, struct err *err) {
         cleanup(close_fd) int fd = open(directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         struct stat st;
 
-        if (fd < 0 || fstat(fd, &st) < 0)
-                return errno == ENOENT ? err_set(err, ENOENT, "no sandbox is running")
-                                       : err_errno(err, "cannot open %s", directory);
+        if (fd < 0 || fstat(fd, &st) < 0) {
+                if (errno == ENOENT)
+                        return err_set(err, ENOENT, "no sandbox is running");
+                return err_errno(err, "cannot open %s", directory);
+        }
 
         if (st.st_uid != geteuid() || (st.st_mode & 0077))
                 return err_set(err, EPERM, "%s must be yours alone (mode 0700): others could answer for you",

@@ -6,7 +6,10 @@
 static enum reason judged_reason(const struct judged *judged, bool runs) {
         if (runs)
                 return REASON_ALLOWED;
-        return strcmp(judged->decision, "forbidden") == 0 ? REASON_DENY_RULE : REASON_ASK;
+        if (strcmp(judged->decision, "forbidden") == 0)
+                return REASON_DENY_RULE;
+
+        return REASON_ASK;
 }
 
 /* Who decided, if somebody did, why, and about which part of the command. NULL when out of memory. */

@@ -47,7 +47,8 @@ static int read_values(const supervise_texts *texts, struct option_values *ret, 
 
 int link_settings_read(const struct supervise_request *request, struct link_settings *ret, struct err *err) {
         int r = read_values(&request->config, &ret->config, err);
-        r = r < 0 ? r : read_values(&request->call, &ret->call, err);
+        if (r >= 0)
+                r = read_values(&request->call, &ret->call, err);
         ret->policy = (struct policy_request){ .command_line = &ret->config,
                                                .call = &ret->call,
                                                .only_text = text_or(request->policy, ""),
@@ -76,7 +77,8 @@ static int load_policy(const struct link *link, int fd, struct policy **ret, str
         supervise_texts own = request.call; /* a policy says nothing about one call */
         request.call = link->request->call;
         r = link_settings_read(&request, &settings, err);
-        r = r < 0 ? r : policy_load(&settings.policy, ret, err);
+        if (r >= 0)
+                r = policy_load(&settings.policy, ret, err);
         if (r == 0) {
                 r = own_commands_check(*ret, environ, err);
                 if (r < 0)

@@ -230,7 +230,10 @@ static const char *state_of(const struct live *live) {
                 return "asking";
         if (live->holds & (HOLD_PAUSE | HOLD_DISK))
                 return "paused";
-        return ratchet_closed(*live->parts.policy) ? "narrowed" : "running";
+        if (ratchet_closed(*live->parts.policy))
+                return "narrowed";
+
+        return "running";
 }
 
 /* Those that have closed, and why. */
@@ -359,13 +362,19 @@ static int change_rule(struct live *live, const struct control_request *request,
         };
         enum control_answer answer = change.deny ? ANSWER_DENY : ANSWER_ALLOW;
 
-        if (approved_is_path(str_of(request->pattern)))
-                return change.deny ? err_set(err, EINVAL,
-                                             "what no rule grants is closed; `bailey allow --forget` takes back "
-                                             "what was opened")
-                                   : live_access_grant(live, request->pattern, request->scope, by, err);
+        if (approved_is_path(str_of(request->pattern))) {
+                if (change.deny)
+                        return err_set(err, EINVAL,
+                                       "what no rule grants is closed; `bailey allow --forget` takes back "
+                                       "what was opened");
+                return live_access_grant(live, request->pattern, request->scope, by, err);
+        }
 
-        int r = request->scope == SCOPE_ONCE ? 0 : live_rules_add(live, &change, err);
+        int r = 0;
+
+        if (request->scope != SCOPE_ONCE)
+                r = live_rules_add(live, &change, err);
+
         if (r == 0)
                 r = live_answer_covered(live, request->pattern, answer, request->scope, by, ret_answered, err);
         if (r == 0 && request->scope == SCOPE_ONCE && *ret_answered == 0)
@@ -397,9 +406,10 @@ static int check_begun(const struct live *live, const struct control_request *re
                 return err_set(err, EOPNOTSUPP,
                                "a sandbox without namespaces cannot be made to stand still; bailey kill ends it");
 
-        return live->parts.freeze || !about_sandbox
-                   ? 0
-                   : err_set(err, ENOENT, "the command waits for its own approval and has not begun");
+        if (live->parts.freeze || !about_sandbox)
+                return 0;
+
+        return err_set(err, ENOENT, "the command waits for its own approval and has not begun");
 }
 
 static enum control_done live_handle(void *arg, const struct control_request *request, uint64_t ticket, const char *by,
@@ -437,8 +447,10 @@ static enum control_done live_handle(void *arg, const struct control_request *re
                 break;
         case CONTROL_RELOAD:
                 later[0] = '\0';
-                r = live->parts.reload ? live->parts.reload(live->parts.run, &err)
-                                       : live_rules_reload(live, later, &err);
+                if (live->parts.reload)
+                        r = live->parts.reload(live->parts.run, &err);
+                else
+                        r = live_rules_reload(live, later, &err);
                 if (r == 0)
                         emit_put_text(&j, "later", later);
                 break;

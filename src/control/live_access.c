@@ -126,17 +126,23 @@ static int remember_access(const struct live *live, const char *what, bool deny,
         cleanup(state_closep) struct state *s = NULL;
         const char *workspace = scope == SCOPE_WORKSPACE ? (*live->parts.policy)->workspace : NULL;
         bool command = str_starts(str_of(what), STR(RUN));
-        int r = command ? 0 : check_path(live, what, err);
+        int r = 0;
+
+        if (!command)
+                r = check_path(live, what, err);
 
         if (!command && deny) /* what no rule grants is closed: there is nothing to remember */
                 return 0;
 
-        r = r < 0 ? r : state_open(&s, err);
+        if (r >= 0)
+                r = state_open(&s, err);
         if (r < 0)
                 return r;
 
-        return command ? state_add_command(s, deny, workspace, STATE_ANY_RULE, what + strlen(RUN), err)
-                       : state_add_rule(s, false, workspace, what, err);
+        if (command)
+                return state_add_command(s, deny, workspace, STATE_ANY_RULE, what + strlen(RUN), err);
+
+        return state_add_rule(s, false, workspace, what, err);
 }
 
 /* A path that cannot be opened now may still be granted at the next start; a denied one never is. */
@@ -180,7 +186,10 @@ int live_access_grant(struct live *live, const char *what, enum control_scope sc
 
         tell_opened(live, what, scope, by);
         answered = live_answer_opened(live, what, by, &why);
-        r = scope >= SCOPE_WORKSPACE ? remember_access(live, what, false, scope, err) : 0;
+        if (scope >= SCOPE_WORKSPACE)
+                r = remember_access(live, what, false, scope, err);
+        else
+                r = 0;
         if (r == 0 && answered < 0) {
                 *err = why;
                 return answered;
@@ -217,7 +226,10 @@ int live_access_decided(struct live *live, const char *what, enum control_answer
         if (r == 0 && scope >= SCOPE_WORKSPACE)
                 r = remember_access(live, what, deny, scope, err);
 
-        return r < 0 ? err_wrap(err, r, "the answer is told, but is not remembered") : 0;
+        if (r < 0)
+                return err_wrap(err, r, "the answer is told, but is not remembered");
+
+        return 0;
 }
 
 void live_access_done(struct live *live) {

@@ -24,26 +24,30 @@ static char *questions_subject(const struct question *question) {
         cleanup(buf_done) struct buf out = BUF(SUBJECT_MAX);
         char target[AUTHORITY_TEXT_MAX];
 
-        if (question->call)
-                return escape_text(&out, str_of(question->push), QUESTION_SHOWN) < 0 ||
-                               buf_printf(&out, " (tool %s in ", question->tool) < 0 ||
-                               escape_text(&out, str_of(question->directory), QUESTION_SHOWN) < 0 ||
-                               buf_add(&out, ")") < 0
-                           ? NULL
-                           : str_dup(buf_str(&out));
+        if (question->call) {
+                if (escape_text(&out, str_of(question->push), QUESTION_SHOWN) < 0 ||
+                    buf_printf(&out, " (tool %s in ", question->tool) < 0 ||
+                    escape_text(&out, str_of(question->directory), QUESTION_SHOWN) < 0 || buf_add(&out, ")") < 0)
+                        return NULL;
+                return str_dup(buf_str(&out));
+        }
 
-        if (question->push)
-                return escape_text(&out, str_of(question->push), QUESTION_SHOWN) < 0 ||
-                               (question->of_tool && buf_printf(&out, " (tool %s)", question->tool) < 0)
-                           ? NULL
-                           : str_dup(buf_str(&out));
+        if (question->push) {
+                if (escape_text(&out, str_of(question->push), QUESTION_SHOWN) < 0 ||
+                    (question->of_tool && buf_printf(&out, " (tool %s)", question->tool) < 0))
+                        return NULL;
+                return str_dup(buf_str(&out));
+        }
 
         if (!question->command.text) {
                 authority_text(&question->target, target);
                 return str_dup(str_of(target));
         }
 
-        return escape_text(&out, str_of(question->command.text), QUESTION_SHOWN) < 0 ? NULL : str_dup(buf_str(&out));
+        if (escape_text(&out, str_of(question->command.text), QUESTION_SHOWN) < 0)
+                return NULL;
+
+        return str_dup(buf_str(&out));
 }
 
 /* Who opens it is the sandbox's text, too. */
@@ -426,7 +430,10 @@ static int remember_command(struct live *live, const struct question *question, 
                 r = state_add_command(s, answer == ANSWER_DENY, workspace, question->command.rule,
                                       question->command.text, err);
 
-        return r < 0 ? err_wrap(err, r, "the answer counts for this run, but is not remembered") : 0;
+        if (r < 0)
+                return err_wrap(err, r, "the answer counts for this run, but is not remembered");
+
+        return 0;
 }
 
 /* What is opened is opened before anybody hears of it: a yes that opens nothing is a no. */
@@ -470,7 +477,10 @@ int live_answer_opened(struct live *live, const char *what, const char *by, stru
                 n++;
         }
 
-        return result < 0 ? result : n;
+        if (result < 0)
+                return result;
+
+        return n;
 }
 
 int live_answer(struct live *live, uint64_t number, enum control_answer answer, enum control_scope scope,
@@ -494,7 +504,11 @@ int live_answer(struct live *live, uint64_t number, enum control_answer answer, 
                 return answer_held(live, question, answer, scope, by, err);
 
         if (question->access) {
-                int r = answer == ANSWER_ALLOW ? live_access_open(live, question->push, scope, err) : 0;
+                int r = 0;
+
+                if (answer == ANSWER_ALLOW)
+                        r = live_access_open(live, question->push, scope, err);
+
                 if (r < 0) { /* do not report an approval that opens nothing */
                         questions_settle(live, question, ANSWER_DENY, SCOPE_ONCE, by);
                         return r;
@@ -507,7 +521,10 @@ int live_answer(struct live *live, uint64_t number, enum control_answer answer, 
                 if (r == 0 && answer == ANSWER_ALLOW && what && approved_is_path(str_of(what)))
                         r = live_answer_opened(live, what, by, err);
 
-                return r < 0 ? r : 0;
+                if (r < 0)
+                        return r;
+
+                return 0;
         }
 
         if (question->call) {

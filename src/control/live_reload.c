@@ -29,7 +29,10 @@ int live_keep_rules(const struct live *live, struct policy *policy, struct err *
 
 int live_policy(struct live *live, struct err *err) {
         cleanup(monitor_done) struct monitor fresh = { 0 };
-        int r = live ? monitor_init(&fresh, *live->parts.policy, err) : 0;
+        int r = 0;
+
+        if (live)
+                r = monitor_init(&fresh, *live->parts.policy, err);
 
         if (r < 0 || !live)
                 return r;
@@ -123,7 +126,8 @@ int live_rules_reload(struct live *live, char ret_later[static LIVE_LATER_MAX], 
         struct err local = { 0 };
         int r;
 
-        err = err ? err : &local;
+        if (!err)
+                err = &local;
         r = reload_load(live, &fresh, err);
         if (r == 0) {
                 live_reload_later(live, fresh, later);

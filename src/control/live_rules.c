@@ -58,8 +58,10 @@ static bool remove_entry(origin_texts *list, const char *text, const char *origi
 
 static int hand_over(struct live *live, const void *snapshot, size_t n, struct err *err) {
         struct gateway_process *process = *live->parts.gateway;
-        return process ? gateway_process_reload(process, NULL, snapshot, n, err)
-                       : 0; /* one that starts later takes the policy then */
+        if (process)
+                return gateway_process_reload(process, NULL, snapshot, n, err);
+
+        return 0; /* one that starts later takes the policy then */
 }
 
 /* An allow that cannot help is an error: otherwise the caller would wonder why nothing changes. */
@@ -124,7 +126,10 @@ static int rules_remember(struct live *live, const struct rule_change *change, s
         int r = state_open(&s, err);
         if (r == 0)
                 r = state_add_rule(s, change->deny, workspace, change->pattern, err);
-        return r < 0 ? err_wrap(err, r, "the rule holds for this sandbox, but is not remembered") : 0;
+        if (r < 0)
+                return err_wrap(err, r, "the rule holds for this sandbox, but is not remembered");
+
+        return 0;
 }
 
 /*
@@ -180,8 +185,10 @@ int live_rules_add(struct live *live, const struct rule_change *change, struct e
         snprintf(origin, sizeof origin, "%s %s", change->deny ? "denied" : "approved", day);
 
         int r = policy_apply(policy, change->deny ? ROW_DENY : ROW_ALLOW, str_of(change->pattern), origin, "/", err);
+        if (r == -ENOMEM)
+                return r;
         if (r < 0)
-                return r == -ENOMEM ? r : -EINVAL;
+                return -EINVAL;
 
         r = live_compile(live, policy, &snapshot, &n, err);
         if (r == 0 && !change->deny)
@@ -330,7 +337,8 @@ int live_rules_forget(struct live *live, const char *pattern, enum control_scope
                                scope == SCOPE_ALWAYS ? "this guest" : "every sandbox");
 
         (void)audit_note(*live->parts.audit, "rule taken back: %s", pattern);
-        removed = removed > read ? removed : read;
+        if (removed <= read)
+                removed = read;
 
         return (int)removed > remembered ? (int)removed : remembered;
 }

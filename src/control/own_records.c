@@ -34,7 +34,10 @@ static int hide_state(struct plan_host *host, struct err *err) {
                 *slash = '\0'; /* all of the state, not only this part */
 
         char *real = realpath(directory, NULL);
-        return real ? records_hide(host, real, PLAN_PATH_DIR, err) : 0; /* none yet */
+        if (real)
+                return records_hide(host, real, PLAN_PATH_DIR, err);
+
+        return 0; /* none yet */
 }
 
 /* The closest path that decides over this one, as the plan will have it. */
@@ -75,7 +78,11 @@ static int named_file(const struct policy *policy, const struct path_rules *rule
                                path, by ? by->path : real);
 
         *ret = path_join(real, slash + 1);
-        int r = *ret ? 0 : err_memory(err);
+        int r = 0;
+
+        if (!*ret)
+                r = err_memory(err);
+
         if (r == 0 && make) /* only what exists can be hidden */
                 r = path_open_append(*ret, 0600, &fd, err);
         if (r < 0)

@@ -9,12 +9,16 @@ static int command_text(struct buf *out, const struct question_command *command)
         const char *rule = *command->rule ? command->rule : "none";
         int r = buf_add(out, "\r\nbailey: this command needs your approval: ");
 
-        r = r < 0 ? r : escape_text(out, str_of(command->reason), QUESTION_SHOWN);
-        r = r < 0 ? r : buf_printf(out, " (rule %s)\r\n    ", rule);
-        r = r < 0 ? r : escape_text(out, str_of(command->text), QUESTION_SHOWN);
+        if (r >= 0)
+                r = escape_text(out, str_of(command->reason), QUESTION_SHOWN);
+        if (r >= 0)
+                r = buf_printf(out, " (rule %s)\r\n    ", rule);
+        if (r >= 0)
+                r = escape_text(out, str_of(command->text), QUESTION_SHOWN);
         if (r == 0 && strcmp(command->segment, command->text) != 0) {
                 r = buf_add(out, "\r\n  because of\r\n    ");
-                r = r < 0 ? r : escape_text(out, str_of(command->segment), SEGMENT_SHOWN);
+                if (r >= 0)
+                        r = escape_text(out, str_of(command->segment), SEGMENT_SHOWN);
         }
 
         if (r < 0)
@@ -43,9 +47,12 @@ static int call_text(struct buf *out, const struct question *question, const cha
         int r =
             buf_printf(out, "\r\nbailey: %s wants the tool %s run on your host:\r\n    ", sandbox_id, question->tool);
 
-        r = r < 0 ? r : escape_text(out, str_of(question->push), QUESTION_SHOWN);
-        r = r < 0 ? r : buf_add(out, "\r\n  in ");
-        r = r < 0 ? r : escape_text(out, str_of(question->directory), QUESTION_SHOWN);
+        if (r >= 0)
+                r = escape_text(out, str_of(question->push), QUESTION_SHOWN);
+        if (r >= 0)
+                r = buf_add(out, "\r\n  in ");
+        if (r >= 0)
+                r = escape_text(out, str_of(question->directory), QUESTION_SHOWN);
         if (r < 0)
                 return r;
 
@@ -64,8 +71,10 @@ int prompt_text(struct buf *out, const struct question *question, const char *sa
                                                   : "\r\nbailey: the agent in %s asks for: ",
                                    sandbox_id);
 
-                r = r < 0 ? r : escape_text(out, str_of(question->push), QUESTION_SHOWN);
-                r = r < 0 ? r : put_reason(out, question);
+                if (r >= 0)
+                        r = escape_text(out, str_of(question->push), QUESTION_SHOWN);
+                if (r >= 0)
+                        r = put_reason(out, question);
                 if (r < 0)
                         return r;
 
@@ -76,7 +85,8 @@ int prompt_text(struct buf *out, const struct question *question, const char *sa
         if (question->page) {
                 int r = buf_printf(out, "\r\nbailey: %s wants this page opened in your browser:\r\n    ", sandbox_id);
 
-                r = r < 0 ? r : escape_text(out, str_of(question->push), QUESTION_SHOWN);
+                if (r >= 0)
+                        r = escape_text(out, str_of(question->push), QUESTION_SHOWN);
                 if (r < 0)
                         return r;
 
@@ -89,7 +99,8 @@ int prompt_text(struct buf *out, const struct question *question, const char *sa
         if (question->push) {
                 int r = buf_printf(out, "\r\nbailey: %s waits with a ", sandbox_id);
 
-                r = r < 0 ? r : escape_text(out, str_of(question->push), QUESTION_SHOWN);
+                if (r >= 0)
+                        r = escape_text(out, str_of(question->push), QUESTION_SHOWN);
                 if (r == 0 && question->of_tool)
                         r = buf_printf(out, " (tool %s)", question->tool);
                 if (r < 0)

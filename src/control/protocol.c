@@ -221,8 +221,10 @@ int control_request_parse(struct str line, struct control_request *ret, struct e
                 return err_set(err, EINVAL, "a request has at most %d bytes", CONTROL_LINE_MAX);
 
         int r = json_read(line, STR("request"), &document, err);
+        if (r == -ENOMEM)
+                return r;
         if (r < 0)
-                return r == -ENOMEM ? r : -EINVAL;
+                return -EINVAL;
 
         const struct node *root = document_root(document);
         if (!root || root->kind != NODE_MAP)
@@ -291,7 +293,10 @@ const char *control_text(const struct node *map, const char *key) {
 uint64_t control_number(const struct node *map, const char *key) {
         const struct node *node = map ? node_get(map, str_of(key)) : NULL;
         uint64_t number = 0;
-        return node && is_number(node) && str_to_u64(node->text, UINT64_MAX, &number) ? number : 0;
+        if (node && is_number(node) && str_to_u64(node->text, UINT64_MAX, &number))
+                return number;
+
+        return 0;
 }
 
 bool control_bool(const struct node *map, const char *key) {

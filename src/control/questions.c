@@ -176,7 +176,10 @@ const char *question_kind(const struct question *question) {
                 return "page";
         if (question->call)
                 return "call";
-        return question->push ? "push" : "host";
+        if (question->push)
+                return "push";
+
+        return "host";
 }
 
 void question_emit(struct emit *json, const struct question *question) {

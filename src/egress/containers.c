@@ -394,7 +394,10 @@ struct poller_part containers_part(struct containers *containers) {
  * Life.
  */
 int containers_own(const struct containers *containers) {
-        return containers ? containers->own[1] : -1;
+        if (!containers)
+                return -1;
+
+        return containers->own[1];
 }
 
 const struct endpoint *containers_at(const struct containers *containers) {

@@ -5,6 +5,7 @@
  * notBefore, notAfter }, ... }, ... }.
  */
 #include "base/base64.h"
+#include "base/bounds.h"
 #include "base/cleanup.h"
 #include "base/secrets/digest.h"
 #include "egress/egress_state.h"
@@ -57,7 +58,7 @@ static bool der_take_time(struct str *from, char ret[static 24]) {
                 return false;
 
         char digits[24];
-        int n = snprintf(digits, sizeof digits, "%s%.*s", century, (int)(time.n < 20 ? time.n : 20), time.p);
+        int n = snprintf(digits, sizeof digits, "%s%.*s", century, (int)min_of(time.n, 20), time.p);
         if (n != 15 || strspn(digits, "0123456789") != 14 || digits[14] != 'Z')
                 return false;
 

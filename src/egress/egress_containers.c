@@ -196,7 +196,10 @@ int egress_container_place(const char *text, char **ret_place, char **ret_name, 
                 return r;
 
         *ret_name = str_format("%s/%s", engine, name);
-        return *ret_name ? 0 : err_memory(err);
+        if (!*ret_name)
+                return err_memory(err);
+
+        return 0;
 }
 
 /*
@@ -346,8 +349,10 @@ int egress_containers(bool json, struct buf *out, struct err *err) {
                 for (size_t i = 0; r == 0 && i < names.n; i++) {
                         cleanup(free_ptr) char *place = NULL, *shown = str_format("%s/%s", engines[e], names.p[i]);
 
-                        r = shown ? egress_container_directory(engines[e], names.p[i], false, &place, err)
-                                  : err_memory(err);
+                        if (shown)
+                                r = egress_container_directory(engines[e], names.p[i], false, &place, err);
+                        else
+                                r = err_memory(err);
                         if (r == 0)
                                 list_one(&listing, shown, place);
                 }

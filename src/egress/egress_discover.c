@@ -175,7 +175,8 @@ static int say_names(struct str json, int to) {
                         continue;
 
                 r = fd_write_all(to, key->text.p, key->text.n);
-                r = r < 0 ? r : fd_write_all(to, "\n", 1);
+                if (r >= 0)
+                        r = fd_write_all(to, "\n", 1);
         }
 
         return r;
@@ -224,7 +225,11 @@ static int collect_names(int from, pid_t pid, struct buf *names, struct err *err
 
         for (;;) {
                 int ready = poll(&pollfd, 1, LIST_MS);
-                ssize_t n = ready > 0 ? read(from, block, sizeof block) : -1;
+                ssize_t n = -1;
+
+                if (ready > 0)
+                        n = read(from, block, sizeof block);
+
                 if (n <= 0) {
                         if (ready <= 0)
                                 kill(-pid, SIGKILL); /* its own group: the command too */

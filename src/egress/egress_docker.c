@@ -97,7 +97,11 @@ static int add_network(struct docker *docker, const char *address, struct err *e
                 return found;
 
         const char *fault = fault_of(&net, found, address);
-        int r = fault ? docker_object(docker, err, "%s", fault) : 0;
+        int r = 0;
+
+        if (fault)
+                r = docker_object(docker, err, "%s", fault);
+
         if (r < 0)
                 return r;
 
@@ -111,11 +115,17 @@ static int add_network(struct docker *docker, const char *address, struct err *e
         if (found)
                 r = text_list_take(&docker->args, str_format("--network=" ENGINE_NETWORK), err);
 
-        r = r < 0 ? r : text_list_take(&docker->args, str_format("--cap-drop=NET_ADMIN"), err);
-        r = r < 0 ? r : text_list_take(&docker->args, str_format("--cap-drop=NET_RAW"), err);
+        if (r < 0)
+                return r;
+        r = text_list_take(&docker->args, str_format("--cap-drop=NET_ADMIN"), err);
+        if (r < 0)
+                return r;
+        r = text_list_take(&docker->args, str_format("--cap-drop=NET_RAW"), err);
 
-        return r < 0 ? r
-                     : text_list_take(&docker->args, str_format("--dns=%s", address), err); /* where nobody answers */
+        if (r < 0)
+                return r;
+
+        return text_list_take(&docker->args, str_format("--dns=%s", address), err); /* where nobody answers */
 }
 
 static int add_mount(struct docker *docker, const char *file, const char *inside, struct err *err) {
@@ -189,7 +199,10 @@ int egress_docker_args(char *const *given, bool lines, const struct egress_talk 
                 if (lines && str_find(arg, '\n') >= 0)
                         return err_set(err, EINVAL, "a value has a line break; use the form for shells");
 
-                r = lines ? buf_append(out, arg) : escape_shell(out, arg);
+                if (lines)
+                        r = buf_append(out, arg);
+                else
+                        r = escape_shell(out, arg);
                 if (r == 0)
                         r = buf_add_char(out, lines || i + 1 == docker.args.n ? '\n' : ' ');
                 if (r < 0)

@@ -124,7 +124,10 @@ int egress_env(const struct egress_env *query, struct buf *out, struct err *err)
         if (r < 0)
                 return r;
 
-        r = query->json ? facts_to_json(&facts, &places, out) : facts_to_shell(&facts, out);
+        if (query->json)
+                r = facts_to_json(&facts, &places, out);
+        else
+                r = facts_to_shell(&facts, out);
         if (r < 0)
                 return err_set(err, -r, "the variables are too large to print");
 

@@ -36,7 +36,10 @@ int egress_facts_listener(struct egress_facts *ret, const struct egress_view *vi
 /* The user's own values of variables that are appended to, as an environment; NULL-terminated. */
 static int take_own_values(char *const *given, text_list *ret, struct err *err) {
         static const char *const names[] = { "NODE_OPTIONS", "JAVA_TOOL_OPTIONS" };
-        int r = vec_reserve(ret, sizeof names / sizeof *names + 1) < 0 ? err_memory(err) : 0;
+        int r = 0;
+
+        if (vec_reserve(ret, sizeof names / sizeof *names + 1) < 0)
+                r = err_memory(err);
 
         for (size_t i = 0; r == 0 && i < sizeof names / sizeof *names; i++) {
                 cleanup(free_ptr) char *value = container_args_variable(given, names[i]);
@@ -73,7 +76,10 @@ static int take_stand_ins(struct egress_facts *facts, const struct egress_view *
 /* Where SDKs find the API proxy: at the gateway's own port. Variables that the user sets are kept. */
 static int take_base_urls(const struct egress_facts *facts, const struct egress_view *view, char *const *given,
                           text_list *ret, struct err *err) {
-        int r = vec_reserve(ret, 1) < 0 ? err_memory(err) : 0;
+        int r = 0;
+
+        if (vec_reserve(ret, 1) < 0)
+                r = err_memory(err);
 
         for (const struct node *v = egress_view_members(view->service, "base_urls"); v && r == 0; v = v->next) {
                 ptrdiff_t equals = str_find(v->text, '=');

@@ -24,7 +24,10 @@ static int firewall_run(const char *program, const char *rules, struct err *err)
         if (words_add(&argv, "%s", program) < 0 || words_add(&argv, "%s", rules) < 0)
                 return err_memory(err);
         int r = engine_call(&argv, true, &out, err);
-        return r <= 0 ? r : err_set(err, EIO, "nft refuses the rules (status %d)", r);
+        if (r <= 0)
+                return r;
+
+        return err_set(err, EIO, "nft refuses the rules (status %d)", r);
 }
 
 int egress_firewall_up(const char *bridge, const char *address, uint16_t port, struct err *err) {
@@ -44,7 +47,10 @@ int egress_firewall_up(const char *bridge, const char *address, uint16_t port, s
                        "add rule " TABLE " forward iifname \"%s\" reject; "
                        "add rule " TABLE " forward oifname \"%s\" reject",
                        bridge, address, port, bridge, bridge, bridge);
-        return rules ? firewall_run(program, rules, err) : err_memory(err);
+        if (!rules)
+                return err_memory(err);
+
+        return firewall_run(program, rules, err);
 }
 
 void egress_firewall_down(void) {

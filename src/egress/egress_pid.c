@@ -62,13 +62,19 @@ static int open_process(const struct egress_identity *id) {
                 return -ESRCH;
 
         cleanup(close_fd) int pidfd = (int)syscall(SYS_pidfd_open, id->pid, 0);
-        if (pidfd < 0)
-                return errno == ESRCH || errno == EINVAL ? -ESRCH : -errno;
+        if (pidfd < 0) {
+                if (errno == ESRCH || errno == EINVAL)
+                        return -ESRCH;
+                return -errno;
+        }
         if (process_start_time(id->pid, &started) < 0 || started != id->start_time || !has_nonce(id->pid, id->nonce))
                 return -ESRCH;
 
         struct pollfd ended = { .fd = pidfd, .events = POLLIN };
-        return poll(&ended, 1, 0) == 0 ? take_fd(&pidfd) : -ESRCH;
+        if (poll(&ended, 1, 0) != 0)
+                return -ESRCH;
+
+        return take_fd(&pidfd);
 }
 
 /* "PID START BOOT NONCE"; false when it is anything else. */
@@ -111,7 +117,11 @@ static int pid_find(const char *directory, bool tidy, struct egress_identity *re
         if (r < 0)
                 return r;
 
-        int pidfd = pid_parse(buf_str(&text), &id) ? open_process(&id) : -ESRCH;
+        int pidfd = -ESRCH;
+
+        if (pid_parse(buf_str(&text), &id))
+                pidfd = open_process(&id);
+
         if (pidfd < 0 && pidfd != -ESRCH)
                 return err_set(err, -pidfd, "cannot examine process %d: %s", (int)id.pid, strerror(-pidfd));
 

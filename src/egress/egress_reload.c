@@ -47,7 +47,10 @@ static struct str reload_value(const struct node *map, const char *key) {
 static int send_request(int pidfd, int ticket) {
         siginfo_t info = { .si_signo = SIGHUP, .si_code = SI_QUEUE, .si_pid = getpid(), .si_uid = getuid() };
         info.si_value.sival_int = ticket;
-        return syscall(SYS_pidfd_send_signal, pidfd, SIGHUP, &info, 0) < 0 ? -errno : 0;
+        if (syscall(SYS_pidfd_send_signal, pidfd, SIGHUP, &info, 0) < 0)
+                return -errno;
+
+        return 0;
 }
 
 /* The answer with our number. */
@@ -155,13 +158,17 @@ int egress_reload(const struct egress_talk *talk, struct err *err) {
 
         err_blame(err, ERR_CONFIG);
         r = egress_settings_load(directory, &settings, err);
-        r = r < 0 ? r : egress_settings_save(directory, &settings, err);
+        if (r >= 0)
+                r = egress_settings_save(directory, &settings, err);
         if (r < 0)
                 return err_wrap(err, r, "everything stays as it was");
 
         err_blame(err, ERR_SYSTEM);
         lock_path = path_join(directory, "reload.lock");
-        lock = lock_path ? open(lock_path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600) : -1;
+        if (lock_path)
+                lock = open(lock_path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+        else
+                lock = -1;
         if (lock < 0 || flock(lock, LOCK_EX) < 0)
                 return err_errno(err, "cannot lock %s", lock_path ? lock_path : directory);
 

@@ -45,7 +45,10 @@ enum { START_MS = 120000, STOP_MS = 15000, KILL_MS = 10000, TAIL_BYTES = 2000 };
 #define READY "ready\n"
 
 static int signal_by(int pidfd, int sig) {
-        return syscall(SYS_pidfd_send_signal, pidfd, sig, NULL, 0) < 0 ? -errno : 0;
+        if (syscall(SYS_pidfd_send_signal, pidfd, sig, NULL, 0) < 0)
+                return -errno;
+
+        return 0;
 }
 
 static bool wait_end(int pidfd, int ms) {
@@ -68,7 +71,8 @@ static void service_say(const struct egress_talk *talk, bool bad, const char *te
 static int service_load(char **ret_directory, struct egress_settings *ret, struct err *err) {
         err_blame(err, ERR_SYSTEM);
         int r = egress_directory(true, ret_directory, err);
-        r = r < 0 ? r : egress_settings_load(*ret_directory, ret, err);
+        if (r >= 0)
+                r = egress_settings_load(*ret_directory, ret, err);
         if (r == -ENOENT) {
                 err_blame(err, ERR_UNAVAILABLE);
                 return err_set(err, ENOENT, "it is not set up yet; run \"bailey egress setup\"");
@@ -151,11 +155,16 @@ static void service_tail(const char *directory, off_t from, const struct egress_
         cleanup(free_ptr) char *path = path_join(directory, EGRESS_LOG);
         cleanup(close_fd) int fd = path ? open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC) : -1;
         char text[TAIL_BYTES + 1];
-        off_t end = fd < 0 ? -1 : lseek(fd, 0, SEEK_END);
+        off_t end = -1;
+
+        if (fd >= 0)
+                end = lseek(fd, 0, SEEK_END);
+
         if (end < 0)
                 return;
 
-        from = end - from > TAIL_BYTES ? end - TAIL_BYTES : from;
+        if (end - from > TAIL_BYTES)
+                from = end - TAIL_BYTES;
         ssize_t n = pread(fd, text, TAIL_BYTES, from);
         struct str rest = str_n(text, n > 0 ? (size_t)n : 0), line;
         while (str_split(&rest, '\n', &line)) {
@@ -173,11 +182,19 @@ static bool wait_ready(int from) {
         for (;;) {
                 uint64_t now = clock_ns();
                 struct pollfd pollfd = { .fd = from, .events = POLLIN };
-                int r = now >= end ? 0 : poll(&pollfd, 1, (int)((end - now) / NS_PER_MS + 1));
+                int r = 0;
+
+                if (now < end)
+                        r = poll(&pollfd, 1, (int)((end - now) / NS_PER_MS + 1));
+
                 if (r < 0 && errno == EINTR)
                         continue;
 
-                ssize_t n = r > 0 ? read(from, text, sizeof text) : 0;
+                ssize_t n = 0;
+
+                if (r > 0)
+                        n = read(from, text, sizeof text);
+
                 return n == (ssize_t)strlen(READY) && memcmp(text, READY, strlen(READY)) == 0;
         }
 }
@@ -245,8 +262,10 @@ static int start_with(const char *directory, const struct egress_settings *setti
         cleanup(text_list_done) text_list environment = { 0 };
         int r = egress_settings_policy(directory, settings, &policy, err);
 
-        r = r < 0 ? r : mappings_of(policy, &m, err);
-        r = r < 0 ? r : egress_environment(&m, environ, &environment, err);
+        if (r >= 0)
+                r = mappings_of(policy, &m, err);
+        if (r >= 0)
+                r = egress_environment(&m, environ, &environment, err);
         char *const nothing[] = { NULL };
 
         if (r < 0)
@@ -324,7 +343,8 @@ int egress_start(const struct egress_talk *talk, struct err *err) {
         if (may_fall_back && !getenv(BITWARDEN_TOKEN)) /* it cannot work: no log of a failure that was expected */
                 r = fall_back(directory, &settings, talk, err);
 
-        r = r < 0 ? r : start_with(directory, &settings, talk, err);
+        if (r >= 0)
+                r = start_with(directory, &settings, talk, err);
         if (r < 0 && may_fall_back && fall_back(directory, &settings, talk, err) == 1) {
                 err_clear(err);
                 r = start_with(directory, &settings, talk, err);
@@ -383,7 +403,10 @@ int egress_disable(const struct egress_talk *talk, struct err *err) {
                 return r;
 
         r = egress_stop(talk, err);
-        return r < 0 ? r : 0;
+        if (r < 0)
+                return r;
+
+        return 0;
 }
 
 /*
@@ -442,8 +465,10 @@ static int write_service(const struct serving *serving, const struct service_inf
         emit_close(&j);
         emit_close(&j);
 
-        return emit_status(&j) < 0 ? err_set(err, EMSGSIZE, "too much to say about the service")
-                                   : egress_write(serving->directory, EGRESS_SERVICE, buf_str(&text), err);
+        if (emit_status(&j) < 0)
+                return err_set(err, EMSGSIZE, "too much to say about the service");
+
+        return egress_write(serving->directory, EGRESS_SERVICE, buf_str(&text), err);
 }
 
 /* Where containers come from our own bridge: this host is closed to them but for the gateway. */

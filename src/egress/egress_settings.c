@@ -142,7 +142,10 @@ static void emit_node(struct emit *json, const struct node *node, struct str sou
 
 static int copy_member(const struct node *map, const char *key, char **ret, struct err *err) {
         const struct node *node = node_get(map, str_of(key));
-        return node && node->kind == NODE_SCALAR ? replace_text(ret, node->text, err) : 0;
+        if (node && node->kind == NODE_SCALAR)
+                return replace_text(ret, node->text, err);
+
+        return 0;
 }
 
 static int read_credential(const struct node *node, struct str source, struct egress_credential *ret, struct err *err) {
@@ -154,10 +157,17 @@ static int read_credential(const struct node *node, struct str source, struct eg
 
         emit_node(&j, node, source);
         struct egress_credential credential = { 0 };
-        int r = emit_status(&j) < 0 ? err_set(err, EMSGSIZE, "a credential is too large") : 0;
-        r = r < 0 ? r : replace_text(&credential.text, buf_str(&text), err);
-        r = r < 0 ? r : copy_member(node, "provider", &credential.provider, err);
-        r = r < 0 ? r : copy_member(node, "name", &credential.name, err);
+        int r = 0;
+
+        if (emit_status(&j) < 0)
+                r = err_set(err, EMSGSIZE, "a credential is too large");
+
+        if (r >= 0)
+                r = replace_text(&credential.text, buf_str(&text), err);
+        if (r >= 0)
+                r = copy_member(node, "provider", &credential.provider, err);
+        if (r >= 0)
+                r = copy_member(node, "name", &credential.name, err);
         if (r >= 0)
                 r = source.p ? replace_text(&credential.source, source, err)
                              : copy_member(node, "source", &credential.source, err);
@@ -222,7 +232,11 @@ int egress_credential_make(struct egress_settings *settings, const char *provide
  */
 static int read_list(const struct key *key, const struct node *node, text_list *ret, struct err *err) {
         text_list_done(ret);
-        int r = node->kind == NODE_LIST ? 0 : err_set(err, EINVAL, "%s must be a list", key->name);
+        int r = 0;
+
+        if (node->kind != NODE_LIST)
+                r = err_set(err, EINVAL, "%s must be a list", key->name);
+
         for (const struct node *c = node->first; c && r == 0; c = c->next)
                 r = c->kind == NODE_SCALAR ? text_list_take(ret, str_dup(c->text), err)
                                            : err_set(err, EINVAL, "%s must be a list of texts", key->name);
@@ -230,7 +244,11 @@ static int read_list(const struct key *key, const struct node *node, text_list *
 }
 
 static int read_credentials(const struct node *node, struct egress_settings *settings, struct err *err) {
-        int r = node->kind == NODE_LIST ? 0 : err_set(err, EINVAL, "credentials must be a list");
+        int r = 0;
+
+        if (node->kind != NODE_LIST)
+                r = err_set(err, EINVAL, "credentials must be a list");
+
         for (const struct node *c = node->first; c && r == 0; c = c->next) {
                 struct egress_credential one;
 
@@ -310,8 +328,10 @@ static int read_key(struct egress_settings *settings, const struct node *node, s
         if (key->kind == KIND_LIST || key->kind == KIND_LIST_OR_NULL)
                 return read_list(key, node, settings_field(settings, key), err);
 
-        return node->kind == NODE_SCALAR ? set_scalar(settings, key, node->text, err)
-                                         : err_set(err, EINVAL, "%s must be a single value", key->name);
+        if (node->kind != NODE_SCALAR)
+                return err_set(err, EINVAL, "%s must be a single value", key->name);
+
+        return set_scalar(settings, key, node->text, err);
 }
 
 int egress_settings_change(struct egress_settings *settings, struct str assignment, struct err *err) {
@@ -471,14 +491,16 @@ static int write_policy(const char *directory, const struct egress_settings *set
 
         emit_close(&j);
         int r = emit_status(&j);
-        r = r < 0 ? r
-                  : buf_printf(out, "{\n \"mode\": \"workspace-write-whitelist\",\n \"audit\": %.*s,\n",
+        if (r >= 0)
+                r = buf_printf(out, "{\n \"mode\": \"workspace-write-whitelist\",\n \"audit\": %.*s,\n",
                                STR_FMT(buf_str(&audit)));
         if (r == 0 && settings->base_urls)
                 r = buf_add(out, " \"process\": {\"env\": {\"base_urls\": true}},\n");
 
-        r = r < 0 ? r : buf_printf(out, " \"network\": %.*s,\n \"credentials\": ", STR_FMT(buf_str(&network)));
-        r = r < 0 ? r : put_credentials(out, settings);
+        if (r >= 0)
+                r = buf_printf(out, " \"network\": %.*s,\n \"credentials\": ", STR_FMT(buf_str(&network)));
+        if (r >= 0)
+                r = put_credentials(out, settings);
         if (r < 0)
                 return r;
 
@@ -496,7 +518,10 @@ static int check_bridge(const char *bridge, struct err *err) {
         if (r == 0 && addr_classify(&at.addr) != ADDR_CLASS_PRIVATE)
                 r = err_set(err, EINVAL, "%s is not the private address of a container bridge", bridge);
 
-        return r < 0 ? err_wrap(err, r, "bridge") : 0;
+        if (r < 0)
+                return err_wrap(err, r, "bridge");
+
+        return 0;
 }
 
 static int check_ask(const char *ask, struct err *err) {

@@ -115,7 +115,10 @@ static int leave_bitwarden(struct egress_settings *settings, const struct egress
 
                 const char *slash = strrchr(credential->source, '/');
                 cleanup(free_ptr) char *source = str_format("env:%s", slash ? slash + 1 : credential->source + 4);
-                r = source ? egress_credential_source(credential, source, err) : err_memory(err);
+                if (source)
+                        r = egress_credential_source(credential, source, err);
+                else
+                        r = err_memory(err);
                 if (r == 0)
                         setup_say(talk, false, "%s: from the environment now", credential->source);
         }
@@ -162,7 +165,8 @@ static int check_audit(const char *directory, bool running, struct err *err) {
                 return 0;
         }
 
-        r = r < 0 ? r : audit_note(audit, "set up");
+        if (r >= 0)
+                r = audit_note(audit, "set up");
         if (r == 0)
                 return audit_close(audit, err);
 
@@ -270,7 +274,8 @@ int egress_setup(const struct egress_setup *setup, const struct egress_talk *tal
         for (const char *const *w = setup->without; r == 0 && w && *w; w++)
                 r = egress_credential_remove(&settings, *w, err);
 
-        r = r < 0 ? r : find_credentials(&settings, setup, talk, err);
+        if (r >= 0)
+                r = find_credentials(&settings, setup, talk, err);
         if (r < 0)
                 return r;
 
@@ -287,7 +292,8 @@ int egress_setup(const struct egress_setup *setup, const struct egress_talk *tal
                 return err_set(err, err->code, "%s. To take a credential out: \"bailey egress setup --without NAME\"",
                                err_text(err));
 
-        r = r < 0 ? r : egress_settings_save(directory, &settings, err);
+        if (r >= 0)
+                r = egress_settings_save(directory, &settings, err);
         if (r < 0)
                 return r;
 
@@ -317,5 +323,8 @@ int egress_config(char *const *assignments, struct buf *out, struct err *err) {
                 return r;
 
         r = egress_settings_text(&settings, out);
-        return r < 0 ? err_set(err, -r, "the settings are too large to print") : 0;
+        if (r < 0)
+                return err_set(err, -r, "the settings are too large to print");
+
+        return 0;
 }

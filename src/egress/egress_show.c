@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/bounds.h"
 #include "base/cleanup.h"
 #include "base/emit.h"
 #include "egress/egress_discover.h"
@@ -22,7 +23,7 @@ static void put_token(struct buf *out, struct str token, bool whole) {
         if (whole)
                 (void)buf_append(out, token);
         else
-                (void)buf_printf(out, "%.*s...", (int)(token.n < 6 ? token.n : 6), token.p);
+                (void)buf_printf(out, "%.*s...", (int)min_of(token.n, 6), token.p);
 }
 
 static void emit_credentials(struct emit *json, const struct egress_view *view, bool show_tokens) {
@@ -121,7 +122,10 @@ static const char *state_word(const struct egress_view *view) {
                 return "not set up";
         if (view->running)
                 return "running";
-        return view->settings.enabled ? "stopped" : "disabled";
+        if (view->settings.enabled)
+                return "stopped";
+
+        return "disabled";
 }
 
 static int status_text(const struct egress_view *view, bool show_tokens, struct buf *out) {
@@ -170,6 +174,12 @@ int egress_status(bool json, bool show_tokens, struct buf *out, bool *ret_runnin
         if (r < 0)
                 return r;
         *ret_running = view.running;
-        r = json ? status_json(&view, show_tokens, out) : status_text(&view, show_tokens, out);
-        return r < 0 ? err_set(err, EMSGSIZE, "the status is too large to print") : 0;
+        if (json)
+                r = status_json(&view, show_tokens, out);
+        else
+                r = status_text(&view, show_tokens, out);
+        if (r < 0)
+                return err_set(err, EMSGSIZE, "the status is too large to print");
+
+        return 0;
 }

@@ -23,7 +23,10 @@ int egress_directory(bool make, char **ret, struct err *err) {
         if (!path)
                 return err_memory(err);
 
-        r = make ? path_make_private_dir(path, err) : 0;
+        if (make)
+                r = path_make_private_dir(path, err);
+        else
+                r = 0;
         if (r == 0)
                 *ret = take_ptr(&path);
 
@@ -105,7 +108,10 @@ int egress_tokens_load(const char *directory, const mappings *list, struct vault
         if (r < 0) {
                 if (r == -ENOENT)
                         err_clear(err);
-                return r == -ENOENT ? 0 : r;
+                if (r == -ENOENT)
+                        return 0;
+
+                return r;
         }
 
         r = json_read(buf_str(&text), STR(EGRESS_TOKENS), &document, err);
@@ -155,6 +161,8 @@ int egress_tokens_save(const char *directory, const mappings *list, const struct
         emit_close(&j);
         int r = emit_status(&j);
 
-        return r < 0 ? err_set(err, -r, "the stand-ins are too large to be kept")
-                     : egress_write(directory, EGRESS_TOKENS, buf_str(&text), err);
+        if (r < 0)
+                return err_set(err, -r, "the stand-ins are too large to be kept");
+
+        return egress_write(directory, EGRESS_TOKENS, buf_str(&text), err);
 }

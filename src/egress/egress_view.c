@@ -38,7 +38,10 @@ int egress_view_load(struct egress_view *view, struct err *err) {
         if (r < 0) {
                 if (r == -ENOENT)
                         err_clear(err);
-                return r == -ENOENT ? 0 : r;
+                if (r == -ENOENT)
+                        return 0;
+
+                return r;
         }
 
         view->configured = true;

@@ -77,7 +77,10 @@ static int open_one(struct service *service, const char *kind, const char *text,
                 return err_wrap(err, r, "--%s", kind);
 
         bool dns = strcmp(kind, "dns") == 0;
-        r = dns ? listen_dns(&at, &fd, &tcp, err) : listen_tcp(&at, &fd, err);
+        if (dns)
+                r = listen_dns(&at, &fd, &tcp, err);
+        else
+                r = listen_tcp(&at, &fd, err);
         if (r < 0)
                 return r;
 
@@ -199,8 +202,12 @@ static int load_policy(struct service *service, struct policy **ret_policy, void
         if (r == 0 && p->network.ask == ASK_TTY && !service->settings->link)
                 ask_nobody(service, p);
 
-        r = r < 0 ? r : live_keep_rules(service->session.control, p, err);
-        r = r < 0 ? r : compile_policy(service, p, ret_snapshot, ret_n, err);
+        if (r < 0)
+                return r;
+        r = live_keep_rules(service->session.control, p, err);
+        if (r < 0)
+                return r;
+        r = compile_policy(service, p, ret_snapshot, ret_n, err);
         if (r == 0)
                 *ret_policy = take_ptr(&p);
 
@@ -232,8 +239,10 @@ static int service_renew(struct service *service, struct policy *policy, const v
                                          : &service->session.vaults[0];
         int r = host_addresses_watch(&addresses, err);
 
-        r = r < 0 ? r : open_vault(service, policy, next, err);
-        r = r < 0 ? r : service_configure(service, policy, err);
+        if (r >= 0)
+                r = open_vault(service, policy, next, err);
+        if (r >= 0)
+                r = service_configure(service, policy, err);
         if (r < 0) {
                 vault_session_close(next);
                 return r;
@@ -286,8 +295,10 @@ static int service_reload(struct service *service, struct policy *given, struct 
         if (r == 0) {
                 buf_clear(&service->reload.changes);
                 r = gateway_changes(service->session.policy, p, &service->reload.changes);
-                r = r < 0 ? err_set(&err, -r, "what has changed is too much to be told")
-                          : take_policy(service, p, snapshot, n, &err);
+                if (r < 0)
+                        r = err_set(&err, -r, "what has changed is too much to be told");
+                else
+                        r = take_policy(service, p, snapshot, n, &err);
         }
 
         if (r == 0) { /* NOTICE_RELOADED, or of a new gateway NOTICE_READY, follows */

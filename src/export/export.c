@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "export/export.h"
 
+#include "base/bounds.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
@@ -90,7 +91,10 @@ static int read_target(struct export *export, struct err *err) {
                         return err_set(err, EINVAL, "a Unix socket is an absolute path of at most 107 bytes");
 
                 export->path = str_dup(to);
-                return export->path ? 0 : err_set(err, ENOMEM, "out of memory");
+                if (!export->path)
+                        return err_set(err, ENOMEM, "out of memory");
+
+                return 0;
         }
 
         return err_set(
@@ -121,7 +125,7 @@ void export_failed(struct export *export, const char *why, uint64_t retry_s) {
         export->result->repeated += export->batch.lines.n;
         export->batch.again = true;
         export->line = 0;
-        export->retry_ns = clock_ns() + (retry_s > wait_s ? retry_s : wait_s) * NS_PER_SECOND;
+        export->retry_ns = clock_ns() + max_of(retry_s, wait_s) * NS_PER_SECOND;
 }
 
 /*
@@ -143,7 +147,10 @@ static void export_watch(void *arg, struct poller *poller) {
 }
 
 static void export_go_on(struct export *export, const struct poller *poller) {
-        short ready = export->socket >= 0 ? poller_ready(poller, export->socket) : 0;
+        short ready = 0;
+
+        if (export->socket >= 0)
+                ready = poller_ready(poller, export->socket);
 
         if (clock_ns() < export->retry_ns)
                 return;
@@ -204,7 +211,10 @@ static int export_open(struct export *export, struct err *err) {
         if (export->kind == EXPORT_TLS)
                 return syslog_tls_open(export, err);
 
-        return export->kind == EXPORT_OTLP ? otlp_open(export, err) : 0;
+        if (export->kind == EXPORT_OTLP)
+                return otlp_open(export, err);
+
+        return 0;
 }
 
 static void export_close(struct export *export) {

@@ -26,8 +26,10 @@ static int places_read(struct export *export, struct err *err) {
         cleanup(close_fd) int fd = open(export->place, O_RDONLY | O_CLOEXEC);
         struct str rest, line, identity;
 
+        if (fd < 0 && errno == ENOENT)
+                return 0;
         if (fd < 0)
-                return errno == ENOENT ? 0 : err_errno(err, "cannot read %s", export->place);
+                return err_errno(err, "cannot read %s", export->place);
         if (fd_read_all(fd, &text) < 0)
                 return err_set(err, EIO, "cannot read %s", export->place);
 
@@ -202,7 +204,10 @@ static void split_lines(struct export *export) {
 
         export->batch.lines.n = 0;
         while (export->batch.lines.n < EXPORT_BATCH) {
-                ptrdiff_t end = rest.n ? str_find(rest, '\n') : -1;
+                ptrdiff_t end = -1;
+
+                if (rest.n)
+                        end = str_find(rest, '\n');
 
                 if (end < 0 || vec_push(&export->batch.lines, str_first(rest, (size_t)end)) < 0)
                         break;

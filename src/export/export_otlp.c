@@ -23,7 +23,10 @@ static uint64_t rejected_of(struct str body) {
         const struct node *count =
             partial && partial->kind == NODE_MAP ? node_get(partial, STR("rejectedLogRecords")) : NULL;
 
-        return count && count->kind == NODE_SCALAR && str_to_u64(count->text, UINT32_MAX, &n) ? n : 0;
+        if (count && count->kind == NODE_SCALAR && str_to_u64(count->text, UINT32_MAX, &n))
+                return n;
+
+        return 0;
 }
 
 static void on_message(void *arg, const struct courier_message *message) {

@@ -17,7 +17,10 @@ static bool was_refused(const struct audit_record *record) {
 static int record_read(struct str line, struct audit_record *ret, uint64_t *ret_us) {
         if (audit_line_parse(line, ret, NULL) < 0 || !audit_time(ret->ts, ret_us))
                 return -EBADMSG;
-        return ret->ts.p[19] == '.' && ret->ts.p[ret->ts.n - 1] == 'Z' ? 0 : -EBADMSG; /* it goes out as it is */
+        if (ret->ts.p[19] == '.' && ret->ts.p[ret->ts.n - 1] == 'Z')
+                return 0;
+
+        return -EBADMSG; /* it goes out as it is */
 }
 
 /*

@@ -292,7 +292,10 @@ static int start_one(struct worker *worker, const struct gateway_listener *liste
         acceptor->reserve = fcntl(worker->gateway->events_fd, F_DUPFD_CLOEXEC, 0);
         r = watch_start_level(worker->loop, &acceptor->watch, fd, WATCH_READ, on_connection);
 
-        return r < 0 ? err_set(err, -r, "listener %d cannot be watched", fd) : 0;
+        if (r < 0)
+                return err_set(err, -r, "listener %d cannot be watched", fd);
+
+        return 0;
 }
 
 int acceptor_start(struct worker *worker, const int *fds, struct err *err) {

@@ -147,7 +147,10 @@ static void chain_finish(struct chain *chain, int error) {
 
 static struct str password_of(const struct chain *chain) {
         const struct secret *password = chain->worker->gateway->upstream_password;
-        return password ? secret_value(password) : STR("");
+        if (password)
+                return secret_value(password);
+
+        return STR("");
 }
 
 /* Nothing here grows while it holds the password: what is left behind by growing would not be wiped. */
@@ -155,7 +158,8 @@ static int add_basic(struct buf *out, const char *user, struct str password) {
         cleanup(buf_done) struct buf plain = BUF(1024);
         int r = buf_reserve(&plain, 1024);
 
-        r = r < 0 ? r : buf_printf(&plain, "%s:%.*s", user, STR_FMT(password));
+        if (r >= 0)
+                r = buf_printf(&plain, "%s:%.*s", user, STR_FMT(password));
         if (r == 0)
                 r = buf_reserve(out, base64_length(plain.n));
 
@@ -178,8 +182,10 @@ static int put_connect(struct chain *chain) {
         int r = buf_printf(&chain->out, "CONNECT %s HTTP/1.1\r\nHost: %s\r\n", where, where);
         if (r == 0 && start->upstream_user[0]) {
                 r = buf_add(&chain->out, "Proxy-Authorization: Basic ");
-                r = r < 0 ? r : add_basic(&chain->out, start->upstream_user, password_of(chain));
-                r = r < 0 ? r : buf_add(&chain->out, "\r\n");
+                if (r >= 0)
+                        r = add_basic(&chain->out, start->upstream_user, password_of(chain));
+                if (r >= 0)
+                        r = buf_add(&chain->out, "\r\n");
         }
 
         if (r < 0)
@@ -247,8 +253,10 @@ static int read_choice(struct chain *chain) {
         size_t used;
         uint8_t method;
         enum socks5_result r = socks5_choice(buf_str(&chain->in), &used, &method);
+        if (r != SOCKS5_OK && r == SOCKS5_MORE)
+                return 0;
         if (r != SOCKS5_OK)
-                return r == SOCKS5_MORE ? 0 : -EPROTO;
+                return -EPROTO;
 
         buf_consume(&chain->in, used);
         if (method == 0)
@@ -263,8 +271,10 @@ static int read_choice(struct chain *chain) {
 static int read_password(struct chain *chain) {
         size_t used;
         enum socks5_result r = socks5_password_result(buf_str(&chain->in), &used);
+        if (r != SOCKS5_OK && r == SOCKS5_MORE)
+                return 0;
         if (r != SOCKS5_OK)
-                return r == SOCKS5_MORE ? 0 : -EACCES;
+                return -EACCES;
         buf_consume(&chain->in, used);
         return ask_target(chain);
 }
@@ -274,10 +284,15 @@ static int read_answer(struct chain *chain) {
         size_t used;
         enum socks5_reply code;
         enum socks5_result r = socks5_answer(buf_str(&chain->in), &used, &code);
+        if (r != SOCKS5_OK && r == SOCKS5_MORE)
+                return 0;
         if (r != SOCKS5_OK)
-                return r == SOCKS5_MORE ? 0 : -EPROTO;
-        if (code != SOCKS5_SUCCEEDED)
-                return (size_t)code < sizeof errors / sizeof errors[0] ? errors[code] : -EIO;
+                return -EPROTO;
+        if (code != SOCKS5_SUCCEEDED) {
+                if ((size_t)code < sizeof errors / sizeof errors[0])
+                        return errors[code];
+                return -EIO;
+        }
 
         buf_consume(&chain->in, used);
         return 1;
@@ -293,8 +308,11 @@ static int read_more(struct chain *chain) {
 
         size_t room = chain->in.cap < chain->in.max ? chain->in.cap - chain->in.n : chain->in.max - chain->in.n;
         ssize_t got = stream_read(chain->stream, chain->in.p + chain->in.n, room);
-        if (got <= 0)
-                return got == 0 ? -ECONNRESET : (int)got;
+        if (got <= 0) {
+                if (got == 0)
+                        return -ECONNRESET;
+                return (int)got;
+        }
 
         chain->in.n += (size_t)got;
         return 0;
@@ -351,7 +369,8 @@ static void on_dialled(void *owner, int error, struct stream *stream, const stru
         stream_set_owner(stream, on_ready, chain);
 
         int r = buf_reserve(&chain->out, OUT_MAX);
-        r = r < 0 ? r : begin_talk(chain);
+        if (r >= 0)
+                r = begin_talk(chain);
         if (r < 0)
                 chain_finish(chain, r);
         else

@@ -22,7 +22,10 @@ struct batch {
 /* 0, -EAGAIN, or an error that will not go away. */
 static int send_bytes(int fd, struct str bytes) {
         int r = fd_send(fd, bytes, NULL, 0);
-        return r == -ENOBUFS ? -EAGAIN : r;
+        if (r == -ENOBUFS)
+                return -EAGAIN;
+
+        return r;
 }
 
 static void on_writable(struct watch *w, unsigned ready);

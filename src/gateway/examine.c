@@ -79,7 +79,10 @@ static struct examine *examine_new(const struct authority *target, const struct 
 static enum examine_kind kind_of(const struct git_http *git) {
         if (git->kind == GIT_HTTP_RECEIVE_PACK)
                 return EXAMINE_PUSH;
-        return git->kind == GIT_HTTP_LFS_BATCH ? EXAMINE_LFS : EXAMINE_SERVICE;
+        if (git->kind == GIT_HTTP_LFS_BATCH)
+                return EXAMINE_LFS;
+
+        return EXAMINE_SERVICE;
 }
 
 /* "SERVICE HOST/PATH", then a line for each ref: "REF OLD NEW". What does not fit is left out. */
@@ -299,7 +302,10 @@ int examine_request(const struct snapshot *snapshot, const struct authority *tar
         int r;
 
         *ret = NULL;
-        r = granted.git ? begin_git(snapshot, target, head, &examine) : 0;
+        if (granted.git)
+                r = begin_git(snapshot, target, head, &examine);
+        else
+                r = 0;
         if (r == 0 && !examine) {
                 *ret_verdict = verdict_request(snapshot, &target->host, target->port, head->method,
                                                mark < 0 ? path : str_first(path, (size_t)mark));
@@ -343,12 +349,16 @@ static int add_decoded(struct examine *examine, struct str bytes) {
                         return refuse_body(examine, "its body is compressed in several parts");
 
                 ssize_t n = decoder_run(examine->decoder, &bytes, piece, sizeof piece);
+                if (n == -ENOMEM)
+                        return -ENOMEM;
                 if (n < 0)
-                        return n == -ENOMEM ? -ENOMEM : refuse_body(examine, "its body is not compressed as it says");
+                        return refuse_body(examine, "its body is not compressed as it says");
 
                 int r = buf_append(&examine->body, str_n(piece, (size_t)n));
+                if (r == -ENOMEM)
+                        return r;
                 if (r < 0)
-                        return r == -ENOMEM ? r : 0; /* enough to judge by, or too long: the head decides */
+                        return 0; /* enough to judge by, or too long: the head decides */
 
                 struct receive_pack_scan scan = examine->scan;
                 if (receive_pack_scan(&scan, buf_str(&examine->body)) != 0)
@@ -454,7 +464,10 @@ static int feed_whole(struct examine *examine, struct str bytes, bool end) {
         if (examine->kind == EXAMINE_LFS && examine->coded)
                 return refuse_body(examine, "its body is compressed");
 
-        return examine->kind == EXAMINE_LFS ? read_lfs(examine) : read_graphql(examine);
+        if (examine->kind == EXAMINE_LFS)
+                return read_lfs(examine);
+
+        return read_graphql(examine);
 }
 
 int examine_feed(struct examine *examine, struct str bytes, bool end) {
@@ -495,7 +508,8 @@ int examine_question(const struct examine *examine, struct buf *out) {
         int r = buf_printf(out, "push to ");
 
         (void)str_split(&act, '\n', &line);
-        r = r < 0 ? r : buf_append(out, str_skip(line, (size_t)(str_find(line, ' ') + 1)));
+        if (r >= 0)
+                r = buf_append(out, str_skip(line, (size_t)(str_find(line, ' ') + 1)));
         for (size_t i = 0; r == 0 && i < examine->head.updates.n; i++) {
                 const struct git_update *u = &examine->head.updates.p[i];
 

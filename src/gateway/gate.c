@@ -112,7 +112,10 @@ enum reason gate_is_closed(struct worker *worker) {
         if (atomic_load_explicit(&worker->gateway->audit_fails, memory_order_relaxed) ||
             report_is_stuck(&worker->report))
                 return REASON_AUDIT;
-        return quota_may_send(worker->gateway->quota) ? REASON_NONE : REASON_LIMIT;
+        if (quota_may_send(worker->gateway->quota))
+                return REASON_NONE;
+
+        return REASON_LIMIT;
 }
 
 static struct verdict gate_denied(enum reason reason) {
@@ -137,7 +140,10 @@ struct verdict gate_judge(struct worker *worker, const struct authority *target,
         bool full;
         struct host_bytes *bytes = quota_host(worker->gateway->quota, &target->host, &full);
 
-        return full || !quota_host_may_send(worker->gateway->quota, bytes) ? gate_denied(REASON_LIMIT) : verdict;
+        if (full || !quota_host_may_send(worker->gateway->quota, bytes))
+                return gate_denied(REASON_LIMIT);
+
+        return verdict;
 }
 
 void gate_set_question(struct gate_call *call, struct str text, const struct verdict *verdict) {
@@ -171,7 +177,8 @@ static struct verdict judge_gated(struct gate_call *call) {
         struct verdict verdict = gate_judge(call->worker, &call->target, call->request_visible || call->intercept);
         if (verdict_is_agreed(&verdict, call->asked) || verdict_is_agreed(&verdict, call->approved)) {
                 verdict.decision = DECISION_ALLOW;
-                call->asked = call->asked > call->approved ? call->asked : call->approved;
+                if (call->asked <= call->approved)
+                        call->asked = call->approved;
         }
 
         return verdict;

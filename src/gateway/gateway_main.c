@@ -7,6 +7,7 @@
  * (gateway/confine/gateway_confine.h), start the threads, accept, tell the supervisor. It ends when told, when the
  * supervisor goes away, or when anything is not as it must be; what is open ends with it.
  */
+#include "base/bounds.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/log.h"
@@ -49,7 +50,7 @@ static unsigned worker_count(uint32_t wanted) {
         else if (processors > 0)
                 n = (unsigned)processors;
 
-        return n < GATEWAY_WORKERS_MAX ? n : GATEWAY_WORKERS_MAX;
+        return min_of(n, GATEWAY_WORKERS_MAX);
 }
 
 /* Behind the listeners: the credential table, if TLS is to be opened, then the connections to the vault. */
@@ -98,7 +99,10 @@ static int make_workers(struct gateway *gateway, struct err *err) {
                 vault_client_connect(gateway->workers[i]->vault, first_vault(&gateway->start) + (int)i);
 
         policy_ref_put(ref);
-        return gateway->workers ? r : err_set(err, ENOMEM, "no memory for the workers");
+        if (!gateway->workers)
+                return err_set(err, ENOMEM, "no memory for the workers");
+
+        return r;
 }
 
 /* Out of the start block, whose file goes with its last descriptor, into memory that no core file or stray read shows.
@@ -164,7 +168,10 @@ static int start_accepting(struct gateway *gateway, struct err *err) {
 /* What is accepted waits for the first worker. The others start when there is work for them (gateway/load/balance.h).
  */
 static int main_run(struct gateway *gateway, struct loop *loop, struct err *err) {
-        int r = gateway->start.waits ? 0 : worker_start(gateway->workers[0]);
+        int r = 0;
+
+        if (!gateway->start.waits)
+                r = worker_start(gateway->workers[0]);
 
         if (r < 0)
                 err_set(err, -r, "cannot start a worker thread");
@@ -207,16 +214,24 @@ int main(int argc, char **argv) {
 
         signal(SIGPIPE, SIG_IGN); /* splice(2) has no flag against it */
         confine_to_parent();
-        if (errand_is_named(argc, argv))
-                return errand_run(argv, &e) < 0 ? 1 : 0;
+        if (errand_is_named(argc, argv)) {
+                if (errand_run(argv, &e) < 0)
+                        return 1;
+                return 0;
+        }
 
         raise_descriptor_limit();
         int r = set_up(&gateway, &e);
-        r = r < 0 ? r : loop_new(&loop, &e);
-        r = r < 0 ? r : control_new(&gateway, loop, GATEWAY_FD_CONTROL, &gateway.control, &e);
-        r = r < 0 ? r : confine_gateway(&e);
-        r = r < 0 ? r : start_accepting(&gateway, &e);
-        r = r < 0 ? r : main_run(&gateway, loop, &e);
+        if (r >= 0)
+                r = loop_new(&loop, &e);
+        if (r >= 0)
+                r = control_new(&gateway, loop, GATEWAY_FD_CONTROL, &gateway.control, &e);
+        if (r >= 0)
+                r = confine_gateway(&e);
+        if (r >= 0)
+                r = start_accepting(&gateway, &e);
+        if (r >= 0)
+                r = main_run(&gateway, loop, &e);
         if (r < 0) {
                 log_error("%s", err_text(&e));
                 if (gateway.control)
@@ -224,5 +239,8 @@ int main(int argc, char **argv) {
         }
 
         tear_down(&gateway);
-        return r < 0 ? EXIT_BROKEN : 0;
+        if (r < 0)
+                return EXIT_BROKEN;
+
+        return 0;
 }

@@ -348,7 +348,8 @@ static void on_greeting(struct intercept *intercept) {
         size_t n = 0, max = intercept->client.worker->limits.header_bytes;
         ssize_t got = 0;
 
-        max = max < POOL_CHUNK_BYTES ? max : POOL_CHUNK_BYTES;
+        if (max >= POOL_CHUNK_BYTES)
+                max = POOL_CHUNK_BYTES;
         while (n < max && (got = stream_read(stream, bytes + n, max - n)) > 0)
                 n += (size_t)got;
 

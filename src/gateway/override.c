@@ -47,7 +47,10 @@ static const struct override framing[] = {
 static char override_plain(char c) {
         if (c >= 'A' && c <= 'Z')
                 return (char)(c - 'A' + 'a');
-        return ascii_is_alnum(c) ? c : '-';
+        if (ascii_is_alnum(c))
+                return c;
+
+        return '-';
 }
 
 /* Asked for every header of every request: almost all differ in their length. */

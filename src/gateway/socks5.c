@@ -48,14 +48,20 @@ static void socks5_end(struct session *session) {
 
 static int socks5_put(struct session *session, struct str bytes) {
         ssize_t n = stream_write(session->client.stream, bytes);
-        return n == (ssize_t)bytes.n ? 0 : -EPIPE;
+        if (n != (ssize_t)bytes.n)
+                return -EPIPE;
+
+        return 0;
 }
 
 static int send_reply(struct session *session, enum socks5_reply code) {
         char bytes[32];
         struct buf out = { .p = bytes, .cap = sizeof bytes, .max = sizeof bytes };
         int r = socks5_put_reply(&out, code, NULL, 0); /* our address says nothing to a client in another namespace */
-        return r < 0 ? r : socks5_put(session, buf_str(&out));
+        if (r < 0)
+                return r;
+
+        return socks5_put(session, buf_str(&out));
 }
 
 static enum socks5_reply reply_for(const struct gate_call *call) {
@@ -296,13 +302,18 @@ static bool socks5_step(struct session *session) {
 /* Reads what there is. While the gate works this only tells whether the client is still there. */
 static int read_more(struct session *session) {
         size_t wanted = session->state == SOCKS5_OPENING ? 4096 : SOCKS5_MESSAGE_MAX;
-        if (buf_reserve(&session->in, wanted) < 0)
-                return session->state == SOCKS5_OPENING ? -EAGAIN
-                                                        : -EMSGSIZE; /* enough ahead: the rest stays in the socket */
+        if (buf_reserve(&session->in, wanted) < 0) {
+                if (session->state == SOCKS5_OPENING)
+                        return -EAGAIN;
+                return -EMSGSIZE;
+        } /* enough ahead: the rest stays in the socket */
 
         ssize_t got = stream_read(session->client.stream, session->in.p + session->in.n, wanted);
-        if (got <= 0)
-                return got == 0 ? -EPIPE : (int)got;
+        if (got <= 0) {
+                if (got == 0)
+                        return -EPIPE;
+                return (int)got;
+        }
 
         session->in.n += (size_t)got;
         return 0;

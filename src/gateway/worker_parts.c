@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/worker_parts.h"
 
+#include "base/bounds.h"
 #include "base/cleanup.h"
 #include "gateway/acceptor.h"
 #include "gateway/creds/swap.h"
@@ -22,7 +23,7 @@ static struct resolver_settings resolver_settings(const struct gateway_start *st
                 .n_servers = start->n_servers,
                 .hosts_file = start->hosts_file,
                 /* A name that takes longer than a connection may is of no use. */
-                .timeout_ns = start->connect_ns < RESOLVE_TIMEOUT_NS ? start->connect_ns : RESOLVE_TIMEOUT_NS,
+                .timeout_ns = min_of(start->connect_ns, RESOLVE_TIMEOUT_NS),
         };
 }
 
@@ -59,16 +60,18 @@ int worker_new(struct gateway *gateway, unsigned index, struct policy_ref *ref, 
                 return r;
 
         r = pool_init(&w->pool);
-        r = r < 0 ? r : report_init(&w->report, w->loop, gateway->events_fd, &gateway->tally_rate);
-        r = r < 0 ? r : upstream_pool_new(w, &w->upstreams);
+        if (r >= 0)
+                r = report_init(&w->report, w->loop, gateway->events_fd, &gateway->tally_rate);
+        if (r >= 0)
+                r = upstream_pool_new(w, &w->upstreams);
         if (r < 0)
                 return err_set(err, -r, "cannot set up a worker");
 
         if (gateway->tls) {
                 r = tls_new(gateway->tls, w->loop, &w->tls, err);
-                r = r < 0
-                        ? r
-                        : vault_client_new(w->loop, gateway->tls, gateway->past, gateway->start.connect_ns, &w->vault);
+                if (r >= 0)
+                        r = vault_client_new(w->loop, gateway->tls, gateway->past, gateway->start.connect_ns,
+                                             &w->vault);
                 if (r < 0)
                         return err_set(err, -r, "cannot set up TLS for a worker");
         }

@@ -80,9 +80,14 @@ static struct list_entry *list_find(struct access_list *list, uint16_t tag, uint
 static int list_order(const void *a, const void *b) {
         const struct list_entry *first = a, *second = b;
 
+        if (first->tag != second->tag && first->tag < second->tag)
+                return -1;
         if (first->tag != second->tag)
-                return first->tag < second->tag ? -1 : 1;
-        return first->id < second->id ? -1 : first->id > second->id;
+                return 1;
+        if (first->id < second->id)
+                return -1;
+
+        return first->id > second->id;
 }
 
 /* The kernel wants them sorted. */
@@ -167,7 +172,10 @@ void access_list_take(struct access_list *list, uint32_t uid, uint32_t gid) {
 static uint16_t list_permissions(struct access_list *list, uint16_t tag) {
         const struct list_entry *entry = list_find(list, tag, 0);
 
-        return entry ? entry->permissions : 0;
+        if (entry)
+                return entry->permissions;
+
+        return 0;
 }
 
 bool access_list_narrow(struct access_list *list) {
@@ -238,8 +246,10 @@ int access_list_read(int fd, bool standard, mode_t mode, struct access_list *ret
                 return 0;
         }
 
+        if (n < 0 && errno == ERANGE)
+                return -E2BIG;
         if (n < 0)
-                return errno == ERANGE ? -E2BIG : -errno;
+                return -errno;
 
         return access_list_parse(bytes, (size_t)n, ret);
 }
@@ -249,7 +259,13 @@ int access_list_set(int fd, bool standard, const struct access_list *list) {
         char path[FD_PATH_MAX];
         size_t n = access_list_write(list, bytes);
 
-        if (list->n == 0)
-                return removexattr(list_path(fd, path), names[standard]) < 0 && errno != ENODATA ? -errno : 0;
-        return setxattr(list_path(fd, path), names[standard], bytes, n, 0) < 0 ? -errno : 0;
+        if (list->n == 0) {
+                if (removexattr(list_path(fd, path), names[standard]) < 0 && errno != ENODATA)
+                        return -errno;
+                return 0;
+        }
+        if (setxattr(list_path(fd, path), names[standard], bytes, n, 0) < 0)
+                return -errno;
+
+        return 0;
 }

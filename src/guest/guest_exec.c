@@ -50,7 +50,10 @@ static int agent_send(int agent, const struct agent_request *request, const int 
         if (r < 0)
                 return err_set(err, E2BIG, "the command and its variables are longer than %d bytes", AGENT_REQUEST_MAX);
         r = fd_send(agent, buf_str(&bytes), fds, n_fds);
-        return r < 0 ? err_set(err, -r, "the guest ended: %s", strerror(-r)) : 0;
+        if (r < 0)
+                return err_set(err, -r, "the guest ended: %s", strerror(-r));
+
+        return 0;
 }
 
 /* A reply is hostile: its text is cut, its number means nothing by itself. */
@@ -91,13 +94,19 @@ static int agent_ask(const struct guest *guest, enum agent_do what, struct err *
         if (r < 0)
                 return r;
 
-        return reply.value > 0 ? reply.value : 0;
+        if (reply.value > 0)
+                return reply.value;
+
+        return 0;
 }
 
 int guest_ping(const struct guest *guest, struct err *err) {
         int r = agent_ask(guest, AGENT_PING, err);
 
-        return r < 0 ? r : 0;
+        if (r < 0)
+                return r;
+
+        return 0;
 }
 
 int guest_sessions(const struct guest *guest) {
@@ -109,7 +118,10 @@ int guest_sessions(const struct guest *guest) {
 int guest_ask_stop(const struct guest *guest, struct err *err) {
         int r = agent_ask(guest, AGENT_STOP, err);
 
-        return r < 0 ? r : 0;
+        if (r < 0)
+                return r;
+
+        return 0;
 }
 
 static int command_request(const struct guest_command *command, struct agent_request *ret, struct err *err) {
@@ -224,8 +236,10 @@ int guest_exec(const struct guest *guest, const struct guest_command *command, v
         cleanup(pump_done) struct pump pump = PUMP_NONE;
         int r = command_start(guest, command, &pump, ret_status, err);
 
+        if (r < 0)
+                return r;
         if (r != 0)
-                return r < 0 ? r : 0;
+                return 0;
         if (started)
                 started(arg);
 
@@ -233,7 +247,10 @@ int guest_exec(const struct guest *guest, const struct guest_command *command, v
         pump.output = command->output;
         pump.errors = command->errors;
         pump.left = command->output_max ? command->output_max : UINT64_MAX;
-        pump.due_ns = command->timeout_ns ? clock_ns() + command->timeout_ns : CLOCK_NEVER;
+        if (command->timeout_ns)
+                pump.due_ns = clock_ns() + command->timeout_ns;
+        else
+                pump.due_ns = CLOCK_NEVER;
         pump.on_output = command->on_output;
         pump.on_output_arg = command->on_output_arg;
 

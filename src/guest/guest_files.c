@@ -133,7 +133,10 @@ static int copy_work(void *arg, struct err *err) {
         if (r < 0)
                 return err_set(err, -r, "cannot copy %s: %s", from_name, strerror(-r));
 
-        return work->out ? 0 : guest_home_adopt_entry(work->guest, inside, inside_name, err);
+        if (work->out)
+                return 0;
+
+        return guest_home_adopt_entry(work->guest, inside, inside_name, err);
 }
 
 static char *inside_path(const char *text) {
@@ -336,7 +339,10 @@ static bool is_out_of_reach(int error) {
 /* Before anything is given: what is granted further inside can be looked at afterwards. */
 static int overlap_look(void *arg, const struct guest_grant *grant) {
         const struct overlap *overlap = arg;
-        int r = path_is_within(grant->path, overlap->path) ? guest_grant_look(grant->path) : 0;
+        int r = 0;
+
+        if (path_is_within(grant->path, overlap->path))
+                r = guest_grant_look(grant->path);
 
         if (r == 0 || is_out_of_reach(-r))
                 return 0;
@@ -404,8 +410,11 @@ static int overlap_give(void *arg, const struct guest_grant *grant) {
         struct overlap *overlap = arg;
         struct err why = { 0 };
 
-        if (strcmp(grant->path, overlap->path) == 0)
-                return overlap->revoke ? 0 : overlap_note(overlap, grant, NULL);
+        if (strcmp(grant->path, overlap->path) == 0) {
+                if (overlap->revoke)
+                        return 0;
+                return overlap_note(overlap, grant, NULL);
+        }
         if (path_is_within(grant->path, overlap->path))
                 return overlap_inner(overlap, grant);
         if (!overlap->revoke || !path_is_within(overlap->path, grant->path))
@@ -435,7 +444,10 @@ static int overlap_settle(struct guests *guests, struct overlap *overlap, struct
                 log_warning("%s is granted no more: %s", row->path, row->why);
         }
 
-        return r < 0 ? r : 0;
+        if (r < 0)
+                return r;
+
+        return 0;
 }
 
 int guest_grant(struct guests *guests, struct guest *guest, const char *path, bool write, struct err *err) {
@@ -476,12 +488,18 @@ static int grant_find(struct guests *guests, const struct guest *guest, const ch
         struct overlap overlap = { .guest = guest, .path = path };
         int r = guests_db_grants(guests->db, guest->row.id, overlap_find, &overlap, err);
 
-        return r < 0 ? r : overlap.granted;
+        if (r < 0)
+                return r;
+
+        return overlap.granted;
 }
 
 static int revoke_lists(struct guests *guests, struct guest *guest, const char *path, struct err *err) {
         cleanup(overlap_done) struct overlap overlap = { .guest = guest, .path = path, .revoke = true, .err = err };
-        int r = guest->kind == GUEST_OWN ? 0 : guest_grant_take(guest, path, err);
+        int r = 0;
+
+        if (guest->kind != GUEST_OWN)
+                r = guest_grant_take(guest, path, err);
 
         if (r < 0)
                 return r;

@@ -100,8 +100,10 @@ static int grant_tree(struct grant *grant, int fd, unsigned depth);
 static int grant_name(struct grant *grant, int dir, const char *name, unsigned depth) {
         int fd = openat(dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 
+        if (fd < 0 && errno == ENOENT)
+                return 0;
         if (fd < 0)
-                return errno == ENOENT ? 0 : -errno;
+                return -errno;
         return grant_tree(grant, fd, depth);
 }
 
@@ -128,7 +130,10 @@ static bool grant_passes_over(struct grant *grant, int fd, const struct stat *st
 static int grant_group(const struct grant *grant, int fd, const struct stat *st) {
         if (!grant->revoke || st->st_uid != grant->owner || st->st_gid != grant->gid)
                 return 0;
-        return fchownat(fd, "", (uid_t)-1, grant->group, AT_EMPTY_PATH) < 0 ? -errno : 0;
+        if (fchownat(fd, "", (uid_t)-1, grant->group, AT_EMPTY_PATH) < 0)
+                return -errno;
+
+        return 0;
 }
 
 static int grant_listing(struct grant *grant, int fd, unsigned depth) {
@@ -191,7 +196,10 @@ static int grant_tree(struct grant *grant, int taken, unsigned depth) {
                 return r;
 
         r = grant_list(grant, fd, &st, true);
-        return r < 0 ? r : grant_entries(grant, fd, depth);
+        if (r < 0)
+                return r;
+
+        return grant_entries(grant, fd, depth);
 }
 
 static int grant_lists(struct grant *grant, const char *path, struct err *err) {
@@ -203,7 +211,10 @@ static int grant_lists(struct grant *grant, const char *path, struct err *err) {
 
         grant->left = grant->skipped = 0;
         int r = grant_tree(grant, fd, 0);
-        return r < 0 ? err_set(err, -r, "cannot change who may use %s: %s", path, strerror(-r)) : 0;
+        if (r < 0)
+                return err_set(err, -r, "cannot change who may use %s: %s", path, strerror(-r));
+
+        return 0;
 }
 
 static struct grant grant_of(const struct guest *guest, bool write, bool revoke) {
@@ -290,7 +301,10 @@ int guest_grant_object(const char *path, char ret[static GRANT_OBJECT_MAX]) {
 int guest_grant_look(const char *path) {
         cleanup(close_fd) int fd = path_open_at(AT_FDCWD, path, O_PATH, 0, PATH_NO_SYMLINKS);
 
-        return fd < 0 ? fd : 0;
+        if (fd < 0)
+                return fd;
+
+        return 0;
 }
 
 /* Something of another user: its lists cannot be changed, and keep no grant. */

@@ -30,7 +30,10 @@ struct home_work {
 static int home_open(const struct home_work *work, struct err *err) {
         int fd = openat(work->guest->fd, work->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
-        return fd < 0 ? err_errno(err, "cannot open %s/%s", work->guest->directory, work->name) : fd;
+        if (fd < 0)
+                return err_errno(err, "cannot open %s/%s", work->guest->directory, work->name);
+
+        return fd;
 }
 
 /* Who is named, in the list of the thing itself and, for a directory, in that of what comes into it. */
@@ -128,7 +131,10 @@ static int entry_mend(struct mend *mend, int fd, const struct stat *st) {
         if ((st->st_mode & 07777) != wanted && fchmod(fd, wanted) < 0)
                 return -errno;
 
-        return mend->ids ? lists_open(fd, st, mend->ids->inner_uid) : 0;
+        if (mend->ids)
+                return lists_open(fd, st, mend->ids->inner_uid);
+
+        return 0;
 }
 
 static int tree_mend(struct mend *mend, int dir, unsigned depth);
@@ -137,8 +143,11 @@ static int tree_mend(struct mend *mend, int dir, unsigned depth);
 static int name_mend(struct mend *mend, int dir, const char *name, unsigned depth) {
         struct stat st;
 
-        if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-                return errno == ENOENT ? 0 : -errno;
+        if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+                if (errno == ENOENT)
+                        return 0;
+                return -errno;
+        }
         if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
                 return 0;
         if (!mend->ids)
@@ -215,16 +224,25 @@ static int home_adopt(void *arg, struct err *err) {
 int guest_home_adopt(const struct guest *guest, const char *name, struct err *err) {
         struct home_work work = { guest, name };
 
-        return guest->kind == GUEST_OWN ? 0 : guest_inside(guest, home_adopt, &work, err);
+        if (guest->kind == GUEST_OWN)
+                return 0;
+
+        return guest_inside(guest, home_adopt, &work, err);
 }
 
 int guest_home_adopt_entry(const struct guest *guest, int directory, const char *name, struct err *err) {
         struct mend mend = { .ids = &guest->ids, .owner_only = true };
-        int r = guest->kind == GUEST_OWN ? 0 : name_mend(&mend, directory, name, 0);
+        int r = 0;
+
+        if (guest->kind != GUEST_OWN)
+                r = name_mend(&mend, directory, name, 0);
 
         if (r == 0 && guest->kind != GUEST_OWN && mend.skipped)
                 r = -EIO;
-        return r < 0 ? err_set(err, -r, "cannot give %s to the guest: %s", name, strerror(-r)) : 0;
+        if (r < 0)
+                return err_set(err, -r, "cannot give %s to the guest: %s", name, strerror(-r));
+
+        return 0;
 }
 
 int guest_home_fix(const struct guest *guest, const char *name, struct err *err) {
@@ -250,7 +268,10 @@ static int home_seclude(void *arg, struct err *err) {
         int r = access_list_give(&standard, HOST_INSIDE, READ | SEARCH);
         if (r == 0)
                 r = access_list_set(fd, true, &standard);
-        return r < 0 ? err_set(err, -r, "cannot change who may write to %s: %s", work->name, strerror(-r)) : 0;
+        if (r < 0)
+                return err_set(err, -r, "cannot change who may write to %s: %s", work->name, strerror(-r));
+
+        return 0;
 }
 
 int guest_home_seclude(const struct guest *guest, const char *path, struct err *err) {
@@ -266,9 +287,11 @@ static int home_remove(void *arg, struct err *err) {
         const struct home_work *work = arg;
         int r = tree_remove(work->guest->fd, work->name);
 
-        return r < 0 ? err_set(err, -r, "cannot remove all of %s/%s: %s", work->guest->directory, work->name,
-                               strerror(-r))
-                     : 0;
+        if (r < 0)
+                return err_set(err, -r, "cannot remove all of %s/%s: %s", work->guest->directory, work->name,
+                               strerror(-r));
+
+        return 0;
 }
 
 int guest_home_remove(const struct guest *guest, const char *name, struct err *err) {

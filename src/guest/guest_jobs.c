@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "guest/guest_jobs.h"
 
+#include "base/bounds.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
@@ -99,13 +100,19 @@ static int command_text(char *const *argv, struct buf *ret) {
         int r = 0;
 
         for (char *const *word = argv; *word && r == 0; word++) {
-                r = word == argv ? 0 : buf_add_char(ret, ' ');
+                if (word == argv)
+                        r = 0;
+                else
+                        r = buf_add_char(ret, ' ');
                 struct str text = str_of(*word);
                 if (r == 0)
-                        r = buf_append(ret, str_first(text, text.n > 1000 ? 1000 : text.n));
+                        r = buf_append(ret, str_first(text, min_of(text.n, 1000)));
         }
 
-        return r == -EMSGSIZE ? 0 : r;
+        if (r == -EMSGSIZE)
+                return 0;
+
+        return r;
 }
 
 static int job_spawn(struct job *job, int *ret_status, struct err *err) {
@@ -164,8 +171,10 @@ int guest_job_start(struct guests *guests, const struct guest *guest, const stru
 
         struct err ignored = { 0 };
         int resumed = guests_resume(guests, r < 0 ? &ignored : err);
+        if (resumed < 0 && r < 0)
+                return r;
         if (resumed < 0)
-                return r < 0 ? r : resumed;
+                return resumed;
 
         if (r < 0) {
                 (void)guests_db_end_job(guests->db, guest->row.id, job.number, "lost", 137, &ignored);

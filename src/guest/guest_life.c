@@ -55,7 +55,10 @@ static int wish_kind(struct guests *guests, const struct guest_wish *wish, struc
         }
 
         row->kind = str_dup(str_of(guest_kind_name(kind)));
-        return row->kind ? 0 : no_memory(err);
+        if (!row->kind)
+                return no_memory(err);
+
+        return 0;
 }
 
 static int wish_row(struct guests *guests, const struct guest_wish *wish, struct guest_row *row, char *note,
@@ -231,7 +234,10 @@ static int grant_first(void *arg, const struct guest_grant *grant) {
         char **ret = arg;
 
         *ret = str_dup(str_of(grant->path));
-        return *ret ? 1 : -ENOMEM;
+        if (!*ret)
+                return -ENOMEM;
+
+        return 1;
 }
 
 /* What the guest made there must not be the next one's, which may get its id. One after the other: if this is killed,
@@ -241,10 +247,15 @@ static int grants_end(struct guests *guests, const struct guest *guest, struct e
                 cleanup(free_ptr) char *path = NULL;
                 int r = guests_db_grants(guests->db, guest->row.id, grant_first, &path, err);
 
+                if (r <= 0 && r == -ENOMEM)
+                        return no_memory(err);
                 if (r <= 0)
-                        return r == -ENOMEM ? no_memory(err) : r;
+                        return r;
 
-                r = guest->kind == GUEST_OWN ? 0 : guest_grant_take(guest, path, err);
+                if (guest->kind == GUEST_OWN)
+                        r = 0;
+                else
+                        r = guest_grant_take(guest, path, err);
                 if (r == 0)
                         r = guests_db_remove_grant(guests->db, guest->row.id, path, err);
                 if (r < 0)
@@ -283,15 +294,20 @@ static int delete_files(const struct guest *guest, bool keep, struct err *err) {
         for (size_t i = 0; i < sizeof names / sizeof *names && r == 0; i++) {
                 if (packed && strcmp(names[i], GUEST_ARCHIVE_NAME) == 0)
                         continue;
-                r = strcmp(names[i], "home.new") == 0 ? guest_home_remove(guest, names[i], err)
-                                                      : tree_remove(guest->fd, names[i]);
+                if (strcmp(names[i], "home.new") == 0)
+                        r = guest_home_remove(guest, names[i], err);
+                else
+                        r = tree_remove(guest->fd, names[i]);
         }
 
         if (r < 0)
                 return err_set(err, -r, "cannot remove what belongs to the guest in %s: %s", guest->directory,
                                strerror(-r));
 
-        return keep ? 0 : guest_home_remove(guest, "home", err);
+        if (keep)
+                return 0;
+
+        return guest_home_remove(guest, "home", err);
 }
 
 /* Rules that were approved for this guest hold for no other. */

@@ -92,8 +92,10 @@ static int mend_home(struct guests *guests, struct guest *guest, struct err *err
 
         if (!problem)
                 problem = guest_account_problem(guest);
+        if (guest->state == GUEST_BROKEN && problem)
+                return 0;
         if (guest->state == GUEST_BROKEN)
-                return problem ? 0 : guest_move(guests, guest, STEP_MEND, "", NULL, NULL, err);
+                return guest_move(guests, guest, STEP_MEND, "", NULL, NULL, err);
         if (!problem)
                 return 0;
 
@@ -106,7 +108,10 @@ int guest_mend(struct guests *guests, struct guest *guest, struct err *err) {
 
         if (r == 0)
                 r = mend_run(guests, guest, err);
-        return r < 0 || guest->state == GUEST_DELETED ? r : mend_home(guests, guest, err);
+        if (r < 0 || guest->state == GUEST_DELETED)
+                return r;
+
+        return mend_home(guests, guest, err);
 }
 
 /* Whether there is anything to do: most of the time nobody has to be locked. */

@@ -61,7 +61,10 @@ static int home_descriptor(const struct guest *guest, const char *name, struct e
         if (r < 0)
                 return r;
         int fd = openat(guest->fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        return fd < 0 ? err_errno(err, "cannot open %s/%s", guest->directory, name) : fd;
+        if (fd < 0)
+                return err_errno(err, "cannot open %s/%s", guest->directory, name);
+
+        return fd;
 }
 
 /*
@@ -151,7 +154,10 @@ static int snapshot_path(const char *label, char ret[static PATH_MAX], struct er
 static int pack_still(const struct guest *guest, uint64_t *ret_bytes, struct err *err) {
         struct err thawed = { 0 };
         bool running = guest_is_running(guest);
-        int r = running ? guest_freeze(guest, true, err) : 0;
+        int r = 0;
+
+        if (running)
+                r = guest_freeze(guest, true, err);
 
         if (r < 0)
                 return err_wrap(err, r, "the guest cannot be brought to a stand");
@@ -243,7 +249,10 @@ static int restore_swap(const struct guest *guest, struct err *err) {
 
 /* The name of the new home is on the disk before the other copy goes. */
 static int home_settle(const struct guest *guest, struct err *err) {
-        return fsync(guest->fd) < 0 ? err_errno(err, "cannot write %s to the disk", guest->directory) : 0;
+        if (fsync(guest->fd) < 0)
+                return err_errno(err, "cannot write %s to the disk", guest->directory);
+
+        return 0;
 }
 
 static int restore_end(struct guests *guests, struct guest *guest, struct err *err) {

@@ -79,8 +79,14 @@ static struct sandbox_ids ids_of(const struct guest_row *row, enum guest_kind ki
         struct sandbox_ids ids = { .uid = row->uid, .gid = row->gid };
         bool named = kind == GUEST_ACCOUNT;
 
-        ids.inner_uid = named || geteuid() == 0 ? row->uid : geteuid();
-        ids.inner_gid = named || getegid() == 0 ? row->gid : getegid();
+        if (named || geteuid() == 0)
+                ids.inner_uid = row->uid;
+        else
+                ids.inner_uid = geteuid();
+        if (named || getegid() == 0)
+                ids.inner_gid = row->gid;
+        else
+                ids.inner_gid = getegid();
         return ids;
 }
 
@@ -262,7 +268,10 @@ static int guests_take_over_one(struct guests *guests, const char *id, struct er
                 return no_memory(err);
 
         int r = guests_db_add(guests->db, &row, err);
-        return r == -EEXIST ? 0 : r;
+        if (r == -EEXIST)
+                return 0;
+
+        return r;
 }
 
 /* A new database beside guests that are there: the old one was lost or moved away. All of them or, for whoever is
@@ -279,7 +288,10 @@ static int guests_take_over(struct guests *guests, struct err *err) {
         }
 
         free(names);
-        return r < 0 ? r : guests_db_commit(guests->db, err);
+        if (r < 0)
+                return r;
+
+        return guests_db_commit(guests->db, err);
 }
 
 bool guests_are_there(void) {
@@ -308,7 +320,10 @@ int guests_open_as_is(struct guests *ret, struct err *err) {
         if (r < 0)
                 return r;
 
-        r = fresh ? guests_take_over(&guests, err) : 0;
+        if (fresh)
+                r = guests_take_over(&guests, err);
+        else
+                r = 0;
         if (r < 0)
                 return r;
 
@@ -358,7 +373,8 @@ int guest_move(struct guests *guests, struct guest *guest, enum guest_step_kind 
         if (r < 0)
                 return r;
 
-        guest->before = to == GUEST_BROKEN ? guest->state : guest->before;
+        if (to == GUEST_BROKEN)
+                guest->before = guest->state;
         guest->state = to;
 
         return 0;

@@ -44,8 +44,15 @@ static int point_directory(const struct guest *guest, int at, const char *name) 
         if (fd < 0 || fstat(fd, &st) < 0)
                 return -errno;
 
-        int r = made || st.st_uid == 0 ? point_give(guest, fd, 0770) : 0;
-        return r < 0 ? r : take_fd(&fd);
+        int r = 0;
+
+        if (made || st.st_uid == 0)
+                r = point_give(guest, fd, 0770);
+
+        if (r < 0)
+                return r;
+
+        return take_fd(&fd);
 }
 
 static int point_file(const struct guest *guest, int at, const char *name) {
@@ -59,7 +66,10 @@ static int point_file(const struct guest *guest, int at, const char *name) {
         if (S_ISREG(st.st_mode))
                 return 0;
 
-        return S_ISDIR(st.st_mode) ? -EISDIR : -ELOOP;
+        if (S_ISDIR(st.st_mode))
+                return -EISDIR;
+
+        return -ELOOP;
 }
 
 /* Each start has a place of its own for its certificates. Those of starts that are over are empty. */

@@ -233,7 +233,10 @@ int guest_ports_close(const struct guest *guest, struct err *err) {
         }
 
         closedir(list);
-        return r < 0 ? r : 0;
+        if (r < 0)
+                return r;
+
+        return 0;
 }
 
 /*

@@ -159,7 +159,10 @@ static int pump_step(struct pump *pump, int signals, int *ret_status, struct err
         if (pump->to_input >= 0 && (fds[5].revents & POLLERR))
                 input_end(pump);
 
-        return fds[0].revents ? pump_reply(pump, ret_status, err) : 0;
+        if (fds[0].revents)
+                return pump_reply(pump, ret_status, err);
+
+        return 0;
 }
 
 int pump_run(struct pump *pump, int *ret_status, struct err *err) {
@@ -190,5 +193,8 @@ int pump_run(struct pump *pump, int *ret_status, struct err *err) {
                 (void)tcsetattr(input, TCSADRAIN, &before);
 
         sigprocmask(SIG_SETMASK, &mask, NULL);
-        return r < 0 ? r : 0;
+        if (r < 0)
+                return r;
+
+        return 0;
 }

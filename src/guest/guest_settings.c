@@ -31,14 +31,20 @@ int guest_setting_text(const struct option *row, const char *text, char **ret, s
 
         if (!is_relative(row, text)) {
                 *ret = str_dup(str_of(text));
-                return *ret ? 0 : err_memory(err);
+                if (!*ret)
+                        return err_memory(err);
+
+                return 0;
         }
 
         if (!getcwd(current, sizeof current) || current[0] != '/')
                 return err_errno(err, "--%s %s: the current directory has no name", row->flag, text);
 
         int r = path_normalise(str_of(text), current, ret);
-        return r < 0 ? err_set(err, -r, "--%s %s: the path cannot be made absolute", row->flag, text) : 0;
+        if (r < 0)
+                return err_set(err, -r, "--%s %s: the path cannot be made absolute", row->flag, text);
+
+        return 0;
 }
 
 int guest_setting_keep(struct guests *guests, const char *id, const struct option *row, const char *text,
@@ -46,7 +52,10 @@ int guest_setting_keep(struct guests *guests, const char *id, const struct optio
         cleanup(free_ptr) char *kept = NULL;
         int r = guest_setting_text(row, text, &kept, err);
 
-        return r < 0 ? r : guests_db_add_setting(guests->db, id, row->flag, kept, err);
+        if (r < 0)
+                return r;
+
+        return guests_db_add_setting(guests->db, id, row->flag, kept, err);
 }
 
 /* Its home may not be there yet; no part of a policy depends on what is in it. */

@@ -49,7 +49,10 @@ static int key_make(const char *path, const char *comment, struct err *err) {
                 return r;
 
         int status = spawn_wait(pid);
-        return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : err_set(err, EIO, "ssh-keygen failed");
+        if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+                return 0;
+
+        return err_set(err, EIO, "ssh-keygen failed");
 }
 
 static int file_copy(const char *from, const char *to, const char *before, mode_t mode, struct err *err) {
@@ -111,7 +114,10 @@ static int inside_remove(void *arg, struct err *err) {
         cleanup(close_fd) int home = openat(guest->fd, "home", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         int r = home < 0 ? -errno : tree_remove(home, inside_dir);
 
-        return r < 0 ? err_set(err, -r, "cannot replace %s: %s", inside_dir, strerror(-r)) : 0;
+        if (r < 0)
+                return err_set(err, -r, "cannot replace %s: %s", inside_dir, strerror(-r));
+
+        return 0;
 }
 
 /* What is inside is laid anew each time: the guest may have changed it. */
@@ -171,5 +177,8 @@ int guest_ssh_config(const struct guest *guest, const char *program, struct buf 
                        "    ProxyCommand %.*s guest exec %s -- /usr/sbin/sshd -i -f %s/%s/sshd_config\n",
                        guest->row.name, account.name, paths.key, paths.known, STR_FMT(buf_str(&quoted)),
                        guest->row.name, path_home(), inside_dir);
-        return r < 0 ? err_set(err, ENOMEM, "out of memory") : 0;
+        if (r < 0)
+                return err_set(err, ENOMEM, "out of memory");
+
+        return 0;
 }

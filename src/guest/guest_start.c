@@ -119,11 +119,18 @@ static int options_variable(void *arg, const char *name, const char *value) {
         if (strcmp(name, VARIABLE_PATH_FRONT) != 0)
                 return option_set(build->values, &policy_rows[ROW_ENV], str_of(text), "recipe", build->err);
 
-        int r = build->front.n ? buf_add_char(&build->front, ':') : 0;
+        int r = 0;
+
+        if (build->front.n)
+                r = buf_add_char(&build->front, ':');
+
         if (r == 0)
                 r = buf_add(&build->front, text + strlen(VARIABLE_PATH_FRONT "="));
 
-        return r < 0 ? err_set(build->err, -r, "PATH is too long") : 0;
+        if (r < 0)
+                return err_set(build->err, -r, "PATH is too long");
+
+        return 0;
 }
 
 /* What recipes set: before everything else, so that the guest's own options count more. */
@@ -137,7 +144,10 @@ static int options_variables(struct guests *guests, const struct guest *guest, s
 
         cleanup(free_ptr) char *text = str_format("PATH=%.*s:%s", STR_FMT(buf_str(&build->front)),
                                                   path && *path ? path : "/usr/local/bin:/usr/bin:/bin");
-        return text ? option_set(build->values, &policy_rows[ROW_ENV], str_of(text), "recipe", err) : err_memory(err);
+        if (!text)
+                return err_memory(err);
+
+        return option_set(build->values, &policy_rows[ROW_ENV], str_of(text), "recipe", err);
 }
 
 int guest_options(struct guests *guests, const struct guest *guest, const struct option_values *extra,
@@ -298,7 +308,10 @@ static int run_redirect(const struct start *start) {
 static uint64_t start_largest_file(const struct run_disk_news *disk) {
         if (disk->cleaning)
                 return 0;
-        return disk->limit ? disk->limit : AGENT_FILE_ANY;
+        if (disk->limit)
+                return disk->limit;
+
+        return AGENT_FILE_ANY;
 }
 
 static int start_make_point(void *arg, const char *path, bool directory, struct err *err) {
@@ -457,7 +470,10 @@ int guest_start(struct guests *guests, struct guest *guest, const struct guest_e
                 return r;
 
         r = guest_ping(guest, NULL);
-        return r < 0 ? start_failed(guest, err) : 0;
+        if (r < 0)
+                return start_failed(guest, err);
+
+        return 0;
 }
 
 /*
@@ -465,7 +481,10 @@ int guest_start(struct guests *guests, struct guest *guest, const struct guest_e
  */
 void guest_run_id(const struct guest *guest, char ret[static 32]) {
         cleanup(close_fd) int fd = guest->fd < 0 ? -1 : openat(guest->fd, "run.id", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-        ssize_t n = fd < 0 ? 0 : read(fd, ret, 31);
+        ssize_t n = 0;
+
+        if (fd >= 0)
+                n = read(fd, ret, 31);
 
         ret[n > 0 ? n : 0] = '\0';
         ret[strcspn(ret, " \n")] = '\0';

@@ -72,11 +72,17 @@ static int take_owner(const struct take *take, int fd) {
         if (r < 0)
                 return r;
 
-        return fchownat(fd, "", HOST_INSIDE, HOST_INSIDE, AT_EMPTY_PATH) < 0 ? -errno : 0;
+        if (fchownat(fd, "", HOST_INSIDE, HOST_INSIDE, AT_EMPTY_PATH) < 0)
+                return -errno;
+
+        return 0;
 }
 
 static int take_list(const char *path, const char *name) {
-        return removexattr(path, name) < 0 && errno != ENODATA && errno != EOPNOTSUPP ? -errno : 0;
+        if (removexattr(path, name) < 0 && errno != ENODATA && errno != EOPNOTSUPP)
+                return -errno;
+
+        return 0;
 }
 
 /* Lists of what the guest made are the guest's: they may name itself, its group, or others, also for what the host user
@@ -115,7 +121,10 @@ static int take_named(const struct take *take, const char *path, mode_t mode) {
                 return r;
 
         size_t n = access_list_write(&list, bytes);
-        return setxattr(path, "system.posix_acl_access", bytes, n, 0) < 0 && errno != EOPNOTSUPP ? -errno : 0;
+        if (setxattr(path, "system.posix_acl_access", bytes, n, 0) < 0 && errno != EOPNOTSUPP)
+                return -errno;
+
+        return 0;
 }
 
 static int take_mode(const struct take *take, int fd, const struct stat *st) {
@@ -150,7 +159,10 @@ static int take_narrow(int fd, const struct stat *st) {
         if (r == 0 && S_ISDIR(st->st_mode))
                 r = access_list_set(fd, true, &none);
 
-        return r == -EOPNOTSUPP ? 0 : r;
+        if (r == -EOPNOTSUPP)
+                return 0;
+
+        return r;
 }
 
 static void take_tree(struct take *take, int fd, bool ours, bool below, unsigned depth);
@@ -178,7 +190,10 @@ static int take_one(const struct take *take, int fd, const struct stat *st) {
         (void)take_mode(take, fd, st);
 
         int r = take_owner(take, fd);
-        return r < 0 ? r : take_mode(take, fd, st);
+        if (r < 0)
+                return r;
+
+        return take_mode(take, fd, st);
 }
 
 /* `below`: in a directory that the guest made. */

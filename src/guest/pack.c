@@ -102,8 +102,10 @@ static int compress_stream(int from, int file, struct progress *progress, struct
                 if (n < 0 && errno == EINTR)
                         continue;
                 progress_add(progress, piece.size);
-                r = n < 0 ? err_errno(err, "cannot read from tar")
-                          : compress_piece(context, &piece, ZSTD_e_continue, file, out, err);
+                if (n < 0)
+                        r = err_errno(err, "cannot read from tar");
+                else
+                        r = compress_piece(context, &piece, ZSTD_e_continue, file, out, err);
         }
 
         ZSTD_inBuffer nothing = { in, 0, 0 };
@@ -181,7 +183,10 @@ static int decompress_stream(int file, int to, struct progress *progress, struct
                 }
         }
 
-        return wanted == 0 ? 0 : pack_damaged(err);
+        if (wanted == 0)
+                return 0;
+
+        return pack_damaged(err);
 }
 
 int unpack_directory(int file, int directory, struct progress *progress, struct err *err) {

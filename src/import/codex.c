@@ -18,12 +18,17 @@ static const char *const kept_back[] = { ".git", ".codex", ".agents" };
 
 static int keep_back(struct import_source *source, const struct node *node, const char *directory, struct err *err) {
         cleanup(free_ptr) char *place = node_origin(source->document, node);
-        int r = place ? 0 : err_memory(err);
+        int r = 0;
+
+        if (!place)
+                r = err_memory(err);
 
         for (size_t i = 0; r == 0 && i < sizeof kept_back / sizeof *kept_back; i++) {
                 cleanup(free_ptr) char *path = path_join(directory, kept_back[i]);
-                r = path ? import_add(source->model, IMPORT_DENY_WRITE, str_of(path), place, STR(""), err)
-                         : err_memory(err);
+                if (path)
+                        r = import_add(source->model, IMPORT_DENY_WRITE, str_of(path), place, STR(""), err);
+                else
+                        r = err_memory(err);
         }
 
         return r;
@@ -73,8 +78,11 @@ static int read_mode(struct import_source *source, const struct node *root, stru
 
         if (r < 0)
                 return r;
-        if (str_is(mode->text, "read-only"))
-                return table ? import_say(source, table, false, err, "it counts in the mode workspace-write only") : 0;
+        if (str_is(mode->text, "read-only")) {
+                if (table)
+                        return import_say(source, table, false, err, "it counts in the mode workspace-write only");
+                return 0;
+        }
 
         if (str_is(mode->text, "danger-full-access"))
                 return node_error(source->document, mode, err,
@@ -89,7 +97,10 @@ static int read_mode(struct import_source *source, const struct node *root, stru
         source->model->workspace_writable = true;
         r = keep_back(source, mode, source->model->workspace, err);
 
-        return r < 0 || !table ? r : read_workspace_write(source, table, err);
+        if (r < 0 || !table)
+                return r;
+
+        return read_workspace_write(source, table, err);
 }
 
 /* --- [permissions.NAME] --- */
@@ -119,7 +130,10 @@ static int read_place(struct import_source *source, const struct node *node, str
                         cleanup(free_ptr) char *below = str_is(n->key, ".")
                                                             ? str_dup(path)
                                                             : str_format("%.*s/%.*s", STR_FMT(path), STR_FMT(n->key));
-                        r = below ? read_place(source, n, str_of(below), err) : err_memory(err);
+                        if (below)
+                                r = read_place(source, n, str_of(below), err);
+                        else
+                                r = err_memory(err);
                 }
 
                 return r;
@@ -127,8 +141,11 @@ static int read_place(struct import_source *source, const struct node *node, str
 
         if (!write && !read && !is_word(node, "none") && !is_word(node, "deny"))
                 return node_error(source->document, node, err, "%s must be read, write or none", show(node->key).text);
-        if (str_is(path, ":minimal"))
-                return read || write ? read_system_roots(source, node, err) : 0;
+        if (str_is(path, ":minimal")) {
+                if (read || write)
+                        return read_system_roots(source, node, err);
+                return 0;
+        }
 
         if (str_is(path, ":root"))
                 path = STR("/");
@@ -188,14 +205,20 @@ static int read_domain(struct import_source *source, const struct node *node, st
         if (str_starts(text, STR("**."))) { /* with the name itself */
                 struct str name = str_skip(text, 3);
 
-                r = allow ? import_allow_host(source, node, name, err) : import_deny_host(source, node, name, err);
+                if (allow)
+                        r = import_allow_host(source, node, name, err);
+                else
+                        r = import_deny_host(source, node, name, err);
                 text = str_skip(text, 1);
         }
 
         if (r < 0)
                 return r;
 
-        return allow ? import_allow_host(source, node, text, err) : import_deny_host(source, node, text, err);
+        if (allow)
+                return import_allow_host(source, node, text, err);
+
+        return import_deny_host(source, node, text, err);
 }
 
 static int read_domains(struct import_source *source, const struct node *map, struct err *err) {
@@ -243,7 +266,10 @@ static int read_network(struct import_source *source, const struct node *map, st
         const struct node *enabled = node_get(map, STR("enabled")), *domains = node_get(map, STR("domains"));
         bool on = false;
 
-        r = enabled ? import_want_bool(source, enabled, &on, err) : 0;
+        if (enabled)
+                r = import_want_bool(source, enabled, &on, err);
+        else
+                r = 0;
         if (r < 0 || !on)
                 return r;
 
@@ -311,8 +337,10 @@ int import_codex(struct import_source *source, const struct node *root, struct e
         bool decides = node_get(root, STR("default_permissions")) || node_get(root, STR("sandbox_mode"));
         if (decides && !source->model->mode_decided) {
                 source->model->mode_decided = true;
-                r = node_get(root, STR("default_permissions")) ? read_profile(source, root, err)
-                                                               : read_mode(source, root, err);
+                if (node_get(root, STR("default_permissions")))
+                        r = read_profile(source, root, err);
+                else
+                        r = read_mode(source, root, err);
         }
 
         if (r < 0)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "import/compare.h"
 
+#include "base/bounds.h"
 #include "base/cleanup.h"
 #include "base/escape.h"
 #include "base/vec.h"
@@ -46,7 +47,7 @@ static void fill_lengths(const line_list *a, const line_list *b, uint16_t *lengt
                         if (str_eq(a->p[i], b->p[j]))
                                 lengths[i * width + j] = (uint16_t)(lengths[(i + 1) * width + j + 1] + 1);
                         else
-                                lengths[i * width + j] = below > beside ? below : beside;
+                                lengths[i * width + j] = max_of(below, beside);
                 }
 }
 

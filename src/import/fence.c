@@ -39,7 +39,10 @@ static int outbound_port(struct import_source *source, const struct node *list, 
                         return r;
         }
 
-        return list->kind == NODE_LIST ? 0 : node_error(source->document, list, err, "a list of ports is wanted here");
+        if (list->kind != NODE_LIST)
+                return node_error(source->document, list, err, "a list of ports is wanted here");
+
+        return 0;
 }
 
 static int allow_socket(struct import_source *source, const struct node *node, struct err *err) {
@@ -96,7 +99,10 @@ static int allow_git_config(struct import_source *source, const struct node *nod
         bool on = false;
         int r = import_want_bool(source, node, &on, err);
 
-        return r < 0 || !on ? r : import_path(source, node, STR(".git/config"), IMPORT_WRITE, ANCHOR_PLAIN, err);
+        if (r < 0 || !on)
+                return r;
+
+        return import_path(source, node, STR(".git/config"), IMPORT_WRITE, ANCHOR_PLAIN, err);
 }
 
 static int read_files(struct import_source *source, const struct node *map, struct err *err) {
@@ -199,7 +205,10 @@ static int read_extended(struct import_source *source, const struct node *node, 
         other.path = path;
         other.depth++;
 
-        return document_root(document) ? import_fence(&other, document_root(document), err) : 0;
+        if (document_root(document))
+                return import_fence(&other, document_root(document), err);
+
+        return 0;
 }
 
 int import_fence(struct import_source *source, const struct node *root, struct err *err) {

@@ -65,12 +65,18 @@ static int read_open(int fd, const char *path, struct buf *ret, struct err *err)
         if (!S_ISREG(st.st_mode))
                 return err_set(err, EINVAL, "%s is not a regular file", show_path(path).text);
 
-        r = st.st_size > (off_t)ret->max ? -EMSGSIZE : fd_read_all(fd, ret);
+        if (st.st_size > (off_t)ret->max)
+                r = -EMSGSIZE;
+        else
+                r = fd_read_all(fd, ret);
         if (r == -EMSGSIZE)
                 return err_set(err, EFBIG, "%s has more than %zu MiB: these are no settings", show_path(path).text,
                                ret->max >> 20);
 
-        return r < 0 ? err_set(err, -r, "cannot read %s: %s", show_path(path).text, strerror(-r)) : 0;
+        if (r < 0)
+                return err_set(err, -r, "cannot read %s: %s", show_path(path).text, strerror(-r));
+
+        return 0;
 }
 
 static int read_path(const char *path, bool no_links, struct buf *ret, struct err *err) {
@@ -125,7 +131,10 @@ static enum file_kind kind_of(const char *tool, const char *path) {
                 return KIND_SCRIPT;
         if (strcmp(tool, "codex") == 0)
                 return str_ends(name, STR(".rules")) ? KIND_RULES : KIND_TOML;
-        return strcmp(tool, "gemini") == 0 && str_ends(name, STR(".toml")) ? KIND_TOML : KIND_JSONC;
+        if (strcmp(tool, "gemini") == 0 && str_ends(name, STR(".toml")))
+                return KIND_TOML;
+
+        return KIND_JSONC;
 }
 
 static import_handler *reader_of(const char *tool, enum file_kind kind) {
@@ -138,7 +147,10 @@ static import_handler *reader_of(const char *tool, enum file_kind kind) {
         if (strcmp(tool, "codex") == 0)
                 return kind == KIND_RULES ? import_codex_rules : import_codex;
 
-        return kind == KIND_TOML ? import_gemini_policy : import_gemini;
+        if (kind == KIND_TOML)
+                return import_gemini_policy;
+
+        return import_gemini;
 }
 
 static int import_parse(enum file_kind kind, struct str text, const char *name, struct document **ret,
@@ -242,7 +254,10 @@ static int list_directory(const char *path, const char *ending, import_words *re
                         continue;
 
                 file = path_join(path, entry->d_name);
-                r = file ? import_words_add(ret, str_of(file), err) : err_memory(err);
+                if (file)
+                        r = import_words_add(ret, str_of(file), err);
+                else
+                        r = err_memory(err);
                 if (r == 0 && ret->n > FILES_MAX)
                         r = err_set(err, E2BIG, "%s has more than %d files", show_path(path).text, FILES_MAX);
         }
@@ -280,8 +295,10 @@ static int read_place(struct import_model *model, const struct import_place *pla
         if (r < 0 || !exists)
                 return r;
 
-        r = place->directory_of ? list_directory(path, place->directory_of, &files, err)
-                                : import_words_add(&files, str_of(path), err);
+        if (place->directory_of)
+                r = list_directory(path, place->directory_of, &files, err);
+        else
+                r = import_words_add(&files, str_of(path), err);
         for (size_t i = 0; r == 0 && i < files.n; i++) {
                 *ret_found = true;
                 r = read_file(model, files.p[i], no_links, err);
@@ -351,7 +368,10 @@ static int import_prove(const struct import_model *model, const struct buf *text
         if (r == 0)
                 r = path_rules_compile(policy, &paths, &why);
 
-        return r < 0 ? err_set(err, -r, "no policy can say this: %s", err_text(&why)) : 0;
+        if (r < 0)
+                return err_set(err, -r, "no policy can say this: %s", err_text(&why));
+
+        return 0;
 }
 
 static int import_finish(struct import_model *model, struct import_result *ret, struct err *err) {
@@ -384,7 +404,10 @@ int import_make(const struct import_request *request, struct import_result *ret,
                                  show(str_of(text_or(request->workspace, "."))).text);
 
         model.home = text_or(home, "/nonexistent");
-        r = request->n_files > 0 ? read_named(&model, request, err) : read_places(&model, err);
+        if (request->n_files > 0)
+                r = read_named(&model, request, err);
+        else
+                r = read_places(&model, err);
         if (r < 0)
                 return r;
 

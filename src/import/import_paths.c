@@ -37,7 +37,10 @@ static int add_literal(struct buf *out, struct str text, bool in_glob) {
 
         for (size_t i = 0; r == 0 && i < text.n; i++) {
                 bool magic = in_glob && strchr("*?[", text.p[i]);
-                r = magic ? buf_printf(out, "[%c]", text.p[i]) : buf_add_char(out, text.p[i]);
+                if (magic)
+                        r = buf_printf(out, "[%c]", text.p[i]);
+                else
+                        r = buf_add_char(out, text.p[i]);
         }
         return r;
 }
@@ -137,9 +140,10 @@ static int deny_around(struct import_source *source, const struct node *node, en
         }
 
         r = path_normalise(str_first(text, slash ? slash : 1), NULL, &path);
+        if (r == -ENOMEM)
+                return err_memory(err);
         if (r < 0)
-                return r == -ENOMEM ? err_memory(err)
-                                    : node_error(source->document, node, err, "%s is not a path", show(text).text);
+                return node_error(source->document, node, err, "%s is not a path", show(text).text);
 
         if (strcmp(path, "/") == 0)
                 return node_error(source->document, node, err,
@@ -184,9 +188,10 @@ static int deny_one(struct import_source *source, const struct node *node, enum 
                 text = str_first(text, text.n - (text.p[text.n - 1] == '/' ? 1 : 3));
 
         r = path_normalise(text, NULL, &path);
+        if (r == -ENOMEM)
+                return err_memory(err);
         if (r < 0)
-                return r == -ENOMEM ? err_memory(err)
-                                    : node_error(source->document, node, err, "%s is not a path", show(whole).text);
+                return node_error(source->document, node, err, "%s is not a path", show(whole).text);
 
         if (strcmp(path, "/**") == 0 || strcmp(path, "/*") == 0)
                 path[1] = '\0';
@@ -222,7 +227,10 @@ static int deny_spelled(struct import_source *source, const struct node *node, e
 
                 cleanup(free_ptr) char *spelled =
                     str_format("%.*s%.*s%.*s", (int)open, text.p, STR_FMT(part), STR_FMT(str_skip(text, close + 1)));
-                r = spelled ? deny_spelled(source, node, list, str_of(spelled), left, err) : err_memory(err);
+                if (spelled)
+                        r = deny_spelled(source, node, list, str_of(spelled), left, err);
+                else
+                        r = err_memory(err);
         }
 
         return r;
@@ -261,9 +269,10 @@ static int grant_path(struct import_source *source, const struct node *node, str
                                   "a grant names its path: globs can only take away; grant the directory instead");
 
         r = path_normalise(text, NULL, &path);
+        if (r == -ENOMEM)
+                return err_memory(err);
         if (r < 0)
-                return r == -ENOMEM ? err_memory(err)
-                                    : node_error(source->document, node, err, "%s is not a path", show(text).text);
+                return node_error(source->document, node, err, "%s is not a path", show(text).text);
 
         return add_path(source, node, list, path, err);
 }

@@ -142,7 +142,10 @@ static int deny_workspace(struct import_model *model, enum import_list list, con
 
         for (const char *c = model->workspace; r == 0 && *c; c++)
                 r = strchr("*?[", *c) ? buf_printf(&path, "[%c]", *c) : buf_add_char(&path, *c);
-        return r < 0 ? err_memory(err) : import_add(model, list, buf_str(&path), why, STR(ITSELF), err);
+        if (r < 0)
+                return err_memory(err);
+
+        return import_add(model, list, buf_str(&path), why, STR(ITSELF), err);
 }
 
 static int settle_workspace(struct import_model *model, struct err *err) {

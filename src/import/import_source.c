@@ -30,7 +30,10 @@ static int check_below(const struct document *document, const struct node *node,
 int import_check_words(const struct document *document, struct err *err) {
         const struct node *root = document_root(document);
 
-        return root ? check_below(document, root, err) : 0;
+        if (root)
+                return check_below(document, root, err);
+
+        return 0;
 }
 
 char *import_said(const struct node *node) {

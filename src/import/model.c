@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "import/model.h"
 
+#include "base/bounds.h"
 #include "base/cleanup.h"
 
 #include <errno.h>
@@ -67,7 +68,7 @@ bool import_model_dropped(const struct import_model *model) {
 
 static struct import_entry *entry_find(const import_entries *list, struct str text) {
         enum { LOOKED_AT = 4096 }; /* a list that repeats itself is short; a long one may repeat */
-        size_t n = list->n < LOOKED_AT ? list->n : LOOKED_AT;
+        size_t n = min_of(list->n, LOOKED_AT);
 
         for (size_t i = 0; i < n; i++)
                 if (str_is(text, list->p[i].text))

@@ -121,16 +121,20 @@ static int parent_proxy_url(struct import_source *source, const struct node *nod
         if (r < 0)
                 return r;
 
-        if (source->model->upstream_proxy)
-                return strcmp(source->model->upstream_proxy, node->text.p) == 0
-                           ? 0
-                           : import_say(source, node, false, err, "there is one upstream proxy for all protocols");
+        if (source->model->upstream_proxy) {
+                if (strcmp(source->model->upstream_proxy, node->text.p) == 0)
+                        return 0;
+                return import_say(source, node, false, err, "there is one upstream proxy for all protocols");
+        }
 
         if (check_proxy_url(node->text, &why) < 0)
                 return import_say(source, node, false, err, "%s", err_text(&why));
 
         source->model->upstream_proxy = str_dup(node->text);
-        return source->model->upstream_proxy ? 0 : err_memory(err);
+        if (!source->model->upstream_proxy)
+                return err_memory(err);
+
+        return 0;
 }
 
 static int parent_bypass(struct import_source *source, const struct node *node, struct err *err) {
@@ -187,7 +191,10 @@ int import_srt_network(struct import_source *source, const struct node *map, str
         int r = import_keys(source, map, IMPORT_KEYS(keys), "an unknown key about the network", true, err);
         const struct node *reasons = map->kind == NODE_MAP ? node_get(map, STR("deniedDomainReasons")) : NULL;
 
-        return r < 0 || !reasons || reasons->kind == NODE_NULL ? r : add_reasons(source, reasons, err);
+        if (r < 0 || !reasons || reasons->kind == NODE_NULL)
+                return r;
+
+        return add_reasons(source, reasons, err);
 }
 
 /* --- files --- */
@@ -249,7 +256,10 @@ static int allow_git_config(struct import_source *source, const struct node *nod
         bool on = false;
         int r = import_want_bool(source, node, &on, err);
 
-        return r < 0 || !on ? r : import_path(source, node, STR(".git/config"), IMPORT_WRITE, ANCHOR_PLAIN, err);
+        if (r < 0 || !on)
+                return r;
+
+        return import_path(source, node, STR(".git/config"), IMPORT_WRITE, ANCHOR_PLAIN, err);
 }
 
 int import_srt_filesystem(struct import_source *source, const struct node *map, struct err *err) {
@@ -322,7 +332,10 @@ static int read_variable(struct import_source *source, const struct node *map, s
                 return r;
 
         bool mask = mode && mode->kind == NODE_SCALAR && str_is(mode->text, "mask");
-        return mask ? mask_variable(source, map, name, err) : 0; /* what is not passed on is not there */
+        if (mask)
+                return mask_variable(source, map, name, err);
+
+        return 0; /* what is not passed on is not there */
 }
 
 static int read_file(struct import_source *source, const struct node *map, struct err *err) {

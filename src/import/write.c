@@ -235,7 +235,10 @@ static const char *mode_of(const struct import_model *model) {
                 return "full-network";
         if (model->network == IMPORT_NETWORK_LISTED)
                 return "workspace-write-whitelist";
-        return model->workspace_read_only && model->lists[IMPORT_WRITE].n == 0 ? "read-only" : "workspace-write";
+        if (model->workspace_read_only && model->lists[IMPORT_WRITE].n == 0)
+                return "read-only";
+
+        return "workspace-write";
 }
 
 int import_write(const struct import_model *model, struct buf *out, struct err *err) {
@@ -264,5 +267,8 @@ int import_write(const struct import_model *model, struct buf *out, struct err *
         if (writer.status == -EMSGSIZE)
                 return err_set(err, EFBIG, "the policy would be too large");
 
-        return writer.status < 0 ? err_memory(err) : 0;
+        if (writer.status < 0)
+                return err_memory(err);
+
+        return 0;
 }

@@ -73,8 +73,10 @@ static bool header_is_fit(struct str name) {
 static int parse_header_slot(struct str name, struct err *err) {
         if (!is_token(name))
                 return err_set(err, EINVAL, "a slot is written as header:NAME, as in header:x-api-key");
-        return header_is_fit(name) ? 0
-                                   : err_set(err, EINVAL, "a secret cannot stand in the header '%.*s'", STR_FMT(name));
+        if (!header_is_fit(name))
+                return err_set(err, EINVAL, "a secret cannot stand in the header '%.*s'", STR_FMT(name));
+
+        return 0;
 }
 
 static int parse_query_slot(struct str name, struct err *err) {
@@ -82,7 +84,10 @@ static int parse_query_slot(struct str name, struct err *err) {
                 if (!ascii_is_alnum(name.p[i]) && (name.p[i] == '\0' || !strchr("-._~", name.p[i])))
                         return err_set(err, EINVAL,
                                        "the name in query:NAME has letters, digits, '-', '.', '_' and '~' only");
-        return name.n > 0 ? 0 : err_set(err, EINVAL, "a slot is written as query:NAME, as in query:api_key");
+        if (name.n <= 0)
+                return err_set(err, EINVAL, "a slot is written as query:NAME, as in query:api_key");
+
+        return 0;
 }
 
 /* "refresh_token@/oauth/token" */
@@ -160,7 +165,10 @@ static int parse_slots(struct str text, struct credential_mapping *mapping, stru
                         return err_set(err, EINVAL, "the slot sigv4 is for AWS credentials, and they have no other");
         }
 
-        return mapping->n_slots > 0 ? 0 : err_set(err, EINVAL, "no slot");
+        if (mapping->n_slots <= 0)
+                return err_set(err, EINVAL, "no slot");
+
+        return 0;
 }
 
 /* --- texts --- */
@@ -240,12 +248,16 @@ static int put_row(struct buf *out, const struct credential_row *row) {
         uint32_t numbers[3] = { row->kind, (uint32_t)row->n_hosts, (uint32_t)row->n_old };
         int r = buf_append(out, str_n(numbers, sizeof numbers));
 
-        r = r < 0 ? r : put_text(out, row->name);
-        r = r < 0 ? r : put_text(out, row->slots);
-        r = r < 0 ? r : put_text(out, row->answer);
+        if (r >= 0)
+                r = put_text(out, row->name);
+        if (r >= 0)
+                r = put_text(out, row->slots);
+        if (r >= 0)
+                r = put_text(out, row->answer);
         for (int i = 0; r == 0 && i < PARTS; i++) {
                 r = put_text(out, row->env[i]);
-                r = r < 0 ? r : put_text(out, row->stand_in[i]);
+                if (r >= 0)
+                        r = put_text(out, row->stand_in[i]);
         }
 
         for (size_t i = 0; r == 0 && i < row->n_hosts; i++)
@@ -532,7 +544,8 @@ int credentials_open(struct str bytes, struct credentials **ret, struct err *err
                 return r;
 
         r = index_hosts(c);
-        r = r < 0 ? r : make_needles(c);
+        if (r >= 0)
+                r = make_needles(c);
         if (r < 0)
                 return err_set(err, -r, "cannot index the table of credentials");
 

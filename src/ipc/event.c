@@ -7,6 +7,8 @@
  */
 #include "ipc/event.h"
 
+#include "base/bounds.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -138,7 +140,7 @@ int event_encode(struct buf *batch, const struct event *ev) {
                 memcpy(wire.address, ev->addr.bytes, wire.family == ADDR_V4 ? 4 : 16);
 
         for (size_t i = 0; i < TEXTS; i++) {
-                wire.text_n[i] = (uint16_t)(texts[i].n < EVENT_TEXT_MAX ? texts[i].n : EVENT_TEXT_MAX);
+                wire.text_n[i] = (uint16_t)min_of(texts[i].n, EVENT_TEXT_MAX);
                 wire.size += wire.text_n[i];
         }
 

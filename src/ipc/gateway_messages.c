@@ -93,7 +93,10 @@ int ipc_send(int sock, enum ipc_side from, const struct ipc_message *message, in
                 return -EINVAL;
         message_reduce(&wire, &checked);
         int r = fd_send(sock, str_n(&wire, sizeof wire), &fd, fd >= 0 ? 1 : 0);
-        return r == -ECONNRESET ? -EPIPE : r; /* gone with messages unread, or without: gone */
+        if (r == -ECONNRESET)
+                return -EPIPE;
+
+        return r; /* gone with messages unread, or without: gone */
 }
 
 int ipc_receive(int sock, enum ipc_side from, struct ipc_message *ret, int *ret_fd) {
@@ -105,8 +108,11 @@ int ipc_receive(int sock, enum ipc_side from, struct ipc_message *ret, int *ret_
                 return 0;
         if (n == -EAGAIN)
                 return -EAGAIN;
-        if (n < 0)
-                return n == -EMSGSIZE || n == -ETOOMANYREFS ? -EBADMSG : (int)n;
+        if (n < 0) {
+                if (n == -EMSGSIZE || n == -ETOOMANYREFS)
+                        return -EBADMSG;
+                return (int)n;
+        }
         if ((size_t)n != sizeof wire || !message_valid(&wire, from, fd >= 0))
                 return -EBADMSG;
 

@@ -94,10 +94,10 @@ int supervise_encode(const struct supervise_request *request, char **ret, struct
         }
 
         char *text = r == 0 ? str_dup(buf_str(&out)) : NULL;
+        if (!text && r == -EMSGSIZE)
+                return err_set(err, E2BIG, "the command and its policy are larger than %d bytes", SUPERVISE_BYTES_MAX);
         if (!text)
-                return r == -EMSGSIZE ? err_set(err, E2BIG, "the command and its policy are larger than %d bytes",
-                                                SUPERVISE_BYTES_MAX)
-                                      : err_memory(err);
+                return err_memory(err);
 
         *ret = text;
         return 0;
@@ -148,7 +148,10 @@ static int keep_field(struct supervise_request *request, char letter, struct str
                 if (*one)
                         return -EBADMSG;
 
-                return (*one = str_dup(text)) ? 0 : -ENOMEM;
+                if ((*one = str_dup(text)))
+                        return 0;
+
+                return -ENOMEM;
         }
 
         return -EBADMSG;
@@ -225,8 +228,10 @@ int supervise_receive(int sock, struct supervise_message *ret, struct supervise_
         /* The other side ended with something of ours unread. That is said once, before what it had still to say. */
         if (n == -ECONNRESET)
                 n = receive_bytes(sock, &message, &fds, &n_fds);
+        if (n <= 0 && n == -ECONNRESET)
+                return 0;
         if (n <= 0)
-                return n == -ECONNRESET ? 0 : (int)n;
+                return (int)n;
 
         bool whole = n == (ssize_t)sizeof message && message.version == SUPERVISE_VERSION && message.kind &&
                      message.kind < SUPERVISE_KINDS && is_terminated(message.host, sizeof message.host) &&

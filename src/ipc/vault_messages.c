@@ -170,7 +170,10 @@ int vault_send(int sock, enum vault_way way, const struct vault_message *message
         int r = fd_send(sock, str_n(wire, n), &fd, fd >= 0 ? 1 : 0);
         secret_wipe(wire, n);
 
-        return r == -ECONNRESET ? -EPIPE : r; /* gone with messages unread, or without: gone */
+        if (r == -ECONNRESET)
+                return -EPIPE;
+
+        return r; /* gone with messages unread, or without: gone */
 }
 
 static bool vault_decode(struct str wire, enum vault_way way, bool descriptor, struct vault_message *ret) {
@@ -220,8 +223,11 @@ int vault_receive(int sock, enum vault_way way, char *room, struct vault_message
                 return 0;
         if (n == -EAGAIN)
                 return -EAGAIN;
-        if (n < 0)
-                return n == -EMSGSIZE || n == -ETOOMANYREFS ? -EBADMSG : (int)n;
+        if (n < 0) {
+                if (n == -EMSGSIZE || n == -ETOOMANYREFS)
+                        return -EBADMSG;
+                return (int)n;
+        }
         if (!vault_decode(str_n(room, (size_t)n), way, fd >= 0, ret))
                 return -EBADMSG;
 

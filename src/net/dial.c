@@ -52,7 +52,10 @@ static int dial_rank(int error) {
         for (int i = 0; i < (int)(sizeof telling / sizeof telling[0]); i++)
                 if (telling[i] == error)
                         return i + 2;
-        return error ? 1 : 0;
+        if (error)
+                return 1;
+
+        return 0;
 }
 
 static void dial_note(struct dial *dial, int error) {

@@ -75,7 +75,10 @@ static int loop_start(struct loop *loop, struct watch *watch, int fd, short what
         if (event_add(event_of(watch), NULL) == 0)
                 return 0;
 
-        return errno ? -errno : -EIO;
+        if (errno)
+                return -errno;
+
+        return -EIO;
 }
 
 int watch_start_edge(struct loop *loop, struct watch *watch, int fd, watch_fn *fn) {
@@ -93,7 +96,10 @@ int watch_start_level(struct loop *loop, struct watch *watch, int fd, unsigned i
                 what |= EV_READ;
         if (interest & WATCH_WRITE)
                 what |= EV_WRITE;
-        return interest ? loop_start(loop, watch, fd, what, fn) : 0;
+        if (interest)
+                return loop_start(loop, watch, fd, what, fn);
+
+        return 0;
 }
 
 void watch_stop(struct watch *watch) {
@@ -195,7 +201,8 @@ static void set_alarm(struct loop *loop) {
                         continue;
 
                 uint64_t due = link_owner(head->next, struct timer, link)->due;
-                first = due < first ? due : first;
+                if (due < first)
+                        first = due;
         }
 
         if (first == UINT64_MAX || (loop->alarm_due && loop->alarm_due <= first))

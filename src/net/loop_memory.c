@@ -46,7 +46,10 @@ static void *take_slot(void) {
 
 static void *memory_take(size_t n) {
         void *p = n <= SLOT_BYTES ? take_slot() : NULL;
-        return p ? p : malloc(n);
+        if (p)
+                return p;
+
+        return malloc(n);
 }
 
 static void memory_give(void *p) {
@@ -63,8 +66,11 @@ static void memory_give(void *p) {
 }
 
 static void *memory_resize(void *p, size_t n) {
-        if (!is_slot(p))
-                return p ? realloc(p, n) : memory_take(n);
+        if (!is_slot(p)) {
+                if (p)
+                        return realloc(p, n);
+                return memory_take(n);
+        }
         if (n <= SLOT_BYTES)
                 return p;
 

@@ -10,7 +10,10 @@ enum { KEEP_CHUNKS = 16, KEEP_PIPES = 16 };
 
 int pool_init(struct pool *pool) {
         *pool = (struct pool){ .scratch = malloc(POOL_SCRATCH_BYTES) };
-        return pool->scratch ? 0 : -ENOMEM;
+        if (!pool->scratch)
+                return -ENOMEM;
+
+        return 0;
 }
 
 static void close_pipe(struct pool_pipe *pipe) {

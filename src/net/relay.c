@@ -79,7 +79,10 @@ static int copy_step(struct relay *relay, int from) {
                 flow->rest = chunk;
         }
 
-        return put > 0 ? relay_count(relay, from, (size_t)put) : BLOCKED;
+        if (put > 0)
+                return relay_count(relay, from, (size_t)put);
+
+        return BLOCKED;
 }
 
 static int relay_show(struct relay *relay) {
@@ -164,8 +167,11 @@ static int relay_step(struct relay *relay, int from) {
         struct relay_flow *flow = &relay->flow[from];
         bool held = flow->rest || (flow->pipe && flow->pipe->n > 0);
 
-        if (from == RELAY_CLIENT && relay->inspect && relay->pass_left == 0)
-                return flow->ended && !held ? BLOCKED : hold_step(relay);
+        if (from == RELAY_CLIENT && relay->inspect && relay->pass_left == 0) {
+                if (flow->ended && !held)
+                        return BLOCKED;
+                return hold_step(relay);
+        }
         if (flow->rest)
                 return drain_chunk(relay, from);
         if (flow->pipe && flow->pipe->n > 0)
@@ -174,7 +180,10 @@ static int relay_step(struct relay *relay, int from) {
                 return BLOCKED;
 
         bool splices = flow->bytes >= SPLICE_AFTER && splice_is_possible(relay->side[from], relay->side[!from]);
-        return splices ? splice_step(relay, from) : copy_step(relay, from);
+        if (splices)
+                return splice_step(relay, from);
+
+        return copy_step(relay, from);
 }
 
 static bool has_rest(const struct relay_flow *flow) {

@@ -181,7 +181,10 @@ static void resolve_settle(struct entry *en, struct resolve_answer *answer) {
         timer_stop(&en->limit);
         free(en->answer);
         en->answer = answer;
-        en->expires = answer ? loop_now(resolver->loop) + answer->ttl * NS_PER_SECOND : 0;
+        if (answer)
+                en->expires = loop_now(resolver->loop) + answer->ttl * NS_PER_SECOND;
+        else
+                en->expires = 0;
         link_remove(&en->kept);
         link_append(&resolver->kept, &en->kept);
         loop_defer(resolver->loop, &en->deliver);
@@ -218,7 +221,8 @@ static struct resolve_answer *answer_of(int status, const struct ares_addrinfo *
         for (const struct ares_addrinfo_node *node = result->nodes; node; node = node->ai_next) {
                 uint32_t its = node->ai_ttl < TTL_MIN ? TTL_MIN : (uint32_t)node->ai_ttl;
 
-                ttl = its < ttl ? its : ttl;
+                if (its < ttl)
+                        ttl = its;
                 n++;
         }
 
@@ -413,8 +417,10 @@ static int use_servers(struct resolver *resolver, const struct resolve_server *s
         resolver->n_servers = n;
         int status = set_servers(resolver);
 
-        return status == ARES_SUCCESS ? 0
-                                      : err_set(err, EINVAL, "cannot use the name servers: %s", ares_strerror(status));
+        if (status != ARES_SUCCESS)
+                return err_set(err, EINVAL, "cannot use the name servers: %s", ares_strerror(status));
+
+        return 0;
 }
 
 /* Those of the system, so that their order can be changed too. */
@@ -442,7 +448,10 @@ static int open_channel(struct resolver *resolver, struct err *err) {
                    ARES_OPT_NOROTATE;
         int status = ares_init_options(&resolver->channel, &options, what);
 
-        return status == ARES_SUCCESS ? 0 : err_set(err, EIO, "cannot start the resolver: %s", ares_strerror(status));
+        if (status != ARES_SUCCESS)
+                return err_set(err, EIO, "cannot start the resolver: %s", ares_strerror(status));
+
+        return 0;
 }
 
 static struct resolve_answer *loopback_answer(void) {

@@ -80,7 +80,10 @@ static int add_line(struct map *answers, struct str line, struct err *err) {
                 names++;
         }
 
-        return names ? 0 : err_set(err, EINVAL, "the address has no name behind it");
+        if (!names)
+                return err_set(err, EINVAL, "the address has no name behind it");
+
+        return 0;
 }
 
 int resolve_hosts_load(const char *path, struct map *answers, struct err *err) {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "net/splice.h"
 
+#include "base/bounds.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -23,14 +25,17 @@ static ssize_t splice_move(int from, int to, size_t n) {
         do
                 moved = splice(from, NULL, to, NULL, n, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
         while (moved < 0 && errno == EINTR);
-        return moved < 0 ? -errno : moved;
+        if (moved < 0)
+                return -errno;
+
+        return moved;
 }
 
 ssize_t splice_in(struct stream *from, struct pool_pipe *pipe, size_t max) {
         if (!from->readable)
                 return -EAGAIN;
 
-        ssize_t got = splice_move(from->fd, pipe->in, max < pipe->room ? max : pipe->room);
+        ssize_t got = splice_move(from->fd, pipe->in, min_of(max, pipe->room));
         if (got == -EAGAIN)
                 from->readable = false; /* the pipe was empty, so it was the socket */
         if (got > 0)

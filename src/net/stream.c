@@ -2,6 +2,7 @@
 #include "net/stream.h"
 
 #include "base/alloc.h"
+#include "base/bounds.h"
 #include "base/clock.h"
 #include "net/loop_os.h"
 
@@ -136,7 +137,10 @@ static ssize_t socket_write(struct stream *stream, const struct iovec *parts, in
 }
 
 static int socket_finish(struct stream *stream) {
-        return shutdown(stream->fd, SHUT_WR) < 0 && errno != ENOTCONN ? -errno : 0;
+        if (shutdown(stream->fd, SHUT_WR) < 0 && errno != ENOTCONN)
+                return -errno;
+
+        return 0;
 }
 
 static void stream_destroy(struct task *task) {
@@ -202,7 +206,7 @@ int stream_socket_connecting(struct loop *loop, int fd, struct stream **ret) {
 static size_t take_pushback(struct stream *stream, void *p, size_t n) {
         struct stream_pushback *pushback = stream->pushback;
         size_t left = pushback->n - pushback->at;
-        size_t take = left < n ? left : n;
+        size_t take = min_of(left, n);
 
         memcpy(p, pushback->bytes + pushback->at, take);
         pushback->at += take;

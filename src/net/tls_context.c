@@ -145,7 +145,10 @@ static int make_leaf_key(struct tls_context *context) {
         }
 
         OPENSSL_free(point);
-        return n == P256_POINT_BYTES ? 0 : -ENOMEM;
+        if (n != P256_POINT_BYTES)
+                return -ENOMEM;
+
+        return 0;
 }
 
 struct str tls_context_public_key(const struct tls_context *context) {
@@ -171,7 +174,10 @@ static int read_configured_roots(struct tls_context *context, const char *path, 
         if (r == 0)
                 return err_set(err, EINVAL, "%s holds no certificate in PEM form", path);
 
-        return r < 0 ? err_set(err, -r, "no memory for root certificates") : 0;
+        if (r < 0)
+                return err_set(err, -r, "no memory for root certificates");
+
+        return 0;
 }
 
 int tls_context_new(const char *ca_bundle, struct tls_context **ret, struct err *err) {
@@ -193,7 +199,8 @@ int tls_context_new(const char *ca_bundle, struct tls_context **ret, struct err 
                 return r;
 
         r = make_leaf_key(c);
-        r = r < 0 ? r : make_server(c);
+        if (r >= 0)
+                r = make_server(c);
         if (r < 0)
                 return err_set(err, -r, "cannot set up TLS");
 
@@ -225,7 +232,10 @@ enum { LEAF_MARGIN_SECONDS = 60 };
 
 static int64_t expiry_of(const X509 *certificate) {
         struct tm t;
-        return ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &t) == 1 ? (int64_t)timegm(&t) : 0;
+        if (ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &t) == 1)
+                return (int64_t)timegm(&t);
+
+        return 0;
 }
 
 bool tls_leaf_is_current(const struct tls_leaf *leaf) {

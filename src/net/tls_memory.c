@@ -26,9 +26,15 @@ static bool is_for_record(size_t n) {
 static void *memory_take(size_t n, const char *file, int line) {
         (void)file;
         (void)line;
-        if (!is_for_record(n))
-                return n > 0 ? malloc(n) : NULL;
-        return kept.n > 0 ? kept.rooms[--kept.n] : malloc(ROOM);
+        if (!is_for_record(n)) {
+                if (n > 0)
+                        return malloc(n);
+                return NULL;
+        }
+        if (kept.n > 0)
+                return kept.rooms[--kept.n];
+
+        return malloc(ROOM);
 }
 
 /* The heap says how large a block is; a little more than was asked for is usual. */

@@ -94,8 +94,10 @@ int tls_roots_read(struct str *ret, struct err *err) {
         cleanup(buf_done) struct buf text = BUF(ROOTS_BYTES_MAX);
         int r = read_bundle(&text, err);
 
-        r = r < 0 ? r : buf_add_char(&text, '\n');
-        r = r < 0 ? r : read_directory(&text, err);
+        if (r >= 0)
+                r = buf_add_char(&text, '\n');
+        if (r >= 0)
+                r = read_directory(&text, err);
         if (r < 0)
                 return err_wrap(err, r, "while reading the system's root certificates");
 
@@ -177,7 +179,10 @@ static size_t roots_decode(struct buf *to, struct str text) {
                 n += line.n;
         }
 
-        return base64_decode(str_n(out, n), out, &n) ? n : 0;
+        if (base64_decode(str_n(out, n), out, &n))
+                return n;
+
+        return 0;
 }
 
 /* -ENOMEM. What is no certificate is passed over: bundles of distributions hold odd things. */

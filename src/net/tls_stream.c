@@ -16,6 +16,7 @@
 #include "net/tls_internal.h"
 
 #include "base/alloc.h"
+#include "base/bounds.h"
 #include "base/clock.h"
 #include "base/secrets/secret.h"
 
@@ -90,11 +91,18 @@ static int bio_write(BIO *bio, const char *p, int n) {
                         bytes = str_skip(bytes, (size_t)put);
         }
 
-        int r = bytes.n > 0 ? keep_out(stream, bytes) : 0;
+        int r = 0;
+
+        if (bytes.n > 0)
+                r = keep_out(stream, bytes);
+
         if (r < 0)
                 stream->below_error = r;
 
-        return r < 0 ? -1 : n;
+        if (r < 0)
+                return -1;
+
+        return n;
 }
 
 static int bio_read(BIO *bio, char *p, int n) {
@@ -109,7 +117,10 @@ static int bio_read(BIO *bio, char *p, int n) {
         else if (got == 0)
                 BIO_set_flags(bio, BIO_FLAGS_IN_EOF);
 
-        return got < 0 ? -1 : (int)got;
+        if (got < 0)
+                return -1;
+
+        return (int)got;
 }
 
 static long bio_control(BIO *bio, int command, long number, void *pointer) {
@@ -220,7 +231,11 @@ static void stream_tell(struct tls_stream *stream) {
 
 static void on_below(struct stream *below, void *owner) {
         struct tls_stream *stream = owner;
-        int r = stream->out && below->writable ? stream_flush(stream) : 0;
+        int r = 0;
+
+        if (stream->out && below->writable)
+                r = stream_flush(stream);
+
         if (r < 0 && r != -EAGAIN && !stream->error)
                 stream_fail(stream, r, "The connection broke.");
 
@@ -279,7 +294,7 @@ static struct str next_record(struct tls *tls, const struct iovec *parts, int n_
                 skip = 0;
 
                 if (n == 0 && (left >= TLS_RECORD_BYTES || i == n_parts - 1))
-                        return str_n(p, left < TLS_RECORD_BYTES ? left : TLS_RECORD_BYTES);
+                        return str_n(p, min_of(left, TLS_RECORD_BYTES));
 
                 size_t take = left < TLS_RECORD_BYTES - n ? left : TLS_RECORD_BYTES - n;
                 memcpy(tls->plain + n, p, take);
@@ -296,8 +311,11 @@ static ssize_t tls_write(struct stream *stream, const struct iovec *parts, int n
                 r = stream_flush(tls_stream);
         if (r == -EAGAIN)
                 stream->writable = false;
-        if (r < 0)
-                return r == -EAGAIN || tls_stream->error ? r : stream_fail(tls_stream, r, "The connection broke.");
+        if (r < 0) {
+                if (r == -EAGAIN || tls_stream->error)
+                        return r;
+                return stream_fail(tls_stream, r, "The connection broke.");
+        }
         if (tls_stream->finishing)
                 return -EPIPE;
 
@@ -351,7 +369,10 @@ static int tls_finish(struct stream *stream) {
 
         r = stream_flush(tls_stream);
         stream->writable = !tls_stream->out;
-        return r == -EAGAIN ? 0 : r; /* it goes out by itself */
+        if (r == -EAGAIN)
+                return 0;
+
+        return r; /* it goes out by itself */
 }
 
 /* the end */

@@ -134,7 +134,10 @@ int plan_capture(struct plan *plan, const struct policy *policy, bool ipv6) {
         bool captured = plan_network(policy) != NETWORK_NONE;
         int r = plan_fill_network(plan, captured, ipv6);
 
-        return r < 0 || !captured ? r : add_listeners(plan, policy);
+        if (r < 0 || !captured)
+                return r;
+
+        return add_listeners(plan, policy);
 }
 
 static int add_limit(struct plan *plan, uint32_t resource, uint64_t value) {
@@ -157,7 +160,10 @@ static uint64_t group_memory(const struct plan_request *request) {
 
         if (request->policy->process.limits.memory || request->policy->origins[ROW_MEMORY])
                 return request->policy->process.limits.memory;
-        return half > POLICY_GROUP_MEMORY ? half : POLICY_GROUP_MEMORY;
+        if (half > POLICY_GROUP_MEMORY)
+                return half;
+
+        return POLICY_GROUP_MEMORY;
 }
 
 static uint64_t group_processes(const struct plan_request *request) {
@@ -187,7 +193,10 @@ static int plan_group(struct plan *plan, const struct plan_request *request) {
             plan_copy(plan, STR("the limit of the share of processors does not hold: it needs cgroup v2, "
                                 "delegated to this user, or a systemd user manager; `bailey doctor` says "
                                 "more"));
-        return note ? vec_push(&plan->notes, note) : -ENOMEM;
+        if (!note)
+                return -ENOMEM;
+
+        return vec_push(&plan->notes, note);
 }
 
 static int plan_limits(struct plan *plan, const struct policy_limits *limits) {
@@ -224,7 +233,10 @@ int plan_add_path_rule(struct plan *plan, const struct path_rule *rule) {
                 .protected = rule->protected,
                 .own = rule->own,
         };
-        return copy.pattern && copy.origin ? vec_push(&plan->path_rules, copy) : -ENOMEM;
+        if (copy.pattern && copy.origin)
+                return vec_push(&plan->path_rules, copy);
+
+        return -ENOMEM;
 }
 
 /* Refusals that a mount may fail to enforce: nothing was there, or the file may be replaced and lose its mask. A

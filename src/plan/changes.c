@@ -10,7 +10,10 @@
 static int add_opening(struct plan *plan, const char *path) {
         const char *copy = plan_copy(plan, str_of(path));
 
-        return copy ? vec_push(&plan->openings, copy) : -ENOMEM;
+        if (!copy)
+                return -ENOMEM;
+
+        return vec_push(&plan->openings, copy);
 }
 
 /* A grant inside a refusal. */

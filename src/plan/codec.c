@@ -90,7 +90,10 @@ static size_t visit_count(struct wire *wire, size_t n, const char *what) {
         visit_bytes(wire, &count, sizeof count, what);
         if (!wire->out && !wire->error && (count > COUNT_MAX || count > wire->in.n))
                 codec_fail(wire, EBADMSG, what);
-        return wire->error ? 0 : count;
+        if (wire->error)
+                return 0;
+
+        return count;
 }
 
 #define visit_vec(w, v, one)                                                                                           \
@@ -405,7 +408,10 @@ int plan_encode(const struct plan *plan, struct buf *out, struct err *err) {
                 return err_memory(err);
 
         visit_plan(&wire, (struct plan *)plan); /* writing only reads it */
-        return wire.error ? err_set(err, wire.error, "launch plan: cannot write %s", wire.what) : 0;
+        if (wire.error)
+                return err_set(err, wire.error, "launch plan: cannot write %s", wire.what);
+
+        return 0;
 }
 
 /* exec wants a NULL behind the last word; it is not counted. */

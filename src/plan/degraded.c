@@ -9,6 +9,7 @@
  */
 #include "plan/degraded.h"
 
+#include "base/bounds.h"
 #include "base/paths/path.h"
 #include "plan/embedded.h"
 #include "plan/landlock.h"
@@ -235,7 +236,7 @@ int plan_degraded(struct plan *plan, const struct plan_request *request, struct 
                                "here it has ABI %u%s",
                                abi, abi ? "" : ": none, or a sandbox around this one that watches files hides it");
 
-        plan->landlock.abi = abi < LANDLOCK_ABI_NEWEST ? abi : LANDLOCK_ABI_NEWEST;
+        plan->landlock.abi = min_of(abi, LANDLOCK_ABI_NEWEST);
         plan->landlock.handled_fs = landlock_rights(plan->landlock.abi).fs;
         plan->landlock.scoped = landlock_rights(plan->landlock.abi).scoped;
 

@@ -47,7 +47,10 @@ static void dump_put(struct dump *dump, const char *text) {
 static void put_value(struct dump *dump, const char *text) {
         if (dump->error)
                 return;
-        dump->error = dump->json ? escape_json(dump->out, str_of(text)) : escape_text(dump->out, str_of(text), 4096);
+        if (dump->json)
+                dump->error = escape_json(dump->out, str_of(text));
+        else
+                dump->error = escape_text(dump->out, str_of(text), 4096);
 }
 
 static void put_number(struct dump *dump, uint64_t n) {
@@ -350,10 +353,9 @@ int plan_dump_text(const struct plan *plan, struct buf *out) {
         dump_put(&dump, "\nnamespaces: ");
         put_names(&dump, namespaces, plan->namespaces);
         dump_put(&dump, plan->namespaces ? "" : "none");
-        dump.error = dump.error
-                         ? dump.error
-                         : buf_printf(out, "\nidentity: uid %u, gid %u, no capabilities, no new privileges\nfiles:\n",
-                                      plan->uid, plan->gid);
+        if (!dump.error)
+                dump.error = buf_printf(out, "\nidentity: uid %u, gid %u, no capabilities, no new privileges\nfiles:\n",
+                                        plan->uid, plan->gid);
 
         for (size_t i = 0; i < plan->ops.n; i++)
                 text_op(&dump, &plan->ops.p[i]);
@@ -615,7 +617,10 @@ static void json_bridge(struct dump *dump, const struct policy *policy) {
 static const char *sockets_judge(const struct plan *plan) {
         if (!plan->namespaces)
                 return "none";
-        return plan->flags & PLAN_SOCKETS ? "broker" : "landlock";
+        if (plan->flags & PLAN_SOCKETS)
+                return "broker";
+
+        return "landlock";
 }
 
 int plan_dump_json(const struct plan *plan, const struct policy *policy, struct buf *out) {

@@ -342,7 +342,10 @@ static int set_certificates(struct work *work, const struct env_input *in) {
         if (r == 0 && in->java_trust_store) {
                 cleanup(free_ptr) char *option = str_format(
                     "-Djavax.net.ssl.trustStore=%s -Djavax.net.ssl.trustStoreType=JKS", in->java_trust_store);
-                r = option ? append_option(work, "JAVA_TOOL_OPTIONS", option) : err_memory(work->e);
+                if (option)
+                        r = append_option(work, "JAVA_TOOL_OPTIONS", option);
+                else
+                        r = err_memory(work->e);
         }
 
         return r;
@@ -410,7 +413,10 @@ static int set_front(struct work *work, const struct env_input *in) {
         const struct env_entry *path = in->front ? env_find(work, STR("PATH")) : NULL;
         const char *rest = path && path->value ? path->value : "/usr/local/bin:/usr/bin:/bin";
 
-        return in->front ? env_set(work, "PATH", str_format("%s:%s", in->front, rest), "bridge") : 0;
+        if (in->front)
+                return env_set(work, "PATH", str_format("%s:%s", in->front, rest), "bridge");
+
+        return 0;
 }
 
 static int by_name(const void *a, const void *b) {

@@ -290,7 +290,10 @@ static const char *env_secret_words(struct str name, struct str value) {
         if (words_name_webhook(&words, value))
                 return "the address of a webhook";
 
-        return words_name_secret(&words) ? "credential by a word of its name" : NULL;
+        if (words_name_secret(&words))
+                return "credential by a word of its name";
+
+        return NULL;
 }
 
 const char *env_secret_name(struct str name, struct str value) {
@@ -309,7 +312,10 @@ const char *env_secret_name(struct str name, struct str value) {
                 return NULL;
 
         why = name_find(weak_rows, COUNT(weak_rows), stem, &found);
-        return found ? why : env_secret_words(name, value);
+        if (found)
+                return why;
+
+        return env_secret_words(name, value);
 }
 
 /*
@@ -610,5 +616,8 @@ const char *env_secret_value(struct str value) {
                 if (memmem(value.p, value.n, text_rows[i].text, strlen(text_rows[i].text)))
                         return text_rows[i].why;
 
-        return value_is_driver_dsn(value) ? "a URL with a password" : NULL;
+        if (value_is_driver_dsn(value))
+                return "a URL with a password";
+
+        return NULL;
 }

@@ -13,6 +13,7 @@
  */
 #include "plan/mount_tree.h"
 
+#include "base/bounds.h"
 #include "base/cleanup.h"
 #include "base/paths/path.h"
 #include "plan/landlock.h"
@@ -668,7 +669,10 @@ static void place_all(struct tree *tree) {
 static uint32_t attach_mode(const struct node *node) {
         if (node->kind == NODE_LINK)
                 return PLAN_ATTACH_LINK;
-        return node->kind == NODE_MASK ? PLAN_ATTACH_MAYBE : 0;
+        if (node->kind == NODE_MASK)
+                return PLAN_ATTACH_MAYBE;
+
+        return 0;
 }
 
 static void attach_node(struct tree *tree, size_t i) {
@@ -739,12 +743,13 @@ static void landlock_rules(struct tree *tree) {
                 return;
         }
 
-        plan->landlock.abi = abi < LANDLOCK_ABI_NEWEST ? abi : LANDLOCK_ABI_NEWEST;
+        plan->landlock.abi = min_of(abi, LANDLOCK_ABI_NEWEST);
         struct landlock_rights all = landlock_rights(plan->landlock.abi);
         plan->landlock.scoped = all.scoped;
 
         if (tree->q->policy->process.nesting) { /* a lock on files is a lock on mounts */
-                plan->landlock.abi = all.scoped ? plan->landlock.abi : 0;
+                if (!all.scoped)
+                        plan->landlock.abi = 0;
                 return;
         }
 

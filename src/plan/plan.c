@@ -101,5 +101,8 @@ bool plan_is_program(const char *path) {
 const char *plan_listener_path(enum plan_listener_kind kind) {
         if (kind == PLAN_LISTENER_SHIM)
                 return PLAN_SHIM_SOCKET;
-        return kind == PLAN_LISTENER_AGENT ? PLAN_AGENT_SOCKET : NULL;
+        if (kind == PLAN_LISTENER_AGENT)
+                return PLAN_AGENT_SOCKET;
+
+        return NULL;
 }

@@ -72,5 +72,8 @@ int plan_start(struct plan *plan, const struct plan_request *request, bool visib
                 return plan_start_refused(request->policy, request->host, err);
 
         plan->cwd = plan_copy(plan, str_of(wanted));
-        return plan->cwd ? 0 : -ENOMEM;
+        if (!plan->cwd)
+                return -ENOMEM;
+
+        return 0;
 }

@@ -139,7 +139,10 @@ static int absolute_path(const struct policy *policy, struct str text, const cha
 
         if (str_starts(text, STR("**/"))) {
                 *ret = str_dup(text);
-                return *ret ? 0 : err_memory(err);
+                if (!*ret)
+                        return err_memory(err);
+
+                return 0;
         }
 
         int r = path_expand_home(text, policy->home, &expanded);
@@ -148,8 +151,12 @@ static int absolute_path(const struct policy *policy, struct str text, const cha
         if (r == -EINVAL)
                 return err_set(err, EINVAL, "'~name' is not known here; write the path out");
 
-        r = r < 0 ? r : path_normalise(str_of(expanded), base, ret);
-        return r < 0 ? err_set(err, -r, "the path cannot be made absolute") : 0;
+        if (r >= 0)
+                r = path_normalise(str_of(expanded), base, ret);
+        if (r < 0)
+                return err_set(err, -r, "the path cannot be made absolute");
+
+        return 0;
 }
 
 static int set_text(char **place, struct str text, struct err *err) {
@@ -214,7 +221,10 @@ static int add_to_list(struct policy *policy, enum policy_row row, struct str te
         if (slots[row].replaces)
                 policy->network.deny_cidrs_set = true;
 
-        return origin_texts_add(apply_field(policy, row), text, shown) < 0 ? err_memory(err) : 0;
+        if (origin_texts_add(apply_field(policy, row), text, shown) < 0)
+                return err_memory(err);
+
+        return 0;
 }
 
 /* True when the row's value is a number of some kind and was stored. */
@@ -262,7 +272,10 @@ static int apply_path(struct policy *policy, enum policy_row row, struct str tex
 }
 
 int policy_check_value(enum policy_row row, struct str text, struct err *err) {
-        return slots[row].check ? slots[row].check(text, err) : 0;
+        if (slots[row].check)
+                return slots[row].check(text, err);
+
+        return 0;
 }
 
 int policy_apply(struct policy *policy, enum policy_row row, struct str text, const char *origin, const char *base,
@@ -339,7 +352,10 @@ static uint64_t limit_unsaid(const struct policy *policy, enum policy_row row) {
                 return UINT64_MAX;
         if (row == ROW_MEMORY)
                 return POLICY_GROUP_MEMORY;
-        return row == ROW_PROCESSES ? POLICY_GROUP_PROCESSES : UINT64_MAX;
+        if (row == ROW_PROCESSES)
+                return POLICY_GROUP_PROCESSES;
+
+        return UINT64_MAX;
 }
 
 bool policy_widens(const struct policy *policy, enum policy_row row, struct str text) {
@@ -360,8 +376,10 @@ bool policy_widens(const struct policy *policy, enum policy_row row, struct str 
 
         bool limit = o->type == OPTION_INTEGER || o->type == OPTION_SIZE || o->type == OPTION_DURATION;
         if (limit) { /* no limit is the highest one */
-                now = now ? now : limit_unsaid(policy, row);
-                then = then ? then : UINT64_MAX;
+                if (!now)
+                        now = limit_unsaid(policy, row);
+                if (!then)
+                        then = UINT64_MAX;
         }
 
         return o->trust == TRUST_LESS_NARROWS ? then > now : then < now;
@@ -391,7 +409,10 @@ int policy_row_text(const struct policy *policy, enum policy_row row, char **ret
                 const char *value = *(char **)apply_field(policy, row);
 
                 *ret = value ? str_dup(str_of(value)) : NULL;
-                return value && !*ret ? -ENOMEM : 0;
+                if (value && !*ret)
+                        return -ENOMEM;
+
+                return 0;
         }
 
         uint64_t number = current_number(policy, row);
@@ -407,7 +428,10 @@ int policy_row_text(const struct policy *policy, enum policy_row row, char **ret
                 text = o->type == OPTION_SIZE ? size_text(number) : str_format("%" PRIu64, number);
 
         *ret = text;
-        return text ? 0 : -ENOMEM;
+        if (!text)
+                return -ENOMEM;
+
+        return 0;
 }
 
 const origin_texts *policy_row_list(const struct policy *policy, enum policy_row row) {

@@ -64,7 +64,10 @@ int approved_path(char **ret) {
         if (r < 0)
                 return r;
         *ret = path_join(state, "approved");
-        return *ret ? 0 : -ENOMEM;
+        if (!*ret)
+                return -ENOMEM;
+
+        return 0;
 }
 
 /* %XX back to bytes; a NUL or a broken escape is refused. */
@@ -75,8 +78,14 @@ static int approved_decode(struct str s, struct buf *out) {
                 if (s.p[i] != '%') {
                         r = buf_add_char(out, s.p[i]);
                 } else {
-                        high = i + 2 < s.n ? ascii_hex(s.p[i + 1]) : -1;
-                        low = high >= 0 ? ascii_hex(s.p[i + 2]) : -1;
+                        if (i + 2 < s.n)
+                                high = ascii_hex(s.p[i + 1]);
+                        else
+                                high = -1;
+                        if (high >= 0)
+                                low = ascii_hex(s.p[i + 2]);
+                        else
+                                low = -1;
                         if (low < 0 || high * 16 + low == 0)
                                 return -EINVAL;
 
@@ -164,10 +173,12 @@ int approved_read(const char *path, struct approved *ret, struct err *err) {
         struct stat st;
 
         if (fd < 0)
-                /* Closed to us, as inside another sandbox: then nothing is approved here. */
-                return errno == ENOENT || errno == EACCES
-                           ? 0
-                           : err_errno(err, "cannot read the approved rules in %s", path);
+        /* Closed to us, as inside another sandbox: then nothing is approved here. */
+        {
+                if (errno == ENOENT || errno == EACCES)
+                        return 0;
+                return err_errno(err, "cannot read the approved rules in %s", path);
+        }
 
         if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 0022))
                 return err_set(err, EPERM, "%s must be a file of yours that nobody else can write", path);

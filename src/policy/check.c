@@ -36,8 +36,11 @@ int check_plain_pattern(struct str text, struct err *err) {
 }
 
 int check_host_pattern(struct str text, struct err *err) {
-        if (group_is_reference(text))
-                return group_find(text, err) ? 0 : -ENOENT;
+        if (group_is_reference(text)) {
+                if (!group_find(text, err))
+                        return -ENOENT;
+                return 0;
+        }
         return check_plain_pattern(text, err);
 }
 
@@ -56,7 +59,10 @@ static int check_listed(enum rule_list list, struct str text, struct err *err) {
 int check_allowed_entry(struct str text, struct err *err) {
         if (forge_is_reference(text))
                 return check_forge(text, err);
-        return group_is_reference(text) ? check_host_pattern(text, err) : check_listed(LIST_ALLOW, text, err);
+        if (group_is_reference(text))
+                return check_host_pattern(text, err);
+
+        return check_listed(LIST_ALLOW, text, err);
 }
 
 int check_private_entry(struct str text, struct err *err) {
@@ -124,7 +130,10 @@ static int parse_publish_address(struct str text, struct port_map *map, struct e
                                show(text).text);
 
         map->addr = str_dup(plain);
-        return map->addr ? 0 : err_memory(err);
+        if (!map->addr)
+                return err_memory(err);
+
+        return 0;
 }
 
 int check_parse_ports(struct str text, struct port_map *ret, struct err *err) {
@@ -144,7 +153,11 @@ int check_parse_ports(struct str text, struct port_map *ret, struct err *err) {
         if (last < 0)
                 map.outside = map.inside;
 
-        int r = before >= 0 ? parse_publish_address(address, &map, err) : 0;
+        int r = 0;
+
+        if (before >= 0)
+                r = parse_publish_address(address, &map, err);
+
         if (r < 0)
                 return r;
 
@@ -164,7 +177,10 @@ int check_publish(struct str text, struct err *err) {
 
 int check_port(struct str text, struct err *err) {
         uint16_t port;
-        return parse_port(text, &port) ? 0 : err_set(err, EINVAL, "%s is not a port from 1 to 65535", show(text).text);
+        if (!parse_port(text, &port))
+                return err_set(err, EINVAL, "%s is not a port from 1 to 65535", show(text).text);
+
+        return 0;
 }
 
 int check_proxy_url(struct str text, struct err *err) {
@@ -186,7 +202,10 @@ int check_proxy_url(struct str text, struct err *err) {
 
         /* The text may hold a password: the message names only what follows it. */
         int r = authority_parse(target, 0, &authority, err);
-        return r < 0 ? err_wrap(err, r, "the proxy's host and port %s", show(target).text) : 0;
+        if (r < 0)
+                return err_wrap(err, r, "the proxy's host and port %s", show(target).text);
+
+        return 0;
 }
 
 int check_webhook(struct str text, struct err *err) {
@@ -207,7 +226,10 @@ int check_webhook(struct str text, struct err *err) {
         struct str host = slash < 0 ? rest : str_first(rest, (size_t)slash);
         int r = authority_parse(host, tls ? 443 : 80, &to, err);
 
-        return r < 0 ? err_wrap(err, r, "the webhook's host %s", show(host).text) : 0;
+        if (r < 0)
+                return err_wrap(err, r, "the webhook's host %s", show(host).text);
+
+        return 0;
 }
 
 /* A token goes there: plain HTTP only where nobody can listen. */
@@ -288,7 +310,10 @@ int check_method(struct str text, struct err *err) {
                 if (ascii_lower(text.p[i]) == text.p[i] && text.p[i] != '-')
                         return err_set(err, EINVAL, "%s is not a method: GET, HEAD, POST, in capitals",
                                        show(text).text);
-        return consists_of(text, "-") ? 0 : err_set(err, EINVAL, "%s is not a method", show(text).text);
+        if (!consists_of(text, "-"))
+                return err_set(err, EINVAL, "%s is not a method", show(text).text);
+
+        return 0;
 }
 
 int check_graphql_field(struct str text, struct err *err) {
@@ -333,9 +358,11 @@ int check_form(struct str text, struct err *err) {
 }
 
 int check_member(struct str text, struct err *err) {
-        return consists_of(text, "_-")
-                   ? 0
-                   : err_set(err, EINVAL, "%s is not the name of a member: letters, digits, '_', '-'", show(text).text);
+        if (!consists_of(text, "_-"))
+                return err_set(err, EINVAL, "%s is not the name of a member: letters, digits, '_', '-'",
+                               show(text).text);
+
+        return 0;
 }
 
 int check_expiry(struct str text, struct err *err) {
@@ -349,12 +376,13 @@ int check_expiry(struct str text, struct err *err) {
 
 static int check_member_source(struct str text, struct err *err) {
         struct str file, pointer;
-        return source_is_member(text, &file, &pointer)
-                   ? 0
-                   : err_set(err, EINVAL,
-                             "%s: a member of a file is written as json:FILE#/POINTER, as in "
-                             "json:~/.agent/auth.json#/tokens/access_token",
-                             show(text).text);
+        if (!source_is_member(text, &file, &pointer))
+                return err_set(err, EINVAL,
+                               "%s: a member of a file is written as json:FILE#/POINTER, as in "
+                               "json:~/.agent/auth.json#/tokens/access_token",
+                               show(text).text);
+
+        return 0;
 }
 
 int check_source(struct str text, struct err *err) {
@@ -369,7 +397,11 @@ int check_slot(struct str text, struct err *err) {
         static const char *const forms[] = { "bearer", "header:", "basic", "basic:user", "basic:password",
                                              "query:", "path",    "sigv4", "body:",      NULL };
         struct str one;
-        int r = text.n > 0 ? 0 : check_prefixed("place for a secret", forms, text, err);
+        int r = 0;
+
+        if (text.n <= 0)
+                r = check_prefixed("place for a secret", forms, text, err);
+
         while (r == 0 && str_split(&text, ',', &one))
                 r = check_prefixed("place for a secret", forms, one, err);
         return r;

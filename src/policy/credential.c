@@ -23,15 +23,20 @@ static const struct provider *credential_split(struct str word, struct str *ret_
 int check_credential_word(struct str word, struct err *err) {
         struct str source, name;
 
-        if (credential_split(word, &source))
-                return source.n == 0 ? 0 : check_source(source, err);
+        if (credential_split(word, &source)) {
+                if (source.n == 0)
+                        return 0;
+                return check_source(source, err);
+        }
 
         str_split(&word, '=', &name);
 
-        if (sign_in_find(name))
-                return word.n == 0 ? 0
-                                   : err_set(err, EINVAL, "%s is read from the agent's own file: leave out '=...'",
-                                             show(name).text);
+        if (sign_in_find(name)) {
+                if (word.n != 0)
+                        return err_set(err, EINVAL, "%s is read from the agent's own file: leave out '=...'",
+                                       show(name).text);
+                return 0;
+        }
 
         struct suggestion suggestion = suggest_for(name);
         for (const char *const *known = policy_provider_names; *known; known++)
@@ -98,7 +103,10 @@ static char *slots_of(const struct sign_in_secret *secret) {
         for (const char *const *slot = known ? known->slots : NULL; slot && *slot && r == 0; slot++)
                 r = buf_printf(&text, "%s%s", text.n ? "," : "", *slot);
 
-        return r < 0 ? NULL : str_dup(buf_str(&text));
+        if (r < 0)
+                return NULL;
+
+        return str_dup(buf_str(&text));
 }
 
 static char *copy_or_null(const char *text) {
@@ -208,8 +216,11 @@ int sign_in_add(struct policy *policy, const struct sign_in *sign_in, const char
 
 int credential_add(struct policy *policy, struct str word, const char *origin, struct err *err) {
         const struct sign_in *sign_in = sign_in_find(word);
-        if (sign_in)
-                return has_credential(policy, sign_in->name) ? 0 : sign_in_add(policy, sign_in, origin, err);
+        if (sign_in) {
+                if (has_credential(policy, sign_in->name))
+                        return 0;
+                return sign_in_add(policy, sign_in, origin, err);
+        }
 
         struct str source;
         const struct provider *provider = credential_split(word, &source);

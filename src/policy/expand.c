@@ -48,13 +48,17 @@ int expand_entry(const struct policy *policy, const struct origin_text *entry, b
                         return r;
         }
 
-        return mirrors ? expand_mirrors(policy, group, entry, expand, context, err) : 0;
+        if (mirrors)
+                return expand_mirrors(policy, group, entry, expand, context, err);
+
+        return 0;
 }
 
 /* What stands before a comment and between spaces; carriage returns of other systems count as space. */
 static struct str content_of(struct str line) {
         ptrdiff_t hash = str_find(line, '#');
-        line = hash < 0 ? line : str_first(line, (size_t)hash);
+        if (hash >= 0)
+                line = str_first(line, (size_t)hash);
         if (line.n > 0 && line.p[line.n - 1] == '\r')
                 line.n--;
         return str_trim(line);

@@ -74,17 +74,26 @@ static int read_content(struct policy_file *file, const char *shown, unsigned fl
                                "own (network.allow_file, network.deny_file)",
                                shown, DOCUMENT_BYTES_MAX);
 
-        return r < 0 ? err_set(err, -r, "cannot read %s: %s", shown, strerror(-r)) : 1;
+        if (r < 0)
+                return err_set(err, -r, "cannot read %s: %s", shown, strerror(-r));
+
+        return 1;
 }
 
 int policy_file_open(struct policy_file *file, const char *path, const char *shown, unsigned flags, struct err *err) {
         file->path = str_dup(str_of(path));
         const char *slash = strrchr(path, '/');
-        file->base = slash && slash > path ? str_dup(str_n(path, (size_t)(slash - path))) : str_dup(STR("/"));
+        if (slash && slash > path)
+                file->base = str_dup(str_n(path, (size_t)(slash - path)));
+        else
+                file->base = str_dup(STR("/"));
         if (!file->path || !file->base)
                 return err_memory(err);
         int r = read_content(file, shown, flags, err);
-        return r <= 0 ? r : yaml_read(buf_str(&file->content), str_of(shown), &file->document, err);
+        if (r <= 0)
+                return r;
+
+        return yaml_read(buf_str(&file->content), str_of(shown), &file->document, err);
 }
 
 int policy_file_text(struct policy_file *file, const char *text, const char *base, const char *shown, struct err *err) {
@@ -157,7 +166,10 @@ static int apply_text(struct walk *walk, enum policy_row row, const struct node 
         if (r == -ENOMEM)
                 return err_memory(err);
 
-        return r < 0 ? node_error(document, node, err, "%s: %s", o->key, err_text(&inner)) : 0;
+        if (r < 0)
+                return node_error(document, node, err, "%s: %s", o->key, err_text(&inner));
+
+        return 0;
 }
 
 static int apply_scalar(struct walk *walk, enum policy_row row, const struct node *node, struct err *err) {
@@ -195,7 +207,10 @@ static int apply_refusal(struct walk *walk, const struct node *map, struct err *
         if (r == -ENOMEM)
                 return err_memory(err);
 
-        return r < 0 ? node_error(document, reason, err, "network.deny: %s", err_text(&inner)) : 0;
+        if (r < 0)
+                return node_error(document, reason, err, "network.deny: %s", err_text(&inner));
+
+        return 0;
 }
 
 static int apply_list(struct walk *walk, enum policy_row row, const struct node *node, struct err *err) {
@@ -254,9 +269,11 @@ static int apply_null(struct walk *walk, enum policy_row row, const struct node 
                                       "%s has no value; leave the line out, or give it one", policy_rows[row].key);
 
         /* Back to the built-in list: a user who set a stricter one would lose it. */
-        int r = walk->file->untrusted && walk->policy->network.deny_cidrs_set
-                    ? note_widening(walk, node, policy_rows[row].key, STR("null"), err)
-                    : 0;
+        int r = 0;
+
+        if (walk->file->untrusted && walk->policy->network.deny_cidrs_set)
+                r = note_widening(walk, node, policy_rows[row].key, STR("null"), err);
+
         policy_apply_null(walk->policy, row);
 
         return r;
@@ -267,8 +284,10 @@ static int apply_row(struct walk *walk, enum policy_row row, const struct node *
                 return apply_null(walk, row, node, err);
         if (policy_rows[row].type == OPTION_MAP)
                 return apply_map(walk, row, node, err);
-        return option_repeats(&policy_rows[row]) ? apply_list(walk, row, node, err)
-                                                 : apply_scalar(walk, row, node, err);
+        if (option_repeats(&policy_rows[row]))
+                return apply_list(walk, row, node, err);
+
+        return apply_scalar(walk, row, node, err);
 }
 
 static int apply_record(struct walk *walk, const struct record *record, const struct node *node, struct err *err) {

@@ -137,7 +137,10 @@ static int open_user_file(struct loader *loader, struct err *err) {
         const char *home = loader->policy->home;
         bool below = home && strlen(home) > 1 && path_is_within(path, home);
         cleanup(free_ptr) char *shown = below ? str_format("~%s", path + strlen(home)) : str_dup(str_of(path));
-        r = shown ? policy_file_open(&loader->user, path, shown, 0, err) : err_memory(err);
+        if (shown)
+                r = policy_file_open(&loader->user, path, shown, 0, err);
+        else
+                r = err_memory(err);
         if (r < 0 || !loader->user.document)
                 return r;
 
@@ -146,7 +149,10 @@ static int open_user_file(struct loader *loader, struct err *err) {
         free(loader->user.base);
         loader->user.base = str_dup(str_of(loader->policy->workspace));
 
-        return loader->user.base ? 0 : err_memory(err);
+        if (!loader->user.base)
+                return err_memory(err);
+
+        return 0;
 }
 
 static int open_workspace_file(struct loader *loader, struct err *err) {
@@ -159,8 +165,10 @@ static int open_workspace_file(struct loader *loader, struct err *err) {
         cleanup(free_ptr) char *path = path_join(loader->policy->workspace, workspace_file_name);
         loader->workspace.untrusted = true;
 
-        return path ? policy_file_open(&loader->workspace, path, workspace_file_name, POLICY_FILE_NO_LINK, err)
-                    : err_memory(err);
+        if (!path)
+                return err_memory(err);
+
+        return policy_file_open(&loader->workspace, path, workspace_file_name, POLICY_FILE_NO_LINK, err);
 }
 
 static int apply_values(struct loader *loader, const struct option_values *values, struct err *err) {
@@ -194,7 +202,11 @@ static int apply_preset_values(struct loader *loader, const struct preset *prese
 static int apply_defaults(struct loader *loader, struct err *err) {
         for (unsigned row = 0; row < POLICY_ROWS; row++) {
                 const char *text = policy_rows[row].fallback;
-                int r = text ? policy_apply(loader->policy, (enum policy_row)row, str_of(text), NULL, "/", err) : 0;
+                int r = 0;
+
+                if (text)
+                        r = policy_apply(loader->policy, (enum policy_row)row, str_of(text), NULL, "/", err);
+
                 if (r < 0)
                         return err_wrap(err, r, "default of %s", option_name(&policy_rows[row]));
         }
@@ -240,7 +252,10 @@ static int choose_profile(struct loader *loader, struct err *err) {
                 if (strcmp(loader->policy->profiles.p[i].text, name) == 0)
                         return 0;
 
-        return origin_texts_add(&loader->policy->profiles, str_of(name), PROFILE_BY_PROGRAM) < 0 ? err_memory(err) : 0;
+        if (origin_texts_add(&loader->policy->profiles, str_of(name), PROFILE_BY_PROGRAM) < 0)
+                return err_memory(err);
+
+        return 0;
 }
 
 static bool is_named_before(const origin_texts *list, size_t i) {
@@ -311,7 +326,9 @@ static int is_trusted(const struct loader *loader, bool *ret, struct err *err) {
         cleanup(trust_list_done) struct trust_list list = { 0 };
         char digest[DIGEST_HEX_MAX];
         int r = trust_load(&list, err);
-        r = r < 0 ? r : digest_of(loader, digest);
+        if (r < 0)
+                return r;
+        r = digest_of(loader, digest);
         if (r == 0)
                 *ret = trust_has(&list, loader->workspace.path, digest);
         return r;
@@ -327,7 +344,10 @@ static int require_trust(const struct loader *loader, struct err *err) {
         if (r < 0)
                 return r;
 
-        return trusted ? 0 : refuse_widening(&loader->workspace, err);
+        if (trusted)
+                return 0;
+
+        return refuse_widening(&loader->workspace, err);
 }
 
 /* Earlier answers of a person, for this workspace or for all. */
@@ -335,8 +355,10 @@ static int apply_approved(struct loader *loader, struct err *err) {
         cleanup(approved_done) struct approved rules = { 0 };
         cleanup(free_ptr) char *path = NULL;
         int r = loader->request->only_file && !loader->request->remembered ? -ENOENT : approved_path(&path);
+        if (r == -ENOENT)
+                return 0;
         if (r < 0)
-                return r == -ENOENT ? 0 : err_memory(err);
+                return err_memory(err);
 
         r = approved_read(path, &rules, err);
         if (r < 0)
@@ -351,7 +373,11 @@ static int load_files(struct loader *loader, struct err *err) {
         if (!loader->policy)
                 return err_memory(err);
 
-        int r = is_alone(loader->request) ? 0 : option_parse_env(policy_tables, POLICY_TABLES, &loader->variables, err);
+        int r = 0;
+
+        if (!is_alone(loader->request))
+                r = option_parse_env(policy_tables, POLICY_TABLES, &loader->variables, err);
+
         if (r < 0)
                 return r;
 
@@ -409,8 +435,11 @@ static int apply_role(struct loader *loader, struct err *err) {
                       { "whitelist", MODE_WORKSPACE_WRITE_WHITELIST },
                       { "full", MODE_FULL_NETWORK } };
         const struct agent_role *role = loader->policy->agent ? find_role(loader->policy, err) : NULL;
-        if (!role || loader->mode_by_hand)
-                return role || !loader->policy->agent ? 0 : -ENOENT;
+        if (!role || loader->mode_by_hand) {
+                if (role || !loader->policy->agent)
+                        return 0;
+                return -ENOENT;
+        }
 
         cleanup(free_ptr) char *origin = str_format("agents.%s in %s", role->name, role->origin);
         if (!origin)
@@ -434,7 +463,10 @@ static int hide_home(struct policy *policy, const char *path, struct err *err) {
                 if (path_is_within(path, policy->filesystem.hidden_homes.p[i].text))
                         return 0;
 
-        return origin_texts_add(&policy->filesystem.hidden_homes, str_of(path), "default") < 0 ? err_memory(err) : 0;
+        if (origin_texts_add(&policy->filesystem.hidden_homes, str_of(path), "default") < 0)
+                return err_memory(err);
+
+        return 0;
 }
 
 /* A line of /etc/passwd: name, password, uid, gid, comment, home, shell. */
@@ -458,7 +490,10 @@ static int hide_account(struct policy *policy, struct str line, uid_t own, struc
         if (r == -ENOMEM)
                 return err_memory(err);
 
-        return r < 0 ? 0 : hide_home(policy, path, err);
+        if (r < 0)
+                return 0;
+
+        return hide_home(policy, path, err);
 }
 
 /* Where credentials are kept when a variable says so; a list has colons between. */
@@ -486,7 +521,10 @@ static int hide_named_places(struct policy *policy, struct err *err) {
                         if (r == -ENOMEM)
                                 return err_memory(err);
 
-                        r = r < 0 || path_is_within(path, policy->home_inside) ? 0 : hide_home(policy, path, err);
+                        if (r < 0 || path_is_within(path, policy->home_inside))
+                                r = 0;
+                        else
+                                r = hide_home(policy, path, err);
                 }
         }
 
@@ -509,13 +547,18 @@ static int find_other_homes(struct policy *policy, struct err *err) {
         if (r < 0)
                 return err_memory(err);
 
-        r = home_is_own(policy) ? hide_named_places(policy, err) : 0;
+        if (home_is_own(policy))
+                r = hide_named_places(policy, err);
+        else
+                r = 0;
         if (r < 0)
                 return r;
 
         r = path_read_file("/etc/passwd", PASSWD_MAX, &accounts, NULL);
+        if (r == -ENOMEM)
+                return err_memory(err);
         if (r < 0)
-                return r == -ENOMEM ? err_memory(err) : 0;
+                return 0;
 
         r = 0;
         rest = buf_str(&accounts);
@@ -540,7 +583,10 @@ static int place_home(struct policy *policy, struct err *err) {
         else
                 policy->home_inside = str_dup(STR(HOME_PLACE));
 
-        return policy->home_inside ? 0 : err_memory(err);
+        if (!policy->home_inside)
+                return err_memory(err);
+
+        return 0;
 }
 
 static int refuse_home_grant(const struct policy *policy, const origin_texts *grants, const char *flag,
@@ -633,14 +679,16 @@ int policy_load(const struct policy_request *request, struct policy **ret, struc
         enum policy_layer layer = LAYER_FILES;
         int r = load_files(&l, err);
 
-        r = r < 0 ? r : require_trust(&l, err);
+        if (r >= 0)
+                r = require_trust(&l, err);
         while (r == 0 && layer < LAYER_CALL)
                 r = apply_values(&l, later[++layer], err);
 
         if (request->ret_layer)
                 *request->ret_layer = r < 0 ? layer : LAYER_FILES;
 
-        r = r < 0 ? r : load_finish(&l, err);
+        if (r >= 0)
+                r = load_finish(&l, err);
         if (r < 0)
                 return r;
 
@@ -666,7 +714,8 @@ int policy_examine_workspace(const struct policy_request *request, struct worksp
 
         if (l.workspace.document) {
                 r = digest_of(&l, file.digest);
-                r = r < 0 ? r : is_trusted(&l, &file.trusted, err);
+                if (r >= 0)
+                        r = is_trusted(&l, &file.trusted, err);
                 if (r < 0)
                         return r;
 

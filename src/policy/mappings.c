@@ -59,7 +59,10 @@ char *mapping_source_variable(const struct mapping *mapping, size_t i) {
         if (!str_starts(source, STR("env:")) || i >= (mapping->sigv4 ? 3 : 1))
                 return NULL;
         struct str name = str_skip(source, 4);
-        return mapping->sigv4 ? mappings_sibling(name, i) : str_dup(name);
+        if (mapping->sigv4)
+                return mappings_sibling(name, i);
+
+        return str_dup(name);
 }
 
 static int fill_env(struct mapping *mapping, const struct credential *credential, struct err *err) {
@@ -89,7 +92,10 @@ static int fill_env(struct mapping *mapping, const struct credential *credential
                 mapping->n_env_also += r == 0;
         }
 
-        return r < 0 ? err_memory(err) : 0;
+        if (r < 0)
+                return err_memory(err);
+
+        return 0;
 }
 
 static int add_host(struct mapping *mapping, const char *text, struct err *err) {
@@ -121,7 +127,10 @@ static int add_host(struct mapping *mapping, const char *text, struct err *err) 
         else
                 whole = str_format("%s%s:%s", pattern.kind == PATTERN_WILDCARD ? "*." : "", pattern.host.name, ports);
 
-        return texts_add(&mapping->hosts, whole) < 0 ? err_memory(err) : 0;
+        if (texts_add(&mapping->hosts, whole) < 0)
+                return err_memory(err);
+
+        return 0;
 }
 
 static int fill_hosts(struct mapping *mapping, const struct credential *credential, struct err *err) {
@@ -185,10 +194,13 @@ static int whole_path(struct mapping *mapping, const struct policy *policy, cons
         cleanup(free_ptr) char *expanded = NULL;
         int r = path_expand_home(text, policy->home, &expanded);
 
-        r = r < 0 ? r : path_normalise(str_of(expanded), policy->workspace, ret);
-        return r < 0 ? err_set(err, -r, "%s: credential '%s': '%s' is not a path", mapping->origin, mapping->name,
-                               credential->source)
-                     : 0;
+        if (r >= 0)
+                r = path_normalise(str_of(expanded), policy->workspace, ret);
+        if (r < 0)
+                return err_set(err, -r, "%s: credential '%s': '%s' is not a path", mapping->origin, mapping->name,
+                               credential->source);
+
+        return 0;
 }
 
 /* "json:~/f#/p": the file's path is made absolute. */
@@ -200,7 +212,10 @@ static int fill_member_source(struct mapping *mapping, const struct policy *poli
                 return r;
 
         mapping->source = str_format("%.5s%s#%.*s", credential->source, path, STR_FMT(pointer));
-        return mapping->source ? 0 : err_memory(err);
+        if (!mapping->source)
+                return err_memory(err);
+
+        return 0;
 }
 
 /* "file:~/token" and "file:token" are made absolute; the policy's home and workspace say by what. */
@@ -212,7 +227,10 @@ static int fill_source(struct mapping *mapping, const struct policy *policy, con
 
         if (!str_starts(source, STR("file:"))) {
                 mapping->source = str_dup(source);
-                return mapping->source ? 0 : err_memory(err);
+                if (!mapping->source)
+                        return err_memory(err);
+
+                return 0;
         }
 
         cleanup(free_ptr) char *path = NULL;
@@ -221,7 +239,10 @@ static int fill_source(struct mapping *mapping, const struct policy *policy, con
                 return r;
 
         mapping->source = str_format("file:%s", path);
-        return mapping->source ? 0 : err_memory(err);
+        if (!mapping->source)
+                return err_memory(err);
+
+        return 0;
 }
 
 static int check_env_source(const struct mapping *mapping, struct err *err) {
@@ -229,11 +250,13 @@ static int check_env_source(const struct mapping *mapping, struct err *err) {
                 return 0;
 
         cleanup(free_ptr) char *name = mapping_source_variable(mapping, 1);
-        return name ? 0
-                    : err_set(err, EINVAL,
-                              "%s: credential '%s' is of three parts: write env:AWS_SECRET_ACCESS_KEY, and the key id "
-                              "and session token are taken from its siblings AWS_ACCESS_KEY_ID and AWS_SESSION_TOKEN",
-                              mapping->origin, mapping->name);
+        if (!name)
+                return err_set(err, EINVAL,
+                               "%s: credential '%s' is of three parts: write env:AWS_SECRET_ACCESS_KEY, and the key id "
+                               "and session token are taken from its siblings AWS_ACCESS_KEY_ID and AWS_SESSION_TOKEN",
+                               mapping->origin, mapping->name);
+
+        return 0;
 }
 
 bool credential_needs_no_env(const struct credential *credential) {
@@ -246,10 +269,11 @@ static int fill_texts(struct mapping *mapping, const struct credential *credenti
         mapping->form = credential->form ? str_dup(str_of(credential->form)) : NULL;
         mapping->answer = credential->answer ? str_dup(str_of(credential->answer)) : NULL;
         mapping->expiry = credential->expiry ? str_dup(str_of(credential->expiry)) : NULL;
-        return (credential->form && !mapping->form) || (credential->answer && !mapping->answer) ||
-                       (credential->expiry && !mapping->expiry)
-                   ? -ENOMEM
-                   : 0;
+        if ((credential->form && !mapping->form) || (credential->answer && !mapping->answer) ||
+            (credential->expiry && !mapping->expiry))
+                return -ENOMEM;
+
+        return 0;
 }
 
 static int mappings_fill(struct mapping *mapping, const struct policy *policy, const struct credential *credential,

@@ -210,7 +210,8 @@ static void put_row(struct shower *shower, enum policy_row row, struct str name,
         cleanup(free_ptr) char *text = NULL;
         int r = policy_row_text(shower->policy, row, &text);
         if (r < 0 || !text) {
-                shower->status = r < 0 ? r : shower->status;
+                if (r < 0)
+                        shower->status = r;
                 return;
         }
 
@@ -399,7 +400,10 @@ int policy_show_text(struct buf *out, const struct policy *policy, unsigned flag
                 shower.status = escape_text(out, str_of(policy->workspace), 4096);
         show_put(&shower, "\n");
         put_section(&shower, STR(""), 0);
-        return shower.status < 0 ? shower.status : show_mappings_text(out, policy);
+        if (shower.status < 0)
+                return shower.status;
+
+        return show_mappings_text(out, policy);
 }
 
 /* --- JSON --- */
@@ -517,5 +521,8 @@ int policy_show_json(struct buf *out, const struct policy *policy, unsigned flag
         show_mappings_json(&shower.json, policy);
         emit_close(&shower.json);
 
-        return shower.shower.status < 0 ? shower.shower.status : emit_status(&shower.json);
+        if (shower.shower.status < 0)
+                return shower.shower.status;
+
+        return emit_status(&shower.json);
 }

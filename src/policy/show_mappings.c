@@ -9,8 +9,12 @@
 static int put_texts(struct buf *out, char *const *texts, size_t n) {
         int r = 0;
         for (size_t i = 0; i < n && r == 0; i++) {
-                r = i ? buf_add(out, ", ") : 0;
-                r = r < 0 ? r : escape_text(out, str_of(texts[i]), 400);
+                if (i)
+                        r = buf_add(out, ", ");
+                else
+                        r = 0;
+                if (r >= 0)
+                        r = escape_text(out, str_of(texts[i]), 400);
         }
         return r;
 }
@@ -18,16 +22,23 @@ static int put_texts(struct buf *out, char *const *texts, size_t n) {
 static int put_mapping(struct buf *out, const struct mapping *mapping) {
         int r = buf_add(out, "#   ");
 
-        r = r < 0 ? r : escape_text(out, str_of(mapping->name), 64);
-        r = r < 0 ? r : buf_add(out, ": a stand-in in ");
+        if (r >= 0)
+                r = escape_text(out, str_of(mapping->name), 64);
+        if (r >= 0)
+                r = buf_add(out, ": a stand-in in ");
         if (r == 0 && mapping->env.n == 0)
                 r = buf_add(out, "the copy of its file in the own home");
 
-        r = r < 0 ? r : put_texts(out, mapping->env.p, mapping->env.n);
-        r = r < 0 ? r : buf_add(out, "; the secret goes to ");
-        r = r < 0 ? r : put_texts(out, mapping->hosts.p, mapping->hosts.n);
-        r = r < 0 ? r : buf_add(out, " as ");
-        r = r < 0 ? r : put_texts(out, mapping->slots.p, mapping->slots.n);
+        if (r >= 0)
+                r = put_texts(out, mapping->env.p, mapping->env.n);
+        if (r >= 0)
+                r = buf_add(out, "; the secret goes to ");
+        if (r >= 0)
+                r = put_texts(out, mapping->hosts.p, mapping->hosts.n);
+        if (r >= 0)
+                r = buf_add(out, " as ");
+        if (r >= 0)
+                r = put_texts(out, mapping->slots.p, mapping->slots.n);
         if (r < 0)
                 return r;
 
@@ -44,14 +55,19 @@ int show_mappings_text(struct buf *out, const struct policy *policy) {
         if (mappings_of(policy, &list, &err) < 0 || tool_mappings_all(policy, &tools, &err) < 0) {
                 int r = buf_add(out, "# the credentials cannot be used: ");
 
-                r = r < 0 ? r : escape_text(out, str_of(err_text(&err)), 1024);
+                if (r >= 0)
+                        r = escape_text(out, str_of(err_text(&err)), 1024);
                 if (r < 0)
                         return r;
 
                 return buf_add(out, "\n");
         }
 
-        int r = list.n ? buf_add(out, "# credentials, which also allow their hosts:\n") : 0;
+        int r = 0;
+
+        if (list.n)
+                r = buf_add(out, "# credentials, which also allow their hosts:\n");
+
         for (size_t i = 0; r == 0 && i < list.n; i++)
                 r = put_mapping(out, &list.p[i]);
 

@@ -35,7 +35,8 @@ static int put_lists(const struct policy *a, const struct policy *b, struct buf 
         int r = 0;
         for (size_t i = 0; r == 0 && i < sizeof lists / sizeof *lists; i++) {
                 r = put_new(lists[i].before, lists[i].after, lists[i].more, out);
-                r = r < 0 ? r : put_new(lists[i].after, lists[i].before, lists[i].less, out);
+                if (r >= 0)
+                        r = put_new(lists[i].after, lists[i].before, lists[i].less, out);
         }
 
         if (r == 0 && a->network.deny_cidrs_set != b->network.deny_cidrs_set)
@@ -77,9 +78,15 @@ int gateway_changes(const struct policy *before, const struct policy *after, str
         cleanup(mappings_done) mappings a = { 0 }, b = { 0 };
         int r = mappings_of(before, &a, NULL);
 
-        r = r < 0 ? r : mappings_of(after, &b, NULL);
-        r = r < 0 ? r : put_lists(before, after, out);
-        r = r < 0 ? r : put_credentials(&a, &b, out);
+        if (r < 0)
+                return r;
+        r = mappings_of(after, &b, NULL);
+        if (r < 0)
+                return r;
+        r = put_lists(before, after, out);
+        if (r < 0)
+                return r;
+        r = put_credentials(&a, &b, out);
         if (r == 0 && before->git.n != after->git.n)
                 r = buf_printf(out, "repositories: %zu, %zu before\n", after->git.n, before->git.n);
 

@@ -134,7 +134,11 @@ int gateway_process_reload(struct gateway_process *process, const struct policy 
                 start.ask_timeout_ns = limits->network.ask_timeout_ns;
         }
 
-        int r = limits ? gateway_start_seal(&start, &limits_fd, err) : 0;
+        int r = 0;
+
+        if (limits)
+                r = gateway_start_seal(&start, &limits_fd, err);
+
         if (r == 0 && process->role.pid)
                 r = fd_sealed("bailey-policy", str_n(snapshot, n), &rules_fd, err);
         if (r == 0)
@@ -200,7 +204,10 @@ static void flush_audit(struct gateway_process *process) {
         bool failed = audit_flush(process->settings.audit, &err) < 0;
         bool before = process->audit_retry_ns != CLOCK_NEVER;
 
-        process->audit_retry_ns = failed ? clock_after_ms(AUDIT_RETRY_MS) : CLOCK_NEVER;
+        if (failed)
+                process->audit_retry_ns = clock_after_ms(AUDIT_RETRY_MS);
+        else
+                process->audit_retry_ns = CLOCK_NEVER;
         if (failed == before)
                 return;
 
@@ -442,9 +449,10 @@ static int process_start(struct gateway_process *process, struct err *err) {
         uint32_t *n_vaults = &process->settings.start.n_vaults;
         int vaults[GATEWAY_WORKERS_MAX] = { 0 };
 
-        *n_vaults = process->settings.vault
-                        ? vault_process_connect_all(process->settings.vault, vaults, process->settings.start.workers)
-                        : 0;
+        if (process->settings.vault)
+                *n_vaults = vault_process_connect_all(process->settings.vault, vaults, process->settings.start.workers);
+        else
+                *n_vaults = 0;
         if (r == 0)
                 r = fd_sealed("bailey-policy", str_n(newest->bytes, newest->n), &snapshot, err);
         if (r == 0)
@@ -653,7 +661,10 @@ static int keep_secrets(struct gateway_process *process, struct err *err) {
         struct gateway_start *start = &process->settings.start;
         int r = secret_take(start->upstream_password, sizeof start->upstream_password, &process->password, err);
         int s = secret_take(start->client_secret, sizeof start->client_secret, &process->client_secret, err);
-        return r < 0 ? r : s;
+        if (r < 0)
+                return r;
+
+        return s;
 }
 
 int gateway_process_new(const struct gateway_settings *settings, const void *snapshot, size_t n,

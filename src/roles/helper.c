@@ -128,7 +128,10 @@ int helper_places(const char *name, const char *folder, char *ret[static HELPER_
         for (size_t i = 0; i < HELPER_PLACES && r == 0; i++)
                 r = path_normalise(str_of(places[i]), self, &ret[i]);
 
-        return r < 0 ? err_set(err, -r, "cannot find the directory of %s: %s", name, strerror(-r)) : 0;
+        if (r < 0)
+                return err_set(err, -r, "cannot find the directory of %s: %s", name, strerror(-r));
+
+        return 0;
 }
 
 /* The first result is kept: a running sandbox could meanwhile have created one earlier in the search order. */
@@ -178,5 +181,8 @@ int helper_program(const char *name, const char *folder, char **ret, struct err 
                 return r;
         found->name = name;
         *ret = strdup(found->path);
-        return *ret ? 0 : err_memory(err);
+        if (!*ret)
+                return err_memory(err);
+
+        return 0;
 }

@@ -124,7 +124,10 @@ static bool program_has_ended(struct host_program *program, int *ret_status) {
 
 void host_programs_reap(struct host_programs *programs, host_program_ended_fn *ended, void *arg) {
         struct epoll_event events[EVENTS];
-        int n = programs->epoll < 0 ? 0 : epoll_wait(programs->epoll, events, EVENTS, 0);
+        int n = 0;
+
+        if (programs->epoll >= 0)
+                n = epoll_wait(programs->epoll, events, EVENTS, 0);
 
         for (int k = 0; k < n; k++)
                 for (size_t i = 0; i < programs->running.n; i++) {

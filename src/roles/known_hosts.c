@@ -127,7 +127,10 @@ static int line_take(struct str line, struct str name, known_keys *keys, known_k
         if (!names_match(first, name) || !known_key_parse(line, &key))
                 return 0;
 
-        return revokes ? vec_push(revoked, key) : vec_push(keys, key);
+        if (revokes)
+                return vec_push(revoked, key);
+
+        return vec_push(keys, key);
 }
 
 int known_hosts_find(struct str text, const struct authority *target, known_keys *keys, known_keys *revoked) {

@@ -167,7 +167,10 @@ static int cannot_listen(const struct endpoint *at, int code, struct err *err) {
 
 int listen_tcp(struct endpoint *at, int *ret_fd, struct err *err) {
         int r = bind_to(at, SOCK_STREAM, ret_fd, &at->port);
-        return r < 0 ? cannot_listen(at, r, err) : 0;
+        if (r < 0)
+                return cannot_listen(at, r, err);
+
+        return 0;
 }
 
 int listen_dns(struct endpoint *at, int *ret_udp, int *ret_tcp, struct err *err) {
@@ -190,5 +193,8 @@ int listen_dns(struct endpoint *at, int *ret_udp, int *ret_tcp, struct err *err)
                         break;
         }
 
-        return r < 0 ? cannot_listen(at, r, err) : 0;
+        if (r < 0)
+                return cannot_listen(at, r, err);
+
+        return 0;
 }

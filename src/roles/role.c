@@ -22,7 +22,10 @@ const char *role_state_name(enum role_state state) {
 void role_set(struct role *role, enum role_state state, uint64_t limit_ms) {
         log_debug("%s: %s -> %s", role->name, role_state_name(role->state), role_state_name(state));
         role->state = state;
-        role->due_ns = limit_ms ? clock_after_ms(limit_ms) : CLOCK_NEVER;
+        if (limit_ms)
+                role->due_ns = clock_after_ms(limit_ms);
+        else
+                role->due_ns = CLOCK_NEVER;
 }
 
 void role_started(struct role *role, const struct helper *process, int control, uint64_t limit_ms) {

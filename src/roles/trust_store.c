@@ -2,6 +2,7 @@
 #include "roles/trust_store.h"
 
 #include "base/base64.h"
+#include "base/bounds.h"
 #include "base/cleanup.h"
 #include "base/paths/path.h"
 #include "base/secrets/digest.h"
@@ -39,10 +40,17 @@ static int read_roots(const char *configured, struct buf *ret, struct err *err) 
         if (r < 0)
                 return r;
 
-        r = ret->n > 0 ? buf_add_char(ret, '\n') : 0;
-        r = r < 0 ? r : buf_append(ret, buf_str(&more));
+        if (ret->n > 0)
+                r = buf_add_char(ret, '\n');
+        else
+                r = 0;
+        if (r >= 0)
+                r = buf_append(ret, buf_str(&more));
 
-        return r < 0 ? err_set(err, -r, "the root certificates of the system and of %s are too large", configured) : 0;
+        if (r < 0)
+                return err_set(err, -r, "the root certificates of the system and of %s are too large", configured);
+
+        return 0;
 }
 
 static int put_pem(struct buf *pem, struct str certificate) {
@@ -51,18 +59,26 @@ static int put_pem(struct buf *pem, struct str certificate) {
                 return -ENOMEM;
 
         base64_encode(certificate, BASE64_STANDARD, text);
-        int r = pem->n > 0 && pem->p[pem->n - 1] != '\n' ? buf_add(pem, "\n") : 0;
+        int r = 0;
 
-        r = r < 0 ? r : buf_add(pem, BEGIN "\n");
+        if (pem->n > 0 && pem->p[pem->n - 1] != '\n')
+                r = buf_add(pem, "\n");
+
+        if (r >= 0)
+                r = buf_add(pem, BEGIN "\n");
         for (struct str rest = str_n(text, base64_length(certificate.n)); r == 0 && rest.n > 0;) {
-                struct str line = str_first(rest, rest.n < LINE ? rest.n : LINE);
+                struct str line = str_first(rest, min_of(rest.n, LINE));
 
                 r = buf_append(pem, line);
-                r = r < 0 ? r : buf_add(pem, "\n");
+                if (r >= 0)
+                        r = buf_add(pem, "\n");
                 rest = str_skip(rest, line.n);
         }
 
-        return r < 0 ? r : buf_add(pem, END "\n");
+        if (r < 0)
+                return r;
+
+        return buf_add(pem, END "\n");
 }
 
 /* numbers as Java writes them */
@@ -86,10 +102,14 @@ static int put_entry(struct buf *buf, unsigned number, struct str der) {
         cleanup(free_ptr) char *alias = str_format("root-%u", number);
         int r = alias ? put_number(buf, 2, 4) : -ENOMEM; /* a trusted certificate */
 
-        r = r < 0 ? r : put_text(buf, str_of(alias));
-        r = r < 0 ? r : put_number(buf, 0, 8); /* when it was added */
-        r = r < 0 ? r : put_text(buf, STR("X.509"));
-        r = r < 0 ? r : put_number(buf, der.n, 4);
+        if (r >= 0)
+                r = put_text(buf, str_of(alias));
+        if (r >= 0)
+                r = put_number(buf, 0, 8); /* when it was added */
+        if (r >= 0)
+                r = put_text(buf, STR("X.509"));
+        if (r >= 0)
+                r = put_number(buf, der.n, 4);
         if (r < 0)
                 return r;
 
@@ -143,7 +163,10 @@ void trust_store_done(struct trust_store *store) {
 static int store_error(int r, struct err *err) {
         if (r == -ENOMEM)
                 return err_memory(err);
-        return r < 0 ? err_set(err, -r, "the bundle of certificates is too large") : 0;
+        if (r < 0)
+                return err_set(err, -r, "the bundle of certificates is too large");
+
+        return 0;
 }
 
 int trust_store_read(struct trust_store *store, const char *configured, struct err *err) {
@@ -164,16 +187,24 @@ int trust_store_add(struct trust_store *store, struct str certificate, struct er
 int trust_store_java(const struct trust_store *store, struct buf *ret, struct err *err) {
         int r = buf_reserve(ret, store->entries.n + DIGEST_SHA1_BYTES + 16);
 
-        r = r < 0 ? r : put_number(ret, 0xfeedfeed, 4);
-        r = r < 0 ? r : put_number(ret, 2, 4);
-        r = r < 0 ? r : put_number(ret, store->n, 4);
-        r = r < 0 ? r : buf_append(ret, buf_str(&store->entries));
+        if (r >= 0)
+                r = put_number(ret, 0xfeedfeed, 4);
+        if (r >= 0)
+                r = put_number(ret, 2, 4);
+        if (r >= 0)
+                r = put_number(ret, store->n, 4);
+        if (r >= 0)
+                r = buf_append(ret, buf_str(&store->entries));
 
         static const char password[] = "\0c\0h\0a\0n\0g\0e\0i\0t";
         const struct str pieces[] = { str_n(password, sizeof password - 1), STR("Mighty Aphrodite"), buf_str(ret) };
         unsigned char digest[DIGEST_SHA1_BYTES];
         digest_sha1(pieces, 3, digest);
-        r = r < 0 ? r : buf_append(ret, str_n(digest, sizeof digest));
+        if (r >= 0)
+                r = buf_append(ret, str_n(digest, sizeof digest));
 
-        return r < 0 ? err_set(err, -r, "the key store for Java is too large") : 0;
+        if (r < 0)
+                return err_set(err, -r, "the key store for Java is too large");
+
+        return 0;
 }

@@ -231,7 +231,10 @@ static int fill_row(const mappings *list, uint32_t index, const struct vault_pro
                 row->env[part] = stand_in ? str_of(mapping->env.p[i]) : STR("");
         }
 
-        return *ret_slots ? 0 : -ENOMEM;
+        if (!*ret_slots)
+                return -ENOMEM;
+
+        return 0;
 }
 
 int vault_env_table(const mappings *list, const struct vault_process *process, int *ret_fd, struct err *err) {

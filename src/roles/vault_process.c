@@ -14,6 +14,7 @@
  */
 #include "roles/vault_process.h"
 
+#include "base/bounds.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
@@ -116,7 +117,10 @@ int vault_process_add_old(struct vault_process *process, uint32_t mapping, struc
                 return 0;
 
         process->old[mapping][n] = str_dup(text);
-        return process->old[mapping][n] ? 0 : -ENOMEM;
+        if (!process->old[mapping][n])
+                return -ENOMEM;
+
+        return 0;
 }
 
 static void end_by_force(struct vault_process *process, const char *why) {
@@ -201,7 +205,7 @@ static int tell_all(struct vault_process *process, struct err *err) {
 static uint64_t start_limit_ms(const struct vault_process *process) {
         uint64_t longest = 0;
         for (uint32_t i = 0; i < process->start.n_mappings; i++)
-                longest = process->mappings[i].timeout_ns > longest ? process->mappings[i].timeout_ns : longest;
+                longest = max_of(process->mappings[i].timeout_ns, longest);
         return START_MS + longest / NS_PER_MS;
 }
 
@@ -430,7 +434,10 @@ int vault_process_await(struct vault_process *process, struct err *err) {
 int vault_process_start(struct vault_process *process, struct err *err) {
         int r = vault_process_begin(process, err);
 
-        return r < 0 ? r : vault_process_await(process, err);
+        if (r < 0)
+                return r;
+
+        return vault_process_await(process, err);
 }
 
 static int connect_one(struct vault_process *process, int *ret_fd) {
@@ -532,8 +539,12 @@ int vault_process_new(const struct vault_settings *settings, struct vault_proces
                 return err_memory(err);
 
         int r = fill_start(v, settings, err);
-        r = r < 0 ? r : vault_start_check(&v->start, v->mappings, err);
-        r = r < 0 ? r : make_keep(&v->keep, err);
+        if (r < 0)
+                return r;
+        r = vault_start_check(&v->start, v->mappings, err);
+        if (r < 0)
+                return r;
+        r = make_keep(&v->keep, err);
         if (r == 0)
                 *ret = take_ptr(&v);
 

@@ -38,7 +38,11 @@ static void vault_session_sweep(const char *place) {
         while (d && (entry = readdir(d))) {
                 cleanup(free_ptr) char *lock_path =
                     entry->d_name[0] == '.' ? NULL : str_format("%s/%s/lock", place, entry->d_name);
-                cleanup(close_fd) int lock = lock_path ? open(lock_path, O_RDWR | O_NOFOLLOW | O_CLOEXEC) : -1;
+                cleanup(close_fd) int lock = -1;
+
+                if (lock_path)
+                        lock = open(lock_path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+
                 if (lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) == 0)
                         (void)tree_remove(dirfd(d), entry->d_name);
         }
@@ -50,7 +54,10 @@ static void vault_session_sweep(const char *place) {
 static int name_kept_files(struct vault_session *session, const char *directory, struct err *err) {
         session->bundle = path_join(directory, "ca-bundle.pem");
         session->java = path_join(directory, "ca-bundle.jks");
-        return session->bundle && session->java ? 0 : err_memory(err);
+        if (session->bundle && session->java)
+                return 0;
+
+        return err_memory(err);
 }
 
 static int name_files(struct vault_session *session, const char *id, char **ret_place, struct err *err) {
@@ -63,7 +70,10 @@ static int name_files(struct vault_session *session, const char *id, char **ret_
         session->bundle = str_format("%s/" PLACE "/%s/ca-bundle.pem", state, id);
         session->java = str_format("%s/" PLACE "/%s/ca-bundle.jks", state, id);
 
-        return *ret_place && session->bundle && session->java ? 0 : err_memory(err);
+        if (*ret_place && session->bundle && session->java)
+                return 0;
+
+        return err_memory(err);
 }
 
 static int make_directory(struct vault_session *session, const char *place, const char *id, struct err *err) {
@@ -85,15 +95,23 @@ static int make_directory(struct vault_session *session, const char *place, cons
                 return err_errno(err, "cannot open %s to the sandbox", session->directory);
 
         r = lock_file_new(AT_FDCWD, lock_path, STR(""), &session->lock);
-        return r < 0 ? err_set(err, -r, "cannot lock %s: %s", lock_path, strerror(-r)) : 0;
+        if (r < 0)
+                return err_set(err, -r, "cannot lock %s: %s", lock_path, strerror(-r));
+
+        return 0;
 }
 
 static int write_certificates(struct vault_session *session, struct err *err) {
         cleanup(buf_done) struct buf java = BUF(TRUST_BYTES_MAX);
-        int r = session->process ? trust_store_add(&session->roots, vault_process_ca(session->process), err) : 0;
+        int r = 0;
 
-        r = r < 0 ? r : trust_store_java(&session->roots, &java, err);
-        r = r < 0 ? r : path_replace_passing(session->bundle, buf_str(&session->roots.pem), 0444, err);
+        if (session->process)
+                r = trust_store_add(&session->roots, vault_process_ca(session->process), err);
+
+        if (r >= 0)
+                r = trust_store_java(&session->roots, &java, err);
+        if (r >= 0)
+                r = path_replace_passing(session->bundle, buf_str(&session->roots.pem), 0444, err);
         if (r == 0)
                 r = path_replace_passing(session->java, buf_str(&java), 0444, err);
 
@@ -170,7 +188,11 @@ static const char *place_of_stand_ins(const struct policy *policy) {
 static int vault_session_start(struct vault_session *session, const struct vault_session_request *request,
                                const char *place, struct err *err) {
         cleanup(stand_ins_closep) struct stand_ins *stand_ins = NULL;
-        int r = request->place ? 0 : stand_ins_open(&stand_ins, err);
+        int r = 0;
+
+        if (!request->place)
+                r = stand_ins_open(&stand_ins, err);
+
         if (r < 0)
                 return r;
 
@@ -192,11 +214,16 @@ static int vault_session_start(struct vault_session *session, const struct vault
         if (r == 0 && request->place)
                 r = request->place->load(request->place->arg, &session->mappings, session->process, err);
 
-        r = r < 0 ? r : vault_process_begin(session->process, err);
+        if (r < 0)
+                return r;
+        r = vault_process_begin(session->process, err);
         if (r == 0 && !request->place)
                 r = make_directory(session, place, request->id, err);
 
-        return r < 0 ? r : prepare_certificates(session, request, err);
+        if (r < 0)
+                return r;
+
+        return prepare_certificates(session, request, err);
 }
 
 /* No TLS is opened, but somebody named roots of their own: they count inside too. */
@@ -206,7 +233,10 @@ static int start_plain(struct vault_session *session, const struct vault_session
 
         if (r == 0 && !request->preview)
                 r = make_directory(session, place, request->id, err);
-        return r < 0 || request->preview ? r : prepare_certificates(session, request, err);
+        if (r < 0 || request->preview)
+                return r;
+
+        return prepare_certificates(session, request, err);
 }
 
 /* The same path as a glob: special characters, and one that is not, in brackets. */
@@ -316,25 +346,33 @@ int vault_session_begin(struct vault_session *session, const struct vault_sessio
         if (r < 0)
                 return r;
 
-        if (!vault_session_is_wanted(request->policy))
-                return request->roots && !request->place && plan_network(request->policy) != NETWORK_NONE
-                           ? start_plain(session, request, err)
-                           : 0;
+        if (!vault_session_is_wanted(request->policy)) {
+                if (request->roots && !request->place && plan_network(request->policy) != NETWORK_NONE)
+                        return start_plain(session, request, err);
+                return 0;
+        }
 
         cleanup(free_ptr) char *place = NULL;
-        r = request->place ? name_kept_files(session, request->place->directory, err)
-                           : name_files(session, request->id, &place, err);
+        if (request->place)
+                r = name_kept_files(session, request->place->directory, err);
+        else
+                r = name_files(session, request->id, &place, err);
         if (r < 0)
                 return r;
 
         session->wanted = true;
-        return request->preview ? 0 : vault_session_start(session, request, place, err);
+        if (request->preview)
+                return 0;
+
+        return vault_session_start(session, request, place, err);
 }
 
 static int await_process(struct vault_session *session, const struct vault_session_request *request, struct err *err) {
         int r = vault_process_await(session->process, err);
 
-        r = r < 0 ? r : vault_env_table(&session->mappings, session->process, &session->credentials, err);
+        if (r < 0)
+                return r;
+        r = vault_env_table(&session->mappings, session->process, &session->credentials, err);
         if (r == 0 && request->place)
                 r = request->place->save(request->place->arg, &session->mappings, session->process, err);
         return r;
@@ -345,7 +383,10 @@ int vault_session_finish(struct vault_session *session, const struct vault_sessi
                 return 0;
         session->finished = true;
 
-        int r = session->process ? await_process(session, request, err) : 0;
+        int r = 0;
+
+        if (session->process)
+                r = await_process(session, request, err);
 
         if (r == 0 && session->unwritten)
                 r = write_certificates(session, err);
@@ -365,7 +406,10 @@ int vault_session_finish(struct vault_session *session, const struct vault_sessi
 int vault_session_open(struct vault_session *session, const struct vault_session_request *request, struct err *err) {
         int r = vault_session_begin(session, request, err);
 
-        return r < 0 ? r : vault_session_finish(session, request, err);
+        if (r < 0)
+                return r;
+
+        return vault_session_finish(session, request, err);
 }
 
 bool vault_session_fits(const struct vault_session *session, const struct policy *newer) {

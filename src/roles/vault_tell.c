@@ -90,9 +90,10 @@ static int tell_unset(const struct mapping *mapping, const char *name, struct er
 
 static int send_value(int control, uint32_t index, struct str value, struct err *err) {
         const struct vault_message message = { .kind = VAULT_VALUE, .mapping = index, .data = { value } };
-        return value.n > VAULT_SECRET_MAX
-                   ? err_set(err, EMSGSIZE, "the value is larger than %d bytes", VAULT_SECRET_MAX)
-                   : vault_tell(control, &message, -1, err);
+        if (value.n > VAULT_SECRET_MAX)
+                return err_set(err, EMSGSIZE, "the value is larger than %d bytes", VAULT_SECRET_MAX);
+
+        return vault_tell(control, &message, -1, err);
 }
 
 /* The three of AWS as lines under their usual names, whatever theirs are. */
@@ -100,7 +101,11 @@ static int send_lines(int control, const struct mapping *mapping, uint32_t index
                       struct err *err) {
         static const char *const names[] = { "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN" };
         struct buf lines = BUF(VAULT_SECRET_MAX);
-        int r = buf_reserve(&lines, VAULT_SECRET_MAX) < 0 ? err_memory(err) : 0;
+        int r = 0;
+
+        if (buf_reserve(&lines, VAULT_SECRET_MAX) < 0)
+                r = err_memory(err);
+
         for (size_t i = 0; r == 0 && i < 3; i++) {
                 cleanup(free_ptr) char *name = mapping_source_variable(mapping, i);
                 const char *value = name ? value_of(environment, name) : NULL;
@@ -110,7 +115,8 @@ static int send_lines(int control, const struct mapping *mapping, uint32_t index
                         r = err_set(err, EMSGSIZE, "credential '%s' is too large", mapping->name);
         }
 
-        r = r < 0 ? r : send_value(control, index, buf_str(&lines), err);
+        if (r >= 0)
+                r = send_value(control, index, buf_str(&lines), err);
         if (lines.p)
                 secret_wipe(lines.p, lines.cap);
 
@@ -132,7 +138,10 @@ int vault_tell_values(int control, const mappings *list, char *const *environmen
                 }
 
                 const char *value = value_of(environment, name);
-                r = value && value[0] ? send_value(control, i, str_of(value), err) : tell_unset(mapping, name, err);
+                if (value && value[0])
+                        r = send_value(control, i, str_of(value), err);
+                else
+                        r = tell_unset(mapping, name, err);
         }
 
         return r;
@@ -197,7 +206,8 @@ static bool tell_runs(const mappings *list, const char *word) {
 
                 struct str first = str_n(source + 5, strcspn(source + 5, " \t"));
                 ptrdiff_t slash = str_rfind(first, '/');
-                first = slash < 0 ? first : str_skip(first, (size_t)slash + 1);
+                if (slash >= 0)
+                        first = str_skip(first, (size_t)slash + 1);
                 if (first.n == n && memcmp(first.p, word, n) == 0)
                         return true;
         }

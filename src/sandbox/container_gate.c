@@ -125,9 +125,16 @@ int main(int argc, char **argv) {
                 return gate_say("bailey-gate", strerror(errno));
 
         int signals = signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK);
-        pid_t command = signals < 0 ? -1 : fork();
+        pid_t command = -1;
+
+        if (signals >= 0)
+                command = fork();
+
         if (command == 0)
                 become_command(argv + 2, &before);
 
-        return command < 0 ? gate_say("bailey-gate", strerror(errno)) : watch_command(supervisor, signals, command);
+        if (command < 0)
+                return gate_say("bailey-gate", strerror(errno));
+
+        return watch_command(supervisor, signals, command);
 }

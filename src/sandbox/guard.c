@@ -155,8 +155,11 @@ static int same_link(const char *path, const char *text) {
         char now[PATH_MAX];
         ssize_t n = readlink(path, now, sizeof now);
 
-        if (n < 0)
-                return path_error_answers(errno) ? 0 : -errno;
+        if (n < 0) {
+                if (!path_error_answers(errno))
+                        return -errno;
+                return 0;
+        }
         return str_eq(str_n(now, (size_t)n), str_of(text));
 }
 
@@ -172,7 +175,10 @@ static int set_mode(int fd, mode_t mode) {
         snprintf(link, sizeof link, "/proc/self/fd/%d", fd); /* fchmod does not take a descriptor of this kind */
         if (chmod(link, mode) == 0)
                 return 0;
-        return errno == ENOENT && fchmod(fd, mode) == 0 ? 0 : -errno; /* macOS has neither /proc nor that kind */
+        if (errno == ENOENT && fchmod(fd, mode) == 0)
+                return 0;
+
+        return -errno; /* macOS has neither /proc nor that kind */
 }
 
 static void held_done(struct held *held) {
@@ -244,7 +250,10 @@ static int move_to(struct held *at, const char *name, int to_fd, const char *to)
                 return -errno;
         (void)open_up(at);
         open_moved(at, name);
-        return renameat2(at->fd, name, to_fd, to, RENAME_NOREPLACE) < 0 ? -errno : 0;
+        if (renameat2(at->fd, name, to_fd, to, RENAME_NOREPLACE) < 0)
+                return -errno;
+
+        return 0;
 }
 
 void guard_beside_name(const char *name, const char *id, unsigned number, char ret[static NAME_MAX + 1]) {
@@ -329,8 +338,11 @@ static int move_away(struct guard_sweep *sweep, struct held *at, const char *nam
         int store, r = -EXDEV;
 
         if (fstatat(at->fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 &&
-            (errno != EACCES || !open_up(at) || fstatat(at->fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0))
-                return errno == ENOENT ? 0 : -errno;
+            (errno != EACCES || !open_up(at) || fstatat(at->fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)) {
+                if (errno == ENOENT)
+                        return 0;
+                return -errno;
+        }
 
         store = store_of(sweep);
         name_in_store(sweep, name, in_store);
@@ -346,7 +358,10 @@ static int move_away(struct guard_sweep *sweep, struct held *at, const char *nam
         if (r == 0)
                 return carry_over(sweep, at, beside, path);
 
-        return r == -ENOENT ? 0 : r;
+        if (r == -ENOENT)
+                return 0;
+
+        return r;
 }
 
 /* --- one guard --- */
@@ -420,7 +435,10 @@ static int collect_beside(struct guard_sweep *sweep, struct held *at, const char
 
                 name_in_store(sweep, name, in_store);
                 int store = store_of(sweep);
-                r = store >= 0 ? move_to(at, beside, store, in_store) : -EXDEV;
+                if (store >= 0)
+                        r = move_to(at, beside, store, in_store);
+                else
+                        r = -EXDEV;
                 if (r == 0)
                         guard_report(sweep, path, GUARD_KEPT, in_store);
                 else if (r == -EXDEV)
@@ -440,7 +458,10 @@ static int sweep_at(struct guard_sweep *sweep, struct held *at, const char *name
         } else
                 r = sweep_name(sweep, at, name, guard->path);
 
-        return r == 0 && sweep->late ? collect_beside(sweep, at, name, guard->path) : r;
+        if (r == 0 && sweep->late)
+                return collect_beside(sweep, at, name, guard->path);
+
+        return r;
 }
 
 static bool needs_nothing(const struct guard_sweep *sweep, const struct plan_guard *guard, struct parents *parents) {
@@ -448,8 +469,10 @@ static bool needs_nothing(const struct guard_sweep *sweep, const struct plan_gua
                 return true;
         if (sweep->late)
                 return false;
-        return guard->kind == PLAN_GUARD_LINK ? same_link(guard->path, guard->link) > 0
-                                              : is_absent(parents, guard->path);
+        if (guard->kind == PLAN_GUARD_LINK)
+                return same_link(guard->path, guard->link) > 0;
+
+        return is_absent(parents, guard->path);
 }
 
 static int sweep_one(struct guard_sweep *sweep, const struct plan_guard *guard, struct parents *parents) {
@@ -477,8 +500,11 @@ static int sweep_one(struct guard_sweep *sweep, const struct plan_guard *guard, 
                 int next = open_next(&at, name, &mode);
                 if (next < 0 && errno == ENOENT)
                         return 0;
-                if (next < 0)
-                        return errno == ENOTDIR || errno == ELOOP ? move_away(sweep, &at, name, guard->path) : -errno;
+                if (next < 0) {
+                        if (errno == ENOTDIR || errno == ELOOP)
+                                return move_away(sweep, &at, name, guard->path);
+                        return -errno;
+                }
 
                 guard_hold(&at, next, mode);
         }

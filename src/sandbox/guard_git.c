@@ -89,7 +89,10 @@ static bool is_own_tree(int dir, struct str value) {
         char pointer[PATH_MAX];
         struct stat here, there;
 
-        tree = path ? path_open_at(dir, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0, PATH_NO_SYMLINKS) : -1;
+        if (path)
+                tree = path_open_at(dir, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0, PATH_NO_SYMLINKS);
+        else
+                tree = -1;
         if (tree < 0 || !read_pointer(tree, pointer, sizeof pointer))
                 return false;
 
@@ -136,7 +139,10 @@ int guard_git_filter(int dir, const char *name, bool module, struct buf *ret_har
                 r = gitconfig_read(buf_str(&text), filter_setting, &filtering, NULL);
 
         *ret_more = filtering.more || r == -EBADMSG;
-        return r == -EBADMSG ? 0 : r;
+        if (r == -EBADMSG)
+                return 0;
+
+        return r;
 }
 
 int guard_git_write(int dir, const char *name, const struct buf *harmless) {

@@ -263,7 +263,10 @@ static bool has_conflict(const struct scan *s, const struct change *c, int lower
 static enum overlay_act act_of(const struct change *c) {
         if (c->kind == CHANGE_DELETED)
                 return OVERLAY_DELETES;
-        return S_ISDIR(c->mode) ? OVERLAY_FILLS : OVERLAY_REPLACES;
+        if (S_ISDIR(c->mode))
+                return OVERLAY_FILLS;
+
+        return OVERLAY_REPLACES;
 }
 
 static unsigned flags_of(const struct scan *s, const struct change *c, int lower_dir, const char *name,
@@ -313,7 +316,10 @@ static int change_record(struct scan *s, const char *path, enum change_kind kind
 
 /* The lower directory of the same path, or -1 when there is none (or it is not a directory). */
 static int open_lower(int lower_parent, const char *name) {
-        return lower_parent < 0 ? -1 : openat(lower_parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (lower_parent < 0)
+                return -1;
+
+        return openat(lower_parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
 static int scan_dir(struct scan *s, int upper, int lower, const char *prefix, unsigned depth);
@@ -325,8 +331,11 @@ static int scan_entry(struct scan *s, int upper, int lower, const char *path, co
                 return err_errno(s->e, "cannot examine %s in the overlay", path);
 
         bool existed = lower >= 0 && fstatat(lower, name, &below, AT_SYMLINK_NOFOLLOW) == 0;
-        if (is_whiteout(&st) && !s->dirs->plain)
-                return existed ? change_record(s, path, CHANGE_DELETED, upper, lower, name, &below, &below) : 0;
+        if (is_whiteout(&st) && !s->dirs->plain) {
+                if (existed)
+                        return change_record(s, path, CHANGE_DELETED, upper, lower, name, &below, &below);
+                return 0;
+        }
 
         /* The directories of a plain one were made apart: their modes are nobody's change. */
         bool both_directories = existed && S_ISDIR(st.st_mode) && S_ISDIR(below.st_mode);
@@ -349,7 +358,11 @@ static int scan_entry(struct scan *s, int upper, int lower, const char *path, co
         if (upper_child < 0)
                 return err_errno(s->e, "cannot open %s in the overlay", path);
 
-        cleanup(close_fd) int lower_child = both_directories ? open_lower(lower, name) : -1;
+        cleanup(close_fd) int lower_child = -1;
+
+        if (both_directories)
+                lower_child = open_lower(lower, name);
+
         return scan_dir(s, upper_child, lower_child, path, depth + 1);
 }
 
@@ -365,7 +378,10 @@ static int scan_hidden(struct scan *s, int upper, int lower, const char *prefix)
                         continue;
 
                 cleanup(free_ptr) char *path = *prefix ? path_join(prefix, gone.p[i]) : strdup(gone.p[i]);
-                r = path ? change_record(s, path, CHANGE_DELETED, upper, lower, gone.p[i], &st, &st) : -ENOMEM;
+                if (path)
+                        r = change_record(s, path, CHANGE_DELETED, upper, lower, gone.p[i], &st, &st);
+                else
+                        r = -ENOMEM;
         }
 
         names_done(&gone);
@@ -383,7 +399,10 @@ static int scan_dir(struct scan *s, int upper, int lower, const char *prefix, un
 
         for (size_t i = 0; r == 0 && i < found.n; i++) {
                 cleanup(free_ptr) char *path = *prefix ? path_join(prefix, found.p[i]) : strdup(found.p[i]);
-                r = path ? scan_entry(s, upper, lower, path, found.p[i], depth) : -ENOMEM;
+                if (path)
+                        r = scan_entry(s, upper, lower, path, found.p[i], depth);
+                else
+                        r = -ENOMEM;
         }
 
         names_done(&found);
@@ -461,7 +480,10 @@ static int stage_file(const struct place *from, const struct place *to, const ch
                 return -errno;
 
         int r = file_copy_content(source, target, (uint64_t)st.st_size, NULL, NULL);
-        return r == 0 && fchmod(target, mode & 0777) < 0 ? -errno : r;
+        if (r == 0 && fchmod(target, mode & 0777) < 0)
+                return -errno;
+
+        return r;
 }
 
 /* Puts the staged entry in place; a directory that stands there is removed first, since rename cannot replace it. */
@@ -493,7 +515,10 @@ static int put_directory(const struct overlay_dirs *dirs, const struct place *to
                 return -errno;
 
         cleanup(close_fd) int made = openat(to->dir, to->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        return made >= 0 && fchmod(made, mode & 0777) == 0 ? 0 : -errno;
+        if (made >= 0 && fchmod(made, mode & 0777) == 0)
+                return 0;
+
+        return -errno;
 }
 
 static int put_entry(const struct overlay_dirs *dirs, const struct change *c, const struct place *to) {
@@ -543,7 +568,10 @@ static int unlink_in_closed(int directory, const char *name) {
                 return -errno;
 
         int r = unlinkat(dir, name, 0) < 0 ? -errno : 0;
-        return fchmod(dir, st.st_mode & 07777) < 0 ? -errno : r;
+        if (fchmod(dir, st.st_mode & 07777) < 0)
+                return -errno;
+
+        return r;
 }
 
 int overlay_forget(const struct overlay_dirs *dirs, const struct change *change, struct err *e) {
@@ -557,5 +585,8 @@ int overlay_forget(const struct overlay_dirs *dirs, const struct change *change,
         if (r == -ENOENT) /* hidden with its directory: there is no entry for it */
                 return 0;
 
-        return r < 0 ? err_set(e, -r, "cannot take %s out of the overlay: %s", change->path, strerror(-r)) : 0;
+        if (r < 0)
+                return err_set(e, -r, "cannot take %s out of the overlay: %s", change->path, strerror(-r));
+
+        return 0;
 }

@@ -37,7 +37,10 @@ static int open_below(int parent, const char *name) {
                 return -ENOENT;
 
         int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        return fd < 0 ? -errno : fd;
+        if (fd < 0)
+                return -errno;
+
+        return fd;
 }
 
 static int each_name(int directory, settle_each *each, const struct settle *at) {
@@ -50,7 +53,10 @@ static int each_name(int directory, settle_each *each, const struct settle *at) 
         for (const struct dirent64 *entry; r == 0 && (entry = listing_next(names));)
                 r = each(at, entry->d_name);
 
-        return r == 0 ? -listing_error(names) : r;
+        if (r != 0)
+                return r;
+
+        return -listing_error(names);
 }
 
 /* 1: both are directories, or only the overlay's; 0: nothing to enter. */
@@ -67,8 +73,11 @@ static int settle_enter(const struct settle *at, const char *name, struct settle
                 below.opened = fchmodat(at->upper, name, below.mode | S_IRWXU, 0) == 0;
 
         below.upper = open_below(at->upper, name);
-        if (below.upper < 0)
-                return below.opened && fchmodat(at->upper, name, below.mode, 0) < 0 ? -errno : below.upper;
+        if (below.upper < 0) {
+                if (below.opened && fchmodat(at->upper, name, below.mode, 0) < 0)
+                        return -errno;
+                return below.upper;
+        }
 
         below.lower = open_below(at->lower, name);
         *ret = below;
@@ -90,7 +99,10 @@ static int hide_name(const struct settle *at, const char *name) {
 
         if (fstatat(at->upper, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
                 return 0;
-        return mknodat(at->upper, name, S_IFCHR, 0) < 0 && errno != EEXIST ? -errno : 0;
+        if (mknodat(at->upper, name, S_IFCHR, 0) < 0 && errno != EEXIST)
+                return -errno;
+
+        return 0;
 }
 
 static settle_each unveil_name;
@@ -117,7 +129,10 @@ static int unveil_name(const struct settle *at, const char *name) {
         cleanup(settle_done) struct settle below = { .upper = -1, .lower = -1 };
         int r = settle_enter(at, name, &below);
 
-        return r > 0 ? unveil_dir(&below) : r;
+        if (r <= 0)
+                return r;
+
+        return unveil_dir(&below);
 }
 
 /* --- after --- */
@@ -128,8 +143,11 @@ static int prune_name(const struct settle *at, const char *name) {
         struct stat lower;
         int r = settle_enter(at, name, &below);
 
-        if (r <= 0 || below.lower < 0)
-                return r < 0 ? r : 0;
+        if (r <= 0 || below.lower < 0) {
+                if (r < 0)
+                        return r;
+                return 0;
+        }
         if (below.depth > SETTLE_DEPTH_MAX)
                 return -ELOOP;
 
@@ -163,25 +181,40 @@ static int settle_top(const struct overlay_dirs *dirs, struct settle *ret) {
                 return -errno;
 
         ret->lower = open(dirs->workspace, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        return ret->lower < 0 ? -errno : 0;
+        if (ret->lower < 0)
+                return -errno;
+
+        return 0;
 }
 
 int overlay_unveil(const struct overlay_dirs *dirs, struct err *e) {
         cleanup(settle_done) struct settle top = { .upper = -1, .lower = -1 };
-        int r = dirs->plain ? 0 : settle_top(dirs, &top);
+        int r = 0;
+
+        if (!dirs->plain)
+                r = settle_top(dirs, &top);
 
         if (r == 0 && !dirs->plain)
                 r = unveil_dir(&top);
 
-        return r < 0 ? err_set(e, -r, "cannot prepare the overlay %s: %s", dirs->upper, strerror(-r)) : 0;
+        if (r < 0)
+                return err_set(e, -r, "cannot prepare the overlay %s: %s", dirs->upper, strerror(-r));
+
+        return 0;
 }
 
 int overlay_prune(const struct overlay_dirs *dirs, struct err *e) {
         cleanup(settle_done) struct settle top = { .upper = -1, .lower = -1 };
-        int r = dirs->plain ? 0 : settle_top(dirs, &top);
+        int r = 0;
+
+        if (!dirs->plain)
+                r = settle_top(dirs, &top);
 
         if (r == 0 && !dirs->plain)
                 r = each_name(top.upper, prune_name, &top);
 
-        return r < 0 ? err_set(e, -r, "cannot tidy the overlay %s: %s", dirs->upper, strerror(-r)) : 0;
+        if (r < 0)
+                return err_set(e, -r, "cannot tidy the overlay %s: %s", dirs->upper, strerror(-r));
+
+        return 0;
 }

@@ -70,7 +70,10 @@ static bool is_long(struct str arg, struct str option) {
 static bool word_has_option(struct str word, struct str option) {
         if (option.n <= 2)
                 return word.p[1] != '-' && memchr(word.p + 1, option.p[1], word.n - 1);
-        return option.p[1] == '-' ? is_long(word, option) : str_eq(word, option);
+        if (option.p[1] == '-')
+                return is_long(word, option);
+
+        return str_eq(word, option);
 }
 
 bool call_has_option(const struct sh_call *call, const char *option) {

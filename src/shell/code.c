@@ -157,7 +157,10 @@ static enum sh_place place_named(struct judge *judge, struct str text) {
 
         for (size_t i = 0; i < text.n; i++)
                 arg.pattern = arg.pattern || memchr("*?[", text.p[i], 3);
-        return text.n > 0 ? place_of(arg) : PLACE_OTHER;
+        if (text.n > 0)
+                return place_of(arg);
+
+        return PLACE_OTHER;
 }
 
 /* Behind a word that deletes, as far as the statement goes. */

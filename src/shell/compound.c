@@ -298,8 +298,10 @@ static int function_keyword(struct parser *parser, struct sh_command *command) {
         skip_blanks(parser);
         int r = parse_word(parser, WORD_NORMAL, &name);
 
+        if (!name && r < 0)
+                return r;
         if (!name)
-                return r < 0 ? r : parser_fail(parser, "a function needs a name");
+                return parser_fail(parser, "a function needs a name");
 
         command->name = name->raw;
         skip_blanks(parser);
@@ -332,7 +334,11 @@ static int compound_coproc(struct parser *parser, struct sh_command *command) {
         /* "coproc NAME { ...": a name only in front of a compound command. */
         command->name = take_name(parser);
         skip_blanks(parser);
-        int r = command->name.n ? parse_compound(parser, &command->inner) : 0;
+        int r = 0;
+
+        if (command->name.n)
+                r = parse_compound(parser, &command->inner);
+
         if (r == 0 && command->inner)
                 return parse_redirects(parser, command->inner);
         if (r < 0)
@@ -342,13 +348,18 @@ static int compound_coproc(struct parser *parser, struct sh_command *command) {
         command->name = STR("");
         r = parse_pipeline_command(parser, &command->inner);
 
-        return r == 0 && !command->inner ? parser_fail(parser, "coproc needs a command") : r;
+        if (r == 0 && !command->inner)
+                return parser_fail(parser, "coproc needs a command");
+
+        return r;
 }
 
 static int by_keyword(struct parser *parser, struct sh_command *command) {
-        if (byte_ahead(parser, 0) == '(')
-                return byte_ahead(parser, 1) == '(' ? double_parenthesis(parser, command)
-                                                    : compound_subshell(parser, command);
+        if (byte_ahead(parser, 0) == '(') {
+                if (byte_ahead(parser, 1) == '(')
+                        return double_parenthesis(parser, command);
+                return compound_subshell(parser, command);
+        }
 
         if (take_reserved(parser, "{"))
                 return compound_group(parser, command);

@@ -202,7 +202,10 @@ struct str sh_args_join(struct judge *judge, const struct sh_arg *args, size_t n
         for (size_t i = 0; i < n && r == 0; i++) {
                 struct str s = args[i].text;
 
-                r = i ? buf_add_char(&text, ' ') : 0;
+                if (i)
+                        r = buf_add_char(&text, ' ');
+                else
+                        r = 0;
                 for (size_t k = 0; k < s.n && r == 0; k++)
                         r = s.p[k] ? buf_add_char(&text, s.p[k]) : buf_add(&text, "${unknown}");
 

@@ -160,7 +160,10 @@ static bool parameter_replaced(struct judge *judge, struct str text, struct str 
         while (text.n && r == 0) {
                 bool here = again && str_starts(text, old);
 
-                r = here ? buf_append(&out, new) : buf_add_char(&out, text.p[0]);
+                if (here)
+                        r = buf_append(&out, new);
+                else
+                        r = buf_add_char(&out, text.p[0]);
                 text = str_skip(text, here ? old.n : 1);
                 again = again && (all || !here);
         }

@@ -339,7 +339,10 @@ static size_t assignment_length(const struct parser *parser) {
         if (byte_ahead(parser, n) == '+')
                 n++;
 
-        return byte_ahead(parser, n) == '=' ? n : 0;
+        if (byte_ahead(parser, n) == '=')
+                return n;
+
+        return 0;
 }
 
 static int array_value(struct parser *parser, struct sh_assignment *assignment) {
@@ -400,8 +403,10 @@ int parse_assignment(struct parser *parser, struct sh_assignment **ret) {
                 return r;
 
         parser->p = equals + 1;
-        r = byte_ahead(parser, 0) == '(' ? array_value(parser, assignment)
-                                         : parse_word(parser, WORD_NORMAL, &assignment->value);
+        if (byte_ahead(parser, 0) == '(')
+                r = array_value(parser, assignment);
+        else
+                r = parse_word(parser, WORD_NORMAL, &assignment->value);
         if (r == 0)
                 *ret = assignment;
 
@@ -524,7 +529,10 @@ int parse_pipeline_command(struct parser *parser, struct sh_command **ret) {
                 r = command->kind == SH_FUNCTION ? 0 : parse_redirects(parser, command);
         else if (r == 0) {
                 command = parser_get(parser, sizeof *command);
-                r = command ? simple_command(parser, command) : -ENOMEM;
+                if (command)
+                        r = simple_command(parser, command);
+                else
+                        r = -ENOMEM;
                 if (r == 0 && starts_function(parser, command))
                         r = function_body(parser, command);
 
@@ -694,7 +702,10 @@ int parse_list(struct parser *parser, struct sh_list **ret) {
                 }
 
                 struct sh_pipeline *line = parser_get(parser, sizeof *line);
-                r = line ? parse_pipeline(parser, line) : -ENOMEM;
+                if (line)
+                        r = parse_pipeline(parser, line);
+                else
+                        r = -ENOMEM;
                 if (r < 0)
                         return r;
 
@@ -727,7 +738,10 @@ static int parse_program(struct parser *parser, struct sh_list **ret) {
         if (r == 0 && !at_end(parser))
                 r = parser_fail(parser, "unexpected text");
         /* A here-document whose line was the last: its body is empty. */
-        return r < 0 ? r : read_pending(parser);
+        if (r < 0)
+                return r;
+
+        return read_pending(parser);
 }
 
 int parse_nested(struct parser *outer, struct str text, struct sh_list **ret) {

@@ -131,10 +131,11 @@ static enum sh_place device_of(struct str path) {
         if (is_disk(path))
                 return PLACE_DISK;
 
-        return word_in(name, harmless) || place_within(path, "/dev/shm") || place_within(path, "/dev/fd") ||
-                       place_within(path, "/dev/pts")
-                   ? PLACE_OTHER
-                   : PLACE_SYSTEM;
+        if (word_in(name, harmless) || place_within(path, "/dev/shm") || place_within(path, "/dev/fd") ||
+            place_within(path, "/dev/pts"))
+                return PLACE_OTHER;
+
+        return PLACE_SYSTEM;
 }
 
 static const char *const protected_names[] = { ".git/hooks",
@@ -610,7 +611,10 @@ static struct str without_proc(struct str path) {
         if (!place_within(path, "/proc") || !str_split(&rest, '/', &part) || !str_split(&rest, '/', &part) ||
             !str_split(&rest, '/', &part) || !str_split(&rest, '/', &part) || !str_is(part, "root"))
                 return path;
-        return rest.n ? str_n(rest.p - 1, rest.n + 1) : STR("/");
+        if (rest.n)
+                return str_n(rest.p - 1, rest.n + 1);
+
+        return STR("/");
 }
 
 static bool resolve_text(struct str text, struct place_path *out, struct str *ret) {
@@ -636,7 +640,10 @@ static bool resolve_under(struct sh_arg arg, struct place_path *out, struct str 
 /* What the argument names, seen from where the command stands by then. */
 bool path_resolve(struct sh_arg arg, struct place_path *out, struct str *ret) {
         bool relative = arg.text.n && arg.text.p[0] != '/' && arg.text.p[0] != '~';
-        return relative && arg.under.n ? resolve_under(arg, out, ret) : resolve_text(arg.text, out, ret);
+        if (relative && arg.under.n)
+                return resolve_under(arg, out, ret);
+
+        return resolve_text(arg.text, out, ret);
 }
 
 /* It has a wildcard, or the directory has that it is seen from. */

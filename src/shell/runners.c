@@ -5,6 +5,8 @@
  */
 #include "shell/call.h"
 
+#include "base/bounds.h"
+
 #include <stdio.h>
 
 static bool is_option(struct str arg) {
@@ -19,7 +21,7 @@ static size_t command_behind(const struct sh_call *call, size_t at, const char *
                 if (last)
                         break;
         }
-        return at < call->n ? at : call->n;
+        return min_of(at, call->n);
 }
 
 static void judge_rest(struct judge *judge, const struct sh_call *call, size_t at) {

@@ -168,7 +168,10 @@ static struct str string_behind(struct scan *scan, bool *ret_is) {
                 skip_blanks(scan);
         }
         *ret_is = scripts_more(scan) && scripts_now(scan) == '"';
-        return *ret_is ? string_at(scan) : STR("");
+        if (*ret_is)
+                return string_at(scan);
+
+        return STR("");
 }
 
 /* "CMD" | getline, print | "CMD", print |& "CMD" */

@@ -132,7 +132,8 @@ static struct scan find_command(struct judge *judge, const struct sh_call *call,
                         break;
         }
 
-        scan.at = scan.at < call->n ? scan.at : call->n;
+        if (scan.at >= call->n)
+                scan.at = call->n;
         return scan;
 }
 

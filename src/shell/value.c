@@ -119,7 +119,10 @@ static int put_items(struct building *building, const struct sh_value *value, bo
 static int put_value(struct building *building, const struct sh_value *value, bool quoted) {
         if (value->array)
                 return put_items(building, value, quoted);
-        return quoted || !building->to ? put_text(building, value->text) : put_split(building, value->text);
+        if (quoted || !building->to)
+                return put_text(building, value->text);
+
+        return put_split(building, value->text);
 }
 
 static int add_parameter(struct building *building, const struct sh_part *part) {
@@ -160,7 +163,11 @@ static int add_part(struct building *building, const struct sh_part *part, bool 
         case SH_LITERAL: {
                 building->loose_brace =
                     building->loose_brace || (!part->quoted && memchr(part->text.p, '{', part->text.n));
-                int r = first && part->text.n && part->text.p[0] == '~' ? value_put(building, STR("./")) : 0;
+                int r = 0;
+
+                if (first && part->text.n && part->text.p[0] == '~')
+                        r = value_put(building, STR("./"));
+
                 if (r < 0)
                         return r;
 
@@ -205,7 +212,8 @@ static int plain_word(struct judge *judge, const struct sh_word *word, struct sh
         cleanup(buf_done) struct buf text = BUF(ARG_BYTES_MAX);
         struct building building = { .j = judge, .to = ret, .text = text };
         int r = add_parts(&building, word);
-        r = r < 0 ? r : value_finish(&building);
+        if (r >= 0)
+                r = value_finish(&building);
         text = building.text;
         return r;
 }
@@ -350,7 +358,10 @@ static const struct sh_word *only_words(const struct sh_tree *tree) {
         const struct sh_pipeline *line = sh_tree_list(tree)->pipelines;
         if (!line || line->next || !line->commands || line->commands->next || line->commands->kind != SH_SIMPLE)
                 return NULL;
-        return line->commands->words ? line->commands->words->next : NULL;
+        if (line->commands->words)
+                return line->commands->words->next;
+
+        return NULL;
 }
 
 /* The text of one expanded word, read again: quotes and substitutions inside the braces count only now. */

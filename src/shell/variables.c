@@ -184,7 +184,10 @@ static struct sh_value value_of(struct judge *judge, struct sh_arg arg) {
         if (arg.text.n > VALUE_BYTES_MAX || arg.process || arg.fed)
                 return value_unknown();
         value.text.text = arena_copy(&judge->arena, arg.text);
-        return value.text.text.p ? value : value_unknown();
+        if (value.text.text.p)
+                return value;
+
+        return value_unknown();
 }
 
 /* a[$(x)] as text, where it stands in a variable: it runs as soon as somebody reads it as a number. */
@@ -288,7 +291,10 @@ static struct sh_arg variables_joined(struct judge *judge, struct sh_arg arg, st
         if (buf_append(&text, arg.text) < 0 || buf_append(&text, sh_arg.text) < 0)
                 return value_unknown().text;
         both.text = arena_copy(&judge->arena, buf_str(&text));
-        return both.text.p ? both : value_unknown().text;
+        if (both.text.p)
+                return both;
+
+        return value_unknown().text;
 }
 
 /* NAME+=(...): behind what is there, if that is known. */
@@ -409,7 +415,10 @@ void variables_make_local(struct judge *judge, struct str name) {
 /* --- ways that part and meet -------------------------------------------------------------------------------------- */
 
 static size_t chain_length(const struct sh_variable *first) {
-        return first ? first->depth : 0;
+        if (first)
+                return first->depth;
+
+        return 0;
 }
 
 static const struct sh_variable *common_tail(const struct sh_variable *one, const struct sh_variable *other) {

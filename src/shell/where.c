@@ -35,7 +35,10 @@ static void add_all(struct judge *judge, struct sh_where *where, const struct sh
 void where_join(struct judge *judge, struct sh_where *where, const struct sh_where *more) {
         if (more->n == 0)
                 return;
-        where->variables = where->n == 0 ? more->variables : variables_join(judge, where->variables, more->variables);
+        if (where->n == 0)
+                where->variables = more->variables;
+        else
+                where->variables = variables_join(judge, where->variables, more->variables);
         add_all(judge, where, more);
 }
 

@@ -59,7 +59,10 @@ static int add_text(struct word_builder *builder, struct str s, bool quoted) {
         builder->any_text = true;
         builder->text_quoted = quoted;
 
-        return buf_append(&builder->text, s) < 0 ? parser_fail(builder->p, "out of memory") : 0;
+        if (buf_append(&builder->text, s) < 0)
+                return parser_fail(builder->p, "out of memory");
+
+        return 0;
 }
 
 static int add_special(struct word_builder *builder, struct sh_part part) {
@@ -176,7 +179,10 @@ static int ansi_quotes(struct word_builder *builder) {
                 if (c == '\'')
                         return 0;
 
-                r = c == '\\' ? ansi_escape(builder) : add_text(builder, str_n(&c, 1), true);
+                if (c == '\\')
+                        r = ansi_escape(builder);
+                else
+                        r = add_text(builder, str_n(&c, 1), true);
         }
 
         return r;
@@ -501,8 +507,10 @@ static int word_step(struct word_builder *builder, enum word_mode mode, bool fir
                 }
                 builder->word->quoted = true;
                 parser->p++;
-                return at_end(parser) ? add_text(builder, STR("\\"), true)
-                                      : add_text(builder, str_n(parser->p++, 1), true);
+                if (at_end(parser))
+                        return add_text(builder, STR("\\"), true);
+
+                return add_text(builder, str_n(parser->p++, 1), true);
         case '\'':
                 parser->p++;
 

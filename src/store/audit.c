@@ -6,6 +6,7 @@
  */
 #include "store/audit.h"
 
+#include "base/bounds.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/paths/path.h"
@@ -71,8 +72,10 @@ static int read_at(int fd, uint64_t offset, struct buf *into, size_t n) {
                 ssize_t got = pread(fd, into->p + into->n, n, (off_t)offset);
                 if (got < 0 && errno == EINTR)
                         continue;
+                if (got < 0)
+                        return -errno;
                 if (got <= 0)
-                        return got < 0 ? -errno : -EPIPE;
+                        return -EPIPE;
 
                 into->n += (size_t)got;
                 offset += (size_t)got;
@@ -99,7 +102,7 @@ static int continue_from(struct audit_head *head, struct str line, struct err *e
 
 /* Removes only what this writer may have left: a partial line, or blocks that were never written. */
 static bool is_torn_line(struct str s) {
-        size_t n = s.n < sizeof line_start - 1 ? s.n : sizeof line_start - 1;
+        size_t n = min_of(s.n, sizeof line_start - 1);
         if (memcmp(s.p, line_start, n) == 0)
                 return true;
         for (size_t i = 0; i < s.n; i++)
@@ -134,7 +137,10 @@ static int find_end(struct audit_head *head, int fd, const char *path, uint64_t 
                 return err_set(err, EBADMSG, "%s has a line that is too long for an audit log", path);
 
         r = continue_from(head, str_skip(lines, (size_t)(before + 1)), err);
-        return r < 0 ? err_wrap(err, r, "%s does not end with an audit record; it is left as it is", path) : 0;
+        if (r < 0)
+                return err_wrap(err, r, "%s does not end with an audit record; it is left as it is", path);
+
+        return 0;
 }
 
 static int open_to_read(const char *path, struct stat *ret_st) {
@@ -161,7 +167,10 @@ static int continue_from_rotated(struct audit *audit, struct err *err) {
         if (fd < 0)
                 return err_set(err, -fd, "cannot open %s: %s", name, strerror(-fd));
 
-        return st.st_size > 0 ? find_end(&audit->head, fd, name, (uint64_t)st.st_size, &good, err) : 0;
+        if (st.st_size > 0)
+                return find_end(&audit->head, fd, name, (uint64_t)st.st_size, &good, err);
+
+        return 0;
 }
 
 static int audit_recover(struct audit *audit, struct err *err) {
@@ -182,7 +191,10 @@ static int audit_recover(struct audit *audit, struct err *err) {
                 return err_errno(err, "cannot remove the unfinished record at the end of %s", audit->path);
 
         r = audit_note(audit, "an unfinished record of %ju bytes was removed", (uintmax_t)(size - audit->size));
-        return r < 0 ? err_set(err, -r, "out of memory") : 0;
+        if (r < 0)
+                return err_set(err, -r, "out of memory");
+
+        return 0;
 }
 
 /*
@@ -278,7 +290,10 @@ int audit_close(struct audit *audit, struct err *err) {
 
         cleanup(audit_freep) struct audit *closing = audit;
         int r = audit_note(closing, AUDIT_STOPPED_TEXT);
-        r = r < 0 ? err_set(err, -r, "cannot note the end in %s", closing->path) : audit_flush(closing, err);
+        if (r < 0)
+                r = err_set(err, -r, "cannot note the end in %s", closing->path);
+        else
+                r = audit_flush(closing, err);
 
         /* Starts writeback; the end of a run does not wait for it. If the run has no records but its start and end,
          * leave it to the kernel: the call would take as long as all writes before it. */
@@ -304,9 +319,15 @@ static int first_record(const char *path, uint64_t *ret_seq) {
         cleanup(buf_done) struct buf start = BUF(AUDIT_LINE_MAX);
         size_t n = (uint64_t)st.st_size < start.max ? (size_t)st.st_size : start.max;
         int r = read_at(fd, 0, &start, n);
-        ptrdiff_t end = r < 0 ? -1 : str_find(buf_str(&start), '\n');
+        ptrdiff_t end = -1;
+
+        if (r >= 0)
+                end = str_find(buf_str(&start), '\n');
+
+        if (end < 0 && r < 0)
+                return r;
         if (end < 0)
-                return r < 0 ? r : -EBADMSG;
+                return -EBADMSG;
 
         r = audit_line_parse(str_first(buf_str(&start), (size_t)end), &record, NULL);
         if (r == 0)
@@ -320,7 +341,10 @@ static int oldest_left(const struct audit *audit, uint64_t *ret_seq) {
         int r = -EBADMSG;
         for (unsigned k = audit->keep; k-- > 0 && r < 0;) {
                 cleanup(free_ptr) char *name = audit_rotated_name(audit->path, k);
-                r = name ? first_record(name, ret_seq) : -ENOMEM;
+                if (name)
+                        r = first_record(name, ret_seq);
+                else
+                        r = -ENOMEM;
         }
         return r;
 }
@@ -385,7 +409,10 @@ static int audit_rotate(struct audit *audit, struct err *err) {
                         return err_set(err, EBADMSG, "no record can be read from %s; it is not rotated", audit->path);
 
                 int r = audit_note(audit, AUDIT_DROPPED_TEXT "%ju", (uintmax_t)left);
-                r = r < 0 ? err_set(err, -r, "out of memory") : write_pending(audit, err);
+                if (r < 0)
+                        r = err_set(err, -r, "out of memory");
+                else
+                        r = write_pending(audit, err);
                 if (r < 0)
                         return r;
         }
@@ -489,7 +516,10 @@ static int flush_once(struct audit *audit, struct err *err) {
         int r = check_file(audit, err);
         if (r == 0)
                 r = write_pending(audit, err);
-        return r == 0 && audit->size > audit->max_bytes ? audit_rotate(audit, err) : r;
+        if (r == 0 && audit->size > audit->max_bytes)
+                return audit_rotate(audit, err);
+
+        return r;
 }
 
 int audit_flush(struct audit *audit, struct err *err) {

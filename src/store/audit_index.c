@@ -78,7 +78,10 @@ int index_fault(const struct audit_index *ix, struct err *err) {
 }
 
 int index_prepare(const struct audit_index *ix, const char *sql, sqlite3_stmt **ret, struct err *err) {
-        return sqlite3_prepare_v2(ix->db, sql, -1, ret, NULL) == SQLITE_OK ? 0 : index_fault(ix, err);
+        if (sqlite3_prepare_v2(ix->db, sql, -1, ret, NULL) != SQLITE_OK)
+                return index_fault(ix, err);
+
+        return 0;
 }
 
 void index_finish(sqlite3_stmt **statement) {
@@ -87,7 +90,10 @@ void index_finish(sqlite3_stmt **statement) {
 }
 
 static int index_execute(const struct audit_index *ix, const char *sql, struct err *err) {
-        return sqlite3_exec(ix->db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : index_fault(ix, err);
+        if (sqlite3_exec(ix->db, sql, NULL, NULL, NULL) != SQLITE_OK)
+                return index_fault(ix, err);
+
+        return 0;
 }
 
 /*
@@ -173,8 +179,11 @@ static int index_open_once(struct audit_index **ret, const char *path, struct er
         if (r < 0)
                 return r;
         if (sqlite3_open_v2(path, &ix->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW, NULL) !=
-            SQLITE_OK)
-                return ix->db ? index_fault(ix, err) : err_memory(err);
+            SQLITE_OK) {
+                if (ix->db)
+                        return index_fault(ix, err);
+                return err_memory(err);
+        }
         sqlite3_busy_timeout(ix->db, WAIT_MS);
 
         r = index_execute(ix,

@@ -28,8 +28,10 @@ static void run_row_done(struct run_row *row) {
 static int set_text(char **field, struct str text) {
         char *copy = str_dup(text); /* NULL also for text with a NUL inside: then it stays as it was */
 
+        if (!copy && errno == EINVAL)
+                return 0;
         if (!copy)
-                return errno == EINVAL ? 0 : -ENOMEM;
+                return -ENOMEM;
         free(*field);
         *field = copy;
         return 0;
@@ -91,7 +93,10 @@ static int row_store(struct audit_index *ix, const struct run_row *row, struct e
         int step = sqlite3_step(set);
         sqlite3_reset(set);
         sqlite3_clear_bindings(set);
-        return step == SQLITE_DONE ? 0 : index_fault(ix, err);
+        if (step != SQLITE_DONE)
+                return index_fault(ix, err);
+
+        return 0;
 }
 
 /*
@@ -109,7 +114,10 @@ static int run_statement(struct audit_index *ix, sqlite3_stmt *statement, struct
 
         sqlite3_reset(statement);
         sqlite3_clear_bindings(statement);
-        return step == SQLITE_DONE ? 0 : index_fault(ix, err);
+        if (step != SQLITE_DONE)
+                return index_fault(ix, err);
+
+        return 0;
 }
 
 /* The text in its own buffer; a slice of the line where nothing is escaped. */
@@ -268,7 +276,10 @@ static int take_record(struct audit_index *ix, struct run_row *row, const struct
                 return r;
         if (!record->has_allowed) {
                 r = take_note(row, text_of(ix, IN_DETAIL, record->detail));
-                return r < 0 ? err_set(err, -r, "out of memory") : 0;
+                if (r < 0)
+                        return err_set(err, -r, "out of memory");
+
+                return 0;
         }
 
         r = add_host(ix, row, texts[IN_HOST], record, at_us, err);
@@ -360,7 +371,10 @@ static int take_log(struct audit_index *ix, struct index_work *work, unsigned *l
 
         bool more = *left == 0 && r == 0;
         r = row_store(ix, &row, err);
-        return r < 0 ? r : more;
+        if (r < 0)
+                return r;
+
+        return more;
 }
 
 int audit_index_step(struct audit_index *ix, unsigned lines, struct err *err) {

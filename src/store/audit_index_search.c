@@ -97,7 +97,8 @@ static void conditions_done(struct conditions *conditions) {
 static void search_condition(struct conditions *conditions, const char *form, char *value) {
         if (!value || conditions->status < 0 || vec_push(&conditions->texts, value) < 0) {
                 free(value);
-                conditions->status = conditions->status < 0 ? conditions->status : -ENOMEM;
+                if (conditions->status >= 0)
+                        conditions->status = -ENOMEM;
                 return;
         }
         conditions->status = buf_add(&conditions->sql, conditions->sql.n ? " AND " : " WHERE ");
@@ -198,7 +199,10 @@ static int search_prepare(const struct audit_index *ix, const struct audit_query
                 return err_memory(err);
 
         r = index_prepare(ix, buf_text(&sql), ret, err);
-        return r < 0 ? r : bind_all(ix, *ret, conditions, err);
+        if (r < 0)
+                return r;
+
+        return bind_all(ix, *ret, conditions, err);
 }
 
 int audit_index_search(struct audit_index *ix, const struct audit_query *query, audit_on_hit *on_hit, void *arg,
@@ -232,7 +236,10 @@ int audit_index_search(struct audit_index *ix, const struct audit_query *query, 
                 if (r < 0)
                         return r;
         }
-        return step == SQLITE_DONE ? 0 : index_fault(ix, err);
+        if (step != SQLITE_DONE)
+                return index_fault(ix, err);
+
+        return 0;
 }
 
 /*
@@ -323,5 +330,8 @@ int audit_index_sums(struct audit_index *ix, enum audit_sums what, const char *r
                 if (r < 0)
                         return r;
         }
-        return step == SQLITE_DONE ? 0 : index_fault(ix, err);
+        if (step != SQLITE_DONE)
+                return index_fault(ix, err);
+
+        return 0;
 }

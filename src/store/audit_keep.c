@@ -41,7 +41,8 @@ static int run_examine(const char *path, struct kept_run *ret, struct err *err) 
                 if (lstat(ret->files.p[i], &st) < 0)
                         continue;
                 ret->bytes += (uint64_t)st.st_size;
-                ret->changed = st.st_mtime > ret->changed ? st.st_mtime : ret->changed;
+                if (st.st_mtime > ret->changed)
+                        ret->changed = st.st_mtime;
         }
         return 0;
 }
@@ -82,7 +83,11 @@ static bool read_last(const char *path, struct audit_dropped *ret, uint64_t *ret
                 return false;
 
         struct str text = buf_str(&tail);
-        ptrdiff_t end = text.n ? str_rfind(text, '\n') : -1;
+        ptrdiff_t end = -1;
+
+        if (text.n)
+                end = str_rfind(text, '\n');
+
         if (end < 0)
                 return false;
         text = str_first(text, (size_t)end);
@@ -133,7 +138,10 @@ static int drop_record_open(struct drop_record *record, struct err *err) {
         if (record->audit)
                 return 0;
         r = audit_open(&settings, &record->audit, err);
-        return r < 0 ? err_wrap(err, r, "what is dropped cannot be recorded") : 0;
+        if (r < 0)
+                return err_wrap(err, r, "what is dropped cannot be recorded");
+
+        return 0;
 }
 
 static const char *known_or_mark(const char *text) {

@@ -347,7 +347,10 @@ static size_t scan_number(struct str s) {
         size_t n = 0, dots = 0;
         while (n < s.n && (ascii_is_digit(s.p[n]) || (s.p[n] == '.' && n > 0 && dots == 0)))
                 dots += s.p[n++] == '.';
-        return n > 0 && s.p[n - 1] != '.' ? n : 0;
+        if (n > 0 && s.p[n - 1] != '.')
+                return n;
+
+        return 0;
 }
 
 static size_t scan_array(struct str s) {

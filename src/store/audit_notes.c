@@ -7,7 +7,10 @@ enum { COMMAND_SHOWN = 4000 };
 
 /* One word more, or -EMSGSIZE when the text has grown long enough. */
 static int add_word(struct buf *text, const char *word, bool first) {
-        int r = first ? 0 : buf_add_char(text, ' ');
+        int r = 0;
+
+        if (!first)
+                r = buf_add_char(text, ' ');
 
         if (r < 0)
                 return r;

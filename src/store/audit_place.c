@@ -75,8 +75,10 @@ int audit_runs(audit_names *ret, struct err *err) {
                 return r;
 
         cleanup(close_directory) DIR *d = opendir(directory);
+        if (!d && errno == ENOENT)
+                return 0;
         if (!d)
-                return errno == ENOENT ? 0 : err_errno(err, "cannot read the directory %s", directory);
+                return err_errno(err, "cannot read the directory %s", directory);
 
         struct dirent *entry;
 
@@ -123,13 +125,17 @@ int audit_find_run(const char *run_id, char **ret, struct err *err) {
                 }
         }
 
+        if (!found && run_id)
+                return err_set(err, ENOENT, "there is no audit log of a run \"%s\"", run_id);
         if (!found)
-                return run_id ? err_set(err, ENOENT, "there is no audit log of a run \"%s\"", run_id)
-                              : err_set(err, ENOENT, "there is no audit log yet: nothing was run");
+                return err_set(err, ENOENT, "there is no audit log yet: nothing was run");
 
         if (run_id && matches > 1)
                 return err_set(err, EINVAL, "%zu runs begin with \"%s\"; give more of the id", matches, run_id);
 
         *ret = str_format("%s", found);
-        return *ret ? 0 : err_memory(err);
+        if (!*ret)
+                return err_memory(err);
+
+        return 0;
 }

@@ -112,7 +112,10 @@ int audit_files(const char *path, audit_names *ret, struct err *err) {
                 name = NULL;
         }
 
-        return ret->n ? 0 : err_set(err, ENOENT, "there is no audit log %s", path);
+        if (!ret->n)
+                return err_set(err, ENOENT, "there is no audit log %s", path);
+
+        return 0;
 }
 
 /*
@@ -260,5 +263,8 @@ int audit_verify(const char *path, struct audit_report *ret, struct err *err) {
                 r = check_file(&chain, names.p[i], i + 1 == names.n, err);
 
         progress_close(&chain.progress);
-        return r == 0 ? check_beginning(&chain, names.p[0], err) : r;
+        if (r != 0)
+                return r;
+
+        return check_beginning(&chain, names.p[0], err);
 }

@@ -118,7 +118,10 @@ static int db_fault(const struct guests_db *db, struct err *err) {
 }
 
 static int db_execute(struct guests_db *db, const char *sql, struct err *err) {
-        return sqlite3_exec(db->db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : db_fault(db, err);
+        if (sqlite3_exec(db->db, sql, NULL, NULL, NULL) != SQLITE_OK)
+                return db_fault(db, err);
+
+        return 0;
 }
 
 void guests_sql_finish(sqlite3_stmt **query) {
@@ -148,7 +151,10 @@ int guests_sql_run(struct guests_db *db, const char *sql, const struct value *va
 
         if (r < 0)
                 return r;
-        return sqlite3_step(query) == SQLITE_DONE ? 0 : db_fault(db, err);
+        if (sqlite3_step(query) != SQLITE_DONE)
+                return db_fault(db, err);
+
+        return 0;
 }
 
 static int db_number(struct guests_db *db, const char *sql, const struct value *values, int n, uint64_t *ret,
@@ -229,7 +235,11 @@ static int db_check_file(const char *path, struct err *err) {
 
         if (fd < 0)
                 return err_errno(err, "cannot open %s for writing", path);
-        int r = fstat(fd, &st) < 0 ? err_errno(err, "cannot look at %s", path) : 0;
+        int r = 0;
+
+        if (fstat(fd, &st) < 0)
+                r = err_errno(err, "cannot look at %s", path);
+
         close(fd);
         if (r == 0 && (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 0077)))
                 r = err_set(err, EPERM, "%s must be a file of yours that is closed to others (chmod 600 %s)", path,
@@ -247,8 +257,11 @@ int guests_db_open(const char *path, struct guests_db **ret, bool *ret_fresh, st
                 return err_memory(err);
 
         if (sqlite3_open_v2(path, &db->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW, NULL) !=
-            SQLITE_OK)
-                return db->db ? db_fault(db, err) : err_memory(err);
+            SQLITE_OK) {
+                if (db->db)
+                        return db_fault(db, err);
+                return err_memory(err);
+        }
         sqlite3_busy_timeout(db->db, WAIT_MS);
         r = db_execute(db, "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL", err);
         if (r < 0)
@@ -311,7 +324,10 @@ int guests_db_list(struct guests_db *db, bool deleted, guest_rows *ret, struct e
 
         while (r == 0 && (r = guests_sql_next(db, query, err)) > 0) {
                 struct guest_row row = { 0 };
-                r = rows.n < GUESTS_MAX ? row_read(query, &row, err) : err_set(err, E2BIG, "too many guests");
+                if (rows.n < GUESTS_MAX)
+                        r = row_read(query, &row, err);
+                else
+                        r = err_set(err, E2BIG, "too many guests");
                 if (r == 0 && vec_push(&rows, row) < 0) {
                         guest_row_done(&row);
                         r = err_memory(err);
@@ -336,7 +352,10 @@ int guests_db_find(struct guests_db *db, const char *name, struct guest_row *ret
         r = guests_sql_next(db, query, err);
         if (r == 0)
                 return err_set(err, ENOENT, "there is no guest %s; see `bailey guest ls`", name);
-        return r < 0 ? r : row_read(query, ret, err);
+        if (r < 0)
+                return r;
+
+        return row_read(query, ret, err);
 }
 
 static int step_add(struct guests_db *db, const char *id, const struct guest_change *change, struct err *err) {
@@ -361,7 +380,10 @@ int guests_db_add(struct guests_db *db, const struct guest_row *row, struct err 
 
         if (r < 0 && sqlite3_errcode(db->db) == SQLITE_CONSTRAINT)
                 return err_set(err, EEXIST, "there is a guest %s already; see `bailey guest ls`", row->name);
-        return r < 0 ? r : step_add(db, row->id, &first, err);
+        if (r < 0)
+                return r;
+
+        return step_add(db, row->id, &first, err);
 }
 
 int guests_db_rename(struct guests_db *db, const char *id, const char *name, struct err *err) {
@@ -371,14 +393,20 @@ int guests_db_rename(struct guests_db *db, const char *id, const char *name, str
 
         if (r < 0 && sqlite3_errcode(db->db) == SQLITE_CONSTRAINT)
                 return err_set(err, EEXIST, "there is a guest %s already; see `bailey guest ls`", name);
-        return r < 0 ? r : step_add(db, id, &step, err);
+        if (r < 0)
+                return r;
+
+        return step_add(db, id, &step, err);
 }
 
 int guests_db_change(struct guests_db *db, const char *id, const struct guest_change *change, struct err *err) {
         const char *const texts[] = { change->state, change->before, change->reason, change->doing, change->note };
         static const char *const columns[] = { "state", "before", "reason", "doing", "note" };
         bool alone = sqlite3_get_autocommit(db->db);
-        int r = alone ? guests_db_begin(db, err) : 0;
+        int r = 0;
+
+        if (alone)
+                r = guests_db_begin(db, err);
 
         if (r < 0)
                 return r;
@@ -475,7 +503,10 @@ int guests_db_remove_grant(struct guests_db *db, const char *id, const char *pat
         const struct value values[] = { TEXT(id), TEXT(path) };
         int r = guests_sql_run(db, "DELETE FROM grants WHERE guest = ?1 AND path = ?2", values, 2, err);
 
-        return r < 0 ? r : sqlite3_changes(db->db);
+        if (r < 0)
+                return r;
+
+        return sqlite3_changes(db->db);
 }
 
 int guests_db_grants(struct guests_db *db, const char *id, guests_on_grant *on, void *arg, struct err *err) {
@@ -507,7 +538,10 @@ int guests_db_remove_snapshot(struct guests_db *db, const char *id, const char *
         const struct value values[] = { TEXT(id), TEXT(label) };
         int r = guests_sql_run(db, "DELETE FROM snapshots WHERE guest = ?1 AND label = ?2", values, 2, err);
 
-        return r < 0 ? r : sqlite3_changes(db->db);
+        if (r < 0)
+                return r;
+
+        return sqlite3_changes(db->db);
 }
 
 int guests_db_snapshots(struct guests_db *db, const char *id, guests_on_snapshot *on, void *arg, struct err *err) {
@@ -539,7 +573,10 @@ int guests_db_add_job(struct guests_db *db, const char *id, const char *command,
         if (sqlite3_step(query) != SQLITE_ROW)
                 return db_fault(db, err);
         *ret_number = guests_sql_number(query, 0);
-        return sqlite3_step(query) == SQLITE_DONE ? 0 : db_fault(db, err);
+        if (sqlite3_step(query) != SQLITE_DONE)
+                return db_fault(db, err);
+
+        return 0;
 }
 
 int guests_db_end_job(struct guests_db *db, const char *id, uint64_t number, const char *state, int status,

@@ -24,7 +24,10 @@ int guests_db_is_provisioned(struct guests_db *db, const char *id, const struct 
                                    " AND digest = ?4 AND ok",
                                    values, 4, &query, err);
 
-        return r < 0 ? r : guests_sql_next(db, query, err);
+        if (r < 0)
+                return r;
+
+        return guests_sql_next(db, query, err);
 }
 
 int guests_db_provision(struct guests_db *db, const char *id, guests_on_provision *on, void *arg, struct err *err) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "store/progress.h"
 
+#include "base/bounds.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
@@ -54,7 +55,10 @@ static int note_text(const struct progress *progress, struct buf *out) {
 static char *notes_place(void) {
         cleanup(free_ptr) char *state = NULL;
 
-        return dirs_state(&state) < 0 ? NULL : path_join(state, PLACE);
+        if (dirs_state(&state) < 0)
+                return NULL;
+
+        return path_join(state, PLACE);
 }
 
 void progress_open(struct progress *progress) {
@@ -179,7 +183,7 @@ static void note_emit(struct emit *json, const char *note) {
                 return;
 
         emit_open(json, '{');
-        emit_put_string(json, "what", str_first(what->text, what->text.n < TEXT_MAX ? what->text.n : TEXT_MAX));
+        emit_put_string(json, "what", str_first(what->text, min_of(what->text.n, TEXT_MAX)));
         emit_put_string(json, "unit",
                         str_is(unit->text, "bytes") || str_is(unit->text, "steps") ? unit->text : STR(""));
         for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {

@@ -127,11 +127,13 @@ static int parse_file(struct stand_ins *ins, struct str text, struct err *err) {
                         return err_wrap(err, r, "%s:%zu", ins->path, number);
         }
 
-        return has_key ? 0
-                       : err_set(err, EBADMSG,
-                                 "%s has no key; remove the file, and the next run makes a new one (all stand-ins "
-                                 "change then)",
-                                 ins->path);
+        if (!has_key)
+                return err_set(err, EBADMSG,
+                               "%s has no key; remove the file, and the next run makes a new one (all stand-ins "
+                               "change then)",
+                               ins->path);
+
+        return 0;
 }
 
 static int read_file(const struct stand_ins *ins, struct buf *ret, struct err *err) {
@@ -150,7 +152,10 @@ static int read_file(const struct stand_ins *ins, struct buf *ret, struct err *e
                                ins->path);
 
         int r = fd_read_all(fd, ret);
-        return r < 0 ? err_set(err, -r, "cannot read %s: %s", ins->path, strerror(-r)) : 0;
+        if (r < 0)
+                return err_set(err, -r, "cannot read %s: %s", ins->path, strerror(-r));
+
+        return 0;
 }
 
 /* writing */
@@ -217,7 +222,10 @@ static int name_file(struct stand_ins *ins, struct err *err) {
                 return r;
 
         ins->path = path_join(state, "stand-ins");
-        return ins->path ? 0 : err_memory(err);
+        if (!ins->path)
+                return err_memory(err);
+
+        return 0;
 }
 
 /* With the lock held. */

@@ -72,7 +72,10 @@ static int state_fault(const struct state *state, struct err *err) {
 }
 
 static int state_execute(struct state *state, const char *sql, struct err *err) {
-        return sqlite3_exec(state->db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : state_fault(state, err);
+        if (sqlite3_exec(state->db, sql, NULL, NULL, NULL) != SQLITE_OK)
+                return state_fault(state, err);
+
+        return 0;
 }
 
 static void state_finish(sqlite3_stmt **q) {
@@ -105,7 +108,10 @@ static int state_run(struct state *state, const char *sql, const char *const *te
         if (r < 0)
                 return r;
 
-        return sqlite3_step(q) == SQLITE_DONE ? 0 : state_fault(state, err);
+        if (sqlite3_step(q) != SQLITE_DONE)
+                return state_fault(state, err);
+
+        return 0;
 }
 
 static int state_number(struct state *state, const char *sql, int *ret, struct err *err) {
@@ -137,7 +143,11 @@ static int add_row(struct state *state, bool deny, const char *workspace, const 
 static int take_over(struct state *state, struct err *err) {
         cleanup(approved_done) struct approved rules = { 0 };
         cleanup(free_ptr) char *path = NULL;
-        int r = approved_path(&path) < 0 ? 0 : approved_read(path, &rules, err);
+        int r = 0;
+
+        if (approved_path(&path) >= 0)
+                r = approved_read(path, &rules, err);
+
         for (size_t i = 0; r == 0 && i < rules.rules.n; i++) {
                 const struct approved_rule *rule = &rules.rules.p[i];
                 uint64_t at_us;
@@ -188,7 +198,11 @@ static int check_file(const char *path, struct err *err) {
         if (fd < 0)
                 return err_errno(err, "cannot open %s", path);
 
-        int r = fstat(fd, &st) < 0 ? err_errno(err, "cannot look at %s", path) : 0;
+        int r = 0;
+
+        if (fstat(fd, &st) < 0)
+                r = err_errno(err, "cannot look at %s", path);
+
         close(fd);
         if (r == 0 && (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 0077)))
                 r = err_set(err, EPERM, "%s must be a file of yours that is closed to others (chmod 600 %s)", path,
@@ -213,8 +227,11 @@ int state_open(struct state **ret, struct err *err) {
                 return r;
 
         if (sqlite3_open_v2(s->path, &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW,
-                            NULL) != SQLITE_OK)
-                return s->db ? state_fault(s, err) : err_memory(err);
+                            NULL) != SQLITE_OK) {
+                if (s->db)
+                        return state_fault(s, err);
+                return err_memory(err);
+        }
 
         sqlite3_busy_timeout(s->db, WAIT_MS);
         r = state_migrate(s, err);
@@ -304,7 +321,10 @@ int state_forget_workspace(struct state *state, const char *workspace, struct er
 
         if (r == 0)
                 r = state_run(state, "DELETE FROM commands WHERE workspace = ?1", texts, 1, err);
-        return r < 0 || !changed ? r : state_export(state, err);
+        if (r < 0 || !changed)
+                return r;
+
+        return state_export(state, err);
 }
 
 /*
@@ -379,11 +399,13 @@ int state_add_decision(struct state *state, const struct state_decision *state_d
                 r = state_run(state, "INSERT OR IGNORE INTO sandboxes VALUES (?1, ?2, ?3, CAST(?4 AS INTEGER))",
                               sandbox, 4, err);
 
-        return r < 0 ? r
-                     : state_run(state,
-                                 "INSERT INTO decisions (at_us, sandbox, host, port, answer, scope, by, kind) VALUES"
-                                 " (CAST(?1 AS INTEGER), ?2, ?3, CAST(?4 AS INTEGER), ?5, ?6, ?7, ?8)",
-                                 decision, 8, err);
+        if (r < 0)
+                return r;
+
+        return state_run(state,
+                         "INSERT INTO decisions (at_us, sandbox, host, port, answer, scope, by, kind) VALUES"
+                         " (CAST(?1 AS INTEGER), ?2, ?3, CAST(?4 AS INTEGER), ?5, ?6, ?7, ?8)",
+                         decision, 8, err);
 }
 
 int state_decisions(struct state *state, unsigned max, state_on_decision *on, void *arg, struct err *err) {

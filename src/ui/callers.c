@@ -220,7 +220,10 @@ int ui_ask_link(char **ret, struct err *err) {
                 return err_set(err, r < 0 ? -r : EPERM, "the dashboard that is running gives no link");
 
         *ret = str_dup(buf_str(&text));
-        return *ret ? 0 : err_memory(err);
+        if (!*ret)
+                return err_memory(err);
+
+        return 0;
 }
 
 int ui_ask_end(struct err *err) {
@@ -236,7 +239,10 @@ int ui_ask_end(struct err *err) {
         (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
         r = fd_read_all(fd, &text);
 
-        return r == -EAGAIN ? err_set(err, ETIMEDOUT, "the dashboard that is running does not end") : 0;
+        if (r == -EAGAIN)
+                return err_set(err, ETIMEDOUT, "the dashboard that is running does not end");
+
+        return 0;
 }
 
 /* 1: it goes on; 0: it has ended. */
@@ -255,7 +261,10 @@ static int take_pair_line(const struct ui_pair *pair, struct str line, struct er
                 if (str_is(word, pair_words[event]))
                         pair->on_event(pair->arg, (enum pair_event)event, text);
 
-        return str_is(word, pair_words[PAIR_ENDED]) ? 0 : 1;
+        if (str_is(word, pair_words[PAIR_ENDED]))
+                return 0;
+
+        return 1;
 }
 
 int ui_ask_pair(const struct ui_pair *pair, struct err *err) {

@@ -213,7 +213,8 @@ static void connection_handle(struct ui *ui, struct connection *connection, cons
         enum gate_verdict verdict = gate_judge(&rules, &request);
 
         if (twice || verdict != GATE_PASS) {
-                verdict = verdict == GATE_PASS ? GATE_TARGET : verdict;
+                if (verdict == GATE_PASS)
+                        verdict = GATE_TARGET;
                 connection_refuse(ui, connection, verdict, refused_detail(verdict, &request, path));
                 return;
         }

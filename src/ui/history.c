@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Answers from the index. Records are handed out as they stand in the log: one line is one JSON object. */
+#include "base/bounds.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "ui/ui_internal.h"
@@ -78,7 +79,8 @@ void history_records(struct ui *ui, const struct ui_request *request) {
         query.since_us = number_of(query_get(request->query, "since_us", &texts[8]), 0);
         query.until_us = number_of(query_get(request->query, "until_us", &texts[9]), 0);
         query.limit = (unsigned)number_of(query_get(request->query, "limit", &texts[10]), PAGE);
-        query.limit = query.limit > PAGE_MAX ? PAGE_MAX : query.limit;
+        if (query.limit > PAGE_MAX)
+                query.limit = PAGE_MAX;
         read_cursor(query_get(request->query, "cursor", &texts[11]), &query);
 
         emit_open(&answer.j, '{');
@@ -147,8 +149,7 @@ void history_sums(struct ui *ui, const struct ui_request *request, enum audit_su
 
         emit_open(&j, '[');
         int r = audit_index_sums(ui->index, what, query_get(request->query, "run", &run),
-                                 query_get(request->query, "text", &text), most < SUMS_SHOWN ? most : SUMS_SHOWN,
-                                 on_sum, &j, &err);
+                                 query_get(request->query, "text", &text), min_of(most, SUMS_SHOWN), on_sum, &j, &err);
         emit_close(&j);
 
         if (r < 0 || emit_status(&j) < 0)

@@ -32,7 +32,10 @@ int links_make(struct ui *ui, char **ret) {
         ui->links[oldest].until_ns = clock_ns() + LINK_NS;
         *ret = str_format("http://127.0.0.1:%u/#key=%s", ui->port, ui->links[oldest].key);
 
-        return *ret ? 0 : -ENOMEM;
+        if (!*ret)
+                return -ENOMEM;
+
+        return 0;
 }
 
 struct gate_session *links_exchange(struct ui *ui, struct str key) {

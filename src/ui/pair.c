@@ -81,7 +81,10 @@ static int address_parse(const char *text, union any_address *ret, struct err *e
 int ui_check_pair(const struct ui_pair *pair, struct err *err) {
         union any_address ignored;
 
-        return pair->address ? address_parse(pair->address, &ignored, err) : 0;
+        if (pair->address)
+                return address_parse(pair->address, &ignored, err);
+
+        return 0;
 }
 
 static int pair_listen(struct ui *ui, union any_address *address, struct err *err) {

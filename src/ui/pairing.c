@@ -2,6 +2,7 @@
 #include "ui/pairing.h"
 
 #include "base/base64.h"
+#include "base/bounds.h"
 #include "base/clock.h"
 #include "base/random.h"
 #include "base/secrets/digest.h"
@@ -43,7 +44,7 @@ static void make_hex_key(char ret[static UI_KEY_MAX]) {
 void pairing_begin(struct pairing *pairing, const unsigned char digest[static 32], const char *host, uint64_t now_ns,
                    uint64_t seconds) {
         unsigned char bytes[DIGEST_BYTES];
-        uint64_t link_seconds = seconds < PAIRING_LINK_SECONDS ? seconds : PAIRING_LINK_SECONDS;
+        uint64_t link_seconds = min_of(seconds, PAIRING_LINK_SECONDS);
 
         *pairing = (struct pairing){ .link_until_ns = now_ns + link_seconds * NS_PER_SECOND,
                                      .until_ns = now_ns + seconds * NS_PER_SECOND };

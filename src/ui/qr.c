@@ -370,7 +370,10 @@ int qr_draw(const struct qr *qr, bool colours, struct buf *out) {
         int r = 0;
 
         for (int row = -QUIET; row < end && r == 0; row += 2) {
-                r = colours ? buf_add(out, "\033[40;97m") : 0;
+                if (colours)
+                        r = buf_add(out, "\033[40;97m");
+                else
+                        r = 0;
                 for (int column = -QUIET; column < end && r == 0; column++) {
                         unsigned upper = qr_is_dark(qr, row, column), lower = qr_is_dark(qr, row + 1, column);
                         r = buf_add(out, blocks[upper * 2 + lower]);

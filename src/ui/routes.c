@@ -18,7 +18,11 @@ static int add_decoded(struct buf *into, struct str text) {
                 char c = text.p[i];
                 if (c == '%') {
                         int high = i + 2 < text.n ? ascii_hex(text.p[i + 1]) : -1;
-                        int low = i + 2 < text.n + 1 && high >= 0 ? ascii_hex(text.p[i + 2]) : -1;
+                        int low = -1;
+
+                        if (i + 2 < text.n + 1 && high >= 0)
+                                low = ascii_hex(text.p[i + 2]);
+
                         if (high < 0 || low < 0 || (high == 0 && low == 0))
                                 return -EINVAL;
 
@@ -46,7 +50,10 @@ const char *query_get(struct str query, const char *name, struct buf *into) {
                 if (add_decoded(into, str_skip(part, (size_t)equals + 1)) < 0)
                         return NULL;
 
-                return into->n ? buf_text(into) : NULL;
+                if (into->n)
+                        return buf_text(into);
+
+                return NULL;
         }
 
         return NULL;

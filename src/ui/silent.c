@@ -16,8 +16,10 @@ static void tell_page(struct ui *ui) {
 }
 
 void silent_begin(struct ui *ui, uint64_t minutes) {
-        minutes = minutes < 1 ? 1 : minutes;
-        minutes = minutes > MINUTES_MAX ? MINUTES_MAX : minutes;
+        if (minutes < 1)
+                minutes = 1;
+        if (minutes > MINUTES_MAX)
+                minutes = MINUTES_MAX;
         silent_done(ui);
         ui->silent.until_us = clock_wall_us() + minutes * 60 * 1000000;
         ui_note(ui, "silent mode begins, for %ju minutes", (uintmax_t)minutes);

@@ -139,7 +139,10 @@ static int ui_open(struct ui *ui, struct err *err) {
                 return err_set(err, -r, "out of memory");
 
         ui->settings->on_ready(ui->settings->arg, link);
-        return ui->settings->pair ? pair_begin(ui, ui->settings->pair, NULL, err) : 0;
+        if (ui->settings->pair)
+                return pair_begin(ui, ui->settings->pair, NULL, err);
+
+        return 0;
 }
 
 static void ui_close(struct ui *ui) {

@@ -75,5 +75,8 @@ int aws_signing_key(struct str secret_key, struct str date, struct str region, s
         secret_wipe(a, sizeof a);
         secret_wipe(b, sizeof b);
 
-        return done ? 0 : err_set(err, EIO, "the signing key cannot be derived");
+        if (!done)
+                return err_set(err, EIO, "the signing key cannot be derived");
+
+        return 0;
 }

@@ -246,7 +246,8 @@ int ca_keep(int fd, enum vault_ca kind, const char *label, struct ca **ret, stru
                 cleanup(ca_freep) struct ca *ca = NULL;
 
                 r = ca_new(kind, label, &ca, err);
-                r = r < 0 ? r : keep_store(keep, ca, err);
+                if (r >= 0)
+                        r = keep_store(keep, ca, err);
                 if (r == 0)
                         *ret = take_ptr(&ca);
         }
@@ -278,7 +279,10 @@ static int read_own(const char *path, mode_t forbidden, struct buf *into, bool *
                                (unsigned)st.st_mode & 07777, forbidden & 044 ? "600" : "644");
 
         int r = fd_read_all(fd, into);
-        return r < 0 ? err_set(err, -r, "cannot read %s: %s", path, strerror(-r)) : 0;
+        if (r < 0)
+                return err_set(err, -r, "cannot read %s: %s", path, strerror(-r));
+
+        return 0;
 }
 
 static int load_pem(const char *directory, struct str key_text, struct str certificate_text, struct ca **ret,
@@ -361,7 +365,10 @@ int ca_open(const char *directory, enum vault_ca kind, const char *label, struct
         bool key_there = false, there = false;
 
         /* Room first: growing would leave copies of the key behind. */
-        r = buf_reserve(&key, PEM_MAX) < 0 ? err_set(err, ENOMEM, "no memory for the CA") : 0;
+        if (buf_reserve(&key, PEM_MAX) < 0)
+                r = err_set(err, ENOMEM, "no memory for the CA");
+        else
+                r = 0;
         if (r < 0)
                 return r;
 

@@ -2,6 +2,7 @@
 #include "vault/form.h"
 
 #include "base/base64.h"
+#include "base/bounds.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/emit.h"
@@ -49,7 +50,7 @@ static void emit_claims(struct emit *j, const struct node *map, unsigned depth);
 
 static void emit_claim(struct emit *json, const struct node *node, unsigned depth) {
         if (node->kind == NODE_SCALAR && node->quoted)
-                emit_string(json, str_first(node->text, node->text.n < CLAIM_TEXT_MAX ? node->text.n : CLAIM_TEXT_MAX));
+                emit_string(json, str_first(node->text, min_of(node->text.n, CLAIM_TEXT_MAX)));
         else if (node->kind == NODE_SCALAR && (str_is(node->text, "true") || str_is(node->text, "false")))
                 emit_bool(json, str_is(node->text, "true"));
         else if (node->kind == NODE_MAP && depth < 4) {
@@ -168,12 +169,16 @@ int form_make(struct stand_in_source *source, struct str form, struct str real, 
                 struct str prefix = str_starts(form, STR("opaque:")) ? str_skip(form, 7) : STR("");
 
                 r = buf_append(&out, prefix);
-                r = r < 0 ? r : put_drawn(source, FORM_OPAQUE, &out);
+                if (r >= 0)
+                        r = put_drawn(source, FORM_OPAQUE, &out);
         }
 
         if (r < 0)
                 return err_set(err, -r, "no stand-in can be made of this form");
 
         *ret = str_dup(buf_str(&out));
-        return *ret ? 0 : err_set(err, ENOMEM, "no memory for a stand-in");
+        if (!*ret)
+                return err_set(err, ENOMEM, "no memory for a stand-in");
+
+        return 0;
 }

@@ -159,7 +159,11 @@ static int leaf_mint(struct ca *ca, const struct host *host, struct str key, uin
         struct der inner = der_in(body, sizeof body), outer = der_in(whole, sizeof whole);
 
         put_body(&inner, ca, host, key, now);
-        int r = inner.full ? -ENOBUFS : ca_sign(ca, str_n(inner.at, der_mark(&inner)), signature, &n, err);
+        int r = -ENOBUFS;
+
+        if (!inner.full)
+                r = ca_sign(ca, str_n(inner.at, der_mark(&inner)), signature, &n, err);
+
         if (r == 0) {
                 der_put(&outer, signature, n);
                 der_byte(&outer, 0); /* no unused bits */
@@ -171,8 +175,10 @@ static int leaf_mint(struct ca *ca, const struct host *host, struct str key, uin
 
         if (r == 0 && outer.full)
                 r = -ENOBUFS;
+        if (r == -ENOBUFS)
+                return err_set(err, ENOBUFS, "the certificate is too large");
         if (r < 0)
-                return r == -ENOBUFS ? err_set(err, ENOBUFS, "the certificate is too large") : r;
+                return r;
 
         *ret_n = der_mark(&outer);
         memcpy(ret, outer.at, *ret_n);
@@ -247,7 +253,8 @@ int leaves_get(struct leaves *leaves, const struct host *host, struct str key, s
                 size_t n = 0;
                 int r = leaf_mint(leaves->ca, host, key, now, bytes, &n, err);
 
-                r = r < 0 ? r : leaf_keep(leaves, wanted, now, bytes, n, err);
+                if (r >= 0)
+                        r = leaf_keep(leaves, wanted, now, bytes, n, err);
                 if (r < 0)
                         return r;
 

@@ -34,9 +34,13 @@ int member_file(const char *path, struct buf *ret, struct err *err) {
 
         *ret = BUF(MEMBER_FILE_MAX);
         int r = buf_reserve(ret, (size_t)st.st_size < MEMBER_FILE_MAX ? (size_t)st.st_size + 1 : 1);
-        r = r < 0 ? r : fd_read_all(fd, ret);
+        if (r >= 0)
+                r = fd_read_all(fd, ret);
 
-        return r < 0 ? err_set(err, -r, "cannot read %s: %s", path, strerror(-r)) : 0;
+        if (r < 0)
+                return err_set(err, -r, "cannot read %s: %s", path, strerror(-r));
+
+        return 0;
 }
 
 struct member {

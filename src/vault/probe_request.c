@@ -4,6 +4,7 @@
  * as through any origin's, and is compared there and shown nowhere.
  */
 #include "base/base64.h"
+#include "base/bounds.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/processes/confine.h"
@@ -57,8 +58,10 @@ static int make_origin(struct probe *probe, struct err *err) {
         struct str leaf = { 0 };
         int r = n > 0 ? ca_new(VAULT_CA_P256, "probe", &ca, err) : err_set(err, EIO, "no key");
 
-        r = r < 0 ? r : leaves_new(ca, &leaves, err);
-        r = r < 0 ? r : leaves_get(leaves, &probe->start.origin.host, str_n(public, (size_t)n), &leaf, err);
+        if (r >= 0)
+                r = leaves_new(ca, &leaves, err);
+        if (r >= 0)
+                r = leaves_get(leaves, &probe->start.origin.host, str_n(public, (size_t)n), &leaf, err);
         probe->server = SSL_CTX_new(TLS_server_method());
 
         if (r == 0 &&
@@ -166,8 +169,8 @@ static int probe_ask(struct probe *probe, SSL *s) {
                 size_t line = 0;
                 while (line < n && answer[line] != '\r')
                         line++;
-                snprintf(probe->result.text, sizeof probe->result.text, "the answer was: %.*s",
-                         (int)(line < 200 ? line : 200), answer);
+                snprintf(probe->result.text, sizeof probe->result.text, "the answer was: %.*s", (int)min_of(line, 200),
+                         answer);
         }
 
         probe->result.hidden = is_hidden(probe, answer, n);
@@ -242,8 +245,10 @@ int main(void) {
         signal(SIGPIPE, SIG_IGN);
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         int r = confine_memory(&err);
-        r = r < 0 ? r : read_start(&probe, &err);
-        r = r < 0 ? r : make_origin(&probe, &err);
+        if (r >= 0)
+                r = read_start(&probe, &err);
+        if (r >= 0)
+                r = make_origin(&probe, &err);
         if (r == 0 && (recv(PROBE_FD_TALK, &probe.go, sizeof probe.go, 0) != (ssize_t)sizeof probe.go ||
                        probe.go.ca_n > PROBE_CA_MAX))
                 r = err_set(&err, EPROTO, "no word to go");
@@ -269,5 +274,8 @@ int main(void) {
         SSL_CTX_free(probe.server);
         SSL_CTX_free(probe.client);
 
-        return r < 0 ? 70 : 0;
+        if (r < 0)
+                return 70;
+
+        return 0;
 }

@@ -176,7 +176,11 @@ static void reader_collect(struct state *state, uint32_t mapping) {
         struct job *job = &state->jobs[mapping];
 
         for (;;) {
-                ssize_t got = job->n < JOB_ROOM ? read(job->from, job->text + job->n, JOB_ROOM - job->n) : 0;
+                ssize_t got = 0;
+
+                if (job->n < JOB_ROOM)
+                        got = read(job->from, job->text + job->n, JOB_ROOM - job->n);
+
                 if (got < 0 && errno == EINTR)
                         continue;
                 if (got < 0 && errno == EAGAIN)
@@ -528,7 +532,10 @@ static int time_left(const struct state *state) {
         if (next == NEVER)
                 return -1;
 
-        return next <= now ? 0 : (int)((next - now) / NS_PER_MS + 1);
+        if (next <= now)
+                return 0;
+
+        return (int)((next - now) / NS_PER_MS + 1);
 }
 
 static void check_deadlines(struct state *state) {
@@ -656,18 +663,31 @@ int reader_start(const struct vault_start *start, const struct vault_mapping *ma
 }
 
 int reader_variable(const struct reader *reader, struct str variable, struct err *err) {
-        int s = reader->sock < 0 ? 0 : reader_say(reader->sock, SAY_VARIABLE, 0, variable);
-        return s < 0 ? err_set(err, -s, "the reader cannot be told anything: %s", strerror(-s)) : 0;
+        int s = 0;
+
+        if (reader->sock >= 0)
+                s = reader_say(reader->sock, SAY_VARIABLE, 0, variable);
+
+        if (s < 0)
+                return err_set(err, -s, "the reader cannot be told anything: %s", strerror(-s));
+
+        return 0;
 }
 
 int reader_ask(const struct reader *reader, uint32_t mapping, struct err *err) {
         int s = reader_say(reader->sock, SAY_READ, mapping, STR(""));
-        return s < 0 ? err_set(err, -s, "the reader cannot be asked: %s", strerror(-s)) : 0;
+        if (s < 0)
+                return err_set(err, -s, "the reader cannot be asked: %s", strerror(-s));
+
+        return 0;
 }
 
 int reader_lock(const struct reader *reader, uint32_t leader, struct err *err) {
         int s = reader_say(reader->sock, SAY_LOCK, leader, STR(""));
-        return s < 0 ? err_set(err, -s, "the reader cannot be asked: %s", strerror(-s)) : 0;
+        if (s < 0)
+                return err_set(err, -s, "the reader cannot be asked: %s", strerror(-s));
+
+        return 0;
 }
 
 void reader_unlock(const struct reader *reader, uint32_t leader) {
@@ -679,17 +699,25 @@ int reader_write(const struct reader *reader, uint32_t leader, struct str old, s
         struct buf text = BUF(TEXT_MAX);
         int s = buf_reserve(&text, TEXT_MAX - 1);
 
-        s = s < 0 ? s : buf_printf(&text, "%ju\n", (uintmax_t)expires_in);
-        s = s < 0 ? s : buf_append(&text, old);
-        s = s < 0 ? s : buf_add_char(&text, '\n');
-        s = s < 0 ? s : buf_append(&text, lines);
-        s = s < 0 ? s : reader_say(reader->sock, SAY_WRITE, leader, buf_str(&text));
+        if (s >= 0)
+                s = buf_printf(&text, "%ju\n", (uintmax_t)expires_in);
+        if (s >= 0)
+                s = buf_append(&text, old);
+        if (s >= 0)
+                s = buf_add_char(&text, '\n');
+        if (s >= 0)
+                s = buf_append(&text, lines);
+        if (s >= 0)
+                s = reader_say(reader->sock, SAY_WRITE, leader, buf_str(&text));
 
         if (text.p)
                 secret_wipe(text.p, text.cap);
 
         buf_done(&text);
-        return s < 0 ? err_set(err, -s, "the reader cannot be told: %s", strerror(-s)) : 0;
+        if (s < 0)
+                return err_set(err, -s, "the reader cannot be told: %s", strerror(-s));
+
+        return 0;
 }
 
 int reader_receive(const struct reader *reader, size_t n_mappings, char *room, struct reading *ret) {

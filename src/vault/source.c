@@ -219,8 +219,11 @@ static int read_bws(const char *what, char *const *environment, char *ret, size_
 
         cleanup(buf_done) struct buf out = BUF(LIST_MAX);
         int r = program_run("bws", command, environment, &out, err);
-        if (r < 0)
-                return has_token(environment) ? r : err_wrap(err, r, "BWS_ACCESS_TOKEN is not set");
+        if (r < 0) {
+                if (!has_token(environment))
+                        return err_wrap(err, r, "BWS_ACCESS_TOKEN is not set");
+                return r;
+        }
 
         cleanup(document_freep) struct document *document = NULL;
         if (json_read(buf_str(&out), STR("bws"), &document, NULL) < 0)
@@ -333,7 +336,12 @@ int source_check(const struct vault_mapping *mapping, struct str value, struct e
         if (mapping->kind != MAPPING_SIGV4)
                 return check_part("the value", value, err);
         int r = aws_parse(value, &aws, err);
-        r = r < 0 ? r : check_part("the key id", aws.key_id, err);
-        r = r < 0 ? r : check_part("the secret key", aws.secret_key, err);
-        return r < 0 || aws.session_token.n == 0 ? r : check_part("the session token", aws.session_token, err);
+        if (r >= 0)
+                r = check_part("the key id", aws.key_id, err);
+        if (r >= 0)
+                r = check_part("the secret key", aws.secret_key, err);
+        if (r < 0 || aws.session_token.n == 0)
+                return r;
+
+        return check_part("the session token", aws.session_token, err);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "vault/source_program.h"
 
+#include "base/bounds.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/processes/spawn.h"
@@ -30,7 +31,7 @@ static int program_collect(int from, int pidfd, struct buf *out) {
                         char probe, *at = &probe;
                         size_t room = out->max - out->n, wanted = 1;
                         if (room > 0) {
-                                wanted = room < 4096 ? room : 4096;
+                                wanted = min_of(room, 4096);
                                 if (buf_reserve(out, wanted) < 0)
                                         return -ENOMEM;
                                 at = out->p + out->n;
@@ -41,8 +42,10 @@ static int program_collect(int from, int pidfd, struct buf *out) {
                                 continue;
                         if (got < 0 && errno == EAGAIN)
                                 break;
+                        if (got < 0)
+                                return -errno;
                         if (got <= 0)
-                                return got < 0 ? -errno : 0;
+                                return 0;
                         if (room == 0)
                                 return -EMSGSIZE;
 
@@ -59,8 +62,10 @@ static int program_judge(const char *program, int status, struct err *err) {
                 return err_set(err, EIO, "%s was ended by signal %d", program, WTERMSIG(status));
         if (WEXITSTATUS(status) == SHELL_NOT_FOUND)
                 return err_set(err, ENOENT, "%s says that a command was not found (status 127)", program);
-        return WEXITSTATUS(status) == 0 ? 0
-                                        : err_set(err, EIO, "%s ended with status %d", program, WEXITSTATUS(status));
+        if (WEXITSTATUS(status) != 0)
+                return err_set(err, EIO, "%s ended with status %d", program, WEXITSTATUS(status));
+
+        return 0;
 }
 
 int program_run(const char *program, char *const *argv, char *const *environment, struct buf *out, struct err *err) {

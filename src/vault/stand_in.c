@@ -96,7 +96,10 @@ static const char *alphabet_of(struct str run) {
         if (lower)
                 return digit ? LOWER DIGITS : LOWER;
 
-        return digit ? UPPER DIGITS : UPPER;
+        if (digit)
+                return UPPER DIGITS;
+
+        return UPPER;
 }
 
 static size_t run_length(struct str s) {

@@ -155,7 +155,8 @@ int values_set(struct values *values, uint32_t mapping, struct str value, enum v
         if (vault_mapping->kind == MAPPING_SIGV4)
                 r = aws_parse(secret_value(new.text), &new.aws, err);
 
-        r = r < 0 ? r : check_stand_ins(&new, vault_mapping, err);
+        if (r >= 0)
+                r = check_stand_ins(&new, vault_mapping, err);
         if (r < 0) {
                 secret_free(new.text);
                 return r;
@@ -277,7 +278,8 @@ int values_make_stand_ins(struct values *values, struct err *err) {
                 for (int part = 0; part < PARTS; part++) {
                         int r = make_stand_in(values, i, (enum vault_part)part, err);
 
-                        r = r < 0 ? r : check_stand_ins(&values->list[i], &values->mappings[i], err);
+                        if (r >= 0)
+                                r = check_stand_ins(&values->list[i], &values->mappings[i], err);
                         if (r < 0)
                                 return err_wrap(err, r, "credential '%s'", values->mappings[i].name);
                 }
@@ -303,7 +305,10 @@ static enum vault_refusal check_target(const struct values *values, uint32_t map
         if (!known)
                 return VAULT_WRONG_TARGET;
 
-        return values_has(values, mapping) ? 0 : VAULT_NO_VALUE;
+        if (values_has(values, mapping))
+                return 0;
+
+        return VAULT_NO_VALUE;
 }
 
 struct str values_current(const struct values *values, uint32_t mapping) {
@@ -312,7 +317,10 @@ struct str values_current(const struct values *values, uint32_t mapping) {
 
 enum vault_refusal values_renewable(const struct values *values, uint32_t mapping, const struct authority *to) {
         enum vault_refusal refused = check_target(values, mapping, MAPPING_VALUE, to);
-        return refused == VAULT_NO_VALUE ? 0 : refused;
+        if (refused == VAULT_NO_VALUE)
+                return 0;
+
+        return refused;
 }
 
 enum vault_refusal values_release(const struct values *values, uint32_t mapping, const struct authority *to,

@@ -76,8 +76,10 @@ enum { TELL_TRIES = 6000, TELL_POLL_MS = 100 };
 static int supervisor_tell(struct vault *vault, const struct vault_message *message, struct err *err) {
         for (int tries = 0; tries < TELL_TRIES; tries++) {
                 int r = vault_send(vault->control, VAULT_TO_SUPERVISOR, message, -1);
+                if (r != -EAGAIN && r < 0)
+                        return err_set(err, -r, "the supervisor cannot be told anything: %s", strerror(-r));
                 if (r != -EAGAIN)
-                        return r < 0 ? err_set(err, -r, "the supervisor cannot be told anything: %s", strerror(-r)) : 0;
+                        return 0;
 
                 struct pollfd fd = { .fd = vault->control, .events = POLLOUT };
                 (void)poll(&fd, 1, TELL_POLL_MS);
@@ -120,17 +122,19 @@ static bool from_nowhere(const struct vault *vault, uint32_t mapping) {
 
 static int vault_ask(struct vault *vault, uint32_t mapping, struct err *err) {
         vault->read_ns[mapping] = clock_ns();
-        return from_supervisor(vault, mapping) || from_nowhere(vault, mapping)
-                   ? 0
-                   : reader_ask(vault->reader, mapping, err);
+        if (from_supervisor(vault, mapping) || from_nowhere(vault, mapping))
+                return 0;
+
+        return reader_ask(vault->reader, mapping, err);
 }
 
 /* When this source is to be read again, since nothing tells that it changed. */
 static uint64_t due_ns(const struct vault *vault, uint32_t mapping) {
         const struct vault_mapping *vault_mapping = &vault->mappings[mapping];
-        return vault_mapping->refresh_ns && source_must_be_polled(vault_mapping->source)
-                   ? vault->read_ns[mapping] + vault_mapping->refresh_ns
-                   : UINT64_MAX;
+        if (vault_mapping->refresh_ns && source_must_be_polled(vault_mapping->source))
+                return vault->read_ns[mapping] + vault_mapping->refresh_ns;
+
+        return UINT64_MAX;
 }
 
 static int ask_all(struct vault *vault, bool only_due, struct err *err) {
@@ -196,9 +200,12 @@ static int begin_serving(struct vault *vault, struct err *err) {
                                 r = supervisor_tell(vault, &message, err);
                 }
 
-        r = r < 0 ? r : tell_old_stand_ins(vault, err);
+        if (r >= 0)
+                r = tell_old_stand_ins(vault, err);
         const struct vault_message ready = { .kind = VAULT_READY };
-        r = r < 0 ? r : supervisor_tell(vault, &ready, err);
+        if (r < 0)
+                return r;
+        r = supervisor_tell(vault, &ready, err);
         if (r == 0)
                 set_state(vault, SERVING);
 
@@ -235,8 +242,10 @@ static int take_value(struct vault *vault, uint32_t mapping, struct str value, s
         struct err why = { 0 };
         int r = values_set(vault->values, mapping, value, &change, &why);
 
+        if (vault->state != SERVING && r < 0)
+                return fail_source(vault, mapping, err_text(&why), err);
         if (vault->state != SERVING)
-                return r < 0 ? fail_source(vault, mapping, err_text(&why), err) : 0;
+                return 0;
 
         if (r < 0) {
                 values_drop(vault->values, mapping);
@@ -246,8 +255,10 @@ static int take_value(struct vault *vault, uint32_t mapping, struct str value, s
         if (vault->mappings[mapping].optional)
                 return 0; /* renewed every hour or so: nobody needs to be told */
 
-        return change == VALUE_CHANGED ? tell_changed(vault, mapping, VAULT_CHANGE_NEW, "a new value counts now", err)
-                                       : 0;
+        if (change == VALUE_CHANGED)
+                return tell_changed(vault, mapping, VAULT_CHANGE_NEW, "a new value counts now", err);
+
+        return 0;
 }
 
 static int take_failure(struct vault *vault, uint32_t mapping, struct str text, struct err *err) {
@@ -261,7 +272,10 @@ static int take_failure(struct vault *vault, uint32_t mapping, struct str text, 
         if (source_runs_program(vault->mappings[mapping].source) && values_has(vault->values, mapping))
                 return tell_changed(vault, mapping, VAULT_CHANGE_KEPT, why, err);
 
-        return values_drop(vault->values, mapping) ? tell_changed(vault, mapping, VAULT_CHANGE_GONE, why, err) : 0;
+        if (values_drop(vault->values, mapping))
+                return tell_changed(vault, mapping, VAULT_CHANGE_GONE, why, err);
+
+        return 0;
 }
 
 static int vault_refuse(int fd, uint64_t id, enum vault_refusal why) {
@@ -278,7 +292,10 @@ static int answer_turn(const struct turn *turn, enum vault_refusal refused) {
         const struct vault_message message = { .kind = refused ? VAULT_REFUSED : VAULT_RENEWED,
                                                .id = turn->id,
                                                .number = refused };
-        return turn->channel < 0 ? 0 : vault_send(turn->channel, VAULT_TO_GATEWAY, &message, -1);
+        if (turn->channel < 0)
+                return 0;
+
+        return vault_send(turn->channel, VAULT_TO_GATEWAY, &message, -1);
 }
 
 static bool is_in_file(const struct vault *vault, uint32_t mapping) {
@@ -411,12 +428,14 @@ static int keep_renewed(struct vault *vault, int fd, const struct vault_message 
         struct str old = turn->sent ? secret_value(turn->sent) : values_current(vault->values, message->mapping);
         bool fresh = message->part == 1 || !is_in_file(vault, message->mapping);
         int r = secret_new(message->data[0], &turn->lines, NULL);
-        if (r == 0 && !fresh)
-                return reader_write(vault->reader, message->mapping, old, message->data[0], message->number, NULL) < 0
-                           ? vault_refuse(fd, message->id, VAULT_BROKEN)
-                           : 0;
+        if (r == 0 && !fresh) {
+                if (reader_write(vault->reader, message->mapping, old, message->data[0], message->number, NULL) < 0)
+                        return vault_refuse(fd, message->id, VAULT_BROKEN);
+                return 0;
+        }
 
-        r = r < 0 ? r : take_lines(vault, message->mapping, message->data[0]);
+        if (r >= 0)
+                r = take_lines(vault, message->mapping, message->data[0]);
         (void)answer_turn(turn, r < 0 ? VAULT_BROKEN : 0);
         end_turn(vault, turn, true);
 
@@ -460,8 +479,10 @@ static int read_reader(struct vault *vault, struct err *err) {
                 return err_set(err, ECHILD, "the process that reads the sources of credentials has died");
 
         if (reading.kind != READ_VALUE) {
-                r = reading.kind == READ_LOCKED ? on_locked(vault, reading.mapping)
-                                                : on_written(vault, reading.mapping, reading.text, err);
+                if (reading.kind == READ_LOCKED)
+                        r = on_locked(vault, reading.mapping);
+                else
+                        r = on_written(vault, reading.mapping, reading.text, err);
                 secret_wipe(secret_bytes(vault->room), VAULT_MESSAGE_MAX);
                 return r;
         }
@@ -657,7 +678,10 @@ static bool read_channel(struct vault *vault, int fd) {
                 if (r == -EBADMSG)
                         log_warning("a gateway sent a malformed message; its channel is closed");
 
-                r = r <= 0 ? -EPIPE : vault_answer(vault, fd, &message);
+                if (r <= 0)
+                        r = -EPIPE;
+                else
+                        r = vault_answer(vault, fd, &message);
                 secret_wipe(secret_bytes(vault->room), VAULT_MESSAGE_MAX);
                 if (r < 0)
                         return false;
@@ -764,7 +788,8 @@ int vault_new(const struct vault_start *start, struct vault_mapping *mappings, i
                 return err_set(err, -r, "the control socket cannot be made non-blocking");
 
         r = secret_new_empty(VAULT_MESSAGE_MAX, &v->room, err);
-        r = r < 0 ? r : values_new(mappings, start->n_mappings, &v->values, err);
+        if (r >= 0)
+                r = values_new(mappings, start->n_mappings, &v->values, err);
         if (r == 0 && start->ca_dir[0])
                 r = ca_open(start->ca_dir, (enum vault_ca)start->ca, "egress", &v->ca, err);
         else if (r == 0)

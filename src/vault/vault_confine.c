@@ -131,9 +131,14 @@ static int confine_load(uint32_t otherwise, int (*fill)(scmp_filter_ctx), struct
         if (!filter)
                 return err_set(err, ENOMEM, "cannot create the system call filter");
         int r = seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
-        r = r < 0 ? r : fill(filter);
-        r = r < 0 ? r : seccomp_load(filter);
-        return r < 0 ? err_set(err, -r, "cannot load the system call filter: %s", strerror(-r)) : 0;
+        if (r >= 0)
+                r = fill(filter);
+        if (r >= 0)
+                r = seccomp_load(filter);
+        if (r < 0)
+                return err_set(err, -r, "cannot load the system call filter: %s", strerror(-r));
+
+        return 0;
 }
 
 int confine_vault(struct err *err) {
@@ -142,15 +147,25 @@ int confine_vault(struct err *err) {
                 r = confine_files(false, err);
         if (r == 0 && !SANITIZED)
                 r = confine_load(SCMP_ACT_KILL_PROCESS, fill_vault, err);
-        return r < 0 ? err_wrap(err, r, "while the vault confined itself") : 0;
+        if (r < 0)
+                return err_wrap(err, r, "while the vault confined itself");
+
+        return 0;
 }
 
 int confine_reader(bool programs, struct err *err) {
         if (programs)
                 return 0;
         /* Capabilities stay: root reads files of others for what they are. */
-        int r = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? err_errno(err, "cannot set NO_NEW_PRIVS") : 0;
+        int r = 0;
+
+        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+                r = err_errno(err, "cannot set NO_NEW_PRIVS");
+
         if (r == 0 && !SANITIZED)
                 r = confine_load(SCMP_ACT_ALLOW, fill_reader, err);
-        return r < 0 ? err_wrap(err, r, "while the vault's reader confined itself") : 0;
+        if (r < 0)
+                return err_wrap(err, r, "while the vault's reader confined itself");
+
+        return 0;
 }

@@ -75,11 +75,15 @@ int main(void) {
         signal(SIGPIPE, SIG_IGN);
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         int r = confine_memory(&err);
-        r = r < 0 ? r : set_up(&reader, &vault, &err);
+        if (r >= 0)
+                r = set_up(&reader, &vault, &err);
         if (r < 0) {
                 main_report(&err);
                 return EXIT_BROKEN;
         }
 
-        return vault_run(vault, &err) < 0 ? EXIT_BROKEN : 0;
+        if (vault_run(vault, &err) < 0)
+                return EXIT_BROKEN;
+
+        return 0;
 }

@@ -97,7 +97,10 @@ static int own_lock_open(struct renew_lock *lock, const char *lock_dir, const ch
         snprintf(path, sizeof path, "%s/renew-%.16s.lock", lock_dir, hex);
         lock->fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 
-        return lock->fd < 0 ? err_errno(err, "cannot open %s", path) : 0;
+        if (lock->fd < 0)
+                return err_errno(err, "cannot open %s", path);
+
+        return 0;
 }
 
 int renew_lock_try(struct renew_lock *lock, const char *lock_dir, const char *file, struct err *err) {
@@ -114,7 +117,10 @@ int renew_lock_try(struct renew_lock *lock, const char *lock_dir, const char *fi
                 }
         }
 
-        return agent_lock_try(lock, file) ? 1 : 0;
+        if (agent_lock_try(lock, file))
+                return 1;
+
+        return 0;
 }
 
 void renew_lock_touch(struct renew_lock *lock) {
@@ -221,7 +227,10 @@ static int replace_file(const char *path, struct str content, const struct stat 
 
         if (r < 0) {
                 unlink(beside);
-                return r == -EAGAIN ? r : err_set(err, -r, "cannot write %s: %s", path, strerror(-r));
+                if (r != -EAGAIN)
+                        return err_set(err, -r, "cannot write %s: %s", path, strerror(-r));
+
+                return r;
         }
 
         return 0;
@@ -237,9 +246,13 @@ static int write_once(const struct write_back *back, const char *path, enum writ
         struct buf text = BUF(0), before = BUF(VAULT_SECRET_MAX), after = BUF(2 * MEMBER_FILE_MAX);
         struct str file, pointer;
         struct stat st;
-        int r = stat(path, &st) < 0 ? err_errno(err, "cannot examine %s", path) : 0;
+        int r = 0;
 
-        r = r < 0 ? r : member_file(path, &text, err);
+        if (stat(path, &st) < 0)
+                r = err_errno(err, "cannot examine %s", path);
+
+        if (r >= 0)
+                r = member_file(path, &text, err);
         (void)source_is_member(str_of(back->mappings[back->leader].source), &file, &pointer);
         if (r == 0 && json_find(buf_str(&text), pointer, &before) < 0)
                 buf_clear(&before);
@@ -250,9 +263,12 @@ static int write_once(const struct write_back *back, const char *path, enum writ
                 *ret = WRITE_BACK_NEWER;
         } else if (r == 0) {
                 r = buf_reserve(&after, text.n + back->lines.n + 256);
-                r = r < 0 ? r : json_edit(buf_str(&text), replace_member, (void *)back, &after);
-                r = r < 0 ? err_set(err, -r, "%s cannot be changed: it is not what it was", path)
-                          : replace_file(path, buf_str(&after), &st, err);
+                if (r >= 0)
+                        r = json_edit(buf_str(&text), replace_member, (void *)back, &after);
+                if (r < 0)
+                        r = err_set(err, -r, "%s cannot be changed: it is not what it was", path);
+                else
+                        r = replace_file(path, buf_str(&after), &st, err);
         }
 
         wipe_buf(&text);
@@ -269,7 +285,10 @@ int write_back(const struct write_back *back, enum write_back_result *ret, struc
 
         if (!realpath(file, real)) { /* a link stays one: what it leads to is replaced */
                 *ret = WRITE_BACK_GONE;
-                return errno == ENOENT ? 0 : err_errno(err, "cannot find %s", file);
+                if (errno == ENOENT)
+                        return 0;
+
+                return err_errno(err, "cannot find %s", file);
         }
 
         for (int i = 0; i < TRIES; i++) {

@@ -57,7 +57,10 @@ static void emit_words(struct emit *json, const struct bridge_tool *tool) {
 
 static int list_text(const struct bridge_tool *tool, struct buf *out) {
         struct tool_verb *verb = calloc(1, sizeof *verb);
-        int r = verb ? buf_printf(out, "%s:", tool->name) : -ENOMEM;
+        int r = -ENOMEM;
+
+        if (verb)
+                r = buf_printf(out, "%s:", tool->name);
 
         for (size_t i = 0; r == 0 && i < tool->verbs.n; i++) {
                 r = tool_verb_parse(str_of(tool->verbs.p[i].text), verb, NULL);
@@ -174,7 +177,10 @@ int bridges_show(const struct option_values *options, const char *name, struct b
         if (!tool)
                 return unknown_tool(policy, name, err);
 
-        return show_tool(tool, out) < 0 ? no_memory(err) : 0;
+        if (show_tool(tool, out) < 0)
+                return no_memory(err);
+
+        return 0;
 }
 
 static int write_json(const struct bridge_tool *tool, const struct tool_call *call, struct buf *out) {
@@ -248,5 +254,8 @@ int bridges_check(const struct option_values *options, const char *name, char *c
                 r = json ? write_json(tool, &call, out) : write_text(tool, &call, out);
 
         *ret = outcomes[call.verdict];
-        return r < 0 ? no_memory(err) : 0;
+        if (r < 0)
+                return no_memory(err);
+
+        return 0;
 }

@@ -90,7 +90,10 @@ static bool agreed_before(const struct policy *policy, const char *rule, const c
 static enum err_kind policy_blame(int code, enum policy_layer layer) {
         if (code == -EPERM)
                 return ERR_REFUSED;
-        return layer == LAYER_COMMAND_LINE || layer == LAYER_CALL ? ERR_USAGE : ERR_CONFIG;
+        if (layer == LAYER_COMMAND_LINE || layer == LAYER_CALL)
+                return ERR_USAGE;
+
+        return ERR_CONFIG;
 }
 
 int check_command(const struct option_values *options, const struct check_question *question, struct check_verdict *ret,
@@ -110,7 +113,8 @@ int check_command(const struct option_values *options, const struct check_questi
         }
 
         err_blame(err, policy_blame(r, layer));
-        r = r < 0 ? r : commands_load(policy, &rules, err);
+        if (r >= 0)
+                r = commands_load(policy, &rules, err);
         if (r < 0)
                 return r;
 

@@ -37,7 +37,10 @@ void exec_outcome_done(struct exec_outcome *outcome) {
 static int exec_spell(const struct check_question *question, struct buf *out) {
         int r = 0;
         for (size_t i = 0; r == 0 && i < question->n; i++) {
-                r = i ? buf_add_char(out, ' ') : 0;
+                if (i)
+                        r = buf_add_char(out, ' ');
+                else
+                        r = 0;
                 if (r >= 0)
                         r = question->args ? escape_shell(out, str_of(question->words[i]))
                                            : buf_add(out, question->words[i]);
@@ -159,7 +162,11 @@ static int exec_start(const struct run_request *request, struct child *ret, stru
                 exec_supervise(request, link[1], out[1], err[1]);
         }
 
-        int r = pid < 0 ? err_errno(e, "cannot start the supervisor") : 0;
+        int r = 0;
+
+        if (pid < 0)
+                r = err_errno(e, "cannot start the supervisor");
+
         close_fd(&link[1]);
         close_fd(&out[1]);
         close_fd(&err[1]);

@@ -180,8 +180,10 @@ static enum doctor_mode doctor_judge(const struct probe *probe) {
         static const enum probe_item mounts[] = { PROBE_USER_NS, PROBE_UID_MAP, PROBE_MOUNT_NS,
                                                   PROBE_PID_NS,  PROBE_PROC,    PROBE_SECCOMP };
 
-        return all_work(probe, landlock, COUNT(landlock)) || all_work(probe, mounts, COUNT(mounts)) ? DOCTOR_DEGRADED
-                                                                                                    : DOCTOR_NONE;
+        if (all_work(probe, landlock, COUNT(landlock)) || all_work(probe, mounts, COUNT(mounts)))
+                return DOCTOR_DEGRADED;
+
+        return DOCTOR_NONE;
 }
 
 /* Only where accounts of guests are to be protected. */

@@ -52,8 +52,10 @@ static int print_shell(const struct env *env, struct buf *out) {
                         continue;
 
                 r = buf_printf(out, "export %s=", entry->name);
-                r = r < 0 ? r : escape_shell(out, str_of(entry->value));
-                r = r < 0 ? r : buf_add_char(out, '\n');
+                if (r >= 0)
+                        r = escape_shell(out, str_of(entry->value));
+                if (r >= 0)
+                        r = buf_add_char(out, '\n');
         }
 
         return r;
@@ -130,6 +132,12 @@ int environment_show(const struct environment_request *environment_request, stru
         if (r < 0)
                 return r;
 
-        r = environment_request->json ? print_json(&env, out) : print_shell(&env, out);
-        return r < 0 ? err_set(err, -r, "the environment is too large to print") : 0;
+        if (environment_request->json)
+                r = print_json(&env, out);
+        else
+                r = print_shell(&env, out);
+        if (r < 0)
+                return err_set(err, -r, "the environment is too large to print");
+
+        return 0;
 }

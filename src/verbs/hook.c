@@ -103,7 +103,10 @@ static enum hook_decision hook_decide(const struct hook_request *request, enum c
                 return DECIDE_DENY;
         if (decision == CHECK_ESCALATED)
                 return DECIDE_ASK;
-        return decision == CHECK_ALLOW ? DECIDE_ALLOW : decide_unknown(request);
+        if (decision == CHECK_ALLOW)
+                return DECIDE_ALLOW;
+
+        return decide_unknown(request);
 }
 
 /* The strictest of several questions decides. */
@@ -416,7 +419,10 @@ static int question_judge(const struct hook_request *request, bool *ret_asked, s
                 return err_set(err, EINVAL, "standard input: there is no text tool_name");
 
         tool = tool_find(agent, node_get(root, STR("tool_name")));
-        return tool ? judge_tool(request, tool, root, verdict, err) : 0;
+        if (tool)
+                return judge_tool(request, tool, root, verdict, err);
+
+        return 0;
 }
 
 int hook_answer(const struct hook_request *request, struct hook_answer *ret, struct err *err) {
@@ -476,5 +482,8 @@ int hook_settings(enum hook_agent agent, const char *program, struct buf *ret) {
         emit_close(&j);
         emit_close(&j);
 
-        return emit_status(&j) < 0 ? -ENOMEM : buf_add_char(ret, '\n');
+        if (emit_status(&j) < 0)
+                return -ENOMEM;
+
+        return buf_add_char(ret, '\n');
 }

@@ -247,10 +247,16 @@ static int answer_object(struct mcp *mcp, const struct node *root, struct buf *o
                 return reply_error(out, id, ERROR_REQUEST, "jsonrpc must be \"2.0\"");
         if (!is_text(method))
                 return reply_error(out, id, ERROR_REQUEST, "there is no method");
-        if (params && params->kind != NODE_MAP && params->kind != NODE_LIST)
-                return id ? reply_error(out, id, ERROR_PARAMS, "params must be an object") : 0;
+        if (params && params->kind != NODE_MAP && params->kind != NODE_LIST) {
+                if (id)
+                        return reply_error(out, id, ERROR_PARAMS, "params must be an object");
+                return 0;
+        }
 
-        return id ? do_request(mcp, id, method->text, params, out) : 0; /* a notification gets no reply */
+        if (id)
+                return do_request(mcp, id, method->text, params, out);
+
+        return 0; /* a notification gets no reply */
 }
 
 int mcp_answer(struct mcp *mcp, struct str line, struct buf *out) {

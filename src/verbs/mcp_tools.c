@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "verbs/mcp_tools.h"
 
+#include "base/bounds.h"
 #include "base/cleanup.h"
 #include "base/emit.h"
 #include "base/fd.h"
@@ -68,8 +69,8 @@ static int only_keys(const struct node *arguments, const char *const *keys, stru
                 for (const char *const *key = keys; *key; key++)
                         known = known || str_is(node->key, *key);
                 if (!known)
-                        return err_set(err, EINVAL, "there is no argument '%.*s'",
-                                       (int)(node->key.n < 64 ? node->key.n : 64), node->key.p);
+                        return err_set(err, EINVAL, "there is no argument '%.*s'", (int)min_of(node->key.n, 64),
+                                       node->key.p);
         }
 
         return 0;
@@ -84,7 +85,10 @@ static int tools_say(struct buf *ret, const char *outcome, const char *text) {
         emit_put_text(&j, "outcome", outcome);
         emit_put_text(&j, "text", text);
         emit_close(&j);
-        return emit_status(&j) < 0 ? -ENOMEM : 0;
+        if (emit_status(&j) < 0)
+                return -ENOMEM;
+
+        return 0;
 }
 
 static int check_text(struct mcp_toolbox *box, const char *command, struct check_verdict *verdict, struct err *err) {
@@ -102,7 +106,8 @@ static int tool_check(struct mcp_toolbox *box, const struct node *arguments, str
         const char *command;
         int r = only_keys(arguments, (const char *const[]){ "command", NULL }, err);
 
-        r = r < 0 ? r : need_text(arguments, "command", &command, err);
+        if (r >= 0)
+                r = need_text(arguments, "command", &command, err);
         if (r < 0)
                 return r;
 
@@ -122,7 +127,10 @@ static int tool_check(struct mcp_toolbox *box, const struct node *arguments, str
                 emit_put_bool(&j, "agreed", true);
 
         emit_close(&j);
-        return emit_status(&j) < 0 ? -ENOMEM : 0;
+        if (emit_status(&j) < 0)
+                return -ENOMEM;
+
+        return 0;
 }
 
 /* The policy's word about a host or a path. */
@@ -134,8 +142,10 @@ static int look_up(struct mcp_toolbox *box, const char *target, struct inspect_v
         if (r < 0)
                 return r;
 
-        return inspect_is_path(target) ? inspect_path(inspector, target, verdict, err)
-                                       : inspect_host(inspector, &question, verdict, err);
+        if (inspect_is_path(target))
+                return inspect_path(inspector, target, verdict, err);
+
+        return inspect_host(inspector, &question, verdict, err);
 }
 
 static void emit_verdict(struct emit *json, const struct inspect_verdict *verdict) {
@@ -155,7 +165,8 @@ static int tool_why(struct mcp_toolbox *box, const struct node *arguments, struc
         const char *target;
         int r = only_keys(arguments, (const char *const[]){ "target", NULL }, err);
 
-        r = r < 0 ? r : need_text(arguments, "target", &target, err);
+        if (r >= 0)
+                r = need_text(arguments, "target", &target, err);
         if (r < 0)
                 return r;
 
@@ -181,7 +192,10 @@ static int tool_why(struct mcp_toolbox *box, const struct node *arguments, struc
         }
 
         emit_close(&j);
-        return emit_status(&j) < 0 ? -ENOMEM : 0;
+        if (emit_status(&j) < 0)
+                return -ENOMEM;
+
+        return 0;
 }
 
 /* --- run ---------------------------------------------------------------------------------------------------------- */
@@ -199,7 +213,11 @@ static int tools_collect(int fd, pid_t child, int64_t until, struct buf *into, i
         for (;;) {
                 struct pollfd pollfd = { .fd = fd, .events = POLLIN };
                 int64_t left = until - now_ms();
-                int n = left > 0 ? poll(&pollfd, 1, (int)left) : 0;
+                int n = 0;
+
+                if (left > 0)
+                        n = poll(&pollfd, 1, (int)left);
+
                 if (n < 0 && errno == EINTR)
                         continue;
 
@@ -271,8 +289,10 @@ static int tool_run(struct mcp_toolbox *box, const struct node *arguments, struc
         bool late = false;
         pid_t child;
 
-        r = r < 0 ? r : need_text(arguments, "command", &command, err);
-        r = r < 0 ? r : take_seconds(arguments, 3600, &seconds, err);
+        if (r >= 0)
+                r = need_text(arguments, "command", &command, err);
+        if (r >= 0)
+                r = take_seconds(arguments, 3600, &seconds, err);
         if (r < 0)
                 return r;
 
@@ -311,7 +331,10 @@ static int tool_run(struct mcp_toolbox *box, const struct node *arguments, struc
         if (said.n < 2 || said.p[0] != '{' || said.p[said.n - 1] != '}')
                 return tools_say(ret, "failed", late ? "it did not end" : "bailey exec said nothing; see its messages");
 
-        return buf_append(ret, said) < 0 ? -ENOMEM : 0;
+        if (buf_append(ret, said) < 0)
+                return -ENOMEM;
+
+        return 0;
 }
 
 /* --- request_access ----------------------------------------------------------------------------------------------- */
@@ -338,7 +361,10 @@ static int say_answered(struct buf *ret, const struct mcp_question *question, co
                 emit_put_text(&j, "gateway", said->what == MCP_ALLOWED ? NULL : said->text);
 
         emit_close(&j);
-        return emit_status(&j) < 0 ? -ENOMEM : 0;
+        if (emit_status(&j) < 0)
+                return -ENOMEM;
+
+        return 0;
 }
 
 /* Outside of a sandbox there is no gateway to ask: a small sandbox is made for the question. */
@@ -409,8 +435,12 @@ static int absolute_path(const char *path, char **ret, struct err *err) {
         cleanup(free_ptr) char *here = realpath(".", NULL), *expanded = NULL;
         int r = here ? path_expand_home(str_of(path), getenv("HOME"), &expanded) : -errno;
 
-        r = r < 0 ? r : path_normalise(str_of(expanded), here, ret);
-        return r < 0 ? err_set(err, EINVAL, "'%s' is not a path", path) : 0;
+        if (r >= 0)
+                r = path_normalise(str_of(expanded), here, ret);
+        if (r < 0)
+                return err_set(err, EINVAL, "'%s' is not a path", path);
+
+        return 0;
 }
 
 /* By the policy as it is now; what was remembered meanwhile is part of it. */
@@ -512,7 +542,10 @@ static int access_command(struct mcp_toolbox *box, const char *command, struct m
                       *ret_failed ? "it is never run, and nobody is asked" : "nobody has to be asked: run it");
         emit_close(&j);
 
-        return emit_status(&j) < 0 ? -ENOMEM : 0;
+        if (emit_status(&j) < 0)
+                return -ENOMEM;
+
+        return 0;
 }
 
 static int tool_request(struct mcp_toolbox *box, const struct node *arguments, struct buf *ret, bool *ret_failed,
@@ -522,12 +555,18 @@ static int tool_request(struct mcp_toolbox *box, const struct node *arguments, s
         struct mcp_question question = { .timeout_seconds = ASK_SECONDS };
         int r = only_keys(arguments, keys, err);
 
-        r = r < 0 ? r : need_text(arguments, "reason", &question.reason, err);
-        r = r < 0 ? r : take_text(arguments, "host", &host, err);
-        r = r < 0 ? r : take_text(arguments, "path", &path, err);
-        r = r < 0 ? r : take_text(arguments, "access", &access, err);
-        r = r < 0 ? r : take_text(arguments, "command", &command, err);
-        r = r < 0 ? r : take_seconds(arguments, 600, &question.timeout_seconds, err);
+        if (r >= 0)
+                r = need_text(arguments, "reason", &question.reason, err);
+        if (r >= 0)
+                r = take_text(arguments, "host", &host, err);
+        if (r >= 0)
+                r = take_text(arguments, "path", &path, err);
+        if (r >= 0)
+                r = take_text(arguments, "access", &access, err);
+        if (r >= 0)
+                r = take_text(arguments, "command", &command, err);
+        if (r >= 0)
+                r = take_seconds(arguments, 600, &question.timeout_seconds, err);
         if (r < 0)
                 return r;
         if (!!host + !!path + !!command != 1)

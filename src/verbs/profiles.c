@@ -95,7 +95,10 @@ int profiles_list(bool json, struct buf *out, struct err *err) {
                 return 0;
 
         emit_close(&j);
-        return emit_status(&j) < 0 || buf_add_char(out, '\n') < 0 ? too_large(err) : 0;
+        if (emit_status(&j) < 0 || buf_add_char(out, '\n') < 0)
+                return too_large(err);
+
+        return 0;
 }
 
 static int put_content(const struct profile *profile, struct buf *out) {
@@ -121,18 +124,27 @@ int profiles_show(const char *name, bool json, struct buf *out, struct err *err)
 
         if (r < 0)
                 return r;
-        if (!json)
-                return put_content(&profile, out) < 0 ? too_large(err) : 0;
+        if (!json) {
+                if (put_content(&profile, out) < 0)
+                        return too_large(err);
+                return 0;
+        }
 
         emit_profile(&j, &profile);
-        return emit_status(&j) < 0 || buf_add_char(out, '\n') < 0 ? too_large(err) : 0;
+        if (emit_status(&j) < 0 || buf_add_char(out, '\n') < 0)
+                return too_large(err);
+
+        return 0;
 }
 
 static int open_either(const char *name, struct profile *ret, struct err *err) {
         struct str text = str_of(name);
         bool path = str_find(text, '/') >= 0 || str_ends(text, STR(".yaml")) || str_ends(text, STR(".yml"));
 
-        return path ? profile_open_file(name, ret, err) : profile_open(text, ret, err);
+        if (path)
+                return profile_open_file(name, ret, err);
+
+        return profile_open(text, ret, err);
 }
 
 int profiles_check(const char *name, bool json, struct buf *out, struct err *err) {

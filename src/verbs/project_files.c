@@ -79,7 +79,10 @@ static int read_content(int fd, const char *name, struct buf *ret, struct err *e
         if (!S_ISREG(st.st_mode)) /* it was another one a moment ago */
                 return refuse_kind(name, st.st_mode, err);
 
-        r = st.st_size > (off_t)ret->max ? -EMSGSIZE : fd_read_all(fd, ret);
+        if (st.st_size > (off_t)ret->max)
+                r = -EMSGSIZE;
+        else
+                r = fd_read_all(fd, ret);
         if (r == -EMSGSIZE)
                 return err_set(err, EFBIG, "%s has more than %zu MiB: that is no project file", name, ret->max >> 20);
         if (r < 0)

@@ -62,9 +62,10 @@ static int listen_unix(const char *place, int *ret_fd) {
         struct sockaddr_un at = { .sun_family = AF_UNIX };
         snprintf(at.sun_path, sizeof at.sun_path, "%s/socket", place);
         *ret_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        return *ret_fd >= 0 && bind(*ret_fd, (struct sockaddr *)&at, sizeof at) == 0 && listen(*ret_fd, 8) == 0
-                   ? 0
-                   : -errno;
+        if (*ret_fd >= 0 && bind(*ret_fd, (struct sockaddr *)&at, sizeof at) == 0 && listen(*ret_fd, 8) == 0)
+                return 0;
+
+        return -errno;
 }
 
 /* Sends the greeting to every client, on every socket alike, until it is ended. */
@@ -91,7 +92,10 @@ _Noreturn static void prove_serve(const struct stage *stage) {
 
 static int write_file(const char *directory, const char *name, const char *text, struct err *err) {
         cleanup(free_ptr) char *path = path_join(directory, name);
-        return path ? path_replace_file(path, str_of(text), 0600, err) : err_memory(err);
+        if (!path)
+                return err_memory(err);
+
+        return path_replace_file(path, str_of(text), 0600, err);
 }
 
 /* Where the sandbox can see it: its own /tmp hides the host's. */
@@ -126,7 +130,10 @@ static int set_stage(struct stage *stage, struct err *err) {
         if (stage->server == 0)
                 prove_serve(stage);
 
-        return stage->server < 0 ? err_errno(err, "cannot start the server of the proof") : 0;
+        if (stage->server < 0)
+                return err_errno(err, "cannot start the server of the proof");
+
+        return 0;
 }
 
 static void strike_stage(struct stage *stage) {

@@ -24,7 +24,10 @@ static int open_in(const char *directory, const char *name, int flags) {
         if (!path)
                 return -ENOMEM;
         cleanup(close_fd) int fd = open(path, flags | O_CLOEXEC, 0600);
-        return fd < 0 ? -errno : 0;
+        if (fd < 0)
+                return -errno;
+
+        return 0;
 }
 
 static int read_denied(const struct prove_world *world) {
@@ -115,7 +118,10 @@ static int reach_name(const struct prove_world *world, const char *name, uint16_
                                   .sin_port = htons(port),
                                   .sin_addr = { htonl(INADDR_LOOPBACK) } };
         int r = world->inside ? ask_dns(name, &to.sin_addr) : 0; /* outside the server is simply here */
-        return r < 0 ? r : hear_greeting(&to);
+        if (r < 0)
+                return r;
+
+        return hear_greeting(&to);
 }
 
 static int reach_allowed(const struct prove_world *world) {
@@ -136,9 +142,15 @@ static int reach_host_loopback(const struct prove_world *world) {
 static int send_datagram(const struct prove_world *world) {
         /* Inside to an address that no rule allows (documentation network); outside to ourselves. */
         struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons(9) };
-        to.sin_addr.s_addr = world->inside ? htonl(0xc0000201) : htonl(INADDR_LOOPBACK);
+        if (world->inside)
+                to.sin_addr.s_addr = htonl(0xc0000201);
+        else
+                to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
         cleanup(close_fd) int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-        return fd >= 0 && sendto(fd, "x", 1, 0, (struct sockaddr *)&to, sizeof to) == 1 ? 0 : -errno;
+        if (fd >= 0 && sendto(fd, "x", 1, 0, (struct sockaddr *)&to, sizeof to) == 1)
+                return 0;
+
+        return -errno;
 }
 
 static int reach_host_socket(const struct prove_world *world) {
@@ -147,7 +159,10 @@ static int reach_host_socket(const struct prove_world *world) {
         if (fd < 0 ||
             (size_t)snprintf(to.sun_path, sizeof to.sun_path, "%s/socket", world->place) >= sizeof to.sun_path)
                 return -errno;
-        return connect(fd, (struct sockaddr *)&to, sizeof to) == 0 ? 0 : -errno;
+        if (connect(fd, (struct sockaddr *)&to, sizeof to) != 0)
+                return -errno;
+
+        return 0;
 }
 
 /* --- kernel ----------------------------------------------------------------------------------------------------------
@@ -163,7 +178,10 @@ static int new_user_namespace(const struct prove_world *world) {
         if (pid < 0 || waitpid(pid, &status, 0) < 0)
                 return -errno;
 
-        return WIFEXITED(status) ? -WEXITSTATUS(status) : -EINTR;
+        if (!WIFEXITED(status))
+                return -EINTR;
+
+        return -WEXITSTATUS(status);
 }
 
 /* The kernel's netlink for sockets of all processes: ordinary outside, not among the families inside. */
@@ -171,7 +189,10 @@ static int diagnostics_socket(const struct prove_world *world) {
         enum { NETLINK_DIAGNOSTICS = 4 };
         (void)world;
         cleanup(close_fd) int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_DIAGNOSTICS);
-        return fd < 0 ? -errno : 0;
+        if (fd < 0)
+                return -errno;
+
+        return 0;
 }
 
 static bool process_is_named(int proc_fd, const char *number, const char *name) {
@@ -179,7 +200,10 @@ static bool process_is_named(int proc_fd, const char *number, const char *name) 
         char text[32];
 
         cleanup(close_fd) int fd = path ? openat(proc_fd, path, O_RDONLY | O_CLOEXEC) : -1;
-        ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text);
+        ssize_t n = -1;
+
+        if (fd >= 0)
+                n = read(fd, text, sizeof text);
 
         return n > 0 && text[n - 1] == '\n' && str_is(str_n(text, (size_t)n - 1), name);
 }

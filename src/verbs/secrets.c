@@ -2,6 +2,7 @@
 #include "verbs/secrets.h"
 
 #include "base/base64.h"
+#include "base/bounds.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/emit.h"
@@ -56,14 +57,22 @@ static int list_text(const mappings *list, const char *whose, struct buf *out) {
                 cleanup(free_ptr) char *source = shown_source(mapping->source);
 
                 r = buf_printf(out, "%-16s ", mapping->name);
-                r = r < 0 ? r : put_texts(out, mapping->env.p, mapping->env.n);
-                r = r < 0 ? r : buf_add(out, "  from ");
-                r = r < 0 ? r : escape_text(out, str_of(text_or(source, "?")), 200);
-                r = r < 0 ? r : buf_add(out, "  to ");
-                r = r < 0 ? r : put_texts(out, mapping->hosts.p, mapping->hosts.n);
-                r = r < 0 ? r : buf_add(out, "  as ");
-                r = r < 0 ? r : put_texts(out, mapping->slots.p, mapping->slots.n);
-                r = r < 0 ? r : buf_printf(out, "%s\n", whose);
+                if (r >= 0)
+                        r = put_texts(out, mapping->env.p, mapping->env.n);
+                if (r >= 0)
+                        r = buf_add(out, "  from ");
+                if (r >= 0)
+                        r = escape_text(out, str_of(text_or(source, "?")), 200);
+                if (r >= 0)
+                        r = buf_add(out, "  to ");
+                if (r >= 0)
+                        r = put_texts(out, mapping->hosts.p, mapping->hosts.n);
+                if (r >= 0)
+                        r = buf_add(out, "  as ");
+                if (r >= 0)
+                        r = put_texts(out, mapping->slots.p, mapping->slots.n);
+                if (r >= 0)
+                        r = buf_printf(out, "%s\n", whose);
         }
 
         return r;
@@ -131,7 +140,10 @@ int secrets_list(const struct option_values *options, bool json, struct buf *out
         if (r == 0 && !json)
                 r = list_text(&tools, "  (bridged tools alone)", out);
 
-        return r < 0 ? err_set(err, -r, "the list is too long to print") : 0;
+        if (r < 0)
+                return err_set(err, -r, "the list is too long to print");
+
+        return 0;
 }
 
 /* Names of the policy's own credentials and of providers: a typing mistake must not look like a rotation. */
@@ -171,7 +183,8 @@ int secrets_rotate(const struct option_values *options, const char *name, struct
                 cleanup(policy_freep) struct policy *policy = NULL;
                 int r = secrets_load(options, &policy, err);
 
-                r = r < 0 ? r : find_name(policy, name, err);
+                if (r >= 0)
+                        r = find_name(policy, name, err);
                 if (r < 0) {
                         err_blame(err, r == -ENOENT ? ERR_UNAVAILABLE : ERR_CONFIG);
                         return r;
@@ -261,9 +274,11 @@ static int keep_only(struct policy *policy, const char *name, struct err *err) {
                 return (int)i;
         }
 
-        return r < 0 ? r
-                     : err_set(err, ENOENT, "the policy has no credential %s%s", show(str_of(name)).text,
-                               suggest_text(&suggestion, "").text);
+        if (r < 0)
+                return r;
+
+        return err_set(err, ENOENT, "the policy has no credential %s%s", show(str_of(name)).text,
+                       suggest_text(&suggestion, "").text);
 }
 
 /* The first host of the credential, at our port; a wildcard stands for a name below it. */
@@ -273,7 +288,10 @@ static int play_host(struct test *test, const struct mapping *mapping, uint16_t 
         bool wildcard = str_starts(text, STR("*."));
         cleanup(free_ptr) char *name =
             str_format("%s%.*s:%u", wildcard ? "bailey-test" : "", (int)(colon - wildcard), text.p + wildcard, port);
-        return name ? authority_parse(str_of(name), 0, &test->origin, err) : err_memory(err);
+        if (!name)
+                return err_memory(err);
+
+        return authority_parse(str_of(name), 0, &test->origin, err);
 }
 
 static int narrow_policy(struct test *test, const char *name, uint16_t port, struct secrets_proof *ret,
@@ -296,7 +314,7 @@ static int narrow_policy(struct test *test, const char *name, uint16_t port, str
         snprintf(ret->target, sizeof ret->target, "%.255s", list.p[0].hosts.p[0]);
         struct str slots = str_of(list.p[0].slots.p[0]), first;
         str_split(&slots, ',', &first);
-        snprintf(ret->slot, sizeof ret->slot, "%.*s", (int)(first.n < 127 ? first.n : 127), first.p);
+        snprintf(ret->slot, sizeof ret->slot, "%.*s", (int)min_of(first.n, 127), first.p);
 
         if (strncmp(ret->slot, "body:", 5) == 0)
                 return err_set(err, ENOENT,
@@ -314,10 +332,11 @@ static int narrow_policy(struct test *test, const char *name, uint16_t port, str
         policy->mode = MODE_WORKSPACE_WRITE_WHITELIST;
         policy->network.ask = ASK_NEVER;
 
-        return origin_texts_add(&credential->hosts, str_of(text), "test") < 0 ||
-                       origin_texts_add(&policy->network.allow_private, str_of(local), "test") < 0
-                   ? err_memory(err)
-                   : 0;
+        if (origin_texts_add(&credential->hosts, str_of(text), "test") < 0 ||
+            origin_texts_add(&policy->network.allow_private, str_of(local), "test") < 0)
+                return err_memory(err);
+
+        return 0;
 }
 
 /* Only the credential that is tested has its source read; the others stay in the policy's memory, unseen. */
@@ -331,7 +350,8 @@ static int open_vault(struct test *test, void **ret_snapshot, size_t *ret_n, str
                                                        .id = test->session.id,
                                                        .environment = environ };
         int r = vault_session_open(test->session.vault, &request, err);
-        r = r < 0 ? r : host_addresses_compile(test->session.policy, ret_snapshot, ret_n, err);
+        if (r >= 0)
+                r = host_addresses_compile(test->session.policy, ret_snapshot, ret_n, err);
         test->session.policy->credentials.n = all;
         test->session.policy->network.rules.n = rules;
         test->session.policy->git.n = repositories;
@@ -407,9 +427,10 @@ static int write_request(struct probe_start *start, const char *slot, const char
         int f = snprintf(start->stand_in, sizeof start->stand_in, "%s", stand_in);
         start->request_n = (uint32_t)n;
 
-        return n >= (int)sizeof start->request || f >= (int)sizeof start->stand_in
-                   ? err_set(err, E2BIG, "the stand-in is too long")
-                   : 0;
+        if (n >= (int)sizeof start->request || f >= (int)sizeof start->stand_in)
+                return err_set(err, E2BIG, "the stand-in is too long");
+
+        return 0;
 }
 
 static int make_places(struct test *test, struct err *err) {
@@ -482,7 +503,10 @@ static int let_go(struct test *test, struct err *err) {
         go.ca_n = (uint32_t)ca.n;
         int r = fd_send(test->talk, str_n(&go, sizeof go), NULL, 0);
 
-        return r < 0 ? err_set(err, -r, "bailey-probe ended") : 0;
+        if (r < 0)
+                return err_set(err, -r, "bailey-probe ended");
+
+        return 0;
 }
 
 static void probe_watch(void *arg, struct poller *poller) {
@@ -525,8 +549,10 @@ static int open_listeners(struct test *test, uint16_t *ret_port, struct err *err
         struct endpoint origin;
         int r = listen_parse(STR("127.0.0.1:0"), &origin, err);
         test->proxy_at = origin;
-        r = r < 0 ? r : listen_tcp(&origin, &test->listener, err);
-        r = r < 0 ? r : listen_tcp(&test->proxy_at, &test->proxy, err);
+        if (r >= 0)
+                r = listen_tcp(&origin, &test->listener, err);
+        if (r >= 0)
+                r = listen_tcp(&test->proxy_at, &test->proxy, err);
         *ret_port = origin.port;
         return r;
 }
@@ -550,8 +576,10 @@ static int try_it(struct test *test, const struct secrets_proof *proof, struct e
         bool sigv4 = test->session.vault->mappings.p[0].sigv4;
         const char *stand_in =
             vault_process_stand_in(test->session.vault->process, 0, sigv4 ? PART_KEY_ID : PART_VALUE);
-        r = stand_in ? write_request(start, proof->slot, stand_in, err)
-                     : err_set(err, ENODATA, "the vault made no stand-in");
+        if (stand_in)
+                r = write_request(start, proof->slot, stand_in, err);
+        else
+                r = err_set(err, ENODATA, "the vault made no stand-in");
         if (r < 0)
                 return r;
 
@@ -599,7 +627,8 @@ int secrets_test(const struct option_values *options, const char *name, struct s
         }
 
         r = make_places(&test, err);
-        r = r < 0 ? r : try_it(&test, ret, err);
+        if (r >= 0)
+                r = try_it(&test, ret, err);
         if (r < 0) {
                 err_blame(err, r == -ENODATA ? ERR_CONFIG : ERR_SYSTEM); /* its source has no value, as for a run */
                 return r;

@@ -153,7 +153,10 @@ static int not_a_gateway(int r, struct err *err) {
 
 static int set_patience(int fd, time_t seconds) {
         const struct timeval limit = { .tv_sec = seconds };
-        return setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) < 0 ? -errno : 0;
+        if (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) < 0)
+                return -errno;
+
+        return 0;
 }
 
 static int relay_handshake(int fd, const struct authority *target, struct err *err) {
@@ -161,14 +164,18 @@ static int relay_handshake(int fd, const struct authority *target, struct err *e
         const unsigned char greeting[] = { SOCKS_VERSION, 1, 0 };
         int r = set_patience(fd, GREETING_SECONDS);
 
-        r = r < 0 ? r : fd_write_all(fd, greeting, sizeof greeting);
-        r = r < 0 ? r : fd_read_exact(fd, answer, 2);
+        if (r >= 0)
+                r = fd_write_all(fd, greeting, sizeof greeting);
+        if (r >= 0)
+                r = fd_read_exact(fd, answer, 2);
         if (r < 0 || answer[0] != SOCKS_VERSION || answer[1] != 0)
                 return not_a_gateway(r, err);
 
         r = set_patience(fd, REQUEST_SECONDS);
-        r = r < 0 ? r : fd_write_all(fd, request, write_request(target, request));
-        r = r < 0 ? r : fd_read_exact(fd, answer, 4);
+        if (r >= 0)
+                r = fd_write_all(fd, request, write_request(target, request));
+        if (r >= 0)
+                r = fd_read_exact(fd, answer, 4);
         if (r < 0 || answer[0] != SOCKS_VERSION)
                 return not_a_gateway(r, err);
 
@@ -194,10 +201,15 @@ static int relay_handshake(int fd, const struct authority *target, struct err *e
                 rest = answer[0];
         }
 
-        r = r < 0 ? r : fd_read_exact(fd, answer, rest + 2);
-        r = r < 0 ? r : set_patience(fd, 0);
+        if (r >= 0)
+                r = fd_read_exact(fd, answer, rest + 2);
+        if (r >= 0)
+                r = set_patience(fd, 0);
 
-        return r < 0 ? not_a_gateway(r, err) : 0;
+        if (r < 0)
+                return not_a_gateway(r, err);
+
+        return 0;
 }
 
 /* Until the end or an error: 0 or a negative errno. splice() would save a copy, but it waits for the socket with the
@@ -211,8 +223,10 @@ static int relay_copy(int from, int to) {
                 ssize_t n = read(from, buffer, CHUNK);
                 if (n < 0 && errno == EINTR)
                         continue;
+                if (n < 0)
+                        return -errno;
                 if (n <= 0)
-                        return n < 0 ? -errno : 0;
+                        return 0;
 
                 int r = fd_write_all(to, buffer, (size_t)n);
                 if (r < 0)
@@ -261,8 +275,10 @@ static int relay_bytes(int fd, int in, int out, struct err *err) {
         if (pthread_timedjoin_np(thread, NULL, &end) != 0)
                 pthread_detach(thread); /* ends with the process */
 
-        return inward < 0 && inward != -EPIPE ? err_set(err, -inward, "the connection broke: %s", strerror(-inward))
-                                              : 0;
+        if (inward < 0 && inward != -EPIPE)
+                return err_set(err, -inward, "the connection broke: %s", strerror(-inward));
+
+        return 0;
 }
 
 int relay_run(const struct relay_settings *settings, struct err *err) {

@@ -235,7 +235,10 @@ static int look_at_from(struct str line, struct str stages[STAGES_MAX], size_t *
         if (next_word(&line, &word) && str_eq_nocase(word, STR("as")) && next_word(&line, &word) && *n < STAGES_MAX)
                 stages[(*n)++] = word;
 
-        return image.n ? add_registry(image, found, err) : 0;
+        if (image.n)
+                return add_registry(image, found, err);
+
+        return 0;
 }
 
 static int look_at_images(int directory_fd, struct findings *found, struct err *err) {

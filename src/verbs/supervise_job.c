@@ -45,8 +45,10 @@ static int read_descriptor(struct supervise_request *ret, struct err *err) {
                 return err_errno(err, "cannot close inherited descriptors");
 
         int r = fd_read_all(fd, &block);
-        return r < 0 ? err_set(err, -r, "cannot read the request: %s", strerror(-r))
-                     : supervise_decode(buf_str(&block), ret, err);
+        if (r < 0)
+                return err_set(err, -r, "cannot read the request: %s", strerror(-r));
+
+        return supervise_decode(buf_str(&block), ret, err);
 }
 
 static struct judged judged_of(const struct supervise_request *request) {
@@ -158,7 +160,10 @@ static enum run_end gateway_job(const struct supervise_request *request, const s
         if (gateway_service_run(&settings, err) == 0)
                 return RUN_ENDED;
 
-        return err->kind == ERR_CONFIG ? RUN_BAD_POLICY : RUN_FAILED;
+        if (err->kind == ERR_CONFIG)
+                return RUN_BAD_POLICY;
+
+        return RUN_FAILED;
 }
 
 static void tell_end(const struct link *link, enum run_end end, int status, bool signalled, const struct err *err) {
@@ -180,7 +185,8 @@ enum run_end supervise_job(int *ret_status, struct err *err) {
 
         socket.asks = request.asks != NULL;
         socket.asks_all = request.asks && strcmp(request.asks, SUPERVISE_ASKS_ALL) == 0;
-        r = r < 0 ? r : link_settings_read(&request, &settings, err);
+        if (r >= 0)
+                r = link_settings_read(&request, &settings, err);
         if (r == 0) {
                 if (request.job == SUPERVISE_RUN)
                         end = run_job(&request, &settings.policy, link, ret_status, &signalled, err);

@@ -90,8 +90,10 @@ bool mapping_parse(struct str line, struct mapping *ret) {
 static int nameless_compare(const void *left, const void *right) {
         const struct nameless *a = left, *b = right;
 
+        if (a->device != b->device && a->device < b->device)
+                return -1;
         if (a->device != b->device)
-                return a->device < b->device ? -1 : 1;
+                return 1;
 
         return (a->inode > b->inode) - (a->inode < b->inode);
 }
@@ -110,7 +112,10 @@ static int nameless_order(const void *left, const void *right) {
 static uint32_t type_of_many_devices(const struct statfs *fs) {
         uint32_t type = (uint32_t)fs->f_type;
 
-        return type == OVERLAYFS_SUPER_MAGIC || type == BTRFS_SUPER_MAGIC ? type : 0;
+        if (type == OVERLAYFS_SUPER_MAGIC || type == BTRFS_SUPER_MAGIC)
+                return type;
+
+        return 0;
 }
 
 static bool search_wants(const struct search *search, const char *directory, const char *name, const struct stat *st) {
@@ -143,8 +148,11 @@ static int search_descriptors(struct search *search, const char *name) {
         int r = 0;
         DIR *dir = opendir(name);
 
-        if (!dir)
-                return errno == EMFILE || errno == ENFILE || errno == ENOMEM ? -errno : 0;
+        if (!dir) {
+                if (errno == EMFILE || errno == ENFILE || errno == ENOMEM)
+                        return -errno;
+                return 0;
+        }
 
         for (const struct dirent *entry; r == 0 && (entry = readdir(dir));) {
                 if (++search->looked_at > DESCRIPTORS_MAX)
@@ -172,7 +180,10 @@ static int search_mapping(struct search *search, pid_t thread, const struct mapp
                 snprintf(directory, sizeof directory, "/proc/%d/map_files", (int)thread);
                 snprintf(name, sizeof name, "%" PRIx64 "-%" PRIx64, mapping->from, mapping->to);
                 cleanup(close_fd) int dir = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-                return dir < 0 ? 0 : search_note(search, dir, directory, name);
+                if (dir < 0)
+                        return 0;
+
+                return search_note(search, dir, directory, name);
         }
 
         if (!search->guesses || mapping->device != search->device)
@@ -210,7 +221,10 @@ static int search_mappings(struct search *search, pid_t thread) {
         }
 
         (void)fclose(file);
-        return r < 0 ? r : any;
+        if (r < 0)
+                return r;
+
+        return any;
 }
 
 /* Whoever may look through a mapping of their own may look through others'. */
@@ -262,8 +276,11 @@ static int search_threads(struct search *search, pid_t pid, search_on_thread *on
 
         snprintf(name, sizeof name, "/proc/%d/task", (int)pid);
         DIR *threads = opendir(name);
-        if (!threads)
-                return errno == EMFILE || errno == ENFILE || errno == ENOMEM ? -errno : 0;
+        if (!threads) {
+                if (errno == EMFILE || errno == ENFILE || errno == ENOMEM)
+                        return -errno;
+                return 0;
+        }
 
         for (const struct dirent *entry; r == 0 && (entry = readdir(threads));)
                 if (str_to_u64(str_of(entry->d_name), INT32_MAX, &thread))
@@ -276,7 +293,10 @@ static int search_threads(struct search *search, pid_t pid, search_on_thread *on
 static int search_process_mappings(void *arg, pid_t pid) {
         int r = search_threads(arg, pid, search_thread_mappings);
 
-        return r < 0 ? r : 0;
+        if (r < 0)
+                return r;
+
+        return 0;
 }
 
 static int search_process(void *arg, pid_t pid) {
@@ -290,7 +310,10 @@ static int search_process(void *arg, pid_t pid) {
 
         snprintf(directory, sizeof directory, "/proc/%d", (int)pid);
         cleanup(close_fd) int dir = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        r = dir < 0 ? 0 : search_note(search, dir, directory, "exe");
+        if (dir < 0)
+                r = 0;
+        else
+                r = search_note(search, dir, directory, "exe");
         if (r < 0 || !search->guesses)
                 return r;
 

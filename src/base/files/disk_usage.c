@@ -61,8 +61,10 @@ static void walk_done(struct walk *walk) {
 static int linked_compare(const void *left, const void *right) {
         const struct linked *a = left, *b = right;
 
+        if (a->device != b->device && a->device < b->device)
+                return -1;
         if (a->device != b->device)
-                return a->device < b->device ? -1 : 1;
+                return 1;
 
         return (a->inode > b->inode) - (a->inode < b->inode);
 }
@@ -95,15 +97,20 @@ static int linked_note(linked_list *list, const struct statx *st, struct disk_us
 static int walk_stat(int dir, const char *name, struct statx *ret) {
         int flags = AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | (name[0] ? 0 : AT_EMPTY_PATH);
 
-        return statx(dir, name, flags, STATX_BASIC_STATS | STATX_MNT_ID, ret) < 0 ? -errno : 0;
+        if (statx(dir, name, flags, STATX_BASIC_STATS | STATX_MNT_ID, ret) < 0)
+                return -errno;
+
+        return 0;
 }
 
 static int walk_entry(struct walk *walk, struct level *level, const char *name) {
         struct statx st;
         int r = walk_stat(walk->here, name, &st);
 
+        if (r == -ENOENT)
+                return 0;
         if (r < 0)
-                return r == -ENOENT ? 0 : r;
+                return r;
         if (st.stx_mnt_id != walk->mount)
                 return 0;
         if (!S_ISDIR(st.stx_mode) && st.stx_nlink > 1)
@@ -112,7 +119,10 @@ static int walk_entry(struct walk *walk, struct level *level, const char *name) 
         walk->usage.bytes += st.stx_blocks * BLOCK;
         walk->usage.entries++;
 
-        return S_ISDIR(st.stx_mode) ? buf_append(&level->names, str_n(name, strlen(name) + 1)) : 0;
+        if (S_ISDIR(st.stx_mode))
+                return buf_append(&level->names, str_n(name, strlen(name) + 1));
+
+        return 0;
 }
 
 /* The directory that the walk is in: what is in it counts. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/files/file_copy.h"
 
+#include "base/bounds.h"
 #include "base/fd.h"
 
 #include <errno.h>
@@ -16,10 +17,13 @@ static ssize_t copy_piece(int source, int target, size_t most) {
         ssize_t n;
 
         do
-                n = copy_file_range(source, NULL, target, NULL, most < ROOM ? most : ROOM, 0);
+                n = copy_file_range(source, NULL, target, NULL, min_of(most, ROOM), 0);
         while (n < 0 && errno == EINTR);
 
-        return n < 0 ? -errno : n;
+        if (n < 0)
+                return -errno;
+
+        return n;
 }
 
 static ssize_t copy_piece_through(int source, int target, size_t most) {
@@ -27,14 +31,21 @@ static ssize_t copy_piece_through(int source, int target, size_t most) {
         ssize_t n;
 
         do
-                n = read(source, block, most < sizeof block ? most : sizeof block);
+                n = read(source, block, min_of(most, sizeof block));
         while (n < 0 && errno == EINTR);
 
         if (n < 0)
                 return -errno;
 
-        int r = n > 0 ? fd_write_all(target, block, (size_t)n) : 0;
-        return r < 0 ? r : n;
+        int r = 0;
+
+        if (n > 0)
+                r = fd_write_all(target, block, (size_t)n);
+
+        if (r < 0)
+                return r;
+
+        return n;
 }
 
 static int copy_bytes(int source, int target, uint64_t left, file_progress *on_bytes, void *arg) {
@@ -42,7 +53,10 @@ static int copy_bytes(int source, int target, uint64_t left, file_progress *on_b
 
         while (left > 0) {
                 size_t most = left < SIZE_MAX ? (size_t)left : SIZE_MAX;
-                ssize_t n = by_kernel ? copy_piece(source, target, most) : -EXDEV;
+                ssize_t n = -EXDEV;
+
+                if (by_kernel)
+                        n = copy_piece(source, target, most);
 
                 /* Before the first byte some file systems say that they cannot, and some of the kernel's own claim to
                  * have none. Then it is tried by hand. */
@@ -95,5 +109,8 @@ int file_copy_content(int source, int target, uint64_t size, file_progress *on_b
 
         if (fstat(source, &now) == 0 && (uint64_t)now.st_size < size)
                 size = (uint64_t)now.st_size; /* cut off meanwhile */
-        return ftruncate(target, (off_t)size) < 0 ? -errno : 0;
+        if (ftruncate(target, (off_t)size) < 0)
+                return -errno;
+
+        return 0;
 }

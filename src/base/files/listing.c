@@ -24,7 +24,10 @@ struct listing {
 struct listing *listing_open(int dir, const char *name) {
         int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 
-        return fd < 0 ? NULL : listing_take(fd);
+        if (fd < 0)
+                return NULL;
+
+        return listing_take(fd);
 }
 
 struct listing *listing_take(int fd) {

@@ -103,7 +103,10 @@ static int remove_at(struct removal *removal, int parent, const char *name, int 
                 return move_up(removal, parent, name);
 
         int s = depth == 0 ? empty_top(fd) : empty_dir(removal, fd, depth);
-        return s < 0 || unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOENT ? s : -errno;
+        if (s < 0 || unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
+                return s;
+
+        return -errno;
 }
 
 int tree_remove(int parent_fd, const char *name) {

@@ -59,7 +59,10 @@ static int copy_file(struct copying *copying, int from_fd, const char *from, int
         if (r < 0)
                 return r;
 
-        return fchmod(target, (mode & 0777) | 0600) < 0 ? -errno : 0;
+        if (fchmod(target, (mode & 0777) | 0600) < 0)
+                return -errno;
+
+        return 0;
 }
 
 static int copy_link(struct copying *copying, int from_fd, const char *from, int to_fd, const char *to) {
@@ -117,7 +120,10 @@ static int copy_directory(struct copying *copying, int from_fd, const char *from
                 return -errno;
 
         int r = copy_inside(copying, source, target, depth);
-        return r == 0 && fchmod(target, (mode & 0777) | 0700) < 0 ? -errno : r;
+        if (r == 0 && fchmod(target, (mode & 0777) | 0700) < 0)
+                return -errno;
+
+        return r;
 }
 
 static int copy_entry(struct copying *copying, int from_fd, const char *from, int to_fd, const char *to,
@@ -133,7 +139,10 @@ static int copy_entry(struct copying *copying, int from_fd, const char *from, in
         if (S_ISLNK(st.st_mode))
                 return copy_link(copying, from_fd, from, to_fd, to);
 
-        return S_ISREG(st.st_mode) ? copy_file(copying, from_fd, from, to_fd, to, st.st_mode) : 0;
+        if (S_ISREG(st.st_mode))
+                return copy_file(copying, from_fd, from, to_fd, to, st.st_mode);
+
+        return 0;
 }
 
 static int copy_all(struct copying *copying, int from_fd, const char *from, int to_fd, const char *to) {

@@ -59,7 +59,10 @@ int account_each(int (*each)(void *arg, const struct account *account), void *ar
                         r = each(arg, &account);
         if (file)
                 fclose(file);
-        return r < 0 ? r : 0;
+        if (r < 0)
+                return r;
+
+        return 0;
 }
 
 static bool group_has(const struct group *group, const char *name) {

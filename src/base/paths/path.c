@@ -16,7 +16,10 @@
 static char *home_of_account(void) {
         struct account account;
 
-        return account_by_uid(getuid(), &account) ? strdup(account.home) : NULL;
+        if (account_by_uid(getuid(), &account))
+                return strdup(account.home);
+
+        return NULL;
 }
 
 const char *path_home(void) {
@@ -30,7 +33,10 @@ const char *path_home(void) {
 }
 
 static int make_dir(const char *path, struct err *err) {
-        return mkdir(path, 0700) == 0 || errno == EEXIST ? 0 : err_errno(err, "cannot create the directory %s", path);
+        if (mkdir(path, 0700) == 0 || errno == EEXIST)
+                return 0;
+
+        return err_errno(err, "cannot create the directory %s", path);
 }
 
 int path_make_private_dir(const char *path, struct err *err) {
@@ -57,7 +63,10 @@ int path_make_private_dir(const char *path, struct err *err) {
                 *slash = '/';
         }
 
-        r = there ? 0 : make_dir(copy, err);
+        if (there)
+                r = 0;
+        else
+                r = make_dir(copy, err);
         if (r < 0)
                 return r;
 
@@ -171,7 +180,8 @@ int path_read_file(const char *path, size_t max, struct buf *ret, struct err *er
         cleanup(buf_done) struct buf content = BUF(max);
         int r = (size_t)st.st_size < max ? buf_reserve(&content, (size_t)st.st_size + 1) : 0; /* in one read */
 
-        r = r < 0 ? r : fd_read_all(fd, &content);
+        if (r >= 0)
+                r = fd_read_all(fd, &content);
         if (r == -EMSGSIZE)
                 return err_set(err, EMSGSIZE, "%s is larger than %zu bytes", path, max);
         if (r < 0)

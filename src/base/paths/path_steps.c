@@ -20,7 +20,10 @@ static int open_component(int at, const char *name, int flags, mode_t mode) {
         int code = errno;
         struct stat st;
         bool link = code == ENOTDIR && fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode);
-        return link ? -ELOOP : -code;
+        if (link)
+                return -ELOOP;
+
+        return -code;
 }
 
 static int open_last(int at, const char *name, int flags, mode_t mode) {

@@ -64,8 +64,10 @@ int path_expand_home(struct str path, const char *home, char **ret) {
         else
                 out = str_format("%s%.*s", home, STR_FMT(str_skip(path, 1)));
 
+        if (!out && errno == EINVAL)
+                return -EINVAL;
         if (!out)
-                return errno == EINVAL ? -EINVAL : -ENOMEM;
+                return -ENOMEM;
 
         *ret = out;
         return 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/processes/process.h"
 
+#include "base/bounds.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
@@ -36,7 +37,10 @@ int process_start_time(pid_t pid, uint64_t *ret) {
         if (r < 0)
                 return r;
 
-        return process_parse_start_time(buf_str(&text), ret) ? 0 : -EBADMSG;
+        if (!process_parse_start_time(buf_str(&text), ret))
+                return -EBADMSG;
+
+        return 0;
 }
 
 int process_boot(char ret[static PROCESS_BOOT_MAX], struct err *err) {
@@ -46,7 +50,7 @@ int process_boot(char ret[static PROCESS_BOOT_MAX], struct err *err) {
         if (r < 0)
                 return r;
 
-        snprintf(ret, PROCESS_BOOT_MAX, "%.*s", (int)(text.n < 36 ? text.n : 36), text.p);
+        snprintf(ret, PROCESS_BOOT_MAX, "%.*s", (int)min_of(text.n, 36), text.p);
         return 0;
 }
 

@@ -96,7 +96,10 @@ static pid_t spawn_child(const struct child_plan *plan) {
 /* Out of the way of the targets, and no higher: the limit of descriptors may be low. */
 static int plan_lift(struct child_plan *plan, int fd, int *ret) {
         *ret = fcntl(fd, F_DUPFD_CLOEXEC, plan->n);
-        return *ret < 0 ? -errno : 0;
+        if (*ret < 0)
+                return -errno;
+
+        return 0;
 }
 
 static int plan_standard(struct child_plan *plan, int target, int given, int null) {

@@ -21,7 +21,11 @@ static struct str usage_read(pid_t pid, const char *name, char *room, size_t roo
 
         snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
         cleanup(close_fd) int fd = open(path, O_RDONLY | O_CLOEXEC);
-        ssize_t n = fd < 0 ? -1 : read(fd, room, room_n);
+        ssize_t n = -1;
+
+        if (fd >= 0)
+                n = read(fd, room, room_n);
+
         return str_n(room, n > 0 ? (size_t)n : 0);
 }
 

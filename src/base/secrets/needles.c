@@ -9,6 +9,7 @@
  */
 #include "base/secrets/needles.h"
 
+#include "base/bounds.h"
 #include "base/cleanup.h"
 #include "base/secrets/secret.h"
 
@@ -75,7 +76,10 @@ static void needles_add(struct needles *needles, const struct needle *needle) {
                 unsigned char byte = (unsigned char)needle->bytes.p[i];
                 uint32_t c = child_of(needles, at, byte);
 
-                at = c ? c : add_child(needles, at, byte);
+                if (c)
+                        at = c;
+                else
+                        at = add_child(needles, at, byte);
         }
 
         if (needles->nodes[at].found)
@@ -220,7 +224,10 @@ int needle_scan_init(struct needle_scan *scan, const struct needles *needles, bo
         if (!places)
                 return 0;
         scan->starts = malloc(scan->n_starts * sizeof *scan->starts); /* written before they are read */
-        return scan->starts ? 0 : -ENOMEM;
+        if (!scan->starts)
+                return -ENOMEM;
+
+        return 0;
 }
 
 void needle_scan_done(struct needle_scan *scan) {
@@ -308,7 +315,10 @@ static bool take_queue(struct needle_scan *scan, struct needle_match *ret) {
                 /* What holds no encoded symbol is seen in the other reading. */
                 if (found_at(scan, scan->dec, ret) && scan->encoded + ret->n > scan->symbols) {
                         ret->decoded = true;
-                        ret->start = scan->starts ? start_of(scan, scan->symbols - ret->n) : 0;
+                        if (scan->starts)
+                                ret->start = start_of(scan, scan->symbols - ret->n);
+                        else
+                                ret->start = 0;
                         ret->end = end;
                         return true;
                 }
@@ -442,5 +452,5 @@ size_t needle_scan_partial(const struct needle_scan *scan) {
         size_t depth = open_depth(scan->needles, scan->dec), dec = scan->pending;
         if (depth > 0)
                 dec = (size_t)(scan->at - start_of(scan, scan->symbols - depth));
-        return raw > dec ? raw : dec;
+        return max_of(raw, dec);
 }

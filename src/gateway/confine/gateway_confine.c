@@ -339,7 +339,10 @@ static int restrict_calls(struct err *err) {
         if (r == 0)
                 r = seccomp_load(calls);
 
-        return r < 0 ? err_set(err, -r, "cannot load the system call filter: %s", strerror(-r)) : 0;
+        if (r < 0)
+                return err_set(err, -r, "cannot load the system call filter: %s", strerror(-r));
+
+        return 0;
 }
 
 int confine_gateway(struct err *err) {
@@ -348,5 +351,8 @@ int confine_gateway(struct err *err) {
                 r = confine_files(true, err); /* connecting is what it is for */
         if (r == 0 && !SANITIZED)
                 r = restrict_calls(err);
-        return r < 0 ? err_wrap(err, r, "while the gateway confined itself") : 0;
+        if (r < 0)
+                return err_wrap(err, r, "while the gateway confined itself");
+
+        return 0;
 }

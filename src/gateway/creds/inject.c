@@ -36,8 +36,10 @@ static const char *const problem_texts[] = {
 static_assert(sizeof problem_texts / sizeof *problem_texts == INJECT_PROBLEMS, "a text for each problem");
 
 const char *inject_problem_text(const struct inject_plan *plan) {
-        return plan->problem == INJECT_SIGNATURE ? sigv4_problem_text(plan->sigv4.problem)
-                                                 : problem_texts[plan->problem];
+        if (plan->problem == INJECT_SIGNATURE)
+                return sigv4_problem_text(plan->sigv4.problem);
+
+        return problem_texts[plan->problem];
 }
 
 /* --- text --- */
@@ -138,8 +140,10 @@ static enum inject_result inject_search(struct judging *judging, struct str text
         size_t at = 0;
         if (!credentials_find(judging->table, text, &at, &hit))
                 return INJECT_PASS;
-        return hit.part == PARTS ? inject_refuse(judging, INJECT_ROTATED, hit.mapping)
-                                 : refuse_found(judging, hit.mapping);
+        if (hit.part == PARTS)
+                return inject_refuse(judging, INJECT_ROTATED, hit.mapping);
+
+        return refuse_found(judging, hit.mapping);
 }
 
 /* The mapping of this host whose stand-in `text` is, exactly, and which has a slot of this kind (and name). */
@@ -228,7 +232,10 @@ static enum inject_result judge_authorization(struct judging *judging, uint32_t 
                 return INJECT_PASS;
 
         const struct credential_mapping *mapping = mapping_for(judging, rest, false, SLOT_BEARER, STR(""));
-        return mapping ? add_swap(judging, mapping, SLOT_BEARER, header, value.n - rest.n, rest.n) : INJECT_PASS;
+        if (mapping)
+                return add_swap(judging, mapping, SLOT_BEARER, header, value.n - rest.n, rest.n);
+
+        return INJECT_PASS;
 }
 
 /* A header as a slot; INJECT_PASS: it is none, or holds something else. */
@@ -307,7 +314,10 @@ static enum inject_result judge_headers(struct judging *judging) {
 static enum inject_result judge_piece(struct judging *judging, struct str piece, size_t at,
                                       enum credential_slot_kind kind, struct str name) {
         const struct credential_mapping *mapping = mapping_for(judging, piece, true, kind, name);
-        return mapping ? add_swap(judging, mapping, kind, INJECT_IN_TARGET, at, piece.n) : INJECT_PASS;
+        if (mapping)
+                return add_swap(judging, mapping, kind, INJECT_IN_TARGET, at, piece.n);
+
+        return INJECT_PASS;
 }
 
 static bool parameter_again(struct str query, struct str name, const char *except) {
@@ -400,7 +410,10 @@ static enum inject_result judge_target(struct judging *judging) {
         if (result == INJECT_REFUSE || query == INJECT_REFUSE || search_target(judging) == INJECT_REFUSE)
                 return INJECT_REFUSE;
 
-        return query == INJECT_SWAP ? query : result;
+        if (query == INJECT_SWAP)
+                return query;
+
+        return result;
 }
 
 /* An AWS signature made with a stand-in: the whole request is signed anew, nothing else is swapped. */
@@ -415,7 +428,8 @@ static enum inject_result judge_signature(struct judging *judging) {
                 if (one->kind != MAPPING_SIGV4 || !credential_set_has(&judging->plan->set, i))
                         continue;
 
-                is_signed = read ? is_signed : sigv4_find(view, sigv4);
+                if (!read)
+                        is_signed = sigv4_find(view, sigv4);
                 read = true;
                 if (is_signed && str_eq(one->stand_in[PART_KEY_ID], sigv4->key_id))
                         mapping = one;
@@ -487,7 +501,11 @@ static int replace_basic(const struct inject_plan *plan, size_t header, struct s
         if (!split_scheme(value, &scheme, &encoded) || !(plain = malloc(encoded.n + 1)))
                 return -ENOMEM;
 
-        int r = base64_decode(encoded, plain, &n) ? buf_reserve(&made, BASIC_MAX) : -EILSEQ;
+        int r = -EILSEQ;
+
+        if (base64_decode(encoded, plain, &n))
+                r = buf_reserve(&made, BASIC_MAX);
+
         for (size_t i = 0; r == 0 && i < plan->n_swaps; i++) {
                 const struct inject_swap *swap = &plan->swaps[i];
                 if (swap->header != header)
@@ -495,14 +513,19 @@ static int replace_basic(const struct inject_plan *plan, size_t header, struct s
                 if (swap->slot == SLOT_BASIC_USER && str_find(values[i], ':') >= 0)
                         r = -EILSEQ; /* the server would take its rest for the password */
 
-                r = r < 0 ? r : buf_append(&made, str_n(plain + at, swap->at - at));
-                r = r < 0 ? r : buf_append(&made, values[i]);
+                if (r >= 0)
+                        r = buf_append(&made, str_n(plain + at, swap->at - at));
+                if (r >= 0)
+                        r = buf_append(&made, values[i]);
                 at = swap->at + swap->n;
         }
 
-        r = r < 0 ? r : buf_append(&made, str_n(plain + at, n - at));
-        r = r < 0 ? r : buf_add(out, "Basic ");
-        r = r < 0 ? r : buf_reserve(out, base64_length(made.n));
+        if (r >= 0)
+                r = buf_append(&made, str_n(plain + at, n - at));
+        if (r >= 0)
+                r = buf_add(out, "Basic ");
+        if (r >= 0)
+                r = buf_reserve(out, base64_length(made.n));
         if (r == 0) {
                 base64_encode(buf_str(&made), BASE64_STANDARD, out->p + out->n);
                 out->n += base64_length(made.n);
@@ -530,8 +553,10 @@ int inject_header(const struct inject_plan *plan, const struct request_view *vie
                         return -EILSEQ;
 
                 int e = buf_append(out, str_first(value, swap->at));
-                e = e < 0 ? e : buf_append(out, values[i]);
-                e = e < 0 ? e : buf_append(out, str_skip(value, swap->at + swap->n));
+                if (e >= 0)
+                        e = buf_append(out, values[i]);
+                if (e >= 0)
+                        e = buf_append(out, str_skip(value, swap->at + swap->n));
                 if (e < 0)
                         return e;
 
@@ -558,14 +583,16 @@ int inject_target(const struct inject_plan *plan, const struct request_view *vie
                 /* A client that escapes what it need not gets the same for the secret. */
                 struct str written = str_first(str_skip(view->target, swap->at), swap->n);
                 bool as_it_is = swap->slot == SLOT_PATH && str_find(written, '%') < 0;
-                e = e < 0 ? e : put_encoded(out, values[i], as_it_is);
+                if (e >= 0)
+                        e = put_encoded(out, values[i], as_it_is);
                 at = swap->at + swap->n;
         }
 
         if (!any)
                 return 0;
 
-        e = e < 0 ? e : buf_append(out, str_skip(view->target, at));
+        if (e >= 0)
+                e = buf_append(out, str_skip(view->target, at));
         if (e < 0)
                 return e;
 
@@ -584,8 +611,12 @@ int inject_names(const struct inject_plan *plan, const struct credentials *crede
                 if (before || !mapping)
                         continue;
 
-                e = out->n > 0 ? buf_add_char(out, ',') : 0;
-                e = e < 0 ? e : buf_append(out, mapping->name);
+                if (out->n > 0)
+                        e = buf_add_char(out, ',');
+                else
+                        e = 0;
+                if (e >= 0)
+                        e = buf_append(out, mapping->name);
         }
 
         return e;

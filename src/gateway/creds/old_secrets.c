@@ -138,7 +138,10 @@ void past_add(struct past *past, uint32_t mapping, enum vault_part part, struct 
 }
 
 uint64_t past_generation(const struct past *past) {
-        return past ? atomic_load_explicit(&past->generation, memory_order_acquire) : 0;
+        if (past)
+                return atomic_load_explicit(&past->generation, memory_order_acquire);
+
+        return 0;
 }
 
 void past_lock(struct past *past, uint64_t now) {

@@ -64,7 +64,8 @@ const struct credential_mapping *renew_leader(const struct credentials *credenti
                 if (str_is(mapping->answer, "refresh_token"))
                         return mapping; /* what the others are renewed with */
 
-                found = found ? found : mapping;
+                if (!found)
+                        found = mapping;
         }
 
         return found;
@@ -160,7 +161,11 @@ static int judge_json(void *arg, const struct json_scalar *scalar) {
         cleanup(buf_done) struct buf value = BUF(RENEW_REQUEST_MAX);
 
         if (scalar->pointer.n != scalar->key.n + 1) /* of the outermost object only */
-                return is_list_of_one(scalar->pointer) ? -EBADMSG : 0;
+        {
+                if (is_list_of_one(scalar->pointer))
+                        return -EBADMSG;
+                return 0;
+        }
         if (!scalar->is_string)
                 return take_name(judging, scalar->key);
 
@@ -202,7 +207,8 @@ static int judge_form(struct judging *judging) {
 
                 struct str place = str_skip(part, (size_t)equals + 1);
                 r = put_decoded(place, &value);
-                r = r < 0 ? r : judge_member(judging, str_first(part, (size_t)equals), buf_str(&value), place);
+                if (r >= 0)
+                        r = judge_member(judging, str_first(part, (size_t)equals), buf_str(&value), place);
         }
 
         return r;
@@ -319,7 +325,10 @@ static int put_encoded(struct str plain, struct buf *out) {
                 unsigned char ch = (unsigned char)plain.p[i];
                 bool unreserved = ascii_is_alnum((char)ch) || (ch != '\0' && strchr("-._~", ch));
 
-                r = unreserved ? buf_add_char(out, (char)ch) : buf_printf(out, "%%%02X", ch);
+                if (unreserved)
+                        r = buf_add_char(out, (char)ch);
+                else
+                        r = buf_printf(out, "%%%02X", ch);
         }
 
         return r;
@@ -383,14 +392,19 @@ static int read_member(void *arg, const struct json_scalar *scalar) {
                 return 0;
 
         int r = buf_append(answering->lines, scalar->key);
-        r = r < 0 ? r : buf_add_char(answering->lines, ' ');
+        if (r >= 0)
+                r = buf_add_char(answering->lines, ' ');
         size_t from = answering->lines->n;
-        r = r < 0 ? r : json_scalar_text(scalar, answering->lines);
+        if (r >= 0)
+                r = json_scalar_text(scalar, answering->lines);
         for (size_t i = from; r == 0 && i < answering->lines->n; i++)
                 if (answering->lines->p[i] <= ' ' || answering->lines->p[i] >= 0x7f)
                         r = -EBADMSG; /* no token has such a character */
 
-        return r < 0 ? r : buf_add_char(answering->lines, '\n');
+        if (r < 0)
+                return r;
+
+        return buf_add_char(answering->lines, '\n');
 }
 
 int renew_read(const struct credentials *credentials, const struct credential_mapping *leader, struct str answer,
@@ -398,12 +412,19 @@ int renew_read(const struct credentials *credentials, const struct credential_ma
         struct answering answering = { .table = credentials, .leader = leader, .lines = ret_lines };
         int r = buf_reserve(ret_lines, VAULT_ANSWER_MAX); /* so that it never moves */
 
-        r = r < 0 ? r : json_walk(answer, read_member, &answering);
-        if (r < 0)
-                return r == -EMSGSIZE || r == -ENOMEM ? r : -EBADMSG;
+        if (r >= 0)
+                r = json_walk(answer, read_member, &answering);
+        if (r < 0) {
+                if (r == -EMSGSIZE || r == -ENOMEM)
+                        return r;
+                return -EBADMSG;
+        }
 
         *ret_expires_in = answering.expires_in;
-        return ret_lines->n > 0 ? 0 : -ENOENT;
+        if (ret_lines->n <= 0)
+                return -ENOENT;
+
+        return 0;
 }
 
 bool renew_holds(struct str lines, struct str text) {

@@ -17,6 +17,7 @@
 #include "gateway/creds/scrub.h"
 
 #include "base/base64.h"
+#include "base/bounds.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/secrets/secret.h"
@@ -68,7 +69,7 @@ static int add_pair(struct making *making, const struct scrub_pair *pair) {
 
         memcpy(real, pair->real.p, n);
         memset(stand_in, '*', n);
-        memcpy(stand_in, pair->stand_in.p, pair->stand_in.n < n ? pair->stand_in.n : n);
+        memcpy(stand_in, pair->stand_in.p, min_of(pair->stand_in.n, n));
 
         int r = add_form(making, str_n(real, n), str_n(stand_in, n));
         for (unsigned form = 0; r == 0 && form < FORMS - 1; form++) {
@@ -97,17 +98,21 @@ int scrub_words_new(const struct scrub_pair *pairs, size_t n, struct scrub_words
 
         for (size_t i = 0; i < n; i++) {
                 total += pairs[i].real.n + (FORMS - 1) * base64_length(pairs[i].real.n);
-                r = pairs[i].real.n == 0 ? -EINVAL : r;
+                if (pairs[i].real.n == 0)
+                        r = -EINVAL;
                 if ((pairs[i].real.n - 1) / 2 < m.words->release)
                         m.words->release = (pairs[i].real.n - 1) / 2;
         }
 
-        r = r < 0 ? r : buf_reserve(&m.words->text, total);
-        r = r < 0 ? r : buf_reserve(&m.secrets, total);
+        if (r >= 0)
+                r = buf_reserve(&m.words->text, total);
+        if (r >= 0)
+                r = buf_reserve(&m.secrets, total);
         for (size_t i = 0; r == 0 && i < n; i++)
                 r = add_pair(&m, &pairs[i]);
 
-        r = r < 0 ? r : needles_new(m.needles.p, m.needles.n, &m.words->needles);
+        if (r >= 0)
+                r = needles_new(m.needles.p, m.needles.n, &m.words->needles);
         vec_done(&m.needles);
         if (m.secrets.p)
                 secret_wipe(m.secrets.p, m.secrets.cap);
@@ -161,7 +166,7 @@ void scrub_done(struct scrub *scrub) {
         if (!scrub->words)
                 return;
 
-        char *memory = scrub->held < scrub->spare ? scrub->held : scrub->spare;
+        char *memory = min_of(scrub->held, scrub->spare);
         secret_wipe(memory, 2 * (3 * needles_longest(scrub->words->needles) + 3));
         free(memory);
         needle_scan_done(&scrub->scan);
@@ -209,8 +214,9 @@ void scrub_feed(struct scrub *scrub, char *bytes, size_t n, struct str *ret_befo
         }
 
         size_t keep = needle_scan_partial(&scrub->scan);
-        size_t of_bytes = keep < n ? keep : n, of_held = keep - of_bytes;
-        of_held = of_held < scrub->n_held ? of_held : scrub->n_held; /* some may have been released */
+        size_t of_bytes = min_of(keep, n), of_held = keep - of_bytes;
+        if (of_held >= scrub->n_held)
+                of_held = scrub->n_held; /* some may have been released */
         *ret_before = str_n(scrub->held, scrub->n_held - of_held);
         *ret_now = str_n(bytes, n - of_bytes);
 

@@ -10,6 +10,7 @@
  */
 #include "gateway/creds/sigv4.h"
 
+#include "base/bounds.h"
 #include "base/cleanup.h"
 #include "base/secrets/secret.h"
 
@@ -330,7 +331,7 @@ struct name_list {
 
 static int compare_names(const void *left, const void *right) {
         const struct str *a = left, *b = right;
-        int order = memcmp(a->p, b->p, a->n < b->n ? a->n : b->n);
+        int order = memcmp(a->p, b->p, min_of(a->n, b->n));
         if (order)
                 return order;
 
@@ -369,8 +370,12 @@ static void list_names(const struct sigv4 *sigv4, const struct request_view *vie
 static int put_names(const struct name_list *name_list, const char *separator, struct buf *out) {
         int r = 0;
         for (size_t i = 0; r == 0 && i < name_list->n; i++) {
-                r = i > 0 ? buf_add(out, separator) : 0;
-                r = r < 0 ? r : buf_append(out, name_list->names[i]);
+                if (i > 0)
+                        r = buf_add(out, separator);
+                else
+                        r = 0;
+                if (r >= 0)
+                        r = buf_append(out, name_list->names[i]);
         }
         return r;
 }
@@ -389,20 +394,25 @@ static int put_target(const struct sigv4 *sigv4, const struct request_view *view
                 if (part.n == 0 || sigv4_owns_parameter(sigv4, part))
                         continue;
                 e = buf_append(out, part);
-                e = e < 0 ? e : buf_add_char(out, '&');
+                if (e >= 0)
+                        e = buf_add_char(out, '&');
         }
 
-        e = e < 0 ? e : buf_add(out, "X-Amz-Credential=");
-        e = e < 0 ? e : sigv4_encode(key->key_id, false, out);
-        e = e < 0 ? e
-                  : buf_printf(out, "%%2F%.*s%%2F%.*s%%2F%.*s%%2F" REQUEST_TYPE, STR_FMT(sigv4->date),
+        if (e >= 0)
+                e = buf_add(out, "X-Amz-Credential=");
+        if (e >= 0)
+                e = sigv4_encode(key->key_id, false, out);
+        if (e >= 0)
+                e = buf_printf(out, "%%2F%.*s%%2F%.*s%%2F%.*s%%2F" REQUEST_TYPE, STR_FMT(sigv4->date),
                                STR_FMT(sigv4->region), STR_FMT(sigv4->service));
         if (e == 0 && key->token.n > 0) {
                 e = buf_add(out, "&X-Amz-Security-Token=");
-                e = e < 0 ? e : sigv4_encode(key->token, false, out);
+                if (e >= 0)
+                        e = sigv4_encode(key->token, false, out);
         }
 
-        e = e < 0 ? e : buf_add(out, "&X-Amz-SignedHeaders=");
+        if (e >= 0)
+                e = buf_add(out, "&X-Amz-SignedHeaders=");
         if (e < 0)
                 return e;
 
@@ -415,11 +425,16 @@ static int put_canonical(const struct sigv4 *sigv4, const struct request_view *v
         struct str path = query.p ? str_first(target, target.n - query.n - 1) : target;
         int e = buf_append(out, view->method);
 
-        e = e < 0 ? e : buf_add_char(out, '\n');
-        e = e < 0 ? e : sigv4_canonical_path(path, is_s3(sigv4->service), out);
-        e = e < 0 ? e : buf_add_char(out, '\n');
-        e = e < 0 ? e : sigv4_canonical_query(query, out);
-        e = e < 0 ? e : buf_add_char(out, '\n');
+        if (e >= 0)
+                e = buf_add_char(out, '\n');
+        if (e >= 0)
+                e = sigv4_canonical_path(path, is_s3(sigv4->service), out);
+        if (e >= 0)
+                e = buf_add_char(out, '\n');
+        if (e >= 0)
+                e = sigv4_canonical_query(query, out);
+        if (e >= 0)
+                e = buf_add_char(out, '\n');
         for (size_t i = 0; e == 0 && i < names->n; i++) {
                 struct header_view token = { STR("x-amz-security-token"), key->token };
                 struct request_view alone = { .n_headers = 1, .headers = &token };
@@ -428,9 +443,12 @@ static int put_canonical(const struct sigv4 *sigv4, const struct request_view *v
                 e = sigv4_canonical_header(is_token ? &alone : view, names->names[i], out);
         }
 
-        e = e < 0 ? e : buf_add_char(out, '\n');
-        e = e < 0 ? e : put_names(names, ";", out);
-        e = e < 0 ? e : buf_add_char(out, '\n');
+        if (e >= 0)
+                e = buf_add_char(out, '\n');
+        if (e >= 0)
+                e = put_names(names, ";", out);
+        if (e >= 0)
+                e = buf_add_char(out, '\n');
 
         struct str hash;
         if (sigv4->payload == PAYLOAD_UNSIGNED)
@@ -484,8 +502,10 @@ int sigv4_sign(const struct sigv4 *sigv4, const struct request_view *view, const
         list_names(sigv4, view, !sigv4->presigned && key->token.n > 0, &names);
         int e = sigv4->presigned ? put_target(sigv4, view, key, &names, out) : 0;
         struct str target = sigv4->presigned ? str_skip(buf_str(out), start) : view->target;
-        e = e < 0 ? e : put_canonical(sigv4, view, key, &names, target, body_hash, &canonical);
-        e = e < 0 ? e : sign_canonical(sigv4, key, buf_str(&canonical), ret_signature);
+        if (e >= 0)
+                e = put_canonical(sigv4, view, key, &names, target, body_hash, &canonical);
+        if (e >= 0)
+                e = sign_canonical(sigv4, key, buf_str(&canonical), ret_signature);
 
         if (canonical.p)
                 secret_wipe(canonical.p, canonical.cap); /* it has the session token */
@@ -496,10 +516,14 @@ int sigv4_sign(const struct sigv4 *sigv4, const struct request_view *view, const
                 e = buf_add(out, "&X-Amz-Signature=");
         } else if (e == 0) {
                 e = buf_printf(out, ALGORITHM " Credential=%.*s/", STR_FMT(key->key_id));
-                e = e < 0 ? e : put_scope(sigv4, out);
-                e = e < 0 ? e : buf_add(out, ", SignedHeaders=");
-                e = e < 0 ? e : put_names(&names, ";", out);
-                e = e < 0 ? e : buf_add(out, ", Signature=");
+                if (e >= 0)
+                        e = put_scope(sigv4, out);
+                if (e >= 0)
+                        e = buf_add(out, ", SignedHeaders=");
+                if (e >= 0)
+                        e = put_names(&names, ";", out);
+                if (e >= 0)
+                        e = buf_add(out, ", Signature=");
         }
 
         if (e < 0)

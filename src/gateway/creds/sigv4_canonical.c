@@ -6,6 +6,7 @@
  */
 #include "gateway/creds/sigv4.h"
 
+#include "base/bounds.h"
 #include "base/cleanup.h"
 #include "base/vec.h"
 
@@ -26,7 +27,10 @@ int sigv4_encode(struct str text, bool keep_slash, struct buf *out) {
                 char escape[3] = { '%', digits[c >> 4], digits[c & 15] };
                 bool plain = is_unreserved((char)c) || (keep_slash && c == '/');
 
-                r = plain ? buf_add_char(out, (char)c) : buf_append(out, str_n(escape, 3));
+                if (plain)
+                        r = buf_add_char(out, (char)c);
+                else
+                        r = buf_append(out, str_n(escape, 3));
         }
 
         return r;
@@ -69,7 +73,8 @@ static int canonical_normalise(struct str path, struct buf *out) {
                         slash_at_end |= last;
                 } else if (segment.n > 0) {
                         r = buf_add_char(out, '/');
-                        r = r < 0 ? r : buf_append(out, segment);
+                        if (r >= 0)
+                                r = buf_append(out, segment);
                 }
         }
 
@@ -80,8 +85,11 @@ static int canonical_normalise(struct str path, struct buf *out) {
 }
 
 int sigv4_canonical_path(struct str path, bool s3, struct buf *out) {
-        if (s3)
-                return path.n > 0 ? canonical_recode(path, true, out) : buf_add_char(out, '/');
+        if (s3) {
+                if (path.n > 0)
+                        return canonical_recode(path, true, out);
+                return buf_add_char(out, '/');
+        }
 
         cleanup(buf_done) struct buf plain = BUF(path.n + 2);
         int r = canonical_normalise(path, &plain);
@@ -96,15 +104,21 @@ struct parameter {
 };
 
 static int compare_texts(struct str left, struct str right) {
-        size_t common = left.n < right.n ? left.n : right.n;
-        int order = common > 0 ? memcmp(left.p, right.p, common) : 0;
+        size_t common = min_of(left.n, right.n);
+        int order = 0;
+
+        if (common > 0)
+                order = memcmp(left.p, right.p, common);
 
         if (order != 0)
                 return order;
         if (left.n == right.n)
                 return 0;
 
-        return left.n < right.n ? -1 : 1;
+        if (left.n < right.n)
+                return -1;
+
+        return 1;
 }
 
 static int compare_parameters(const void *left, const void *right) {
@@ -144,10 +158,16 @@ int sigv4_canonical_query(struct str query, struct buf *out) {
                 qsort(list, n, sizeof *list, compare_parameters);
 
         for (size_t i = 0; r == 0 && i < n; i++) {
-                r = i > 0 ? buf_add_char(out, '&') : 0;
-                r = r < 0 ? r : buf_append(out, list[i].name);
-                r = r < 0 ? r : buf_add_char(out, '=');
-                r = r < 0 ? r : buf_append(out, list[i].value);
+                if (i > 0)
+                        r = buf_add_char(out, '&');
+                else
+                        r = 0;
+                if (r >= 0)
+                        r = buf_append(out, list[i].name);
+                if (r >= 0)
+                        r = buf_add_char(out, '=');
+                if (r >= 0)
+                        r = buf_append(out, list[i].value);
         }
 
         return r;
@@ -172,7 +192,8 @@ int sigv4_canonical_header(const struct request_view *view, struct str name, str
         bool first = true;
         int e = buf_append(out, name);
 
-        e = e < 0 ? e : buf_add_char(out, ':');
+        if (e >= 0)
+                e = buf_add_char(out, ':');
         if (e == 0 && str_eq(name, STR("host"))) {
                 e = buf_append(out, view->host);
                 first = false;
@@ -182,8 +203,12 @@ int sigv4_canonical_header(const struct request_view *view, struct str name, str
                 if (!str_eq_nocase(view->headers[i].name, name) || str_eq(name, STR("host")))
                         continue;
 
-                e = first ? 0 : buf_add_char(out, ',');
-                e = e < 0 ? e : put_value(view->headers[i].value, out);
+                if (first)
+                        e = 0;
+                else
+                        e = buf_add_char(out, ',');
+                if (e >= 0)
+                        e = put_value(view->headers[i].value, out);
                 first = false;
         }
 

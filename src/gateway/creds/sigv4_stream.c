@@ -30,7 +30,10 @@ int sigv4_stream_init(struct sigv4_stream *stream, const struct sigv4 *request, 
                          STR_FMT(request->region), STR_FMT(request->service));
         stream->scope_n = (size_t)n;
 
-        return n > 0 && (size_t)n < sizeof stream->scope ? 0 : -EINVAL;
+        if (n > 0 && (size_t)n < sizeof stream->scope)
+                return 0;
+
+        return -EINVAL;
 }
 
 void sigv4_stream_done(struct sigv4_stream *stream) {
@@ -83,14 +86,19 @@ static bool parse_size(struct str line, size_t *ret_digits, size_t *ret_size) {
 /* Position behind the first CR LF, 0 when there is none yet. */
 static size_t line_end(struct str s) {
         const char *at = s.n >= 2 ? memmem(s.p, s.n, "\r\n", 2) : NULL;
-        return at ? (size_t)(at - s.p) + 2 : 0;
+        if (at)
+                return (size_t)(at - s.p) + 2;
+
+        return 0;
 }
 
 /* Each step takes something off `in` and returns 1, or 0 when it needs more bytes. */
 static int at_size(struct sigv4_stream *stream) {
         size_t end = line_end(str_first(buf_str(&stream->in), SIZE_LINE_MAX)), digits;
+        if (end == 0 && stream->in.n >= SIZE_LINE_MAX)
+                return -EBADMSG;
         if (end == 0)
-                return stream->in.n >= SIZE_LINE_MAX ? -EBADMSG : 0;
+                return 0;
         if (!parse_size(str_first(buf_str(&stream->in), end - 2), &digits, &stream->size))
                 return -EBADMSG;
         if (stream->size > SIGV4_CHUNK_MAX)
@@ -114,9 +122,12 @@ static int in_data(struct sigv4_stream *stream, struct buf *out) {
                 return -EBADMSG;
 
         int r = stream_chain(stream, "PAYLOAD", EMPTY_HASH "\n", data);
-        r = r < 0 ? r : buf_append(out, str_n(stream->in.p, digits + sizeof SIGNATURE_IS - 1));
-        r = r < 0 ? r : buf_append(out, str_n(stream->previous, SIGV4_SIGNATURE_HEX));
-        r = r < 0 ? r : buf_append(out, str_n(stream->in.p + head - 2, whole - (head - 2)));
+        if (r >= 0)
+                r = buf_append(out, str_n(stream->in.p, digits + sizeof SIGNATURE_IS - 1));
+        if (r >= 0)
+                r = buf_append(out, str_n(stream->previous, SIGV4_SIGNATURE_HEX));
+        if (r >= 0)
+                r = buf_append(out, str_n(stream->in.p + head - 2, whole - (head - 2)));
         buf_consume(&stream->in, whole);
         if (!last)
                 stream->state = AT_SIZE;
@@ -167,9 +178,12 @@ static int at_trailer(struct sigv4_stream *stream, struct buf *out) {
                                 return -EBADMSG;
 
                         int r = stream_chain(stream, "TRAILER", "", buf_str(&canonical));
-                        r = r < 0 ? r : buf_append(out, str_first(all, head));
-                        r = r < 0 ? r : buf_append(out, str_n(stream->previous, SIGV4_SIGNATURE_HEX));
-                        r = r < 0 ? r : buf_add(out, "\r\n\r\n");
+                        if (r >= 0)
+                                r = buf_append(out, str_first(all, head));
+                        if (r >= 0)
+                                r = buf_append(out, str_n(stream->previous, SIGV4_SIGNATURE_HEX));
+                        if (r >= 0)
+                                r = buf_add(out, "\r\n\r\n");
                         buf_clear(&stream->in);
                         stream->state = OVER;
 
@@ -183,7 +197,8 @@ static int at_trailer(struct sigv4_stream *stream, struct buf *out) {
                         return -EBADMSG;
 
                 int r = buf_append(&canonical, line);
-                r = r < 0 ? r : buf_add_char(&canonical, '\n');
+                if (r >= 0)
+                        r = buf_add_char(&canonical, '\n');
                 if (r < 0)
                         return r;
 
@@ -213,7 +228,10 @@ int sigv4_stream_feed(struct sigv4_stream *stream, struct str bytes, struct buf 
                 size_t room = stream->in.max - stream->in.n;
                 struct str part = str_first(bytes, room);
 
-                r = room > 0 ? buf_append(&stream->in, part) : -E2BIG;
+                if (room > 0)
+                        r = buf_append(&stream->in, part);
+                else
+                        r = -E2BIG;
                 bytes = str_skip(bytes, part.n);
 
                 do

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/creds/swap.h"
 
+#include "base/bounds.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/secrets/secret.h"
@@ -134,9 +135,10 @@ static int swap_ask(struct swap *swap, const struct inject_plan *plan, const str
                 swap->asked = mapping->index;
                 swap->failed = 0;
                 swap->call.done = on_answer;
-                r = mapping->kind == MAPPING_SIGV4
-                        ? vault_ask_signing_key(swap->worker->vault, mapping->index, swap->to, &scope, &swap->call)
-                        : vault_ask_value(swap->worker->vault, mapping->index, swap->to, &swap->call);
+                if (mapping->kind == MAPPING_SIGV4)
+                        r = vault_ask_signing_key(swap->worker->vault, mapping->index, swap->to, &scope, &swap->call);
+                else
+                        r = vault_ask_value(swap->worker->vault, mapping->index, swap->to, &swap->call);
                 if (r == 0)
                         return -EINPROGRESS;
         }
@@ -276,7 +278,11 @@ static int swap_ready(struct swap *swap, const struct inject_plan *plan) {
                 if (!credential_set_has(&swap->set, i) || credential_set_has(&swap->absent, i))
                         continue;
 
-                int r = is_here(swap, plan, mapping) ? 0 : swap_ask(swap, plan, mapping);
+                int r = 0;
+
+                if (!is_here(swap, plan, mapping))
+                        r = swap_ask(swap, plan, mapping);
+
                 if (r < 0)
                         return r;
         }
@@ -288,7 +294,7 @@ static int swap_ready(struct swap *swap, const struct inject_plan *plan) {
 
 /* More than is ever needed, so that the buffer never moves: a move would leave a copy of a secret behind. */
 static int make_room(struct swap_output *out, size_t n) {
-        int e = buf_reserve(&out->text, n < OUTPUT_MAX ? n : OUTPUT_MAX);
+        int e = buf_reserve(&out->text, min_of(n, OUTPUT_MAX));
         out->text.max = e < 0 ? 0 : out->text.cap - 1; /* too long is an error, never a move */
         return e;
 }
@@ -327,7 +333,10 @@ static int rewrite_values(struct swap *swap, const struct request_view *view, co
                         out->headers[i].value = str_skip(buf_str(&out->text), at);
         }
 
-        return e < 0 ? e : 0;
+        if (e < 0)
+                return e;
+
+        return 0;
 }
 
 /* The key behind the seed of a signed request; false when it has gone. */
@@ -439,13 +448,19 @@ static int begin_chunks(struct swap *swap, const char seed[static SIGV4_SIGNATUR
         secret_wipe(key.key, sizeof key.key);
         swap->streaming = e == 0;
 
-        return e == -EINVAL ? -EACCES : e;
+        if (e == -EINVAL)
+                return -EACCES;
+
+        return e;
 }
 
 int swap_judge(struct swap *swap, const struct request_view *view) {
         const struct credentials *table = swap->worker->gateway->credentials;
 
-        return inject_judge(table, swap->to, view, &swap->plan) == INJECT_REFUSE ? -EACCES : 0;
+        if (inject_judge(table, swap->to, view, &swap->plan) == INJECT_REFUSE)
+                return -EACCES;
+
+        return 0;
 }
 
 int swap_compose(struct swap *swap, const struct request_view *view, const struct swap_body *body,
@@ -472,7 +487,10 @@ int swap_compose(struct swap *swap, const struct request_view *view, const struc
         if (e == 0 && body->follows && swap_signs_chunks(&swap->plan))
                 e = begin_chunks(swap, out->seed);
 
-        return e == -EPIPE ? swap_again(swap) : e;
+        if (e == -EPIPE)
+                return swap_again(swap);
+
+        return e;
 }
 
 void swap_output_done(struct swap_output *out) {

@@ -87,7 +87,10 @@ static int make_key(struct question *question) {
         }
 
         question->key_n = key.n;
-        return r < 0 ? -EINVAL : 0;
+        if (r < 0)
+                return -EINVAL;
+
+        return 0;
 }
 
 static struct str key_of(const struct question *question) {
@@ -282,7 +285,8 @@ int vault_ask_keep(struct vault_client *client, uint32_t mapping, const struct a
                                      .lines = BUF(VAULT_ANSWER_MAX) };
         int r = buf_append(&question.lines, lines);
 
-        r = r < 0 ? r : client_ask(client, &question, call);
+        if (r >= 0)
+                r = client_ask(client, &question, call);
         if (r < 0 && question.lines.p) { /* nobody has taken it over */
                 secret_wipe(question.lines.p, question.lines.cap);
                 buf_done(&question.lines);
@@ -373,7 +377,10 @@ static int keep_leaf(struct vault_client *client, const struct question *questio
         int r = tls_leaf_new(client->keys, message->data[0], &leaf, &e);
         if (r < 0) {
                 log_warning("vault: %s", err_text(&e));
-                return r == -ENOMEM ? r : -EIO;
+                if (r != -ENOMEM)
+                        return -EIO;
+
+                return r;
         }
 
         struct kept *kept = shelf_add(&client->leaves, key_of(question), 0);
@@ -460,7 +467,11 @@ static int client_take(struct vault_client *client, const struct vault_message *
 
         struct question *question = find_question(client, message->id);
         if (!question) /* its time was up, or nobody asked; an id that was never given out is somebody else's mistake */
-                return message->id > 0 && message->id <= client->last_id ? 0 : -EPROTO;
+        {
+                if (message->id > 0 && message->id <= client->last_id)
+                        return 0;
+                return -EPROTO;
+        }
 
         if (message->kind == VAULT_REFUSED) {
                 client_finish(question, client_refusal(message->number));
@@ -528,7 +539,10 @@ int vault_client_new(struct loop *loop, const struct tls_context *keys, struct p
                 client->heap = malloc(VAULT_MESSAGE_MAX + SECRETS_BYTES);
         }
 
-        client->room = client->locked ? secret_bytes(client->locked) : client->heap;
+        if (client->locked)
+                client->room = secret_bytes(client->locked);
+        else
+                client->room = client->heap;
         if (!client->room) {
                 free(client);
                 return -ENOMEM;

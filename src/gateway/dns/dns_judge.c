@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/dns/dns_judge.h"
 
+#include "base/bounds.h"
 #include "gateway/dns/synthetic.h"
 #include "gateway/gate.h"
 
@@ -89,9 +90,10 @@ static enum dns_next judge_name(struct worker *worker, struct dns_job *job) {
                  * (EAI_AGAIN), which programs try again without end. */
                 bool final = worker_captures(worker);
 
-                job->delay_ns = final && gate_is_paced(worker, &job->verdict)
-                                    ? pace_delay(&worker->pace, &job->host, loop_now(worker->loop))
-                                    : 0;
+                if (final && gate_is_paced(worker, &job->verdict))
+                        job->delay_ns = pace_delay(&worker->pace, &job->host, loop_now(worker->loop));
+                else
+                        job->delay_ns = 0;
                 return judge_say(job, final ? DNS_NXDOMAIN : DNS_REFUSED, job->verdict.reason);
         }
 
@@ -109,7 +111,10 @@ enum dns_next dns_job_begin(struct worker *worker, struct str packet, struct dns
         job->answer = (struct dns_answer){ .rcode = DNS_NOERROR };
         job->delay_ns = 0;
 
-        return rcode == DNS_NOERROR ? judge_name(worker, job) : judge_say(job, rcode, REASON_PROTOCOL);
+        if (rcode == DNS_NOERROR)
+                return judge_name(worker, job);
+
+        return judge_say(job, rcode, REASON_PROTOCOL);
 }
 
 void dns_job_resolved(struct worker *worker, struct dns_job *job, const struct resolve_answer *answer) {
@@ -138,7 +143,7 @@ void dns_job_resolved(struct worker *worker, struct dns_job *job, const struct r
 
         job->answer.addrs = job->addrs;
         job->answer.n_addrs = n;
-        job->answer.ttl = answer->ttl < DNS_TTL_REAL_MAX ? answer->ttl : DNS_TTL_REAL_MAX;
+        job->answer.ttl = min_of(answer->ttl, DNS_TTL_REAL_MAX);
 }
 
 void dns_job_record(struct worker *worker, const struct dns_job *job, uint64_t connection) {

@@ -11,6 +11,7 @@
  */
 #include "gateway/dns/dns_server.h"
 
+#include "base/bounds.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "gateway/dns/dns_judge.h"
@@ -365,7 +366,7 @@ static int tcp_serve_one(struct dns_tcp *tcp) {
 static int tcp_read(struct dns_tcp *tcp) {
         char bytes[2048];
         size_t room = tcp->in.max - tcp->in.n;
-        ssize_t got = stream_read(tcp->client.stream, bytes, room < sizeof bytes ? room : sizeof bytes);
+        ssize_t got = stream_read(tcp->client.stream, bytes, min_of(room, sizeof bytes));
         if (got == 0)
                 return -EPIPE; /* no more questions, and all are answered and written */
         if (got < 0)

@@ -55,8 +55,10 @@ static uint32_t slot_of(const struct synthetic *synthetic, const struct addr *ad
                          (uint32_t)addr->bytes[14] << 8 | addr->bytes[15];
         }
 
-        return offset >= SYNTHETIC_FIRST && offset - SYNTHETIC_FIRST < synthetic->size ? offset - SYNTHETIC_FIRST + 1
-                                                                                       : 0;
+        if (offset >= SYNTHETIC_FIRST && offset - SYNTHETIC_FIRST < synthetic->size)
+                return offset - SYNTHETIC_FIRST + 1;
+
+        return 0;
 }
 
 static void addresses_of(uint32_t index, struct addr *ret_v4, struct addr *ret_v6) {

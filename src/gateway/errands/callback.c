@@ -120,7 +120,10 @@ static uint32_t inside_read_status(int fd, uint64_t due_ns) {
                 if (poll(&ready, 1, clock_left_ms(due_ns)) <= 0)
                         break;
 
-                got = early ? recv(fd, first + n, sizeof first - n, 0) : recv(fd, rest, sizeof rest, 0);
+                if (early)
+                        got = recv(fd, first + n, sizeof first - n, 0);
+                else
+                        got = recv(fd, rest, sizeof rest, 0);
                 if (got < 0 && (errno == EAGAIN || errno == EINTR))
                         continue;
                 if (got <= 0)
@@ -202,7 +205,10 @@ static void visit_step(struct flow *flow, struct visit *visit, short ready) {
         if (!ready && clock_ns() < visit->due_ns)
                 return;
 
-        n = ready ? recv(visit->fd, visit->head + visit->n, sizeof visit->head - visit->n, MSG_DONTWAIT) : 0;
+        if (ready)
+                n = recv(visit->fd, visit->head + visit->n, sizeof visit->head - visit->n, MSG_DONTWAIT);
+        else
+                n = 0;
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
                 return;
 

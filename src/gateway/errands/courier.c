@@ -159,7 +159,10 @@ static int courier_open(struct courier *courier, const char *ca_bundle, struct e
                 return err_set(err, -r, "no socket");
 
         r = watch_start_edge(courier->loop, &courier->watch, COURIER_FD, on_socket);
-        return r < 0 ? err_set(err, -r, "the socket cannot be watched") : 0;
+        if (r < 0)
+                return err_set(err, -r, "the socket cannot be watched");
+
+        return 0;
 }
 
 static void courier_close(struct courier *courier) {

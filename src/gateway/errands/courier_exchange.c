@@ -95,7 +95,11 @@ static void take_body(struct exchange *exchange, struct str bytes) {
         rest = buf_str(&exchange->body);
 
         for (;;) {
-                ptrdiff_t end = rest.n ? str_find(rest, '\n') : -1;
+                ptrdiff_t end = -1;
+
+                if (rest.n)
+                        end = str_find(rest, '\n');
+
                 if (end < 0)
                         break;
 
@@ -442,7 +446,10 @@ static int write_bytes(struct exchange *exchange, const struct courier_message *
         }
 
         r = buf_append(&exchange->out, message->parts[3]);
-        return r < 0 ? err_set(err, -r, "too many bytes") : 0;
+        if (r < 0)
+                return err_set(err, -r, "too many bytes");
+
+        return 0;
 }
 
 static int write_request(struct exchange *exchange, const struct courier_message *message, struct err *err) {
@@ -479,7 +486,10 @@ static int write_request(struct exchange *exchange, const struct courier_message
         if (r == 0)
                 r = buf_append(&exchange->out, message->parts[3]);
 
-        return r < 0 ? err_set(err, -r, "the request is too long") : 0;
+        if (r < 0)
+                return err_set(err, -r, "the request is too long");
+
+        return 0;
 }
 
 static int read_url(struct exchange *exchange, struct str url, struct err *err) {

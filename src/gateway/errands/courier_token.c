@@ -99,7 +99,10 @@ static int fill_mark(struct courier *courier, struct str mark, const struct auth
         if (r == 0 && !value_fits_a_header(answer.data[0]))
                 r = err_set(err, EINVAL, "the token has blanks or other bytes that no token has");
         else if (r == 0) {
-                r = str_is(word, "basic") ? put_basic(out, user, answer.data[0]) : buf_append(out, answer.data[0]);
+                if (str_is(word, "basic"))
+                        r = put_basic(out, user, answer.data[0]);
+                else
+                        r = buf_append(out, answer.data[0]);
                 if (r < 0)
                         err_set(err, -r, "the request is too long");
         }

@@ -227,7 +227,10 @@ static int door_open(struct door *door, struct err *err) {
                 return err_errno(err, "nobody wants to know the certificate");
 
         r = watch_start_edge(door->loop, &door->watch, DOOR_FD, door_on_message);
-        return r < 0 ? err_set(err, -r, "the socket cannot be watched") : 0;
+        if (r < 0)
+                return err_set(err, -r, "the socket cannot be watched");
+
+        return 0;
 }
 
 static void door_close(struct door *door) {

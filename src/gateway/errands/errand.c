@@ -55,5 +55,8 @@ bool errand_is_named(int argc, char **argv) {
 int errand_run(char **argv, struct err *err) {
         const struct errand *errand = errand_find(argv[1]);
 
-        return errand ? errand->run(argv[2], err) : err_set(err, EINVAL, "there is no such errand");
+        if (!errand)
+                return err_set(err, EINVAL, "there is no such errand");
+
+        return errand->run(argv[2], err);
 }

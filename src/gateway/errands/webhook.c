@@ -233,7 +233,10 @@ static int make_request(struct webhook *webhook, struct err *err) {
         if (r == 0)
                 r = buf_append(&webhook->request, buf_str(&webhook->message));
 
-        return r < 0 ? err_set(err, -r, "the message cannot be read") : 0;
+        if (r < 0)
+                return err_set(err, -r, "the message cannot be read");
+
+        return 0;
 }
 
 static int set_up(struct webhook *webhook, struct err *err) {

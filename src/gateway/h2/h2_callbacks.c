@@ -2,6 +2,7 @@
 /* What nghttp2 tells about either connection, and how it is set up. */
 #include "gateway/h2/h2_internal.h"
 
+#include "base/bounds.h"
 #include "base/secrets/secret.h"
 
 #include <errno.h>
@@ -40,8 +41,10 @@ static int on_frame_begins(nghttp2_session *ng, const nghttp2_frame_hd *hd, void
         struct h2_side *side = user;
         struct h2_session *session = side->session;
 
+        if (side->index == H2_ORIGIN && hd->type == NGHTTP2_PUSH_PROMISE)
+                return NGHTTP2_ERR_CALLBACK_FAILURE;
         if (side->index == H2_ORIGIN)
-                return hd->type == NGHTTP2_PUSH_PROMISE ? NGHTTP2_ERR_CALLBACK_FAILURE : 0; /* was told not to */
+                return 0; /* was told not to */
 
         bool calm = true;
 
@@ -261,12 +264,16 @@ static void *wiped_calloc(size_t n, size_t size, void *user) {
 }
 
 static void *wiped_realloc(void *p, size_t n, void *user) {
-        size_t had = p ? malloc_usable_size(p) : 0;
+        size_t had = 0;
+
+        if (p)
+                had = malloc_usable_size(p);
+
         void *grown = malloc(n);
         if (!grown)
                 return NULL;
         if (p)
-                memcpy(grown, p, had < n ? had : n);
+                memcpy(grown, p, min_of(had, n));
 
         wiped_free(p, user);
         return grown;
@@ -325,5 +332,8 @@ int h2_side_open(struct h2_side *side) {
         if (callbacks)
                 nghttp2_session_callbacks_del(callbacks);
 
-        return r == 0 ? 0 : -ENOMEM;
+        if (r != 0)
+                return -ENOMEM;
+
+        return 0;
 }

@@ -7,6 +7,7 @@
  */
 #include "gateway/h2/h2_swap.h"
 
+#include "base/bounds.h"
 #include "base/cleanup.h"
 
 #include <errno.h>
@@ -41,7 +42,7 @@ static void flow_passed(struct h2_flow *flow, size_t n) {
         if (flow->own)
                 return;
 
-        size_t gift = n < flow->gift ? n : flow->gift;
+        size_t gift = min_of(n, flow->gift);
         flow->gift -= gift;
         n -= gift;
         flow->unsent -= n;
@@ -127,7 +128,7 @@ static ssize_t on_wanted(nghttp2_session *ng, int32_t id, uint8_t *to, size_t ro
         if (flow->worked && !flow->dropped && flow->at == flow->bytes.n)
                 h2_swap_work(flow);
 
-        size_t left = flow->bytes.n - flow->at, n = left < room ? left : room;
+        size_t left = flow->bytes.n - flow->at, n = min_of(left, room);
         bool over = flow->worked ? flow->finished : flow->ended;
         if (flow->dropped || (n == 0 && !over)) {
                 flow->deferred = true;

@@ -120,7 +120,10 @@ static bool is_method(struct str method) {
 static int request_remember(struct h2_stream *stream, const struct request *request) {
         stream->method = str_dup(str_first(request->method, HTTP1_METHOD_MAX));
         stream->path = str_dup(http1_path_only(request->path));
-        return stream->method && stream->path ? 0 : -ENOMEM;
+        if (stream->method && stream->path)
+                return 0;
+
+        return -ENOMEM;
 }
 
 /* False when it was answered. */

@@ -60,7 +60,10 @@ static int begin_decoding(struct h2_stream *stream, struct h2_fields *fields, un
                 stream->why =
                     "The response is compressed although that was not asked for, in a way that cannot be undone, "
                     "so it cannot be searched for secrets.";
-                return ended ? 0 : -EPROTO;
+                if (!ended)
+                        return -EPROTO;
+
+                return 0;
         }
 
         plain_fields(fields);
@@ -93,7 +96,11 @@ int h2_swap_take_head(struct h2_stream *stream, struct h2_fields *fields, unsign
         if (!swap || !swap->swap.words)
                 return 0;
 
-        int r = status < 200 ? 0 : begin_decoding(stream, fields, status, ended);
+        int r = 0;
+
+        if (status >= 200)
+                r = begin_decoding(stream, fields, status, ended);
+
         if (r < 0)
                 return r;
 
@@ -139,7 +146,10 @@ static int end_search(struct h2_flow *flow) {
 
 int h2_swap_end(struct h2_flow *flow) {
         struct h2_swap *swap = flow->stream->swap;
-        return flow->from != H2_ORIGIN || flow->worked || !swap || !scrub_is_on(&swap->scrub) ? 0 : end_search(flow);
+        if (flow->from != H2_ORIGIN || flow->worked || !swap || !scrub_is_on(&swap->scrub))
+                return 0;
+
+        return end_search(flow);
 }
 
 int h2_swap_decode_some(struct h2_flow *flow) {
@@ -152,11 +162,18 @@ int h2_swap_decode_some(struct h2_flow *flow) {
         if (n < 0) {
                 stream->why = n == -E2BIG ? "The response grows without end when it is decompressed."
                                           : "The response is not compressed in the way that it says.";
-                return n == -ENOMEM ? -ENOMEM : -EBADMSG;
+                if (n == -ENOMEM)
+                        return -ENOMEM;
+
+                return -EBADMSG;
         }
 
         h2_flow_used(flow, had - in.n);
-        int r = n > 0 ? scrub_search(flow, out, (size_t)n) : 0;
+        int r = 0;
+
+        if (n > 0)
+                r = scrub_search(flow, out, (size_t)n);
+
         if (r < 0 || !flow->ended || decoder_owes(swap->decoder))
                 return r;
 

@@ -26,6 +26,7 @@
 #include "gateway/h2/h2_swap.h"
 
 #include "base/alloc.h"
+#include "base/bounds.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -204,7 +205,7 @@ void h2_session_patrol(struct h2_session *session) {
 
 bool h2_allow(struct h2_session *session, struct h2_allowance *allowance, uint64_t burst, uint64_t per_second) {
         uint64_t now = loop_now(session->client.worker->loop), price = NS_PER_SECOND / per_second;
-        allowance->paid_until = (allowance->paid_until > now ? allowance->paid_until : now) + price;
+        allowance->paid_until = max_of(allowance->paid_until, now) + price;
         return allowance->paid_until - now <= burst * price;
 }
 

@@ -240,7 +240,11 @@ static int sign_some(struct h2_flow *flow) {
         flow->at = 0;
         flow->bytes.max = SIGV4_CHUNK_MAX + 2 * WORK_BYTES;
 
-        int e = in.n > 0 ? sigv4_stream_feed(&swap->swap.stream, in, &flow->bytes) : 0;
+        int e = 0;
+
+        if (in.n > 0)
+                e = sigv4_stream_feed(&swap->swap.stream, in, &flow->bytes);
+
         h2_flow_used(flow, in.n);
 
         if (e == 0 && flow->ended && flow->raw.n == 0) {
@@ -260,7 +264,10 @@ void h2_swap_work(struct h2_flow *flow) {
                 if (before == 0 && !owed && !flow->ended)
                         return;
 
-                e = flow->from == H2_CLIENT ? sign_some(flow) : h2_swap_decode_some(flow);
+                if (flow->from == H2_CLIENT)
+                        e = sign_some(flow);
+                else
+                        e = h2_swap_decode_some(flow);
         }
 
         if (e == 0)

@@ -177,7 +177,10 @@ static int take_body(struct http_session *session, struct str bytes) {
         if (result != HTTP1_MORE)
                 return -EPROTO;
 
-        return examine->seen.done ? examine_feed(examine->examine, STR(""), true) : 0;
+        if (examine->seen.done)
+                return examine_feed(examine->examine, STR(""), true);
+
+        return 0;
 }
 
 bool http_examine_step(struct http_session *session) {
@@ -272,7 +275,10 @@ bool http_examine_drain_step(struct http_session *session) {
         struct http_examine *examine = session->exchange.examine;
         enum http1_result result = HTTP1_MORE;
         struct str all, span;
-        int r = session->exchange.request.done ? 0 : http_session_body_bytes(session, &all);
+        int r = 0;
+
+        if (!session->exchange.request.done)
+                r = http_session_body_bytes(session, &all);
 
         if (r == -EAGAIN)
                 return false;

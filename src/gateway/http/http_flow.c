@@ -65,8 +65,10 @@ int http_flow_push(struct http_flow *flow, struct pool *pool, struct stream *to,
         size_t of_head = (size_t)put < head ? (size_t)put : head;
         flow->head_at += of_head;
         struct str left = str_skip(bytes, (size_t)put - of_head);
+        if (left.n == 0 && flow->head_at < flow->head.n)
+                return -EAGAIN;
         if (left.n == 0)
-                return flow->head_at < flow->head.n ? -EAGAIN : 0;
+                return 0;
 
         int r = flow_keep(flow, pool, left);
         if (r < 0)

@@ -117,7 +117,10 @@ static int copy_up(struct http_session *session) {
         if (r < 0) {
                 if (r != -EAGAIN)
                         http_pump_fail_client(session, REASON_PROTOCOL);
-                return r == -EAGAIN ? r : -ECANCELED;
+                if (r != -EAGAIN)
+                        return -ECANCELED;
+
+                return r;
         }
 
         struct str bytes = all;
@@ -134,9 +137,10 @@ static int copy_up(struct http_session *session) {
                         return -ECANCELED;
                 }
 
-                r = session->exchange.swap
-                        ? http_swap_push_up(session, span)
-                        : http_flow_push(&session->exchange.up, http_pool(session), session->exchange.upstream, span);
+                if (session->exchange.swap)
+                        r = http_swap_push_up(session, span);
+                else
+                        r = http_flow_push(&session->exchange.up, http_pool(session), session->exchange.upstream, span);
                 if (r < 0 && r != -EAGAIN)
                         break;
         }
@@ -197,7 +201,11 @@ static bool pump_up(struct http_session *session) {
 
         bool together = session->exchange.up.head_at == 0 && session->in &&
                         !session->exchange.request.done; /* head and body leave in one packet */
-        int r = together ? 0 : http_flow_flush(&session->exchange.up, http_pool(session), session->exchange.upstream);
+        int r = 0;
+
+        if (!together)
+                r = http_flow_flush(&session->exchange.up, http_pool(session), session->exchange.upstream);
+
         if (r == 0 && session->exchange.request.done) {
                 http_flow_rest(&session->exchange.up, http_pool(session));
                 return false;
@@ -207,7 +215,10 @@ static bool pump_up(struct http_session *session) {
                 bool splices = !session->in && !session->exchange.swap &&
                                is_spliced(&session->exchange.request, session->exchange.bytes_out,
                                           session->client.stream, session->exchange.upstream);
-                r = splices ? splice_up(session) : copy_up(session);
+                if (splices)
+                        r = splice_up(session);
+                else
+                        r = copy_up(session);
         }
 
         if (r == -EAGAIN)
@@ -223,7 +234,10 @@ static int write_head(struct http_session *session, const struct http1_response 
                       bool chunked_out, const char *connection) {
         size_t at = session->exchange.down.head.n;
         int e = http1_response_write(&session->exchange.down.head, response, body, chunked_out, connection);
-        return e < 0 || !session->exchange.swap ? e : http_swap_take_head(session, response, body, at);
+        if (e < 0 || !session->exchange.swap)
+                return e;
+
+        return http_swap_take_head(session, response, body, at);
 }
 
 static void begin_switch(struct http_session *session, const struct http1_response *response, struct str behind) {
@@ -253,7 +267,11 @@ static int begin_response(struct http_session *session, struct http1_response *r
         session->exchange.keep_upstream = !response->head.close && body != BODY_UNTIL_CLOSE && !session->exchange.last;
         session->exchange.head_sent = true;
 
-        int e = session->exchange.swap ? http_swap_decode(session, response, &sent) : 0;
+        int e = 0;
+
+        if (session->exchange.swap)
+                e = http_swap_decode(session, response, &sent);
+
         if (sent == BODY_UNTIL_CLOSE || (sent == BODY_CHUNKED && to_old_client) || !session->exchange.request.done)
                 session->exchange.keep_client = false;
         if (e < 0)
@@ -315,9 +333,10 @@ static int pass_body(struct http_session *session, struct str bytes, enum http1_
         while ((*ret = http_body_next(&session->exchange.response, &bytes, &span)) == HTTP1_OK) {
                 any = true;
                 session->exchange.bytes_in += span.n;
-                e = session->exchange.swap
-                        ? http_swap_push_down(session, span)
-                        : http_flow_push(&session->exchange.down, http_pool(session), session->client.stream, span);
+                if (session->exchange.swap)
+                        e = http_swap_push_down(session, span);
+                else
+                        e = http_flow_push(&session->exchange.down, http_pool(session), session->client.stream, span);
                 if (e < 0 && e != -EAGAIN)
                         return e;
         }
@@ -331,9 +350,10 @@ static int pass_body(struct http_session *session, struct str bytes, enum http1_
         if (e < 0 && e != -EAGAIN)
                 return e;
 
-        return any && !session->exchange.swap
-                   ? e
-                   : http_flow_flush(&session->exchange.down, http_pool(session), session->client.stream);
+        if (any && !session->exchange.swap)
+                return e;
+
+        return http_flow_flush(&session->exchange.down, http_pool(session), session->client.stream);
 }
 
 void http_pump_fail(struct http_session *session, int error) {
@@ -380,7 +400,11 @@ static void end_of_upstream(struct http_session *session, int error) {
 
         if (session->exchange.head_sent && session->exchange.response.kind == BODY_UNTIL_CLOSE && error == 0) {
                 session->exchange.response.done = true;
-                int e = session->exchange.swap ? http_swap_settle_down(session) : 0;
+                int e = 0;
+
+                if (session->exchange.swap)
+                        e = http_swap_settle_down(session);
+
                 if (e < 0)
                         http_pump_fail(session, e);
 
@@ -427,9 +451,11 @@ static ssize_t splice_down(struct http_session *session) {
 
 /* From origin to client. */
 static bool pump_down(struct http_session *session) {
-        int e = session->exchange.down.held
-                    ? 0
-                    : http_flow_flush(&session->exchange.down, http_pool(session), session->client.stream);
+        int e = 0;
+
+        if (!session->exchange.down.held)
+                e = http_flow_flush(&session->exchange.down, http_pool(session), session->client.stream);
+
         if (e == 0 && session->exchange.swap && http_swap_owes_down(session)) {
                 e = http_swap_settle_down(session);
                 if (e < 0)

@@ -141,7 +141,10 @@ int http_renew_body(struct http_session *session, const struct inject_plan *plan
         *out = BUF(room + 1);
         int r = buf_reserve(out, room); /* so that it never moves */
 
-        return r < 0 ? r : renew_body(plan, body, values, out);
+        if (r < 0)
+                return r;
+
+        return renew_body(plan, body, values, out);
 }
 
 /* the answer */
@@ -195,7 +198,10 @@ static int answer_leaves(struct http_renew *renew) {
         secret_buf_done(&out);
         http_renew_free(session);
 
-        return r < 0 ? -EBADMSG : 0;
+        if (r < 0)
+                return -EBADMSG;
+
+        return 0;
 }
 
 static void answer_fails(struct http_renew *renew, int error) {

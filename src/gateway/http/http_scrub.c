@@ -15,6 +15,7 @@
  */
 #include "gateway/http/http_swap.h"
 
+#include "base/bounds.h"
 #include "base/cleanup.h"
 #include "base/secrets/secret.h"
 #include "gateway/creds/renew.h"
@@ -104,7 +105,7 @@ static int send_body(struct http_session *session, struct str bytes) {
                 return (int)put;
 
         size_t sent = put > 0 ? (size_t)put : 0;
-        size_t of_head = sent < waits ? sent : waits;
+        size_t of_head = min_of(sent, waits);
         flow->head_at += of_head;
         flow->begun |= sent > 0;
 
@@ -118,7 +119,10 @@ static int put_body(struct http_session *session, struct str first, struct str s
         if (e < 0 || second.n == 0)
                 return e;
         bool in_pieces = session->exchange.response.kind == BODY_CHUNKED; /* they are gathered */
-        return in_pieces ? http_flow_queue(&session->exchange.down, second) : send_body(session, second);
+        if (in_pieces)
+                return http_flow_queue(&session->exchange.down, second);
+
+        return send_body(session, second);
 }
 
 /* The origin has stopped where a secret may begin: perhaps its message is over. */
@@ -197,8 +201,11 @@ static int decode_held(struct http_session *session, struct str span) {
 int http_swap_push_down(struct http_session *session, struct str span) {
         struct http_swap *swap = session->exchange.swap;
 
-        if (http_renew_is_on(session))
-                return swap->decoder ? decode_held(session, span) : http_renew_push(session, span);
+        if (http_renew_is_on(session)) {
+                if (swap->decoder)
+                        return decode_held(session, span);
+                return http_renew_push(session, span);
+        }
         if (!scrub_is_on(&swap->scrub))
                 return http_flow_push(&session->exchange.down, http_pool(session), session->client.stream, span);
         if (swap->decoder)
@@ -215,7 +222,10 @@ static int decode_some(struct http_session *session) {
         if (n < 0) {
                 session->call.why = n == -E2BIG ? "The response grows without end when it is decompressed."
                                                 : "The response is not compressed in the way that it says.";
-                return n == -ENOMEM ? -ENOMEM : -EBADMSG;
+                if (n == -ENOMEM)
+                        return -ENOMEM;
+
+                return -EBADMSG;
         }
 
         swap->raw_at = swap->raw.n - in.n;
@@ -225,7 +235,10 @@ static int decode_some(struct http_session *session) {
                 swap->raw_at = 0;
         }
 
-        return n > 0 ? http_scrub_search(session, out, (size_t)n) : 0;
+        if (n > 0)
+                return http_scrub_search(session, out, (size_t)n);
+
+        return 0;
 }
 
 static int end_body(struct http_session *session) {
@@ -258,12 +271,19 @@ static int end_held(struct http_session *session) {
 int http_swap_settle_down(struct http_session *session) {
         struct http_swap *swap = session->exchange.swap;
 
-        if (http_renew_is_on(session))
-                return session->exchange.response.done ? end_held(session) : 0;
+        if (http_renew_is_on(session)) {
+                if (session->exchange.response.done)
+                        return end_held(session);
+                return 0;
+        }
         if (!scrub_is_on(&swap->scrub))
                 return 0;
 
-        int e = swap->decoder ? decode_some(session) : 0;
+        int e = 0;
+
+        if (swap->decoder)
+                e = decode_some(session);
+
         if (e < 0 || !session->exchange.response.done || (swap->decoder && decoder_owes(swap->decoder)))
                 return e;
 

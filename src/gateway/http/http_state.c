@@ -149,8 +149,10 @@ int http_session_body_bytes(struct http_session *session, struct str *ret) {
 
         char *scratch = http_pool(session)->scratch;
         ssize_t got = stream_read(session->client.stream, scratch, POOL_CHUNK_BYTES);
+        if (got < 0)
+                return (int)got;
         if (got <= 0)
-                return got < 0 ? (int)got : -EPIPE;
+                return -EPIPE;
 
         *ret = str_n(scratch, (size_t)got);
         return 0;

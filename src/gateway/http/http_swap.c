@@ -77,8 +77,10 @@ static void http_swap_refuse(struct http_session *session, enum reason reason, c
 }
 
 static const char *too_large(const struct http_session *session) {
-        return session->exchange.swap->renew ? "a request to a token endpoint has at most 64 KiB"
-                                             : sigv4_problem_text(SIGV4_TOO_LARGE);
+        if (session->exchange.swap->renew)
+                return "a request to a token endpoint has at most 64 KiB";
+
+        return sigv4_problem_text(SIGV4_TOO_LARGE);
 }
 
 /* The vault has spoken. Meanwhile the policy may have changed: the request is judged again. */
@@ -286,11 +288,16 @@ static int write_head(struct http_session *session, struct str host, const struc
         struct str target = made->target.p ? made->target : head->path;
         int e = buf_reserve(out, swap->plain.n + made->text.n + body.n + 256); /* so that it never moves */
 
-        e = e < 0 ? e : buf_append(out, head->method);
-        e = e < 0 ? e : buf_add_char(out, ' ');
-        e = e < 0 ? e : buf_append(out, target);
-        e = e < 0 ? e : buf_add(out, " HTTP/1.1\r\n");
-        e = e < 0 ? e : put_line(out, STR("Host"), host);
+        if (e >= 0)
+                e = buf_append(out, head->method);
+        if (e >= 0)
+                e = buf_add_char(out, ' ');
+        if (e >= 0)
+                e = buf_append(out, target);
+        if (e >= 0)
+                e = buf_add(out, " HTTP/1.1\r\n");
+        if (e >= 0)
+                e = put_line(out, STR("Host"), host);
         for (size_t i = 0; e == 0 && i < made->n_headers; i++)
                 e = put_line(out, made->headers[i].name, made->headers[i].value);
 
@@ -304,8 +311,12 @@ static int write_head(struct http_session *session, struct str host, const struc
         if (e == 0 && swap->keeps_body)
                 e = buf_printf(out, "Content-Length: %zu\r\n", body.n);
 
-        e = e < 0 ? e : buf_add(out, "\r\n");
-        return e < 0 || !swap->keeps_body ? e : buf_append(out, body);
+        if (e >= 0)
+                e = buf_add(out, "\r\n");
+        if (e < 0 || !swap->keeps_body)
+                return e;
+
+        return buf_append(out, body);
 }
 
 /* Framing goes under a signature as well, but is written by us. */
@@ -330,7 +341,10 @@ static int compose_body(struct http_session *session) {
                 return e;
 
         e = http_renew_body(session, &swap->swap.plan, &swap->sent);
-        return e == -EPIPE ? swap_again(&swap->swap) : e;
+        if (e == -EPIPE)
+                return swap_again(&swap->swap);
+
+        return e;
 }
 
 /* What leaves, with secrets. */
@@ -344,7 +358,10 @@ static int http_swap_rewrite(struct http_session *session) {
         if (e < 0)
                 return e;
 
-        e = swap->renew ? http_renew_prepare(session, &view, &swap->swap.plan, on_ready) : 0;
+        if (swap->renew)
+                e = http_renew_prepare(session, &view, &swap->swap.plan, on_ready);
+        else
+                e = 0;
         if (e == -EACCES && swap->swap.plan.problem)
                 swap->problem = inject_problem_text(&swap->swap.plan);
         if (e < 0)
@@ -408,9 +425,14 @@ int http_swap_push_up(struct http_session *session, struct str span) {
         if (e < 0)
                 return -EPROTO;
 
-        e = swap->chunks_up ? http_flow_queue_chunk(&session->exchange.up, buf_str(&out), STR(""))
-                            : http_flow_queue(&session->exchange.up, buf_str(&out));
-        return e < 0 ? -EPROTO : http_flow_flush(&session->exchange.up, http_pool(session), session->exchange.upstream);
+        if (swap->chunks_up)
+                e = http_flow_queue_chunk(&session->exchange.up, buf_str(&out), STR(""));
+        else
+                e = http_flow_queue(&session->exchange.up, buf_str(&out));
+        if (e < 0)
+                return -EPROTO;
+
+        return http_flow_flush(&session->exchange.up, http_pool(session), session->exchange.upstream);
 }
 
 int http_swap_end_up(struct http_session *session) {

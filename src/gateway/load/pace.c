@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/load/pace.h"
 
+#include "base/bounds.h"
 #include "base/hash.h"
 
 static uint64_t host_key(const struct host *host) {
@@ -37,7 +38,7 @@ static uint64_t delay_of(uint32_t n) {
                 return 0;
         for (uint32_t step = (n - PACE_FREE) / PACE_STEP; step > 0 && delay < PACE_MOST_NS; step--)
                 delay *= 2;
-        return delay < PACE_MOST_NS ? delay : PACE_MOST_NS;
+        return min_of(delay, PACE_MOST_NS);
 }
 
 uint64_t pace_delay(struct pace *pace, const struct host *host, uint64_t now_ns) {
@@ -56,7 +57,10 @@ uint64_t pace_delay(struct pace *pace, const struct host *host, uint64_t now_ns)
         if (pace_host->n < UINT32_MAX)
                 pace_host->n++;
 
-        return pace->held < PACE_HELD_MAX ? delay_of(pace_host->n) : 0;
+        if (pace->held < PACE_HELD_MAX)
+                return delay_of(pace_host->n);
+
+        return 0;
 }
 
 bool pace_is_slow(const struct pace *pace, const struct host *host, uint64_t now_ns) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/load/tally.h"
 
+#include "base/bounds.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 
@@ -22,7 +23,7 @@ static bool take_share(struct tally *tally, bool forced) {
         uint_fast64_t due = atomic_load_explicit(&tally->rate->due, memory_order_relaxed), next;
 
         do {
-                next = (due > now ? due : now) + each;
+                next = max_of(due, now) + each;
                 if (!forced && next - now > each * TALLY_BURST)
                         return false;
         } while (!atomic_compare_exchange_weak_explicit(&tally->rate->due, &due, next, memory_order_relaxed,
@@ -52,7 +53,10 @@ static struct event kind_of(const struct event *ev) {
 
 static struct entry *tally_find(struct tally *tally, const struct event *same, struct buf *key) {
         buf_clear(key);
-        return event_encode(key, same) < 0 ? NULL : map_get(&tally->entries, buf_str(key));
+        if (event_encode(key, same) < 0)
+                return NULL;
+
+        return map_get(&tally->entries, buf_str(key));
 }
 
 /* NULL when there is no memory. */
@@ -73,7 +77,10 @@ static struct entry *tally_make(struct tally *tally, const struct buf *key) {
 static struct entry *find_many(struct tally *tally, const struct event *ev, struct buf *key) {
         struct event many = kind_of(ev);
         struct entry *en = tally_find(tally, &many, key);
-        return en ? en : tally_make(tally, key);
+        if (en)
+                return en;
+
+        return tally_make(tally, key);
 }
 
 void tally_event(struct tally *tally, const struct event *ev) {

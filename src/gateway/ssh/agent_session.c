@@ -2,6 +2,7 @@
 #include "gateway/ssh/agent_session.h"
 
 #include "base/alloc.h"
+#include "base/bounds.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "bridge/agent_keys.h"
@@ -332,9 +333,10 @@ static int filter_identities(struct agent_session *session, struct str body) {
 }
 
 static int take_answer(struct agent_session *session, const struct agent_message *message) {
+        if (session->asked == AGENT_REQUEST_IDENTITIES && message->type == AGENT_IDENTITIES_ANSWER)
+                return filter_identities(session, message->body);
         if (session->asked == AGENT_REQUEST_IDENTITIES)
-                return message->type == AGENT_IDENTITIES_ANSWER ? filter_identities(session, message->body)
-                                                                : session_fail(session);
+                return session_fail(session);
 
         if (message->type != AGENT_SIGN_RESPONSE) {
                 session_record(session, false, REASON_UPSTREAM);
@@ -350,7 +352,7 @@ static int take_answer(struct agent_session *session, const struct agent_message
 /* --- turns --- */
 
 static int agent_session_fill(struct stream *stream, struct buf *into) {
-        size_t room = into->max - into->n, wanted = room < PIECE ? room : PIECE;
+        size_t room = into->max - into->n, wanted = min_of(room, PIECE);
         ssize_t n;
         int r;
 
@@ -397,7 +399,10 @@ static int serve_client(struct agent_session *session) {
         if (r < 0)
                 return r;
 
-        r = session->state == AGENT_CLOSED ? session_fail(session) : take_request(session, &message);
+        if (session->state == AGENT_CLOSED)
+                r = session_fail(session);
+        else
+                r = take_request(session, &message);
         buf_consume(&session->in, message.bytes);
         if (r < 0)
                 return r;

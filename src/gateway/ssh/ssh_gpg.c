@@ -77,7 +77,10 @@ void ssh_gpg_payload(struct ssh_session *session) {
         if (!session->client_ended && session->in.n <= SSH_PAYLOAD_MAX)
                 return;
 
-        kind = session->in.n > SSH_PAYLOAD_MAX ? SIGN_OTHER : sign_payload_kind(buf_str(&session->in));
+        if (session->in.n > SSH_PAYLOAD_MAX)
+                kind = SIGN_OTHER;
+        else
+                kind = sign_payload_kind(buf_str(&session->in));
         if (kind == SIGN_OTHER)
                 ssh_session_refuse_plain(session, ssh_session_no(REASON_SIGNING),
                                          "this is neither a commit nor a tag: nothing else is signed for a sandbox",

@@ -266,7 +266,10 @@ static void on_ratcheted(struct gate_call *call) {
         struct ssh_session *session = link_owner(call, struct ssh_session, hold);
 
         ssh_session_enter(session, SSH_HEAD);
-        session->verdict = call->verdict.decision == DECISION_ALLOW ? judge_service(session) : call->verdict;
+        if (call->verdict.decision == DECISION_ALLOW)
+                session->verdict = judge_service(session);
+        else
+                session->verdict = call->verdict;
         if (session->verdict.decision == DECISION_DENY)
                 refuse_service(session, session->verdict);
         else
@@ -316,7 +319,10 @@ static void begin_ssh(struct ssh_session *session, const struct ssh_message *mes
         }
 
         session->host_bytes = quota_host(session->worker->gateway->quota, &session->command.target.host, &full);
-        session->verdict = full ? ssh_session_no(REASON_LIMIT) : judge_service(session);
+        if (full)
+                session->verdict = ssh_session_no(REASON_LIMIT);
+        else
+                session->verdict = judge_service(session);
         if (session->verdict.decision == DECISION_DENY)
                 refuse_service(session, session->verdict);
         else if (!hold_for_ratchet(session))
@@ -328,8 +334,10 @@ static int read_message(struct ssh_session *session) {
         int r = ssh_flow_read(session, SSH_MESSAGE_HEAD + SSH_MESSAGE_TEXT_MAX);
         int found = r < 0 ? r : ssh_message_read(buf_str(&session->in), &message);
 
+        if (found == 0 && session->client_ended)
+                return -EPIPE;
         if (found == 0)
-                return session->client_ended ? -EPIPE : r;
+                return r;
         if (found < 0)
                 return found;
 
@@ -342,7 +350,10 @@ static int read_message(struct ssh_session *session) {
         if (!session->gone && session->state != SSH_ENDING)
                 buf_consume(&session->in, message.bytes);
 
-        return session->gone ? 0 : 1;
+        if (session->gone)
+                return 0;
+
+        return 1;
 }
 
 /* --- the list of refs --- */
@@ -479,7 +490,10 @@ void ssh_session_run(struct ssh_session *session) {
 
                 int flushed = ssh_flow_flush(session);
                 int out = flushed > 0 ? ssh_flow_out(session) : flushed;
-                moved = out < 0 ? out : ssh_session_step(session);
+                if (out < 0)
+                        moved = out;
+                else
+                        moved = ssh_session_step(session);
                 if (moved >= 0)
                         moved |= out;
 

@@ -61,7 +61,10 @@ enum coding coding_add(enum coding found, struct str value) {
         enum coding next = str_eq_nocase(value, STR("aws-chunked")) ? CODING_IDENTITY : coding_of(value);
         if (next == CODING_IDENTITY)
                 return found;
-        return found == CODING_IDENTITY ? next : CODING_UNKNOWN;
+        if (found == CODING_IDENTITY)
+                return next;
+
+        return CODING_UNKNOWN;
 }
 
 bool coding_has_header(struct str name) {
@@ -117,7 +120,10 @@ enum { GZIP_WINDOW = 15 + 16, ZLIB_WINDOW = 15, BARE_WINDOW = -15 };
 static int open_zlib(struct decoder *decoder, int window) {
         decoder->zlib = (z_stream){ .zalloc = take_items, .zfree = decode_give, .opaque = decoder };
         decoder->ready = inflateInit2(&decoder->zlib, window) == Z_OK;
-        return decoder->ready ? 0 : -ENOMEM;
+        if (!decoder->ready)
+                return -ENOMEM;
+
+        return 0;
 }
 
 /* "deflate" is a zlib stream; some servers send a bare deflate stream. The first byte decides: zlib's would, in a bare
@@ -150,7 +156,11 @@ static ssize_t run_zlib(struct decoder *decoder, struct str *in, char *out, size
         decoder->owes = !decoder->whole && z->avail_out == 0;
 
         if (r != Z_OK && r != Z_STREAM_END && r != Z_BUF_ERROR) /* the last: it could do nothing now */
-                return r == Z_MEM_ERROR ? -ENOMEM : -EBADMSG;
+        {
+                if (r == Z_MEM_ERROR)
+                        return -ENOMEM;
+                return -EBADMSG;
+        }
 
         return (ssize_t)(room - z->avail_out);
 }
@@ -160,8 +170,10 @@ static ssize_t run_brotli(struct decoder *decoder, struct str *in, char *out, si
         const uint8_t *from = (const uint8_t *)in->p;
         uint8_t *to = (uint8_t *)out;
 
+        if (decoder->whole && in->n > 0)
+                return -EBADMSG;
         if (decoder->whole)
-                return in->n > 0 ? -EBADMSG : 0;
+                return 0;
 
         BrotliDecoderResult r = BrotliDecoderDecompressStream(decoder->brotli, &n_in, &from, &n_out, &to, NULL);
         *in = str_skip(*in, in->n - n_in);
@@ -170,10 +182,11 @@ static ssize_t run_brotli(struct decoder *decoder, struct str *in, char *out, si
 
         if (r == BROTLI_DECODER_RESULT_ERROR) {
                 BrotliDecoderErrorCode why = BrotliDecoderGetErrorCode(decoder->brotli);
-                return why <= BROTLI_DECODER_ERROR_ALLOC_CONTEXT_MODES &&
-                               why >= BROTLI_DECODER_ERROR_ALLOC_BLOCK_TYPE_TREES
-                           ? -ENOMEM
-                           : -EBADMSG;
+                if (why <= BROTLI_DECODER_ERROR_ALLOC_CONTEXT_MODES &&
+                    why >= BROTLI_DECODER_ERROR_ALLOC_BLOCK_TYPE_TREES)
+                        return -ENOMEM;
+
+                return -EBADMSG;
         }
 
         return (ssize_t)(room - n_out);
@@ -203,8 +216,11 @@ static ssize_t run_zstd(struct decoder *decoder, struct str *in, char *out, size
         ZSTD_inBuffer from = { .src = in->p, .size = in->n };
         ZSTD_outBuffer to = { .dst = out, .size = room };
         size_t left = ZSTD_decompressStream(decoder->zstd, &to, &from);
-        if (ZSTD_isError(left))
-                return ZSTD_getErrorCode(left) == ZSTD_error_memory_allocation ? -ENOMEM : -EBADMSG;
+        if (ZSTD_isError(left)) {
+                if (ZSTD_getErrorCode(left) == ZSTD_error_memory_allocation)
+                        return -ENOMEM;
+                return -EBADMSG;
+        }
 
         *in = str_skip(*in, from.pos);
         decoder->whole = left == 0; /* another frame may follow */
@@ -216,7 +232,10 @@ static ssize_t run_zstd(struct decoder *decoder, struct str *in, char *out, size
 static int open_brotli(struct decoder *decoder) {
         decoder->brotli = BrotliDecoderCreateInstance(decode_take, decode_give, decoder);
         decoder->ready = decoder->brotli != NULL;
-        return decoder->ready ? 0 : -ENOMEM;
+        if (!decoder->ready)
+                return -ENOMEM;
+
+        return 0;
 }
 
 static int open_zstd(struct decoder *decoder) {
@@ -224,7 +243,10 @@ static int open_zstd(struct decoder *decoder) {
         decoder->ready = decoder->zstd != NULL;
         if (decoder->ready && ZSTD_isError(ZSTD_DCtx_setParameter(decoder->zstd, ZSTD_d_windowLogMax, WINDOW_LOG)))
                 return -EINVAL;
-        return decoder->ready ? 0 : -ENOMEM;
+        if (!decoder->ready)
+                return -ENOMEM;
+
+        return 0;
 }
 
 /* all of them */
@@ -295,7 +317,10 @@ ssize_t decoder_run(struct decoder *decoder, struct str *in, char *out, size_t r
         decoder->n_out += (uint64_t)n;
         decoder->owes |= in->n > 0;
 
-        return decoder->n_out > FREE_BYTES && decoder->n_out / RATIO_MAX > decoder->n_in ? -E2BIG : n;
+        if (decoder->n_out > FREE_BYTES && decoder->n_out / RATIO_MAX > decoder->n_in)
+                return -E2BIG;
+
+        return n;
 }
 
 bool decoder_owes(const struct decoder *decoder) {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/wire/dns_wire.h"
 
+#include "base/bounds.h"
+
 #include <errno.h>
 #include <stdio.h>
 
@@ -105,7 +107,10 @@ static enum dns_rcode parse_sections(struct str packet, struct dns_query *query)
         if (additional == 1)
                 return parse_opt(rest, query);
 
-        return rest.n == 0 ? DNS_NOERROR : DNS_FORMERR;
+        if (rest.n == 0)
+                return DNS_NOERROR;
+
+        return DNS_FORMERR;
 }
 
 bool dns_query_parse(struct str packet, struct dns_query *ret, enum dns_rcode *ret_rcode) {
@@ -152,7 +157,7 @@ static size_t write_opt(char *p, enum dns_rcode rcode) {
 int dns_answer_write(struct buf *out, const struct dns_query *query, const struct dns_answer *answer) {
         size_t tail = query->edns ? OPT_BYTES : 0;
         size_t most = HEADER_BYTES + query->question.n + tail + answer->n_addrs * 28;
-        size_t limit = most < answer->max ? most : answer->max;
+        size_t limit = min_of(most, answer->max);
 
         if (HEADER_BYTES + query->question.n + tail > answer->max)
                 return -EMSGSIZE;

@@ -5,6 +5,8 @@
  */
 #include "gateway/wire/http1_internal.h"
 
+#include "base/bounds.h"
+
 #define ALNUM (CHAR_TOKEN | CHAR_VALUE | CHAR_PATH | CHAR_QUERY | CHAR_VISIBLE)
 #define URL (CHAR_VALUE | CHAR_PATH | CHAR_QUERY | CHAR_VISIBLE)
 #define PLAIN (CHAR_VALUE | CHAR_VISIBLE)
@@ -157,14 +159,17 @@ static enum http1_result parse_line(const char **p, const char *end, const char 
         if (*colon != ':' || colon == name) {
                 if (*colon == ' ' || *colon == '\t')
                         return colon == name ? HTTP1_FOLDED : HTTP1_SPACE_BEFORE_COLON;
-                return *colon == '\n' || *colon == '\r' ? HTTP1_BAD_LINE : HTTP1_BAD_NAME;
+                if (*colon == '\n' || *colon == '\r')
+                        return HTTP1_BAD_LINE;
+
+                return HTTP1_BAD_NAME;
         }
 
         const char *value = colon + 1;
         while (value < end && (*value == ' ' || *value == '\t'))
                 value++;
 
-        const char *stop = skip_value(seen > value ? seen : value, end);
+        const char *stop = skip_value(max_of(seen, value), end);
         if (stop == end)
                 return HTTP1_MORE;
         if (*stop != '\r')
@@ -349,7 +354,10 @@ enum http1_result http1_head_parse(struct http1_progress *at, struct str in, siz
         if (r == HTTP1_MORE && in.n >= max)
                 return HTTP1_TOO_LARGE;
 
-        return r == HTTP1_OK ? apply_headers(head) : r;
+        if (r == HTTP1_OK)
+                return apply_headers(head);
+
+        return r;
 }
 
 int http1_number_write(struct buf *out, uint64_t number) {
@@ -365,5 +373,8 @@ int http1_length_write(struct buf *out, uint64_t length) {
         int r = buf_append(out, STR("Content-Length: "));
         if (r == 0)
                 r = http1_number_write(out, length);
-        return r == 0 ? buf_append(out, STR("\r\n")) : r;
+        if (r != 0)
+                return r;
+
+        return buf_append(out, STR("\r\n"));
 }

@@ -2,6 +2,8 @@
 /* The request line, the four forms of its target, and the request that leaves. */
 #include "gateway/wire/http1_internal.h"
 
+#include "base/bounds.h"
+
 /* http://authority[/path][?query]: cuts, and checks the bytes behind the authority. The authority itself is judged by
  * the one canonicaliser, policy/match/host.h. */
 static bool split_absolute(struct http1_request *request) {
@@ -72,7 +74,7 @@ static enum http1_result parse_request_line(void *message, struct str in, size_t
         struct http1_request *request = message;
         const char *p = in.p, *end = in.p + in.n;
         const char *stop = http1_skip(p, end, CHAR_TOKEN);
-        if ((stop < end ? stop : end) - p > HTTP1_METHOD_MAX)
+        if (min_of(stop, end) - p > HTTP1_METHOD_MAX)
                 return HTTP1_BAD_METHOD;
         if (stop == end)
                 return HTTP1_MORE;
@@ -99,7 +101,7 @@ static enum http1_result parse_request_line(void *message, struct str in, size_t
 
         p = stop + 1;
         size_t have = (size_t)(end - p);
-        if (memcmp(p, "HTTP/1.", have < 7 ? have : 7) != 0)
+        if (memcmp(p, "HTTP/1.", min_of(have, 7)) != 0)
                 return HTTP1_BAD_VERSION;
         if (have >= 8 && p[7] != '0' && p[7] != '1')
                 return HTTP1_BAD_VERSION;
@@ -116,7 +118,10 @@ static enum http1_result parse_request_line(void *message, struct str in, size_t
         if (parse_target(request))
                 return HTTP1_OK;
 
-        return has_other_scheme(request->target) ? HTTP1_BAD_SCHEME : HTTP1_BAD_TARGET;
+        if (has_other_scheme(request->target))
+                return HTTP1_BAD_SCHEME;
+
+        return HTTP1_BAD_TARGET;
 }
 
 static enum http1_result settle_request(struct http1_request *request) {
@@ -150,7 +155,10 @@ static enum http1_result settle_request(struct http1_request *request) {
 enum http1_result http1_request_parse(struct http1_progress *at, struct str in, size_t max, struct http1_request *ret) {
         memset(ret, 0, offsetof(struct http1_request, head.headers)); /* the table itself is filled as lines come */
         enum http1_result r = http1_head_parse(at, in, max, parse_request_line, ret, &ret->head);
-        return r == HTTP1_OK ? settle_request(ret) : r;
+        if (r == HTTP1_OK)
+                return settle_request(ret);
+
+        return r;
 }
 
 struct str http1_path_only(struct str path) {
@@ -243,5 +251,8 @@ int http1_request_write(struct buf *out, const struct http1_request *request, co
                 e = append_all(out, upgrade, 3);
         }
 
-        return e == 0 ? buf_append(out, STR("\r\n")) : e;
+        if (e != 0)
+                return e;
+
+        return buf_append(out, STR("\r\n"));
 }

@@ -2,11 +2,13 @@
 /* The status line, which responses have bodies, and the response that goes back. */
 #include "gateway/wire/http1_internal.h"
 
+#include "base/bounds.h"
+
 /* HTTP/1.x SP status [SP reason] CR LF. A missing reason with its space is common and means one thing only. */
 static enum http1_result parse_status_line(void *message, struct str in, size_t seen, size_t *ret_next) {
         struct http1_response *response = message;
         const char *p = in.p, *end = in.p + in.n;
-        size_t have = in.n < 7 ? in.n : 7;
+        size_t have = min_of(in.n, 7);
         if (memcmp(p, "HTTP/1.", have) != 0)
                 return HTTP1_BAD_VERSION;
         if (in.n >= 8 && p[7] != '0' && p[7] != '1')
@@ -109,5 +111,8 @@ int http1_response_write(struct buf *out, const struct http1_response *response,
                 e = buf_printf(out, "Connection: %s\r\n", connection);
         }
 
-        return e == 0 ? buf_append(out, STR("\r\n")) : e;
+        if (e != 0)
+                return e;
+
+        return buf_append(out, STR("\r\n"));
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/wire/packet_wire.h"
 
+#include "base/bounds.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/netfilter/nfnetlink.h>
@@ -139,7 +141,7 @@ static int read_attributes(struct str rest, struct packet_log *ret) {
 
                 read_attribute(a.nla_type & NLA_TYPE_MASK, str_n(rest.p + NLA_HDRLEN, a.nla_len - NLA_HDRLEN), ret);
                 size_t step = NLA_ALIGN(a.nla_len);
-                rest = str_skip(rest, step < rest.n ? step : rest.n);
+                rest = str_skip(rest, min_of(step, rest.n));
         }
 
         return 1;
@@ -158,7 +160,7 @@ int packet_log_next(struct str *messages, struct packet_log *ret) {
 
                 struct str body = str_n(messages->p + NLMSG_HDRLEN, h.nlmsg_len - NLMSG_HDRLEN);
                 size_t step = NLMSG_ALIGN(h.nlmsg_len);
-                *messages = str_skip(*messages, step < messages->n ? step : messages->n);
+                *messages = str_skip(*messages, min_of(step, messages->n));
 
                 if (h.nlmsg_type == (NFNL_SUBSYS_ULOG << 8 | NFULNL_MSG_PACKET) && body.n >= sizeof(struct nfgenmsg))
                         return read_attributes(str_skip(body, sizeof(struct nfgenmsg)), ret);

@@ -87,7 +87,10 @@ static enum sniff_kind sniff_method_line(struct str method, struct str line, boo
         if (target.p[0] == '/' || str_eq_nocase(str_first(target, 4), STR("http")))
                 return SNIFF_BAD;
 
-        return whole ? SNIFF_OTHER : SNIFF_MORE;
+        if (whole)
+                return SNIFF_OTHER;
+
+        return SNIFF_MORE;
 }
 
 /* What nginx takes for a method: a request with such a word may still follow, as WebDAV's do. */
@@ -114,8 +117,11 @@ static enum sniff_kind sniff_lenient(struct str bytes, bool broken, struct sniff
                 return SNIFF_BAD;
 
         struct str method = known_method(text, &part);
-        if (method.n > 0)
-                return broken ? sniff_method_line(method, line, whole) : SNIFF_MORE;
+        if (method.n > 0) {
+                if (broken)
+                        return sniff_method_line(method, line, whole);
+                return SNIFF_MORE;
+        }
         if (whole)
                 return broken ? SNIFF_OTHER : SNIFF_MORE;
         if (part)
@@ -194,7 +200,10 @@ enum sniff_kind sniff(struct str bytes, size_t max, struct sniff *ret) {
         if (bytes.n == 0)
                 return SNIFF_MORE;
         enum sni_result r = sni_parse(bytes, &sni);
-        return r == SNI_NOT_TLS ? sniff_http(bytes, max, ret) : sniff_tls(r, &sni, ret);
+        if (r == SNI_NOT_TLS)
+                return sniff_http(bytes, max, ret);
+
+        return sniff_tls(r, &sni, ret);
 }
 
 bool sniff_is_other_at_end(struct str bytes) {

@@ -333,5 +333,8 @@ int firewall_reader_start(const struct account *host, uint32_t uid, const char *
         if (fd_read_exact(ours, &word, sizeof word) < 0)
                 return err_set(err, ECHILD, "the reader of the guest's firewall ended early");
         word.err.text[sizeof word.err.text - 1] = '\0';
-        return word.result < 0 ? err_set(err, -word.result, "%s", err_text(&word.err)) : 0;
+        if (word.result < 0)
+                return err_set(err, -word.result, "%s", err_text(&word.err));
+
+        return 0;
 }

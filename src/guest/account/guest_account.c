@@ -156,7 +156,10 @@ static int account_unload(struct err *err) {
         struct err why = { 0 };
         int r = guest_firewall_load(&why);
 
-        return r < 0 && r != -ENOENT ? err_set(err, -r, "%s", err_text(&why)) : 0;
+        if (r < 0 && r != -ENOENT)
+                return err_set(err, -r, "%s", err_text(&why));
+
+        return 0;
 }
 
 /* Whoever was killed in between may have left the rules alone. */
@@ -277,7 +280,10 @@ static int helper_ask(const struct guests *guests, enum order_kind kind, const c
             fd_read_exact(guests->helper, answer, sizeof *answer) < 0)
                 return err_set(err, EPIPE, "the helper with root's rights is gone");
 
-        return answer->result < 0 ? err_set(err, -answer->result, "%s", err_text(&answer->err)) : 0;
+        if (answer->result < 0)
+                return err_set(err, -answer->result, "%s", err_text(&answer->err));
+
+        return 0;
 }
 
 static int need_root(const char *what, struct err *err) {
@@ -311,7 +317,10 @@ int guest_account_remove(const struct guests *guests, const char *id, struct err
                 return helper_ask(guests, ORDER_REMOVE, id, "", &answer, err);
         if (geteuid() == 0)
                 return account_remove("root", id, err);
-        return guest_account_find(id, &uid, &gid) ? need_root("removed", err) : 0;
+        if (guest_account_find(id, &uid, &gid))
+                return need_root("removed", err);
+
+        return 0;
 }
 
 int guest_account_protect(const struct guests *guests, const struct guest *guest, struct err *err) {
@@ -323,9 +332,11 @@ int guest_account_protect(const struct guests *guests, const struct guest *guest
                 return 0;
 
         /* A supervisor ends its guest when the reader ends, so one that works is left alone. */
-        if (guest_is_running(guest) && firewall_reader_watch(guest, &watched, &ignored) == 0)
-                return guests->helper ? helper_ask(guests, ORDER_RULES, guest->row.id, "", &answer, err)
-                                      : guest_firewall_load(err);
+        if (guest_is_running(guest) && firewall_reader_watch(guest, &watched, &ignored) == 0) {
+                if (guests->helper)
+                        return helper_ask(guests, ORDER_RULES, guest->row.id, "", &answer, err);
+                return guest_firewall_load(err);
+        }
 
         firewall_reader_stop(guest);
         if (guests->helper)
@@ -340,5 +351,8 @@ const char *guest_account_problem(const struct guest *guest) {
                 return NULL;
         if (!guest_account_find(guest->row.id, &uid, &gid))
                 return "its account is gone";
-        return uid == guest->row.uid ? NULL : "its account has another id";
+        if (uid == guest->row.uid)
+                return NULL;
+
+        return "its account has another id";
 }

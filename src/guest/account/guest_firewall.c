@@ -42,13 +42,19 @@ static void uid_list_done(uid_list *list) {
 static int uid_order(const void *a, const void *b) {
         const uint32_t *first = a, *second = b;
 
-        return *first < *second ? -1 : *first > *second;
+        if (*first < *second)
+                return -1;
+
+        return *first > *second;
 }
 
 static int uids_collect(void *arg, const struct account *account) {
         uid_list *list = arg;
 
-        return guest_account_is_one(account->name) ? vec_push(list, (uint32_t)account->uid) : 0;
+        if (guest_account_is_one(account->name))
+                return vec_push(list, (uint32_t)account->uid);
+
+        return 0;
 }
 
 static int text_map(struct buf *out, const uid_list *uids) {
@@ -56,7 +62,10 @@ static int text_map(struct buf *out, const uid_list *uids) {
 
         for (size_t i = 0; i < uids->n && r == 0; i++)
                 r = buf_printf(out, "%s%u : jump guest_%u", i ? ", " : "", uids->p[i], uids->p[i]);
-        return r < 0 ? r : buf_add(out, " }; }\n");
+        if (r < 0)
+                return r;
+
+        return buf_add(out, " }; }\n");
 }
 
 static int text_chains(struct buf *out, const uid_list *uids) {
@@ -164,7 +173,10 @@ static int attempt_work(void *arg, struct err *err) {
         else if (datagram_leaves(AF_INET6, attempt->port))
                 way = "UDP over IPv6";
 
-        return way ? err_set(err, EPERM, "%s", way) : 0;
+        if (way)
+                return err_set(err, EPERM, "%s", way);
+
+        return 0;
 }
 
 static int check_refuse(const struct guest *guest, const char *what, struct err *err) {
@@ -212,5 +224,8 @@ int guest_firewall_check(const struct guest *guest, struct err *err) {
 
         if (heard == 0)
                 heard = firewall_reader_heard(reader, &why);
-        return heard < 0 ? check_refuse(guest, err_text(&why), err) : 0;
+        if (heard < 0)
+                return check_refuse(guest, err_text(&why), err);
+
+        return 0;
 }

@@ -34,7 +34,10 @@ static const struct spool {
 static int entry_remove(const char *directory, int fd, const char *name, struct err *err) {
         int r = tree_remove(fd, name);
 
-        return r < 0 ? err_set(err, -r, "cannot remove %s/%s: %s", directory, name, strerror(-r)) : 0;
+        if (r < 0)
+                return err_set(err, -r, "cannot remove %s/%s: %s", directory, name, strerror(-r));
+
+        return 0;
 }
 
 static int owned_remove(const char *directory, int fd, uid_t uid, struct err *err) {

@@ -82,7 +82,10 @@ static int lock_file_make(const char *lock, struct lock_file *ret, struct err *e
 
         ret->fd = open("/etc", O_WRONLY | O_TMPFILE | O_CLOEXEC, 0600);
         ret->named = ret->fd < 0;
-        ret->name = ret->named ? str_format("%s.%s", lock, pid) : str_format("/proc/self/fd/%d", ret->fd);
+        if (ret->named)
+                ret->name = str_format("%s.%s", lock, pid);
+        else
+                ret->name = str_format("/proc/self/fd/%d", ret->fd);
         if (!ret->name)
                 return err_memory(err);
 
@@ -147,7 +150,10 @@ static int lines_without(const char *path, struct str line, struct err *err) {
                                 r = buf_add_char(&new, '\n');
                 }
 
-        return r < 0 ? err_memory(err) : path_replace_file(path, buf_str(&new), 0644, err);
+        if (r < 0)
+                return err_memory(err);
+
+        return path_replace_file(path, buf_str(&new), 0644, err);
 }
 
 /* By hand: usermod takes ids from nobody who has a process, and whoever deletes a guest has one. */

@@ -59,7 +59,11 @@ int guest_tool_run(const struct guest_tool *tool, struct err *err) {
                 return r;
 
         close_fd(&to);
-        int read = tool->output ? fd_read_all(from, tool->output) : 0;
+        int read = 0;
+
+        if (tool->output)
+                read = fd_read_all(from, tool->output);
+
         close_fd(&from); /* one that says more than there is room for ends */
         r = tool_status(tool->argv[0], spawn_wait(pid), err);
         if (r == 0 && read < 0)

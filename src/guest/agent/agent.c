@@ -275,7 +275,10 @@ static int agent_step(struct agent *agent) {
 static int agent_limit_files(uint64_t bytes) {
         const struct rlimit limit = { .rlim_cur = bytes, .rlim_max = bytes };
 
-        return bytes == AGENT_FILE_ANY || setrlimit(RLIMIT_FSIZE, &limit) == 0 ? 0 : -errno;
+        if (bytes == AGENT_FILE_ANY || setrlimit(RLIMIT_FSIZE, &limit) == 0)
+                return 0;
+
+        return -errno;
 }
 
 int agent_main(uint64_t idle_s, uint64_t largest_file) {

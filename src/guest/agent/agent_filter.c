@@ -28,5 +28,8 @@ int agent_refuse_reservations(void) {
         };
         const struct sock_fprog program = { .len = sizeof code / sizeof *code, .filter = code };
 
-        return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) == 0 ? 0 : -errno;
+        if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) != 0)
+                return -errno;
+
+        return 0;
 }

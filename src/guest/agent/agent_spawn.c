@@ -71,7 +71,10 @@ static int child_enter(const struct agent_request *request) {
 
         if (request->directory[0])
                 return chdir(request->directory);
-        return home && chdir(home) == 0 ? 0 : chdir("/");
+        if (home && chdir(home) == 0)
+                return 0;
+
+        return chdir("/");
 }
 
 static _Noreturn void child_main(const struct agent_child *child, const int *fds, int word) {
@@ -102,7 +105,8 @@ static _Noreturn void child_main(const struct agent_child *child, const int *fds
                         if (login)
                                 snprintf(login, n, "-%s", slash ? slash + 1 : program);
 
-                        argv[0] = login ? login : argv[0];
+                        if (login)
+                                argv[0] = login;
                 }
 
                 child_reset();

@@ -143,7 +143,10 @@ static int step_seclude(const struct provision *provision, const struct recipe_s
                 return 0;
 
         int r = guest_point_make(provision->guest, path, true, err);
-        return r < 0 ? r : guest_home_seclude(provision->guest, path, err);
+        if (r < 0)
+                return r;
+
+        return guest_home_seclude(provision->guest, path, err);
 }
 
 static int step_inside(struct provision *provision, const struct recipe *recipe, const struct recipe_step *step,
@@ -170,7 +173,10 @@ static int step_inside(struct provision *provision, const struct recipe *recipe,
         if (r < 0)
                 return r;
 
-        return status ? err_set(err, EIO, "it ended with status %d", status) : 0;
+        if (status)
+                return err_set(err, EIO, "it ended with status %d", status);
+
+        return 0;
 }
 
 static int step_do(struct provision *provision, const struct recipe *recipe, const struct recipe_step *step,
@@ -193,9 +199,10 @@ static int step_is_done(const struct provision *provision, const struct recipe *
                         struct err *err) {
         const struct guest_provision row = { .recipe = recipe->name, .step = step->name, .digest = step->digest };
 
-        return provision->wish->again
-                   ? 0
-                   : guests_db_is_provisioned(provision->guests->db, provision->guest->row.id, &row, err);
+        if (provision->wish->again)
+                return 0;
+
+        return guests_db_is_provisioned(provision->guests->db, provision->guest->row.id, &row, err);
 }
 
 static int step_run(struct provision *provision, const struct recipe *recipe, const struct recipe_step *step,

@@ -44,7 +44,10 @@ static int directory_enter(const struct guest *guest, int parent, const char *na
         if (fd < 0 && (errno == ELOOP || errno == ENOTDIR))
                 return err_set(err, ELOOP, "%s is a link or a file; links are not followed", name);
 
-        return fd < 0 ? err_errno(err, "cannot open the directory %s", name) : fd;
+        if (fd < 0)
+                return err_errno(err, "cannot open the directory %s", name);
+
+        return fd;
 }
 
 /* The directory that the last name of the path is in; that name is in *ret_name. */
@@ -85,7 +88,10 @@ static int part_write(const struct file_work *work, int dir, struct err *err) {
         if (r == 0 && ((work->step->mode && fchmod(fd, work->step->mode) < 0) || fsync(fd) < 0))
                 r = -errno;
 
-        return r < 0 ? err_set(err, -r, "cannot write it: %s", strerror(-r)) : 0;
+        if (r < 0)
+                return err_set(err, -r, "cannot write it: %s", strerror(-r));
+
+        return 0;
 }
 
 /* From the directory of the link up to the home, and down again: it holds wherever the home is mounted. */

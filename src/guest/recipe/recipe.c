@@ -66,7 +66,10 @@ static int text_get(const struct parse *parse, const struct node *node, size_t m
                 return node_error(parse->document, node, parse->err,
                                   "the text is longer than %zu bytes, or has a zero byte", max);
         *ret = str_dup(node->text);
-        return *ret ? 0 : err_memory(parse->err);
+        if (!*ret)
+                return err_memory(parse->err);
+
+        return 0;
 }
 
 /* One line that can be shown as it is. */
@@ -143,7 +146,10 @@ static int path_get(const struct parse *parse, const struct node *node, bool key
                 return node_error(parse->document, node, parse->err, "%s: %s", show(text).text, problem);
 
         *ret = str_dup(text);
-        return *ret ? 0 : err_memory(parse->err);
+        if (!*ret)
+                return err_memory(parse->err);
+
+        return 0;
 }
 
 static int mode_get(const struct parse *parse, const struct node *node, mode_t *ret) {
@@ -216,7 +222,10 @@ static int step_add(const struct parse *parse, const struct node *node, struct r
 
         if (r == 0) {
                 step_digest(step);
-                r = vec_push(&parse->recipe->steps, *step) < 0 ? err_memory(parse->err) : 0;
+                if (vec_push(&parse->recipe->steps, *step) < 0)
+                        r = err_memory(parse->err);
+                else
+                        r = 0;
         }
 
         if (r < 0) {
@@ -342,7 +351,10 @@ static int command_add(const struct parse *parse, const struct node *node) {
         for (size_t i = 0; i < parse->recipe->steps.n; i++)
                 number += parse->recipe->steps.p[i].kind == RECIPE_COMMAND;
 
-        step.name = called ? str_format("command %s", called) : str_format("command %zu", number);
+        if (called)
+                step.name = str_format("command %s", called);
+        else
+                step.name = str_format("command %zu", number);
         return step_add(parse, node, &step);
 }
 
@@ -374,7 +386,10 @@ static int tool_add(const struct parse *parse, const struct node *node, const ch
 typedef int section_item(const struct parse *p, const struct node *node);
 
 static int section_each(const struct parse *parse, const struct node *section, enum node_kind kind, section_item *add) {
-        int r = section->kind == NODE_NULL ? 0 : kind_expect(parse, section, kind);
+        int r = 0;
+
+        if (section->kind != NODE_NULL)
+                r = kind_expect(parse, section, kind);
 
         for (const struct node *child = section->first; child && r == 0; child = child->next)
                 r = add(parse, child);
@@ -465,7 +480,11 @@ static int tools_add(const struct parse *parse, const struct node *node) {
         const struct recipe_manager *manager = recipe_manager_find(node->key);
 
         if (manager) {
-                int r = node->kind == NODE_NULL ? 0 : kind_expect(parse, node, NODE_LIST);
+                int r = 0;
+
+                if (node->kind != NODE_NULL)
+                        r = kind_expect(parse, node, NODE_LIST);
+
                 for (const struct node *child = node->first; child && r == 0; child = child->next)
                         r = tool_add(parse, child, manager->name);
                 return r;

@@ -49,7 +49,10 @@ static int places_find(char *ret[static PLACES], struct err *err) {
         ret[0] = config ? path_join(config, "recipes") : NULL;
         ret[1] = str_dup(STR(SYSTEM_PLACE));
 
-        return (config && !ret[0]) || !ret[1] ? err_memory(err) : 0;
+        if ((config && !ret[0]) || !ret[1])
+                return err_memory(err);
+
+        return 0;
 }
 
 static const struct recipe_built_in *built_in_find(const char *name) {
@@ -92,7 +95,10 @@ static int file_read(const char *path, struct buf *ret, struct err *err) {
                 return err_set(err, EPERM, "the recipe %s can be written by everybody (chmod o-w %s)", path, path);
 
         int r = fd_read_all(fd, ret);
-        return r < 0 ? err_set(err, -r, "cannot read the recipe %s: %s", path, strerror(-r)) : 0;
+        if (r < 0)
+                return err_set(err, -r, "cannot read the recipe %s: %s", path, strerror(-r));
+
+        return 0;
 }
 
 static int name_unknown(const char *name, struct err *err) {

@@ -55,7 +55,10 @@ static void print_programs(const char *text, const char *path) {
 static void print_file(const struct kind *kind, const char *path) {
         static char text[65536];
         FILE *file = fopen(path, "re");
-        size_t n = file ? fread(text, 1, sizeof text - 1, file) : 0;
+        size_t n = 0;
+
+        if (file)
+                n = fread(text, 1, sizeof text - 1, file);
 
         if (!file || n == 0 || n == sizeof text - 1) {
                 fprintf(stderr, "%s: cannot be read, or is too long\n", path);

@@ -204,7 +204,8 @@ int forges_expand(struct policy *policy, struct err *err) {
                 for (const struct forge_rule *row = forge->rules; r == 0 && row->host; row++)
                         r = add_rule(policy, row, repository, origin);
 
-                r = r < 0 ? r : add_git(policy, forge, repository, origin);
+                if (r >= 0)
+                        r = add_git(policy, forge, repository, origin);
                 if (r < 0)
                         return err_memory(err);
         }

@@ -60,7 +60,10 @@ static int entries_add(entries *list, const struct gitconfig_setting *setting) {
 static int entries_each(const struct gitconfig_setting *setting, void *context) {
         entries *list = context;
 
-        return list->n >= GIT_MERGE_SETTINGS_MAX ? -E2BIG : entries_add(list, setting);
+        if (list->n >= GIT_MERGE_SETTINGS_MAX)
+                return -E2BIG;
+
+        return entries_add(list, setting);
 }
 
 /* Without a text is not the same as with an empty one. */
@@ -302,7 +305,10 @@ static int merge_name(struct merging *merging, const struct gitconfig_setting *n
                 return merge_leave(merging, name, GIT_LEFT_BOTH);
 
         why = merge_judge(merging, name);
-        return why < 0 ? take_over(merging, name) : merge_leave(merging, name, (enum git_left_why)why);
+        if (why < 0)
+                return take_over(merging, name);
+
+        return merge_leave(merging, name, (enum git_left_why)why);
 }
 
 /* Each name once: at the first setting of the list that has it. */
@@ -352,11 +358,17 @@ static int put_host(const struct merging *merging, struct buf *out) {
                         continue;
 
                 line_of(text, &merging->host.p[i], &begin, &end);
-                r = begin > done ? buf_append(out, str_n(text.p + done, begin - done)) : 0;
+                if (begin > done)
+                        r = buf_append(out, str_n(text.p + done, begin - done));
+                else
+                        r = 0;
                 done = end;
         }
 
-        return r == 0 && done < text.n ? buf_append(out, str_skip(text, done)) : r;
+        if (r == 0 && done < text.n)
+                return buf_append(out, str_skip(text, done));
+
+        return r;
 }
 
 static int put_added(const struct merging *merging, struct buf *out) {
@@ -407,7 +419,10 @@ static int check_text(const struct merging *merging, struct str text) {
                 at++;
         }
 
-        return at == now.n ? 0 : -EBADMSG;
+        if (at != now.n)
+                return -EBADMSG;
+
+        return 0;
 }
 
 static int read_all(struct merging *merging) {

@@ -161,16 +161,25 @@ static int compare_entries(const void *a, const void *b) {
         size_t rank_x = git_path_rank(str_n(left->name.path, left->name.path_n));
         size_t rank_y = git_path_rank(str_n(right->name.path, right->name.path_n));
 
+        if (rank_x != rank_y && rank_x > rank_y)
+                return -1;
         if (rank_x != rank_y)
-                return rank_x > rank_y ? -1 : 1;
-        if (left->name.path_n != right->name.path_n) /* "x/" and one star is narrower than "x/" and two */
-                return left->name.path_n < right->name.path_n ? -1 : 1;
+                return 1;
+        if (left->name.path_n != right->name.path_n && left->name.path_n < right->name.path_n)
+                return -1;
+        if (left->name.path_n != right->name.path_n)
+                return 1;
 
         bool group_x = left->rule->origin[0] == '@', group_y = right->rule->origin[0] == '@';
-        if (group_x != group_y) /* what a person wrote comes before what a group stands for */
-                return group_x ? 1 : -1;
+        if (group_x != group_y && group_x)
+                return 1;
+        if (group_x != group_y)
+                return -1;
 
-        return left->order > right->order ? -1 : 1; /* the later layer first */
+        if (left->order > right->order)
+                return -1;
+
+        return 1; /* the later layer first */
 }
 
 /* As it is shown wherever a rule is named. */
@@ -189,7 +198,10 @@ static char *rule_text(const struct git_rule *rule, const struct git_name *name)
         for (size_t i = 0; r == 0 && i < rule->push.n; i++)
                 r = buf_printf(&out, "%s%s", i ? "," : " push ", rule->push.p[i].text);
 
-        return r < 0 && out.n == 0 ? NULL : str_dup(buf_str(&out)); /* a long list is shown cut */
+        if (r < 0 && out.n == 0)
+                return NULL;
+
+        return str_dup(buf_str(&out)); /* a long list is shown cut */
 }
 
 static int compile_entry(const struct entry *entry, bool closed, struct snapshot_builder *builder, struct err *err) {
@@ -235,8 +247,10 @@ int git_rules_compile(const struct policy *policy, bool closed, struct snapshot_
         for (size_t i = 0; r == 0 && i < policy->git.n; i++) {
                 entries[i] = (struct entry){ .rule = &policy->git.p[i], .order = i };
                 r = git_name_parse(str_of(policy->git.p[i].repo), &entries[i].name, err);
-                r = r < 0 ? err_wrap(err, r, "%s", policy->git.p[i].origin)
-                          : check_repeated(entries, i, &entries[i], err);
+                if (r < 0)
+                        r = err_wrap(err, r, "%s", policy->git.p[i].origin);
+                else
+                        r = check_repeated(entries, i, &entries[i], err);
         }
 
         if (r < 0)

@@ -79,7 +79,10 @@ static int read_subsection(struct reader *reader) {
         if (status < 0)
                 return status;
 
-        return reader_next(reader) == ']' ? 0 : -EBADMSG;
+        if (reader_next(reader) != ']')
+                return -EBADMSG;
+
+        return 0;
 }
 
 static int read_section(struct reader *reader) {
@@ -90,10 +93,16 @@ static int read_section(struct reader *reader) {
 
                 if (reader->over)
                         return -EBADMSG;
-                if (c == ']')
-                        return reader->section.n ? 0 : -EBADMSG;
-                if (is_space(c))
-                        return c == '\n' ? -EBADMSG : read_subsection(reader);
+                if (c == ']') {
+                        if (!reader->section.n)
+                                return -EBADMSG;
+                        return 0;
+                }
+                if (is_space(c)) {
+                        if (c == '\n')
+                                return -EBADMSG;
+                        return read_subsection(reader);
+                }
                 if (!is_key(c) && c != '.')
                         return -EBADMSG;
 
@@ -134,17 +143,25 @@ static int read_value(struct reader *reader) {
                 int status = 0, c = reader_next(reader);
 
                 if (c == '\n') {
-                        reader->value.n = blank ? text : reader->value.n;
-                        return quoted ? -EBADMSG : 0;
+                        if (blank)
+                                reader->value.n = text;
+                        if (quoted)
+                                return -EBADMSG;
+
+                        return 0;
                 }
 
                 if (comment)
                         continue;
 
                 if (is_space(c) && !quoted) {
-                        text = blank ? text : reader->value.n;
+                        if (!blank)
+                                text = reader->value.n;
                         blank = true;
-                        status = reader->value.n ? buf_add_char(&reader->value, (char)c) : 0;
+                        if (reader->value.n)
+                                status = buf_add_char(&reader->value, (char)c);
+                        else
+                                status = 0;
                         if (status < 0)
                                 return status;
                         continue;
@@ -371,7 +388,10 @@ enum gitconfig_kind gitconfig_judge(const struct gitconfig_setting *setting) {
                     (!meanings[i].key || str_is(setting->key, meanings[i].key)))
                         return meanings[i].kind;
 
-        return sounds_like_command(setting->key) ? GITCONFIG_COMMAND : GITCONFIG_OTHER;
+        if (sounds_like_command(setting->key))
+                return GITCONFIG_COMMAND;
+
+        return GITCONFIG_OTHER;
 }
 
 static bool gitconfig_separates(char c) {

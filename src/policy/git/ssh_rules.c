@@ -43,7 +43,10 @@ int check_ssh_host(struct str text, struct err *err) {
         struct authority target;
         int r = ssh_host_parse(text, &target, err);
 
-        return r < 0 ? err_wrap(err, r, "%s is no host for ssh: write HOST or HOST:PORT", show(text).text) : 0;
+        if (r < 0)
+                return err_wrap(err, r, "%s is no host for ssh: write HOST or HOST:PORT", show(text).text);
+
+        return 0;
 }
 
 static bool is_fingerprint(struct str text) {

@@ -29,7 +29,10 @@ int check_ratchet_path(struct str text, struct err *err) {
 }
 
 int check_ratchet_host(struct str text, struct err *err) {
-        return str_is(text, "none") ? 0 : check_host_pattern(text, err);
+        if (str_is(text, "none"))
+                return 0;
+
+        return check_host_pattern(text, err);
 }
 
 int check_ratchet_tool(struct str text, struct err *err) {
@@ -117,7 +120,10 @@ static const struct mapping *mapping_named(const mappings *list, const char *nam
 
 static int settle_credentials(const struct policy *policy, const struct ratchet_rule *rule, struct err *err) {
         cleanup(mappings_done) mappings list = { 0 };
-        int r = rule->credentials.n ? mappings_of(policy, &list, err) : 0;
+        int r = 0;
+
+        if (rule->credentials.n)
+                r = mappings_of(policy, &list, err);
 
         for (size_t i = 0; r == 0 && i < rule->credentials.n; i++)
                 if (!mapping_named(&list, rule->credentials.p[i].text))
@@ -241,7 +247,10 @@ static int match_target(void *context, struct str text, struct str origin, struc
 int ratchet_each_host(const struct policy *policy, const struct ratchet_rule *rule, expand_function *each,
                       void *context, struct err *err) {
         cleanup(mappings_done) mappings list = { 0 };
-        int r = rule->credentials.n ? mappings_of(policy, &list, err) : 0;
+        int r = 0;
+
+        if (rule->credentials.n)
+                r = mappings_of(policy, &list, err);
 
         for (size_t i = 0; r == 0 && i < rule->reaches.n; i++)
                 r = expand_entry(policy, &rule->reaches.p[i], false, each, context, err);

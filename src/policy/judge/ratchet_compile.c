@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ratchets for the gateway: the hosts that all closed ones still allow, and the hosts that are triggers. */
+#include "base/bounds.h"
 #include "base/cleanup.h"
 #include "policy/expand.h"
 #include "policy/judge/ratchet.h"
@@ -46,7 +47,10 @@ static int kept_add(void *context, struct str text, struct str origin, struct er
         }
 
         added.text = str_of(copy);
-        return vec_push(&kept->list, added) < 0 ? err_memory(err) : 0;
+        if (vec_push(&kept->list, added) < 0)
+                return err_memory(err);
+
+        return 0;
 }
 
 static struct pattern common_part(const struct pattern *a, const struct pattern *b) {
@@ -58,8 +62,8 @@ static struct pattern common_part(const struct pattern *a, const struct pattern 
                 b_is_narrower = b->net.bits > a->net.bits;
 
         part = b_is_narrower ? *b : *a;
-        part.port_first = a->port_first > b->port_first ? a->port_first : b->port_first;
-        part.port_last = a->port_last < b->port_last ? a->port_last : b->port_last;
+        part.port_first = max_of(a->port_first, b->port_first);
+        part.port_last = min_of(a->port_last, b->port_last);
 
         return part;
 }

@@ -315,7 +315,10 @@ static int check_credential(const void *record, struct err *err) {
 
 static int check_command(const void *record, struct err *err) {
         const struct command_rule *rule = record;
-        return rule->argv.n > 0 ? 0 : err_set(err, EINVAL, "command rule '%s' has no words in 'argv'", rule->name);
+        if (rule->argv.n <= 0)
+                return err_set(err, EINVAL, "command rule '%s' has no words in 'argv'", rule->name);
+
+        return 0;
 }
 
 #define FIELDS(table) .fields = table, .n_fields = sizeof table / sizeof table[0]
@@ -443,7 +446,10 @@ static int check_value(const struct record_field *field, const struct document *
         if (r == 0 && field->check)
                 r = field->check(node->text, &inner);
 
-        return r < 0 ? node_error(document, node, err, "%s: %s", field->option.key, err_text(&inner)) : 0;
+        if (r < 0)
+                return node_error(document, node, err, "%s: %s", field->option.key, err_text(&inner));
+
+        return 0;
 }
 
 static int read_list(const struct record_field *field, origin_texts *list, const struct document *document,
@@ -494,7 +500,10 @@ static int read_field(const struct record_field *field, void *place, const struc
         default:
                 *(char **)place = str_dup(node->text);
 
-                return *(char **)place ? 0 : err_memory(err);
+                if (!*(char **)place)
+                        return err_memory(err);
+
+                return 0;
         }
 }
 
@@ -571,7 +580,10 @@ static int read_fields(const struct record *record, void *r, const struct docume
         struct err inner = { 0 };
         int status = record->check ? record->check(r, &inner) : 0;
 
-        return status < 0 ? node_error(document, node, err, "%s", err_text(&inner)) : 0;
+        if (status < 0)
+                return node_error(document, node, err, "%s", err_text(&inner));
+
+        return 0;
 }
 
 static bool records_widens(const struct record *record, const void *r) {

@@ -152,8 +152,10 @@ static bool rules_ok(const struct snapshot *snapshot) {
 }
 
 static int key_compare(const struct block_key *key, const struct block_key *block_key) {
+        if (key->high != block_key->high && key->high < block_key->high)
+                return -1;
         if (key->high != block_key->high)
-                return key->high < block_key->high ? -1 : 1;
+                return 1;
         if (key->low == block_key->low)
                 return 0;
 
@@ -270,7 +272,10 @@ bool snapshot_rule(const struct snapshot *snapshot, uint32_t index, struct snaps
 }
 
 static int say_texts(const struct snapshot *snapshot, uint32_t first, uint32_t n, const char *none, struct buf *ret) {
-        int r = n > 0 ? 0 : buf_printf(ret, "%s", none);
+        int r = 0;
+
+        if (n <= 0)
+                r = buf_printf(ret, "%s", none);
 
         for (uint32_t i = 0; r == 0 && i < n; i++) {
                 const struct block_text *text = &snapshot->texts[first + i];

@@ -300,8 +300,10 @@ static int add_pattern(struct snapshot_builder *builder, enum rule_list list, st
         int r = pattern_parse_user(text, &pattern, err);
         if (r == 0)
                 r = snapshot_check_pattern(list, &pattern, err);
+        if (r < 0 && origin.n)
+                return err_wrap(err, r, "%.*s", STR_FMT(str_first(origin, PATTERN_TEXT_MAX)));
         if (r < 0)
-                return origin.n ? err_wrap(err, r, "%.*s", STR_FMT(str_first(origin, PATTERN_TEXT_MAX))) : r;
+                return r;
 
         if (list == LIST_ALLOW && pattern.has_port && pattern.kind == PATTERN_NAME &&
             host_is_loopback_name(&pattern.host) && request == BLOCK_NONE)
@@ -327,8 +329,10 @@ int snapshot_add_refusal(struct snapshot_builder *builder, struct str pattern, s
 
         pattern = str_trim(pattern);
         r = pattern_parse_refusal(pattern, &p, err);
+        if (r < 0 && origin.n)
+                return err_wrap(err, r, "%.*s", STR_FMT(str_first(origin, PATTERN_TEXT_MAX)));
         if (r < 0)
-                return origin.n ? err_wrap(err, r, "%.*s", STR_FMT(str_first(origin, PATTERN_TEXT_MAX))) : r;
+                return r;
 
         if (reason.n > 0) {
                 at = (uint32_t)builder->texts.n;
@@ -397,13 +401,15 @@ int snapshot_add_graphql_rule(struct snapshot_builder *builder, struct str patte
         struct block_request request = { .graphql = graphql != NULL };
         int r = check_lists(methods, n_methods, paths, n_paths, err);
 
-        r = r < 0 ? r : texts_add_all(builder, methods, n_methods, &request.first_method, &request.n_methods, err);
-        r = r < 0 ? r : texts_add_all(builder, paths, n_paths, &request.first_path, &request.n_paths, err);
+        if (r >= 0)
+                r = texts_add_all(builder, methods, n_methods, &request.first_method, &request.n_methods, err);
+        if (r >= 0)
+                r = texts_add_all(builder, paths, n_paths, &request.first_path, &request.n_paths, err);
         if (r == 0 && graphql) {
                 r = texts_add_all(builder, graphql->queries, graphql->n_queries, &request.first_query,
                                   &request.n_queries, err);
-                r = r < 0 ? r
-                          : texts_add_all(builder, graphql->mutations, graphql->n_mutations, &request.first_mutation,
+                if (r >= 0)
+                        r = texts_add_all(builder, graphql->mutations, graphql->n_mutations, &request.first_mutation,
                                           &request.n_mutations, err);
         }
 
@@ -509,8 +515,10 @@ static int add_net(struct snapshot_builder *builder, enum rule_list list, const 
 
 int snapshot_add_self(struct snapshot_builder *builder, const struct addr *addr, uint16_t port, struct err *err) {
         struct cidr net = { *addr, (uint8_t)addr_bits(addr) };
-        return port ? add_net(builder, LIST_LISTENER, &net, port, STR("a listener of Bailey"), err)
-                    : add_net(builder, LIST_OWN, &net, 0, STR("an address of this host"), err);
+        if (port)
+                return add_net(builder, LIST_LISTENER, &net, port, STR("a listener of Bailey"), err);
+
+        return add_net(builder, LIST_OWN, &net, 0, STR("an address of this host"), err);
 }
 
 int snapshot_set_deny_cidrs(struct snapshot_builder *builder, const struct cidr *nets, size_t n, struct str origin,
@@ -536,16 +544,27 @@ struct layout {
 
 static int compare_rules(const void *a, const void *b) {
         const struct block_rule *left = a, *right = b;
+        if (left->list != right->list && left->list < right->list)
+                return -1;
         if (left->list != right->list)
-                return left->list < right->list ? -1 : 1;
+                return 1;
+        if (left->port_first != right->port_first && left->port_first < right->port_first)
+                return -1;
         if (left->port_first != right->port_first)
-                return left->port_first < right->port_first ? -1 : 1;
+                return 1;
+        if (left->port_last != right->port_last && left->port_last < right->port_last)
+                return -1;
         if (left->port_last != right->port_last)
-                return left->port_last < right->port_last ? -1 : 1;
+                return 1;
+        if (left->request != right->request && left->request < right->request)
+                return -1;
         if (left->request != right->request)
-                return left->request < right->request ? -1 : 1;
+                return 1;
 
-        return left->text_at < right->text_at ? -1 : left->text_at > right->text_at; /* the order of adding */
+        if (left->text_at < right->text_at)
+                return -1;
+
+        return left->text_at > right->text_at; /* the order of adding */
 }
 
 /* Takes a run of rules that lies at or behind the end of those settled so far, sorts it, drops repetitions and puts it
@@ -630,16 +649,27 @@ static void layout_names(const struct snapshot_builder *builder, struct layout *
 
 static int compare_nets(const void *a, const void *b) {
         const struct net *left = a, *right = b;
+        if (left->family != right->family && left->family < right->family)
+                return -1;
         if (left->family != right->family)
-                return left->family < right->family ? -1 : 1;
+                return 1;
+        if (left->key.high != right->key.high && left->key.high < right->key.high)
+                return -1;
         if (left->key.high != right->key.high)
-                return left->key.high < right->key.high ? -1 : 1;
+                return 1;
+        if (left->key.low != right->key.low && left->key.low < right->key.low)
+                return -1;
         if (left->key.low != right->key.low)
-                return left->key.low < right->key.low ? -1 : 1;
+                return 1;
+        if (left->bits != right->bits && left->bits < right->bits)
+                return -1;
         if (left->bits != right->bits)
-                return left->bits < right->bits ? -1 : 1;
+                return 1;
 
-        return left->rule < right->rule ? -1 : left->rule > right->rule;
+        if (left->rule < right->rule)
+                return -1;
+
+        return left->rule > right->rule;
 }
 
 static bool same_net(const struct net *a, const struct net *b) {

@@ -54,8 +54,10 @@ static struct verdict judge_form(const struct snapshot *snapshot, const struct a
         if (match->rule[LIST_DENY] != RULE_NONE)
                 return verdict_refuse(REASON_DENY_RULE, match->rule[LIST_DENY]);
 
-        return opener != RULE_NONE ? verdict_grant(REASON_ALLOWED_PRIVATE, opener)
-                                   : verdict_grant(REASON_ALLOWED, RULE_NONE);
+        if (opener != RULE_NONE)
+                return verdict_grant(REASON_ALLOWED_PRIVATE, opener);
+
+        return verdict_grant(REASON_ALLOWED, RULE_NONE);
 }
 
 static struct verdict judge_address(const struct snapshot *snapshot, const struct addr *addr, uint16_t port,

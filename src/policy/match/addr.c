@@ -309,7 +309,10 @@ static enum addr_class classify_v6(const uint8_t *bytes) {
                 if ((high ^ special_v6[i].net) >> (64 - special_v6[i].bits) == 0)
                         return special_v6[i].class;
 
-        return high >> 61 == 1 ? ADDR_CLASS_PUBLIC : ADDR_CLASS_RESERVED;
+        if (high >> 61 == 1)
+                return ADDR_CLASS_PUBLIC;
+
+        return ADDR_CLASS_RESERVED;
 }
 
 enum addr_class addr_classify_outer(const struct addr *addr) {
@@ -374,7 +377,10 @@ enum addr_class addr_classify(const struct addr *addr) {
                         return found;
         }
 
-        return found != ADDR_CLASS_PUBLIC ? found : addr_classify_outer(addr);
+        if (found != ADDR_CLASS_PUBLIC)
+                return found;
+
+        return addr_classify_outer(addr);
 }
 
 const char *addr_class_name(enum addr_class class) {

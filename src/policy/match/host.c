@@ -86,12 +86,14 @@ static int parse_name(struct str s, struct host *ret, struct err *err) {
                 host.name[i] = c;
 
                 if (c == '.') {
-                        bad_label = bad_label ? bad_label : check_label(str_n(host.name + label, i - label), err);
+                        if (!bad_label)
+                                bad_label = check_label(str_n(host.name + label, i - label), err);
                         label = i + 1;
                 }
         }
 
-        bad_label = bad_label ? bad_label : check_label(str_n(host.name + label, n - label), err);
+        if (!bad_label)
+                bad_label = check_label(str_n(host.name + label, n - label), err);
         if (bad_label)
                 return bad_label;
 
@@ -128,7 +130,10 @@ static int parse_brackets(struct str s, struct host *ret, struct err *err) {
 int host_parse(struct str s, struct host *ret, struct err *err) {
         if (s.n == 0)
                 return err_set(err, EINVAL, "the host is empty");
-        return s.p[0] == '[' ? parse_brackets(s, ret, err) : parse_name(s, ret, err);
+        if (s.p[0] == '[')
+                return parse_brackets(s, ret, err);
+
+        return parse_name(s, ret, err);
 }
 
 bool port_parse(struct str s, uint16_t *ret) {

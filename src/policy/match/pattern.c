@@ -160,7 +160,10 @@ int pattern_parse_with(struct str text, host_parser *parse, struct pattern *ret,
         if (r == 0) {
                 bool may_be_net = shape != 0 || ascii_is_digit(rest.p[rest.n - 1]);
 
-                r = may_be_net ? parse_net(rest, &pattern, err) : -ENOENT;
+                if (may_be_net)
+                        r = parse_net(rest, &pattern, err);
+                else
+                        r = -ENOENT;
                 if (r == -ENOENT)
                         r = parse_name(rest, &pattern, parse, err);
         }

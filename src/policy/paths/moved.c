@@ -72,15 +72,23 @@ static int add_place(struct policy *policy, struct str value, const char *below,
         if (value.n == 0 || value.p[0] != '/')
                 return 0;
 
-        whole = below[0] ? str_format("%.*s/%s", STR_FMT(value), below) : str_dup(value);
+        if (below[0])
+                whole = str_format("%.*s/%s", STR_FMT(value), below);
+        else
+                whole = str_dup(value);
         if (!whole)
                 return -ENOMEM;
 
         int r = path_normalise(str_of(whole), NULL, &path);
+        if (r == -ENOMEM)
+                return r;
         if (r < 0)
-                return r == -ENOMEM ? r : 0;
+                return 0;
 
-        return is_too_much(policy, path) ? 0 : origin_texts_add(&policy->filesystem.moved, str_of(path), variable);
+        if (is_too_much(policy, path))
+                return 0;
+
+        return origin_texts_add(&policy->filesystem.moved, str_of(path), variable);
 }
 
 /* KUBECONFIG may name several files. */

@@ -20,7 +20,10 @@ int path_index_reserve(struct path_index *index, size_t n) {
 
         index->slots = calloc(size, sizeof *index->slots);
         index->mask = size - 1;
-        return index->slots ? 0 : -ENOMEM;
+        if (!index->slots)
+                return -ENOMEM;
+
+        return 0;
 }
 
 static uint32_t hash_fold(uint64_t hash) {

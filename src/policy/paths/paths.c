@@ -420,10 +420,12 @@ static int add_writes(struct path_rules *rules, const struct policy *policy, str
         if (policy->mode == MODE_READ_ONLY)
                 return 0;
 
-        int status = policy->workspace && !policy->guest
-                         ? paths_add(rules, policy, workspace, policy->workspace,
-                                     BUILT_IN "the workspace is writable in this mode", err)
-                         : 0;
+        int status = 0;
+
+        if (policy->workspace && !policy->guest)
+                status = paths_add(rules, policy, workspace, policy->workspace,
+                                   BUILT_IN "the workspace is writable in this mode", err);
+
         if (status < 0)
                 return status;
 
@@ -433,16 +435,26 @@ static int add_writes(struct path_rules *rules, const struct policy *policy, str
 /* Least specific first; see paths.h. */
 static int paths_compare(const void *a, const void *b) {
         const struct compiled *left = a, *right = b;
+        if (left->depth != right->depth && left->depth < right->depth)
+                return -1;
         if (left->depth != right->depth)
-                return left->depth < right->depth ? -1 : 1;
+                return 1;
+        if (left->rule.is_glob != right->rule.is_glob && left->rule.is_glob)
+                return -1;
         if (left->rule.is_glob != right->rule.is_glob)
-                return left->rule.is_glob ? -1 : 1;
+                return 1;
+        if (left->rule.built_in != right->rule.built_in && left->rule.built_in)
+                return -1;
         if (left->rule.built_in != right->rule.built_in)
-                return left->rule.built_in ? -1 : 1;
+                return 1;
+        if (left->rule.grants != right->rule.grants && left->rule.grants)
+                return -1;
         if (left->rule.grants != right->rule.grants)
-                return left->rule.grants ? -1 : 1;
+                return 1;
+        if (left->rule.late != right->rule.late && left->rule.late)
+                return 1;
         if (left->rule.late != right->rule.late)
-                return left->rule.late ? 1 : -1;
+                return -1;
 
         return strcmp(left->rule.pattern, right->rule.pattern);
 }
@@ -667,7 +679,10 @@ const struct path_rule *path_rules_refusing_glob(const struct path_rules *rules,
 
         if (to_read && !to_read->grants)
                 return to_read->is_glob || to_read->late ? to_read : NULL;
-        return write && to_write && !to_write->grants && to_write->is_glob ? to_write : NULL;
+        if (write && to_write && !to_write->grants && to_write->is_glob)
+                return to_write;
+
+        return NULL;
 }
 
 static enum path_access access_by(const struct path_rules *rules, struct both best, const struct path_rule **ret_rule) {

@@ -53,13 +53,19 @@ static const char *nesting_origin(const struct policy *policy) {
 static const char *credentials_origin(const struct policy *policy) {
         if (policy->credentials.n)
                 return policy->credentials.p[0].origin;
-        return policy->tool_credentials.n ? policy->tool_credentials.p[0].origin : NULL;
+        if (policy->tool_credentials.n)
+                return policy->tool_credentials.p[0].origin;
+
+        return NULL;
 }
 
 static const char *ports_origin(const struct policy *policy) {
         if (policy->network.publish.n)
                 return policy->network.publish.p[0].origin;
-        return policy->network.host_ports.n ? policy->network.host_ports.p[0].origin : NULL;
+        if (policy->network.host_ports.n)
+                return policy->network.host_ports.p[0].origin;
+
+        return NULL;
 }
 
 static const char *seeds_origin(const struct policy *policy) {

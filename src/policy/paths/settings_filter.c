@@ -181,7 +181,8 @@ static int git_each(const struct gitconfig_setting *setting, void *context) {
         int r = buf_printf(out, "[%.*s", STR_FMT(setting->section));
         if (r == 0 && setting->subsection.p) {
                 r = buf_add_char(out, ' ');
-                r = r < 0 ? r : git_add_quoted(out, setting->subsection);
+                if (r >= 0)
+                        r = git_add_quoted(out, setting->subsection);
         }
 
         if (r == 0)
@@ -189,7 +190,8 @@ static int git_each(const struct gitconfig_setting *setting, void *context) {
 
         if (r == 0 && setting->value.p) {
                 r = buf_add(out, " = ");
-                r = r < 0 ? r : git_add_quoted(out, setting->value);
+                if (r >= 0)
+                        r = git_add_quoted(out, setting->value);
         }
 
         if (r < 0)
@@ -201,7 +203,10 @@ static int git_each(const struct gitconfig_setting *setting, void *context) {
 int home_filter_git(struct str text, struct buf *out) {
         int r = gitconfig_read(text, git_each, out, NULL);
 
-        return r == -EBADMSG ? 0 : r; /* git reads no further either */
+        if (r == -EBADMSG)
+                return 0;
+
+        return r; /* git reads no further either */
 }
 
 /* --- npm --- */
@@ -365,7 +370,8 @@ static struct str cargo_without_comment(struct str line) {
 
         for (size_t i = 0; i < line.n; i++) {
                 if (quote) {
-                        quote = line.p[i] == quote ? '\0' : quote;
+                        if (line.p[i] == quote)
+                                quote = '\0';
                         continue;
                 }
 
@@ -426,8 +432,10 @@ int home_filter_claude(struct str text, struct buf *out) {
         int r;
 
         r = json_read(text, STR(".claude.json"), &document, NULL);
+        if (r == -ENOMEM)
+                return r;
         if (r < 0)
-                return r == -ENOMEM ? r : 0;
+                return 0;
 
         root = document_root(document);
         if (!root || root->kind != NODE_MAP)

@@ -158,7 +158,10 @@ int profile_of_program(const char *program, const char *workspace, char **ret, s
         for (size_t i = 0; i < n_profiles_built_in && r == 0 && !*ret; i++) {
                 if (has_word(profiles_built_in[i].programs, name)) {
                         *ret = str_dup(str_of(profiles_built_in[i].name));
-                        r = *ret ? 0 : err_memory(err);
+                        if (*ret)
+                                r = 0;
+                        else
+                                r = err_memory(err);
                 }
         }
 
@@ -173,7 +176,10 @@ int profile_of_program(const char *program, const char *workspace, char **ret, s
 const struct node *profile_node(const struct profile *profile, const char *key) {
         const struct node *root = profile->file.document ? document_root(profile->file.document) : NULL;
 
-        return root && root->kind == NODE_MAP ? node_get(root, str_of(key)) : NULL;
+        if (root && root->kind == NODE_MAP)
+                return node_get(root, str_of(key));
+
+        return NULL;
 }
 
 const char *profile_text(const struct profile *profile, const char *key) {

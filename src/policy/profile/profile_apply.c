@@ -65,7 +65,10 @@ static int add_value(struct work *work, const struct node *node, enum policy_row
         if (r == -ENOMEM)
                 return no_memory(work);
 
-        return r < 0 ? node_error(work_document(work), node, work->e, "%s", err_text(&inner)) : 0;
+        if (r < 0)
+                return node_error(work_document(work), node, work->e, "%s", err_text(&inner));
+
+        return 0;
 }
 
 static int add_list(struct work *work, const struct node *list, enum policy_row row) {
@@ -104,7 +107,10 @@ static int add_lists(struct work *work, const struct node *map, const struct lis
 
                 while (i < n_keys && !str_is(node->key, keys[i].key))
                         i++;
-                r = i < n_keys ? add_list(work, node, keys[i].row) : unknown_key(work, node, known);
+                if (i < n_keys)
+                        r = add_list(work, node, keys[i].row);
+                else
+                        r = unknown_key(work, node, known);
         }
 
         return r;
@@ -155,7 +161,10 @@ static int add_variable(struct work *work, const struct node *node) {
                 return 0;
 
         cleanup(free_ptr) char *line = str_format("%.*s=%.*s", STR_FMT(node->key), STR_FMT(node->text));
-        return line ? add_value(work, node, ROW_ENV, str_of(line)) : no_memory(work);
+        if (!line)
+                return no_memory(work);
+
+        return add_value(work, node, ROW_ENV, str_of(line));
 }
 
 static int add_env(struct work *work, const struct node *map) {
@@ -240,8 +249,10 @@ static int add_provider(struct work *work, const struct node *map, const struct 
         if (!there && !own && !credential_is_at_hand(work->policy, provider->text))
                 return check_credential_word(provider->text, work->e);
 
-        word = !there && own ? str_format("%.*s=env:%.*s", STR_FMT(provider->text), STR_FMT(own->text))
-                             : str_dup(provider->text);
+        if (!there && own)
+                word = str_format("%.*s=env:%.*s", STR_FMT(provider->text), STR_FMT(own->text));
+        else
+                word = str_dup(provider->text);
         if (!word)
                 return no_memory(work);
 
@@ -288,16 +299,19 @@ static int add_credential(struct work *work, const struct node *node) {
                 struct err inner = { 0 };
                 if (check_credential_word(node->text, &inner) < 0)
                         return node_error(work_document(work), node, work->e, "%s", err_text(&inner));
-                return credential_is_at_hand(work->policy, node->text)
-                           ? add_value(work, node, ROW_CREDENTIAL, node->text)
-                           : 0;
+                if (credential_is_at_hand(work->policy, node->text))
+                        return add_value(work, node, ROW_CREDENTIAL, node->text);
+
+                return 0;
         }
 
         if (node->kind != NODE_MAP)
                 return wrong_kind(work, node, "credentials", "providers or mappings");
 
-        return provider && provider->kind == NODE_SCALAR ? add_provider(work, node, provider)
-                                                         : add_own_credential(work, node);
+        if (provider && provider->kind == NODE_SCALAR)
+                return add_provider(work, node, provider);
+
+        return add_own_credential(work, node);
 }
 
 static int add_credentials(struct work *work, const struct node *list) {
@@ -379,7 +393,10 @@ static int add_home(struct work *work, const struct node *list) {
  * All of it.
  */
 static int check_text(struct work *work, const struct node *node) {
-        return node->kind == NODE_SCALAR ? 0 : wrong_kind(work, node, "title", "a text");
+        if (node->kind == NODE_SCALAR)
+                return 0;
+
+        return wrong_kind(work, node, "title", "a text");
 }
 
 static int check_texts(struct work *work, const struct node *list) {

@@ -47,7 +47,10 @@ static int places_find(char *ret[static PLACES], struct err *err) {
         ret[0] = config ? path_join(config, "profiles") : NULL;
         ret[1] = str_dup(STR(SYSTEM_PLACE));
 
-        return (config && !ret[0]) || !ret[1] ? err_memory(err) : 0;
+        if ((config && !ret[0]) || !ret[1])
+                return err_memory(err);
+
+        return 0;
 }
 
 static void places_done(char *(*places)[PLACES]) {
@@ -101,7 +104,10 @@ int profile_check_name(struct str name, struct err *err) {
         if (r < 0)
                 return r;
 
-        return path ? 0 : profile_unknown(name, err);
+        if (path)
+                return 0;
+
+        return profile_unknown(name, err);
 }
 
 static int names_add(profile_names *names, struct str name, struct err *err) {

@@ -155,7 +155,10 @@ char *sign_in_path(const struct sign_in *sign_in, const char *home) {
 
         if (directory && directory[0] == '/')
                 return path_join(directory, slash ? slash + 1 : sign_in->file);
-        return home ? path_join(home, sign_in->file) : NULL;
+        if (home)
+                return path_join(home, sign_in->file);
+
+        return NULL;
 }
 
 /* reading */
@@ -173,8 +176,10 @@ static int each_json(void *arg, const struct json_scalar *scalar) {
                 return 0;
 
         int r = buf_reserve(&value, scalar->raw.n);
-        r = r < 0 ? r : json_scalar_text(scalar, &value);
-        r = r < 0 ? r : each->visit(each->arg, scalar->pointer, buf_str(&value));
+        if (r >= 0)
+                r = json_scalar_text(scalar, &value);
+        if (r >= 0)
+                r = each->visit(each->arg, scalar->pointer, buf_str(&value));
 
         if (value.p)
                 secret_wipe(value.p, value.cap);
@@ -191,9 +196,12 @@ static int each_node(const struct each *each, const struct node *node, struct bu
                 return each->visit(each->arg, buf_str(pointer), node->text);
 
         for (const struct node *child = node->first; r == 0 && child; child = child->next, i++) {
-                r = node->kind == NODE_LIST ? buf_printf(pointer, "/%zu", i)
-                                            : buf_printf(pointer, "/%.*s", STR_FMT(child->key));
-                r = r < 0 ? r : each_node(each, child, pointer);
+                if (node->kind == NODE_LIST)
+                        r = buf_printf(pointer, "/%zu", i);
+                else
+                        r = buf_printf(pointer, "/%.*s", STR_FMT(child->key));
+                if (r >= 0)
+                        r = each_node(each, child, pointer);
                 pointer->n = before;
         }
 
@@ -212,11 +220,17 @@ int sign_in_each(struct str text, bool yaml, sign_in_visit *visit, void *arg, st
                 if (r < 0)
                         return err_set(err, EBADMSG, "it is not YAML of the plain kind");
 
-                return document_root(document) ? each_node(&each, document_root(document), &pointer) : 0;
+                if (document_root(document))
+                        return each_node(&each, document_root(document), &pointer);
+
+                return 0;
         }
 
         int r = json_walk(text, each_json, (void *)&each);
-        return r == -EBADMSG || r == -E2BIG ? err_set(err, EBADMSG, "it is not JSON") : r;
+        if (r == -EBADMSG || r == -E2BIG)
+                return err_set(err, EBADMSG, "it is not JSON");
+
+        return r;
 }
 
 /* what looks like a secret */
@@ -242,7 +256,8 @@ bool sign_in_looks_secret(struct str value) {
                 letters += ascii_is_alnum(value.p[i]) && !ascii_is_digit(value.p[i]);
                 digits += ascii_is_digit(value.p[i]);
                 run = part ? run + 1 : 0;
-                longest = run > longest ? run : longest;
+                if (run > longest)
+                        longest = run;
         }
 
         return longest >= 20 && letters >= 4 && digits >= 2;

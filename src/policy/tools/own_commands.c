@@ -10,6 +10,7 @@
  */
 #include "policy/tools/own_commands.h"
 
+#include "base/bounds.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
@@ -100,7 +101,7 @@ static int refuse_place(const struct check *check, struct str word, const char *
         return err_set(check->err, EINVAL,
                        "%s runs outside the sandbox, and '%.*s' in its command is (or leads through) a place that "
                        "the sandbox may write: %s. Put it where nothing inside can change it, or deny writing there",
-                       check->what, (int)(word.n < 200 ? word.n : 200), word.p, path);
+                       check->what, (int)min_of(word.n, 200), word.p, path);
 }
 
 /* Of a script: what its first line names. */
@@ -152,8 +153,11 @@ static int check_name(const struct check *check, struct str word) {
                 bool is_program = access(whole, X_OK) == 0;
                 if (!open_one && leads_into_open(check, whole, 0))
                         open_one = str_dup(str_of(whole));
-                if (is_program)
-                        return open_one ? refuse_place(check, word, open_one) : check_interpreter(check, word, whole);
+                if (is_program) {
+                        if (open_one)
+                                return refuse_place(check, word, open_one);
+                        return check_interpreter(check, word, whole);
+                }
         }
 
         return 0;
@@ -169,14 +173,17 @@ static int check_word(const struct check *check, struct str word) {
                 return err_set(check->err, EINVAL,
                                "%s runs in \"/\", not in the workspace: write '%.*s' as a whole path, in a place that "
                                "the sandbox cannot write",
-                               check->what, (int)(word.n < 200 ? word.n : 200), word.p);
+                               check->what, (int)min_of(word.n, 200), word.p);
 
         if (path_expand_home(word, check->home, &text) < 0)
                 return 0;
         if (str_find(str_of(text), '/') < 0)
                 return check_name(check, word);
 
-        return path_normalise(str_of(text), "/", &whole) < 0 ? 0 : check_path(check, word, whole);
+        if (path_normalise(str_of(text), "/", &whole) < 0)
+                return 0;
+
+        return check_path(check, word, whole);
 }
 
 /* words */
@@ -262,7 +269,10 @@ static const char *command_of(const char *source) {
 static const char *tool_command_of(const struct origin_text *word) {
         const char *equals = strchr(word->text, '=');
 
-        return equals ? command_of(equals + 1) : NULL;
+        if (equals)
+                return command_of(equals + 1);
+
+        return NULL;
 }
 
 static bool has_commands(const struct policy *policy) {

@@ -284,7 +284,10 @@ static int check_alone(const struct policy *policy, const struct credential *cre
 
 static int move_apart(struct policy *policy, struct err *err) {
         size_t kept = 0;
-        int r = vec_reserve(&policy->tool_credentials, policy->credentials.n) < 0 ? err_memory(err) : 0;
+        int r = 0;
+
+        if (vec_reserve(&policy->tool_credentials, policy->credentials.n) < 0)
+                r = err_memory(err);
 
         if (r < 0)
                 return r;
@@ -320,5 +323,8 @@ int tool_credentials_settle(struct policy *policy, struct err *err) {
                         return r;
         }
 
-        return policy->credentials.n ? move_apart(policy, err) : 0;
+        if (policy->credentials.n)
+                return move_apart(policy, err);
+
+        return 0;
 }

@@ -226,7 +226,11 @@ int tool_verb_parse(struct str line, struct tool_verb *ret, struct err *err) {
                 return err_set(err, EINVAL, "a line of a grammar has at most %d bytes", TOOL_LINE_MAX);
 
         while (str_split(&rest, ' ', &token)) {
-                int r = token.n ? token_parse(token, ret, err) : 0;
+                int r = 0;
+
+                if (token.n)
+                        r = token_parse(token, ret, err);
+
                 if (r < 0)
                         return r;
         }
@@ -321,7 +325,11 @@ int tool_ask_parse(struct str text, struct tool_ask *ret, struct err *err) {
                 return 0;
 
         while (str_split(&rest, ' ', &word)) {
-                int r = word.n ? ask_word_add(ret, word, err) : 0;
+                int r = 0;
+
+                if (word.n)
+                        r = ask_word_add(ret, word, err);
+
                 if (r < 0)
                         return r;
         }

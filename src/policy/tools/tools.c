@@ -77,7 +77,10 @@ static int check_contradictions(const struct bridge_tool *tool, const struct too
 int check_tool(const void *record, struct err *err) {
         const struct bridge_tool *tool = record;
         cleanup(free_ptr) struct tool_verb *pair = calloc(2, sizeof *pair);
-        int r = pair ? 0 : err_memory(err);
+        int r = 0;
+
+        if (!pair)
+                r = err_memory(err);
 
         for (size_t i = 0; r == 0 && i < tool->verbs.n; i++) {
                 r = tool_verb_parse(str_of(tool->verbs.p[i].text), &pair[0], err);

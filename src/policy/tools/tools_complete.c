@@ -108,8 +108,10 @@ static int fill_from_built_in(struct bridge_tool *tool, struct err *err) {
                 if (strcmp(tools_built_in[i].name, tool->name) == 0)
                         known = &tools_built_in[i];
 
+        if (!known && tool->verbs.n)
+                return 0;
         if (!known)
-                return tool->verbs.n ? 0 : unknown_tool(tool, err);
+                return unknown_tool(tool, err);
 
         cleanup(policy_file_done) struct policy_file file = { 0 };
         cleanup(policy_freep) struct policy *scratch = calloc(1, sizeof *scratch);

@@ -26,12 +26,18 @@ enum { FILE_TEXT_MAX = 65536, END_WAIT_MS = 2000, SWEEP_EVERY = 16, CPU_PERIOD_U
 
 static int read_at(int dir, const char *name, struct buf *into) {
         cleanup(close_fd) int fd = openat(dir, name, O_RDONLY | O_CLOEXEC);
-        return fd < 0 ? -errno : fd_read_all(fd, into);
+        if (fd < 0)
+                return -errno;
+
+        return fd_read_all(fd, into);
 }
 
 static int write_at(int dir, const char *name, const char *text) {
         cleanup(close_fd) int fd = openat(dir, name, O_WRONLY | O_CLOEXEC);
-        return fd < 0 ? -errno : fd_write_all(fd, text, strlen(text));
+        if (fd < 0)
+                return -errno;
+
+        return fd_write_all(fd, text, strlen(text));
 }
 
 static bool has_word(struct str words, const char *wanted) {
@@ -63,7 +69,10 @@ int cgroup_path(pid_t pid, char ret[static PATH_MAX]) {
                 while (n > 0 && n < PATH_MAX && ret[n - 1] == '/')
                         ret[--n] = '\0';
 
-                return n > 0 && n < PATH_MAX ? 0 : -ENAMETOOLONG;
+                if (n > 0 && n < PATH_MAX)
+                        return 0;
+
+                return -ENAMETOOLONG;
         }
 
         if (r < 0)
@@ -176,9 +185,11 @@ static int limit_set(const struct cgroup *cgroup, const char *file, uint64_t val
         char text[32];
         snprintf(text, sizeof text, "%" PRIu64, value);
         int r = write_at(cgroup->dir, file, text);
-        return r < 0
-                   ? err_set(err, -r, "limits: cannot write %s of the sandbox's control group: %s", file, strerror(-r))
-                   : 0;
+        if (r < 0)
+                return err_set(err, -r, "limits: cannot write %s of the sandbox's control group: %s", file,
+                               strerror(-r));
+
+        return 0;
 }
 
 int cgroup_limit(const struct cgroup *cgroup, const struct plan *plan, struct err *err) {

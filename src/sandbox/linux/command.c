@@ -108,7 +108,10 @@ static void reset_signals(const sigset_t *mask) {
 }
 
 int command_enter_landlock(const struct command *command) {
-        return command->landlock >= 0 ? (int)syscall(SYS_landlock_restrict_self, command->landlock, 0) : 0;
+        if (command->landlock >= 0)
+                return (int)syscall(SYS_landlock_restrict_self, command->landlock, 0);
+
+        return 0;
 }
 
 /* Below the broker's domain: what changes files in place of the command must be able to look at it. */
@@ -149,7 +152,10 @@ static int start_filters(struct command *command, struct err *err) {
         if (command->watcher >= 0)
                 return watcher_enter(command->watcher, err);
 
-        return command->kept ? watch_calls(command, err) : 0;
+        if (command->kept)
+                return watch_calls(command, err);
+
+        return 0;
 }
 
 static int command_main(void *argument) {
@@ -182,5 +188,8 @@ pid_t command_start(struct command *command) {
         static _Alignas(16) char stack[STACK_BYTES];
         pid_t pid = clone(command_main, stack + sizeof stack,
                           CLONE_VM | CLONE_VFORK | SIGCHLD | (command->kept ? CLONE_FILES : 0), command);
-        return pid < 0 ? -errno : pid;
+        if (pid < 0)
+                return -errno;
+
+        return pid;
 }

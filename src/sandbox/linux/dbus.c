@@ -52,7 +52,8 @@ void dbus_put_u64(struct dbus_out *out, uint64_t value) {
 void dbus_put_string(struct dbus_out *out, const char *text) {
         size_t n = strlen(text);
         if (n >= DBUS_MESSAGE_MAX) {
-                out->error = out->error ? out->error : -EMSGSIZE;
+                if (!out->error)
+                        out->error = -EMSGSIZE;
                 return;
         }
         dbus_put_u32(out, (uint32_t)n);
@@ -62,7 +63,8 @@ void dbus_put_string(struct dbus_out *out, const char *text) {
 void dbus_put_signature(struct dbus_out *out, const char *text) {
         size_t n = strlen(text);
         if (n > NAME_MAX_BYTES) {
-                out->error = out->error ? out->error : -EMSGSIZE;
+                if (!out->error)
+                        out->error = -EMSGSIZE;
                 return;
         }
         put_byte(out, (uint8_t)n);

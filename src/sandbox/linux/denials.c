@@ -225,8 +225,11 @@ static size_t find_below(const struct denials *denials, const char *dir, const c
  * paths, one of them through a link. */
 static size_t denials_concerned(const struct denials *denials, const struct inotify_event *event) {
         size_t found = denials->paths.n;
-        if (event->len == 0)
-                return event->mask & IN_IGNORED ? found : 0;
+        if (event->len == 0) {
+                if (event->mask & IN_IGNORED)
+                        return found;
+                return 0;
+        }
         for (size_t i = 0; i < denials->dirs.n && found == denials->paths.n; i++)
                 if (denials->dirs.p[i].watch == event->wd)
                         found = find_below(denials, denials->dirs.p[i].path, event->name);
@@ -291,8 +294,10 @@ int denials_step(struct denials *denials, struct err *err) {
         else if (due)
                 denials->next_ns = 0; /* nothing is denied */
 
-        return r < 0 ? err_set(err, -r, "a denied path may have been replaced outside, and could not be closed again")
-                     : r;
+        if (r < 0)
+                return err_set(err, -r, "a denied path may have been replaced outside, and could not be closed again");
+
+        return r;
 }
 
 void denials_done(struct denials *d) {

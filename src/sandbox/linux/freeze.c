@@ -52,7 +52,11 @@ static bool number_of(const char *name, pid_t *ret) {
 /* The start of a file of a process, in `text`. Empty when the process is gone. */
 static struct str process_file(const char *path, char *text, size_t size) {
         cleanup(close_fd) int fd = open(path, O_RDONLY | O_CLOEXEC);
-        ssize_t n = fd < 0 ? -1 : read(fd, text, size);
+        ssize_t n = -1;
+
+        if (fd >= 0)
+                n = read(fd, text, size);
+
         return str_n(text, n > 0 ? (size_t)n : 0);
 }
 
@@ -288,7 +292,10 @@ static int freeze_stop_all(void) {
                         nanosleep(&moment, NULL);
         }
 
-        return clean < 2 ? -EAGAIN : 0;
+        if (clean < 2)
+                return -EAGAIN;
+
+        return 0;
 }
 
 int freeze_begin(struct freeze *freeze) {
@@ -316,7 +323,10 @@ int freeze_due_ms(const struct freeze *freeze) {
         if (!freeze->on)
                 return -1;
 
-        return freeze->due_ns > now ? (int)((freeze->due_ns - now) / NS_PER_MS) + 1 : 0;
+        if (freeze->due_ns > now)
+                return (int)((freeze->due_ns - now) / NS_PER_MS) + 1;
+
+        return 0;
 }
 
 int freeze_keep(struct freeze *freeze) {
@@ -338,7 +348,10 @@ int freeze_keep(struct freeze *freeze) {
                 r = list_threads(&freeze->threads);
 
         freeze->due_ns = clock_after_ms(now - freeze->since_ns < KEEP_OFTEN_MS * NS_PER_MS ? KEEP_MS : KEEP_LATER_MS);
-        return r < 0 || freeze->woken > WOKEN_MAX ? -EBUSY : 0;
+        if (r < 0 || freeze->woken > WOKEN_MAX)
+                return -EBUSY;
+
+        return 0;
 }
 
 static int freeze_falling(const void *a, const void *b) {

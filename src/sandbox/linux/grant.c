@@ -26,7 +26,10 @@ static int await_child(pid_t child) {
         while (waitpid(child, &status, 0) < 0)
                 if (errno != EINTR)
                         return -errno;
-        return WIFEXITED(status) ? -WEXITSTATUS(status) : -EIO;
+        if (!WIFEXITED(status))
+                return -EIO;
+
+        return -WEXITSTATUS(status);
 }
 
 /* --- on the host --- */
@@ -67,8 +70,10 @@ static int open_clone(int tree, int flags) {
         snprintf(link, sizeof link, "/proc/self/fd/%d", tree);
         int fd = open(link, flags | O_CLOEXEC | O_NOCTTY | O_NONBLOCK); /* a lease on it must not make us wait */
 
+        if (fd < 0 && errno == EWOULDBLOCK)
+                return -EBUSY;
         if (fd < 0)
-                return errno == EWOULDBLOCK ? -EBUSY : -errno;
+                return -errno;
 
         if (!(flags & O_NONBLOCK) && fcntl(fd, F_SETFL, flags & ~O_ACCMODE) < 0) {
                 int error = errno;
@@ -89,7 +94,10 @@ static int send_clone(int channel, const struct grant *grant, const int *flags) 
                 return fd_send(channel, STR("t"), &tree, 1);
 
         cleanup(close_fd) int object = open_clone(tree, *flags);
-        return object < 0 ? object : fd_send(channel, STR("o"), &object, 1);
+        if (object < 0)
+                return object;
+
+        return fd_send(channel, STR("o"), &object, 1);
 }
 
 static int fetch_clone(const struct grant *grant, const int *flags, int *ret) {
@@ -128,10 +136,16 @@ static int grant_enter(int mounts) {
 }
 
 static int make_place(int dir, const char *name, bool directory) {
-        if (directory)
-                return mkdirat(dir, name, 0700) < 0 ? -errno : 0;
+        if (directory) {
+                if (mkdirat(dir, name, 0700) < 0)
+                        return -errno;
+                return 0;
+        }
         cleanup(close_fd) int made = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-        return made < 0 ? -errno : 0;
+        if (made < 0)
+                return -errno;
+
+        return 0;
 }
 
 /* The place, name by name: a link on the way is somebody's trick. */
@@ -176,7 +190,10 @@ static int open_place(const struct grant *grant) {
                         return -EISDIR;
         }
 
-        return at < 0 ? -errno : take_fd(&at);
+        if (at < 0)
+                return -errno;
+
+        return take_fd(&at);
 }
 
 static int grant_attach(int mounts, const struct grant *grant, int tree) {
@@ -261,7 +278,10 @@ static int grant_detach(int mounts, int mount) {
                 return -errno;
 
         snprintf(name, sizeof name, "%d", mount);
-        return umount2(name, MNT_DETACH) < 0 ? -errno : 0;
+        if (umount2(name, MNT_DETACH) < 0)
+                return -errno;
+
+        return 0;
 }
 
 int grant_unmount(int mounts, int mount, const char *path, struct err *err) {
@@ -274,5 +294,8 @@ int grant_unmount(int mounts, int mount, const char *path, struct err *err) {
                 _exit(-grant_detach(mounts, mount));
 
         r = await_child(child);
-        return r < 0 ? err_set(err, -r, "%s cannot be closed in the sandbox: %s", path, strerror(-r)) : 0;
+        if (r < 0)
+                return err_set(err, -r, "%s cannot be closed in the sandbox: %s", path, strerror(-r));
+
+        return 0;
 }

@@ -196,7 +196,10 @@ static int hand_over_listeners(struct init *in, struct err *err) {
         for (size_t i = 0; i < in->n_listeners; i++)
                 close_fd(&in->listeners[i]);
 
-        return r < 0 ? err_set(err, -r, "network: hand over listeners: %s", strerror(-r)) : 0;
+        if (r < 0)
+                return err_set(err, -r, "network: hand over listeners: %s", strerror(-r));
+
+        return 0;
 }
 
 static int set_up(struct init *in, struct err *err) {
@@ -225,7 +228,10 @@ static int set_up(struct init *in, struct err *err) {
         if (r == 0)
                 r = confine_capabilities(broker_capabilities(plan), err);
 
-        return r == 0 && !broker_filter_has_main(plan) ? confine_syscalls(plan, CONFINE_THREAD, err) : r;
+        if (r == 0 && !broker_filter_has_main(plan))
+                return confine_syscalls(plan, CONFINE_THREAD, err);
+
+        return r;
 }
 
 /* The supervisor gets one end, the broker the other: init is not in between. */
@@ -252,8 +258,15 @@ static int open_events(const struct init *in, int *ret_fd, struct err *err) {
 
 /* What init still had for the broker's sake, and the keeper with it. */
 static int give_up_the_rest(const struct init *in, struct err *err) {
-        int r = broker_capabilities(in->plan) ? confine_capabilities(0, err) : 0;
-        return r == 0 && broker_filter_has_main(in->plan) ? confine_syscalls(in->plan, CONFINE_PROCESS, err) : r;
+        int r = 0;
+
+        if (broker_capabilities(in->plan))
+                r = confine_capabilities(0, err);
+
+        if (r == 0 && broker_filter_has_main(in->plan))
+                return confine_syscalls(in->plan, CONFINE_PROCESS, err);
+
+        return r;
 }
 
 static int start_command(struct init *in, struct err *err) {
@@ -290,7 +303,10 @@ static int start_command(struct init *in, struct err *err) {
         if (r < 0)
                 return r;
 
-        in->command = command.kept ? keeper_start_command(&command, in->args->control) : command_start(&command);
+        if (command.kept)
+                in->command = keeper_start_command(&command, in->args->control);
+        else
+                in->command = command_start(&command);
         close_fd(&command.landlock);
         close_fd(&command.landlock_own);
         close_fd(&command.events);

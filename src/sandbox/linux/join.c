@@ -92,8 +92,10 @@ static _Noreturn void join_work(int proc, struct plan *plan, int to) {
         if (!told.ipv6)
                 drop_ipv6(plan);
 
-        r = r < 0 ? r : apply_network(plan, &told.silent, &told.e);
-        r = r < 0 ? r : apply_listeners(plan, fds, &n, &told.e);
+        if (r >= 0)
+                r = apply_network(plan, &told.silent, &told.e);
+        if (r >= 0)
+                r = apply_listeners(plan, fds, &n, &told.e);
         r = fd_send(to, str_n(&told, sizeof told), fds, r < 0 ? 0 : n);
         _exit(r < 0);
 }
@@ -128,6 +130,8 @@ int join_network(int proc, struct plan *plan, int ret_fds[static PLAN_LISTENERS_
         if (told.silent)
                 log_notice("%s", SANDBOX_SILENT);
 
-        return *ret_n == plan->listeners.n ? 0
-                                           : err_set(err, EPROTO, "listeners of the container's network are missing");
+        if (*ret_n != plan->listeners.n)
+                return err_set(err, EPROTO, "listeners of the container's network are missing");
+
+        return 0;
 }

@@ -84,7 +84,10 @@ static void *keeper_main(void *argument) {
                       own = { .plan = keeper->plan, .control = keeper->control, .record = keeper->record };
 
         prctl(PR_SET_NAME, "bailey-keeper", 0, 0, 0);
-        keeper->pid = command_enter_landlock(keeper->command) < 0 ? -errno : command_start(keeper->command);
+        if (command_enter_landlock(keeper->command) < 0)
+                keeper->pid = -errno;
+        else
+                keeper->pid = command_start(keeper->command);
         int notify = keeper->pid > 0 ? keeper->command->notify : -1;
         own.began_ns = clock_ns();
         sem_post(&keeper->started); /* k is not ours any more */

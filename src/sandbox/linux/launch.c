@@ -8,6 +8,7 @@
  * until that one sleeps, though another processor has nothing to do; virtual machines are often set so. Init is
  * therefore sent away from here, and may run everywhere again before there is a command.
  */
+#include "base/bounds.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
@@ -56,7 +57,10 @@ static pid_t clone_init(uint32_t namespaces, struct cgroup *group, int *ret_pidf
         if (pid > 0)
                 *ret_pidfd = pidfd;
 
-        return pid < 0 ? -errno : pid;
+        if (pid < 0)
+                return -errno;
+
+        return pid;
 }
 
 /* What is Linux's own in a sandbox. */
@@ -109,7 +113,10 @@ static int name_guest(struct sandbox *sandbox, const struct sandbox_ids *ids, st
         if (r < 0)
                 return r;
         r = launch_tell(sandbox, SANDBOX_IDENTITY, 0, NULL, 0);
-        return r < 0 ? err_set(err, -r, "cannot tell the sandbox's init who it is: %s", strerror(-r)) : 0;
+        if (r < 0)
+                return err_set(err, -r, "cannot tell the sandbox's init who it is: %s", strerror(-r));
+
+        return 0;
 }
 
 int sandbox_prepare(const struct sandbox_options *options, struct sandbox *ret, struct err *err) {
@@ -160,7 +167,10 @@ int sandbox_prepare(const struct sandbox_options *options, struct sandbox *ret, 
 
 /* When init is gone already, what it said before tells why: that is read next. */
 static int launch_told(int r, const char *what, struct err *err) {
-        return r < 0 && r != -EPIPE && r != -ECONNRESET ? err_set(err, -r, "cannot %s: %s", what, strerror(-r)) : 0;
+        if (r < 0 && r != -EPIPE && r != -ECONNRESET)
+                return err_set(err, -r, "cannot %s: %s", what, strerror(-r));
+
+        return 0;
 }
 
 int sandbox_network(struct sandbox *sandbox, bool captured, struct err *err) {
@@ -179,7 +189,7 @@ static int send_plan(struct sandbox *sandbox, struct str bytes, const int *publi
         size_t most = SANDBOX_PIECE;
         int r = launch_tell(sandbox, SANDBOX_PLAN, (int)bytes.n, published, n_published);
         while (r == 0 && bytes.n) {
-                struct str piece = str_first(bytes, bytes.n < most ? bytes.n : most);
+                struct str piece = str_first(bytes, min_of(bytes.n, most));
 
                 r = fd_send(sandbox->control, piece, NULL, 0);
                 if (r == 0)
@@ -223,7 +233,10 @@ int sandbox_go(struct sandbox *sandbox, int lock, struct err *err) {
 static size_t event_descriptors(const struct sandbox_event *event) {
         if (event->kind == SANDBOX_MOUNTED)
                 return (size_t)event->value;
-        return event->kind == SANDBOX_EVENTS ? 1 : 0;
+        if (event->kind == SANDBOX_EVENTS)
+                return 1;
+
+        return 0;
 }
 
 static int check_event(const struct sandbox_event *event, ssize_t got, size_t n_fds, struct err *err) {

@@ -50,7 +50,10 @@ static int make_source(void) {
         cleanup(close_fd) int source = fsmount(fs, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
         cleanup(close_fd) int file = source < 0 ? -1 : openat(source, "file", O_WRONLY | O_CREAT | O_CLOEXEC, 0);
 
-        return file < 0 || mkdirat(source, "dir", 0) < 0 ? -1 : take_fd(&source);
+        if (file < 0 || mkdirat(source, "dir", 0) < 0)
+                return -1;
+
+        return take_fd(&source);
 }
 
 static bool is_mask(int fd, const struct statx *st) {
@@ -68,15 +71,22 @@ static int again_mask(int source, const char *path, int flags) {
         struct statx st;
 
         if (place < 0) /* what cannot be reached with every privilege cannot be reached without */
-                return errno == ENOENT || errno == ENOTDIR || errno == EACCES || errno == ELOOP ? 0 : -errno;
+        {
+                if (errno == ENOENT || errno == ENOTDIR || errno == EACCES || errno == ELOOP)
+                        return 0;
+                return -errno;
+        }
         if (statx(place, "", AT_EMPTY_PATH, STATX_MODE, &st) < 0)
                 return -errno;
         if (is_mask(place, &st))
                 return 0;
 
         cleanup(close_fd) int cover = clone_mask(source, S_ISDIR(st.stx_mode) ? "dir" : "file");
-        if (cover < 0 || move_mount(cover, "", place, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
-                return errno == ENOENT ? 0 : -errno; /* gone again */
+        if (cover < 0 || move_mount(cover, "", place, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0) {
+                if (errno == ENOENT)
+                        return 0;
+                return -errno;
+        } /* gone again */
         if (!S_ISLNK(st.stx_mode))
                 return 1;
 
@@ -127,5 +137,8 @@ int mask_again(int mount_ns, char *const *paths, size_t n, size_t first) {
                 if (errno != EINTR)
                         return -errno;
 
-        return WIFEXITED(status) && WEXITSTATUS(status) != FAILED ? WEXITSTATUS(status) : -EIO;
+        if (WIFEXITED(status) && WEXITSTATUS(status) != FAILED)
+                return WEXITSTATUS(status);
+
+        return -EIO;
 }

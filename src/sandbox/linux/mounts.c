@@ -35,8 +35,10 @@ static bool close_at_once(const struct slots *slots) {
                 if (slots->fd[i] < 0)
                         continue;
 
-                low = slots->fd[i] < low ? slots->fd[i] : low;
-                high = slots->fd[i] > high ? slots->fd[i] : high;
+                if (slots->fd[i] < low)
+                        low = slots->fd[i];
+                if (slots->fd[i] > high)
+                        high = slots->fd[i];
                 open_n++;
         }
 
@@ -84,7 +86,10 @@ static int open_place(int at, const char *path, bool link) {
         long fd = syscall(SYS_openat2, at, path, &how, sizeof how);
         if (fd < 0 && (errno == ENOSYS || errno == EPERM))
                 fd = openat(at, path, O_PATH | O_CLOEXEC | (of_root ? 0 : O_NOFOLLOW));
-        return fd < 0 ? -errno : (int)fd;
+        if (fd < 0)
+                return -errno;
+
+        return (int)fd;
 }
 
 /* Directly in /dev, in the root or in a filesystem of Bailey's own, or where the kernel alone makes names (not all of
@@ -138,7 +143,10 @@ static int mounts_configure(int fs, const char *options) {
                         return -errno;
         }
 
-        return fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0 ? -errno : 0;
+        if (fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+                return -errno;
+
+        return 0;
 }
 
 static int make_fs(struct slots *slots, const struct plan_op *op) {
@@ -175,7 +183,10 @@ static int set_attached(const struct slots *slots, uint16_t at, const char *targ
         if (place < 0)
                 return place;
 
-        return op->attr_clear ? -EOPNOTSUPP : mounts_classic_set(place, op->attr_set, op->mode);
+        if (op->attr_clear)
+                return -EOPNOTSUPP;
+
+        return mounts_classic_set(place, op->attr_set, op->mode);
 }
 
 /* Nothing that the host mounts later may appear inside: always private, in the same call. */
@@ -208,14 +219,20 @@ static int mounts_attach(struct slots *slots, const struct plan_op *op) {
         bool link = op->mode & PLAN_ATTACH_LINK;
         if (is_direct(op->at, op->target) && !link) {
                 unsigned links = is_of_root(op->target) ? MOVE_MOUNT_T_SYMLINKS : 0;
-                return move_mount(mount, "", at, op->target, MOVE_MOUNT_F_EMPTY_PATH | links) < 0 ? -errno : 0;
+                if (move_mount(mount, "", at, op->target, MOVE_MOUNT_F_EMPTY_PATH | links) < 0)
+                        return -errno;
+
+                return 0;
         }
 
         cleanup(close_fd) int place = open_place(at, op->target, link);
         if (place < 0)
                 return place;
 
-        return move_mount(mount, "", place, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0 ? -errno : 0;
+        if (move_mount(mount, "", place, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
+                return -errno;
+
+        return 0;
 }
 
 static int do_attach(struct slots *slots, const struct plan_op *op) {
@@ -225,7 +242,10 @@ static int do_attach(struct slots *slots, const struct plan_op *op) {
         if (r == 0 && slots->later[op->slot])
                 return set_attached(slots, op->at, op->target, slots->later[op->slot]);
         bool out_of_reach = r == -ENOENT || r == -ENOTDIR || r == -EACCES;
-        return (op->mode & PLAN_ATTACH_MAYBE) && out_of_reach ? 0 : r;
+        if ((op->mode & PLAN_ATTACH_MAYBE) && out_of_reach)
+                return 0;
+
+        return r;
 }
 
 static int do_mkdir(struct slots *slots, const struct plan_op *op) {
@@ -235,8 +255,11 @@ static int do_mkdir(struct slots *slots, const struct plan_op *op) {
 }
 
 static int do_file(struct slots *slots, const struct plan_op *op) {
-        if (!op->data[0])
-                return mknodat(slot_fd(slots, op->at), op->target, S_IFREG | op->mode, 0) < 0 ? -errno : 0;
+        if (!op->data[0]) {
+                if (mknodat(slot_fd(slots, op->at), op->target, S_IFREG | op->mode, 0) < 0)
+                        return -errno;
+                return 0;
+        }
         cleanup(close_fd) int fd =
             openat(slot_fd(slots, op->at), op->target, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, op->mode);
         if (fd < 0)
@@ -245,7 +268,10 @@ static int do_file(struct slots *slots, const struct plan_op *op) {
 }
 
 static int do_symlink(struct slots *slots, const struct plan_op *op) {
-        return symlinkat(op->source, slot_fd(slots, op->at), op->target) < 0 ? -errno : 0;
+        if (symlinkat(op->source, slot_fd(slots, op->at), op->target) < 0)
+                return -errno;
+
+        return 0;
 }
 
 static int do_pivot(struct slots *slots, const struct plan_op *op) {

@@ -35,7 +35,10 @@ static int set_one(int place, unsigned long set) {
         if (fstatfs(place, &fs) < 0)
                 return -errno;
         unsigned long flags = MS_REMOUNT | MS_BIND | set | ((unsigned long)fs.f_flags & known);
-        return mount(NULL, link, NULL, flags, NULL) < 0 ? -errno : 0;
+        if (mount(NULL, link, NULL, flags, NULL) < 0)
+                return -errno;
+
+        return 0;
 }
 
 /* Blanks and the like are written as \ooo there. */
@@ -60,7 +63,10 @@ static int check_one(int place, unsigned long set) {
         struct statfs fs;
         if (fstatfs(place, &fs) < 0)
                 return -errno;
-        return ((unsigned long)fs.f_flags & set) == set ? 0 : -EPERM;
+        if (((unsigned long)fs.f_flags & set) != set)
+                return -EPERM;
+
+        return 0;
 }
 
 /* Every place in the list that is below the top. A mount that is covered by a later one, in its place or above, is not
@@ -83,7 +89,10 @@ static int each_below(struct str list, const char *top, int (*do_one)(int place,
                         continue;
 
                 cleanup(close_fd) int place = open(path, O_PATH | O_CLOEXEC | O_NOFOLLOW);
-                r = place < 0 ? -errno : do_one(place, set);
+                if (place < 0)
+                        r = -errno;
+                else
+                        r = do_one(place, set);
                 if (r == -EACCES || r == -ENOENT || r == -ENOTDIR)
                         r = 0;
         }
@@ -93,7 +102,10 @@ static int each_below(struct str list, const char *top, int (*do_one)(int place,
 
 static int set_if_root(int place, unsigned long set) {
         int r = set_one(place, set);
-        return r == -EINVAL ? 0 : r; /* no root of a mount; looked at again at the end */
+        if (r == -EINVAL)
+                return 0;
+
+        return r; /* no root of a mount; looked at again at the end */
 }
 
 static int set_below(const char *top, unsigned long set) {
@@ -124,5 +136,8 @@ int mounts_classic_set(int place, uint64_t attributes, bool recursive) {
                 return -errno;
 
         int r = set_one(place, (unsigned long)attributes);
-        return r < 0 || !recursive ? r : set_below(top, (unsigned long)attributes);
+        if (r < 0 || !recursive)
+                return r;
+
+        return set_below(top, (unsigned long)attributes);
 }

@@ -100,7 +100,10 @@ static int watch_missing(struct named *named, const char *path) {
                         return 0;
 
                 int r = watch_directory(named, dir, slash + 1);
-                return path_error_answers(-r) ? 0 : r;
+                if (path_error_answers(-r))
+                        return 0;
+
+                return r;
         }
 
         return watch_above(named, path);
@@ -136,7 +139,10 @@ static int watch_files(struct named *named, const struct plan_host *host) {
                 const char *file = host->git_files.p[i];
                 cleanup(free_ptr) char *path = strndup(file, strcspn(file, "\n"));
 
-                r = path ? watch_file(named, path) : -ENOMEM;
+                if (path)
+                        r = watch_file(named, path);
+                else
+                        r = -ENOMEM;
         }
 
         return r;
@@ -150,7 +156,10 @@ static int watch_hooks(struct named *named, const char *path) {
                 return r;
 
         r = watch_directory(named, path, EVERY_NAME);
-        return path_error_answers(-r) ? 0 : r;
+        if (path_error_answers(-r))
+                return 0;
+
+        return r;
 }
 
 static int watch_host(struct named *named, const struct plan_host *host) {
@@ -172,7 +181,10 @@ static int watch_all(struct named *named) {
         for (size_t i = 0; i < named->before->git_known.n && r == 0; i++) {
                 cleanup(free_ptr) char *hooks = path_join(named->before->git_known.p[i], "hooks");
 
-                r = hooks ? watch_hooks(named, hooks) : -ENOMEM;
+                if (hooks)
+                        r = watch_hooks(named, hooks);
+                else
+                        r = -ENOMEM;
         }
 
         return r;
@@ -293,7 +305,10 @@ static int named_look(struct named *named, struct err *err) {
                         keep_watch(named);
         }
 
-        return r > 0 ? err_set(err, EAGAIN, "git's configuration changes all the time") : r;
+        if (r > 0)
+                return err_set(err, EAGAIN, "git's configuration changes all the time");
+
+        return r;
 }
 
 static int write_entry(struct buf *out, char kind, const char *path, const char *link) {

@@ -53,7 +53,10 @@ static int send_batch(int fd, struct str batch, const char *what, struct err *er
 
 static int open_netlink(int family, int *ret, struct err *err) {
         *ret = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, family);
-        return *ret < 0 ? err_errno(err, "network: netlink socket") : 0;
+        if (*ret < 0)
+                return err_errno(err, "network: netlink socket");
+
+        return 0;
 }
 
 /* What refuses packets must be there; that it also logs them is a kernel's option. */
@@ -80,7 +83,11 @@ static int send_rules(struct str rules, bool *ret_silent, struct err *err) {
 
 int apply_network(const struct plan *plan, bool *ret_silent, struct err *err) {
         cleanup(close_fd) int routes = -1;
-        int r = plan->routes_v4.n || plan->routes_v6.n ? open_netlink(NETLINK_ROUTE, &routes, err) : 0;
+        int r = 0;
+
+        if (plan->routes_v4.n || plan->routes_v6.n)
+                r = open_netlink(NETLINK_ROUTE, &routes, err);
+
         if (r == 0 && plan->routes_v4.n)
                 r = send_batch(routes, plan->routes_v4, "links and routes", err);
         if (r == 0 && plan->routes_v6.n)

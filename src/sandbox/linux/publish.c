@@ -218,5 +218,8 @@ int publish_start(const struct plan *plan, int *listeners, size_t n, struct err 
         for (size_t i = 0; i < n; i++)
                 close_fd(&listeners[i]);
 
-        return pid < 0 ? err_errno(err, "network: start the relay for published ports") : 0;
+        if (pid < 0)
+                return err_errno(err, "network: start the relay for published ports");
+
+        return 0;
 }

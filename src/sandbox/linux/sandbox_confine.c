@@ -25,7 +25,10 @@ static int write_file(const char *path, const char *content, struct err *err) {
         if (fd < 0)
                 return err_errno(err, "identity: open %s", path);
         int r = fd_write_all(fd, content, strlen(content));
-        return r < 0 ? err_set(err, -r, "identity: write %s: %s", path, strerror(-r)) : 0;
+        if (r < 0)
+                return err_set(err, -r, "identity: write %s: %s", path, strerror(-r));
+
+        return 0;
 }
 
 /* The same numbers inside as outside, and only those: a file looks the same from both sides. */
@@ -85,7 +88,10 @@ int confine_syscalls(const struct plan *plan, enum confine_scope scope, struct e
         long r = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program);
         if (r > 0)
                 return err_set(err, EBUSY, "system call filter: thread %ld has another one", r);
-        return r < 0 ? err_errno(err, "system call filter") : 0;
+        if (r < 0)
+                return err_errno(err, "system call filter");
+
+        return 0;
 }
 
 struct ruleset_attr { /* the kernel's struct landlock_ruleset_attr, as of ABI 6 */

@@ -119,7 +119,10 @@ struct talk {
 
 static int left_ms(uint64_t deadline_ns) {
         uint64_t now = clock_ns();
-        return now >= deadline_ns ? 0 : (int)((deadline_ns - now + NS_PER_MS - 1) / NS_PER_MS);
+        if (now >= deadline_ns)
+                return 0;
+
+        return (int)((deadline_ns - now + NS_PER_MS - 1) / NS_PER_MS);
 }
 
 static int await_socket(const struct talk *talk, short events) {
@@ -128,7 +131,10 @@ static int await_socket(const struct talk *talk, short events) {
         do
                 r = poll(&pollfd, 1, left_ms(talk->deadline_ns));
         while (r < 0 && errno == EINTR);
-        return r > 0 ? 0 : err_set(talk->e, ETIMEDOUT, "systemd's user manager did not answer within a second");
+        if (r <= 0)
+                return err_set(talk->e, ETIMEDOUT, "systemd's user manager did not answer within a second");
+
+        return 0;
 }
 
 static int scope_say(const struct talk *talk, struct str text) {
@@ -216,7 +222,8 @@ static int scope_authenticate(struct talk *talk) {
 
         n += (size_t)snprintf(line + n, sizeof line - n, "\r\n");
         int r = scope_say(talk, str_n("", 1)); /* a zero byte comes first, by the protocol */
-        r = r < 0 ? r : scope_say(talk, str_n(line, n));
+        if (r >= 0)
+                r = scope_say(talk, str_n(line, n));
         while (r == 0) {
                 ptrdiff_t end = str_find(buf_str(&talk->in), '\n');
                 if (end >= 0 || talk->in.n > AUTH_LINE_MAX) {
@@ -278,14 +285,17 @@ static int scope_ask(struct talk *talk, const struct manager *manager, const cha
         struct dbus_out out = DBUS_OUT;
         int r = open_talk(talk, manager);
 
-        r = r < 0 ? r : scope_authenticate(talk);
+        if (r >= 0)
+                r = scope_authenticate(talk);
         if (r == 0 && manager->is_bus)
                 r = scope_greet(talk);
         if (r == 0 && scope_call(&out, SERIAL_START, name, pid, limits) < 0)
                 r = err_set(talk->e, ENOMEM, "out of memory");
 
-        r = r < 0 ? r : scope_say(talk, buf_str(&out.bytes));
-        r = r < 0 ? r : await_answer(talk, SERIAL_START);
+        if (r >= 0)
+                r = scope_say(talk, buf_str(&out.bytes));
+        if (r >= 0)
+                r = await_answer(talk, SERIAL_START);
         buf_done(&out.bytes);
 
         return r;
@@ -320,7 +330,8 @@ int scope_join(pid_t pid, const struct plan_group *limits, struct cgroup *ret, s
         random_id(id, sizeof id);
         snprintf(name, sizeof name, "bailey-%s.scope", id);
         int r = scope_ask(&talk, &manager, name, pid, limits);
-        r = r < 0 ? r : await_move(&talk, pid, name, path);
+        if (r >= 0)
+                r = await_move(&talk, pid, name, path);
         close_fd(&talk.fd);
         buf_done(&talk.in);
 
@@ -335,6 +346,8 @@ int scope_join(pid_t pid, const struct plan_group *limits, struct cgroup *ret, s
         *ret = cgroup;
         const char *missing = cgroup_missing(&cgroup, limits);
 
-        return missing ? err_set(err, EOPNOTSUPP, "systemd's user manager was not given the controller for %s", missing)
-                       : 0;
+        if (missing)
+                return err_set(err, EOPNOTSUPP, "systemd's user manager was not given the controller for %s", missing);
+
+        return 0;
 }

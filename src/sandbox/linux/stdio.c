@@ -60,7 +60,10 @@ static int close_placed(struct err *err) {
         cleanup(close_fd) int root = open(place, O_PATH | O_NOFOLLOW | O_CLOEXEC);
         int r = root < 0 ? -errno : mounts_classic_set(root, closed, false);
 
-        return r < 0 ? err_set(err, -r, "standard input: close its mount: %s", strerror(-r)) : 0;
+        if (r < 0)
+                return err_set(err, -r, "standard input: close its mount: %s", strerror(-r));
+
+        return 0;
 }
 
 /* Where it stands, and how it was opened. */
@@ -88,15 +91,22 @@ int stdio_place(struct stdio *stdio, struct err *err) {
                 return err_errno(err, "standard input: mount it");
 
         close_fd(&stdio->tree);
-        int r = stdio->later ? close_placed(err) : 0;
+        int r = 0;
+
+        if (stdio->later)
+                r = close_placed(err);
+
         if (r < 0)
                 return r;
 
         /* One that this user may not open by its name stays as it is: then it is not this user's to change either. */
         struct err why = { 0 };
         cleanup(close_fd) int fd = open_placed(&why);
-        if (fd < 0)
-                return why.code == EACCES || why.code == EPERM ? 0 : err_set(err, why.code, "%s", err_text(&why));
+        if (fd < 0) {
+                if (why.code == EACCES || why.code == EPERM)
+                        return 0;
+                return err_set(err, why.code, "%s", err_text(&why));
+        }
 
         stdio->original = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
         if (stdio->original < 0 || dup2(fd, STDIN_FILENO) < 0)

@@ -376,7 +376,8 @@ static bool mode_opens(struct str mode) {
         }
 
         ptrdiff_t plus = str_find(mode, '+');
-        plus = plus < 0 ? str_find(mode, '=') : plus;
+        if (plus < 0)
+                plus = str_find(mode, '=');
         if (plus < 0)
                 return false;
 

@@ -47,7 +47,10 @@ void inspector_freep(struct inspector **inspector) {
 static enum err_kind kind_of(int r, enum policy_layer layer) {
         if (r == -ENOMEM)
                 return ERR_SYSTEM;
-        return layer == LAYER_COMMAND_LINE || layer == LAYER_CALL ? ERR_USAGE : ERR_CONFIG;
+        if (layer == LAYER_COMMAND_LINE || layer == LAYER_CALL)
+                return ERR_USAGE;
+
+        return ERR_CONFIG;
 }
 
 /* As for a run: this host's own addresses are out of reach. */
@@ -67,7 +70,10 @@ static int inspect_compile(struct inspector *inspector, struct err *err) {
                 return r;
 
         r = path_rules_compile(inspector->policy, &inspector->paths, err);
-        return r < 0 ? r : commands_load(inspector->policy, &inspector->commands, err); /* tries their examples */
+        if (r < 0)
+                return r;
+
+        return commands_load(inspector->policy, &inspector->commands, err); /* tries their examples */
 }
 
 int inspector_new(const struct option_values *options, const char *file, struct inspector **ret, struct err *err) {
@@ -83,7 +89,8 @@ int inspector_new(const struct option_values *options, const char *file, struct 
 
         int r = policy_load(&request, &i->policy, err);
         err_blame(err, r == -EPERM ? ERR_REFUSED : kind_of(r, layer));
-        r = r < 0 ? r : inspect_compile(i, err);
+        if (r >= 0)
+                r = inspect_compile(i, err);
         if (r < 0)
                 return r;
 
@@ -98,8 +105,10 @@ int inspect_show(const struct inspector *inspector, unsigned flags, struct buf *
         if (flags & INSPECT_DEFAULTS)
                 how |= POLICY_SHOW_DEFAULTS;
 
-        return flags & INSPECT_JSON ? policy_show_json(out, inspector->policy, how)
-                                    : policy_show_text(out, inspector->policy, how);
+        if (flags & INSPECT_JSON)
+                return policy_show_json(out, inspector->policy, how);
+
+        return policy_show_text(out, inspector->policy, how);
 }
 
 void inspect_idle(const struct inspector *inspector, void (*say)(void *arg, const char *text), void *arg) {
@@ -152,7 +161,10 @@ static int each_value(const struct node *node, const char *key, value_function *
                 cleanup(free_ptr) char *below =
                     child->key.n ? str_format("%s.%.*s", key, STR_FMT(child->key)) : str_dup(str_of(key));
 
-                r = below ? each_value(child, below, f, arg) : -ENOMEM;
+                if (below)
+                        r = each_value(child, below, f, arg);
+                else
+                        r = -ENOMEM;
         }
 
         return r;
@@ -166,7 +178,10 @@ static int each_profile_value(const char *name, value_function *f, void *arg) {
         for (size_t i = 0; i < sizeof shown / sizeof *shown && r == 0; i++) {
                 const struct node *node = profile_node(&profile, shown[i]);
 
-                r = node ? each_value(node, shown[i], f, arg) : 0;
+                if (node)
+                        r = each_value(node, shown[i], f, arg);
+                else
+                        r = 0;
         }
 
         return r;
@@ -209,7 +224,8 @@ static int print_profiles(struct buf *out) {
 
         for (size_t i = 0; r == 0 && i < names.n; i++) {
                 r = buf_printf(out, "%sprofile %s\n", i ? "" : "\n", names.p[i]);
-                r = r < 0 ? r : each_profile_value(names.p[i], print_value, out);
+                if (r >= 0)
+                        r = each_profile_value(names.p[i], print_value, out);
         }
 
         return r;
@@ -353,7 +369,10 @@ static int refuse_name(struct inspect_verdict *ret, const struct inspect_questio
         ret->text = reason_text(REASON_BAD_NAME);
         ret->target = str_dup(str_of(question->target));
         ret->detail = str_dup(str_of(err_text(why)));
-        return ret->target && ret->detail ? 0 : err_memory(err);
+        if (ret->target && ret->detail)
+                return 0;
+
+        return err_memory(err);
 }
 
 /* The verdicts in the order in which the gateway asks for them; the first refusal stands. */
@@ -438,9 +457,14 @@ static int inspect_resolve(const struct policy *policy, const char *text, char *
                 cleanup(free_ptr) char *head = str_dup(str_n(path, end)), *real = head ? realpath(head, NULL) : NULL;
 
                 if (real) {
-                        *ret = strcmp(real, "/") == 0 && path[end] ? str_dup(str_of(path + end))
-                                                                   : str_format("%s%s", real, path + end);
-                        return *ret ? 0 : err_memory(err);
+                        if (strcmp(real, "/") == 0 && path[end])
+                                *ret = str_dup(str_of(path + end));
+                        else
+                                *ret = str_format("%s%s", real, path + end);
+                        if (!*ret)
+                                return err_memory(err);
+
+                        return 0;
                 }
 
                 while (end > 1 && path[--end] != '/')
@@ -523,7 +547,10 @@ static int describe_asked(const struct inspector *inspector, struct inspect_verd
         answer->rule = str_dup(str_of(entry->text));
         answer->origin = str_dup(str_of(entry->origin));
 
-        return answer->rule && answer->origin ? 0 : err_memory(err);
+        if (answer->rule && answer->origin)
+                return 0;
+
+        return err_memory(err);
 }
 
 int inspect_path(const struct inspector *inspector, const char *path, struct inspect_verdict *ret, struct err *err) {
@@ -542,8 +569,10 @@ int inspect_path(const struct inspector *inspector, const char *path, struct ins
         answer.decision = path_access_name(access);
         answer.allowed = access != PATH_DENIED;
         answer.reason = rule ? "rule" : "default";
-        answer.text = rule && rule->own ? "the sandbox has a home of its own: what is there outside is not there inside"
-                                        : inspect_advice_access(access, rule != NULL);
+        if (rule && rule->own)
+                answer.text = "the sandbox has a home of its own: what is there outside is not there inside";
+        else
+                answer.text = inspect_advice_access(access, rule != NULL);
         if (rule && !answer.rule) {
                 answer.rule = str_dup(str_of(rule->pattern));
                 answer.origin = str_dup(str_of(rule->origin));

@@ -66,11 +66,17 @@ static int note_ssh(const struct policy *policy, const struct authority *target,
 int inspect_notes(const struct policy *policy, const struct snapshot *snapshot, const struct authority *target,
                   const struct inspect_question *question, struct inspect_verdict *ret) {
         cleanup(buf_done) struct buf out = BUF(NOTES_MAX);
-        int r = ret->allowed ? note_graphql(snapshot, target, question, &out) : 0;
+        int r = 0;
+
+        if (ret->allowed)
+                r = note_graphql(snapshot, target, question, &out);
 
         if (r == 0)
                 r = note_ssh(policy, target, &out);
 
         ret->notes = out.n ? str_dup(buf_str(&out)) : NULL;
-        return r < 0 || (out.n && !ret->notes) ? -ENOMEM : 0;
+        if (r < 0 || (out.n && !ret->notes))
+                return -ENOMEM;
+
+        return 0;
 }

@@ -15,7 +15,10 @@ static int page_refused(struct inspect_verdict *answer, const char *reason, cons
         answer->text = text;
         answer->detail = detail ? str_dup(str_of(detail)) : NULL;
         answer->change = change ? str_dup(str_of(change)) : NULL;
-        return (detail && !answer->detail) || (change && !answer->change) ? -ENOMEM : 0;
+        if ((detail && !answer->detail) || (change && !answer->change))
+                return -ENOMEM;
+
+        return 0;
 }
 
 static int page_allowed(const struct policy *policy, const struct page *page, const struct origin_text *entry,
@@ -32,7 +35,10 @@ static int page_allowed(const struct policy *policy, const struct page *page, co
                 answer->detail = str_format("its callback to http://%s:%u%s is carried inside, once",
                                             page->callback.host, page->callback.port, page->callback.path);
 
-        return !answer->rule || !answer->origin || (page->callback.wanted && !answer->detail) ? -ENOMEM : 0;
+        if (!answer->rule || !answer->origin || (page->callback.wanted && !answer->detail))
+                return -ENOMEM;
+
+        return 0;
 }
 
 int inspect_page_judge(const struct policy *policy, const char *text, struct inspect_verdict *ret, struct err *err) {
@@ -57,9 +63,11 @@ int inspect_page_judge(const struct policy *policy, const char *text, struct ins
                 } else {
                         cleanup(free_ptr) char *change =
                             str_format("to have its pages opened: --browser %s", page->target.host.name);
-                        r = change ? page_refused(&answer, "not-allowed", "browser.hosts does not name its host.", NULL,
-                                                  change)
-                                   : -ENOMEM;
+                        if (change)
+                                r = page_refused(&answer, "not-allowed", "browser.hosts does not name its host.", NULL,
+                                                 change);
+                        else
+                                r = -ENOMEM;
                 }
         }
 

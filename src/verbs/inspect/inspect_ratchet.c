@@ -41,7 +41,10 @@ int inspect_ratchets(struct policy *policy, const struct authority *target, stru
         if (policy->ratchet.n == 0)
                 return 0;
 
-        triggers = target ? ratchet_of_host(policy, target) : ratchet_of_path(policy, ret->target);
+        if (target)
+                triggers = ratchet_of_host(policy, target);
+        else
+                triggers = ratchet_of_path(policy, ret->target);
 
         for (size_t i = 0; r == 0 && i < policy->ratchet.n; i++) {
                 const struct ratchet_rule *rule = &policy->ratchet.p[i];
@@ -56,5 +59,8 @@ int inspect_ratchets(struct policy *policy, const struct authority *target, stru
         }
 
         ret->ratchets = out.n ? str_dup(buf_str(&out)) : NULL;
-        return r < 0 || (out.n && !ret->ratchets) ? -ENOMEM : 0;
+        if (r < 0 || (out.n && !ret->ratchets))
+                return -ENOMEM;
+
+        return 0;
 }

@@ -109,7 +109,10 @@ static int asked_take_name(struct asked *asked, struct err *err) {
 }
 
 static int asked_take_ref(struct asked *asked, struct str ref, struct err *err) {
-        asked->ref = ref.n > 0 ? git_ref_expand(ref) : str_dup(STR(""));
+        if (ref.n > 0)
+                asked->ref = git_ref_expand(ref);
+        else
+                asked->ref = str_dup(STR(""));
         if (!asked->ref)
                 return err_memory(err);
 
@@ -127,7 +130,10 @@ static int refuse_address(const char *text, const struct err *why, struct inspec
         ret->text = reason_text(REASON_GIT_FORM);
         ret->target = str_dup(str_of(text));
         ret->detail = str_dup(str_of(err_text(why)));
-        return ret->target && ret->detail ? 0 : err_memory(err);
+        if (ret->target && ret->detail)
+                return 0;
+
+        return err_memory(err);
 }
 
 /* Nothing reads git's own protocol: only the connection is judged. */
@@ -173,7 +179,10 @@ static int describe_asked(const struct inspector *inspector, const struct asked 
                 .ssh = &asked->ssh, .word = asked->word, .ref = ref, .verdict = verdict.verdict
         };
         r = inspect_ssh_closed(inspector->policy, &question, answer);
-        return r < 0 ? r : inspect_ssh_note(inspector->snapshot, &asked->target, answer);
+        if (r < 0)
+                return r;
+
+        return inspect_ssh_note(inspector->snapshot, &asked->target, answer);
 }
 
 int inspect_repository(const struct inspector *inspector, const char *text, struct inspect_verdict *ret,

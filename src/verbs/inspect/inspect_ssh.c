@@ -155,7 +155,10 @@ static int say_entry(const struct inspect_ssh_question *question, struct buf *ou
         cleanup(free_ptr) char *entry =
             str_format("%.*s%s%.*s", STR_FMT(question->word), equals, STR_FMT(several ? STR("REFS") : question->ref));
 
-        return entry ? escape_shell(out, str_of(entry)) : -ENOMEM;
+        if (!entry)
+                return -ENOMEM;
+
+        return escape_shell(out, str_of(entry));
 }
 
 static bool entry_is_missing(const struct verdict *verdict) {
@@ -217,7 +220,10 @@ int inspect_ssh_closed(const struct policy *policy, const struct inspect_ssh_que
         if (missing && answer->detail == NULL) {
                 free(answer->change);
                 answer->change = advice_missing(policy, question);
-                return answer->change ? 0 : -ENOMEM;
+                if (!answer->change)
+                        return -ENOMEM;
+
+                return 0;
         }
 
         return 0;
@@ -234,5 +240,8 @@ int inspect_ssh_note(const struct snapshot *snapshot, const struct authority *ta
         answer->notes = str_format("the network rules open %s for any program: one with a key of its own can use ssh "
                                    "there, and no repository is judged",
                                    text);
-        return answer->notes ? 0 : -ENOMEM;
+        if (!answer->notes)
+                return -ENOMEM;
+
+        return 0;
 }

@@ -74,7 +74,10 @@ static int put_end(struct keeping *keeping, const struct audit_keep *keep) {
         emit_put_number(&keeping->json, "bytes", keep->bytes);
         emit_close(&keeping->json);
 
-        return emit_status(&keeping->json) < 0 ? -ENOMEM : buf_add_char(keeping->out, '\n');
+        if (emit_status(&keeping->json) < 0)
+                return -ENOMEM;
+
+        return buf_add_char(keeping->out, '\n');
 }
 
 int log_keep(const struct log_keep_request *request, struct buf *out, struct err *err) {
@@ -101,5 +104,8 @@ int log_keep(const struct log_keep_request *request, struct buf *out, struct err
                 return r;
 
         r = put_end(&keeping, &keep);
-        return r < 0 ? err_set(err, -r, "out of memory") : 0;
+        if (r < 0)
+                return err_set(err, -r, "out of memory");
+
+        return 0;
 }

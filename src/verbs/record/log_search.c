@@ -65,7 +65,10 @@ static uint64_t time_of(const char text[static CLOCK_TEXT_MAX]) {
         if (audit_time(str_of(text), &at_us))
                 return at_us;
         snprintf(whole, sizeof whole, "%s%s", text, strlen(text) == 16 ? ":00" : "");
-        return clock_parse_text(str_of(whole), &at_us) ? at_us : 0;
+        if (clock_parse_text(str_of(whole), &at_us))
+                return at_us;
+
+        return 0;
 }
 
 static int parse_times(const struct log_request *request, struct audit_query *ret, struct err *err) {

@@ -5,6 +5,7 @@
  */
 #include "verbs/record/log_view_internal.h"
 
+#include "base/bounds.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/emit.h"
@@ -36,7 +37,10 @@ int log_name_run(const char *file, const char *run, char **ret, struct err *err)
                 return names_run(run, ret, err);
 
         *ret = run ? str_dup(str_of(run)) : NULL;
-        return run && !*ret ? err_memory(err) : 0;
+        if (run && !*ret)
+                return err_memory(err);
+
+        return 0;
 }
 
 int log_find(const char *file, const char *run, char **ret, struct err *err) {
@@ -48,7 +52,10 @@ int log_find(const char *file, const char *run, char **ret, struct err *err) {
         if (!file)
                 return audit_find_run(id, ret, err);
         *ret = str_format("%s", file);
-        return *ret ? 0 : err_memory(err);
+        if (!*ret)
+                return err_memory(err);
+
+        return 0;
 }
 
 /* The records' own times are UTC text that sorts: the limit is brought into the same form. */
@@ -123,7 +130,10 @@ static int add_shown(struct view *view, struct str escaped) {
 /* Fills up to the width, counted from `start`. */
 static int view_pad(struct view *view, size_t start, size_t width) {
         size_t n = view->line.n - start;
-        return n < width ? buf_printf(&view->line, "%*s", (int)(width - n), "") : 0;
+        if (n < width)
+                return buf_printf(&view->line, "%*s", (int)(width - n), "");
+
+        return 0;
 }
 
 static int add_padded(struct view *view, struct str escaped, size_t width) {
@@ -208,10 +218,14 @@ static int add_outcome(struct view *view, const struct audit_record *rec, bool o
 
         if (rec->allowed && !opened && !str_is(rec->kind, "dns")) {
                 r = buf_add(&view->line, "  in ");
-                r = r < 0 ? r : add_amount(view, rec->bytes_in);
-                r = r < 0 ? r : buf_add(&view->line, ", out ");
-                r = r < 0 ? r : add_amount(view, rec->bytes_out);
-                r = r < 0 ? r : buf_printf(&view->line, ", %.1f ms", (double)rec->duration_us / 1000);
+                if (r >= 0)
+                        r = add_amount(view, rec->bytes_in);
+                if (r >= 0)
+                        r = buf_add(&view->line, ", out ");
+                if (r >= 0)
+                        r = add_amount(view, rec->bytes_out);
+                if (r >= 0)
+                        r = buf_printf(&view->line, ", %.1f ms", (double)rec->duration_us / 1000);
         }
 
         if (r == 0 && !rec->allowed)
@@ -219,10 +233,12 @@ static int add_outcome(struct view *view, const struct audit_record *rec, bool o
 
         if (r == 0 && rec->rule.n) {
                 r = buf_add(&view->line, "  [");
-                r = r < 0 ? r : add_shown(view, rec->rule);
+                if (r >= 0)
+                        r = add_shown(view, rec->rule);
                 r = r < 0 || !rec->origin.n ? r : buf_add(&view->line, ", ");
                 r = r < 0 || !rec->origin.n ? r : add_shown(view, rec->origin);
-                r = r < 0 ? r : buf_add_char(&view->line, ']');
+                if (r >= 0)
+                        r = buf_add_char(&view->line, ']');
         }
 
         if (r == 0 && rec->count)
@@ -230,7 +246,8 @@ static int add_outcome(struct view *view, const struct audit_record *rec, bool o
 
         if (r == 0 && rec->swapped.n) {
                 r = buf_add(&view->line, "  swapped ");
-                r = r < 0 ? r : add_shown(view, rec->swapped);
+                if (r >= 0)
+                        r = add_shown(view, rec->swapped);
         }
 
         return r;
@@ -284,12 +301,16 @@ static int add_record(struct view *view, const struct audit_record *rec) {
         r = buf_printf(&view->line, "  %s%-5s%s  ", paint, word, color ? "\033[0m" : "");
         if (r == 0)
                 r = add_padded(view, rec->via.n ? rec->via : rec->kind, VIA_WIDTH);
-        r = r < 0 ? r : buf_printf(&view->line, " %3s  ", status);
-        r = r < 0 ? r : add_target(view, rec);
-        r = r < 0 ? r : add_outcome(view, rec, opened);
+        if (r >= 0)
+                r = buf_printf(&view->line, " %3s  ", status);
+        if (r >= 0)
+                r = add_target(view, rec);
+        if (r >= 0)
+                r = add_outcome(view, rec, opened);
         if (r == 0 && rec->detail.n) {
                 r = buf_add(&view->line, "  ");
-                r = r < 0 ? r : add_shown(view, rec->detail);
+                if (r >= 0)
+                        r = add_shown(view, rec->detail);
         }
 
         return r;
@@ -297,8 +318,10 @@ static int add_record(struct view *view, const struct audit_record *rec) {
 
 /* The internals of a JSON string, as the log has it. */
 static int add_field(struct view *view, const char *name, struct str inside) {
-        return inside.p ? buf_printf(&view->line, ",\"%s\":\"%.*s\"", name, STR_FMT(inside))
-                        : buf_printf(&view->line, ",\"%s\":null", name);
+        if (inside.p)
+                return buf_printf(&view->line, ",\"%s\":\"%.*s\"", name, STR_FMT(inside));
+
+        return buf_printf(&view->line, ",\"%s\":null", name);
 }
 
 static bool is_request(const struct audit_record *rec) {
@@ -350,7 +373,7 @@ static bool view_wanted(const struct view *view, const struct audit_record *rec)
                 return false;
 
         struct str since = str_of(view->since);
-        return since.n == 0 || memcmp(rec->ts.p, since.p, rec->ts.n < since.n ? rec->ts.n : since.n) >= 0;
+        return since.n == 0 || memcmp(rec->ts.p, since.p, min_of(rec->ts.n, since.n)) >= 0;
 }
 
 int log_view_record(struct view *view, struct str line, const struct audit_record *rec) {
@@ -408,7 +431,10 @@ static int view_follow(struct view *view, struct audit_reader *reader, const cha
         struct str name = path_basename(path);
         cleanup(free_ptr) char *directory =
             name.p > path ? str_dup(str_n(path, (size_t)(name.p - path))) : str_format(".");
-        cleanup(close_fd) int watch = directory ? log_watch(directory) : -1;
+        cleanup(close_fd) int watch = -1;
+
+        if (directory)
+                watch = log_watch(directory);
 
         for (;;) {
                 char events[4096];
@@ -567,5 +593,8 @@ int log_verify(const char *file, const char *run, bool json, struct buf *out, st
         if (r < 0)
                 return err_set(err, -r, "out of memory");
 
-        return proof < 0 ? err_set(err, EBADMSG, "%s", err_text(&broken)) : 0;
+        if (proof < 0)
+                return err_set(err, EBADMSG, "%s", err_text(&broken));
+
+        return 0;
 }

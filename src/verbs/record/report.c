@@ -245,7 +245,10 @@ static int take_host(struct report *rep, const struct audit_record *record, uint
                 return r;
 
         *ret_host = host;
-        return is_new ? host_moment(rep, host, record->allowed, at_us) : 0;
+        if (is_new)
+                return host_moment(rep, host, record->allowed, at_us);
+
+        return 0;
 }
 
 static int take_access(struct report *rep, const struct audit_record *record, uint64_t at_us, bool is_file) {
@@ -385,7 +388,10 @@ static int take_credentials(struct report *rep, struct str inside, const struct 
                 }
 
                 credential->last_us = at_us;
-                r = host ? credential_host(credential, host) : 0;
+                if (host)
+                        r = credential_host(credential, host);
+                else
+                        r = 0;
                 if (r < 0)
                         return r;
 
@@ -533,5 +539,8 @@ int report_write(const struct report_request *request, struct buf *out, struct e
         rep.whole = r == 0;
 
         r = writers[request->form](&rep, out);
-        return r < 0 ? err_set(err, -r, "the report is larger than %u MiB", REPORT_MAX >> 20) : 0;
+        if (r < 0)
+                return err_set(err, -r, "the report is larger than %u MiB", REPORT_MAX >> 20);
+
+        return 0;
 }

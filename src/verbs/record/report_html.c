@@ -5,6 +5,7 @@
  * could not do anything.
  */
 #include "base/base64.h"
+#include "base/bounds.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/escape.h"
@@ -249,7 +250,7 @@ static const char *tone_class(enum report_tone tone) {
 }
 
 static void put_dots(struct page *page, const struct report *rep) {
-        size_t n = rep->moments.n < CHART_DOTS ? rep->moments.n : CHART_DOTS;
+        size_t n = min_of(rep->moments.n, CHART_DOTS);
         uint64_t span = rep->last_us > rep->first_us ? rep->last_us - rep->first_us : 1;
 
         for (size_t i = 0; i < n && page->status == 0; i++) {

@@ -51,7 +51,8 @@ static size_t longest_run(struct str text) {
 
         for (size_t i = 0; i < text.n; i++) {
                 run = text.p[i] == '`' ? run + 1 : 0;
-                longest = run > longest ? run : longest;
+                if (run > longest)
+                        longest = run;
         }
         return longest;
 }

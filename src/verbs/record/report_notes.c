@@ -102,7 +102,10 @@ static enum report_tone answer_tone(struct str text) {
         if (!cut_last(&text, STR(", "), &answer))
                 return TONE_PLAIN;
 
-        return str_is(answer, "allow") ? TONE_ALLOWED : TONE_REFUSED;
+        if (str_is(answer, "allow"))
+                return TONE_ALLOWED;
+
+        return TONE_REFUSED;
 }
 
 static int note_question(struct report *rep, uint64_t at_us, struct str whole) {

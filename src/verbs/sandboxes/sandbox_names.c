@@ -19,7 +19,10 @@ static bool ids_hold(const control_ids *ids, const char *id) {
 
 static int name_copy(const char *text, char **ret, struct err *err) {
         *ret = str_dup(str_of(text));
-        return *ret ? 0 : err_memory(err);
+        if (!*ret)
+                return err_memory(err);
+
+        return 0;
 }
 
 static int name_is_moving(const char *word, struct err *err) {
@@ -102,7 +105,10 @@ static int name_must_live(const char *word, const char *id, struct err *err) {
 
         if (r < 0)
                 return r;
-        return ids_hold(&ids, id) ? 0 : name_is_moving(word, err);
+        if (ids_hold(&ids, id))
+                return 0;
+
+        return name_is_moving(word, err);
 }
 
 static bool run_is_on_record(const char *word) {

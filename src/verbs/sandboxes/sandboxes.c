@@ -156,7 +156,10 @@ int sandboxes_ps(bool json, struct buf *out, struct err *err) {
                         written = buf_add_char(out, '\n');
         }
 
-        return written < 0 ? err_memory(err) : 0;
+        if (written < 0)
+                return err_memory(err);
+
+        return 0;
 }
 
 static int list_questions(const char *id, const char *guest, const struct node *root, struct emit *json,
@@ -216,7 +219,10 @@ int sandboxes_pending(const char *prefix, bool json, struct buf *out, struct err
                         r = buf_add_char(out, '\n');
         }
 
-        return r < 0 ? err_memory(err) : 0;
+        if (r < 0)
+                return err_memory(err);
+
+        return 0;
 }
 
 int sandboxes_order(const char *prefix, enum control_do what, char ret_id[static CONTROL_ID_MAX], struct err *err) {

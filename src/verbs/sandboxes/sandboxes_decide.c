@@ -62,7 +62,10 @@ static char *workspace_of(struct control_client *client) {
         cleanup(control_message_done) struct control_message message = { 0 };
         const char *text =
             decide_ask(client, CONTROL_STATUS, &message) < 0 ? NULL : control_text(message.root, "workspace");
-        return text ? str_dup(str_of(text)) : NULL;
+        if (text)
+                return str_dup(str_of(text));
+
+        return NULL;
 }
 
 /* The workspace stands for one guest or container: what is decided for it concerns nobody else. */
@@ -141,7 +144,10 @@ static int find_workspace(struct deciding *deciding, struct err *err) {
         if (!deciding->workspace && !request->workspace && !request->sandbox)
                 deciding->workspace = realpath(".", NULL);
 
-        return deciding->workspace ? 0 : err_set(err, ENOENT, "the workspace cannot be found");
+        if (!deciding->workspace)
+                return err_set(err, ENOENT, "the workspace cannot be found");
+
+        return 0;
 }
 
 static int decide_choose(struct deciding *deciding, struct err *err) {
@@ -223,7 +229,10 @@ static int decide_remember(struct deciding *deciding, struct err *err) {
                         (void)buf_printf(deciding->out, "forgotten: %s\n", request->target);
                 if (n >= 0 && decide_is_for_one(request))
                         decide_tell_left(s, request);
-                return n < 0 ? n : 0;
+                if (n < 0)
+                        return n;
+
+                return 0;
         }
 
         r = state_add_rule(s, request->deny, request->scope == SCOPE_WORKSPACE ? deciding->workspace : NULL,
@@ -251,13 +260,19 @@ static int decide_remember(struct deciding *deciding, struct err *err) {
 static enum control_do decide_what(const struct decide_request *request) {
         if (request->forget)
                 return CONTROL_FORGET;
-        return request->deny ? CONTROL_DENY : CONTROL_ALLOW;
+        if (request->deny)
+                return CONTROL_DENY;
+
+        return CONTROL_ALLOW;
 }
 
 static const char *decided_word(const struct decide_request *request) {
         if (request->forget)
                 return "forgotten:";
-        return request->deny ? "denied" : "allowed";
+        if (request->deny)
+                return "denied";
+
+        return "allowed";
 }
 
 /* Without a name it is the rule for this workspace and for all that is taken back: guests keep what they have for
@@ -279,7 +294,11 @@ static int decide_tell(struct deciding *deciding, struct err *err) {
                 struct control_client *client = &deciding->list.clients.p[i];
                 cleanup(control_message_done) struct control_message message = { 0 };
                 struct err why = { 0 };
-                int r = deciding->chosen.p[i] ? control_client_call(client, &order, &message, &why) : -ECONNRESET;
+                int r = -ECONNRESET;
+
+                if (deciding->chosen.p[i])
+                        r = control_client_call(client, &order, &message, &why);
+
                 if (r == -ECONNRESET || (r < 0 && request->forget && client->not_found))
                         continue;
 
@@ -307,9 +326,15 @@ static int read_target(struct deciding *deciding, struct err *err) {
                 return err_set(err, EINVAL, "the pattern is too long");
 
         deciding->is_group = request->target[0] == '@';
-        r = deciding->is_group ? 0 : pattern_parse_refusal(str_of(request->target), &deciding->pattern, err);
+        if (deciding->is_group)
+                r = 0;
+        else
+                r = pattern_parse_refusal(str_of(request->target), &deciding->pattern, err);
 
-        return r < 0 ? -EINVAL : 0;
+        if (r < 0)
+                return -EINVAL;
+
+        return 0;
 }
 
 /*
@@ -325,7 +350,8 @@ static const struct node *question_of_kind(const struct control_message *message
 
                 if (!kind || strcmp(kind, wanted) != 0 || (number && control_number(node, "id") != number))
                         continue;
-                found = found ? found : node;
+                if (!found)
+                        found = node;
                 (*ret_n)++;
         }
 
@@ -347,7 +373,10 @@ static int read_question(const char *target, char **ret_sandbox, uint64_t *ret_n
         }
 
         *ret_sandbox = str_dup(sandbox);
-        return *ret_sandbox ? 0 : err_memory(err);
+        if (!*ret_sandbox)
+                return err_memory(err);
+
+        return 0;
 }
 
 static const char *waiting_kind(const struct decide_request *request) {
@@ -357,7 +386,10 @@ static const char *waiting_kind(const struct decide_request *request) {
                 return "page";
         if (request->call)
                 return "call";
-        return request->push ? "push" : "command";
+        if (request->push)
+                return "push";
+
+        return "command";
 }
 
 static int answer_waiting(const struct decide_request *request, struct buf *out, struct err *err) {
@@ -444,7 +476,8 @@ static int path_target(const struct decide_request *request, char **ret, struct 
         cleanup(free_ptr) char *path = NULL, *here = realpath(".", NULL), *expanded = NULL;
         int r = path_expand_home(str_of(request->target), path_home(), &expanded);
 
-        r = r < 0 ? r : path_normalise(str_of(expanded), text_or(here, "/"), &path);
+        if (r >= 0)
+                r = path_normalise(str_of(expanded), text_or(here, "/"), &path);
         if (r < 0 || !path)
                 return err_set(err, EINVAL, "%s is no path", request->target);
 
@@ -453,7 +486,10 @@ static int path_target(const struct decide_request *request, char **ret, struct 
                 return r;
 
         *ret = str_format("%s %s", request->write ? "write" : "read", path);
-        return *ret ? 0 : err_memory(err);
+        if (!*ret)
+                return err_memory(err);
+
+        return 0;
 }
 
 static int decide_path(const struct decide_request *asked, struct buf *out, struct err *err) {
@@ -481,7 +517,10 @@ static int decide_path(const struct decide_request *asked, struct buf *out, stru
         if (r == 0) /* a sandbox that says no has the last word: what it refuses is not remembered */
                 r = decide_tell(&deciding, err);
 
-        return r == 0 && (request.forget || request.scope > SCOPE_SANDBOX) ? decide_remember(&deciding, err) : r;
+        if (r == 0 && (request.forget || request.scope > SCOPE_SANDBOX))
+                return decide_remember(&deciding, err);
+
+        return r;
 }
 
 int sandboxes_decide(const struct decide_request *request, struct buf *out, struct err *err) {
@@ -496,8 +535,11 @@ int sandboxes_decide(const struct decide_request *request, struct buf *out, stru
                 return forget_access(request, out, err);
         if (request->push || request->page || request->call || request->access)
                 return answer_waiting(request, out, err);
-        if (request->command)
-                return request->forget ? forget_command(request, out, err) : answer_waiting(request, out, err);
+        if (request->command) {
+                if (request->forget)
+                        return forget_command(request, out, err);
+                return answer_waiting(request, out, err);
+        }
 
         int r = read_target(&deciding, err);
         if (r == 0)

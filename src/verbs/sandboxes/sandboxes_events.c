@@ -179,7 +179,11 @@ static int events_step(struct followed *followed, const struct events_request *r
 
         for (size_t i = followed->clients.n; i-- > 0;) {
                 bool alive = true;
-                int r = fds[i].revents ? events_drain(&followed->clients.p[i], request, &alive, err) : 0;
+                int r = 0;
+
+                if (fds[i].revents)
+                        r = events_drain(&followed->clients.p[i], request, &alive, err);
+
                 if (r < 0)
                         return r;
                 if (alive)
@@ -189,7 +193,10 @@ static int events_step(struct followed *followed, const struct events_request *r
                 followed->clients.p[i] = followed->clients.p[--followed->clients.n];
         }
 
-        return request->prefix ? 0 : look_for_new(followed, err);
+        if (request->prefix)
+                return 0;
+
+        return look_for_new(followed, err);
 }
 
 static int show_logs(const struct events_request *request, struct err *err) {

@@ -54,7 +54,8 @@ static void age_of(const char *since, char ret[static 32]) {
         }
 
         long long seconds = (long long)(clock_wall_us() / 1000000) - (long long)(then_us / 1000000);
-        seconds = seconds < 0 ? 0 : seconds;
+        if (seconds < 0)
+                seconds = 0;
         if (seconds < 120)
                 snprintf(ret, 32, "%llds", seconds);
         else if (seconds < 7200)
@@ -64,7 +65,10 @@ static void age_of(const char *since, char ret[static 32]) {
 }
 
 int sandboxes_guest_text(struct buf *out, const char *guest) {
-        return guest[0] ? buf_printf(out, "guest %s: ", guest) : 0;
+        if (guest[0])
+                return buf_printf(out, "guest %s: ", guest);
+
+        return 0;
 }
 
 int sandboxes_ps_head(struct buf *out) {
@@ -283,8 +287,11 @@ int sandboxes_pending_line(struct buf *out, const char *sandbox, const struct no
                 r = text_put(out, host);
         if (r == 0)
                 r = buf_printf(out, ":%ju ", (uintmax_t)control_number(node, "port"));
-        if (r < 0 || !container)
-                return r < 0 ? r : buf_printf(out, "--sandbox %s\n", sandbox);
+        if (r < 0 || !container) {
+                if (r < 0)
+                        return r;
+                return buf_printf(out, "--sandbox %s\n", sandbox);
+        }
 
         r = buf_add(out, "--container ");
         if (r < 0)
@@ -343,10 +350,14 @@ static int other_line(struct buf *out, const struct node *ev) {
 static int ratchet_line(struct buf *out, const struct node *ev) {
         int r = buf_add(out, "ratchet closed by ");
 
-        r = r < 0 ? r : text_put(out, control_text(ev, "trigger"));
-        r = r < 0 ? r : buf_add_char(out, ' ');
-        r = r < 0 ? r : text_put(out, control_text(ev, "what"));
-        r = r < 0 ? r : buf_add(out, ": ");
+        if (r >= 0)
+                r = text_put(out, control_text(ev, "trigger"));
+        if (r >= 0)
+                r = buf_add_char(out, ' ');
+        if (r >= 0)
+                r = text_put(out, control_text(ev, "what"));
+        if (r >= 0)
+                r = buf_add(out, ": ");
         if (r < 0)
                 return r;
 

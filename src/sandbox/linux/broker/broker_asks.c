@@ -154,7 +154,10 @@ enum held_answer asks_await(struct held *held, int *ret_fd) {
         if (value == HELD_OPENED && *ret_fd < 0)
                 return HELD_NO;
 
-        return value <= HELD_OPENED ? (enum held_answer)value : HELD_NO;
+        if (value <= HELD_OPENED)
+                return (enum held_answer)value;
+
+        return HELD_NO;
 }
 
 /* The supervisor opens files, and leaves their content to who judges last. */

@@ -20,7 +20,10 @@
 #include <unistd.h>
 
 static int result_of(long r) {
-        return r < 0 ? -errno : 0;
+        if (r < 0)
+                return -errno;
+
+        return 0;
 }
 
 static int judge_found(struct held *held, struct place *place, enum sharing sharing) {
@@ -51,7 +54,10 @@ static int find_by_name(struct held *held, int dirfd, __u64 address, enum walk_m
 }
 
 static int find_by_descriptor(struct held *held, int number, struct place *ret) {
-        int r = number < 0 ? -EBADF : walk_descriptor(&held->tracee, number, ret);
+        int r = -EBADF;
+
+        if (number >= 0)
+                r = walk_descriptor(&held->tracee, number, ret);
 
         if (r < 0)
                 return r;
@@ -102,7 +108,10 @@ int op_fchmodat(struct held *held) {
 
 /* With AT_SYMLINK_NOFOLLOW or AT_EMPTY_PATH it does more than chmod; the C library falls back to the older call. */
 int op_fchmodat2(struct held *held) {
-        return held->args[3] == 0 ? op_fchmodat(held) : -ENOSYS;
+        if (held->args[3] != 0)
+                return -ENOSYS;
+
+        return op_fchmodat(held);
 }
 
 /* Execute bits are not judged. The call is handed over only so that it comes after the one that made the file: see
@@ -189,8 +198,10 @@ static int set_attribute(struct held *held, const struct place *place, const __u
         int r;
 
         r = tracee_read_path(&held->tracee, args[0], name, sizeof name);
+        if (r == -ENAMETOOLONG)
+                return -ERANGE;
         if (r < 0)
-                return r == -ENAMETOOLONG ? -ERANGE : r;
+                return r;
         if (size > XATTR_SIZE_MAX)
                 return -E2BIG;
 
@@ -210,8 +221,10 @@ static int remove_attribute(struct held *held, const struct place *place, const 
         struct fd_link link = link_to(place->object);
         int r = tracee_read_path(&held->tracee, args[0], name, sizeof name);
 
+        if (r == -ENAMETOOLONG)
+                return -ERANGE;
         if (r < 0)
-                return r == -ENAMETOOLONG ? -ERANGE : r;
+                return r;
         return result_of(removexattr(link.path, name));
 }
 

@@ -18,13 +18,20 @@
  * change its target meanwhile: every rename and link waits for this call to end.
  */
 static int bind_by_text(struct held *held, int fd, const struct sockaddr_un *to, size_t n) {
-        cleanup(close_fd) int base = to->sun_path[0] == '/' ? -1 : tracee_open_base(&held->tracee, AT_FDCWD);
+        cleanup(close_fd) int base = -1;
+
+        if (to->sun_path[0] != '/')
+                base = tracee_open_base(&held->tracee, AT_FDCWD);
+
         mode_t before;
         int r;
 
         walk_leaves_directory();
-        if (to->sun_path[0] != '/' && (base < 0 || fchdir(base) < 0))
-                return base < 0 ? base : -errno;
+        if (to->sun_path[0] != '/' && (base < 0 || fchdir(base) < 0)) {
+                if (base < 0)
+                        return base;
+                return -errno;
+        }
 
         before = umask(held->tracee.umask);
         r = bind(fd, (const struct sockaddr *)to, (socklen_t)n) < 0 ? -errno : 0;
@@ -54,7 +61,10 @@ static bool text_leads_to(struct held *held, const struct place *place, const ch
                 parent[n] = '\0';
         }
 
-        cleanup(close_fd) int base = text[0] == '/' ? -1 : tracee_open_base(&held->tracee, AT_FDCWD);
+        cleanup(close_fd) int base = -1;
+
+        if (text[0] != '/')
+                base = tracee_open_base(&held->tracee, AT_FDCWD);
 
         return fstatat(base >= 0 ? base : AT_FDCWD, parent, &by_text, 0) == 0 && fstat(place->dir, &judged) == 0 &&
                by_text.st_dev == judged.st_dev && by_text.st_ino == judged.st_ino;
@@ -94,7 +104,10 @@ static int bind_lent(struct held *held, int fd, const struct place *place, const
         if (pid == 0) {
                 int own = fcntl(fd, F_DUPFD_CLOEXEC, number + 1);
                 bool lent = own >= 0 && dup2(place->dir, number) >= 0;
-                int r = lent ? bind_by_text(held, own, to, n) : -EBUSY;
+                int r = -EBUSY;
+
+                if (lent)
+                        r = bind_by_text(held, own, to, n);
 
                 _exit(-r);
         }
@@ -102,7 +115,10 @@ static int bind_lent(struct held *held, int fd, const struct place *place, const
         while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
                 ;
 
-        return WIFEXITED(status) ? -WEXITSTATUS(status) : -EIO;
+        if (!WIFEXITED(status))
+                return -EIO;
+
+        return -WEXITSTATUS(status);
 }
 
 /* Then the address will read differently, and mean the same. */
@@ -115,7 +131,10 @@ static int bind_in(struct held *h, int fd, const struct place *place) {
         if (bind(fd, (struct sockaddr *)&held, sizeof held) < 0)
                 return -errno;
 
-        return fchmodat(place->dir, place->name, 0777 & ~h->tracee.umask, 0) < 0 ? -errno : 0;
+        if (fchmodat(place->dir, place->name, 0777 & ~h->tracee.umask, 0) < 0)
+                return -errno;
+
+        return 0;
 }
 
 static int bind_named(struct held *held, int fd, const struct sockaddr_un *to, size_t n) {
@@ -138,7 +157,10 @@ static int bind_named(struct held *held, int fd, const struct sockaddr_un *to, s
         if (r < 0)
                 return r;
 
-        r = text_leads_to(held, &place, name) ? bind_by_text(held, fd, to, n) : bind_lent(held, fd, &place, to, n);
+        if (text_leads_to(held, &place, name))
+                r = bind_by_text(held, fd, to, n);
+        else
+                r = bind_lent(held, fd, &place, to, n);
         if (r == -EBUSY)
                 r = bind_in(held, fd, &place);
         if (r == 0)
@@ -166,8 +188,14 @@ int op_bind(struct held *held) {
                 return fd;
 
         bool named = n > offsetof(struct sockaddr_un, sun_path) && to->sun_family == AF_UNIX && to->sun_path[0];
-        if (named && getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &domain_n) == 0 && domain == AF_UNIX)
-                return n > sizeof *to ? -EINVAL : bind_named(held, fd, to, n);
+        if (named && getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &domain_n) == 0 && domain == AF_UNIX) {
+                if (n > sizeof *to)
+                        return -EINVAL;
+                return bind_named(held, fd, to, n);
+        }
 
-        return bind(fd, (const struct sockaddr *)address, (socklen_t)n) < 0 ? -errno : 0;
+        if (bind(fd, (const struct sockaddr *)address, (socklen_t)n) < 0)
+                return -errno;
+
+        return 0;
 }

@@ -20,8 +20,10 @@
 enum { COPY_MAX = 1 << 20 };
 
 const struct plan_copy_of *copy_of_lock(const struct held *held, const struct place *place) {
-        return held->broker->closed && place->path[0] == '/' ? closed_copy_by_lock(held->broker->closed, place->path)
-                                                             : NULL;
+        if (held->broker->closed && place->path[0] == '/')
+                return closed_copy_by_lock(held->broker->closed, place->path);
+
+        return NULL;
 }
 
 int copy_lock_open(struct held *held, const struct plan_copy_of *copy, int flags) {

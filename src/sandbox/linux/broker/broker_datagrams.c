@@ -69,7 +69,10 @@ bool datagram_is(int fd) {
 static const char *raw_socket(int family, int kind) {
         if (family == AF_PACKET || kind == SOCK_PACKET)
                 return "packet socket";
-        return (family == AF_INET || family == AF_INET6) && kind == SOCK_RAW ? "raw socket" : NULL;
+        if ((family == AF_INET || family == AF_INET6) && kind == SOCK_RAW)
+                return "raw socket";
+
+        return NULL;
 }
 
 int op_socket(struct held *held) {
@@ -143,7 +146,10 @@ static int sender_for(int inside) {
 
         if (!address_of(inside, &own)) {
                 int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-                return fd < 0 ? -errno : fd;
+                if (fd < 0)
+                        return -errno;
+
+                return fd;
         }
 
         if (getsockopt(inside, SOL_SOCKET, SO_COOKIE, &cookie, &n) < 0)
@@ -162,7 +168,10 @@ static int sender_for(int inside) {
         int fd = r < 0 ? r : fcntl(sender->fd, F_DUPFD_CLOEXEC, 3);
         pthread_mutex_unlock(&senders_lock);
 
-        return fd < 0 && r == 0 ? -errno : fd;
+        if (fd < 0 && r == 0)
+                return -errno;
+
+        return fd;
 }
 
 /* The target of a name that stands for a socket inside. *ret_file keeps *ret valid. */
@@ -232,7 +241,10 @@ static int receiver_find(struct held *held, const struct sockaddr_un *to, size_t
 static int answer_length(const struct tracee *tracee, size_t n) {
         struct seccomp_notif_resp answer = { .id = tracee->id, .val = (__s64)n };
 
-        return ioctl(tracee->notify_fd, SECCOMP_IOCTL_NOTIF_SEND, &answer) == 0 ? OP_ANSWERED : -errno;
+        if (ioctl(tracee->notify_fd, SECCOMP_IOCTL_NOTIF_SEND, &answer) != 0)
+                return -errno;
+
+        return OP_ANSWERED;
 }
 
 /* The caller's socket is closed here before the caller goes on: one that it closes next is gone. */
@@ -266,8 +278,11 @@ int op_sendto(struct held *held) {
                 return inside == -ESRCH ? inside : OP_CONTINUE;
         if (!datagram_is(inside))
                 return OP_CONTINUE;
-        if (!fits || bytes_n > MESSAGE_MAX)
-                return fits ? -EMSGSIZE : -EINVAL;
+        if (!fits || bytes_n > MESSAGE_MAX) {
+                if (fits)
+                        return -EMSGSIZE;
+                return -EINVAL;
+        }
 
         cleanup(free_ptr) char *bytes = malloc(bytes_n + 1);
         if (!bytes)
@@ -362,7 +377,10 @@ static int replace_descriptor(struct held *held, int fd) {
                                                                ? O_CLOEXEC
                                                                : 0 };
 
-        return ioctl(held->tracee.notify_fd, SECCOMP_IOCTL_NOTIF_ADDFD, &pass) < 0 ? -errno : 0;
+        if (ioctl(held->tracee.notify_fd, SECCOMP_IOCTL_NOTIF_ADDFD, &pass) < 0)
+                return -errno;
+
+        return 0;
 }
 
 static int carrier_make(int inside, const struct receiver *to, struct carrier *ret, int *ret_end) {

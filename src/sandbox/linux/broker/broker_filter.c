@@ -140,7 +140,10 @@ static enum label op_label(const struct broker_op *op, const struct broker_filte
         if (op->when == OP_IF_ARG0_NAMES || op->when == OP_IF_ARG1_FLAGS)
                 return where[op->when];
 
-        return filter->files && (filter->modes || !mode) ? TO_NOTIFY : where[op->when];
+        if (filter->files && (filter->modes || !mode))
+                return TO_NOTIFY;
+
+        return where[op->when];
 }
 
 static void hand_over_files(struct front *front, const struct broker_filter *filter, bool asked) {
@@ -269,7 +272,10 @@ static int put_together(const struct front *front, struct str main, bool traced,
         struct sock_filter *code = calloc(n, sizeof *code);
         if (!code || n > BPF_MAXINSNS) {
                 free(code);
-                return code ? -E2BIG : -ENOMEM;
+                if (code)
+                        return -E2BIG;
+
+                return -ENOMEM;
         }
 
         memcpy(code, front->code, front->n * sizeof *code);
@@ -317,7 +323,10 @@ static int load_once(const struct broker_filter *filter, bool asked, int *ret_fd
         if (r < 0)
                 return r;
 
-        fd = listens ? load_listening(&program) : syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program);
+        if (listens)
+                fd = load_listening(&program);
+        else
+                fd = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program);
         r = fd < 0 ? -errno : 0;
         free(program.filter);
 
@@ -344,7 +353,10 @@ int broker_filter_load(struct broker_filter *filter, int *ret_fd, struct err *er
                 r = load_once(filter, false, ret_fd);
         }
 
-        return r < 0 ? err_set(err, -r, "broker: filter: %s", strerror(-r)) : 0;
+        if (r < 0)
+                return err_set(err, -r, "broker: filter: %s", strerror(-r));
+
+        return 0;
 }
 
 static bool is_kept(const struct plan *plan) {

@@ -30,13 +30,19 @@ static int judge_refuse(struct held *held, const char *rule) {
 static int judge_glob(struct held *held, const char *path) {
         const char *glob = broker_denies(held->broker->rules, path, true);
 
-        return glob ? judge_refuse(held, glob) : 0;
+        if (glob)
+                return judge_refuse(held, glob);
+
+        return 0;
 }
 
 int judge_read(struct held *held, const struct place *place) {
         const char *glob = broker_denies(held->broker->rules, place->path, false);
 
-        return glob ? judge_refuse(held, glob) : 0;
+        if (glob)
+                return judge_refuse(held, glob);
+
+        return 0;
 }
 
 static bool is_swept_and_own(const struct held *held, const struct closed_look *look, const struct place *place) {
@@ -69,7 +75,10 @@ static int judge_carried(struct held *held, const char *was, const char *name) {
         if (snprintf(path, sizeof path, "%s/%s", was, name) >= (int)sizeof path)
                 return -ENAMETOOLONG;
         closed_look(held->broker->closed, path, &look);
-        return look.guard && !closed_is_swept(look.guard) ? judge_refuse(held, look.guard->path) : 0;
+        if (look.guard && !closed_is_swept(look.guard))
+                return judge_refuse(held, look.guard->path);
+
+        return 0;
 }
 
 static int dir_stat(const struct place *place, size_t n, struct stat *ret) {
@@ -125,7 +134,10 @@ static int judge_looking(struct held *held, const struct place *place, struct cl
         if (look->guard && !is_swept_and_own(held, look, place) && !is_copy(held, place))
                 return judge_refuse(held, look->guard->path);
 
-        return closed_copy_by_lock(held->broker->closed, place->path) ? judge_refuse(held, place->path) : 0;
+        if (closed_copy_by_lock(held->broker->closed, place->path))
+                return judge_refuse(held, place->path);
+
+        return 0;
 }
 
 /* The sandbox's own under a guard has been judged by that. */
@@ -159,7 +171,10 @@ static int judge_stat(struct held *held, const struct stat *st) {
         const struct plan_guard *guard;
 
         guard = closed_object(held->broker->closed, st, S_ISREG(st->st_mode) && st->st_nlink > 1);
-        return guard ? judge_refuse(held, guard->path) : 0;
+        if (guard)
+                return judge_refuse(held, guard->path);
+
+        return 0;
 }
 
 int judge_object(struct held *held, int object) {
@@ -167,7 +182,10 @@ int judge_object(struct held *held, int object) {
 
         if (!held->broker->closed)
                 return 0;
-        return fstat(object, &st) < 0 ? -errno : judge_stat(held, &st);
+        if (fstat(object, &st) < 0)
+                return -errno;
+
+        return judge_stat(held, &st);
 }
 
 struct on_the_way {
@@ -199,7 +217,10 @@ int judge_new(struct held *held, const struct place *place, mode_t kind) {
                 return r;
 
         /* A directory that the host carried here from a guarded place. */
-        r = place->dir_known ? judge_stat(held, &place->dir_st) : judge_object(held, place->dir);
+        if (place->dir_known)
+                r = judge_stat(held, &place->dir_st);
+        else
+                r = judge_object(held, place->dir);
         if (r < 0)
                 return r;
 

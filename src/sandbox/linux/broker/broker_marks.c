@@ -48,12 +48,18 @@ static int ask_to_close(const struct held *held, const char *path, uint32_t want
                 return -EACCES;
 
         marks->closed |= closed;
-        return (wanted & ~marks->closed) == 0 ? 0 : -EACCES;
+        if ((wanted & ~marks->closed) != 0)
+                return -EACCES;
+
+        return 0;
 }
 
 static int close_ratchets(struct held *held, const char *path, uint32_t wanted) {
         wanted &= ~held->broker->marks->closed;
-        return wanted ? ask_to_close(held, path, wanted) : 0;
+        if (wanted)
+                return ask_to_close(held, path, wanted);
+
+        return 0;
 }
 
 /* --- judging --- */

@@ -118,10 +118,16 @@ static int news_ask(const struct broker *broker) {
         case NAMED_WATCH:
                 close_fd(&broker->news->watch);
                 broker->news->watch = take_fd(&fd);
-                return broker->news->watch >= 0 ? NAMED_WATCH : -EBADMSG;
+                if (broker->news->watch < 0)
+                        return -EBADMSG;
+
+                return NAMED_WATCH;
         case NAMED_MORE:
                 r = fd >= 0 ? read_guards(broker->closed, fd) : -EBADMSG;
-                return r < 0 ? r : NAMED_MORE;
+                if (r < 0)
+                        return r;
+
+                return NAMED_MORE;
         case NAMED_UNWATCHED:
         case NAMED_FAILED:
                 close_fd(&broker->news->watch);

@@ -164,8 +164,11 @@ static int open_found(struct held *held, struct place *place, int flags, mode_t 
         int r = 0;
 
         held->writes = opens_for_change(flags, place->object >= 0);
-        if (place->object < 0)
-                return !(flags & O_CREAT) || (flags & O_PATH) ? -ENOENT : open_new(held, place, flags, mode);
+        if (place->object < 0) {
+                if (!(flags & O_CREAT) || (flags & O_PATH))
+                        return -ENOENT;
+                return open_new(held, place, flags, mode);
+        }
 
         if (held->writes)
                 r = judge_change(held, place);
@@ -205,7 +208,10 @@ static int open_to_read(struct held *held, int dirfd, int flags) {
 
         dir = walk_same_dir(path, &name);
         if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
-                r = errno == ENOENT ? walk_open_spelled(dir, name, O_PATH | O_CLOEXEC) : -ELOOP;
+                if (errno == ENOENT)
+                        r = walk_open_spelled(dir, name, O_PATH | O_CLOEXEC);
+                else
+                        r = -ELOOP;
                 if (r >= 0)
                         close(r); /* it appeared just now */
                 if (r != -ENOENT)
@@ -252,8 +258,11 @@ static int open_there(struct held *held, struct place *place, int flags, mode_t 
         struct stat st;
 
         place->object = openat(place->dir, place->name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-        if (place->object < 0)
-                return errno == ENOENT && !(flags & O_CREAT) ? -ENOENT : OPEN_OTHERWISE;
+        if (place->object < 0) {
+                if (errno == ENOENT && !(flags & O_CREAT))
+                        return -ENOENT;
+                return OPEN_OTHERWISE;
+        }
         if (fstat(place->object, &st) < 0 || !S_ISREG(st.st_mode))
                 return OPEN_OTHERWISE;
 
@@ -345,7 +354,10 @@ static int open_path(struct held *held, int dirfd, int flags, mode_t mode) {
         r = open_quickly(held, dirfd, flags, mode);
         for (int i = 0; i < TRIES_MAX && r == OPEN_OTHERWISE; i++)
                 r = open_once(held, dirfd, flags, mode);
-        return r == OPEN_OTHERWISE ? -EAGAIN : r;
+        if (r == OPEN_OTHERWISE)
+                return -EAGAIN;
+
+        return r;
 }
 
 static int open_or_ask(struct held *held, int dirfd, int flags, mode_t mode) {
@@ -355,7 +367,10 @@ static int open_or_ask(struct held *held, int dirfd, int flags, mode_t mode) {
         memcpy(text, held->path, strlen(held->path) + 1);
         r = open_path(held, dirfd, flags, mode);
 
-        return r < 0 ? asks_consider(held, dirfd, text, flags, r) : r;
+        if (r >= 0)
+                return r;
+
+        return asks_consider(held, dirfd, text, flags, r);
 }
 
 static int open_at(struct held *held, int dirfd, __u64 address, int flags, mode_t mode) {
@@ -365,7 +380,10 @@ static int open_at(struct held *held, int dirfd, __u64 address, int flags, mode_
                 held->path[0] = '\0';
                 return r;
         }
-        return held->broker->asks ? open_or_ask(held, dirfd, flags, mode) : open_path(held, dirfd, flags, mode);
+        if (held->broker->asks)
+                return open_or_ask(held, dirfd, flags, mode);
+
+        return open_path(held, dirfd, flags, mode);
 }
 
 int op_openat(struct held *held) {
@@ -377,8 +395,11 @@ int op_openat2(struct held *held) {
         struct open_how how = { 0 };
         int r;
 
-        if (held->args[3] < sizeof how || held->args[3] > 4096)
-                return held->args[3] < sizeof how ? -EINVAL : -E2BIG;
+        if (held->args[3] < sizeof how || held->args[3] > 4096) {
+                if (held->args[3] < sizeof how)
+                        return -EINVAL;
+                return -E2BIG;
+        }
 
         r = tracee_read(&held->tracee, held->args[2], &how, sizeof how);
         if (r < 0)

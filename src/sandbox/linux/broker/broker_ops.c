@@ -20,7 +20,10 @@ struct fd_link link_to(int fd) {
 }
 
 static int result_of(long r) {
-        return r < 0 ? -errno : 0;
+        if (r < 0)
+                return -errno;
+
+        return 0;
 }
 
 int broker_find(struct held *held, int dirfd, __u64 address, enum walk_mode mode, struct place *ret) {
@@ -51,7 +54,10 @@ static int find_new(struct held *held, int dirfd, __u64 address, mode_t kind, st
         if (r < 0)
                 return r;
 
-        r = ret->dir < 0 || (ret->object >= 0 && !ret->parent) ? -EEXIST : judge_new(held, ret, kind);
+        if (ret->dir < 0 || (ret->object >= 0 && !ret->parent))
+                r = -EEXIST;
+        else
+                r = judge_new(held, ret, kind);
         if (r == 0 && ret->wants_directory && kind != S_IFDIR)
                 r = faccessat(ret->dir, ret->name, F_OK, AT_SYMLINK_NOFOLLOW) == 0 ? -EEXIST : -ENOENT;
 
@@ -117,7 +123,10 @@ static int judge_rename(struct held *held, const struct place *from, const struc
 static int rename_judged(struct held *held, const struct place *from, const struct place *to, unsigned flags,
                          const bool directory[static 2]) {
         bool exchange = flags & RENAME_EXCHANGE, moves = directory[0] || directory[1];
-        int r = moves ? judge_moving(held, from, to, exchange) : 0;
+        int r = 0;
+
+        if (moves)
+                r = judge_moving(held, from, to, exchange);
 
         if (r < 0)
                 return r;
@@ -161,8 +170,11 @@ static int do_rename(struct held *held, int from_dirfd, __u64 from_address, int 
                 return r;
 
         const struct plan_copy_of *copy = copy_of_lock(held, &from);
-        if (copy && copy_is_locked(held, &from))
-                return flags & ~RENAME_NOREPLACE ? -EINVAL : copy_lock_rename(held, copy, &to);
+        if (copy && copy_is_locked(held, &from)) {
+                if (flags & ~RENAME_NOREPLACE)
+                        return -EINVAL;
+                return copy_lock_rename(held, copy, &to);
+        }
         if (from.object < 0 || (exchange && to.object < 0))
                 return -ENOENT;
         if (from.dir < 0 || to.dir < 0)
@@ -306,8 +318,11 @@ static int do_unlink(struct held *held, int dirfd, __u64 address, int flags) {
         r = broker_find(held, dirfd, address, WALK_PARENT, &place);
         if (r < 0)
                 return r;
-        if (place.dir < 0)
-                return flags & AT_REMOVEDIR ? -EINVAL : -EISDIR;
+        if (place.dir < 0) {
+                if (flags & AT_REMOVEDIR)
+                        return -EINVAL;
+                return -EISDIR;
+        }
 
         if (copy_is_locked(held, &place))
                 return copy_lock_remove(held, copy_of_lock(held, &place));
@@ -323,7 +338,10 @@ static int do_unlink(struct held *held, int dirfd, __u64 address, int flags) {
 
         if (place.wants_directory && !(flags & AT_REMOVEDIR)) {
                 bool directory = fstatat(place.dir, place.name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode);
-                return directory ? -EISDIR : -ENOTDIR;
+                if (directory)
+                        return -EISDIR;
+
+                return -ENOTDIR;
         }
 
         if (!(flags & AT_REMOVEDIR)) {

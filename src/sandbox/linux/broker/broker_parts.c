@@ -62,7 +62,10 @@ void note_made(struct held *held, const struct place *place, bool replaced) {
 }
 
 int judge_moving(struct held *held, const struct place *from, const struct place *to, bool exchanged) {
-        return held->broker->repos ? repos_moving(held->broker->repos, from->path, to->path, exchanged) : 0;
+        if (held->broker->repos)
+                return repos_moving(held->broker->repos, from->path, to->path, exchanged);
+
+        return 0;
 }
 
 void note_moved(struct held *held, const struct place *from, const struct place *to, bool exchanged) {
@@ -89,7 +92,10 @@ static int part_from_others(struct place *place, bool empty) {
         directory[n] = '\0';
         cleanup(close_fd) int dir = open(n ? directory : "/", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
-        return dir < 0 ? -EACCES : shared_part(dir, slash + 1, empty, &place->object);
+        if (dir < 0)
+                return -EACCES;
+
+        return shared_part(dir, slash + 1, empty, &place->object);
 }
 
 int judge_shared(struct held *held, struct place *place, enum sharing sharing) {

@@ -166,7 +166,10 @@ static int fork_broker(const struct plan *plan, int channel, int events, int rec
         while (waitpid(between, &status, 0) < 0 && errno == EINTR)
                 ;
 
-        return status == 0 ? 0 : err_set(err, EAGAIN, "broker: cannot start it");
+        if (status != 0)
+                return err_set(err, EAGAIN, "broker: cannot start it");
+
+        return 0;
 }
 
 int broker_start(const struct plan *plan, int events_fd, int record_fd, struct err *err) {

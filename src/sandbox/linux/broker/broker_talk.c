@@ -120,8 +120,10 @@ static int talk_begin(struct talk *talk) {
         pthread_t thread;
         int r;
 
+        if (talk->listening && talk->ended)
+                return -EPIPE;
         if (talk->listening)
-                return talk->ended ? -EPIPE : 0;
+                return 0;
 
         r = pthread_create(&thread, NULL, talk_listen, talk);
         if (r != 0)
@@ -155,7 +157,10 @@ static int talk_send(const struct talk *talk, const struct event *event) {
 static size_t slots_for(enum event_kind kind) {
         if (kind == EVENT_HELD)
                 return TALK_HELD_MAX;
-        return kind == EVENT_NAMED ? SLOTS : SLOTS - 1;
+        if (kind == EVENT_NAMED)
+                return SLOTS;
+
+        return SLOTS - 1;
 }
 
 static int slot_take(struct talk *talk, enum event_kind kind, uint32_t *ret_number) {
@@ -257,7 +262,10 @@ int talk_await(struct talk *talk, uint32_t number, const struct tracee *tracee, 
 
         pthread_mutex_lock(&talk->lock);
         slot = slot_find(talk, number);
-        r = slot ? await_slot(talk, slot, tracee) : -EINVAL;
+        if (slot)
+                r = await_slot(talk, slot, tracee);
+        else
+                r = -EINVAL;
         if (slot && r == 0) {
                 *ret_value = slot->value;
                 if (ret_fd)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sandbox/linux/broker/closed.h"
 
+#include "base/bounds.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/paths/path.h"
@@ -128,7 +129,7 @@ void closed_free(struct closed *closed) {
         if (!closed)
                 return;
 
-        size_t dirs = closed->n_dirs < DIRS_MAX ? closed->n_dirs : DIRS_MAX;
+        size_t dirs = min_of(closed->n_dirs, DIRS_MAX);
         for (size_t i = 0; i < dirs; i++) {
                 close_fd(&closed->dirs[i].object.held);
                 free(closed->dirs[i].path);
@@ -254,7 +255,10 @@ static int closed_grow(struct closed *closed, size_t more) {
 int closed_add_opening(struct closed *closed, const char *path) {
         const char *text = closed_text(closed, path);
 
-        return text ? vec_push(&closed->opened, text) : -ENOMEM;
+        if (!text)
+                return -ENOMEM;
+
+        return vec_push(&closed->opened, text);
 }
 
 static int closed_append(struct closed *closed, const struct plan_guard *guard) {
@@ -384,7 +388,7 @@ bool closed_stands_own(const struct closed *closed, const struct plan_guard *gua
 }
 
 const char *closed_dir(const struct closed *closed, const struct stat *st) {
-        size_t n = closed->n_dirs < DIRS_MAX ? closed->n_dirs : DIRS_MAX;
+        size_t n = min_of(closed->n_dirs, DIRS_MAX);
 
         for (size_t i = 0; i < n; i++)
                 if (object_is(&closed->dirs[i].object, st))

@@ -59,7 +59,10 @@ int walk_reopen(int fd, int flags, mode_t mode) {
 
         snprintf(name, sizeof name, "%d", fd);
         fd = openat(own_descriptors(), name, flags, mode);
-        return fd >= 0 ? fd : -errno;
+        if (fd >= 0)
+                return fd;
+
+        return -errno;
 }
 
 static int fd_path(int fd, char *ret, size_t size) {
@@ -122,7 +125,10 @@ static int open_resolving(int base, const char *path, int flags, uint64_t resolv
         struct open_how how = { .flags = (unsigned)(O_PATH | O_CLOEXEC | flags), .resolve = resolve };
         int fd = (int)syscall(SYS_openat2, base, path, &how, sizeof how);
 
-        return fd >= 0 ? fd : -errno;
+        if (fd >= 0)
+                return fd;
+
+        return -errno;
 }
 
 /* -ELOOP asks for the slow way. */
@@ -172,11 +178,18 @@ static int stat_without_links(const char *path, struct stat *ret) {
         cleanup(close_fd) int fd = open_resolving(AT_FDCWD, path, O_NOFOLLOW, RESOLVE_NO_SYMLINKS);
 
         if (fd == -ENOSYS || fd == -EPERM) /* an older kernel, or a filter above */
-                return lstat(path, ret) < 0 ? -errno : 0;
+        {
+                if (lstat(path, ret) < 0)
+                        return -errno;
+                return 0;
+        }
         if (fd < 0)
                 return fd;
 
-        return fstat(fd, ret) < 0 ? -errno : 0;
+        if (fstat(fd, ret) < 0)
+                return -errno;
+
+        return 0;
 }
 
 /*
@@ -195,10 +208,16 @@ static int path_confirm(int fd, const char *path) {
                 return 0; /* a directory that was removed has nothing in it */
 
         int r = stat_without_links(path, &there);
-        if (r < 0)
-                return r == -ENOENT || r == -ENOTDIR || r == -ELOOP ? -ESTALE : r;
+        if (r < 0) {
+                if (r == -ENOENT || r == -ENOTDIR || r == -ELOOP)
+                        return -ESTALE;
+                return r;
+        }
 
-        return held.st_dev == there.st_dev && held.st_ino == there.st_ino ? 0 : -ESTALE;
+        if (held.st_dev == there.st_dev && held.st_ino == there.st_ino)
+                return 0;
+
+        return -ESTALE;
 }
 
 /* Fills in the canonical path of what was found; refuses the broker's own entries. -ESTALE: it is not there any more.
@@ -228,7 +247,10 @@ static int walk_settle(struct place *place, const char *written) {
                 snprintf(place->path + n, sizeof place->path - n, "%s%s", root ? "" : "/", place->name);
         }
 
-        return is_own_proc(place->path) ? -EACCES : 0;
+        if (is_own_proc(place->path))
+                return -EACCES;
+
+        return 0;
 }
 
 /* What is left of a path while links are spliced in at its front. */
@@ -291,7 +313,10 @@ static int step_proc_link(const struct tracee *tracee, int at, const char *name,
                 else
                         n = (int)readlinkat(at, name, text, sizeof text - 1);
 
-                r = n < 0 ? -errno : rest_prepend(rest, text, (size_t)n);
+                if (n < 0)
+                        r = -errno;
+                else
+                        r = rest_prepend(rest, text, (size_t)n);
                 if (r < 0)
                         return r;
 
@@ -303,7 +328,10 @@ static int step_proc_link(const struct tracee *tracee, int at, const char *name,
                 return -EACCES; /* through another process's links nobody is led */
 
         *ret_fd = tracee_follow_magic(tracee, at, name);
-        return *ret_fd < 0 ? *ret_fd : 0;
+        if (*ret_fd < 0)
+                return *ret_fd;
+
+        return 0;
 }
 
 static int step_link(const struct tracee *tracee, int *at, int link, const char *name, struct rest *rest, int *ret_fd) {
@@ -405,7 +433,10 @@ static int walk_quickly(int base, const char *path, enum walk_mode mode, struct 
         if (object < 0)
                 return object;
         place->object = object;
-        return on_proc(object) ? -ELOOP : 0;
+        if (on_proc(object))
+                return -ELOOP;
+
+        return 0;
 }
 
 /* The directory and the last name, for what does not exist yet or is about to lose its name. */
@@ -437,7 +468,10 @@ static int split_off_name(int base, const char *path, struct place *place) {
         memcpy(place->name, name.p, name.n);
         place->name[name.n] = '\0';
 
-        return walk_dir_on_proc(place) ? -ELOOP : 0;
+        if (walk_dir_on_proc(place))
+                return -ELOOP;
+
+        return 0;
 }
 
 /* With the name apart: the object is looked up by it in the directory that is held. */
@@ -446,7 +480,10 @@ static int walk_named(int base, const char *path, struct place *place) {
         if (r < 0 || place->dir < 0 || place->parent)
                 return r;
         place->object = openat(place->dir, place->name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-        return place->object >= 0 || errno == ENOENT ? 0 : -errno;
+        if (place->object >= 0 || errno == ENOENT)
+                return 0;
+
+        return -errno;
 }
 
 static int walk_from(const struct tracee *tracee, int from, const char *path, enum walk_mode mode,
@@ -522,10 +559,16 @@ int walk(struct tracee *tracee, int dirfd, const char *path, enum walk_mode mode
         int r;
 
         place_init(ret);
-        if (path[0] == '\0')
-                return tracee_confirm(tracee) < 0 ? -ESRCH : -ENOENT;
+        if (path[0] == '\0') {
+                if (tracee_confirm(tracee) < 0)
+                        return -ESRCH;
+                return -ENOENT;
+        }
 
-        r = mode == WALK_FOLLOW ? -ELOOP : walk_spelled(tracee, dirfd, path, mode, ret);
+        if (mode == WALK_FOLLOW)
+                r = -ELOOP;
+        else
+                r = walk_spelled(tracee, dirfd, path, mode, ret);
         for (int tries = 0; r < 0 && tries < LOST_NAMES_MAX; tries++) {
                 place_init(ret);
                 ret->wants_directory = path[strlen(path) - 1] == '/';

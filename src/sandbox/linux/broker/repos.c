@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sandbox/linux/broker/repos.h"
 
+#include "base/bounds.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
@@ -105,7 +106,7 @@ static bool is_repository(const char *directory, const char *without) {
 /* --- what is the sandbox's own --- */
 
 static bool is_own(const struct repos *repos, const char *path) {
-        size_t n = repos->n_own < OWN_MAX ? repos->n_own : OWN_MAX;
+        size_t n = min_of(repos->n_own, OWN_MAX);
         struct stat st;
 
         if (lstat(path, &st) < 0)
@@ -145,8 +146,10 @@ static int write_at(int fd, const struct buf *bytes, off_t at) {
                 ssize_t n = pwrite(fd, bytes->p + done, bytes->n - done, at + (off_t)done);
                 if (n < 0 && errno == EINTR)
                         continue;
+                if (n < 0)
+                        return -errno;
                 if (n <= 0)
-                        return n < 0 ? -errno : -EIO;
+                        return -EIO;
 
                 done += (size_t)n;
         }
@@ -225,7 +228,10 @@ static int repos_note(struct repos *r, const char *path) {
         if (r->stale)
                 write_all(r);
 
-        failed = copy ? add_note(&bytes, path) : -ENOMEM;
+        if (copy)
+                failed = add_note(&bytes, path);
+        else
+                failed = -ENOMEM;
         if (failed == 0)
                 failed = vec_push(&r->made, copy);
         if (failed)
@@ -312,14 +318,23 @@ static int judge_covered(const struct repos *repos, const char *path, const char
                 return 0;
         if (repos_founds(name) && (repos->lost || repos->made.n >= MADE_MAX || repos->bytes >= RECORD_MAX))
                 return -EDQUOT;
-        if (strcasecmp(name, ".git") == 0)
-                return is_foreign_pointer(repos, path) ? -EACCES : 0;
-        if (is_closed_name(name))
-                return is_repository(directory, NULL) && !is_own(repos, directory) ? -EACCES : 0;
+        if (strcasecmp(name, ".git") == 0) {
+                if (is_foreign_pointer(repos, path))
+                        return -EACCES;
+                return 0;
+        }
+        if (is_closed_name(name)) {
+                if (is_repository(directory, NULL) && !is_own(repos, directory))
+                        return -EACCES;
+                return 0;
+        }
         if (repos_founds(name) || !cut_last(directory, above))
                 return 0;
 
-        return is_repository(above, NULL) && !is_own(repos, above) ? -EACCES : 0;
+        if (is_repository(above, NULL) && !is_own(repos, above))
+                return -EACCES;
+
+        return 0;
 }
 
 /* A file in one of the directories that git runs or reads orders from. */
@@ -339,7 +354,10 @@ int repos_judge(const struct repos *repos, const char *path) {
 
         if (!closed && !founds && !is_in_part(path, name))
                 return 0; /* nearly always */
-        return repos_cover(repos, path) ? judge_covered(repos, path, name) : 0;
+        if (repos_cover(repos, path))
+                return judge_covered(repos, path, name);
+
+        return 0;
 }
 
 /* What a name like this makes a repository of, unless it is one without; false: nothing. */
@@ -400,8 +418,11 @@ int repos_moving(struct repos *repos, const char *from, const char *to, bool exc
                 cleanup(free_ptr) char *carried = carry_either(repos->made.p[i], from, to);
 
                 bytes += carried ? strlen(carried) - strlen(repos->made.p[i]) : 0; /* unsigned: it may become less */
-                if (!carried || repos->lost)
-                        return carried ? -EDQUOT : -ENOMEM;
+                if (!carried || repos->lost) {
+                        if (carried)
+                                return -EDQUOT;
+                        return -ENOMEM;
+                }
                 if (strlen(carried) >= PATH_MAX)
                         return -ENAMETOOLONG; /* the sweep could not reach it */
                 if (bytes >= RECORD_MAX)

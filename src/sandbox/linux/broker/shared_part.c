@@ -34,8 +34,10 @@ static int copy_attributes(int from, int to) {
         char names[ATTRIBUTES_MAX], value[ATTRIBUTES_MAX];
         ssize_t n = flistxattr(from, names, sizeof names);
 
+        if (n < 0 && errno == ENOTSUP)
+                return 0;
         if (n < 0)
-                return errno == ENOTSUP ? 0 : -errno;
+                return -errno;
 
         for (const char *name = names; name < names + n; name += strlen(name) + 1) {
                 ssize_t size = fgetxattr(from, name, value, sizeof value);
@@ -62,7 +64,10 @@ static int copy_rest(int from, int to, const struct stat *st) {
         if (r < 0)
                 return r;
 
-        return futimens(to, times) < 0 ? -errno : 0;
+        if (futimens(to, times) < 0)
+                return -errno;
+
+        return 0;
 }
 
 static int open_beside(int directory, char name[static 48]) {
@@ -75,7 +80,10 @@ static int open_beside(int directory, char name[static 48]) {
                         return -errno;
         }
 
-        return fd < 0 ? -EEXIST : fd;
+        if (fd < 0)
+                return -EEXIST;
+
+        return fd;
 }
 
 static int make_copy(int directory, const char *name, bool empty, int object, const struct stat *st) {
@@ -89,7 +97,11 @@ static int make_copy(int directory, const char *name, bool empty, int object, co
         if (to < 0)
                 return to;
 
-        int r = empty ? 0 : copy_content(from, to, st->st_size);
+        int r = 0;
+
+        if (!empty)
+                r = copy_content(from, to, st->st_size);
+
         if (r == 0)
                 r = copy_rest(from, to, st);
         if (r == 0 && renameat(directory, beside, directory, name) < 0)
@@ -110,8 +122,11 @@ int shared_part(int directory, const char *name, bool empty, int *object) {
                 return -EACCES; /* it has another name by now */
 
         int r = make_copy(directory, name, empty, *object, &st);
-        if (r < 0)
-                return r == -ENOSPC || r == -EDQUOT ? r : -EACCES;
+        if (r < 0) {
+                if (r == -ENOSPC || r == -EDQUOT)
+                        return r;
+                return -EACCES;
+        }
 
         int fresh = openat(directory, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
         if (fresh < 0)

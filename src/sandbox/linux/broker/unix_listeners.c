@@ -47,15 +47,20 @@ static int ask_listeners(int diag, uint32_t show) {
                           .nlmsg_seq = ++serial },
                 .body = { .sdiag_family = AF_UNIX, .udiag_states = 1U << STATE_LISTEN, .udiag_show = show } };
 
-        return send(diag, &q, sizeof q, 0) == (ssize_t)sizeof q ? 0 : -errno;
+        if (send(diag, &q, sizeof q, 0) != (ssize_t)sizeof q)
+                return -errno;
+
+        return 0;
 }
 
 /* Reads one answer. 1: there is more. */
 static int read_listeners(int diag, const struct wanted *wanted, uint32_t *ret) {
         static _Alignas(struct nlmsghdr) char answer[ANSWER_MAX];
         ssize_t got = recv(diag, answer, sizeof answer, 0);
+        if (got < 0 && errno == EINTR)
+                return 1;
         if (got < 0)
-                return errno == EINTR ? 1 : -errno;
+                return -errno;
 
         for (struct nlmsghdr *h = (struct nlmsghdr *)answer; NLMSG_OK(h, got); h = NLMSG_NEXT(h, got)) {
                 if (h->nlmsg_type == NLMSG_DONE || h->nlmsg_type == NLMSG_ERROR)
@@ -84,5 +89,8 @@ uint32_t unix_listener_at(int diag, const struct stat *file, struct str name) {
                 r = read_listeners(diag, &wanted, &found);
         while (r == 1);
 
-        return r < 0 ? 0 : found;
+        if (r < 0)
+                return 0;
+
+        return found;
 }

@@ -74,14 +74,20 @@ static int spelled_spell(struct tracee *tracee, int dirfd, const char *path, cha
 int walk_spell(struct tracee *tracee, int dirfd, const char *path, char ret[static PATH_MAX]) {
         int r = spelled_spell(tracee, dirfd, path, ret);
 
-        return r == 0 && str_starts(str_of(ret), STR("/proc/")) ? -ELOOP : r;
+        if (r == 0 && str_starts(str_of(ret), STR("/proc/")))
+                return -ELOOP;
+
+        return r;
 }
 
 int walk_open_spelled(int dir, const char *path, int flags) {
         struct open_how how = { .flags = (unsigned)flags, .resolve = RESOLVE_NO_SYMLINKS };
         int fd = (int)syscall(SYS_openat2, dir, path, &how, sizeof how);
 
-        return fd >= 0 ? fd : -errno;
+        if (fd >= 0)
+                return fd;
+
+        return -errno;
 }
 
 /* --- the directory that is kept --- */
@@ -189,7 +195,10 @@ int walk_same_dir(const char *path, const char **ret_name) {
 
 static int look_for_object(struct place *place) {
         place->object = openat(place->dir, place->name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-        return place->object >= 0 || errno == ENOENT ? 0 : -ELOOP;
+        if (place->object >= 0 || errno == ENOENT)
+                return 0;
+
+        return -ELOOP;
 }
 
 int walk_spelled(struct tracee *tracee, int dirfd, const char *path, enum walk_mode mode, struct place *place) {

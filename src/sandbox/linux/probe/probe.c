@@ -102,14 +102,21 @@ void result_fail(struct probe_result *result, enum probe_state state, enum probe
 long read_number(const char *path) {
         cleanup(close_fd) int fd = open(path, O_RDONLY | O_CLOEXEC);
         char text[32];
-        ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text);
+        ssize_t n = -1;
+
+        if (fd >= 0)
+                n = read(fd, text, sizeof text);
+
         if (n <= 0)
                 return -1;
 
         uint64_t number = 0;
         struct str digits = str_n(text, text[n - 1] == '\n' ? (size_t)n - 1 : (size_t)n);
 
-        return str_to_u64(digits, INT32_MAX, &number) ? (long)number : -1;
+        if (!str_to_u64(digits, INT32_MAX, &number))
+                return -1;
+
+        return (long)number;
 }
 
 bool under_seccomp_filter(void) {

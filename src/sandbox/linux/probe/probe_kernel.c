@@ -40,7 +40,10 @@ enum { LANDLOCK_VERSION_FLAG = 1 };
 
 unsigned probe_landlock_abi(void) {
         long abi = syscall(SYS_LANDLOCK_CREATE, NULL, 0, LANDLOCK_VERSION_FLAG);
-        return abi > 0 ? (unsigned)abi : 0;
+        if (abi > 0)
+                return (unsigned)abi;
+
+        return 0;
 }
 
 /* Exits with 0 when the connection was refused for the reason that it should be. */

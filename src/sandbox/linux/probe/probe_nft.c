@@ -179,7 +179,10 @@ static int read_replies(int fd, unsigned wanted) {
                 }
         }
 
-        return good >= wanted ? 0 : EPROTO;
+        if (good >= wanted)
+                return 0;
+
+        return EPROTO;
 }
 
 void try_redirect(struct probe_result *result) {

@@ -117,7 +117,10 @@ static int guard_way(struct survey *survey, const char *path, enum path_access a
         }
 
         /* a way that goes in circles leads nowhere, and its links are guarded */
-        return r < 0 ? survey_doubt(survey->e, -r, path) : 0;
+        if (r < 0)
+                return survey_doubt(survey->e, -r, path);
+
+        return 0;
 }
 
 /* Whether the way to this name may go through a link. */
@@ -201,7 +204,11 @@ static int match_in(struct survey *survey, const char *at, struct str magic, tex
         struct survey_dir *dir = survey_dir(&survey->dirs, at[0] ? str_of(at) : STR("/"));
         struct str names, name;
 
-        int r = dir ? survey_dir_list(dir, &names) : -ENOMEM;
+        int r = -ENOMEM;
+
+        if (dir)
+                r = survey_dir_list(dir, &names);
+
         if (r < 0)
                 return survey_doubt(survey->e, -r, at[0] ? at : "/");
 
@@ -253,7 +260,10 @@ static int survey_expand(struct survey *survey, const char *done, struct str res
         if (!at)
                 return no_memory(survey->e);
 
-        return magic ? expand_in(survey, at, part, rest, rule, budget) : add_path(survey, at, rule);
+        if (magic)
+                return expand_in(survey, at, part, rest, rule, budget);
+
+        return add_path(survey, at, rule);
 }
 
 static int list_by_hand(struct survey *s) {
@@ -381,9 +391,11 @@ static int survey_root_links(struct plan_host *h, struct err *err) {
         int r = 0;
         for (struct dirent *entry; r == 0 && (entry = readdir(d));) {
                 char target[PATH_MAX];
-                ssize_t n = entry->d_type == DT_LNK || entry->d_type == DT_UNKNOWN
-                                ? readlinkat(dirfd(d), entry->d_name, target, sizeof target - 1)
-                                : -1;
+                ssize_t n = -1;
+
+                if (entry->d_type == DT_LNK || entry->d_type == DT_UNKNOWN)
+                        n = readlinkat(dirfd(d), entry->d_name, target, sizeof target - 1);
+
                 if (n <= 0)
                         continue;
 
@@ -413,7 +425,10 @@ static int list_dir(struct plan_host *h, const char *path, struct err *err) {
                         return no_memory(err);
         }
 
-        return listing_error(list) ? survey_doubt(err, listing_error(list), path) : 0;
+        if (listing_error(list))
+                return survey_doubt(err, listing_error(list), path);
+
+        return 0;
 }
 
 typedef VEC(char *) directories;

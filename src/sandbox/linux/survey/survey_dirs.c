@@ -102,7 +102,10 @@ int survey_place(struct survey_dirs *dirs, const char *path, struct survey_place
 
         ret->dir = survey_dir(dirs, str_n(path, slash > path ? (size_t)(slash - path) : 1));
         ret->name = slash + 1;
-        return ret->dir ? 0 : -ENOMEM;
+        if (!ret->dir)
+                return -ENOMEM;
+
+        return 0;
 }
 
 int survey_look(const struct survey_place *at, struct stat *ret) {
@@ -110,7 +113,10 @@ int survey_look(const struct survey_place *at, struct stat *ret) {
                 return at->dir->error;
         if (at->name[0] && survey_dir_lacks(at->dir, at->name))
                 return ENOENT;
-        return fstatat(at->dir->fd, at->name, ret, AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) < 0 ? errno : 0;
+        if (fstatat(at->dir->fd, at->name, ret, AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) < 0)
+                return errno;
+
+        return 0;
 }
 
 static const int open_flags = O_PATH | O_DIRECTORY | O_CLOEXEC;
@@ -118,7 +124,10 @@ static const int open_flags = O_PATH | O_DIRECTORY | O_CLOEXEC;
 /* Through a link, or where something that is no directory stands. */
 static void open_by_path(struct survey_dir *dir, const char *as_spelled) {
         dir->real = realpath(dir->path, NULL);
-        dir->fd = dir->real ? open(dir->real, open_flags | O_NOFOLLOW) : -1;
+        if (dir->real)
+                dir->fd = open(dir->real, open_flags | O_NOFOLLOW);
+        else
+                dir->fd = -1;
         dir->error = dir->fd >= 0 ? 0 : errno;
         if (!dir->real)
                 dir->real = strdup(as_spelled);

@@ -41,7 +41,11 @@ static unsigned hash_of(struct git_survey *survey, const char *gitdir) {
         cleanup(buf_done) struct buf content = { 0 };
         unsigned hash = SHA1;
 
-        int r = file ? path_read_file(file, GIT_FILE_SIZE_MAX, &content, NULL) : -ENOMEM;
+        int r = -ENOMEM;
+
+        if (file)
+                r = path_read_file(file, GIT_FILE_SIZE_MAX, &content, NULL);
+
         if (r < 0)
                 git_doubt(survey, -r, gitdir);
         else
@@ -61,7 +65,10 @@ static int add_link(struct str path, void *context) {
                 return 0;
 
         cleanup(free_ptr) char *real = git_lead(links->g, "", whole);
-        return real ? git_add_tree(links->g, real) : 0;
+        if (real)
+                return git_add_tree(links->g, real);
+
+        return 0;
 }
 
 static bool is_since(const struct git_survey *survey, const struct stat *st) {
@@ -132,14 +139,18 @@ static int read_index(struct git_survey *survey, const char *gitdir, const char 
                 return survey_doubt(survey->err, -r, path);
 
         r = gitindex_links(buf_str(&content), hash_of(survey, gitdir), add_link, &links);
-        return r == -EBADMSG ? 0 : r; /* git does not take it either */
+        if (r == -EBADMSG)
+                return 0;
+
+        return r; /* git does not take it either */
 }
 
 /* An index may be split: then the larger part is a file beside it. */
 int git_add_links(struct git_survey *survey, const char *gitdir, const char *tree) {
         cleanup(free_ptr) char *found = tree ? NULL : git_tree_of_module(survey, gitdir);
 
-        tree = tree ? tree : found;
+        if (!tree)
+                tree = found;
         if (!tree)
                 return 0;
 

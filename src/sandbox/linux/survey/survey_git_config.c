@@ -53,7 +53,10 @@ static char *home_of(const struct git_survey *survey, struct str name) {
                 return str_dup(field);
         }
 
-        return survey->policy->home && str_is(name, text_or(getenv("USER"), "")) ? strdup(survey->policy->home) : NULL;
+        if (survey->policy->home && str_is(name, text_or(getenv("USER"), "")))
+                return strdup(survey->policy->home);
+
+        return NULL;
 }
 
 /* `~/x` and `~name/x`, as git reads them. NULL: there is no such home. */
@@ -67,7 +70,10 @@ static char *expand_home(const struct git_survey *survey, struct str name) {
                 return path_expand_home(name, survey->policy->home, &expanded) < 0 ? NULL : expanded;
 
         home = home_of(survey, str_n(name.p + 1, n - 1));
-        return home ? str_format("%s%.*s", home, STR_FMT(str_skip(name, n))) : NULL;
+        if (home)
+                return str_format("%s%.*s", home, STR_FMT(str_skip(name, n)));
+
+        return NULL;
 }
 
 /* `~/x`, an absolute path, or one that begins at `base`. NULL where it is none. */
@@ -83,7 +89,10 @@ static char *resolve_name(const struct git_survey *survey, struct str name, cons
         if (!expanded)
                 return NULL;
 
-        return path_normalise(str_of(expanded), base, &path) < 0 ? NULL : path;
+        if (path_normalise(str_of(expanded), base, &path) < 0)
+                return NULL;
+
+        return path;
 }
 
 /* The same for names that begin at the tree. */
@@ -121,7 +130,10 @@ static int add_file(struct reading *reading, struct str word, bool spelled) {
 static int add_file_in(const struct reading *reading, const char *base, struct str word, bool spelled) {
         struct reading there = { reading->g, reading->file, base };
 
-        return base ? add_file(&there, word, spelled) : 0;
+        if (base)
+                return add_file(&there, word, spelled);
+
+        return 0;
 }
 
 /* What comes before it in the command is known to a shell alone: `$PWD/x`, `${HOME}/x`, `"$(git rev-parse
@@ -281,7 +293,10 @@ static int read_config(struct git_survey *survey, const char *file, const char *
         }
 
         r = gitconfig_read(buf_str(&content), add_setting, &reading, &unread);
-        return r == -EBADMSG ? 0 : r;
+        if (r == -EBADMSG)
+                return 0;
+
+        return r;
 }
 
 static bool is_plain(const struct git_survey *survey, const char *file) {
@@ -395,7 +410,11 @@ int git_add_own_config(struct git_survey *survey, const char *tree) {
                 if (!files[i] || files[i][0] != '/')
                         continue;
 
-                int r = survey->trees.n == 1 ? git_protect(survey, files[i], git_why) : 0;
+                int r = 0;
+
+                if (survey->trees.n == 1)
+                        r = git_protect(survey, files[i], git_why);
+
                 if (r == 0)
                         r = git_add_config(survey, files[i], tree);
                 if (r < 0)
@@ -412,7 +431,10 @@ int git_add_hooks(struct git_survey *survey, const char *directory) {
                 return survey_doubt(survey->err, errno, directory);
 
         cleanup(listing_close) struct listing *hooks = listing_take(take_fd(&fd));
-        int r = hooks ? 0 : no_memory(survey);
+        int r = 0;
+
+        if (!hooks)
+                r = no_memory(survey);
 
         for (const struct dirent64 *entry; r == 0 && (entry = listing_next(hooks));)
                 if (entry->d_type == DT_LNK || entry->d_type == DT_UNKNOWN)

@@ -128,7 +128,10 @@ static int list_directory(struct git_survey *survey, const char *path, struct lo
         if (r < 0)
                 return no_memory(survey);
 
-        return listing_error(listing) ? survey_doubt(survey->err, listing_error(listing), path) : 0;
+        if (listing_error(listing))
+                return survey_doubt(survey->err, listing_error(listing), path);
+
+        return 0;
 }
 
 static int look_into(struct git_survey *survey, const char *path, bool top, git_paths *queue) {
@@ -255,8 +258,11 @@ static int add_worktree(struct git_survey *survey, const char *path, const char 
         int r = 0;
 
         (void)git_first_time(survey, &survey->seen, path);
-        if (survey->known)
-                return git_is_known(survey, path) ? 0 : add_new_worktree(survey, path);
+        if (survey->known) {
+                if (git_is_known(survey, path))
+                        return 0;
+                return add_new_worktree(survey, path);
+        }
 
         for (size_t i = 0; i < sizeof closed / sizeof *closed && r == 0; i++)
                 r = git_protect_in(survey, path, closed[i], git_why);

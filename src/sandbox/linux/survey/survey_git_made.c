@@ -34,7 +34,10 @@ static int close_name(const struct git_made *made, struct git_survey *survey, co
         };
         struct stat st;
 
-        return in_roots(made, path) && git_look(survey, path, &st) ? survey_add(survey->host, closed, survey->err) : 0;
+        if (in_roots(made, path) && git_look(survey, path, &st))
+                return survey_add(survey->host, closed, survey->err);
+
+        return 0;
 }
 
 /* In .git/worktrees/NAME two files say where the rest is. They stay when they say what git itself would write. */
@@ -114,8 +117,11 @@ static int add_made(const struct git_made *made, struct git_survey *survey, cons
 
         if (!in_roots(made, path) || !made_stands(survey, path) || !git_look(survey, path, &st))
                 return 0;
-        if (S_ISDIR(st.st_mode))
-                return is_obeyed(survey, path) ? close_repository(made, survey, path) : 0;
+        if (S_ISDIR(st.st_mode)) {
+                if (is_obeyed(survey, path))
+                        return close_repository(made, survey, path);
+                return 0;
+        }
         if (!named || (S_ISREG(st.st_mode) && leads_to_part(made, survey, path)))
                 return 0;
 

@@ -69,8 +69,10 @@ static int read_file_again(struct git_survey *survey, const char *file) {
         cleanup(free_ptr) char *path = strdup(file);
         char *tree = path ? strchr(path, '\n') : NULL;
 
+        if (!tree && path)
+                return 0;
         if (!tree)
-                return path ? 0 : err_set(survey->err, ENOMEM, "out of memory");
+                return err_set(survey->err, ENOMEM, "out of memory");
 
         *tree++ = '\0';
         return git_add_config(survey, path, tree);
@@ -88,7 +90,10 @@ static int read_again(struct git_survey *survey, const struct plan_host *before)
         for (size_t i = 0; i < before->git_known.n && r == 0; i++) {
                 cleanup(free_ptr) char *hooks = path_join(before->git_known.p[i], "hooks");
 
-                r = hooks ? git_add_hooks(survey, hooks) : err_set(survey->err, ENOMEM, "out of memory");
+                if (hooks)
+                        r = git_add_hooks(survey, hooks);
+                else
+                        r = err_set(survey->err, ENOMEM, "out of memory");
         }
 
         return r;
@@ -161,5 +166,8 @@ int survey_git_named(const struct policy *policy, const struct path_rules *rules
         git_paths_done(&survey.trees);
         git_paths_done(&survey.granted);
 
-        return r == 0 ? -survey.doubt : r;
+        if (r != 0)
+                return r;
+
+        return -survey.doubt;
 }

@@ -25,8 +25,10 @@ enum { LINKS_MAX = 40 };
 static int way_take_link(struct survey_way *way) {
         char joined[sizeof way->rest];
         ssize_t n = readlink(way->link, way->text, sizeof way->text - 1);
+        if (n < 0)
+                return -errno;
         if (n <= 0)
-                return n < 0 ? -errno : -ENOENT;
+                return -ENOENT;
 
         way->text[n] = '\0';
 
@@ -58,7 +60,10 @@ static bool way_take_name(struct survey_way *way, char name[static NAME_MAX + 1]
 
 static int way_join(char ret[static PATH_MAX], const char *dir, const char *name) {
         int n = snprintf(ret, PATH_MAX, "%s/%s", dir, name);
-        return n < 0 || n >= PATH_MAX ? -ENAMETOOLONG : 0;
+        if (n < 0 || n >= PATH_MAX)
+                return -ENAMETOOLONG;
+
+        return 0;
 }
 
 /* If a path does not exist, the sandbox would make that name, and the rest below it. */
@@ -95,8 +100,11 @@ int survey_way_next(struct survey_way *way) {
 
                 if (way_join(here, way->at, name) < 0)
                         return -ENAMETOOLONG;
-                if (lstat(here, &st) < 0)
-                        return errno == ENOENT ? way_end_missing(way, here) : -errno;
+                if (lstat(here, &st) < 0) {
+                        if (errno != ENOENT)
+                                return -errno;
+                        return way_end_missing(way, here);
+                }
 
                 if (!S_ISLNK(st.st_mode)) {
                         memcpy(way->at, here, strlen(here) + 1);
@@ -112,8 +120,10 @@ int survey_way_next(struct survey_way *way) {
                 int r = way_take_link(way);
                 if (r == -ENOENT)
                         return way_end_missing(way, here); /* it was taken away just now */
+                if (r != -EINVAL && r < 0)
+                        return r;
                 if (r != -EINVAL)
-                        return r < 0 ? r : 1;
+                        return 1;
 
                 memcpy(way->at, here, strlen(here) + 1); /* or replaced by what is no link */
         }

@@ -103,5 +103,8 @@ int survey_marks(const struct policy *policy, struct plan_host *host, struct err
                                 return err_memory(err);
                 }
 
-        return survey_asks(policy, host) < 0 ? err_memory(err) : 0;
+        if (survey_asks(policy, host) < 0)
+                return err_memory(err);
+
+        return 0;
 }

@@ -104,7 +104,10 @@ static const char *rest_below(const char *path, const char *top) {
 static char *alias_of(const struct mount_line *other, const char *inside) {
         if (path_is_within(inside, other->root))
                 return path_join(other->place, rest_below(inside, other->root));
-        return path_is_within(other->root, inside) ? strdup(other->place) : NULL;
+        if (path_is_within(other->root, inside))
+                return strdup(other->place);
+
+        return NULL;
 }
 
 /* Whether something of the home is granted by this other name: the workspace may be a mount of its own. */

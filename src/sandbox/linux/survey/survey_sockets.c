@@ -30,13 +30,19 @@ static bool is_hidden(const char *hidden, struct str name) {
 static int socket_lead(const char *path, char **ret) {
         struct stat st;
 
-        if (stat(path, &st) < 0)
-                return path_error_answers(errno) ? 0 : -errno;
+        if (stat(path, &st) < 0) {
+                if (!path_error_answers(errno))
+                        return -errno;
+                return 0;
+        }
         if (!S_ISSOCK(st.st_mode))
                 return 0;
 
         *ret = realpath(path, NULL);
-        return *ret || path_error_answers(errno) ? 0 : -errno;
+        if (*ret || path_error_answers(errno))
+                return 0;
+
+        return -errno;
 }
 
 /* Where a socket really is; *ret stays NULL where there is none. */
@@ -61,15 +67,21 @@ static int socket_resolve(struct survey_dirs *dirs, struct str name, char **ret)
                 return r;
 
         int missing = survey_look(&at, &st);
-        if (missing)
-                return path_error_answers(missing) ? 0 : -missing;
+        if (missing) {
+                if (path_error_answers(missing))
+                        return 0;
+                return -missing;
+        }
         if (S_ISLNK(st.st_mode))
                 return socket_lead(path, ret);
         if (!S_ISSOCK(st.st_mode))
                 return 0;
 
         *ret = path_join(at.dir->real, at.name);
-        return *ret ? 0 : -ENOMEM;
+        if (!*ret)
+                return -ENOMEM;
+
+        return 0;
 }
 
 static int add_socket(struct survey_dirs *dirs, struct str name, struct plan_host *host) {

@@ -203,7 +203,11 @@ int survey_twins(const struct policy *policy, const struct path_rules *rules, st
                                                 .access = PATH_DENIED,
                                                 .protected = true,
                                                 .origin = why };
-                int r = path_rules_host_access(rules, twin.path, NULL) == PATH_DENIED ? 0 : survey_add(host, twin, err);
+                int r = 0;
+
+                if (path_rules_host_access(rules, twin.path, NULL) != PATH_DENIED)
+                        r = survey_add(host, twin, err);
+
                 if (r < 0)
                         return r;
         }

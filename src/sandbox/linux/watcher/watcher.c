@@ -83,7 +83,10 @@ int watched_read(const struct watched *watched, uint64_t address, void *into, si
 
         if (n > 0 && process_vm_readv(watched->tracee.tid, &here, 1, &there, 1, 0) != (ssize_t)n)
                 return -EFAULT;
-        return tracee_waits(&watched->tracee) ? 0 : -ESRCH;
+        if (!tracee_waits(&watched->tracee))
+                return -ESRCH;
+
+        return 0;
 }
 
 static void watched_answer(const struct watched *watched, int result) {
@@ -222,7 +225,10 @@ static int open_reports(struct watcher *watcher, int control, struct err *err) {
         close(ends[0]);
         watcher->reports = ends[1];
 
-        return r < 0 ? err_set(err, -r, "watcher: hand over its socket: %s", strerror(-r)) : 0;
+        if (r < 0)
+                return err_set(err, -r, "watcher: hand over its socket: %s", strerror(-r));
+
+        return 0;
 }
 
 int watcher_start(struct watcher *watcher, int control, int *ret_channel, struct err *err) {

@@ -110,7 +110,10 @@ struct shape {
 };
 
 static int attributes_done(long r) {
-        return r < 0 ? -errno : 0;
+        if (r < 0)
+                return -errno;
+
+        return 0;
 }
 
 static int change_mode(struct watched *watched, const struct object *object, const struct shape *shape) {
@@ -194,8 +197,10 @@ static int change_attribute(struct watched *watched, const struct object *object
 
         if (r == 0)
                 r = tracee_read_path(&watched->tracee, watched->args[shape->first], name, sizeof name);
+        if (r == -ENAMETOOLONG)
+                return -ERANGE;
         if (r < 0)
-                return r == -ENAMETOOLONG ? -ERANGE : r;
+                return r;
         if (n > VALUE_MAX)
                 return -E2BIG;
 
@@ -216,8 +221,10 @@ static int remove_attribute(struct watched *watched, const struct object *object
 
         if (r == 0)
                 r = tracee_read_path(&watched->tracee, watched->args[shape->first], name, sizeof name);
+        if (r == -ENAMETOOLONG)
+                return -ERANGE;
         if (r < 0)
-                return r == -ENAMETOOLONG ? -ERANGE : r;
+                return r;
 
         return attributes_done(removexattr(place, name));
 }
@@ -305,7 +312,10 @@ static bool is_own_thread(struct watched *watched, int64_t number) {
 
 /* The filter lets 0, which is the caller, pass. */
 static int op_sched(struct watched *watched) {
-        return is_own_thread(watched, (int32_t)watched->args[0]) ? WATCHED_CONTINUE : -EPERM;
+        if (!is_own_thread(watched, (int32_t)watched->args[0]))
+                return -EPERM;
+
+        return WATCHED_CONTINUE;
 }
 
 /* setpriority() and ioprio_set(): a kind, and whom it names. The numbers of "process" and "group" differ. */
@@ -314,7 +324,10 @@ static int op_priority(struct watched *watched, int process, int group) {
 
         if (kind == process && ((int32_t)watched->args[1] == 0 || is_own_thread(watched, (int32_t)watched->args[1])))
                 return WATCHED_CONTINUE;
-        return kind == group && (int32_t)watched->args[1] == 0 ? WATCHED_CONTINUE : -EPERM;
+        if (kind == group && (int32_t)watched->args[1] == 0)
+                return WATCHED_CONTINUE;
+
+        return -EPERM;
 }
 
 static int op_setpriority(struct watched *watched) {

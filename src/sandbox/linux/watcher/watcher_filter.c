@@ -188,5 +188,8 @@ int watcher_enter(int channel, struct err *err) {
         }
 
         int r = fd_send(channel, STR("n"), &notify, 1);
-        return r < 0 ? err_set(err, -r, "watcher: hand over the filter: %s", strerror(-r)) : 0;
+        if (r < 0)
+                return err_set(err, -r, "watcher: hand over the filter: %s", strerror(-r));
+
+        return 0;
 }

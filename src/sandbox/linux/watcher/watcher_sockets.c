@@ -33,7 +33,10 @@ static int socket_domain(int fd) {
         int domain = -1;
         socklen_t n = sizeof domain;
 
-        return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &n) == 0 ? domain : -1;
+        if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &n) != 0)
+                return -1;
+
+        return domain;
 }
 
 static void own_remember(int fd) {
@@ -99,15 +102,21 @@ static int connect_file(struct watched *watched, int fd, const struct sockaddr_u
         struct sockaddr_un held = { .sun_family = AF_UNIX };
         snprintf(held.sun_path, sizeof held.sun_path, "/proc/self/fd/%d", place.object);
 
-        return connect(fd, (struct sockaddr *)&held, sizeof held) < 0 ? -errno : 0;
+        if (connect(fd, (struct sockaddr *)&held, sizeof held) < 0)
+                return -errno;
+
+        return 0;
 }
 
 static int connect_unix(struct watched *watched, int fd, const struct sockaddr_un *to, size_t n) {
         size_t head = offsetof(struct sockaddr_un, sun_path);
         bool somebody = false;
 
-        if (to->sun_family != AF_UNIX || n <= head)
-                return connect(fd, (const struct sockaddr *)to, (socklen_t)n) < 0 ? -errno : 0;
+        if (to->sun_family != AF_UNIX || n <= head) {
+                if (connect(fd, (const struct sockaddr *)to, (socklen_t)n) < 0)
+                        return -errno;
+                return 0;
+        }
         if (n > sizeof *to)
                 return -EINVAL;
         if (to->sun_path[0])
@@ -116,10 +125,16 @@ static int connect_unix(struct watched *watched, int fd, const struct sockaddr_u
         if (!own_listens(watched->watcher, NULL, str_n(to->sun_path, n - head), &somebody)) {
                 if (somebody)
                         watched_refused_file(watched, "connect", "/abstract");
-                return somebody ? -EACCES : -ECONNREFUSED;
+                if (somebody)
+                        return -EACCES;
+
+                return -ECONNREFUSED;
         }
 
-        return connect(fd, (const struct sockaddr *)to, (socklen_t)n) < 0 ? -errno : 0;
+        if (connect(fd, (const struct sockaddr *)to, (socklen_t)n) < 0)
+                return -errno;
+
+        return 0;
 }
 
 /* The address as IPv4, if it is, in either form. */
@@ -193,7 +208,10 @@ static int copied_take(struct watched *watched, struct copied *ret) {
         if (ret->fd < 0)
                 return ret->fd;
 
-        return fits ? 0 : -EINVAL;
+        if (!fits)
+                return -EINVAL;
+
+        return 0;
 }
 
 static int op_connect(struct watched *watched) {
@@ -214,7 +232,10 @@ static int op_connect(struct watched *watched) {
                 return -EACCES;
         }
 
-        return connect(copied.fd, &copied.address.sa, (socklen_t)copied.n) < 0 ? -errno : 0;
+        if (connect(copied.fd, &copied.address.sa, (socklen_t)copied.n) < 0)
+                return -errno;
+
+        return 0;
 }
 
 /* A name in the file system is made by the caller, whom Landlock holds. If the descriptor is another one by then, it
@@ -234,7 +255,10 @@ static int op_bind(struct watched *watched) {
                 return -EACCES;
         }
 
-        return bind(copied.fd, &copied.address.sa, (socklen_t)copied.n) < 0 ? -errno : 0;
+        if (bind(copied.fd, &copied.address.sa, (socklen_t)copied.n) < 0)
+                return -errno;
+
+        return 0;
 }
 
 static bool is_at_loopback(int fd, struct sockaddr_storage *ret) {
@@ -253,7 +277,10 @@ static int bind_to_loopback_device(int fd) {
         if (getsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, now, &n) == 0 && n == sizeof device &&
             memcmp(now, device, sizeof device) == 0)
                 return 0;
-        return setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, device, sizeof device) < 0 ? -errno : 0;
+        if (setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, device, sizeof device) < 0)
+                return -errno;
+
+        return 0;
 }
 
 /* The caller has the same socket. One that is connected to the gateway has an address of loopback, and has none any
@@ -290,7 +317,10 @@ static int op_listen(struct watched *watched) {
                 return listen_internet(watched, fd);
 
         own_remember(fd);
-        return listen(fd, (int)watched->args[1]) < 0 ? -errno : 0;
+        if (listen(fd, (int)watched->args[1]) < 0)
+                return -errno;
+
+        return 0;
 }
 
 const struct watched_op watched_sockets[] = {
