@@ -21,7 +21,7 @@ NOTES = [
          "What a sandbox that was prepared ahead would take at least: a call of `bailey` that does nothing, and the command without any sandbox, beside bwrap and a whole launch. There is none prepared "
          "ahead: it would know the host as of its making (see the end of this page)."),
     Note(("launch among",), "--experiment many",
-         "The same launch with and without others at rest, call by call. Most of what is added reads the records of what the others guard."),
+         "The same launch with and without others at rest, call by call: what is added asks for each of them whether it still runs."),
     Note(("MiB of memory for an idle sandbox",), "--experiment memory",
          "The memory of each process, by what it is: private pages of its own, and its share of program and libraries, which two sandboxes halve and a hundred make small."),
     Note(("ms of a launch with an agent",), "--experiment profile",
@@ -58,8 +58,8 @@ def note_for(words):
 SLOPES = {
     "rules": "A lookup is a few probes of a hash table or steps in a trie, whatever the number of rules; it rises where the table no longer fits into the processor's caches. To build it takes as long as there "
              "are rules, because each is read, hashed and sorted once.",
-    "sandboxes": "Memory for each falls, because programs and libraries are shared. What rises is a launch: each sandbox that runs keeps a record of the names it guards, so that no other takes them away, and a "
-                 "launch reads the records of all that run, under a lock, so that launches of the same moment wait for each other there. The kernel's own lists (Unix sockets, mounts) grow too. `bench/run BUILD --experiment many` prints the calls that are more or take longer among others.",
+    "sandboxes": "Memory for each falls, because programs and libraries are shared. What rises is a launch: each sandbox that runs has a row in a table that says where it writes, and a launch looks "
+                 "through all of them, under a lock. It reads the records of those in the same place, two of each kind. The kernel's own lists (processes, mounts) grow too. `bench/run BUILD --experiment many` prints the calls that are more or take longer among others.",
     "files": "A launch looks for a few names in the first directories of the workspace and walks nothing, so the number of files does not matter. To read a file takes as long however many there are: a plain "
              "rule is the kernel's to keep, at no cost for each file; with a deny glob each open() goes through the broker, a constant for each.",
     "records": "A record is appended, with a hash over the one before it: the length of the log does not matter. To verify or search a log reads all of it once, so each record costs the same.",

@@ -13,6 +13,7 @@
 #include "conf/dirs.h"
 #include "kept/git_rebase.h"
 #include "kept/guard_slot.h"
+#include "kept/guard_table.h"
 #include "kept/kept.h"
 #include "sandbox/survey.h"
 #include "store/audit.h"
@@ -26,16 +27,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { SLOTS_MAX = 4096 };
+enum { SLOTS_MAX = 4096, SLOTS_KEPT = 8 /* also when they are free */ };
 
 /* --- all of them --- */
 
 struct registry {
         int dir, lock;
         const char *over; /* the run that asks, when nothing of it lives any more; NULL: none */
+        struct guard_table table;
 };
 
 static void registry_done(struct registry *registry) {
+        guard_table_done(&registry->table);
         close_fd(&registry->lock);
         close_fd(&registry->dir);
 }
@@ -69,6 +72,7 @@ static int registry_open(struct registry *ret, bool make) {
                 if (errno != EINTR)
                         return -errno;
 
+        guard_table_read(&ret->table, ret->dir, make);
         return 0;
 }
 
@@ -105,11 +109,31 @@ static int slot_open(const struct registry *registry, int number, struct slot *r
         bool own = r == 0 && ret->id && registry->over && strcmp(ret->id, registry->over) == 0;
         if (r == 0 && !own && !ret->live && ret->first)
                 ret->live = process_outlives(ret->first, ret->first_started, DYING_MS);
+        if (ret->live)
+                close_fd(&ret->fd); /* there may be more of them than descriptors */
 
         return r;
 }
 
-static int read_slots(const struct registry *registry, slots *ret) {
+/* The cheapest look at a slot. */
+static bool is_locked(const struct registry *registry, int number) {
+        char name[16];
+
+        snprintf(name, sizeof name, "%d", number);
+        cleanup(close_fd) int fd = openat(registry->dir, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+
+        return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK;
+}
+
+static bool is_left_out(const struct registry *registry, struct guard_reach *reach, int number) {
+        if (guard_reach_wants(reach, number))
+                return false;
+
+        return !guard_reach_doubts(reach, number) || is_locked(registry, number);
+}
+
+/* `reach` leaves out what it does not ask about; NULL: all. */
+static int read_slots(const struct registry *registry, struct guard_reach *reach, slots *ret) {
         cleanup(listing_close) struct listing *dir = listing_open(registry->dir, ".");
         int r = 0;
 
@@ -121,6 +145,8 @@ static int read_slots(const struct registry *registry, slots *ret) {
                 struct slot slot;
 
                 if (!str_to_u64(str_of(entry->d_name), SLOTS_MAX, &number))
+                        continue;
+                if (reach && is_left_out(registry, reach, (int)number))
                         continue;
 
                 int opened = slot_open(registry, (int)number, &slot);
@@ -135,6 +161,18 @@ static int read_slots(const struct registry *registry, slots *ret) {
         }
 
         return r == 0 ? -listing_error(dir) : r;
+}
+
+/* What somebody who writes here needs to know of others. */
+static int reach_roots(struct guard_reach *reach, const struct registry *registry, const struct guards *guards) {
+        int r = 0;
+
+        reach->table = &registry->table;
+        reach->own = -1;
+        for (size_t i = 0; i < guards->roots.n && r == 0; i++)
+                r = guard_reach_add(reach, guards->roots.p[i]);
+
+        return r;
 }
 
 static bool in_roots(const char *path, const char *const *roots, size_t n) {
@@ -247,6 +285,35 @@ static void sweep_unfinished(struct slot *slot, guards_report *report, void *con
         git_rebase_left(&left, slot);
 }
 
+static bool same_text(const char *a, const char *b) {
+        return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+static bool same_guard(const struct plan_guard *a, const struct plan_guard *b) {
+        return a->kind == b->kind && same_text(a->path, b->path) && same_text(a->link, b->link);
+}
+
+/* Sandboxes in one place mostly have the same guards, in the same order. */
+static bool slot_guards(const struct slot *slot, const struct plan_guard *guard, size_t likely) {
+        if (likely < slot->guards.n && same_guard(&slot->guards.p[likely], guard))
+                return true;
+
+        for (size_t i = 0; i < slot->guards.n; i++)
+                if (same_guard(&slot->guards.p[i], guard))
+                        return true;
+
+        return false;
+}
+
+/* A sandbox that runs sweeps this when it ends. Without that, whoever ends beside it would leave a slot behind. */
+static bool is_inherited(const slots *all, const struct plan_guard *guard, size_t likely) {
+        for (size_t i = 0; i < all->n; i++)
+                if (all->p[i].live && slot_guards(&all->p[i], guard, likely))
+                        return true;
+
+        return false;
+}
+
 /* Of one that is over: what nobody writes to is swept, the rest waits. */
 static int sweep_slot(const slots *all, struct slot *slot, bool late, guards_report *report, void *context,
                       size_t *left, struct err *err) {
@@ -262,10 +329,14 @@ static int sweep_slot(const slots *all, struct slot *slot, bool late, guards_rep
                 r = slot_add_root(&rest, slot->roots.p[i]);
 
         for (size_t i = 0; i < slot->guards.n && r == 0; i++) {
-                bool waits = is_written(all, slot->guards.p[i].path);
+                const struct plan_guard *guard = &slot->guards.p[i];
+                bool waits = is_written(all, guard->path);
+
+                if (waits && is_inherited(all, guard, i))
+                        continue;
 
                 waiting += waits;
-                r = waits ? slot_add_guard(&rest, &slot->guards.p[i]) : vec_push(&now, slot->guards.p[i]);
+                r = waits ? slot_add_guard(&rest, guard) : vec_push(&now, *guard);
         }
 
         if (r == 0 && now.n)
@@ -286,12 +357,16 @@ static int sweep_slot(const slots *all, struct slot *slot, bool late, guards_rep
         return slot_write(slot->fd, &rest);
 }
 
+static bool is_over(const struct slot *slot) {
+        return !slot->live && slot->id;
+}
+
 static int sweep_over(const slots *all, guards_report *report, void *context, size_t *left, struct err *err) {
         int first = 0;
 
         for (size_t i = 0; i < all->n; i++) {
                 struct slot *slot = &all->p[i];
-                int r = slot->live || !slot->id ? 0 : sweep_slot(all, slot, true, report, context, left, err);
+                int r = is_over(slot) ? sweep_slot(all, slot, true, report, context, left, err) : 0;
 
                 if (first == 0)
                         first = r;
@@ -312,7 +387,7 @@ int guards_sweep_left(guards_report *report, void *context, size_t *ret_left, st
                 return 0;
 
         if (r == 0)
-                r = read_slots(&registry, &all);
+                r = read_slots(&registry, NULL, &all);
         if (r < 0)
                 return err_set(err, -r, "cannot read which paths are guarded: %s", strerror(-r));
 
@@ -325,9 +400,16 @@ int guards_sweep_left(guards_report *report, void *context, size_t *ret_left, st
 
 /* --- a run --- */
 
-static int take_slot(struct guards *guards, const struct registry *registry, slots *all) {
+/* Where many ran at once, many slots are free. Whoever has one open has locked the registry, as we have. */
+static void remove_free(const struct registry *registry, const struct slot *slot) {
         char name[16];
 
+        snprintf(name, sizeof name, "%d", slot->number);
+        if (slot->number >= SLOTS_KEPT)
+                (void)unlinkat(registry->dir, name, 0);
+}
+
+static bool take_free(struct guards *guards, const struct registry *registry, slots *all) {
         for (size_t i = 0; i < all->n; i++) {
                 struct slot *slot = &all->p[i];
                 struct stat st;
@@ -335,12 +417,26 @@ static int take_slot(struct guards *guards, const struct registry *registry, slo
                 if (slot->live || fstat(slot->fd, &st) < 0 || st.st_size != 0)
                         continue;
 
-                guards->slot = slot->fd;
-                slot->fd = -1;
-                return 0;
+                if (guards->slot >= 0) {
+                        remove_free(registry, slot);
+                } else {
+                        guards->slot = slot->fd;
+                        guards->number = slot->number;
+                        slot->fd = -1;
+                }
         }
 
+        return guards->slot >= 0;
+}
+
+static int take_slot(struct guards *guards, const struct registry *registry, slots *all) {
+        char name[16];
+
+        if (take_free(guards, registry, all))
+                return 0;
+
         for (int number = 0; number < SLOTS_MAX; number++) {
+                guards->number = number;
                 snprintf(name, sizeof name, "%d", number);
                 guards->slot = openat(registry->dir, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
                 if (guards->slot >= 0)
@@ -372,26 +468,85 @@ static int collect_roots(struct guards *g, const struct path_rules *rules) {
         return 0;
 }
 
+/* So that others need not read it, if it is about other places or says what they know. */
+static void write_row(const struct guards *guards, const struct registry *registry, const struct plan *plan,
+                      struct str said) {
+        const char *const *roots = (const char *const *)guards->roots.p;
+        struct guard_row row;
+        bool apart = false;
+
+        if (!registry->table.known)
+                return;
+
+        for (size_t i = 0; plan && i < plan->guards.n && !apart; i++)
+                apart = !in_roots(plan->guards.p[i].path, roots, guards->roots.n);
+
+        row = guard_row_make(&registry->table, roots, guards->roots.n, apart, said.p, said.n);
+        guard_row_put(registry->dir, guards->number, &row);
+}
+
 /* `found`: texts of the slot's, or NULL. */
-static int write_slot(struct guards *guards, const struct plan *plan, const struct buf *found) {
+static int write_slot(const struct guards *guards, const struct registry *registry, const struct plan *plan,
+                      const struct buf *found) {
         cleanup(buf_done) struct buf bytes = BUF(SLOT_BYTES_MAX);
         int r = slot_add_field(&bytes, SLOT_MAGIC);
+        size_t begin;
 
         if (r == 0)
                 r = slot_add_field(&bytes, guards->id);
 
+        begin = bytes.n;
         for (size_t i = 0; i < guards->roots.n && r == 0; i++)
                 r = slot_add_root(&bytes, guards->roots.p[i]);
 
         for (size_t i = 0; plan && i < plan->guards.n && r == 0; i++)
                 r = slot_add_guard(&bytes, &plan->guards.p[i]);
 
+        size_t said = bytes.n - begin;
         if (r == 0 && found)
                 r = buf_append(&bytes, buf_str(found));
-        if (r < 0)
-                return r;
+        if (r == 0)
+                r = slot_write(guards->slot, &bytes);
+        if (r == 0)
+                write_row(guards, registry, plan, str_n(bytes.p + begin, said));
 
-        return slot_write(guards->slot, &bytes);
+        return r;
+}
+
+/* Whether all that this run is to sweep lies where it writes. */
+static bool is_in_own_roots(const struct slot *slot) {
+        for (size_t i = 0; i < slot->guards.n; i++)
+                if (!in_roots(slot->guards.p[i].path, slot->roots.p, slot->roots.n))
+                        return false;
+
+        for (size_t i = 0; i < slot->made.n; i++)
+                if (!in_roots(slot->made.p[i], slot->roots.p, slot->roots.n))
+                        return false;
+
+        return true;
+}
+
+/* Whoever writes in our roots. To sweep for somebody else, everybody must be known who writes anywhere. */
+static int read_to_sweep(const struct registry *registry, const struct guards *guards, bool begins, slots *ret) {
+        cleanup(guard_reach_done) struct guard_reach reach = { .finds_over = begins };
+        int r = reach_roots(&reach, registry, guards);
+
+        reach.own = begins ? -1 : guards->number;
+        guard_reach_ready(&reach);
+        if (r == 0)
+                r = read_slots(registry, &reach, ret);
+
+        for (size_t i = 0; i < ret->n && r == 0; i++) {
+                const struct slot *slot = &ret->p[i];
+                bool own = slot->number == reach.own;
+
+                if (is_over(slot) && !(own && is_in_own_roots(slot))) {
+                        slots_done(ret);
+                        return read_slots(registry, NULL, ret);
+                }
+        }
+
+        return r;
 }
 
 /* A file system's own clock may be a little behind. */
@@ -412,13 +567,13 @@ int guards_begin(struct guards *guards, const struct path_rules *rules, struct e
                 return 0; /* nothing is written, or there is no place to say so */
 
         if (r == 0)
-                r = read_slots(&registry, &all);
+                r = read_to_sweep(&registry, guards, true, &all);
         if (r == 0)
                 (void)sweep_over(&all, guards->report, guards->context, NULL, &unswept); /* tried again by the next */
         if (r == 0)
                 r = take_slot(guards, &registry, &all);
         if (r == 0)
-                r = write_slot(guards, NULL, NULL);
+                r = write_slot(guards, &registry, NULL, NULL);
 
         return r < 0 ? err_set(err, -r, "cannot say which paths are guarded: %s", strerror(-r)) : 0;
 }
@@ -517,17 +672,12 @@ static void disown_planted(const struct slot *slot, struct plan_host *host) {
         }
 }
 
-static bool same_text(const char *a, const char *b) {
-        return a == b || (a && b && strcmp(a, b) == 0);
-}
-
 static bool guards_alike(const struct slot *slot, const struct slot *other) {
         if (!other || slot->guards.n != other->guards.n)
                 return false;
 
         for (size_t i = 0; i < slot->guards.n; i++)
-                if (!same_text(slot->guards.p[i].path, other->guards.p[i].path) ||
-                    !same_text(slot->guards.p[i].link, other->guards.p[i].link))
+                if (!same_guard(&slot->guards.p[i], &other->guards.p[i]))
                         return false;
 
         return true;
@@ -557,6 +707,20 @@ static int share_all(const struct guards *guards, const slots *all, struct plan_
         return r;
 }
 
+/* Those who write in our roots, and those who may have made something that we protect, wherever it is. */
+static int read_to_share(const struct registry *registry, const struct guards *guards, const struct plan_host *host,
+                         slots *ret) {
+        cleanup(guard_reach_done) struct guard_reach reach = { 0 };
+        int r = reach_roots(&reach, registry, guards);
+
+        for (size_t i = 0; i < host->paths.n && r == 0; i++)
+                if (host->paths.p[i].protected && host->paths.p[i].type != PLAN_PATH_MISSING)
+                        r = guard_reach_add(&reach, host->paths.p[i].path);
+
+        guard_reach_ready(&reach);
+        return r < 0 ? r : read_slots(registry, &reach, ret);
+}
+
 int guards_share(struct guards *guards, struct plan_host *host, struct err *err) {
         cleanup(registry_done) struct registry registry = { .dir = -1, .lock = -1 };
         cleanup(slots_done) slots all = { 0 };
@@ -572,7 +736,7 @@ int guards_share(struct guards *guards, struct plan_host *host, struct err *err)
         if (r == -ENOENT)
                 return 0;
         if (r == 0)
-                r = read_slots(&registry, &all);
+                r = read_to_share(&registry, guards, host, &all);
         if (r < 0)
                 return err_set(err, -r, "cannot read which paths are guarded: %s", strerror(-r));
 
@@ -603,7 +767,7 @@ int guards_record(struct guards *guards, const struct policy *policy, const stru
         if (r == 0)
                 r = registry_open(&registry, false);
         if (r == 0)
-                r = write_slot(guards, plan, &found);
+                r = write_slot(guards, &registry, plan, &found);
 
         return r < 0 ? err_set(err, -r, "cannot say which paths are guarded: %s", strerror(-r)) : 0;
 }
@@ -650,7 +814,8 @@ int guards_end(struct guards *guards, const struct plan *plan, bool over, struct
         (void)flock(guards->slot, LOCK_UN); /* init has the same lock, and is over too */
         close_fd(&guards->slot);
         registry.over = over ? guards->id : NULL;
-        r = read_slots(&registry, &all);
+        r = read_to_sweep(&registry, guards, false, &all);
+        guard_row_clear(registry.dir, guards->number);
         if (r < 0)
                 return err_set(err, -r, "what the sandbox left is not swept, its record cannot be read: %s",
                                strerror(-r));
@@ -658,7 +823,7 @@ int guards_end(struct guards *guards, const struct plan *plan, bool over, struct
         /* One that cannot be swept keeps no other from it. */
         for (size_t i = 0; i < all.n; i++) {
                 struct slot *slot = &all.p[i];
-                if (slot->live || !slot->id)
+                if (!is_over(slot))
                         continue;
 
                 int swept = sweep_slot(&all, slot, strcmp(slot->id, guards->id) != 0, guards->report, guards->context,
@@ -670,10 +835,22 @@ int guards_end(struct guards *guards, const struct plan *plan, bool over, struct
         return r;
 }
 
+/* Others look at the slot itself from now on, also while this process lives. */
+static void leave_slot(struct guards *guards) {
+        cleanup(registry_done) struct registry registry = { .dir = -1, .lock = -1 };
+
+        if (guards->slot < 0)
+                return;
+        if (registry_open(&registry, false) == 0)
+                guard_row_clear(registry.dir, guards->number);
+
+        close_fd(&guards->slot);
+}
+
 void guards_drop(struct guards *guards) {
         if (guards->slot >= 0 && ftruncate(guards->slot, 0) < 0)
                 log_warning("the next run looks at what this one guarded, though nothing of it ran");
-        close_fd(&guards->slot);
+        leave_slot(guards);
 }
 
 /* What is there is the host's: the sandbox has its own copy. */
@@ -710,8 +887,14 @@ int guards_end_repositories(struct guards *guards, const struct policy *policy, 
 }
 
 static int append_missing(const struct guards *guards, const struct plan_guard *more, size_t n) {
+        cleanup(registry_done) struct registry registry = { .dir = -1, .lock = -1 };
         cleanup(buf_done) struct buf bytes = BUF(SLOT_BYTES_MAX);
-        int r = 0;
+        int r = registry_open(&registry, false);
+
+        if (r == 0)
+                guard_row_clear(registry.dir, guards->number); /* it says more than its row knows */
+        if (r == -ENOENT)
+                r = 0;
 
         for (size_t i = 0; i < n && r == 0; i++)
                 r = slot_add_guard(&bytes, &more[i]);
@@ -777,7 +960,7 @@ int guards_read_made(const struct guards *guards, struct slot *ret) {
 }
 
 void guards_done(struct guards *g) {
-        close_fd(&g->slot);
+        leave_slot(g);
         for (size_t i = 0; i < g->roots.n; i++)
                 free(g->roots.p[i]);
         vec_done(&g->roots);

@@ -9,6 +9,7 @@
  *     $XDG_STATE_HOME/bailey/guards/lock   held for a moment while slots are read or changed
  *                                   N      a slot: the run's id, its writable roots, its guards, and the
  *                                          repositories that were made in it, as they are made. Empty: free
+ *                                   table  which slots a launch need not read (kept/guard_table.h)
  *
  * A slot is locked as long as the supervisor or init lives (the lock is one, shared by both). The kernel frees the lock
  * of a killed init a moment before it ends the others inside, so a slot also names init, and counts as live until that
@@ -30,7 +31,8 @@ typedef void guards_report(const char *id, const struct guard_found *found, void
 typedef void guards_left_out(const char *path, size_t lines, struct str line, void *context);
 
 struct guards {
-        int slot; /* -1: none. Init gets it too (sandbox_go) */
+        int slot;   /* -1: none. Init gets it too (sandbox_go) */
+        int number; /* of the slot */
         const char *id;
         uint64_t began_us; /* by the wall clock */
         VEC(char *) roots;

@@ -150,6 +150,84 @@ def test_sandboxes_that_share_a_root_only(begin, home, work):
     assert not (shared / ".envrc").exists()
 
 
+def slots_in_use(home):
+    return [file for file in (home / ".local/state/bailey/guards").iterdir() if file.name.isdigit() and file.stat().st_size]
+
+
+@pytest.mark.parametrize("long_one", ["ends", "is killed"])
+def test_short_runs_beside_a_long_one(begin, bailey, home, work, kept, long_one):
+    """Each of them leaves what it planted to the one that still writes there, and nothing else: no record for each."""
+    child = begin("touch there; while [ ! -e go ]; do sleep 0.05; done")
+    wait_for(work / "there")
+    for number in range(12):
+        begin(f"mkdir -p .vscode; echo {number} > .vscode/tasks.json; echo {number} > .envrc").communicate(timeout=30)
+        assert len(slots_in_use(home)) == 1, number
+    elsewhere = home / "elsewhere"
+    elsewhere.mkdir()
+    bailey("run", "--workspace", elsewhere, "--", "true", cwd=work).check()
+    assert (work / ".vscode").exists(), "nobody sweeps while somebody writes there"
+
+    if long_one == "ends":
+        (work / "go").touch()
+        child.communicate(timeout=30)
+    else:
+        kill_all(child)
+        bailey("run", "--workspace", elsewhere, "--", "true", cwd=work)
+    assert not (work / ".vscode").exists() and not (work / ".envrc").exists() and not slots_in_use(home)
+    assert {os.path.basename(entry["path"]) for entry in kept()} == {".vscode", ".envrc"}
+
+
+def test_many_places_at_once(begin, bailey, home, work):
+    """Of twelve sandboxes in as many places, half of which are killed while nobody waits for them: the next one, elsewhere, sweeps their
+    places and no others. The free records of the many do not stay."""
+    places = [home / f"place{number}" for number in range(12)]
+    children = []
+    for place in places:
+        place.mkdir()
+        children.append(begin(f"cd {place}; echo evil > .envrc; touch there; while [ ! -e go ]; do sleep 0.05; done", "--workspace", place))
+    for place in places:
+        wait_for(place / "there")
+    for child in children[::2]:
+        inside = descendants(child.pid)
+        os.kill(child.pid, signal.SIGSTOP)
+        for pid in [*reversed(inside), child.pid]:
+            os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: not any(is_alive(pid) for pid in [*inside, child.pid]), what="the end of all of them")  # it has its number still
+
+    bailey("run", "--", "true", cwd=work)
+    assert [(place / ".envrc").exists() for place in places] == [False, True] * 6
+    for place, child in zip(places[1::2], children[1::2]):
+        (place / "go").touch()
+        child.communicate(timeout=30)
+    assert not any((place / ".envrc").exists() for place in places)
+    bailey("run", "--", "true", cwd=work)
+    assert len([file for file in (home / ".local/state/bailey/guards").iterdir() if file.name.isdigit()]) <= 8
+
+
+DAMAGES = {"torn": lambda table: table.write_bytes(table.read_bytes()[:200]), "other": lambda table: table.write_bytes(os.urandom(4096)),
+           "empty": lambda table: table.write_bytes(b""), "gone": lambda table: table.unlink(), "old": None,
+           "link": lambda table: (table.unlink(), table.symlink_to("/etc/passwd")), "directory": lambda table: (table.unlink(), table.mkdir())}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_table_that_is_damaged(begin, bailey, home, work, damage):
+    """Then every record is read: a second sandbox takes over the names of the first, and what is left is swept."""
+    table = home / ".local/state/bailey/guards/table"
+    bailey("run", "--", "true", cwd=work).check()
+    before = table.read_bytes()
+    one = begin("echo a > .envrc; touch there; while [ ! -e go ]; do sleep 0.05; done")
+    wait_for(work / "there")
+    DAMAGES[damage](table) if DAMAGES[damage] else table.write_bytes(before)
+    two = begin("touch second; while [ ! -e end ]; do sleep 0.05; done; echo evil > .envrc")
+    wait_for(work / "second")
+    (work / "go").touch()
+    one.communicate(timeout=30)
+    (work / "end").touch()
+    two.communicate(timeout=30)
+    assert not (work / ".envrc").exists() and not slots_in_use(home)
+    assert damage != "link" or not os.stat("/etc/passwd").st_size == 0
+
+
 PLANT = "trap '' TERM INT HUP; mkdir .vscode; echo evil > .vscode/tasks.json; echo evil > .envrc; touch planted; while :; do sleep 1; done"
 
 
@@ -242,7 +320,7 @@ def test_a_long_record_is_read(begin, bailey, home, work):
     child = begin(PLANT)
     wait_for(work / "planted")
     kill_all(child)
-    record = next(file for file in (home / ".local/state/bailey/guards").iterdir() if file.name != "lock" and file.stat().st_size)
+    record = next(file for file in (home / ".local/state/bailey/guards").iterdir() if file.name.isdigit() and file.stat().st_size)
     with record.open("ab") as file:
         for number in range(5000):
             file.write(b"made\0" + f"{work}/{number}/{'x' * 3900}/.git".encode() + b"\0")

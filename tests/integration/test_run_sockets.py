@@ -200,6 +200,8 @@ KERNELS = {
     "with-globs": lambda argv: [*argv[:2], "--deny-read", "**/*.pem", *argv[2:]],
     "traced": lambda argv: [*argv[:2], "--trace-denials", *argv[2:]],
 }
+NETLINK_SOCK_DIAG = 4
+LISTS = {"asked": lambda argv: argv, "read": lambda argv: machine(argv, refuse=[deny("socket", errno.EPROTONOSUPPORT, NETLINK_SOCK_DIAG, at=2)])}
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -349,6 +351,24 @@ def test_own_sockets_work(kernel, home, start):
     argv = [program("bailey"), "run", "--env", f"WORK={home}", "--", PYTHON, "-c", OWN]
     result = start(KERNELS[kernel]([str(word) for word in argv]), cwd=home).wait(120)
     assert result.status == 0 and result.text == "fine\n", result
+
+
+MASKED = "import os, sys, stat\nfor path in sys.argv[1:]: print(os.path.exists(path) and stat.S_ISSOCK(os.stat(path).st_mode))"
+
+
+@pytest.mark.parametrize("kinds", LISTS)
+def test_sockets_of_the_host_are_masked(kinds, home, tmp_path, host, start):
+    """Those that are there at launch, of every kind, however many connections they have; and the kernel lists or tells them."""
+    (home / "work").mkdir()
+    paths = [str(tmp_path / name) for name in ("stream", "packets", "a name\twith blanks", "datagrams")]
+    for path, kind in zip(paths[:3], (socket.SOCK_STREAM, socket.SOCK_SEQPACKET, socket.SOCK_STREAM)):
+        host.listen(path, kind)
+    with socket.socket(socket.AF_UNIX) as client, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as datagrams:
+        client.connect(paths[0])
+        datagrams.bind(paths[3])
+        argv = [program("bailey"), "run", "--read", str(tmp_path), "--", PYTHON, "-c", MASKED, *paths]
+        result = start(LISTS[kinds]([str(word) for word in argv]), cwd=home / "work").wait(60)
+    assert result.status == 0 and result.text == "False\n" * 4, result
 
 
 def test_a_socket_that_a_rule_names_can_be_reached(home, host, start):

@@ -60,6 +60,9 @@ int survey_twins(const struct policy *policy, const struct path_rules *rules, st
 /* And the places of filesystem.ask, in the same way. */
 int survey_marks(const struct policy *policy, struct plan_host *host, struct err *err);
 /* Unix sockets with a path, but for those that lie in the directory that is hidden whole (survey_sockets.c). */
+struct buf;
+/* Their names, each with a NUL behind it (survey_unix.c). An error says nothing of them: nobody could be asked. */
+int survey_unix_names(struct buf *ret);
 int survey_sockets(const char *hidden, struct survey_dirs *dirs, struct plan_host *host, struct err *err);
 /* The links on the way to a path, one after the other, wherever they lie. */
 struct survey_way {

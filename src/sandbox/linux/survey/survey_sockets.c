@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Unix sockets with a path, as the kernel lists them: a read-only mount would not stop connect(). The seventh field of
- * a line is the inode, what follows is the path. Relative names cannot be judged from here and cannot be reached by
- * name from another directory either, unless the server's directory is visible; they are skipped. So are sockets in the
- * directory that is hidden whole: with 200 sandboxes, looking up each took 0.2 ms of a launch.
+ * Unix sockets with a path, as the kernel lists them: a read-only mount would not stop connect(). Relative names cannot
+ * be judged from here and cannot be reached by name from another directory either, unless the server's directory is
+ * visible; they are skipped. So are sockets in the directory that is hidden whole: with 200 sandboxes, looking up each
+ * took 0.2 ms of a launch.
  */
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -98,25 +98,46 @@ static int add_socket(struct survey_dirs *dirs, struct str name, struct plan_hos
         return r;
 }
 
-int survey_sockets(const char *hidden, struct survey_dirs *dirs, struct plan_host *host, struct err *err) {
+/* The seventh field of a line is the inode, what follows is the path. */
+static int read_list(struct buf *ret) {
         cleanup(buf_done) struct buf list = BUF(16 << 20);
         cleanup(close_fd) int fd = open("/proc/net/unix", O_RDONLY | O_CLOEXEC);
-
-        if (fd < 0 && errno == ENOENT)
-                return 0;
-
         int r = fd < 0 ? -errno : fd_read_all(fd, &list);
-        if (r < 0)
-                return err_set(err, -r, "cannot list the host's sockets: %s", strerror(-r));
 
         struct str rest = buf_str(&list), line;
-        while (str_split(&rest, '\n', &line)) {
+        while (r == 0 && str_split(&rest, '\n', &line)) {
                 ptrdiff_t slash = str_find(line, '/');
                 if (slash < 1 || line.p[slash - 1] != ' ')
                         continue;
 
-                struct str name = str_skip(line, (size_t)slash);
-                if (is_hidden(hidden, name))
+                r = buf_append(ret, str_skip(line, (size_t)slash));
+                if (r == 0)
+                        r = buf_append(ret, str_n("", 1));
+        }
+
+        return r;
+}
+
+static int list_names(struct buf *ret) {
+        if (survey_unix_names(ret) == 0)
+                return 0;
+
+        buf_clear(ret);
+        return read_list(ret);
+}
+
+int survey_sockets(const char *hidden, struct survey_dirs *dirs, struct plan_host *host, struct err *err) {
+        cleanup(buf_done) struct buf names = BUF(16 << 20);
+        int r = list_names(&names);
+
+        if (r == -ENOENT)
+                return 0;
+        if (r < 0)
+                return err_set(err, -r, "cannot list the host's sockets: %s", strerror(-r));
+
+        struct str rest = buf_str(&names), name;
+        while (str_split(&rest, '\0', &name)) {
+                if (name.n == 0 || is_hidden(hidden, name))
                         continue;
 
                 r = add_socket(dirs, name, host);
