@@ -18,9 +18,9 @@ static int record_read(struct str line, struct audit_record *ret, uint64_t *ret_
         if (audit_line_parse(line, ret, NULL) < 0 || !audit_time(ret->ts, ret_us))
                 return -EBADMSG;
         if (ret->ts.p[19] == '.' && ret->ts.p[ret->ts.n - 1] == 'Z')
-                return 0;
+                return 0; /* it goes out as it is */
 
-        return -EBADMSG; /* it goes out as it is */
+        return -EBADMSG;
 }
 
 /*

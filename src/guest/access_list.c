@@ -80,10 +80,8 @@ static struct list_entry *list_find(struct access_list *list, uint16_t tag, uint
 static int list_order(const void *a, const void *b) {
         const struct list_entry *first = a, *second = b;
 
-        if (first->tag != second->tag && first->tag < second->tag)
-                return -1;
         if (first->tag != second->tag)
-                return 1;
+                return first->tag < second->tag ? -1 : 1;
         if (first->id < second->id)
                 return -1;
 

@@ -94,9 +94,9 @@ int ipc_send(int sock, enum ipc_side from, const struct ipc_message *message, in
         message_reduce(&wire, &checked);
         int r = fd_send(sock, str_n(&wire, sizeof wire), &fd, fd >= 0 ? 1 : 0);
         if (r == -ECONNRESET)
-                return -EPIPE;
+                return -EPIPE; /* gone with messages unread, or without: gone */
 
-        return r; /* gone with messages unread, or without: gone */
+        return r;
 }
 
 int ipc_receive(int sock, enum ipc_side from, struct ipc_message *ret, int *ret_fd) {

@@ -171,9 +171,9 @@ int vault_send(int sock, enum vault_way way, const struct vault_message *message
         secret_wipe(wire, n);
 
         if (r == -ECONNRESET)
-                return -EPIPE;
+                return -EPIPE; /* gone with messages unread, or without: gone */
 
-        return r; /* gone with messages unread, or without: gone */
+        return r;
 }
 
 static bool vault_decode(struct str wire, enum vault_way way, bool descriptor, struct vault_message *ret) {

@@ -370,9 +370,9 @@ static int tls_finish(struct stream *stream) {
         r = stream_flush(tls_stream);
         stream->writable = !tls_stream->out;
         if (r == -EAGAIN)
-                return 0;
+                return 0; /* it goes out by itself */
 
-        return r; /* it goes out by itself */
+        return r;
 }
 
 /* the end */

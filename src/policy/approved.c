@@ -172,9 +172,8 @@ int approved_read(const char *path, struct approved *ret, struct err *err) {
         cleanup(close_fd) int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
         struct stat st;
 
-        if (fd < 0)
-        /* Closed to us, as inside another sandbox: then nothing is approved here. */
-        {
+        if (fd < 0) {
+                /* Closed to us, as inside another sandbox: then nothing is approved here. */
                 if (errno == ENOENT || errno == EACCES)
                         return 0;
                 return err_errno(err, "cannot read the approved rules in %s", path);

@@ -176,9 +176,9 @@ static int set_mode(int fd, mode_t mode) {
         if (chmod(link, mode) == 0)
                 return 0;
         if (errno == ENOENT && fchmod(fd, mode) == 0)
-                return 0;
+                return 0; /* macOS has neither /proc nor that kind */
 
-        return -errno; /* macOS has neither /proc nor that kind */
+        return -errno;
 }
 
 static void held_done(struct held *held) {

@@ -90,10 +90,8 @@ bool mapping_parse(struct str line, struct mapping *ret) {
 static int nameless_compare(const void *left, const void *right) {
         const struct nameless *a = left, *b = right;
 
-        if (a->device != b->device && a->device < b->device)
-                return -1;
         if (a->device != b->device)
-                return 1;
+                return a->device < b->device ? -1 : 1;
 
         return (a->inode > b->inode) - (a->inode < b->inode);
 }

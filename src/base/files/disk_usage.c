@@ -61,10 +61,8 @@ static void walk_done(struct walk *walk) {
 static int linked_compare(const void *left, const void *right) {
         const struct linked *a = left, *b = right;
 
-        if (a->device != b->device && a->device < b->device)
-                return -1;
         if (a->device != b->device)
-                return 1;
+                return a->device < b->device ? -1 : 1;
 
         return (a->inode > b->inode) - (a->inode < b->inode);
 }

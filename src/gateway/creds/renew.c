@@ -160,8 +160,7 @@ static int judge_json(void *arg, const struct json_scalar *scalar) {
         struct judging *judging = arg;
         cleanup(buf_done) struct buf value = BUF(RENEW_REQUEST_MAX);
 
-        if (scalar->pointer.n != scalar->key.n + 1) /* of the outermost object only */
-        {
+        if (scalar->pointer.n != scalar->key.n + 1) { /* of the outermost object only */
                 if (is_list_of_one(scalar->pointer))
                         return -EBADMSG;
                 return 0;

@@ -466,8 +466,8 @@ static int client_take(struct vault_client *client, const struct vault_message *
                 return take_page(client, fd);
 
         struct question *question = find_question(client, message->id);
-        if (!question) /* its time was up, or nobody asked; an id that was never given out is somebody else's mistake */
-        {
+        if (!question) {
+                /* Its time was up, or nobody asked; an id that was never given out is somebody else's mistake. */
                 if (message->id > 0 && message->id <= client->last_id)
                         return 0;
                 return -EPROTO;

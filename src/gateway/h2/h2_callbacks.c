@@ -42,9 +42,9 @@ static int on_frame_begins(nghttp2_session *ng, const nghttp2_frame_hd *hd, void
         struct h2_session *session = side->session;
 
         if (side->index == H2_ORIGIN && hd->type == NGHTTP2_PUSH_PROMISE)
-                return NGHTTP2_ERR_CALLBACK_FAILURE;
+                return NGHTTP2_ERR_CALLBACK_FAILURE; /* it was told not to */
         if (side->index == H2_ORIGIN)
-                return 0; /* was told not to */
+                return 0;
 
         bool calm = true;
 

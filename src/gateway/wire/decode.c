@@ -155,8 +155,7 @@ static ssize_t run_zlib(struct decoder *decoder, struct str *in, char *out, size
         decoder->whole = r == Z_STREAM_END;
         decoder->owes = !decoder->whole && z->avail_out == 0;
 
-        if (r != Z_OK && r != Z_STREAM_END && r != Z_BUF_ERROR) /* the last: it could do nothing now */
-        {
+        if (r != Z_OK && r != Z_STREAM_END && r != Z_BUF_ERROR) { /* the last: it could do nothing now */
                 if (r == Z_MEM_ERROR)
                         return -ENOMEM;
                 return -EBADMSG;

@@ -161,20 +161,14 @@ static int compare_entries(const void *a, const void *b) {
         size_t rank_x = git_path_rank(str_n(left->name.path, left->name.path_n));
         size_t rank_y = git_path_rank(str_n(right->name.path, right->name.path_n));
 
-        if (rank_x != rank_y && rank_x > rank_y)
-                return -1;
         if (rank_x != rank_y)
-                return 1;
-        if (left->name.path_n != right->name.path_n && left->name.path_n < right->name.path_n)
-                return -1;
+                return rank_x > rank_y ? -1 : 1;
         if (left->name.path_n != right->name.path_n)
-                return 1;
+                return left->name.path_n < right->name.path_n ? -1 : 1;
 
         bool group_x = left->rule->origin[0] == '@', group_y = right->rule->origin[0] == '@';
-        if (group_x != group_y && group_x)
-                return 1;
         if (group_x != group_y)
-                return -1;
+                return group_x ? 1 : -1;
 
         if (left->order > right->order)
                 return -1;

@@ -152,10 +152,8 @@ static bool rules_ok(const struct snapshot *snapshot) {
 }
 
 static int key_compare(const struct block_key *key, const struct block_key *block_key) {
-        if (key->high != block_key->high && key->high < block_key->high)
-                return -1;
         if (key->high != block_key->high)
-                return 1;
+                return key->high < block_key->high ? -1 : 1;
         if (key->low == block_key->low)
                 return 0;
 

@@ -544,22 +544,14 @@ struct layout {
 
 static int compare_rules(const void *a, const void *b) {
         const struct block_rule *left = a, *right = b;
-        if (left->list != right->list && left->list < right->list)
-                return -1;
         if (left->list != right->list)
-                return 1;
-        if (left->port_first != right->port_first && left->port_first < right->port_first)
-                return -1;
+                return left->list < right->list ? -1 : 1;
         if (left->port_first != right->port_first)
-                return 1;
-        if (left->port_last != right->port_last && left->port_last < right->port_last)
-                return -1;
+                return left->port_first < right->port_first ? -1 : 1;
         if (left->port_last != right->port_last)
-                return 1;
-        if (left->request != right->request && left->request < right->request)
-                return -1;
+                return left->port_last < right->port_last ? -1 : 1;
         if (left->request != right->request)
-                return 1;
+                return left->request < right->request ? -1 : 1;
 
         if (left->text_at < right->text_at)
                 return -1;
@@ -649,22 +641,14 @@ static void layout_names(const struct snapshot_builder *builder, struct layout *
 
 static int compare_nets(const void *a, const void *b) {
         const struct net *left = a, *right = b;
-        if (left->family != right->family && left->family < right->family)
-                return -1;
         if (left->family != right->family)
-                return 1;
-        if (left->key.high != right->key.high && left->key.high < right->key.high)
-                return -1;
+                return left->family < right->family ? -1 : 1;
         if (left->key.high != right->key.high)
-                return 1;
-        if (left->key.low != right->key.low && left->key.low < right->key.low)
-                return -1;
+                return left->key.high < right->key.high ? -1 : 1;
         if (left->key.low != right->key.low)
-                return 1;
-        if (left->bits != right->bits && left->bits < right->bits)
-                return -1;
+                return left->key.low < right->key.low ? -1 : 1;
         if (left->bits != right->bits)
-                return 1;
+                return left->bits < right->bits ? -1 : 1;
 
         if (left->rule < right->rule)
                 return -1;

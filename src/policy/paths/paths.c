@@ -435,26 +435,16 @@ static int add_writes(struct path_rules *rules, const struct policy *policy, str
 /* Least specific first; see paths.h. */
 static int paths_compare(const void *a, const void *b) {
         const struct compiled *left = a, *right = b;
-        if (left->depth != right->depth && left->depth < right->depth)
-                return -1;
         if (left->depth != right->depth)
-                return 1;
-        if (left->rule.is_glob != right->rule.is_glob && left->rule.is_glob)
-                return -1;
+                return left->depth < right->depth ? -1 : 1;
         if (left->rule.is_glob != right->rule.is_glob)
-                return 1;
-        if (left->rule.built_in != right->rule.built_in && left->rule.built_in)
-                return -1;
+                return left->rule.is_glob ? -1 : 1;
         if (left->rule.built_in != right->rule.built_in)
-                return 1;
-        if (left->rule.grants != right->rule.grants && left->rule.grants)
-                return -1;
+                return left->rule.built_in ? -1 : 1;
         if (left->rule.grants != right->rule.grants)
-                return 1;
-        if (left->rule.late != right->rule.late && left->rule.late)
-                return 1;
+                return left->rule.grants ? -1 : 1;
         if (left->rule.late != right->rule.late)
-                return -1;
+                return left->rule.late ? 1 : -1;
 
         return strcmp(left->rule.pattern, right->rule.pattern);
 }

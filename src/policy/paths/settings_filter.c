@@ -204,9 +204,9 @@ int home_filter_git(struct str text, struct buf *out) {
         int r = gitconfig_read(text, git_each, out, NULL);
 
         if (r == -EBADMSG)
-                return 0;
+                return 0; /* git reads no further either */
 
-        return r; /* git reads no further either */
+        return r;
 }
 
 /* --- npm --- */

@@ -70,8 +70,7 @@ static int again_mask(int source, const char *path, int flags) {
         cleanup(close_fd) int place = open(path, O_PATH | O_CLOEXEC | flags);
         struct statx st;
 
-        if (place < 0) /* what cannot be reached with every privilege cannot be reached without */
-        {
+        if (place < 0) { /* what cannot be reached with every privilege cannot be reached without */
                 if (errno == ENOENT || errno == ENOTDIR || errno == EACCES || errno == ELOOP)
                         return 0;
                 return -errno;

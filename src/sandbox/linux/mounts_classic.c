@@ -103,9 +103,9 @@ static int each_below(struct str list, const char *top, int (*do_one)(int place,
 static int set_if_root(int place, unsigned long set) {
         int r = set_one(place, set);
         if (r == -EINVAL)
-                return 0;
+                return 0; /* no root of a mount; looked at again at the end */
 
-        return r; /* no root of a mount; looked at again at the end */
+        return r;
 }
 
 static int set_below(const char *top, unsigned long set) {

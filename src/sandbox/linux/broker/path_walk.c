@@ -177,8 +177,7 @@ static bool has_lost_name(const struct place *place) {
 static int stat_without_links(const char *path, struct stat *ret) {
         cleanup(close_fd) int fd = open_resolving(AT_FDCWD, path, O_NOFOLLOW, RESOLVE_NO_SYMLINKS);
 
-        if (fd == -ENOSYS || fd == -EPERM) /* an older kernel, or a filter above */
-        {
+        if (fd == -ENOSYS || fd == -EPERM) { /* an older kernel, or a filter above */
                 if (lstat(path, ret) < 0)
                         return -errno;
                 return 0;

@@ -115,14 +115,10 @@ static void list_directory(struct shared *s, int taken, dev_t dev, unsigned dept
 static int by_file(const void *a, const void *b) {
         const struct entry *left = a, *right = b;
 
-        if (left->dev != right->dev && left->dev < right->dev)
-                return -1;
         if (left->dev != right->dev)
-                return 1;
-        if (left->ino != right->ino && left->ino < right->ino)
-                return -1;
+                return left->dev < right->dev ? -1 : 1;
         if (left->ino != right->ino)
-                return 1;
+                return left->ino < right->ino ? -1 : 1;
         return 0;
 }
 

@@ -140,9 +140,9 @@ static int read_index(struct git_survey *survey, const char *gitdir, const char 
 
         r = gitindex_links(buf_str(&content), hash_of(survey, gitdir), add_link, &links);
         if (r == -EBADMSG)
-                return 0;
+                return 0; /* git does not take it either */
 
-        return r; /* git does not take it either */
+        return r;
 }
 
 /* An index may be split: then the larger part is a file beside it. */
