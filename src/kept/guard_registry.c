@@ -157,6 +157,11 @@ static int read_slots(const struct registry *registry, struct guard_reach *reach
                         continue;
                 }
 
+                if (!slot.live)
+                        guard_row_clear(registry->dir, &registry->table, (int)number);
+                else if (reach)
+                        guard_reach_heard(reach, (int)number);
+
                 r = vec_push(ret, slot);
         }
 
@@ -305,10 +310,11 @@ static bool slot_guards(const struct slot *slot, const struct plan_guard *guard,
         return false;
 }
 
-/* A sandbox that runs sweeps this when it ends. Without that, whoever ends beside it would leave a slot behind. */
+/* A sandbox that runs sweeps this when it ends, or whoever finds it killed. Without that, whoever ends beside it would
+ * leave a slot behind. One whose command has not begun may never begin, and then it sweeps nothing. */
 static bool is_inherited(const slots *all, const struct plan_guard *guard, size_t likely) {
         for (size_t i = 0; i < all->n; i++)
-                if (all->p[i].live && slot_guards(&all->p[i], guard, likely))
+                if (all->p[i].live && all->p[i].first && slot_guards(&all->p[i], guard, likely))
                         return true;
 
         return false;
@@ -475,14 +481,14 @@ static void write_row(const struct guards *guards, const struct registry *regist
         struct guard_row row;
         bool apart = false;
 
-        if (!registry->table.known)
-                return;
-
         for (size_t i = 0; plan && i < plan->guards.n && !apart; i++)
                 apart = !in_roots(plan->guards.p[i].path, roots, guards->roots.n);
 
         row = guard_row_make(&registry->table, roots, guards->roots.n, apart, said.p, said.n);
-        guard_row_put(registry->dir, guards->number, &row);
+        if (registry->table.known)
+                guard_row_put(registry->dir, guards->number, &row);
+        else
+                guard_row_void(registry->dir, guards->number);
 }
 
 /* `found`: texts of the slot's, or NULL. */
@@ -768,6 +774,7 @@ int guards_record(struct guards *guards, const struct policy *policy, const stru
                 r = registry_open(&registry, false);
         if (r == 0)
                 r = write_slot(guards, &registry, plan, &found);
+        guards->noted = plan->flags & PLAN_WRITES;
 
         return r < 0 ? err_set(err, -r, "cannot say which paths are guarded: %s", strerror(-r)) : 0;
 }
@@ -815,7 +822,7 @@ int guards_end(struct guards *guards, const struct plan *plan, bool over, struct
         close_fd(&guards->slot);
         registry.over = over ? guards->id : NULL;
         r = read_to_sweep(&registry, guards, false, &all);
-        guard_row_clear(registry.dir, guards->number);
+        guard_row_void(registry.dir, guards->number);
         if (r < 0)
                 return err_set(err, -r, "what the sandbox left is not swept, its record cannot be read: %s",
                                strerror(-r));
@@ -842,7 +849,7 @@ static void leave_slot(struct guards *guards) {
         if (guards->slot < 0)
                 return;
         if (registry_open(&registry, false) == 0)
-                guard_row_clear(registry.dir, guards->number);
+                guard_row_void(registry.dir, guards->number);
 
         close_fd(&guards->slot);
 }
@@ -867,7 +874,7 @@ int guards_end_repositories(struct guards *guards, const struct policy *policy, 
         if (!guards->began_us)
                 return 0; /* nothing ran */
 
-        r = survey_git_after(policy, rules, host, guards->began_us, &now, err);
+        r = survey_git_after(policy, rules, host, guards->began_us, guards->noted, &now, err);
         for (size_t i = 0; i < now.paths.n && r == 0; i++) {
                 const struct plan_guard guard = { .path = now.paths.p[i].path, .why = "", .root = "/" };
                 struct stat st;
@@ -892,7 +899,7 @@ static int append_missing(const struct guards *guards, const struct plan_guard *
         int r = registry_open(&registry, false);
 
         if (r == 0)
-                guard_row_clear(registry.dir, guards->number); /* it says more than its row knows */
+                guard_row_void(registry.dir, guards->number); /* it says more than its row knows */
         if (r == -ENOENT)
                 r = 0;
 

@@ -15,6 +15,7 @@
  * of a killed init a moment before it ends the others inside, so a slot also names init, and counts as live until that
  * has ended altogether. A slot that is neither empty nor live is a run that is over and not swept. It is swept, guard
  * by guard, when no running sandbox could write there: by the last one that ends, or by the next Bailey of this user.
+ * A guard that a running sandbox has as well is left to that one, and what it finds there is kept under its id.
  *
  *     guards_begin()    before the survey: sweeps what is left of others, takes a slot, says which roots are written
  *     guards_share()    after it: what others guard in these roots is guarded here, whether it exists by now or not
@@ -35,6 +36,7 @@ struct guards {
         int number; /* of the slot */
         const char *id;
         uint64_t began_us; /* by the wall clock */
+        bool noted;        /* the broker notes repositories as they are made */
         VEC(char *) roots;
         guards_report *report;
         guards_left_out *left_out; /* or NULL */

@@ -158,8 +158,13 @@ void guard_row_put(int registry, int number, const struct guard_row *row) {
                 (void)!pwrite(fd, &none, sizeof none, at); /* its check fails, whatever became of it */
 }
 
-void guard_row_clear(int registry, int number) {
+void guard_row_void(int registry, int number) {
         guard_row_put(registry, number, &(struct guard_row){ 0 });
+}
+
+void guard_row_clear(int registry, const struct guard_table *table, int number) {
+        if (table->known && number >= 0 && (size_t)number < table->rows.n && table->rows.p[number].supervisor)
+                guard_row_void(registry, number);
 }
 
 /* --- asking --- */
@@ -213,14 +218,34 @@ static bool is_supervised(const struct guard_row *row) {
         return kill(row->supervisor, 0) == 0 || errno == EPERM;
 }
 
-/* The first ones that say the same are read, the others add nothing. */
-static bool is_said_enough(struct guard_reach *reach, uint64_t same) {
+static struct guard_said *find_said(const struct guard_reach *reach, uint64_t same) {
         for (size_t i = 0; i < reach->said.n; i++)
                 if (reach->said.p[i].same == same)
-                        return ++reach->said.p[i].slots > SAME_ENOUGH;
+                        return &reach->said.p[i];
 
-        (void)vec_push(&reach->said, ((struct guard_said){ same, 1 })); /* failing that, all of them are read */
-        return false;
+        return NULL;
+}
+
+/* The first ones that say the same are read, the others add nothing. */
+static bool is_said_enough(const struct guard_reach *reach, uint64_t same) {
+        const struct guard_said *said = find_said(reach, same);
+
+        return said && said->slots >= SAME_ENOUGH;
+}
+
+void guard_reach_heard(struct guard_reach *reach, int number) {
+        const struct guard_table *table = reach->table;
+        struct guard_said *said;
+
+        if (!table->known || number < 0 || (size_t)number >= table->rows.n || !table->rows.p[number].supervisor)
+                return;
+
+        said = find_said(reach, table->rows.p[number].same);
+        if (said)
+                said->slots++;
+        else
+                (void)vec_push(&reach->said,
+                               ((struct guard_said){ table->rows.p[number].same, 1 })); /* or all are read */
 }
 
 bool guard_reach_wants(struct guard_reach *reach, int number) {

@@ -47,9 +47,11 @@ void guard_table_done(struct guard_table *table);
 /* Of this process, and of a slot with these roots and bytes. `apart`: it guards something that is in none of them. */
 struct guard_row guard_row_make(const struct guard_table *table, const char *const *roots, size_t n, bool apart,
                                 const void *bytes, size_t bytes_n);
-/* Failing that, the row that was there is made void. */
+/* If it cannot be written whole, what is there is made void. */
 void guard_row_put(int registry, int number, const struct guard_row *row);
-void guard_row_clear(int registry, int number);
+void guard_row_void(int registry, int number);
+/* Void, if the table has it: of a slot whose run is over. */
+void guard_row_clear(int registry, const struct guard_table *table, int number);
 
 /* What somebody asks about. */
 struct guard_reach {
@@ -69,8 +71,10 @@ struct guard_reach {
 int guard_reach_add(struct guard_reach *reach, const char *path);
 void guard_reach_ready(struct guard_reach *reach);
 void guard_reach_done(struct guard_reach *reach);
-/* Whether a slot must be read: it may be about one of the places and says something that two others did not, or its run
- * is over. */
+/* Whether a slot must be read: it may be about one of the places and says something that two others which were heard
+ * did not, or its run is over. */
 bool guard_reach_wants(struct guard_reach *reach, int number);
+/* Of one that was read: it runs, and says what its row says. */
+void guard_reach_heard(struct guard_reach *reach, int number);
 /* Whether one that is not wanted is to be asked for its lock all the same. */
 bool guard_reach_doubts(const struct guard_reach *reach, int number);

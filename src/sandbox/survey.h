@@ -14,9 +14,10 @@ int survey_git(const struct policy *policy, const struct path_rules *rules, stru
  * more paths, if the sandbox may write there. */
 int survey_refused_links(const struct path_rules *rules, struct plan_host *host, struct err *err);
 /* After the run: what git would obey now and would not have before, as paths of *ret that are protected. Its
- * git_known are all repositories that are there now. */
+ * git_known are all repositories that are there now. `noted`: a broker noted those that were made, so that one which
+ * the first search may have missed is old, and only what changed in it counts. */
 int survey_git_after(const struct policy *policy, const struct path_rules *rules, const struct plan_host *before,
-                     uint64_t began_us, struct plan_host *ret, struct err *err);
+                     uint64_t began_us, bool noted, struct plan_host *ret, struct err *err);
 /* The same for repositories that a broker noted as they were made; `roots` are what the sandbox could write. */
 struct git_made {
         const char *const *roots, *const *paths;

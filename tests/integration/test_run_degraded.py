@@ -4,11 +4,13 @@ import errno
 import json
 import os
 import pathlib
+import time
 
 import pytest
 
 from conftest import BUILD, program
 from kit.control import sockets, wait_for
+from kit.git import git
 from kit.machine import NO_CLONE3, deny, machine
 
 pytestmark = pytest.mark.visible_home
@@ -385,6 +387,21 @@ for call in calls:
 os.nice(1); os.sched_setaffinity(0, {{0}}); os.sched_setaffinity(os.getpid(), {{0}}); os.setpriority(os.PRIO_PROCESS, os.getpid(), 5)
 """).check()
     assert before == (os.sched_getaffinity(me), os.getpriority(os.PRIO_PROCESS, me))
+
+
+@pytest.mark.parametrize("head", ["before", "after"])
+def test_an_old_file_in_a_new_repository(sh, work, home, head):
+    """The first run writes what is no repository yet, in a place that the search at launch does not reach. The second makes one of it by
+    a rename, which changes no file in it, and removes what kept the search from getting there."""
+    for number in range(80):
+        (work / f"d{number}/e").mkdir(parents=True)
+    sh(f"mkdir -p z/x.d/objects z/x.d/refs z/s; printf '[core]\\n\\tfsmonitor = touch {home}/ran\\n' > z/x.d/config", "--allow-degraded").check()
+    time.sleep(0.1)
+    name = {"before": "z/x.d/HEAD", "after": "z/s/.git/HEAD"}[head]
+    steps = ["mv z/x.d z/s/.git", f"echo 'ref: refs/heads/main' > {name}"]
+    sh("rm -r d*; " + "; ".join(steps if head == "after" else reversed(steps)), "--allow-degraded")
+    git("status", cwd=work / "z/s")
+    assert not (home / "ran").exists()
 
 
 def test_publish_is_refused(sh, free_port):

@@ -177,6 +177,43 @@ def test_short_runs_beside_a_long_one(begin, bailey, home, work, kept, long_one)
     assert {os.path.basename(entry["path"]) for entry in kept()} == {".vscode", ".envrc"}
 
 
+def test_who_has_not_begun_takes_over_nothing(begin, home, work):
+    """A launch that fails sweeps nothing. What was planted beside it waits for somebody who does."""
+    child = begin("touch there; while [ ! -e go ]; do sleep 0.05; done")
+    wait_for(work / "there")
+    (slot,) = slots_in_use(home)
+    whole = slot.read_bytes()
+    before, _, rest = whole.partition(b"first\0")
+    slot.write_bytes(before + rest.partition(b"\0")[2])
+    begin("echo evil > .envrc").communicate(timeout=30)
+    assert len(slots_in_use(home)) == 2
+    slot.write_bytes(whole)
+    (work / "go").touch()
+    child.communicate(timeout=30)
+    assert not (work / ".envrc").exists() and not slots_in_use(home)
+
+
+def test_rows_of_the_dead_hide_nobody(begin, bailey, work):
+    """Five runs were killed, and nobody waited for their supervisors: their numbers are still theirs. Who ends beside one that runs
+    moves nothing away that this one made."""
+    for number in range(5):
+        child = begin(f"touch there{number}; while :; do sleep 1; done")
+        wait_for(work / f"there{number}")
+        inside = descendants(child.pid)
+        os.kill(child.pid, signal.SIGSTOP)
+        for pid in [*reversed(inside), child.pid]:
+            os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: not any(is_alive(pid) for pid in [*inside, child.pid]), what="the end of all of them")
+    bailey("run", "--", "true", cwd=work)
+    long_one = begin("echo mine > .envrc; touch there; while [ ! -e go ]; do sleep 0.05; done")
+    wait_for(work / "there")
+    begin("true").communicate(timeout=30)
+    assert (work / ".envrc").exists()
+    (work / "go").touch()
+    long_one.communicate(timeout=30)
+    assert not (work / ".envrc").exists()
+
+
 def test_many_places_at_once(begin, bailey, home, work):
     """Of twelve sandboxes in as many places, half of which are killed while nobody waits for them: the next one, elsewhere, sweeps their
     places and no others. The free records of the many do not stay."""

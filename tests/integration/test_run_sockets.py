@@ -366,6 +366,8 @@ def test_sockets_of_the_host_are_masked(kinds, home, tmp_path, host, start):
     with socket.socket(socket.AF_UNIX) as client, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as datagrams:
         client.connect(paths[0])
         datagrams.bind(paths[3])
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+            sender.connect(paths[3])  # and the receiver counts as connected from then on
         argv = [program("bailey"), "run", "--read", str(tmp_path), "--", PYTHON, "-c", MASKED, *paths]
         result = start(LISTS[kinds]([str(word) for word in argv]), cwd=home / "work").wait(60)
     assert result.status == 0 and result.text == "False\n" * 4, result
@@ -844,6 +846,30 @@ def test_connections_by_ip_as_without_a_broker(bailey, work):
     assert "time is over: EINPROGRESS" in outside.stdout and "nobody: ECONNREFUSED" in outside.stdout, outside.stdout
     result = bailey("run", "--quiet", "--", sys.executable, "-c", BY_IP, cwd=work, timeout=120 * SLOW)
     assert result.text == outside.stdout, result
+
+
+# One thread receives and waits, another one connects the same socket again and again.
+RECEIVED = r"""
+import socket, threading, time
+server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); server.bind(("127.0.0.1", 0))
+shared = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); shared.bind(("127.0.0.1", 0)); shared.connect(server.getsockname())
+wrong, over = [], threading.Event()
+def receive():
+    while not over.is_set():
+        try: shared.recv(10)
+        except OSError as error: wrong.append(error)
+threads = [threading.Thread(target=receive, daemon=True) for _ in range(2)]
+for thread in threads: thread.start()
+for _ in range(3000):
+    server.sendto(b"x", shared.getsockname()); shared.connect(server.getsockname())
+over.set()
+print(len(wrong), wrong[:1])
+"""
+
+
+def test_who_receives_from_a_socket_does_not_notice_its_connect(bailey, work):
+    result = bailey("run", "--quiet", "--", sys.executable, "-c", RECEIVED, cwd=work, timeout=120 * SLOW)
+    assert result.text == "0 []\n", result
 
 
 # A socket that is to be connected without waiting, and waits when the call is made.

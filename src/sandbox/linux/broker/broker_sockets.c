@@ -280,9 +280,10 @@ static int connect_asking_twice(struct held *held, int fd, const struct sockaddr
         return connect(fd, to, n) < 0 ? -errno : 0;
 }
 
-/* The flag belongs to the socket, which another process may share; but a socket that is not connected yet is of no use
- * to it, and the caller itself waits. One that takes the flag back at this very moment makes its own sandbox wait, as
- * it could by stopping every process in it: nobody outside waits for the broker. */
+/* The flag belongs to the socket, which another process may share; but a stream that is not connected yet is of no use
+ * to it, and the caller itself waits. (Who sets the flag at this very moment loses it.) One that takes the flag back at
+ * this very moment makes its own sandbox wait, as it could by stopping every process in it: nobody outside waits for
+ * the broker. */
 static int connect_without_waiting(struct held *held, int fd, const struct sockaddr *to, socklen_t n) {
         int flags = fcntl(fd, F_GETFL), r;
 
@@ -306,6 +307,30 @@ static bool is_by_ip(const struct asked *asked) {
         return asked->n >= sizeof to->sa_family && (to->sa_family == AF_INET || to->sa_family == AF_INET6);
 }
 
+/* Sockets that others may receive from now, or accept, keep their flag: they are connected without waiting anyway. */
+static bool is_idle_stream(int fd) {
+        struct sockaddr_storage peer;
+        socklen_t n = sizeof(int), peer_n = sizeof peer;
+        int type = 0, listens = 1;
+
+        return getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &n) == 0 && type == SOCK_STREAM &&
+               getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &n) == 0 && !listens &&
+               getpeername(fd, (struct sockaddr *)&peer, &peer_n) < 0 && errno == ENOTCONN;
+}
+
+static int connect_by_ip(struct held *held, const struct asked *asked) {
+        const struct sockaddr *to = (const struct sockaddr *)asked->address;
+        int type = 0;
+        socklen_t n = sizeof type;
+
+        if (is_idle_stream(asked->fd))
+                return connect_without_waiting(held, asked->fd, to, (socklen_t)asked->n);
+        if (getsockopt(asked->fd, SOL_SOCKET, SO_TYPE, &type, &n) < 0 || type != SOCK_DGRAM)
+                return OP_WAITS;
+
+        return connect(asked->fd, to, (socklen_t)asked->n) < 0 ? -errno : 0;
+}
+
 /* A server inside or the gateway, whose queue has room: nobody has to wait. */
 static int connect_at_once(struct held *h) {
         cleanup(asked_done) struct asked asked = { .fd = -1 };
@@ -317,7 +342,7 @@ static int connect_at_once(struct held *h) {
         if (read_asked(h, &asked) < 0 || asked.datagram)
                 return OP_WAITS;
         if (is_by_ip(&asked))
-                return connect_without_waiting(h, asked.fd, (const struct sockaddr *)asked.address, (socklen_t)asked.n);
+                return connect_by_ip(h, &asked);
         if (!asked.named || tracee_open_known(&h->tracee) < 0)
                 return OP_WAITS;
 

@@ -570,14 +570,14 @@ int survey_git(const struct policy *policy, const struct path_rules *rules, stru
 }
 
 int survey_git_after(const struct policy *policy, const struct path_rules *rules, const struct plan_host *before,
-                     uint64_t began_us, struct plan_host *ret, struct err *err) {
+                     uint64_t began_us, bool noted, struct plan_host *ret, struct err *err) {
         git_paths known = { .p = (char **)before->git_known.p, .n = before->git_known.n };
         struct git_survey survey = { .policy = policy,
                                      .rules = rules,
                                      .host = ret,
                                      .err = err,
                                      .known = &known,
-                                     .known_partly = before->git_incomplete,
+                                     .known_partly = before->git_incomplete && noted,
                                      .began_us = began_us };
         int r = 0;
 

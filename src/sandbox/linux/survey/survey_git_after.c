@@ -2,7 +2,8 @@
 /*
  * What git would obey after a run and would not have before. If the search before the run hit a bound, a repository
  * that only the second one reaches may be a person's own, as old as it likes: then only what changed since the run
- * began is named. A status change is what no program can set.
+ * began is named. A status change is what no program can set. But what a directory brings along that gets another name
+ * does not change: only where a broker notes repositories as they are made is the rest old.
  *
  * Submodules that a repository has after a run: git asks each of them for its state when it is asked for that of the
  * whole, and obeys its configuration; only the index, which the sandbox writes, says whether git looks there. So an

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names of Unix sockets, as sock_diag(7) tells them: only of those that somebody could connect or send to. The list in
- * /proc has a line for each end of each pair as well, and every sandbox that runs has some of them: to print those took
- * longer than all the rest. Where the kernel has no sock_diag, or does not let us ask, that list is read all the same.
+ * Names of Unix sockets, as sock_diag(7) tells them. The list in /proc has a line for each end of each pair as well,
+ * and every sandbox that runs has some of them: to print those took longer than all the rest. Here they have a few
+ * bytes each, because they have no name. Connected ones are asked for, too: a datagram socket that receives from
+ * anybody counts as connected from the first one on that connects to it. Where the kernel has no sock_diag, or does not
+ * let us ask, that list is read all the same.
  */
 #include "base/cleanup.h"
 #include "base/fd.h"
@@ -18,7 +20,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-enum { STATE_CLOSED = 7, STATE_LISTENS = 10 }; /* TCP's numbers; a datagram socket that waits for anybody is closed */
+enum { STATE_CONNECTED = 1, STATE_CLOSED = 7, STATE_LISTENS = 10 }; /* TCP's numbers */
 enum { ANSWER_MAX = 32 << 10, ANSWER_SECONDS = 5 };
 
 static int ask_for_names(int fd) {
@@ -30,7 +32,7 @@ static int ask_for_names(int fd) {
                           .nlmsg_type = SOCK_DIAG_BY_FAMILY,
                           .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP },
                 .body = { .sdiag_family = AF_UNIX,
-                          .udiag_states = 1U << STATE_CLOSED | 1U << STATE_LISTENS,
+                          .udiag_states = 1U << STATE_CONNECTED | 1U << STATE_CLOSED | 1U << STATE_LISTENS,
                           .udiag_show = UDIAG_SHOW_NAME },
         };
         const struct timeval patience = { .tv_sec = ANSWER_SECONDS };
@@ -66,6 +68,16 @@ static int take_name(const struct nlmsghdr *message, struct buf *ret) {
         return r;
 }
 
+/* 1, or the error that ended it early. */
+static int take_end(const struct nlmsghdr *message) {
+        const int *error = NLMSG_DATA(message);
+
+        if (message->nlmsg_len >= NLMSG_LENGTH(sizeof *error) && *error < 0)
+                return *error;
+
+        return 1;
+}
+
 /* 1: that was the last one. */
 static int take_answer(const char *bytes, size_t n, struct buf *ret) {
         const struct nlmsghdr *message = (const struct nlmsghdr *)bytes;
@@ -75,7 +87,7 @@ static int take_answer(const char *bytes, size_t n, struct buf *ret) {
                 if (message->nlmsg_flags & NLM_F_DUMP_INTR)
                         r = -EINTR;
                 else if (message->nlmsg_type == NLMSG_DONE)
-                        r = 1;
+                        r = take_end(message);
                 else if (message->nlmsg_type == SOCK_DIAG_BY_FAMILY)
                         r = take_name(message, ret);
                 else
