@@ -117,10 +117,12 @@ int state_new(const bailey_config *config, const char *base, struct state **ret,
                                                 .only_text = config->policy ? config->policy : "",
                                                 .base = base };
         int r = check_policy(&request, &policy, &s->rules, error);
-        if (r == BAILEY_OK && settle_asking(s, config, policy) < 0)
-                r = report_memory(error);
-        if (r == BAILEY_OK)
-                r = check_shell(s->shell, error);
+        if (!policy)
+                return r;
+        if (settle_asking(s, config, policy) < 0)
+                return report_memory(error);
+
+        r = check_shell(s->shell, error);
         if (r != BAILEY_OK)
                 return r;
 

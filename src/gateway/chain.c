@@ -253,7 +253,7 @@ static int read_choice(struct chain *chain) {
         size_t used;
         uint8_t method;
         enum socks5_result r = socks5_choice(buf_str(&chain->in), &used, &method);
-        if (r != SOCKS5_OK && r == SOCKS5_MORE)
+        if (r == SOCKS5_MORE)
                 return 0;
         if (r != SOCKS5_OK)
                 return -EPROTO;
@@ -271,7 +271,7 @@ static int read_choice(struct chain *chain) {
 static int read_password(struct chain *chain) {
         size_t used;
         enum socks5_result r = socks5_password_result(buf_str(&chain->in), &used);
-        if (r != SOCKS5_OK && r == SOCKS5_MORE)
+        if (r == SOCKS5_MORE)
                 return 0;
         if (r != SOCKS5_OK)
                 return -EACCES;
@@ -284,7 +284,7 @@ static int read_answer(struct chain *chain) {
         size_t used;
         enum socks5_reply code;
         enum socks5_result r = socks5_answer(buf_str(&chain->in), &used, &code);
-        if (r != SOCKS5_OK && r == SOCKS5_MORE)
+        if (r == SOCKS5_MORE)
                 return 0;
         if (r != SOCKS5_OK)
                 return -EPROTO;

@@ -247,7 +247,7 @@ static int grants_end(struct guests *guests, const struct guest *guest, struct e
                 cleanup(free_ptr) char *path = NULL;
                 int r = guests_db_grants(guests->db, guest->row.id, grant_first, &path, err);
 
-                if (r <= 0 && r == -ENOMEM)
+                if (r == -ENOMEM)
                         return no_memory(err);
                 if (r <= 0)
                         return r;

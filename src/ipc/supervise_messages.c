@@ -228,7 +228,7 @@ int supervise_receive(int sock, struct supervise_message *ret, struct supervise_
         /* The other side ended with something of ours unread. That is said once, before what it had still to say. */
         if (n == -ECONNRESET)
                 n = receive_bytes(sock, &message, &fds, &n_fds);
-        if (n <= 0 && n == -ECONNRESET)
+        if (n == -ECONNRESET)
                 return 0;
         if (n <= 0)
                 return (int)n;

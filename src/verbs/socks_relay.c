@@ -160,7 +160,7 @@ static int set_patience(int fd, time_t seconds) {
 }
 
 static int relay_handshake(int fd, const struct authority *target, struct err *err) {
-        unsigned char request[300], answer[300];
+        unsigned char request[300], answer[300] = { 0 };
         const unsigned char greeting[] = { SOCKS_VERSION, 1, 0 };
         int r = set_patience(fd, GREETING_SECONDS);
 

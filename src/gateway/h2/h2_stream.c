@@ -255,7 +255,7 @@ int h2_stream_send(struct h2_stream *stream, const struct h2_nvs *head) {
         bool whole = stream->up.ended && !stream->up.worked && stream->up.bytes.n == 0 && !stream->up.trailers;
         int32_t id =
             nghttp2_submit_request(ng_of(stream, H2_ORIGIN), NULL, head->at, head->n, whole ? NULL : &provider, stream);
-        if (id < 0 && id == NGHTTP2_ERR_NOMEM)
+        if (id == NGHTTP2_ERR_NOMEM)
                 return -ENOMEM;
         if (id < 0)
                 return -ECONNRESET;
