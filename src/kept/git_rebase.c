@@ -197,25 +197,13 @@ static bool is_overlaid(const struct policy *policy, const char *path) {
         return policy->filesystem.overlay && path_is_within(path, policy->workspace);
 }
 
-static bool slot_wrote(const struct slot *slot, const char *path) {
-        for (size_t i = 0; i < slot->open.n; i++)
-                if (path_is_within(path, slot->open.p[i]))
-                        return true;
-
-        for (size_t i = 0; i < slot->made.n; i++)
-                if (path_is_within(path, slot->made.p[i]))
-                        return true;
-
-        return false;
-}
-
 /* By the rules, or because the survey opened this part of a repository. Files elsewhere that a pointer leads to are a
  * person's own. */
 static bool sandbox_wrote(const struct run_paths *paths, const char *path) {
         const struct path_rule *rule = NULL;
 
         if (paths->slot)
-                return slot_wrote(paths->slot, path);
+                return true; /* it names repositories that could be written, and those that were made */
         if (is_overlaid(paths->policy, path))
                 return false;
 
