@@ -107,8 +107,9 @@ class Boxes:
                 self.all[-1].stdin.write(b".")
                 self.all[-1].stdin.flush()
             for box in self.all:
-                ready, _, _ = select.select([box.stdout], [], [], PATIENCE + count / 2)  # they wait for each other, and not in the order of their start
-                if not ready or box.stdout.read(1) != b".":
+                answer = select.poll()  # not select(): a thousand of them have descriptors beyond 1,023
+                answer.register(box.stdout, select.POLLIN)
+                if not answer.poll((PATIENCE + count / 2) * 1000) or box.stdout.read(1) != b".":  # they wait for each other, in any order
                     raise LabError("one did not start")
         except (LabError, OSError) as error:
             words = self.words()
