@@ -111,7 +111,7 @@ class Boxes:
                 answer.register(box.stdout, select.POLLIN)
                 if not answer.poll((PATIENCE + count / 2) * 1000) or box.stdout.read(1) != b".":  # they wait for each other, in any order
                     raise LabError("one did not start")
-        except (LabError, OSError) as error:
+        except (LabError, OSError, ValueError) as error:  # none of them may stay: what is measured next would run beside them
             words = self.words()
             self.stop()
             raise LabError(f"{count} sandboxes: {error}: {words}") from error
