@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <time.h>
 
 uint64_t clock_ns(void) {
@@ -29,10 +30,18 @@ int clock_left_ms(uint64_t due_ns) {
         return left < CLOCK_WAIT_MAX_MS ? (int)left : CLOCK_WAIT_MAX_MS;
 }
 
+static uint64_t timespec_us(struct timespec timespec) {
+        return (uint64_t)timespec.tv_sec * 1000000 + (uint64_t)timespec.tv_nsec / 1000;
+}
+
 uint64_t clock_wall_us(void) {
         struct timespec timespec;
         clock_gettime(CLOCK_REALTIME, &timespec);
-        return (uint64_t)timespec.tv_sec * 1000000 + (uint64_t)timespec.tv_nsec / 1000;
+        return timespec_us(timespec);
+}
+
+bool clock_is_since(const struct stat *st, uint64_t wall_us) {
+        return timespec_us(st->st_ctim) >= wall_us;
 }
 
 enum { SECONDS_PER_DAY = 86400 };

@@ -17,6 +17,9 @@ enum { CLOCK_WAIT_MAX_MS = 1000000 };
 int clock_left_ms(uint64_t due_ns);
 /* Wall-clock microseconds since 1970: for records. */
 uint64_t clock_wall_us(void);
+/* Whether a file's status changed at this moment of the wall clock or later. No program can set that time back. */
+struct stat;
+bool clock_is_since(const struct stat *st, uint64_t wall_us);
 
 /* "2026-11-15T02:52:32.123456Z" */
 #define CLOCK_TEXT_MAX 28

@@ -3,6 +3,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/paths/path.h"
@@ -31,10 +32,6 @@ struct run_paths {
         const struct plan_host *before;
         const struct slot *slot; /* NULL: the others are there */
 };
-
-static bool is_since(const struct stat *st, uint64_t since_us) {
-        return (uint64_t)st->st_ctim.tv_sec * 1000000 + (uint64_t)st->st_ctim.tv_nsec / 1000 >= since_us;
-}
 
 static int move_away(struct guards *guards, const char *path) {
         struct err err = { 0 };
@@ -123,7 +120,7 @@ static int clean_file(const struct notes *notes, const struct unfinished_file *f
 
         if (fstatat(notes->fd, file->name, &st, AT_SYMLINK_NOFOLLOW) < 0)
                 return errno == ENOENT ? 0 : -errno;
-        if (!is_since(&st, notes->since_us))
+        if (!clock_is_since(&st, notes->since_us))
                 return 0;
         if (!S_ISREG(st.st_mode))
                 return move_away(notes->guards, path);
@@ -166,7 +163,7 @@ static int clean_notes(struct notes *notes, const char *name) {
         if (lstat(notes->directory, &st) < 0)
                 return errno == ENOENT || errno == ENOTDIR ? 0 : -errno;
 
-        bool changed = is_since(&st, notes->since_us);
+        bool changed = clock_is_since(&st, notes->since_us);
         if (!S_ISDIR(st.st_mode))
                 return changed ? move_away(notes->guards, notes->directory) : 0;
         if (changed)
@@ -192,11 +189,6 @@ static bool was_there(const struct plan_host *before, const char *gitdir) {
         return false;
 }
 
-/* With an overlay nothing that is written in the workspace is there. */
-static bool is_overlaid(const struct policy *policy, const char *path) {
-        return policy->filesystem.overlay && path_is_within(path, policy->workspace);
-}
-
 /* By the rules, or because the survey opened this part of a repository. Files elsewhere that a pointer leads to are a
  * person's own. */
 static bool sandbox_wrote(const struct run_paths *paths, const char *path) {
@@ -204,7 +196,7 @@ static bool sandbox_wrote(const struct run_paths *paths, const char *path) {
 
         if (paths->slot)
                 return true; /* it names repositories that could be written, and those that were made */
-        if (is_overlaid(paths->policy, path))
+        if (guards_overlaid(paths->policy, path))
                 return false;
 
         enum path_access access = path_rules_host_access(paths->rules, path, &rule);

@@ -9,6 +9,7 @@
 #include "kept/guard_registry.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/files/listing.h"
 #include "base/log.h"
 #include "base/paths/path.h"
@@ -25,10 +26,6 @@ static void written_done(written_paths *list) {
         for (size_t i = 0; i < list->n; i++)
                 free(list->p[i]);
         vec_done(list);
-}
-
-static bool is_written_since(const struct stat *st, uint64_t since_us) {
-        return (uint64_t)st->st_ctim.tv_sec * 1000000 + (uint64_t)st->st_ctim.tv_nsec / 1000 >= since_us;
 }
 
 /* Takes the path. */
@@ -59,14 +56,13 @@ static int look_in_directory(const char *directory, uint64_t since_us, written_p
         if (!files && !path_error_answers(errno))
                 return -errno;
         if (!files) /* closed to its owner: nobody but the sandbox does that */
-                return lstat(directory, &st) == 0 && is_written_since(&st, since_us)
-                           ? written_add(ret, strdup(directory))
-                           : 0;
+                return lstat(directory, &st) == 0 && clock_is_since(&st, since_us) ? written_add(ret, strdup(directory))
+                                                                                   : 0;
 
         for (const struct dirent64 *entry; r == 0 && (entry = listing_next(files));) {
                 if (fstatat(listing_fd(files), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 || S_ISDIR(st.st_mode))
                         continue;
-                if (is_written_since(&st, since_us))
+                if (clock_is_since(&st, since_us))
                         r = written_add(ret, path_join(directory, entry->d_name));
         }
 
@@ -81,7 +77,7 @@ static int look_at_named(const struct plan_path *named, uint64_t since_us, writt
         if (S_ISDIR(st.st_mode))
                 return look_in_directory(named->path, since_us, ret);
 
-        return is_written_since(&st, since_us) ? written_add(ret, strdup(named->path)) : 0;
+        return clock_is_since(&st, since_us) ? written_add(ret, strdup(named->path)) : 0;
 }
 
 int guards_end_named(struct guards *guards, const struct policy *policy, const struct path_rules *rules,
@@ -96,7 +92,7 @@ int guards_end_named(struct guards *guards, const struct policy *policy, const s
         r = survey_git_named(policy, rules, host, &now, err);
         for (size_t i = 0; i < now.paths.n && r == 0; i++) {
                 /* What the sandbox wrote into an overlay is not there, and `bailey apply` looks for itself. */
-                if (policy->filesystem.overlay && path_is_within(now.paths.p[i].path, policy->workspace))
+                if (guards_overlaid(policy, now.paths.p[i].path))
                         continue;
 
                 r = look_at_named(&now.paths.p[i], guards->began_us, &written);

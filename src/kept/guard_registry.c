@@ -313,8 +313,7 @@ void guards_drop(struct guards *guards) {
         leave_slot(guards);
 }
 
-/* What is there is the host's: the sandbox has its own copy. */
-static bool is_overlaid(const struct policy *policy, const char *path) {
+bool guards_overlaid(const struct policy *policy, const char *path) {
         return policy->filesystem.overlay && path_is_within(path, policy->workspace);
 }
 
@@ -332,7 +331,7 @@ int guards_end_repositories(struct guards *guards, const struct policy *policy, 
                 const struct plan_guard guard = { .path = now.paths.p[i].path, .why = "", .root = "/" };
                 struct stat st;
 
-                if (!now.paths.p[i].grants && lstat(guard.path, &st) == 0 && !is_overlaid(policy, guard.path))
+                if (!now.paths.p[i].grants && lstat(guard.path, &st) == 0 && !guards_overlaid(policy, guard.path))
                         r = vec_push(&found, guard);
         }
 

@@ -71,6 +71,8 @@ int guards_end_named(struct guards *guards, const struct policy *policy, const s
 int guards_add_missing(struct guards *guards, const char *const *paths, size_t n, struct err *err);
 /* At once, also while another sandbox can write there; told as GUARD_UNFINISHED. */
 int guards_move_away(struct guards *guards, const char *path, struct err *err);
+/* With an overlay the sandbox writes to its own copy of the workspace: a path in there is the host's. */
+bool guards_overlaid(const struct policy *policy, const char *path);
 /* Repositories that were made in this run, as far as they were noted. They live as long as *ret. */
 struct slot;
 int guards_read_made(const struct guards *guards, struct slot *ret);

@@ -3,6 +3,7 @@
 
 #include "../cmocka_all.h"
 
+#include <sys/stat.h>
 #include <time.h>
 
 static const struct {
@@ -126,6 +127,15 @@ static void reads_times_back(void **state) {
         assert_false(clock_parse_text(STR("1926-11-15"), &us));
 }
 
+static void compares_files_with_the_clock(void **state) {
+        (void)state;
+        const struct stat st = { .st_ctim = { .tv_sec = 1000, .tv_nsec = 2999 } };
+        assert_true(clock_is_since(&st, 0));
+        assert_true(clock_is_since(&st, 1000000001));
+        assert_true(clock_is_since(&st, 1000000002)); /* in the very same microsecond */
+        assert_false(clock_is_since(&st, 1000000003));
+}
+
 static void deadlines_are_rounded_up(void **state) {
         (void)state;
         assert_int_equal(clock_left_ms(CLOCK_NEVER), -1);
@@ -151,6 +161,7 @@ int main(void) {
                 cmocka_unit_test(spells_times),
                 cmocka_unit_test(knows_every_date),
                 cmocka_unit_test(goes_forward),
+                cmocka_unit_test(compares_files_with_the_clock),
                 cmocka_unit_test(deadlines_are_rounded_up),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,6 +13,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/files/listing.h"
 #include "base/paths/path.h"
 #include "policy/git/gitconfig.h"
@@ -72,14 +73,10 @@ static int add_link(struct str path, void *context) {
         return 0;
 }
 
-static bool is_since(const struct git_survey *survey, const struct stat *st) {
-        return (uint64_t)st->st_ctim.tv_sec * 1000000 + (uint64_t)st->st_ctim.tv_nsec / 1000 >= survey->began_us;
-}
-
 static bool is_new(struct git_survey *survey, const char *path) {
         struct stat st;
 
-        return git_look(survey, path, &st) && S_ISREG(st.st_mode) && is_since(survey, &st);
+        return git_look(survey, path, &st) && S_ISREG(st.st_mode) && clock_is_since(&st, survey->began_us);
 }
 
 static int add_name(struct git_survey *survey, const char *path, const char *why) {
@@ -100,7 +97,7 @@ static int add_changed_files(struct git_survey *survey, const char *directory, c
 
         for (const struct dirent64 *entry; (entry = listing_next(files));) {
                 if (fstatat(listing_fd(files), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 || S_ISDIR(st.st_mode) ||
-                    !is_since(survey, &st))
+                    !clock_is_since(&st, survey->began_us))
                         continue;
 
                 cleanup(free_ptr) char *path = path_join(directory, entry->d_name);
@@ -119,7 +116,7 @@ int git_add_later(struct git_survey *survey, const char *path, const char *why) 
                 return add_name(survey, path, why);
         if (!git_look(survey, path, &st))
                 return 0;
-        if (is_since(survey, &st))
+        if (clock_is_since(&st, survey->began_us))
                 return add_name(survey, path, why);
 
         return S_ISDIR(st.st_mode) ? add_changed_files(survey, path, why) : 0;

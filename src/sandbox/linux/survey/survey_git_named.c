@@ -10,6 +10,7 @@
 #include "sandbox/linux/survey/survey_git_internal.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/paths/path.h"
 
 #include <errno.h>
@@ -23,20 +24,16 @@ static void git_paths_done(git_paths *list) {
 
 /* --- whether anything has changed --- */
 
-static bool is_since(const struct stat *st, uint64_t since_us) {
-        return (uint64_t)st->st_ctim.tv_sec * 1000000 + (uint64_t)st->st_ctim.tv_nsec / 1000 >= since_us;
-}
-
 /* The file, or the link that leads to it. One that cannot be looked at may have changed. */
 static bool changed_since(const char *path, uint64_t since_us) {
         struct stat st;
 
         if (lstat(path, &st) < 0)
                 return !path_error_answers(errno);
-        if (is_since(&st, since_us))
+        if (clock_is_since(&st, since_us))
                 return true;
 
-        return S_ISLNK(st.st_mode) && stat(path, &st) == 0 && is_since(&st, since_us);
+        return S_ISLNK(st.st_mode) && stat(path, &st) == 0 && clock_is_since(&st, since_us);
 }
 
 bool survey_git_changed(const struct plan_host *before, uint64_t since_us) {
