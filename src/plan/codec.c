@@ -188,14 +188,46 @@ static void visit_word(struct wire *wire, const char **word) {
         visit_text(wire, word, "word");
 }
 
-static void visit_plan(struct wire *wire, struct plan *p) {
+static void visit_version(struct wire *wire) {
         uint32_t magic = MAGIC, version = VERSION;
 
         visit(wire, magic);
         visit(wire, version);
         if (!wire->error && (magic != MAGIC || version != VERSION))
                 codec_fail(wire, EBADMSG, "version");
+}
 
+static void visit_landlock(struct wire *wire, struct plan *p) {
+        visit(wire, p->landlock.abi);
+        visit(wire, p->landlock.handled_fs);
+        visit(wire, p->landlock.handled_net);
+        visit(wire, p->landlock.scoped);
+        visit_vec(wire, &p->landlock.rules, visit_rule);
+        visit_vec(wire, &p->landlock.ports, visit_port);
+}
+
+static void visit_network(struct wire *wire, struct plan *p) {
+        visit_block(wire, &p->routes_v4, false, "routes_v4");
+        visit_block(wire, &p->routes_v6, false, "routes_v6");
+        visit_block(wire, &p->nft, false, "nft");
+        visit_vec(wire, &p->listeners, visit_listener);
+        visit_vec(wire, &p->publish, visit_publish);
+}
+
+/* What the broker judges, and what is looked at afterwards. */
+static void visit_watched(struct wire *wire, struct plan *p) {
+        visit_vec(wire, &p->guards, visit_guard);
+        visit_vec(wire, &p->openings, visit_word);
+        visit_vec(wire, &p->copies, visit_copy);
+        visit_vec(wire, &p->path_rules, visit_path_rule);
+        visit(wire, p->reads_open);
+        visit_vec(wire, &p->marks, visit_mark);
+        visit_vec(wire, &p->asks, visit_word);
+        visit_vec(wire, &p->sockets, visit_word);
+}
+
+static void visit_plan(struct wire *wire, struct plan *p) {
+        visit_version(wire);
         visit(wire, p->flags);
         visit(wire, p->namespaces);
         visit(wire, p->uid);
@@ -204,51 +236,20 @@ static void visit_plan(struct wire *wire, struct plan *p) {
         visit_text(wire, &p->hostname, "hostname");
 
         visit_vec(wire, &p->ops, visit_op);
-
-        visit(wire, p->landlock.abi);
-        visit(wire, p->landlock.handled_fs);
-        visit(wire, p->landlock.handled_net);
-        visit(wire, p->landlock.scoped);
-
-        visit_vec(wire, &p->landlock.rules, visit_rule);
-
-        visit_vec(wire, &p->landlock.ports, visit_port);
-
+        visit_landlock(wire, p);
         visit_block(wire, &p->seccomp, false, "seccomp");
-        visit_block(wire, &p->routes_v4, false, "routes_v4");
-        visit_block(wire, &p->routes_v6, false, "routes_v6");
-        visit_block(wire, &p->nft, false, "nft");
-
-        visit_vec(wire, &p->listeners, visit_listener);
-
-        visit_vec(wire, &p->publish, visit_publish);
+        visit_network(wire, p);
 
         visit_vec(wire, &p->limits, visit_limit);
-
         visit(wire, p->group.memory);
         visit(wire, p->group.processes);
         visit(wire, p->group.cpu_percent);
 
-        visit_vec(wire, &p->guards, visit_guard);
-
-        visit_vec(wire, &p->openings, visit_word);
-
-        visit_vec(wire, &p->copies, visit_copy);
-
-        visit_vec(wire, &p->path_rules, visit_path_rule);
-
-        visit(wire, p->reads_open);
-        visit_vec(wire, &p->marks, visit_mark);
-
-        visit_vec(wire, &p->asks, visit_word);
-
-        visit_vec(wire, &p->sockets, visit_word);
-
+        visit_watched(wire, p);
         visit_vec(wire, &p->notes, visit_word);
 
         visit_text(wire, &p->cwd, "cwd");
         visit_vec(wire, &p->argv, visit_word);
-
         visit_vec(wire, &p->env, visit_word);
 }
 
@@ -287,28 +288,32 @@ static const char *check_op(const struct plan_op *op, bool *made) {
         return NULL;
 }
 
+static bool is_absolute(const char *path) {
+        return path && path[0] == '/';
+}
+
 static const char *check_guards(const struct plan *plan) {
         for (size_t i = 0; i < plan->guards.n; i++) {
                 const struct plan_guard *guard = &plan->guards.p[i];
 
-                if (!guard->path || guard->path[0] != '/')
+                if (!is_absolute(guard->path))
                         return "guard without an absolute path";
                 if (guard->kind >= PLAN_GUARD_KINDS)
                         return "guard of an unknown kind";
                 if ((guard->kind == PLAN_GUARD_LINK) != (guard->link != NULL))
                         return "guard whose link does not fit its kind";
-                if (!guard->why || !guard->root || guard->root[0] != '/')
+                if (!guard->why || !is_absolute(guard->root))
                         return "guard without a reason or a root";
         }
 
         for (size_t i = 0; i < plan->copies.n; i++)
-                if (!plan->copies.p[i].path || plan->copies.p[i].path[0] != '/')
+                if (!is_absolute(plan->copies.p[i].path))
                         return "copy without an absolute path";
 
         return NULL;
 }
 
-static const char *check_plan(const struct plan *plan) {
+static const char *check_ops(const struct plan *plan) {
         bool made[PLAN_SLOTS_MAX] = { false };
 
         for (size_t i = 0; i < plan->ops.n; i++) {
@@ -317,11 +322,17 @@ static const char *check_plan(const struct plan *plan) {
                         return wrong;
         }
 
+        return NULL;
+}
+
+static const char *check_network(const struct plan *plan) {
         for (size_t i = 0; i < plan->listeners.n; i++)
                 if (plan->listeners.p[i].kind >= PLAN_LISTENER_KINDS || plan->listeners.p[i].v6 > 1 ||
                     !plan->listeners.p[i].port)
                         return "unknown listener";
 
+        if (plan->listeners.n > PLAN_LISTENERS_MAX)
+                return "too many listeners";
         if (plan->publish.n > PLAN_LISTENERS_MAX)
                 return "too many published ports";
 
@@ -329,41 +340,43 @@ static const char *check_plan(const struct plan *plan) {
                 if (!plan->publish.p[i].address || !plan->publish.p[i].inside || !plan->publish.p[i].outside)
                         return "published port without a number";
 
+        return NULL;
+}
+
+static const char *check_paths(const struct plan *plan) {
         for (size_t i = 0; i < plan->landlock.rules.n; i++)
-                if (!plan->landlock.rules.p[i].path || plan->landlock.rules.p[i].path[0] != '/')
+                if (!is_absolute(plan->landlock.rules.p[i].path))
                         return "Landlock rule without an absolute path";
 
-        const char *bad_guard = check_guards(plan);
-        if (bad_guard)
-                return bad_guard;
-
         for (size_t i = 0; i < plan->path_rules.n; i++)
-                if (!plan->path_rules.p[i].pattern || plan->path_rules.p[i].pattern[0] != '/')
+                if (!is_absolute(plan->path_rules.p[i].pattern))
                         return "path rule without an absolute path";
 
         for (size_t i = 0; i < plan->marks.n; i++)
-                if (!plan->marks.p[i].pattern || plan->marks.p[i].pattern[0] != '/' ||
-                    plan->marks.p[i].ratchet >= RATCHETS_MAX)
+                if (!is_absolute(plan->marks.p[i].pattern) || plan->marks.p[i].ratchet >= RATCHETS_MAX)
                         return "marked path without an absolute path";
 
-        if (plan->marks.n && !(plan->flags & PLAN_BROKER))
-                return "marked paths, and nobody who judges them";
-
         for (size_t i = 0; i < plan->asks.n; i++)
-                if (!plan->asks.p[i] || plan->asks.p[i][0] != '/')
+                if (!is_absolute(plan->asks.p[i]))
                         return "place to ask about without an absolute path";
 
-        if (plan->asks.n && !(plan->flags & PLAN_BROKER))
-                return "places to ask about, and nobody who asks";
-
         for (size_t i = 0; i < plan->sockets.n; i++)
-                if (!plan->sockets.p[i] || plan->sockets.p[i][0] != '/')
+                if (!is_absolute(plan->sockets.p[i]))
                         return "socket without an absolute path";
 
         for (size_t i = 0; i < plan->openings.n; i++)
-                if (!plan->openings.p[i] || plan->openings.p[i][0] != '/')
+                if (!is_absolute(plan->openings.p[i]))
                         return "opening without an absolute path";
 
+        return NULL;
+}
+
+/* Who judges, traces or makes a change must be there. */
+static const char *check_flags(const struct plan *plan) {
+        if (plan->marks.n && !(plan->flags & PLAN_BROKER))
+                return "marked paths, and nobody who judges them";
+        if (plan->asks.n && !(plan->flags & PLAN_BROKER))
+                return "places to ask about, and nobody who asks";
         if ((plan->flags & PLAN_WRITES) && !plan->namespaces)
                 return "changes judged without namespaces";
         if ((plan->flags & PLAN_NATIVE) && !((plan->flags & PLAN_WRITES) && plan->landlock.abi))
@@ -373,6 +386,10 @@ static const char *check_plan(const struct plan *plan) {
         if ((plan->flags & (PLAN_TRACE | PLAN_OBSERVE)) && !(plan->flags & PLAN_BROKER))
                 return "tracing without a broker";
 
+        return NULL;
+}
+
+static const char *check_command(const struct plan *plan) {
         for (size_t i = 0; i < plan->argv.n; i++)
                 if (!plan->argv.p[i])
                         return "missing argument";
@@ -381,19 +398,30 @@ static const char *check_plan(const struct plan *plan) {
                 if (!plan->env.p[i] || !strchr(plan->env.p[i], '='))
                         return "malformed environment";
 
-        if (plan->listeners.n > PLAN_LISTENERS_MAX)
-                return "too many listeners";
         if (!plan->id || !plan->id[0] || strchr(plan->id, '/'))
                 return "no id";
         if (plan->argv.n == 0)
                 return "no command";
-        if (!plan->cwd || plan->cwd[0] != '/')
+        if (!is_absolute(plan->cwd))
                 return "no working directory";
 
         /* Never without a filter: an empty one here is damage, not a choice. */
         if (plan->seccomp.n == 0 || plan->seccomp.n % sizeof(struct sock_filter) ||
             plan->seccomp.n / sizeof(struct sock_filter) > BPF_MAXINSNS)
                 return "no system call filter";
+
+        return NULL;
+}
+
+static const char *check_plan(const struct plan *plan) {
+        static const char *(*const checks[])(const struct plan *) = { check_ops,   check_network, check_guards,
+                                                                      check_paths, check_flags,   check_command };
+
+        for (size_t i = 0; i < sizeof checks / sizeof *checks; i++) {
+                const char *wrong = checks[i](plan);
+                if (wrong)
+                        return wrong;
+        }
 
         return NULL;
 }

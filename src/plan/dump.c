@@ -343,6 +343,43 @@ static void text_guards(struct dump *dump, const struct plan *plan) {
                     "  not all directories were searched for repositories: those further down are not protected\n");
 }
 
+static void text_line(struct dump *dump, const char *before, const char *value) {
+        dump_put(dump, before);
+        put_value(dump, value);
+        dump_put(dump, "\n");
+}
+
+/* Paths that are judged when the command reaches them. */
+static void text_judged(struct dump *dump, const struct plan *plan) {
+        for (size_t i = 0; i < plan->path_rules.n; i++) {
+                const struct plan_path_rule *rule = &plan->path_rules.p[i];
+
+                if (is_judged(rule))
+                        text_line(dump, rule->decides_read ? "  refused when reached: " : "  kept when written to: ",
+                                  rule->pattern);
+        }
+
+        for (size_t i = 0; i < plan->marks.n; i++)
+                text_line(dump, "  narrows the network when opened: ", plan->marks.p[i].pattern);
+
+        for (size_t i = 0; i < plan->asks.n; i++)
+                text_line(dump, "  asked about when opened: ", plan->asks.p[i]);
+}
+
+static void text_limits(struct dump *dump, const struct plan *plan) {
+        dump_put(dump, "limits:\n");
+
+        for (size_t i = 0; i < plan->limits.n; i++) {
+                dump_put(dump, "  ");
+                dump_put(dump, limit_name(plan->limits.p[i].resource));
+                dump_put(dump, " ");
+                put_number(dump, plan->limits.p[i].value);
+                dump_put(dump, "\n");
+        }
+
+        text_group(dump, plan);
+}
+
 int plan_dump_text(const struct plan *plan, struct buf *out) {
         struct dump dump = { .out = out };
 
@@ -362,56 +399,20 @@ int plan_dump_text(const struct plan *plan, struct buf *out) {
 
         text_guards(&dump, plan);
 
-        for (size_t i = 0; i < plan->path_rules.n; i++)
-                if (is_judged(&plan->path_rules.p[i])) {
-                        dump_put(&dump, plan->path_rules.p[i].decides_read ? "  refused when reached: "
-                                                                           : "  kept when written to: ");
-                        put_value(&dump, plan->path_rules.p[i].pattern);
-                        dump_put(&dump, "\n");
-                }
-
-        for (size_t i = 0; i < plan->marks.n; i++) {
-                dump_put(&dump, "  narrows the network when opened: ");
-                put_value(&dump, plan->marks.p[i].pattern);
-                dump_put(&dump, "\n");
-        }
-
-        for (size_t i = 0; i < plan->asks.n; i++) {
-                dump_put(&dump, "  asked about when opened: ");
-                put_value(&dump, plan->asks.p[i]);
-                dump_put(&dump, "\n");
-        }
-
+        text_judged(&dump, plan);
         text_changes(&dump, plan);
         text_sockets(&dump, plan);
         text_landlock(&dump, plan);
         text_network(&dump, plan);
 
-        if (!dump.error)
-                dump.error = buf_add(out, "system calls: filtered\nlimits:\n");
+        dump_put(&dump, "system calls: filtered\n");
+        text_limits(&dump, plan);
 
-        for (size_t i = 0; i < plan->limits.n; i++) {
-                dump_put(&dump, "  ");
-                dump_put(&dump, limit_name(plan->limits.p[i].resource));
-                dump_put(&dump, " ");
-                put_number(&dump, plan->limits.p[i].value);
-                dump_put(&dump, "\n");
-        }
-
-        text_group(&dump, plan);
         dump_put(&dump, "environment:\n");
-
-        for (size_t i = 0; i < plan->env.n; i++) {
-                dump_put(&dump, "  ");
-                put_value(&dump, plan->env.p[i]);
-                dump_put(&dump, "\n");
-        }
-
-        for (size_t i = 0; i < plan->notes.n; i++) {
-                dump_put(&dump, "note: ");
-                put_value(&dump, plan->notes.p[i]);
-                dump_put(&dump, "\n");
-        }
+        for (size_t i = 0; i < plan->env.n; i++)
+                text_line(&dump, "  ", plan->env.p[i]);
+        for (size_t i = 0; i < plan->notes.n; i++)
+                text_line(&dump, "note: ", plan->notes.p[i]);
 
         return dump.error;
 }
@@ -623,6 +624,56 @@ static const char *sockets_judge(const struct plan *plan) {
         return "landlock";
 }
 
+static void json_files(struct dump *dump, const struct plan *plan) {
+        open_with(dump, "files", "[");
+        for (size_t i = 0; i < plan->ops.n; i++)
+                json_op(dump, &plan->ops.p[i]);
+        close_with(dump, "]");
+
+        json_guards(dump, plan);
+}
+
+/* Paths that are judged when the command reaches them. */
+static void json_judged(struct dump *dump, const struct plan *plan) {
+        open_with(dump, "judged", "[");
+
+        for (size_t i = 0; i < plan->path_rules.n; i++)
+                if (is_judged(&plan->path_rules.p[i])) {
+                        dump_comma(dump);
+                        put_value(dump, plan->path_rules.p[i].pattern);
+                }
+
+        close_with(dump, "]");
+
+        if (plan->marks.n) {
+                open_with(dump, "ratchet_reads", "[");
+
+                for (size_t i = 0; i < plan->marks.n; i++) {
+                        dump_comma(dump);
+                        put_value(dump, plan->marks.p[i].pattern);
+                }
+
+                close_with(dump, "]");
+        }
+
+        if (plan->asks.n)
+                json_words(dump, "asks", plan->asks.p, plan->asks.n);
+}
+
+static void json_limits(struct dump *dump, const struct plan *plan) {
+        open_with(dump, "limits", "{");
+        for (size_t i = 0; i < plan->limits.n; i++)
+                json_number(dump, limit_name(plan->limits.p[i].resource), plan->limits.p[i].value);
+        close_with(dump, "}");
+
+        open_with(dump, "limits_together", "{");
+        json_number(dump, "memory", plan->group.memory);
+        json_number(dump, "processes", plan->group.processes);
+        json_number(dump, "cpu_percent", plan->group.cpu_percent);
+        json_text(dump, "by", group_name(plan));
+        close_with(dump, "}");
+}
+
 int plan_dump_json(const struct plan *plan, const struct policy *policy, struct buf *out) {
         struct dump dump = { .out = out, .json = true, .first = true };
 
@@ -634,56 +685,19 @@ int plan_dump_json(const struct plan *plan, const struct policy *policy, struct 
         close_with(&dump, "]");
         json_number(&dump, "uid", plan->uid);
         json_number(&dump, "gid", plan->gid);
-        open_with(&dump, "files", "[");
 
-        for (size_t i = 0; i < plan->ops.n; i++)
-                json_op(&dump, &plan->ops.p[i]);
-
-        close_with(&dump, "]");
-        json_guards(&dump, plan);
-        open_with(&dump, "judged", "[");
-
-        for (size_t i = 0; i < plan->path_rules.n; i++)
-                if (is_judged(&plan->path_rules.p[i])) {
-                        dump_comma(&dump);
-                        put_value(&dump, plan->path_rules.p[i].pattern);
-                }
-
-        close_with(&dump, "]");
-
-        if (plan->marks.n) {
-                open_with(&dump, "ratchet_reads", "[");
-
-                for (size_t i = 0; i < plan->marks.n; i++) {
-                        dump_comma(&dump);
-                        put_value(&dump, plan->marks.p[i].pattern);
-                }
-
-                close_with(&dump, "]");
-        }
-
-        if (plan->asks.n)
-                json_words(&dump, "asks", plan->asks.p, plan->asks.n);
+        json_files(&dump, plan);
+        json_judged(&dump, plan);
 
         open_with(&dump, "unix_sockets", "{");
         json_text(&dump, "judged_by", sockets_judge(plan));
         json_words(&dump, "host", plan->sockets.p, plan->sockets.n);
         close_with(&dump, "}");
+
         json_landlock(&dump, plan);
         json_network(&dump, plan);
         json_number(&dump, "filter_instructions", plan->seccomp.n / sizeof(struct sock_filter));
-        open_with(&dump, "limits", "{");
-
-        for (size_t i = 0; i < plan->limits.n; i++)
-                json_number(&dump, limit_name(plan->limits.p[i].resource), plan->limits.p[i].value);
-
-        close_with(&dump, "}");
-        open_with(&dump, "limits_together", "{");
-        json_number(&dump, "memory", plan->group.memory);
-        json_number(&dump, "processes", plan->group.processes);
-        json_number(&dump, "cpu_percent", plan->group.cpu_percent);
-        json_text(&dump, "by", group_name(plan));
-        close_with(&dump, "}");
+        json_limits(&dump, plan);
         json_words(&dump, "environment", plan->env.p, plan->env.n);
         json_words(&dump, "notes", plan->notes.p, plan->notes.n);
         json_bridge(&dump, policy);

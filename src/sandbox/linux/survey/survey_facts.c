@@ -31,71 +31,49 @@ int survey_add(struct plan_host *h, struct plan_path path, struct err *err) {
         return 0;
 }
 
-void survey_done(struct plan_host *h) {
+/* The copies that belong to a list, and the list. */
+#define facts_free_texts(list)                                                                                         \
+        do {                                                                                                           \
+                for (size_t i = 0; i < (list)->n; i++)                                                                 \
+                        free((char *)(list)->p[i]);                                                                    \
+                vec_done(list);                                                                                        \
+        } while (0)
+
+static void paths_forget(struct plan_host *h) {
         for (size_t i = 0; i < h->paths.n; i++) {
                 free((char *)h->paths.p[i].path);
                 free((char *)h->paths.p[i].link);
         }
-
-        for (size_t i = 0; i < h->sockets.n; i++)
-                free((char *)h->sockets.p[i]);
+        vec_done(&h->paths);
 
         for (size_t i = 0; i < h->root_links.n; i++) {
                 free((char *)h->root_links.p[i].path);
                 free((char *)h->root_links.p[i].target);
         }
+        vec_done(&h->root_links);
 
+        for (size_t i = 0; i < h->entries.n; i++)
+                free((char *)h->entries.p[i].path);
+        vec_done(&h->entries);
+
+        for (size_t i = 0; i < h->marks.n; i++)
+                free((char *)h->marks.p[i].pattern);
+        vec_done(&h->marks);
+}
+
+/* What stands in another thing's place. */
+static void laid_forget(struct plan_host *h) {
         for (size_t i = 0; i < h->covers.n; i++) {
                 free((char *)h->covers.p[i].path);
                 free((char *)h->covers.p[i].source);
         }
-
         vec_done(&h->covers);
-        for (size_t i = 0; i < h->git_configs.n; i++)
-                free(h->git_configs.p[i]);
-
-        vec_done(&h->git_configs);
 
         for (size_t i = 0; i < h->copies.n; i++) {
                 free((char *)h->copies.p[i].path);
                 free((char *)h->copies.p[i].source);
         }
-
         vec_done(&h->copies);
-        for (size_t i = 0; i < h->marks.n; i++)
-                free((char *)h->marks.p[i].pattern);
-
-        vec_done(&h->marks);
-        for (size_t i = 0; i < h->asks.n; i++)
-                free((char *)h->asks.p[i]);
-
-        vec_done(&h->asks);
-        vec_done(&h->paths);
-        vec_done(&h->sockets);
-        vec_done(&h->devices);
-        vec_done(&h->system_dirs);
-
-        for (size_t i = 0; i < h->entries.n; i++)
-                free((char *)h->entries.p[i].path);
-
-        vec_done(&h->entries);
-        for (size_t i = 0; i < h->git_known.n; i++)
-                free((char *)h->git_known.p[i]);
-
-        vec_done(&h->git_known);
-        for (size_t i = 0; i < h->git_files.n; i++)
-                free(h->git_files.p[i]);
-
-        vec_done(&h->git_files);
-        for (size_t i = 0; i < h->git_hooks.n; i++)
-                free(h->git_hooks.p[i]);
-
-        vec_done(&h->git_hooks);
-        for (size_t i = 0; i < h->git_trees.n; i++)
-                free(h->git_trees.p[i]);
-
-        vec_done(&h->git_trees);
-        vec_done(&h->root_links);
 
         for (size_t i = 0; i < h->home.laid.n; i++) {
                 free((char *)h->home.laid.p[i].path);
@@ -104,8 +82,22 @@ void survey_done(struct plan_host *h) {
                 free((char *)h->home.laid.p[i].work);
                 free((char *)h->home.laid.p[i].between);
         }
-
         vec_done(&h->home.laid);
+}
+
+void survey_done(struct plan_host *h) {
+        paths_forget(h);
+        laid_forget(h);
+        facts_free_texts(&h->sockets);
+        facts_free_texts(&h->asks);
+        facts_free_texts(&h->git_configs);
+        facts_free_texts(&h->git_known);
+        facts_free_texts(&h->git_files);
+        facts_free_texts(&h->git_hooks);
+        facts_free_texts(&h->git_trees);
+        vec_done(&h->devices);
+        vec_done(&h->system_dirs);
+
         free((char *)h->cwd);
         free((char *)h->resolv_conf);
         free((char *)h->terminal);
