@@ -11,7 +11,8 @@
  * but the host writes to what is watched. But where a configuration does not exist yet, its directory is watched, and
  * the sandbox may make other names there: then the broker asks, and the supervisor reads the record alone.
  *
- * Where there are too many watches for this user, there is none, and the broker asks at every call.
+ * Where there are too many watches for this user, there is none. Then the broker asks at every call that may change
+ * something, and the supervisor compares what the kernel says of the files (named_stamps.h).
  *
  * Considered and left: a supervisor that wakes up by itself and sends guards (leaves a moment), and a broker that
  * compares the files (it does not see the user's own configuration, and each look costs as much as the judging).
@@ -23,6 +24,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "plan/build.h"
+#include "sandbox/named_stamps.h"
 
 #define NAMED_BEGIN_NS (100 * NS_PER_MS)
 #define NAMED_WHY "git's configuration came to name it while the sandbox ran"
@@ -50,6 +52,7 @@ struct named {
         int watch;          /* -1: none */
         bool asked, looked; /* since there is a watch */
         VEC(struct named_awaited) awaited;
+        struct stamps stamps; /* of the last question without a watch */
         struct plan_host now; /* what is named and was not at launch; and what to watch */
         size_t told;          /* how many of these paths the broker has */
         size_t telling;       /* how many it has if the last answer arrived */

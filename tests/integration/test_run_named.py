@@ -657,6 +657,73 @@ def test_without_watches(start, host, home, hooks, rounds, first):
     child.wait(60).check()
 
 
+UNWATCHED = ["/bin/sh", "-c", 'echo 0 > /proc/sys/user/max_inotify_instances && exec "$@"', "sh", program("bailey")]
+
+
+@pytest.fixture
+def unwatched(start, host):
+    """A sandbox of an account that has no watch left: others of its programs have them all."""
+    def begin(script, *options):
+        words = machine([*UNWATCHED, "run", *options, "--", "sh", "-c", script], userns=True)
+        child = start(words, cwd=host.work, env={**OWN, "XDG_CONFIG_HOME": str(host.home / ".config")})
+        wait_until(lambda: (host.work / "ready").exists() or child.process.poll() is not None, 60)
+        assert (host.work / "ready").exists(), child.wait(10)
+        return child
+    return begin
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+def test_what_is_named_is_closed_at_once_without_a_watch(host, unwatched, hooks, rounds, way):
+    BEFORE.get(way, lambda host: None)(host)
+    child = unwatched(f"echo x > first; sleep 0.15; echo 0 > count; touch ready; {WRITES}")
+    assert not is_closed(hooks / "pre-commit", rounds)
+    way(host)
+    assert is_closed(hooks / "pre-commit", rounds)
+    (host.work / "over").touch()
+    child.wait(60)
+
+
+@pytest.mark.root
+def test_each_of_many_changes_counts_without_a_watch(host, home, unwatched):
+    """Of the same length and within moments: what the kernel says of the file differs little, or not at all."""
+    names = [f"h{i:02}" for i in range(30)]
+    for name in names:
+        (host.work / name).mkdir()
+    (home / "b").write_text("")
+    host.git("config", "include.path", home / "b")
+    child = unwatched("sleep 0.15; i=0; touch ready; while [ ! -e over ]; do i=$((i+1)); "
+                      "for h in h*; do echo $i > $h/pre-commit; done; echo $i > count; done 2>/dev/null")
+    wait_until(lambda: (host.work / "count").exists(), 30)
+    for name in names:
+        (home / "b").write_text(f"[core]\n\thooksPath = {name}\n")
+        last = int(wait_until((host.work / "count").read_text, 30))
+        wait_until(lambda: int((host.work / "count").read_text() or 0) > last + 1, 30)
+        before = (host.work / name / "pre-commit").stat().st_mtime_ns
+        wait_until(lambda: int((host.work / "count").read_text() or 0) > last + 3, 30)
+        assert (host.work / name / "pre-commit").stat().st_mtime_ns == before, name
+    (host.work / "over").touch()
+    child.wait(60).check()
+
+
+@pytest.mark.root
+def test_reading_asks_nobody_without_a_watch(host, unwatched):
+    """With a pattern every call is handed over. Those that change nothing do not wake the supervisor."""
+    (host.work / "read.py").write_text("import pathlib, sys\nfor i in range(2000):\n    open('read.py').close()\n"
+                                       "pathlib.Path('done').touch()\n")
+    child = unwatched("echo x > first; sleep 0.15; echo x > first; touch ready; while [ ! -e go ]; do sleep 0.02; done; "
+                      "python3 read.py; while [ ! -e over ]; do sleep 0.02; done", "--deny-read", "**/*.key")
+
+    def waits():
+        status = pathlib.Path("/proc", str(child.process.pid), "status").read_text()
+        return int(status.split("voluntary_ctxt_switches:")[1].split()[0])
+    before = waits()
+    attack(host, child)
+    assert waits() - before < 1000
+    (host.work / "over").touch()
+    child.wait(60).check()
+
+
 FLOOD = """
 import os, signal, socket
 null, kept = os.open("/dev/null", os.O_RDONLY), []

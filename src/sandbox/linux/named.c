@@ -24,6 +24,45 @@ enum {
 
 #define EVERY_NAME ""
 
+/* --- the places --- */
+
+typedef int named_visit(struct named *named, const char *path);
+
+static int visit_joined(struct named *named, char *path, named_visit *visit) {
+        int r = path ? visit(named, path) : -ENOMEM;
+
+        free(path);
+        return r;
+}
+
+static int each_of_host(struct named *named, const struct plan_host *host, named_visit *file, named_visit *hooks) {
+        int r = 0;
+
+        for (size_t i = 0; i < host->git_files.n && r == 0; i++) {
+                const char *path = host->git_files.p[i];
+
+                r = visit_joined(named, strndup(path, strcspn(path, "\n")), file);
+        }
+
+        for (size_t i = 0; i < host->git_hooks.n && r == 0; i++)
+                r = hooks(named, host->git_hooks.p[i]);
+
+        return r;
+}
+
+/* Every file that git reads as its configuration, and every directory of hooks; the first error ends it. */
+static int each_place(struct named *named, named_visit *file, named_visit *hooks) {
+        int r = each_of_host(named, named->before, file, hooks);
+
+        if (r == 0)
+                r = each_of_host(named, &named->now, file, hooks);
+
+        for (size_t i = 0; i < named->before->git_known.n && r == 0; i++)
+                r = visit_joined(named, path_join(named->before->git_known.p[i], "hooks"), hooks);
+
+        return r;
+}
+
 /* --- the watch --- */
 
 static bool is_awaited(const struct named *named, int wd, const char *name) {
@@ -132,22 +171,6 @@ static int watch_file(struct named *named, const char *path) {
         return watch_missing(named, path);
 }
 
-static int watch_files(struct named *named, const struct plan_host *host) {
-        int r = 0;
-
-        for (size_t i = 0; i < host->git_files.n && r == 0; i++) {
-                const char *file = host->git_files.p[i];
-                cleanup(free_ptr) char *path = strndup(file, strcspn(file, "\n"));
-
-                if (path)
-                        r = watch_file(named, path);
-                else
-                        r = -ENOMEM;
-        }
-
-        return r;
-}
-
 /* A hook may become a link, and so may the directory itself. */
 static int watch_hooks(struct named *named, const char *path) {
         int r = watch_link(named, path);
@@ -162,37 +185,10 @@ static int watch_hooks(struct named *named, const char *path) {
         return r;
 }
 
-static int watch_host(struct named *named, const struct plan_host *host) {
-        int r = watch_files(named, host);
-
-        for (size_t i = 0; i < host->git_hooks.n && r == 0; i++)
-                r = watch_hooks(named, host->git_hooks.p[i]);
-
-        return r;
-}
-
-/* Again and again: a file that was replaced is another one. */
-static int watch_all(struct named *named) {
-        int r = watch_host(named, named->before);
-
-        if (r == 0)
-                r = watch_host(named, &named->now);
-
-        for (size_t i = 0; i < named->before->git_known.n && r == 0; i++) {
-                cleanup(free_ptr) char *hooks = path_join(named->before->git_known.p[i], "hooks");
-
-                if (hooks)
-                        r = watch_hooks(named, hooks);
-                else
-                        r = -ENOMEM;
-        }
-
-        return r;
-}
-
-/* If it cannot be had for all of them, it says too little: the sandbox may have used up the watches of this user. */
+/* Again and again: a file that was replaced is another one. If it cannot be had for all of them, it says too little:
+ * the sandbox may have used up the watches of this user. */
 static void keep_watch(struct named *named) {
-        if (named->watch >= 0 && watch_all(named) < 0)
+        if (named->watch >= 0 && each_place(named, watch_file, watch_hooks) < 0)
                 close_fd(&named->watch);
 }
 
@@ -225,6 +221,29 @@ static bool read_records(const struct named *named) {
         }
 
         return counts;
+}
+
+static int stamp_place(struct named *named, const char *path) {
+        return stamps_add(&named->stamps, path);
+}
+
+/* Without a watch. What changes while it looks, differs at the next question. */
+static bool stamps_tell(struct named *named) {
+        struct stamps before = named->stamps;
+        bool same;
+
+        stamps_begin(&named->stamps);
+        same = each_place(named, stamp_place, stamp_place) == 0 && stamps_same(&before, &named->stamps);
+
+        stamps_done(&before);
+        return !same;
+}
+
+static bool has_changed(struct named *named) {
+        if (named->watch >= 0)
+                return read_records(named);
+
+        return stamps_tell(named);
 }
 
 /* --- what is named --- */
@@ -383,7 +402,7 @@ static int answer_guards(struct named *named, enum named_answer *ret, int *ret_f
         bool watched = named->watch >= 0;
         int r;
 
-        if (watched && !read_records(named) && named->looked)
+        if (!has_changed(named) && named->looked)
                 return 0;
         keep_watch(named);
 
@@ -448,4 +467,5 @@ void named_done(struct named *named) {
         close_fd(&named->watch);
         awaited_done(named);
         survey_done(&named->now);
+        stamps_done(&named->stamps);
 }

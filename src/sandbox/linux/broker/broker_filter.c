@@ -161,10 +161,10 @@ static void look_at_argument(struct front *front, enum label label, size_t offse
         filter_emit(front, BPF_JMP | BPF_JSET | BPF_K, bits, TO_NOTIFY, TO_MAIN);
 }
 
-/* O_TMPFILE comes with one of these flags. Unpacking an archive sets a mode for each file, by its descriptor: modes
- * without these bits are left to the kernel too. */
+/* Unpacking an archive sets a mode for each file, by its descriptor: modes without these bits are left to the kernel
+ * too. */
 static void look_at_arguments(struct front *front) {
-        const uint32_t flags = O_WRONLY | O_RDWR | O_CREAT | O_TRUNC, mode = 07133;
+        const uint32_t flags = OP_WRITE_FLAGS, mode = 07133;
 
         look_at_argument(front, TO_FLAGS_1, offsetof(struct seccomp_data, args[1]), flags);
         look_at_argument(front, TO_FLAGS_2, offsetof(struct seccomp_data, args[2]), flags);

@@ -6,6 +6,7 @@
 #include "sandbox/linux/broker/path_walk.h"
 
 #include <errno.h>
+#include <fcntl.h>
 
 /* The call is answered already (a descriptor was passed, or a thread will answer). */
 #define OP_ANSWERED 1
@@ -46,6 +47,9 @@ enum op_when {
         OP_IF_ARG1_FLAGS, /* an ioctl() that sets what file systems keep with a file: flags, verity */
         OP_NEVER,         /* only what the caller could do to its own files */
 };
+
+/* Of the flags of open(): without one of them nothing changes. O_TMPFILE comes with one. */
+#define OP_WRITE_FLAGS (O_WRONLY | O_RDWR | O_CREAT | O_TRUNC)
 
 struct broker_op {
         int nr;
