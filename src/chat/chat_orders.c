@@ -78,11 +78,24 @@ static bool host_fits(const struct chat_question *question, const char *name) {
         return n && strncmp(name, question->host, n) == 0 && (!name[n] || name[n] == ':');
 }
 
-static void order_answer(struct chat *chat, const struct chat_said *said, const struct chat_order *order,
-                         const char *who) {
+/* NULL when the answer fits the question. */
+static const char *why_unfit(const struct chat_question *question, const struct chat_order *order) {
+        if (!host_fits(question, order->name))
+                return "the code belongs to a question about another host";
+        if (order->verb == CHAT_ALLOW && question->partial)
+                return "it is longer than what is shown here: allow it where all of it can be read";
+        if (question->call && order->scope > SCOPE_SANDBOX)
+                return "an answer about a call counts once, or until the sandbox ends";
+        if (!question->host[0] && !question->call && order->scope > SCOPE_ONCE)
+                return "an answer to this question counts once: leave out the scope";
+
+        return NULL;
+}
+
+/* The question that this order may answer; otherwise it is refused, and NULL returned. */
+static struct chat_question *find_answerable(struct chat *chat, const struct chat_said *said,
+                                             const struct chat_order *order, const char *who) {
         struct chat_question *question = questions_by_code(chat, order->code);
-        bool allow = order->verb == CHAT_ALLOW;
-        struct err err = { 0 };
 
         if (!question) {
                 bool locked = chat_judge_wrong_code(&chat->judge, who, clock_ns());
@@ -92,7 +105,7 @@ static void order_answer(struct chat *chat, const struct chat_said *said, const 
                     locked ? "no question has this code; after so many wrong ones, nothing of yours counts for ten "
                              "minutes"
                            : "no question has this code");
-                return;
+                return NULL;
         }
 
         chat_judge_right_code(&chat->judge, who);
@@ -102,29 +115,26 @@ static void order_answer(struct chat *chat, const struct chat_said *said, const 
 
                 snprintf(why, sizeof why, "the question is closed already: %s", question->outcome);
                 orders_refuse(chat, said, who, why);
-                return;
+                return NULL;
         }
 
-        if (!host_fits(question, order->name)) {
-                orders_refuse(chat, said, who, "the code belongs to a question about another host");
-                return;
+        const char *unfit = why_unfit(question, order);
+        if (unfit) {
+                orders_refuse(chat, said, who, unfit);
+                return NULL;
         }
 
-        if (allow && question->partial) {
-                orders_refuse(chat, said, who,
-                              "it is longer than what is shown here: allow it where all of it can be read");
-                return;
-        }
+        return question;
+}
 
-        if (question->call && order->scope > SCOPE_SANDBOX) {
-                orders_refuse(chat, said, who, "an answer about a call counts once, or until the sandbox ends");
-                return;
-        }
+static void order_answer(struct chat *chat, const struct chat_said *said, const struct chat_order *order,
+                         const char *who) {
+        struct chat_question *question = find_answerable(chat, said, order, who);
+        bool allow = order->verb == CHAT_ALLOW;
+        struct err err = { 0 };
 
-        if (!question->host[0] && !question->call && order->scope > SCOPE_ONCE) {
-                orders_refuse(chat, said, who, "an answer to this question counts once: leave out the scope");
+        if (!question)
                 return;
-        }
 
         const struct control_request request = { .what = CONTROL_ANSWER,
                                                  .question = question->number,

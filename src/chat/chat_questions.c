@@ -93,76 +93,94 @@ static int put_member(struct buf *out, const char *before, const struct node *ma
         return buf_add(out, "\n");
 }
 
-static int put_about(struct buf *about, struct buf *detail, const struct node *question) {
-        const char *kind = control_text(question, "kind");
-        const char *host = control_text(question, "host");
-        int r;
+/* Each of these says what the question is about, and in `detail` what else helps to answer it. */
+static int about_command(struct buf *about, struct buf *detail, const struct node *question) {
+        int r = buf_add(about, "run a command: ");
 
-        if (kind && strcmp(kind, "command") == 0) {
-                r = buf_add(about, "run a command: ");
-                if (r == 0)
-                        r = texts_safe(about, str_of(control_text(question, "command")), TEXT_SHOWN);
-                if (r == 0)
-                        r = put_member(detail, "What decides is: ", question, "segment");
-                if (r < 0)
-                        return r;
-
-                return put_member(detail, "Why it is asked: ", question, "reason");
-        }
-
-        if (kind && strcmp(kind, "push") == 0) {
-                r = texts_safe(about, str_of(control_text(question, "push")), TEXT_SHOWN);
-                if (r < 0)
-                        return r;
-
-                return put_member(detail, "To: ", question, "target");
-        }
-
-        if (kind && strcmp(kind, "page") == 0) {
-                r = buf_add(about, "open a page in your browser: ");
-                if (r == 0)
-                        r = texts_safe(about, str_of(control_text(question, "page")), TEXT_SHOWN);
-                return r;
-        }
-
-        if (kind && strcmp(kind, "call") == 0) {
-                r = buf_add(about, "run the tool ");
-                if (r == 0)
-                        r = texts_safe(about, str_of(control_text(question, "tool")), TEXT_SHOWN);
-                if (r == 0)
-                        r = buf_add(about, " on your host: ");
-                if (r == 0)
-                        r = texts_safe(about, str_of(control_text(question, "call")), TEXT_SHOWN);
-                if (r < 0)
-                        return r;
-
-                return put_member(detail, "In: ", question, "directory");
-        }
-
-        if (kind && strcmp(kind, "access") == 0) {
-                r = texts_safe(about, str_of(control_text(question, "access")), TEXT_SHOWN);
-                if (r < 0)
-                        return r;
-
-                return put_member(detail, control_bool(question, "held") ? "Why it is asked: " : "The agent's reason: ",
-                                  question, "reason");
-        }
-
-        r = buf_add(about, "connect to ");
         if (r == 0)
-                r = texts_safe(about, str_of(host), HOST_TEXT_MAX);
+                r = texts_safe(about, str_of(control_text(question, "command")), TEXT_SHOWN);
+        if (r == 0)
+                r = put_member(detail, "What decides is: ", question, "segment");
+        if (r < 0)
+                return r;
+
+        return put_member(detail, "Why it is asked: ", question, "reason");
+}
+
+static int about_push(struct buf *about, struct buf *detail, const struct node *question) {
+        int r = texts_safe(about, str_of(control_text(question, "push")), TEXT_SHOWN);
+        if (r < 0)
+                return r;
+
+        return put_member(detail, "To: ", question, "target");
+}
+
+static int about_page(struct buf *about, struct buf *detail, const struct node *question) {
+        (void)detail;
+        int r = buf_add(about, "open a page in your browser: ");
+        if (r < 0)
+                return r;
+
+        return texts_safe(about, str_of(control_text(question, "page")), TEXT_SHOWN);
+}
+
+static int about_call(struct buf *about, struct buf *detail, const struct node *question) {
+        int r = buf_add(about, "run the tool ");
+
+        if (r == 0)
+                r = texts_safe(about, str_of(control_text(question, "tool")), TEXT_SHOWN);
+        if (r == 0)
+                r = buf_add(about, " on your host: ");
+        if (r == 0)
+                r = texts_safe(about, str_of(control_text(question, "call")), TEXT_SHOWN);
+        if (r < 0)
+                return r;
+
+        return put_member(detail, "In: ", question, "directory");
+}
+
+static int about_access(struct buf *about, struct buf *detail, const struct node *question) {
+        int r = texts_safe(about, str_of(control_text(question, "access")), TEXT_SHOWN);
+        if (r < 0)
+                return r;
+
+        return put_member(
+            detail, control_bool(question, "held") ? "Why it is asked: " : "The agent's reason: ", question, "reason");
+}
+
+static int about_connection(struct buf *about, struct buf *detail, const struct node *question) {
+        int r = buf_add(about, "connect to ");
+
+        if (r == 0)
+                r = texts_safe(about, str_of(control_text(question, "host")), HOST_TEXT_MAX);
         if (r == 0)
                 r = buf_printf(about, ":%ju", (uintmax_t)control_number(question, "port"));
         if (r == 0)
                 r = put_member(detail, "By: ", question, "via");
         if (r == 0)
                 r = put_member(detail, "The agent's reason: ", question, "reason");
-
         if (r < 0)
                 return r;
 
         return buf_printf(detail, "No rule decides about this host. Connections that wait: %ju\n",
                           (uintmax_t)control_number(question, "waiting"));
+}
+
+static int put_about(struct buf *about, struct buf *detail, const struct node *question) {
+        static const struct {
+                const char *kind;
+                int (*put)(struct buf *about, struct buf *detail, const struct node *question);
+        } kinds[] = {
+                { "command", about_command }, { "push", about_push },     { "page", about_page },
+                { "call", about_call },       { "access", about_access },
+        };
+        const char *kind = control_text(question, "kind");
+
+        for (size_t i = 0; kind && i < sizeof kinds / sizeof *kinds; i++)
+                if (strcmp(kind, kinds[i].kind) == 0)
+                        return kinds[i].put(about, detail, question);
+
+        return about_connection(about, detail, question);
 }
 
 /* Nobody can agree to text that is not shown. Services cut long messages, so the text has a limit of its own. */

@@ -412,12 +412,37 @@ static int check_begun(const struct live *live, const struct control_request *re
         return err_set(err, ENOENT, "the command waits for its own approval and has not begun");
 }
 
+static int forget_rule(struct live *live, const struct control_request *request, struct emit *j, struct err *err) {
+        int r;
+
+        if (approved_is_path(str_of(request->pattern)))
+                r = live_access_forget(live, request->pattern, request->scope, err);
+        else
+                r = live_rules_forget(live, request->pattern, request->scope, err);
+
+        emit_put_number(j, "removed", r > 0 ? (uint64_t)r : 0);
+        return r;
+}
+
+static int reload_rules(struct live *live, struct emit *j, struct err *err) {
+        char later[LIVE_LATER_MAX] = "";
+        int r;
+
+        if (live->parts.reload)
+                r = live->parts.reload(live->parts.run, err);
+        else
+                r = live_rules_reload(live, later, err);
+        if (r == 0)
+                emit_put_text(j, "later", later);
+
+        return r;
+}
+
 static enum control_done live_handle(void *arg, const struct control_request *request, uint64_t ticket, const char *by,
                                      struct buf *out) {
         struct live *live = arg;
         struct err err = { 0 };
         unsigned answered = 0;
-        char later[LIVE_LATER_MAX];
         struct emit j = control_reply_open(out, request->id);
         int r = check_begun(live, request, &err);
         switch (r < 0 ? CONTROL_DOS : request->what) {
@@ -436,23 +461,13 @@ static enum control_done live_handle(void *arg, const struct control_request *re
                 emit_put_number(&j, "answered", answered);
                 break;
         case CONTROL_FORGET:
-                if (approved_is_path(str_of(request->pattern)))
-                        r = live_access_forget(live, request->pattern, request->scope, &err);
-                else
-                        r = live_rules_forget(live, request->pattern, request->scope, &err);
-                emit_put_number(&j, "removed", r > 0 ? (uint64_t)r : 0);
+                r = forget_rule(live, request, &j, &err);
                 break;
         case CONTROL_RULES:
                 live_rules_emit(live, &j);
                 break;
         case CONTROL_RELOAD:
-                later[0] = '\0';
-                if (live->parts.reload)
-                        r = live->parts.reload(live->parts.run, &err);
-                else
-                        r = live_rules_reload(live, later, &err);
-                if (r == 0)
-                        emit_put_text(&j, "later", later);
+                r = reload_rules(live, &j, &err);
                 break;
         case CONTROL_PAUSE:
                 if (pause_now(live, ticket, request->id, by))

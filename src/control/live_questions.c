@@ -483,10 +483,51 @@ int live_answer_opened(struct live *live, const char *what, const char *by, stru
         return n;
 }
 
+/* What the agent asked for before it reached for it: a path, or a host. */
+static int answer_access(struct live *live, struct question *question, enum control_answer answer,
+                         enum control_scope scope, const char *by, struct err *err) {
+        int r = 0;
+
+        if (answer == ANSWER_ALLOW)
+                r = live_access_open(live, question->push, scope, err);
+
+        if (r < 0) { /* do not report an approval that opens nothing */
+                questions_settle(live, question, ANSWER_DENY, SCOPE_ONCE, by);
+                return r;
+        }
+
+        cleanup(free_ptr) char *what = str_dup(str_of(question->push));
+
+        r = live_access_decided(live, question->push, answer, scope, err);
+        questions_settle(live, question, answer, scope, by);
+        if (r == 0 && answer == ANSWER_ALLOW && what && approved_is_path(str_of(what)))
+                r = live_answer_opened(live, what, by, err);
+
+        if (r < 0)
+                return r;
+
+        return 0;
+}
+
+/* A connection: the answer is a rule, as far as its scope reaches. */
+static int answer_connection(struct live *live, struct question *question, enum control_answer answer,
+                             enum control_scope scope, const char *by, struct err *err) {
+        char pattern[AUTHORITY_TEXT_MAX];
+
+        authority_text(&question->target, pattern);
+        questions_settle(live, question, answer, scope, by);
+        if (scope == SCOPE_ONCE)
+                return 0;
+
+        const struct rule_change change = {
+                .deny = answer == ANSWER_DENY, .pattern = pattern, .scope = scope, .by = by
+        };
+        return live_rules_add(live, &change, err);
+}
+
 int live_answer(struct live *live, uint64_t number, enum control_answer answer, enum control_scope scope,
                 const char *by, struct err *err) {
         struct question *question = questions_find(&live->questions, number);
-        char pattern[AUTHORITY_TEXT_MAX];
 
         if (!question)
                 return err_set(err, ENOENT,
@@ -503,29 +544,8 @@ int live_answer(struct live *live, uint64_t number, enum control_answer answer, 
         if (question->held)
                 return answer_held(live, question, answer, scope, by, err);
 
-        if (question->access) {
-                int r = 0;
-
-                if (answer == ANSWER_ALLOW)
-                        r = live_access_open(live, question->push, scope, err);
-
-                if (r < 0) { /* do not report an approval that opens nothing */
-                        questions_settle(live, question, ANSWER_DENY, SCOPE_ONCE, by);
-                        return r;
-                }
-
-                cleanup(free_ptr) char *what = str_dup(str_of(question->push));
-
-                r = live_access_decided(live, question->push, answer, scope, err);
-                questions_settle(live, question, answer, scope, by);
-                if (r == 0 && answer == ANSWER_ALLOW && what && approved_is_path(str_of(what)))
-                        r = live_answer_opened(live, what, by, err);
-
-                if (r < 0)
-                        return r;
-
-                return 0;
-        }
+        if (question->access)
+                return answer_access(live, question, answer, scope, by, err);
 
         if (question->call) {
                 answer_call(live, question, answer, scope, by);
@@ -537,15 +557,7 @@ int live_answer(struct live *live, uint64_t number, enum control_answer answer, 
                 return 0;
         }
 
-        authority_text(&question->target, pattern);
-        questions_settle(live, question, answer, scope, by);
-        if (scope == SCOPE_ONCE)
-                return 0;
-
-        const struct rule_change change = {
-                .deny = answer == ANSWER_DENY, .pattern = pattern, .scope = scope, .by = by
-        };
-        return live_rules_add(live, &change, err);
+        return answer_connection(live, question, answer, scope, by, err);
 }
 
 int live_answer_covered(struct live *live, const char *text, enum control_answer answer, enum control_scope scope,

@@ -59,55 +59,61 @@ static int call_text(struct buf *out, const struct question *question, const cha
         return buf_add(out, "\r\nbailey: run it? once, sandbox or no: ");
 }
 
+static int access_text(struct buf *out, const struct question *question, const char *sandbox_id) {
+        int r = buf_printf(out,
+                           question->held ? "\r\nbailey: %s waits to open what no rule grants: "
+                                          : "\r\nbailey: the agent in %s asks for: ",
+                           sandbox_id);
+
+        if (r >= 0)
+                r = escape_text(out, str_of(question->push), QUESTION_SHOWN);
+        if (r >= 0)
+                r = put_reason(out, question);
+        if (r < 0)
+                return r;
+
+        return buf_add(out, question->held ? "\r\nbailey: agree? once, sandbox, workspace, always or no: "
+                                           : "\r\nbailey: agree? once, workspace, always or no: ");
+}
+
+static int page_text(struct buf *out, const struct question *question, const char *sandbox_id) {
+        int r = buf_printf(out, "\r\nbailey: %s wants this page opened in your browser:\r\n    ", sandbox_id);
+
+        if (r >= 0)
+                r = escape_text(out, str_of(question->push), QUESTION_SHOWN);
+        if (r < 0)
+                return r;
+
+        return buf_add(out, "\r\nbailey: open it? once or no: ");
+}
+
+static int push_text(struct buf *out, const struct question *question, const char *sandbox_id) {
+        int r = buf_printf(out, "\r\nbailey: %s waits with a ", sandbox_id);
+
+        if (r >= 0)
+                r = escape_text(out, str_of(question->push), QUESTION_SHOWN);
+        if (r == 0 && question->of_tool)
+                r = buf_printf(out, " (tool %s)", question->tool);
+        if (r < 0)
+                return r;
+
+        return buf_add(out, "\r\nbailey: let it through? once or no: ");
+}
+
 int prompt_text(struct buf *out, const struct question *question, const char *sandbox_id) {
         char target[AUTHORITY_TEXT_MAX];
 
         if (question->command.text)
                 return command_text(out, &question->command);
 
-        if (question->access) {
-                int r = buf_printf(out,
-                                   question->held ? "\r\nbailey: %s waits to open what no rule grants: "
-                                                  : "\r\nbailey: the agent in %s asks for: ",
-                                   sandbox_id);
-
-                if (r >= 0)
-                        r = escape_text(out, str_of(question->push), QUESTION_SHOWN);
-                if (r >= 0)
-                        r = put_reason(out, question);
-                if (r < 0)
-                        return r;
-
-                return buf_add(out, question->held ? "\r\nbailey: agree? once, sandbox, workspace, always or no: "
-                                                   : "\r\nbailey: agree? once, workspace, always or no: ");
-        }
-
-        if (question->page) {
-                int r = buf_printf(out, "\r\nbailey: %s wants this page opened in your browser:\r\n    ", sandbox_id);
-
-                if (r >= 0)
-                        r = escape_text(out, str_of(question->push), QUESTION_SHOWN);
-                if (r < 0)
-                        return r;
-
-                return buf_add(out, "\r\nbailey: open it? once or no: ");
-        }
-
+        if (question->access)
+                return access_text(out, question, sandbox_id);
+        if (question->page)
+                return page_text(out, question, sandbox_id);
         if (question->call)
                 return call_text(out, question, sandbox_id);
-
-        if (question->push) {
-                int r = buf_printf(out, "\r\nbailey: %s waits with a ", sandbox_id);
-
-                if (r >= 0)
-                        r = escape_text(out, str_of(question->push), QUESTION_SHOWN);
-                if (r == 0 && question->of_tool)
-                        r = buf_printf(out, " (tool %s)", question->tool);
-                if (r < 0)
-                        return r;
-
-                return buf_add(out, "\r\nbailey: let it through? once or no: ");
-        }
+        if (question->push)
+                return push_text(out, question, sandbox_id);
 
         authority_text(&question->target, target);
         int r = buf_printf(out, "\r\nbailey: %s wants to connect to %s, which no rule allows", sandbox_id, target);

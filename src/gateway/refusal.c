@@ -97,6 +97,48 @@ static int name_rule(struct buf *out, const struct snapshot_rule *rule) {
         return r;
 }
 
+/* What cannot be had: nothing refused it. */
+static int failure_text(struct buf *out, const char *where, const struct verdict *verdict, int error, const char *why) {
+        bool ours =
+            verdict->reason == REASON_LIMIT || verdict->reason == REASON_AUDIT || verdict->reason == REASON_VAULT;
+
+        return buf_printf(out, "bailey: cannot connect to %s. %s %s", where, text_or(why, what_failed(verdict, error)),
+                          ours ? "It may work later." : "Policy allows it; this is not a refusal.");
+}
+
+/* The rules of the policy refused it, or a person did. */
+static int policy_text(struct buf *out, const struct snapshot *snapshot, const char *where,
+                       const struct verdict *verdict, int error, const char *why) {
+        struct snapshot_rule rule;
+        bool ruled = snapshot_rule(snapshot, verdict->rule, &rule);
+        bool answered = ruled && verdict->reason == REASON_DENY_RULE && is_answer(&rule);
+        const char *reason = answered ? "A person refused it." : reason_text((enum reason)verdict->reason);
+        bool detailed = why && verdict->reason >= REASON_GIT_REPOSITORY && verdict->reason <= REASON_SIGNING;
+
+        if (verdict->reason == REASON_ASK && error == -EACCES)
+                reason = "It was asked about, and the answer was no.";
+
+        int r = buf_printf(out, "bailey: policy refused %s. %s", where, reason);
+        if (r == 0 && detailed)
+                r = buf_printf(out, " (%s)", why);
+        if (r == 0 && verdict->reason == REASON_ADDRESS_CLASS)
+                r = buf_printf(out, " It is a %s address.", addr_class_name((enum addr_class)verdict->class));
+        if (r == 0 && ruled)
+                r = name_rule(out, &rule);
+        if (r == 0 && verdict->reason == REASON_ASK && error == -ETIMEDOUT)
+                r = buf_add(out, " Nobody answered in time.");
+        if (r == 0)
+                r = buf_add(out, " Trying again will not help.");
+        if (r < 0)
+                return r;
+
+        if (answered)
+                return buf_printf(out, " A person can take that back with: bailey deny --forget %.*s",
+                                  STR_FMT(rule.text));
+
+        return how_to_allow(out, where, verdict);
+}
+
 int refusal_text(struct buf *out, const struct snapshot *snapshot, const struct authority *target,
                  const struct verdict *verdict, int error, const char *why) {
         char where[AUTHORITY_TEXT_MAX] = "the destination";
@@ -104,13 +146,8 @@ int refusal_text(struct buf *out, const struct snapshot *snapshot, const struct 
         if (target)
                 authority_text(target, where);
 
-        if (may_pass(verdict)) {
-                bool ours = verdict->reason == REASON_LIMIT || verdict->reason == REASON_AUDIT ||
-                            verdict->reason == REASON_VAULT;
-                return buf_printf(out, "bailey: cannot connect to %s. %s %s", where,
-                                  text_or(why, what_failed(verdict, error)),
-                                  ours ? "It may work later." : "Policy allows it; this is not a refusal.");
-        }
+        if (may_pass(verdict))
+                return failure_text(out, where, verdict, error, why);
 
         if (verdict->reason == REASON_CERTIFICATE)
                 return buf_printf(
@@ -135,30 +172,7 @@ int refusal_text(struct buf *out, const struct snapshot *snapshot, const struct 
                     where, why);
 
         size_t before = out->n;
-        struct snapshot_rule rule;
-        bool ruled = snapshot_rule(snapshot, verdict->rule, &rule);
-        bool answered = ruled && verdict->reason == REASON_DENY_RULE && is_answer(&rule);
-        const char *reason = answered ? "A person refused it." : reason_text((enum reason)verdict->reason);
-        bool detailed = why && verdict->reason >= REASON_GIT_REPOSITORY && verdict->reason <= REASON_SIGNING;
-
-        if (verdict->reason == REASON_ASK && error == -EACCES)
-                reason = "It was asked about, and the answer was no.";
-
-        int r = buf_printf(out, "bailey: policy refused %s. %s", where, reason);
-        if (r == 0 && detailed)
-                r = buf_printf(out, " (%s)", why);
-        if (r == 0 && verdict->reason == REASON_ADDRESS_CLASS)
-                r = buf_printf(out, " It is a %s address.", addr_class_name((enum addr_class)verdict->class));
-        if (r == 0 && ruled)
-                r = name_rule(out, &rule);
-        if (r == 0 && verdict->reason == REASON_ASK && error == -ETIMEDOUT)
-                r = buf_add(out, " Nobody answered in time.");
-        if (r == 0)
-                r = buf_add(out, " Trying again will not help.");
-        if (r == 0 && answered)
-                r = buf_printf(out, " A person can take that back with: bailey deny --forget %.*s", STR_FMT(rule.text));
-        else if (r == 0)
-                r = how_to_allow(out, where, verdict);
+        int r = policy_text(out, snapshot, where, verdict, error, why);
         if (r < 0)
                 out->n = before;
 

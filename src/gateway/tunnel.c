@@ -340,25 +340,31 @@ static bool tunnel_account(struct relay *r, size_t n) {
 
 /* the beginning */
 
+/* There is no memory for a tunnel: everything that it would own is given back. */
+static int tunnel_drop(const struct client *client, struct gate_call *call, const struct synthetic_hold *hold) {
+        struct worker *worker = client->worker;
+        struct synthetic_hold synthetic_hold = hold ? *hold : (struct synthetic_hold){ 0 };
+        struct client dropped = *client;
+
+        call->verdict.decision = DECISION_DENY;
+        call->verdict.reason = REASON_LIMIT;
+        gate_report_refused(client, call, 0);
+        stream_close(call->upstream);
+
+        if (worker->gateway->synthetic)
+                synthetic_release(worker->gateway->synthetic, &synthetic_hold, loop_now(worker->loop));
+        client_done(&dropped);
+
+        return -ENOMEM;
+}
+
 static int tunnel_begin(const struct client *client, struct gate_call *call, const struct synthetic_hold *hold,
                         bool look) {
         struct worker *worker = client->worker;
         const struct gateway_limits *settings = &worker->limits;
         struct tunnel *tunnel = alloc_zeroed(sizeof *tunnel);
-        if (!tunnel) {
-                call->verdict.decision = DECISION_DENY;
-                call->verdict.reason = REASON_LIMIT;
-                gate_report_refused(client, call, 0);
-                stream_close(call->upstream);
-
-                struct synthetic_hold synthetic_hold = hold ? *hold : (struct synthetic_hold){ 0 };
-                if (worker->gateway->synthetic)
-                        synthetic_release(worker->gateway->synthetic, &synthetic_hold, loop_now(worker->loop));
-
-                struct client c = *client;
-                client_done(&c);
-                return -ENOMEM;
-        }
+        if (!tunnel)
+                return tunnel_drop(client, call, hold);
 
         tunnel->client = *client;
         tunnel->client.via = call->via;

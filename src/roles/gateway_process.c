@@ -667,6 +667,28 @@ static int keep_secrets(struct gateway_process *process, struct err *err) {
         return s;
 }
 
+/* With a vault, each worker has a channel of its own, so their number must be known. */
+static uint32_t count_workers(void) {
+        long processors = sysconf(_SC_NPROCESSORS_ONLN);
+
+        if (processors < 1)
+                return 1;
+        if (processors > GATEWAY_WORKERS_MAX)
+                return GATEWAY_WORKERS_MAX;
+
+        return (uint32_t)processors;
+}
+
+static int keep_listeners(struct gateway_process *process, const struct gateway_settings *settings, struct err *err) {
+        for (size_t i = 0; i < settings->n_listeners; i++) {
+                process->listeners[i] = fcntl(settings->listeners[i], F_DUPFD_CLOEXEC, 3);
+                if (process->listeners[i] < 0)
+                        return err_errno(err, "cannot keep listener %zu", i);
+        }
+
+        return 0;
+}
+
 int gateway_process_new(const struct gateway_settings *settings, const void *snapshot, size_t n,
                         struct gateway_process **ret, struct err *err) {
         cleanup(close_fd) int addresses = settings->addresses > 0 ? settings->addresses : -1;
@@ -686,15 +708,8 @@ int gateway_process_new(const struct gateway_settings *settings, const void *sna
         g->settings.start.size = sizeof g->settings.start;
         g->settings.start.n_listeners = (uint32_t)settings->n_listeners;
         g->settings.start.intercept = settings->vault != NULL;
-        if (settings->vault && !g->settings.start.workers) { /* one channel each: their number must be known */
-                long processors = sysconf(_SC_NPROCESSORS_ONLN);
-                if (processors < 1)
-                        g->settings.start.workers = 1;
-                else if (processors > GATEWAY_WORKERS_MAX)
-                        g->settings.start.workers = GATEWAY_WORKERS_MAX;
-                else
-                        g->settings.start.workers = (uint32_t)processors;
-        }
+        if (settings->vault && !g->settings.start.workers)
+                g->settings.start.workers = count_workers();
 
         g->role = ROLE_NONE("gateway");
         g->events = -1;
@@ -714,13 +729,9 @@ int gateway_process_new(const struct gateway_settings *settings, const void *sna
         g->settings.program = NULL; /* the copy counts */
         g->settings.listeners = NULL;
 
-        for (size_t i = 0; i < settings->n_listeners; i++) {
-                g->listeners[i] = fcntl(settings->listeners[i], F_DUPFD_CLOEXEC, 3);
-                if (g->listeners[i] < 0)
-                        return err_errno(err, "cannot keep listener %zu", i);
-        }
-
-        r = gateway_start_check(&g->settings.start, err);
+        r = keep_listeners(g, settings, err);
+        if (r == 0)
+                r = gateway_start_check(&g->settings.start, err);
         if (r == 0)
                 r = generation_open(&g->generations[0], snapshot, n, 1, err);
         if (r < 0)

@@ -628,6 +628,20 @@ static int check_rules_can_be_made(struct err *err) {
         return err_errno(err, "cannot make rules for the sandbox's network: netlink socket");
 }
 
+/* Once more, without namespaces; the listeners that were made for it stay. */
+static int prepare_degraded(struct run *run, struct sandbox_options *options, struct err *err) {
+        struct sandbox made = { 0 };
+
+        options->degraded = true;
+        int r = sandbox_prepare(options, &made, err);
+
+        memcpy(made.listeners, run->sandbox.listeners, sizeof made.listeners);
+        made.n_listeners = run->sandbox.n_listeners;
+        run->sandbox = made;
+
+        return r;
+}
+
 /* Everything up to the point where the command runs. */
 static int run_launch(struct run *run, struct err *err) {
         struct sandbox_options options = { .terminal = run->session.terminal.fd,
@@ -648,16 +662,8 @@ static int run_launch(struct run *run, struct err *err) {
                 return s;
 
         run->end = RUN_FAILED;
-        if (run->degraded) {
-                struct sandbox made = { 0 };
-
-                options.degraded = true;
-                s = sandbox_prepare(&options, &made, err);
-                memcpy(made.listeners, run->sandbox.listeners, sizeof made.listeners);
-                made.n_listeners = run->sandbox.n_listeners;
-                run->sandbox = made;
-        }
-
+        if (run->degraded)
+                s = prepare_degraded(run, &options, err);
         if (s == 0)
                 s = run_listen_published(run->plan, run->published, err);
 

@@ -103,6 +103,40 @@ static bool is_spliced(const struct http_body *body, uint64_t moved, const struc
         return moved >= SPLICE_AFTER && http_body_opaque(body) > 0 && splice_is_possible(from, to);
 }
 
+static int check_trailers(struct http_session *session) {
+        if (http_swap_trailers_pass(session))
+                return 0;
+
+        http_refuse_rest(session, REASON_CREDENTIAL, INJECT_IN_TRAILERS);
+        return -ECANCELED;
+}
+
+static int push_up(struct http_session *session, struct str span) {
+        int r = check_trailers(session);
+        if (r < 0)
+                return r;
+
+        if (!count_out(session, span.n)) {
+                http_pump_fail_client(session, REASON_LIMIT);
+                return -ECANCELED;
+        }
+
+        if (session->exchange.swap)
+                return http_swap_push_up(session, span);
+
+        return http_flow_push(&session->exchange.up, http_pool(session), session->exchange.upstream, span);
+}
+
+static void refuse_body(struct http_session *session, enum http1_result body) {
+        if (session->exchange.head_sent) {
+                http_pump_fail_client(session, REASON_PROTOCOL);
+                return;
+        }
+
+        stream_abort(take_ptr(&session->exchange.upstream));
+        http_refuse_bytes(session, 400, REASON_PROTOCOL, http1_result_text(body));
+}
+
 /* Each way up: 0 or the origin's error, -EAGAIN when somebody must be waited for, -ECANCELED when the exchange is over.
  */
 static int copy_up(struct http_session *session) {
@@ -114,41 +148,27 @@ static int copy_up(struct http_session *session) {
                 return stream_finish(session->exchange.upstream);
         }
 
-        if (r < 0) {
-                if (r != -EAGAIN)
-                        http_pump_fail_client(session, REASON_PROTOCOL);
-                if (r != -EAGAIN)
-                        return -ECANCELED;
-
+        if (r == -EAGAIN)
                 return r;
+        if (r < 0) {
+                http_pump_fail_client(session, REASON_PROTOCOL);
+                return -ECANCELED;
         }
 
         struct str bytes = all;
         enum http1_result body;
 
         while ((body = http_body_next(&session->exchange.request, &bytes, &span)) == HTTP1_OK) {
-                if (!http_swap_trailers_pass(session)) {
-                        http_refuse_rest(session, REASON_CREDENTIAL, INJECT_IN_TRAILERS);
-                        return -ECANCELED;
-                }
-
-                if (!count_out(session, span.n)) {
-                        http_pump_fail_client(session, REASON_LIMIT);
-                        return -ECANCELED;
-                }
-
-                if (session->exchange.swap)
-                        r = http_swap_push_up(session, span);
-                else
-                        r = http_flow_push(&session->exchange.up, http_pool(session), session->exchange.upstream, span);
+                r = push_up(session, span);
+                if (r == -ECANCELED)
+                        return r;
                 if (r < 0 && r != -EAGAIN)
                         break;
         }
 
-        if (!http_swap_trailers_pass(session)) { /* a body without framing has no last span */
-                http_refuse_rest(session, REASON_CREDENTIAL, INJECT_IN_TRAILERS);
-                return -ECANCELED;
-        }
+        int passes = check_trailers(session); /* a body without framing has no last span */
+        if (passes < 0)
+                return passes;
 
         if (session->exchange.swap && session->exchange.request.done && (r == 0 || r == -EAGAIN))
                 r = http_swap_end_up(session);
@@ -159,13 +179,7 @@ static int copy_up(struct http_session *session) {
         }
 
         if (body != HTTP1_OK && body != HTTP1_MORE) {
-                if (session->exchange.head_sent) {
-                        http_pump_fail_client(session, REASON_PROTOCOL);
-                } else {
-                        stream_abort(take_ptr(&session->exchange.upstream));
-                        http_refuse_bytes(session, 400, REASON_PROTOCOL, http1_result_text(body));
-                }
-
+                refuse_body(session, body);
                 return -ECANCELED;
         }
 

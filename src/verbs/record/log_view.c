@@ -253,25 +253,23 @@ static int add_outcome(struct view *view, const struct audit_record *rec, bool o
         return r;
 }
 
-static int add_record(struct view *view, const struct audit_record *rec) {
-        bool color = view->request->color, closed = str_is(rec->kind, "tunnel-close"),
-             opened = str_is(rec->kind, "tunnel-open");
+static int add_decision(struct view *view, const struct audit_record *rec) {
         const char *word;
-        if (closed)
+
+        if (str_is(rec->kind, "tunnel-close"))
                 word = "close";
         else if (rec->allowed)
                 word = "allow";
         else
                 word = "DENY";
 
-        const char *paint;
-        if (!color)
-                paint = "";
-        else if (rec->allowed)
-                paint = "\033[32m";
-        else
-                paint = "\033[31m";
+        if (!view->request->color)
+                return buf_printf(&view->line, "  %-5s  ", word);
 
+        return buf_printf(&view->line, "  %s%-5s\033[0m  ", rec->allowed ? "\033[32m" : "\033[31m", word);
+}
+
+static int add_record(struct view *view, const struct audit_record *rec) {
         char status[24] = "";
         int r = add_time(view, rec);
         if (r < 0)
@@ -298,7 +296,7 @@ static int add_record(struct view *view, const struct audit_record *rec) {
         if (rec->status >= 100)
                 snprintf(status, sizeof status, "%" PRIu64, rec->status);
 
-        r = buf_printf(&view->line, "  %s%-5s%s  ", paint, word, color ? "\033[0m" : "");
+        r = add_decision(view, rec);
         if (r == 0)
                 r = add_padded(view, rec->via.n ? rec->via : rec->kind, VIA_WIDTH);
         if (r >= 0)
@@ -306,7 +304,7 @@ static int add_record(struct view *view, const struct audit_record *rec) {
         if (r >= 0)
                 r = add_target(view, rec);
         if (r >= 0)
-                r = add_outcome(view, rec, opened);
+                r = add_outcome(view, rec, str_is(rec->kind, "tunnel-open"));
         if (r == 0 && rec->detail.n) {
                 r = buf_add(&view->line, "  ");
                 if (r >= 0)

@@ -360,6 +360,18 @@ static int step_link(const struct tracee *tracee, int *at, int link, const char 
         return 1;
 }
 
+/* The end of the path: what was found there, and the directory that has it, unless it was reached by a descriptor. */
+static void walk_arrive(struct place *place, int *at, int *object, const char *name) {
+        bool named = name[0] && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
+
+        place->object = take_fd(object);
+
+        if (named) {
+                place->dir = take_fd(at);
+                memcpy(place->name, name, strlen(name) + 1);
+        }
+}
+
 static int walk_slowly(const struct tracee *tracee, int base, const char *path, enum walk_mode mode,
                        struct place *place) {
         struct rest rest = { .at = 0 };
@@ -406,15 +418,7 @@ static int walk_slowly(const struct tracee *tracee, int base, const char *path, 
                 }
 
                 if (last) {
-                        bool named = name[0] && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
-
-                        place->object = take_fd(&next);
-
-                        if (named) {
-                                place->dir = take_fd(&at);
-                                memcpy(place->name, name, strlen(name) + 1);
-                        }
-
+                        walk_arrive(place, &at, &next, name);
                         return 0;
                 }
 
