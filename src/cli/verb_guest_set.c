@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "cli/verb_guest_internal.h"
+#include "guest/guest_disk.h"
 #include "guest/guest_settings.h"
 #include "verbs/policy_options.h"
 
@@ -125,6 +126,12 @@ static int run_set(const struct call *call, struct err *err) {
                 return guest_exit_code(r, err);
         }
 
+        if (option_given(&call->options, &set_rows[SET_DISK])) {
+                r = guest_disk_limit_changed(&guest, err);
+                if (r < 0)
+                        return guest_exit_code(r, err);
+        }
+
         if (later && guest_is_running(&guest))
                 printf("%s: kept; what is not the limit of disk holds from its next start on\n", guest.row.name);
 
@@ -136,9 +143,11 @@ const struct verb verb_guest_set = {
         .flags = VERB_GUEST,
         .synopsis = "[OPTIONS] NAME",
         .help = "change a guest's limits, and the options that are kept with it",
-        .about = "An option of the policy that has one value takes the place of the one that was kept; one that is a "
-                 "list (--allow, --read) is added to. They hold from the next start on. A limit of disk holds at once: "
-                 "a guest that stood still because of it goes on within a few seconds.",
+        .about =
+            "An option of the policy that has one value takes the place of the one that was kept; one that is a "
+            "list (--allow, --read) is added to. They hold from the next start on. A limit of disk holds within a "
+            "few seconds, also for a guest that runs: one that is over it is frozen, and one that was frozen because "
+            "of it goes on.",
         .tables = { &set_table, &policy_table_general, &policy_table_network, &policy_table_files,
                     &policy_table_process, &policy_table_limits },
         .min_words = 1,

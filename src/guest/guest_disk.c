@@ -2,6 +2,7 @@
 #include "guest/guest_disk.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/paths/path.h"
 #include "guest/guest_inside.h"
@@ -13,6 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { NEWS_MAX = 160 };
@@ -152,11 +154,31 @@ static int supervisor_measure(void *arg, struct disk_usage *ret, uint64_t *limit
         return guest_disk_measure(guest, ret, err);
 }
 
+int guest_disk_limit_changed(const struct guest *guest, struct err *err) {
+        cleanup(free_ptr) char *path = path_join(guest->directory, "limit");
+
+        if (!path)
+                return err_memory(err);
+        return path_replace_file(path, STR("changed\n"), 0600, err);
+}
+
+/* Whoever makes it anew makes another file at another time. */
+static uint64_t supervisor_limit_stamp(void *arg) {
+        const struct guest *guest = arg;
+        struct stat st;
+
+        if (guest->fd < 0 || fstatat(guest->fd, "limit", &st, AT_SYMLINK_NOFOLLOW) < 0)
+                return 0;
+        return (uint64_t)st.st_ctim.tv_sec * NS_PER_SECOND + (uint64_t)st.st_ctim.tv_nsec + (uint64_t)st.st_ino;
+}
+
 static void supervisor_tell(void *arg, const struct run_disk_news *news) {
         guest_disk_write(arg, news);
 }
 
-const struct run_disk_calls guest_disk_calls = { .measure = supervisor_measure, .tell = supervisor_tell };
+const struct run_disk_calls guest_disk_calls = { .measure = supervisor_measure,
+                                                 .limit_stamp = supervisor_limit_stamp,
+                                                 .tell = supervisor_tell };
 
 static int enter_refuse(const struct guest *guest, const struct run_disk_news *news, struct err *err) {
         cleanup(buf_done) struct buf why = BUF(512);

@@ -2,7 +2,8 @@
 #pragma once
 /*
  * How much of the disk a guest takes, and how much it may (run/run_disk.h watches it while it runs). What was measured
- * last lies beside the home, in the file disk: whoever lists guests need not walk through their homes.
+ * last lies beside the home, in the file disk: whoever lists guests need not walk through their homes. The file limit
+ * beside it is made anew with each limit that is set: its supervisor sees that, and need not ask the database.
  */
 #include "guest/guest_place.h"
 #include "run/run_disk.h"
@@ -16,6 +17,9 @@ void guest_disk_write(const struct guest *guest, const struct run_disk_news *new
 
 /* Before a start: whether it may write, by what its home takes now and by what the host has left. */
 int guest_disk_check(const struct guest *guest, struct run_disk_news *ret, struct err *err);
+
+/* After another limit was kept: a supervisor of this guest looks at it within two seconds. */
+int guest_disk_limit_changed(const struct guest *guest, struct err *err);
 
 /* For the supervisor of a run. */
 extern const struct run_disk_calls guest_disk_calls;

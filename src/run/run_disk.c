@@ -22,7 +22,7 @@
 
 enum {
         LOOK_MIN_MS = 50,
-        LOOK_MAX_MS = 10000,
+        LOOK_MAX_MS = 2000,     /* so long a new limit may wait */
         HELD_LOOK_MS = 500,     /* while it is frozen or is cleaned */
         HELD_WALK_PART = 10,    /* and then no more than this part of the time is spent on walks */
         SURE_WALK_PART = 3,     /* and of one that is frozen only to be measured this part */
@@ -173,8 +173,16 @@ static _Noreturn void walker_main(const struct run *run, int result, pid_t paren
         _exit(fd_write_all(result, &walked, sizeof walked) < 0);
 }
 
+static uint64_t disk_limit_stamp(const struct run *run) {
+        const struct run_disk_start *start = run->q->guest->disk;
+
+        return start->calls->limit_stamp(start->arg);
+}
+
+/* Asked for its stamp before it reads the limit: one that is set meanwhile has another. */
 static int walker_start(struct run *run, const struct disk_room *room, struct err *err) {
         struct run_disk *disk = &run->disk;
+        uint64_t stamp = disk_limit_stamp(run);
         struct usage used = { 0 };
         pid_t parent = getpid();
         int ends[2];
@@ -196,6 +204,7 @@ static int walker_start(struct run *run, const struct disk_room *room, struct er
         disk->sure_walk = live_stands(run->session.control);
         disk->walked_ns = clock_ns();
         disk->cpu_us = used.cpu_us;
+        disk->limit_stamp = stamp;
 
         return 0;
 }
@@ -338,6 +347,8 @@ static bool disk_wants_walk(const struct run *run, const struct disk_room *now) 
                 return live_stands(run->session.control);
         if (disk->news.cleaning || (disk->news.state != RUN_DISK_WELL && disk->news.state != RUN_DISK_LOW))
                 return clock_ns() - disk->walked_ns > disk->walk_took_ns * HELD_WALK_PART;
+        if (disk_limit_stamp(run) != disk->limit_stamp)
+                return true;
         if (!disk->news.limit)
                 return false;
         if (!disk->walked_ns || worst.bytes > disk->news.limit || worst.entries > run_disk_entries(disk->news.limit))

@@ -42,6 +42,8 @@ int run_disk_text(const struct run_disk_news *news, struct buf *out);
 struct run_disk_calls {
         /* In a process of its own. What the home takes; the limit, if it is another by now. */
         int (*measure)(void *arg, struct disk_usage *ret, uint64_t *limit, struct err *err);
+        /* 0, and another number after each change of the limit: the next walk reads it. Cheap. */
+        uint64_t (*limit_stamp)(void *arg);
         /* What was found, for whoever looks. */
         void (*tell)(void *arg, const struct run_disk_news *news);
 };
@@ -63,9 +65,10 @@ struct run_disk {
         uint64_t sure_ns, sure_took_ns;
         bool sure_walk, doubted; /* of the walk under way; it is frozen to be sure, and nobody is told */
         uint64_t due_ns, walked_ns, walk_took_ns, cpu_us;
-        uint64_t held_ns; /* since when it should be frozen; 0: it need not */
-        pid_t walker;     /* 0: none */
-        int result;       /* of the walker */
+        uint64_t limit_stamp; /* of the limit that the last walk read, or a later one */
+        uint64_t held_ns;     /* since when it should be frozen; 0: it need not */
+        pid_t walker;         /* 0: none */
+        int result;           /* of the walker */
 };
 #define RUN_DISK_NONE                                                                                                  \
         { .result = -1 }
