@@ -294,9 +294,10 @@ def test_short_calls_do_not_keep_it_from_standing(script, start, home, work):
     policy = script("exit 0\n", verbs=["go"])
     (home / "policy.yaml").write_text(json.dumps(policy))
     child = start(["bailey", "run", "--policy", str(home / "policy.yaml"), "--", "bash", "-c",
-                   "for i in 1 2 3 4; do (while :; do own go; done) & done; touch began; wait"], cwd=work)
+                   "until test -e begin; do sleep 0.05; done; for i in 1 2 3 4; do (while :; do own go; done) & done; touch began; wait"], cwd=work)
+    control = Control(wait_for(lambda: sockets(home), "the control socket", 60 * SLOW)[0])  # before there are tools, which have one each
+    (work / "begin").touch()
     wait_for(lambda: (work / "began").exists(), "the calls", 60 * SLOW)
-    control = Control(wait_for(lambda: sockets(home), "the control socket", 60 * SLOW)[0])
     for _ in range(25):
         try:
             control("pause")
