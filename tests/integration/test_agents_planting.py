@@ -92,6 +92,32 @@ def test_the_agent_outside_runs_nothing_of_it(name, start, home, work, tmp_path,
     assert ran.exists(), ("nothing would have been seen", said)
 
 
+# What starts a program when the agent starts in the project, which its user trusts.
+PROJECT = {"claude": [".claude/settings.json"], "codex": [".codex/config.toml", ".codex/hooks.json"], "gemini": [".gemini/settings.json"], "qwen": [".qwen/settings.json"],
+           "opencode": ["opencode.json"], "copilot": [".github/mcp.json"]}
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[] if name == "copilot" else pytest.mark.table) for name in PROJECT])
+def test_the_agent_outside_runs_nothing_of_the_project(name, start, home, work, tmp_path, closing, bailey):
+    """Written by a sandbox it is gone when the agent starts in the project; written by a person it is obeyed."""
+    world = World(name, start, home, work, tmp_path, closing, steps={}).sign_in("key")
+    ran = home / "ran"
+    trusted = {".copilot/config.json": json.dumps({"trusted_folders": [str(work)]}), ".codex/config.toml": f'[projects."{work}"]\ntrust_level = "trusted"\n'}
+    for path, text in trusted.items():
+        (home / path).parent.mkdir(exist_ok=True)
+        (home / path).write_text(text)
+    files = {path: text_of(IN_PROJECT[path], ran) for path in PROJECT[name]}
+    (work / "files.json").write_text(json.dumps(files))
+    (work / "plant.py").write_text("import json, pathlib\nfor path, text in json.load(open('files.json')).items():\n"
+                                   "    f = pathlib.Path(path)\n    f.parent.mkdir(parents=True, exist_ok=True)\n    f.write_text(text)\n")
+    bailey("run", "--", "python3", "plant.py", cwd=work).check()
+    outside(world, *world.row["words"])
+    assert not ran.exists()
+    subprocess.run(["python3", "plant.py"], cwd=work, check=True)
+    said = outside(world, *world.row["words"])
+    assert ran.exists(), ("nothing would have been seen", said)
+
+
 def test_no_secret_can_be_found(bailey, home, work, tmp_path):
     secrets = {"ssh": SECRET, "anthropic": KEY, "openai": OPENAI_KEY, "github": "ghp_RealTokenOfThisTestOnly0123456789abcd", "npm": "npm_RealTokenOfThisTestOnly0123456789abcdef",
                "aws": "wJalrRealSecretOfThisTestOnlyKEY0123456789", "netrc": "password-of-this-test-only-4711", "gcloud": "1//0RealRefreshOfGcloudOfThisTest"}

@@ -32,13 +32,15 @@ IN_HOME = {
 }
 IN_PROJECT = {
     ".claude/settings.json": HOOK, ".claude/settings.local.json": HOOK, ".claude/commands/x.md": "!`touch RAN`", ".mcp.json": SERVER,
-    ".codex/config.toml": 'notify = ["touch", "RAN"]', ".gemini/settings.json": SERVER, ".gemini/extensions/x/gemini-extension.json": {"name": "x", **SERVER},
+    ".codex/config.toml": 'notify = ["touch", "RAN"]\n[mcp_servers.x]\ncommand = "touch"\nargs = ["RAN"]\n', ".gemini/settings.json": SERVER, ".gemini/extensions/x/gemini-extension.json": {"name": "x", **SERVER},
     "opencode.json": {"mcp": {"x": {"type": "local", "command": ["touch", "RAN"]}}}, ".opencode/plugin/x.js": "RAN", ".qwen/settings.json": SERVER,
     ".pi/settings.json": {"x": "RAN"}, ".continue/mcpServers/x.yaml": "RAN", ".github/hooks/x.json": HOOK, ".copilot/mcp-config.json": SERVER,
     ".vscode/tasks.json": "RAN", ".envrc": "touch RAN", ".cursor/mcp.json": SERVER, ".cursor/hooks.json": HOOK, ".goosehints": "RAN", "crush.json": SERVER,
     ".crush.json": SERVER, ".amp/settings.json": {"amp.mcpServers": SERVER["mcpServers"]}, ".aider.conf.yml": "test-cmd: touch RAN\n", ".claude/agents/x.md": "RAN",
     ".claude/skills/x/SKILL.md": "RAN", ".agents/skills/x/SKILL.md": "RAN", ".codex/hooks.json": HOOK, ".qwen/extensions/x/qwen-extension.json": {"name": "x", **SERVER},
-    ".pi/extensions/x.ts": "RAN", ".opencode/command/x.md": "!`touch RAN`",
+    ".pi/extensions/x.ts": "RAN", ".opencode/command/x.md": "!`touch RAN`", "tui.json": {"plugin": ["./x.ts"]}, ".github/mcp.json": SERVER,
+    ".github/lsp.json": {"lspServers": {"x": {"command": "touch", "args": ["RAN"]}}}, ".github/extensions/x/extension.mjs": "RAN",
+    ".github/skills/x/SKILL.md": "RAN", ".github/copilot-instructions.md": "RAN", ".github/plugin/plugin.json": {"x": "RAN"}, "kilo.json": SERVER, ".kilo/kilo.json": SERVER,
 }
 
 def text_of(content, ran):
