@@ -4,7 +4,6 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
-#include "base/paths/path.h"
 #include "base/processes/signals.h"
 #include "chat/chat_internal.h"
 #include "store/audit_place.h"
@@ -89,24 +88,7 @@ int chat_check(const struct policy *policy, struct err *err) {
  * Opening.
  */
 static int chat_open_audit(struct chat *chat, struct err *err) {
-        cleanup(free_ptr) char *directory = NULL, *path = NULL;
-        int r;
-
-        r = audit_directory(&directory, err);
-        if (r < 0)
-                return r;
-
-        r = path_make_private_dir(directory, err);
-        if (r < 0)
-                return r;
-
-        path = path_join(directory, "chat.jsonl");
-        if (!path)
-                return err_memory(err);
-
-        const struct audit_settings settings = { .path = path, .run_id = "chat", .sandbox = "chat" };
-        r = audit_open(&settings, &chat->audit, err);
-
+        int r = audit_open_service("chat", &chat->audit, err);
         if (r == -EBUSY)
                 return err_set(err, EBUSY, "a chat is running already");
 

@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/emit.h"
+#include "cli/verb.h"
 #include "verbs/macos_plan.h"
 
 #include <stdio.h>
@@ -22,7 +23,7 @@ int macos_differences_print(bool json, struct err *err) {
                         printf("  %-26s %-48s %s\n", macos_differences[i].about, macos_differences[i].on_linux,
                                macos_differences[i].on_macos);
 
-                return 0;
+                return EXIT_OK;
         }
 
         emit_open(&j, '{');
@@ -41,9 +42,5 @@ int macos_differences_print(bool json, struct err *err) {
 
         emit_close(&j);
         emit_close(&j);
-        if (emit_status(&j) < 0 || buf_add_char(&out, '\n') < 0)
-                return err_memory(err);
-
-        fwrite(out.p, 1, out.n, stdout);
-        return 0;
+        return verb_print_json(&j, &out, err);
 }

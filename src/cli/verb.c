@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/verb.h"
+
+#include "base/emit.h"
+
+#include <errno.h>
 #include <stdio.h>
 
 struct verb_spelling verb_spelled(const struct verb *parent, const struct verb *verb) {
@@ -51,4 +55,15 @@ int verb_about(const struct verb *verb, struct buf *ret) {
                 return r;
 
         return buf_printf(ret, "%s.", verb->help + 1);
+}
+
+int verb_print_json(const struct emit *json, const struct buf *out, struct err *err) {
+        if (emit_status(json) < 0) {
+                err_set(err, EMSGSIZE, "there is too much to show");
+                return EXIT_SYSTEM;
+        }
+
+        fwrite(out->p, 1, out->n, stdout);
+        putchar('\n');
+        return EXIT_OK;
 }

@@ -78,3 +78,7 @@ struct shown verb_suggest(const struct verb *parent, const char *name);
 size_t verb_tables(const struct verb *verb, const struct option_table *ret[static VERB_TABLES_MAX + 1]);
 /* What it says about itself at length: `about`, or the help line as a sentence. */
 int verb_about(const struct verb *verb, struct buf *ret);
+
+/* What was written to the buffer as JSON, as a line on standard output. Returns an exit status. */
+struct emit;
+int verb_print_json(const struct emit *json, const struct buf *out, struct err *err);

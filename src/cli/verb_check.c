@@ -60,13 +60,7 @@ static int print_json(const struct check_verdict *verdict, struct err *err) {
         emit_put_text(&j, "segment", verdict->segment);
         emit_put_text(&j, "detail", verdict->detail);
         emit_close(&j);
-
-        if (emit_status(&j) < 0 || buf_add_char(&out, '\n') < 0) {
-                err_memory(err);
-                return EXIT_SYSTEM;
-        }
-
-        return inspect_write(&out, err);
+        return inspect_write_json(&j, &out, err);
 }
 
 static int check_run(const struct call *call, struct err *err) {

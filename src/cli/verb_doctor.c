@@ -63,11 +63,7 @@ static int print_json(const struct doctor_report *report, struct err *err) {
 
         emit_close(&j);
         emit_close(&j);
-        if (emit_status(&j) < 0 || buf_add_char(&out, '\n') < 0)
-                return err_memory(err);
-
-        fwrite(out.p, 1, out.n, stdout);
-        return 0;
+        return verb_print_json(&j, &out, err);
 }
 
 static const char *doctor_paint(const struct doctor_row *row) {
@@ -159,11 +155,7 @@ static int print_proofs_json(const struct proofs *proofs, bool holds, struct err
 
         emit_close(&j);
         emit_close(&j);
-        if (emit_status(&j) < 0 || buf_add_char(&out, '\n') < 0)
-                return err_memory(err);
-
-        fwrite(out.p, 1, out.n, stdout);
-        return 0;
+        return verb_print_json(&j, &out, err);
 }
 
 static const char *proof_word(const struct proof *proof) {
@@ -202,7 +194,7 @@ static int run_prove(const struct call *call, struct err *err) {
                 holds = holds && proof_holds(&proofs.list.p[i]);
 
         if (option_get_flag(&call->options, &rows[DOCTOR_JSON])) {
-                if (print_proofs_json(&proofs, holds, err) < 0)
+                if (print_proofs_json(&proofs, holds, err) != EXIT_OK)
                         return EXIT_SYSTEM;
 
                 if (holds)
@@ -241,9 +233,7 @@ static int doctor_run(const struct call *call, struct err *err) {
         const char *wanted = option_get(&call->options, &rows[DOCTOR_FOR]);
 
         if (wanted && strcmp(wanted, "macos") == 0)
-                return macos_differences_print(option_get_flag(&call->options, &rows[DOCTOR_JSON]), err) < 0
-                           ? EXIT_SYSTEM
-                           : EXIT_OK;
+                return macos_differences_print(option_get_flag(&call->options, &rows[DOCTOR_JSON]), err);
 
         if (option_get_flag(&call->options, &rows[DOCTOR_PROVE]))
                 return run_prove(call, err);
@@ -254,7 +244,7 @@ static int doctor_run(const struct call *call, struct err *err) {
 
         if (!option_get_flag(&call->options, &rows[DOCTOR_JSON]))
                 print_text(&report, frame_color(call, STDOUT_FILENO));
-        else if (print_json(&report, err) < 0)
+        else if (print_json(&report, err) != EXIT_OK)
                 return EXIT_SYSTEM;
 
         static const int codes[] = {

@@ -11,7 +11,7 @@ static const struct option_table table = { "Output", rows, 1 };
 
 /* Nobody has seen a sandbox of this program hold: the answer is no, whatever the machine has. */
 static int doctor_run(const struct call *call, struct err *err) {
-        if (macos_differences_print(option_get_flag(&call->options, &rows[0]), err) < 0)
+        if (macos_differences_print(option_get_flag(&call->options, &rows[0]), err) != EXIT_OK)
                 return EXIT_SYSTEM;
         return EXIT_UNAVAILABLE;
 }

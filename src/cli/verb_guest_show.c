@@ -31,15 +31,6 @@ static bool is_json(const struct call *call) {
         return option_get_flag(&call->options, &show_rows[SHOW_JSON]);
 }
 
-static int json_print(struct emit *json, const struct buf *out, struct err *err) {
-        if (emit_status(json) < 0) {
-                err_set(err, EMSGSIZE, "too much to show");
-                return EXIT_SYSTEM;
-        }
-        printf("%.*s\n", STR_FMT(buf_str(out)));
-        return EXIT_OK;
-}
-
 static void text_print(const char *text) {
         cleanup(buf_done) struct buf shown = BUF(65536);
 
@@ -189,7 +180,7 @@ static int run_ls(const struct call *call, struct err *err) {
 
         if (json) {
                 emit_close(&j);
-                return json_print(&j, &out, err);
+                return verb_print_json(&j, &out, err);
         }
 
         if (rows.n == 0)
@@ -308,7 +299,7 @@ static int show_json(struct guests *guests, const struct guest *guest, struct er
         if (r < 0)
                 return guest_exit_code(r, err);
 
-        return json_print(&j, &out, err);
+        return verb_print_json(&j, &out, err);
 }
 
 static int run_show(const struct call *call, struct err *err) {
@@ -406,7 +397,7 @@ static int run_jobs(const struct call *call, struct err *err) {
                 return guest_exit_code(r, err);
 
         emit_close(&j);
-        return json_print(&j, &out, err);
+        return verb_print_json(&j, &out, err);
 }
 
 const struct verb verb_guest_jobs = {

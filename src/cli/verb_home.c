@@ -60,15 +60,6 @@ static int find_home(const char *id, struct home_kept *ret, struct err *err) {
         return homes_find(id, here, ret, err);
 }
 
-static int print_json(struct emit *json, struct buf *out, struct err *err) {
-        if (emit_status(json) < 0) {
-                err_set(err, EMSGSIZE, "there is too much to show");
-                return EXIT_SYSTEM;
-        }
-        printf("%.*s\n", STR_FMT(buf_str(out)));
-        return EXIT_OK;
-}
-
 static void emit_home(struct emit *json, const struct home_kept *kept) {
         char when[CLOCK_TEXT_MAX];
 
@@ -111,7 +102,7 @@ static int run_ls(const struct call *call, struct err *err) {
         }
 
         emit_close(&json);
-        return print_json(&json, &out, err);
+        return verb_print_json(&json, &out, err);
 }
 
 /* --- show --- */
@@ -149,7 +140,7 @@ static int show_json(const struct home_kept *kept, size_t n_changes, struct err 
         emit_close(&json);
         emit_close(&json);
 
-        return print_json(&json, &out, err);
+        return verb_print_json(&json, &out, err);
 }
 
 static int run_show(const struct call *call, struct err *err) {
@@ -228,7 +219,7 @@ static int diff_json(const struct home_kept *kept, const struct changes *changes
         emit_close(&json);
         emit_close(&json);
 
-        return print_json(&json, &out, err);
+        return verb_print_json(&json, &out, err);
 }
 
 static int run_diff(const struct call *call, struct err *err) {

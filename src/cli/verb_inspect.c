@@ -99,6 +99,15 @@ int inspect_write(const struct buf *out, struct err *err) {
         return r < 0 ? EXIT_SYSTEM : EXIT_OK;
 }
 
+int inspect_write_json(const struct emit *json, struct buf *out, struct err *err) {
+        if (emit_status(json) < 0 || buf_add_char(out, '\n') < 0) {
+                err_memory(err);
+                return EXIT_SYSTEM;
+        }
+
+        return inspect_write(out, err);
+}
+
 enum { TOOL_WORDS = 128 };
 
 int inspect_tool_call(const struct call *call, const char *asked, bool json, struct err *err) {

@@ -15,3 +15,5 @@ struct emit;
 void inspect_emit(struct emit *json, const char *asked, const struct inspect_verdict *verdict);
 /* Writes the buffer to standard output. Returns EXIT_OK, or EXIT_SYSTEM with e set. */
 int inspect_write(const struct buf *out, struct err *err);
+/* The same for what was written to the buffer as JSON, with the end of its line. */
+int inspect_write_json(const struct emit *json, struct buf *out, struct err *err);

@@ -55,14 +55,7 @@ static int print_json(const kept_entries *list, struct err *err) {
         }
 
         emit_close(&j);
-
-        if (emit_status(&j) < 0) {
-                err_set(err, EMSGSIZE, "too much to show");
-                return EXIT_SYSTEM;
-        }
-
-        printf("%.*s\n", STR_FMT(buf_str(&out)));
-        return EXIT_OK;
+        return verb_print_json(&j, &out, err);
 }
 
 static int run_ls(const struct call *call, struct err *err) {

@@ -97,14 +97,7 @@ static int print_json(const struct overlay_run *run, const struct changes *chang
 
         emit_close(&j);
         emit_close(&j);
-
-        if (emit_status(&j) < 0) {
-                err_set(err, EMSGSIZE, "too many changes to show");
-                return EXIT_SYSTEM;
-        }
-
-        printf("%.*s\n", STR_FMT(buf_str(&out)));
-        return EXIT_OK;
+        return verb_print_json(&j, &out, err);
 }
 
 static int print_list(struct err *err) {

@@ -43,13 +43,7 @@ static int print_check_json(const char *name, const struct inspector *inspector,
                 emit_put_text(&j, "error", err_text(failure));
 
         emit_close(&j);
-
-        if (emit_status(&j) < 0 || buf_add_char(&out, '\n') < 0) {
-                err_memory(err);
-                return EXIT_SYSTEM;
-        }
-
-        return inspect_write(&out, err);
+        return inspect_write_json(&j, &out, err);
 }
 
 static void print_idle(void *arg, const char *text) {
@@ -176,13 +170,7 @@ static int print_test(const struct call *call, const char *asked, const struct i
         cleanup(buf_done) struct buf out = BUF(65536);
         struct emit j = emit_to(&out);
         inspect_emit(&j, asked, verdict);
-
-        if (emit_status(&j) < 0 || buf_add_char(&out, '\n') < 0) {
-                err_memory(err);
-                return EXIT_SYSTEM;
-        }
-
-        return inspect_write(&out, err);
+        return inspect_write_json(&j, &out, err);
 }
 
 static int test_judge(const struct inspector *inspector, const struct inspect_question *question,

@@ -23,13 +23,7 @@ static int print_answer(const struct call *call, const struct inspect_verdict *v
         cleanup(buf_done) struct buf out = BUF(65536);
         struct emit j = emit_to(&out);
         inspect_emit(&j, call->argv[0], verdict);
-
-        if (emit_status(&j) < 0 || buf_add_char(&out, '\n') < 0) {
-                err_memory(err);
-                return EXIT_SYSTEM;
-        }
-
-        return inspect_write(&out, err);
+        return inspect_write_json(&j, &out, err);
 }
 
 static int run_why(const struct call *call, struct err *err) {

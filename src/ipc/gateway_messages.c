@@ -102,17 +102,9 @@ int ipc_send(int sock, enum ipc_side from, const struct ipc_message *message, in
 int ipc_receive(int sock, enum ipc_side from, struct ipc_message *ret, int *ret_fd) {
         struct ipc_message wire;
         cleanup(close_fd) int fd = -1;
-        size_t n_fds = 0;
-        ssize_t n = fd_receive(sock, &wire, sizeof wire, &fd, 1, &n_fds);
-        if (n == 0 || n == -ECONNRESET || n == -EPIPE)
-                return 0;
-        if (n == -EAGAIN)
-                return -EAGAIN;
-        if (n < 0) {
-                if (n == -EMSGSIZE || n == -ETOOMANYREFS)
-                        return -EBADMSG;
+        ssize_t n = ipc_receive_bytes(sock, &wire, sizeof wire, &fd);
+        if (n <= 0)
                 return (int)n;
-        }
         if ((size_t)n != sizeof wire || !message_valid(&wire, from, fd >= 0))
                 return -EBADMSG;
 

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ipc/valid.h"
 
+#include "base/fd.h"
+
+#include <errno.h>
+
 bool ipc_host_valid(const struct host *host) {
         if (host->name_n == 0 || host->name_n > HOST_TEXT_MAX || strnlen(host->name, sizeof host->name) != host->name_n)
                 return false;
@@ -33,4 +37,16 @@ bool ipc_text_valid(struct str s) {
                 if (s.p[i] < 0x20 || s.p[i] > 0x7e)
                         return false;
         return true;
+}
+
+ssize_t ipc_receive_bytes(int sock, void *room, size_t max, int *ret_fd) {
+        size_t n_fds = 0;
+        ssize_t n = fd_receive(sock, room, max, ret_fd, 1, &n_fds);
+
+        if (n == -ECONNRESET || n == -EPIPE)
+                return 0;
+        if (n == -EMSGSIZE || n == -ETOOMANYREFS)
+                return -EBADMSG;
+
+        return n;
 }

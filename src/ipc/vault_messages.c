@@ -217,17 +217,9 @@ static bool vault_decode(struct str wire, enum vault_way way, bool descriptor, s
 
 int vault_receive(int sock, enum vault_way way, char *room, struct vault_message *ret, int *ret_fd) {
         cleanup(close_fd) int fd = -1;
-        size_t n_fds = 0;
-        ssize_t n = fd_receive(sock, room, VAULT_MESSAGE_MAX, &fd, 1, &n_fds);
-        if (n == 0 || n == -ECONNRESET || n == -EPIPE)
-                return 0;
-        if (n == -EAGAIN)
-                return -EAGAIN;
-        if (n < 0) {
-                if (n == -EMSGSIZE || n == -ETOOMANYREFS)
-                        return -EBADMSG;
+        ssize_t n = ipc_receive_bytes(sock, room, VAULT_MESSAGE_MAX, &fd);
+        if (n <= 0)
                 return (int)n;
-        }
         if (!vault_decode(str_n(room, (size_t)n), way, fd >= 0, ret))
                 return -EBADMSG;
 

@@ -745,12 +745,7 @@ static int parse_program(struct parser *parser, struct sh_list **ret) {
 }
 
 int parse_nested(struct parser *outer, struct str text, struct sh_list **ret) {
-        struct parser parser = { .p = text.p,
-                                 .end = text.p + text.n,
-                                 .start = text.p,
-                                 .depth = outer->depth,
-                                 .arena = outer->arena,
-                                 .e = outer->e };
+        struct parser parser = parser_within(outer, text);
         int r = parser_enter(&parser);
         if (r < 0)
                 return r;

@@ -32,6 +32,16 @@ int parser_enter(struct parser *parser); /* one level deeper, bounded; parser_le
 void parser_leave(struct parser *parser);
 void *parser_get(struct parser *parser, size_t n); /* NULL: failure is recorded */
 
+/* For a text inside of what another one reads: as deep as that one, and into the same tree. */
+static inline struct parser parser_within(const struct parser *outer, struct str text) {
+        return (struct parser){ .p = text.p,
+                                .end = text.p + text.n,
+                                .start = text.p,
+                                .depth = outer->depth,
+                                .arena = outer->arena,
+                                .e = outer->e };
+}
+
 static inline bool at_end(const struct parser *parser) {
         return parser->p >= parser->end;
 }

@@ -599,12 +599,7 @@ int parse_word(struct parser *parser, enum word_mode mode, struct sh_word **ret)
 }
 
 int parse_expanding_text(struct parser *outer, struct str text, struct sh_word **ret) {
-        struct parser parser = { .p = text.p,
-                                 .end = text.p + text.n,
-                                 .start = text.p,
-                                 .depth = outer->depth,
-                                 .arena = outer->arena,
-                                 .e = outer->e };
+        struct parser parser = parser_within(outer, text);
         struct word_builder builder;
         int r = builder_start(&builder, &parser);
         while (r == 0 && !at_end(&parser)) {

@@ -49,6 +49,25 @@ int audit_run_path(const char *run_id, char **ret, struct err *err) {
         return 0;
 }
 
+int audit_open_service(const char *name, struct audit **ret, struct err *err) {
+        cleanup(free_ptr) char *directory = NULL, *path = NULL;
+        int r;
+
+        r = audit_directory(&directory, err);
+        if (r < 0)
+                return r;
+        r = path_make_private_dir(directory, err);
+        if (r < 0)
+                return r;
+
+        path = str_format("%s/%s%s", directory, name, suffix);
+        if (!path)
+                return err_memory(err);
+
+        const struct audit_settings settings = { .path = path, .run_id = name, .sandbox = name };
+        return audit_open(&settings, ret, err);
+}
+
 static bool is_run_name(struct str name) {
         static const char form[] = "dddddddd-dddddd-dddddd-";
         if (name.n <= STAMP + sizeof suffix - 1 || !str_ends(name, str_of(suffix)))

@@ -13,6 +13,8 @@
 int audit_directory(char **ret, struct err *err);
 /* Makes the directory and the name for a new run. */
 int audit_run_path(const char *run_id, char **ret, struct err *err);
+/* The log of a service that outlives runs ("ui", "chat"): one file of that name. -EBUSY when one of its kind has it. */
+int audit_open_service(const char *name, struct audit **ret, struct err *err);
 /* The files of all runs, oldest first, without their rotated forms. An absent directory holds none. */
 int audit_runs(audit_names *ret, struct err *err);
 /* The log of the run (its id, or the beginning of one if only one begins so), of the latest run for NULL. */

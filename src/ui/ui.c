@@ -4,7 +4,6 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
-#include "base/paths/path.h"
 #include "base/processes/signals.h"
 #include "base/random.h"
 #include "store/audit_place.h"
@@ -44,23 +43,7 @@ void ui_note(struct ui *ui, const char *format, ...) {
  * Opening.
  */
 static int ui_open_audit(struct ui *ui, struct err *err) {
-        cleanup(free_ptr) char *directory = NULL, *path = NULL;
-        int r;
-
-        r = audit_directory(&directory, err);
-        if (r < 0)
-                return r;
-
-        r = path_make_private_dir(directory, err);
-        if (r < 0)
-                return r;
-
-        path = path_join(directory, "ui.jsonl");
-        if (!path)
-                return err_set(err, ENOMEM, "out of memory");
-
-        const struct audit_settings settings = { .path = path, .run_id = "ui", .sandbox = "ui" };
-        r = audit_open(&settings, &ui->audit, err);
+        int r = audit_open_service("ui", &ui->audit, err);
         if (r == -EBUSY)
                 return err_set(err, EBUSY, "a dashboard is running already");
 

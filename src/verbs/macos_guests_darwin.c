@@ -234,6 +234,14 @@ int macos_guests_plan_delete(const char *name, struct buf *out, struct err *err)
         return r;
 }
 
+/* By which the firewall is switched off again. */
+static int take_token(struct macos_guest *guest, const char *token, struct err *err) {
+        if (!take_word(str_of(token), guest->token, sizeof guest->token))
+                return err_set(err, EPROTO, "pfctl -E gave a token that is too long");
+
+        return 0;
+}
+
 int macos_guests_create(const char *name, struct macos_guest *ret, struct err *err) {
         const struct guest_world world = guests_world();
         cleanup(free_ptr) char *launcher = NULL, *token = NULL;
@@ -255,8 +263,8 @@ int macos_guests_create(const char *name, struct macos_guest *ret, struct err *e
 
         const struct guest_request request = guest_asked(&guest, launcher);
         r = guest_create(&world, &request, &token, err);
-        if (r == 0 && !take_word(str_of(token), guest.token, sizeof guest.token))
-                r = err_set(err, EPROTO, "pfctl -E gave a token that is too long");
+        if (r == 0)
+                r = take_token(&guest, token, err);
         if (r < 0) {
                 note_remove(name);
                 return r;
@@ -268,32 +276,37 @@ int macos_guests_create(const char *name, struct macos_guest *ret, struct err *e
         return r;
 }
 
+static int find_as_root(const char *name, struct macos_guest *ret, struct err *err) {
+        int r = need_root(err);
+        if (r < 0)
+                return r;
+
+        return macos_guests_find(name, ret, err);
+}
+
 int macos_guests_start(const char *name, struct err *err) {
         const struct guest_world world = guests_world();
         cleanup(free_ptr) char *token = NULL;
         struct macos_guest guest;
-        int r = need_root(err);
-
-        if (r == 0)
-                r = macos_guests_find(name, &guest, err);
+        int r = find_as_root(name, &guest, err);
         if (r < 0)
                 return r;
 
         const struct guest_request request = guest_asked(&guest, NULL);
         r = guest_load_firewall(&world, &request, &token, err);
-        if (r == 0 && !take_word(str_of(token), guest.token, sizeof guest.token))
-                r = err_set(err, EPROTO, "pfctl -E gave a token that is too long");
-        return r < 0 ? r : note_write(&guest, err);
+        if (r == 0)
+                r = take_token(&guest, token, err);
+        if (r < 0)
+                return r;
+
+        return note_write(&guest, err);
 }
 
 /* Of half a guest some steps fail, since there is nothing to remove. What counts is whether the account is gone. */
 int macos_guests_delete(const char *name, struct err *err) {
         const struct guest_world world = guests_world();
         struct macos_guest guest;
-        int r = need_root(err);
-
-        if (r == 0)
-                r = macos_guests_find(name, &guest, err);
+        int r = find_as_root(name, &guest, err);
         if (r < 0)
                 return r;
 
