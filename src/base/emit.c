@@ -12,7 +12,7 @@ static bool emit_ready(const struct emit *json) {
 
 static void emit_separate(struct emit *json) {
         if (emit_ready(json) && json->comma)
-                json->status = buf_add_char(json->out, ',');
+                json->status = buf_add(json->out, json->spaced ? ", " : ",");
         json->comma = true;
 }
 
@@ -49,7 +49,7 @@ void emit_key_str(struct emit *json, struct str key) {
         if (emit_ready(json))
                 json->status = escape_json(json->out, key);
         if (emit_ready(json))
-                json->status = buf_add_char(json->out, ':');
+                json->status = buf_add(json->out, json->spaced ? ": " : ":");
         json->comma = false;
 }
 
@@ -76,18 +76,18 @@ void emit_number(struct emit *json, uint64_t n) {
                 json->status = buf_printf(json->out, "%" PRIu64, n);
 }
 
-static void emit_word(struct emit *json, const char *text) {
+void emit_raw(struct emit *json, struct str value) {
         emit_separate(json);
         if (emit_ready(json))
-                json->status = buf_add(json->out, text);
+                json->status = buf_append(json->out, value);
 }
 
 void emit_bool(struct emit *json, bool b) {
-        emit_word(json, b ? "true" : "false");
+        emit_raw(json, b ? STR("true") : STR("false"));
 }
 
 void emit_null(struct emit *json) {
-        emit_word(json, "null");
+        emit_raw(json, STR("null"));
 }
 
 void emit_put_text(struct emit *json, const char *key, const char *c_string) {

@@ -17,7 +17,8 @@ struct emit {
         struct buf *out;
         int status;
         unsigned depth;
-        bool comma; /* something precedes in the open collection */
+        bool comma;  /* something precedes in the open collection */
+        bool spaced; /* a space behind each comma and colon, for people who read it */
         char closers[EMIT_DEPTH_MAX];
 };
 
@@ -33,6 +34,7 @@ void emit_text(struct emit *json, const char *c_string); /* null for NULL */
 void emit_number(struct emit *json, uint64_t n);
 void emit_bool(struct emit *json, bool b);
 void emit_null(struct emit *json);
+void emit_raw(struct emit *json, struct str value); /* that is JSON already */
 /* Member of the open object, in one call. */
 void emit_put_text(struct emit *json, const char *key, const char *c_string);
 void emit_put_string(struct emit *json, const char *key, struct str s);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bailey/version.h"
 
-#include "base/buf.h"
 #include "base/cleanup.h"
-#include "base/escape.h"
+#include "base/emit.h"
 #include "cli/verb.h"
 
 #include <stdio.h>
@@ -20,14 +19,13 @@ static int version_run(const struct call *call, struct err *err) {
         }
 
         cleanup(buf_done) struct buf out = BUF(1024);
-        if (buf_add(&out, "{\"name\":\"bailey\",\"version\":") < 0 || escape_json(&out, str_of(bailey_version())) < 0 ||
-            buf_add(&out, "}") < 0) {
-                err_memory(err);
-                return EXIT_SYSTEM;
-        }
+        struct emit j = emit_to(&out);
 
-        printf("%s\n", buf_text(&out));
-        return EXIT_OK;
+        emit_open(&j, '{');
+        emit_put_text(&j, "name", "bailey");
+        emit_put_text(&j, "version", bailey_version());
+        emit_close(&j);
+        return verb_print_json(&j, &out, err);
 }
 
 const struct verb verb_version = {

@@ -214,12 +214,25 @@ int egress_credential_source(struct egress_credential *credential, const char *s
         return 0;
 }
 
+static char *credential_text(const char *provider, const char *source) {
+        cleanup(buf_done) struct buf out = BUF(65536);
+        struct emit j = emit_to(&out);
+
+        emit_open(&j, '{');
+        emit_put_text(&j, "provider", provider);
+        emit_put_text(&j, "source", source);
+        emit_close(&j);
+        if (emit_status(&j) < 0)
+                return NULL;
+
+        return str_dup(buf_str(&out));
+}
+
 int egress_credential_make(struct egress_settings *settings, const char *provider, const char *source,
                            struct err *err) {
         struct egress_credential c = { .provider = str_format("%s", provider),
                                        .source = str_format("%s", source),
-                                       .text =
-                                           str_format("{\"provider\":\"%s\",\"source\":\"%s\"}", provider, source) };
+                                       .text = credential_text(provider, source) };
         if (c.provider && c.source && c.text && vec_push(&settings->credentials, c) == 0)
                 return 0;
 

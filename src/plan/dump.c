@@ -2,40 +2,33 @@
 #include "plan/dump.h"
 
 #include "base/escape.h"
+#include "plan/dump_internal.h"
 #include "plan/landlock.h"
 #include "policy/match/glob.h"
 
-#include <assert.h>
-#include <linux/filter.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 
-struct name {
-        uint64_t value;
-        const char *name;
-};
-static const struct name namespaces[] = {
+const struct dump_name dump_namespaces[] = {
         { CLONE_NEWUSER, "user" }, { CLONE_NEWNS, "mount" }, { CLONE_NEWPID, "pid" },       { CLONE_NEWNET, "net" },
         { CLONE_NEWIPC, "ipc" },   { CLONE_NEWUTS, "uts" },  { CLONE_NEWCGROUP, "cgroup" }, { 0, NULL },
 };
-static const struct name attributes[] = {
+const struct dump_name dump_attributes[] = {
         { MOUNT_ATTR_RDONLY, "ro" },
         { MOUNT_ATTR_NOSUID, "nosuid" },
         { MOUNT_ATTR_NODEV, "nodev" },
         { MOUNT_ATTR_NOEXEC, "noexec" },
         { 0, NULL },
 };
-static const struct name limits[] = {
+static const struct dump_name limits[] = {
         { RLIMIT_NPROC, "processes" }, { RLIMIT_DATA, "memory" }, { RLIMIT_NOFILE, "files" },
         { RLIMIT_CPU, "cpu-seconds" }, { RLIMIT_CORE, "core" },   { 0, NULL },
 };
 
-/* The state of one dump, as text or as JSON. */
+/* The state of one dump as text. */
 struct dump {
         struct buf *out;
-        bool json;
-        bool first; /* in the current JSON list or object */
         int error;
 };
 
@@ -45,11 +38,7 @@ static void dump_put(struct dump *dump, const char *text) {
 }
 
 static void put_value(struct dump *dump, const char *text) {
-        if (dump->error)
-                return;
-        if (dump->json)
-                dump->error = escape_json(dump->out, str_of(text));
-        else
+        if (!dump->error)
                 dump->error = escape_text(dump->out, str_of(text), 4096);
 }
 
@@ -58,24 +47,13 @@ static void put_number(struct dump *dump, uint64_t n) {
                 dump->error = buf_printf(dump->out, "%llu", (unsigned long long)n);
 }
 
-static void dump_comma(struct dump *dump) {
-        if (!dump->first)
-                dump_put(dump, dump->json ? ", " : " ");
-        dump->first = false;
-}
-
-/* One of several names that stand in a row, without spaces where people read them. */
+/* One of several names that stand in a row, without spaces. */
 static void put_name(struct dump *dump, const char *name, bool first) {
-        if (dump->json) {
-                dump_put(dump, first ? "" : ", ");
-                put_value(dump, name);
-        } else {
-                dump_put(dump, first ? "" : ",");
-                dump_put(dump, name);
-        }
+        dump_put(dump, first ? "" : ",");
+        dump_put(dump, name);
 }
 
-static void put_names(struct dump *dump, const struct name *names, uint64_t mask) {
+static void put_names(struct dump *dump, const struct dump_name *names, uint64_t mask) {
         bool first = true;
 
         for (; names->name; names++)
@@ -92,8 +70,8 @@ static void put_landlock(struct dump *dump, uint64_t mask) {
                 put_name(dump, name, first);
 }
 
-static const char *limit_name(uint32_t resource) {
-        for (const struct name *name = limits; name->name; name++)
+const char *dump_limit_name(uint32_t resource) {
+        for (const struct dump_name *name = limits; name->name; name++)
                 if (name->value == resource)
                         return name->name;
         return "?";
@@ -127,7 +105,7 @@ static void text_op(struct dump *dump, const struct plan_op *op) {
                 dump_put(dump, op->mode & PLAN_NEW_FS_MAYBE ? "if possible " : "");
                 put_value(dump, op->source);
                 dump_put(dump, " ");
-                put_names(dump, attributes, op->attr_set);
+                put_names(dump, dump_attributes, op->attr_set);
 
                 if (op->data) {
                         dump_put(dump, " ");
@@ -145,7 +123,7 @@ static void text_op(struct dump *dump, const struct plan_op *op) {
                         put_number(dump, op->slot);
                 }
                 dump_put(dump, op->mode ? " (tree) " : " ");
-                put_names(dump, attributes, op->attr_set);
+                put_names(dump, dump_attributes, op->attr_set);
                 break;
         case PLAN_OP_ATTACH:
                 dump_put(dump, "#");
@@ -204,7 +182,7 @@ static void text_landlock(struct dump *dump, const struct plan *plan) {
 }
 
 /* Only a network that is captured has listeners besides the one for packets. */
-static bool is_captured(const struct plan *plan) {
+bool dump_is_captured(const struct plan *plan) {
         for (size_t i = 0; i < plan->listeners.n; i++)
                 if (plan->listeners.p[i].kind == PLAN_LISTENER_TRANSPARENT)
                         return true;
@@ -212,7 +190,7 @@ static bool is_captured(const struct plan *plan) {
 }
 
 static const char *network_text(const struct plan *plan) {
-        if (is_captured(plan))
+        if (dump_is_captured(plan))
                 return "captured: every TCP connection and DNS query; the rest is refused, and recorded\n";
         if (plan->namespaces & CLONE_NEWNET)
                 return "none: what is tried is refused, and recorded\n";
@@ -269,7 +247,7 @@ static void text_network(struct dump *dump, const struct plan *plan) {
 }
 
 /* Of the broker's rules, those that it enforces itself. */
-static bool is_judged(const struct plan_path_rule *rule) {
+bool dump_is_judged(const struct plan_path_rule *rule) {
         return !rule->grants && (rule->late || glob_has_magic(str_of(rule->pattern)));
 }
 
@@ -298,25 +276,14 @@ static void text_sockets(struct dump *dump, const struct plan *plan) {
         }
 }
 
-static const char *group_name(const struct plan *plan) {
-        bool limited = plan->group.memory || plan->group.processes || plan->group.cpu_percent;
-        if (!limited)
-                return "none";
-
-        if (plan->flags & PLAN_SCOPE)
-                return "systemd-scope";
-
-        return "cgroup";
-}
-
 static const char *group_way(const struct plan *plan) {
         return plan->flags & PLAN_SCOPE ? "systemd scope, asked for at launch" : "cgroup v2";
 }
 
 static void text_group(struct dump *dump, const struct plan *plan) {
-        const struct name parts[] = { { plan->group.memory, "memory" },
-                                      { plan->group.processes, "processes" },
-                                      { plan->group.cpu_percent, "cpu-percent" } };
+        const struct dump_name parts[] = { { plan->group.memory, "memory" },
+                                           { plan->group.processes, "processes" },
+                                           { plan->group.cpu_percent, "cpu-percent" } };
         for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
                 if (parts[i].value && !dump->error)
                         dump->error = buf_printf(dump->out, "  together: %s %llu (%s)\n", parts[i].name,
@@ -354,7 +321,7 @@ static void text_judged(struct dump *dump, const struct plan *plan) {
         for (size_t i = 0; i < plan->path_rules.n; i++) {
                 const struct plan_path_rule *rule = &plan->path_rules.p[i];
 
-                if (is_judged(rule))
+                if (dump_is_judged(rule))
                         text_line(dump, rule->decides_read ? "  refused when reached: " : "  kept when written to: ",
                                   rule->pattern);
         }
@@ -371,7 +338,7 @@ static void text_limits(struct dump *dump, const struct plan *plan) {
 
         for (size_t i = 0; i < plan->limits.n; i++) {
                 dump_put(dump, "  ");
-                dump_put(dump, limit_name(plan->limits.p[i].resource));
+                dump_put(dump, dump_limit_name(plan->limits.p[i].resource));
                 dump_put(dump, " ");
                 put_number(dump, plan->limits.p[i].value);
                 dump_put(dump, "\n");
@@ -388,7 +355,7 @@ int plan_dump_text(const struct plan *plan, struct buf *out) {
         dump_put(&dump, "directory: ");
         put_value(&dump, plan->cwd);
         dump_put(&dump, "\nnamespaces: ");
-        put_names(&dump, namespaces, plan->namespaces);
+        put_names(&dump, dump_namespaces, plan->namespaces);
         dump_put(&dump, plan->namespaces ? "" : "none");
         if (!dump.error)
                 dump.error = buf_printf(out, "\nidentity: uid %u, gid %u, no capabilities, no new privileges\nfiles:\n",
@@ -413,295 +380,6 @@ int plan_dump_text(const struct plan *plan, struct buf *out) {
                 text_line(&dump, "  ", plan->env.p[i]);
         for (size_t i = 0; i < plan->notes.n; i++)
                 text_line(&dump, "note: ", plan->notes.p[i]);
-
-        return dump.error;
-}
-
-/* JSON. */
-
-static void dump_key(struct dump *dump, const char *name) {
-        dump_comma(dump);
-        put_value(dump, name);
-        dump_put(dump, ": ");
-}
-
-static void json_text(struct dump *dump, const char *name, const char *value) {
-        if (!value)
-                return;
-        dump_key(dump, name);
-        put_value(dump, value);
-}
-
-static void json_number(struct dump *dump, const char *name, uint64_t value) {
-        dump_key(dump, name);
-        put_number(dump, value);
-}
-
-static void open_with(struct dump *dump, const char *name, const char *bracket) {
-        if (name)
-                dump_key(dump, name);
-        else
-                dump_comma(dump);
-        dump_put(dump, bracket);
-        dump->first = true;
-}
-
-static void close_with(struct dump *dump, const char *bracket) {
-        dump_put(dump, bracket);
-        dump->first = false;
-}
-
-static void json_words(struct dump *dump, const char *name, const char *const *words, size_t n) {
-        open_with(dump, name, "[");
-        for (size_t i = 0; i < n; i++) {
-                dump_comma(dump);
-                put_value(dump, words[i]);
-        }
-        close_with(dump, "]");
-}
-
-static void json_op(struct dump *dump, const struct plan_op *op) {
-        open_with(dump, NULL, "{");
-        json_text(dump, "op", plan_op_name(op->kind));
-        if (op->slot != PLAN_ROOT)
-                json_number(dump, "slot", op->slot);
-        if (op->at != PLAN_ROOT)
-                json_number(dump, "at", op->at);
-
-        json_text(dump, "source", op->source);
-        json_text(dump, "target", op->target);
-        json_text(dump, "data", op->data);
-        json_number(dump, "mode", op->mode);
-
-        if (op->attr_set) {
-                open_with(dump, "attributes", "[");
-                put_names(dump, attributes, op->attr_set);
-                close_with(dump, "]");
-        }
-
-        close_with(dump, "}");
-}
-
-static void json_landlock(struct dump *dump, const struct plan *plan) {
-        open_with(dump, "landlock", "{");
-        json_number(dump, "abi", plan->landlock.abi);
-        json_number(dump, "scoped", plan->landlock.scoped);
-        open_with(dump, "rules", "[");
-
-        for (size_t i = 0; i < plan->landlock.rules.n; i++) {
-                open_with(dump, NULL, "{");
-                json_text(dump, "path", plan->landlock.rules.p[i].path);
-                open_with(dump, "access", "[");
-                put_landlock(dump, plan->landlock.rules.p[i].access);
-                close_with(dump, "]");
-                close_with(dump, "}");
-        }
-
-        close_with(dump, "]");
-        open_with(dump, "ports", "[");
-
-        for (size_t i = 0; i < plan->landlock.ports.n; i++) {
-                dump_comma(dump);
-                put_number(dump, plan->landlock.ports.p[i].port);
-        }
-
-        close_with(dump, "]");
-        close_with(dump, "}");
-}
-
-static void json_network(struct dump *dump, const struct plan *plan) {
-        open_with(dump, "network", "{");
-        json_text(dump, "capture", is_captured(plan) ? "all" : "none");
-        open_with(dump, "listeners", "[");
-
-        for (size_t i = 0; i < plan->listeners.n; i++) {
-                const struct plan_listener *listener = &plan->listeners.p[i];
-
-                open_with(dump, NULL, "{");
-                json_text(dump, "kind", plan_listener_name(listener->kind));
-
-                if (listener->kind == PLAN_LISTENER_BRIDGE) {
-                        json_text(dump, "path", PLAN_BRIDGE_SOCKET);
-                } else if (plan_listener_path(listener->kind)) {
-                        json_text(dump, "path", plan_listener_path(listener->kind));
-                } else if (listener->kind == PLAN_LISTENER_CALLBACK) {
-                        json_text(dump, "address", listener->v6 ? "::1" : "127.0.0.1");
-                } else if (listener->kind != PLAN_LISTENER_PACKETS) {
-                        json_text(dump, "address", listener->v6 ? "::1" : "127.0.0.1");
-                        json_number(dump, "port", listener->port);
-                }
-
-                if (listener->forward_port)
-                        json_number(dump, "host_port", listener->forward_port);
-
-                close_with(dump, "}");
-        }
-
-        close_with(dump, "]");
-        open_with(dump, "publish", "[");
-
-        for (size_t i = 0; i < plan->publish.n; i++) {
-                open_with(dump, NULL, "{");
-                json_text(dump, "address", plan->publish.p[i].address);
-                json_number(dump, "port", plan->publish.p[i].outside);
-                json_number(dump, "inside", plan->publish.p[i].inside);
-                close_with(dump, "}");
-        }
-
-        close_with(dump, "]");
-        close_with(dump, "}");
-}
-
-static void json_guards(struct dump *dump, const struct plan *plan) {
-        static const char *const kinds[] = {
-                [PLAN_GUARD_MISSING] = "missing",
-                [PLAN_GUARD_LINK] = "link",
-                [PLAN_GUARD_FILE] = "file",
-                [PLAN_GUARD_DIR] = "directory",
-        };
-        static_assert(sizeof kinds / sizeof *kinds == PLAN_GUARD_KINDS, "one name per kind");
-
-        open_with(dump, "guards", "[");
-
-        for (size_t i = 0; i < plan->guards.n; i++)
-                if (plan->guards.p[i].kind == PLAN_GUARD_MISSING) {
-                        dump_comma(dump);
-                        put_value(dump, plan->guards.p[i].path);
-                }
-
-        close_with(dump, "]");
-
-        dump_key(dump, "repositories_searched");
-        dump_put(dump, plan->git_incomplete ? "false" : "true");
-        open_with(dump, "protected", "[");
-
-        for (size_t i = 0; i < plan->guards.n; i++) {
-                const struct plan_guard *guard = &plan->guards.p[i];
-
-                open_with(dump, NULL, "{");
-                json_text(dump, "path", guard->path);
-                json_text(dump, "kind", kinds[guard->kind]);
-                json_text(dump, "why", guard->why);
-                json_text(dump, "root", guard->root);
-                close_with(dump, "}");
-        }
-
-        close_with(dump, "]");
-}
-
-/* Tools of the host, and their calls that a person must agree to. */
-static void json_bridge(struct dump *dump, const struct policy *policy) {
-        if (!policy || policy->bridge.n == 0)
-                return;
-
-        open_with(dump, "bridge", "[");
-
-        for (size_t i = 0; i < policy->bridge.n; i++) {
-                const struct bridge_tool *tool = &policy->bridge.p[i];
-
-                open_with(dump, NULL, "{");
-                json_text(dump, "tool", tool->name);
-                open_with(dump, "ask", "[");
-
-                for (size_t k = 0; k < tool->ask.n; k++) {
-                        dump_comma(dump);
-                        put_value(dump, tool->ask.p[k].text);
-                }
-
-                close_with(dump, "]");
-                close_with(dump, "}");
-        }
-
-        close_with(dump, "]");
-}
-
-static const char *sockets_judge(const struct plan *plan) {
-        if (!plan->namespaces)
-                return "none";
-        if (plan->flags & PLAN_SOCKETS)
-                return "broker";
-
-        return "landlock";
-}
-
-static void json_files(struct dump *dump, const struct plan *plan) {
-        open_with(dump, "files", "[");
-        for (size_t i = 0; i < plan->ops.n; i++)
-                json_op(dump, &plan->ops.p[i]);
-        close_with(dump, "]");
-
-        json_guards(dump, plan);
-}
-
-/* Paths that are judged when the command reaches them. */
-static void json_judged(struct dump *dump, const struct plan *plan) {
-        open_with(dump, "judged", "[");
-
-        for (size_t i = 0; i < plan->path_rules.n; i++)
-                if (is_judged(&plan->path_rules.p[i])) {
-                        dump_comma(dump);
-                        put_value(dump, plan->path_rules.p[i].pattern);
-                }
-
-        close_with(dump, "]");
-
-        if (plan->marks.n) {
-                open_with(dump, "ratchet_reads", "[");
-
-                for (size_t i = 0; i < plan->marks.n; i++) {
-                        dump_comma(dump);
-                        put_value(dump, plan->marks.p[i].pattern);
-                }
-
-                close_with(dump, "]");
-        }
-
-        if (plan->asks.n)
-                json_words(dump, "asks", plan->asks.p, plan->asks.n);
-}
-
-static void json_limits(struct dump *dump, const struct plan *plan) {
-        open_with(dump, "limits", "{");
-        for (size_t i = 0; i < plan->limits.n; i++)
-                json_number(dump, limit_name(plan->limits.p[i].resource), plan->limits.p[i].value);
-        close_with(dump, "}");
-
-        open_with(dump, "limits_together", "{");
-        json_number(dump, "memory", plan->group.memory);
-        json_number(dump, "processes", plan->group.processes);
-        json_number(dump, "cpu_percent", plan->group.cpu_percent);
-        json_text(dump, "by", group_name(plan));
-        close_with(dump, "}");
-}
-
-int plan_dump_json(const struct plan *plan, const struct policy *policy, struct buf *out) {
-        struct dump dump = { .out = out, .json = true, .first = true };
-
-        dump_put(&dump, "{");
-        json_words(&dump, "command", plan->argv.p, plan->argv.n);
-        json_text(&dump, "directory", plan->cwd);
-        open_with(&dump, "namespaces", "[");
-        put_names(&dump, namespaces, plan->namespaces);
-        close_with(&dump, "]");
-        json_number(&dump, "uid", plan->uid);
-        json_number(&dump, "gid", plan->gid);
-
-        json_files(&dump, plan);
-        json_judged(&dump, plan);
-
-        open_with(&dump, "unix_sockets", "{");
-        json_text(&dump, "judged_by", sockets_judge(plan));
-        json_words(&dump, "host", plan->sockets.p, plan->sockets.n);
-        close_with(&dump, "}");
-
-        json_landlock(&dump, plan);
-        json_network(&dump, plan);
-        json_number(&dump, "filter_instructions", plan->seccomp.n / sizeof(struct sock_filter));
-        json_limits(&dump, plan);
-        json_words(&dump, "environment", plan->env.p, plan->env.n);
-        json_words(&dump, "notes", plan->notes.p, plan->notes.n);
-        json_bridge(&dump, policy);
-        dump_put(&dump, "}\n");
 
         return dump.error;
 }

@@ -190,10 +190,15 @@ static void publish_event(struct ui *ui, const struct peer *peer, const struct n
 }
 
 static void publish_change(struct ui *ui, const struct peer *peer, const char *what) {
-        char text[128];
+        cleanup(buf_done) struct buf out = BUF(1024);
+        struct emit j = emit_to(&out);
 
-        snprintf(text, sizeof text, "{\"sandbox\":\"%s\",\"event\":\"%s\"}", peer->client.id, what);
-        ui_publish(ui, str_of(text));
+        emit_open(&j, '{');
+        emit_put_text(&j, "sandbox", peer->client.id);
+        emit_put_text(&j, "event", what);
+        emit_close(&j);
+        if (emit_status(&j) == 0)
+                ui_publish(ui, buf_str(&out));
 }
 
 static void take_event(struct ui *ui, struct peer *peer, const struct control_message *message) {
@@ -293,11 +298,9 @@ void watch_sweep(struct ui *ui) {
 /*
  * The state.
  */
-static void emit_raw(struct emit *j, const char *key, const struct buf *json, const char *none) {
+static void emit_told(struct emit *j, const char *key, const struct buf *told, struct str none) {
         emit_key(j, key);
-        if (j->status == 0)
-                j->status = json->n ? buf_append(j->out, buf_str(json)) : buf_add(j->out, none);
-        j->comma = true;
+        emit_raw(j, told->n ? buf_str(told) : none);
 }
 
 void watch_emit_state(struct ui *ui, bool with_rules, struct emit *json) {
@@ -312,11 +315,11 @@ void watch_emit_state(struct ui *ui, bool with_rules, struct emit *json) {
                 emit_open(json, '{');
                 emit_put_text(json, "id", peer->client.id);
                 emit_put_number(json, "status_age_ms", (clock_ns() - peer->status_ns) / NS_PER_MS);
-                emit_raw(json, "status", &peer->status, "null");
-                emit_raw(json, "questions", &peer->pending, "[]");
+                emit_told(json, "status", &peer->status, STR("null"));
+                emit_told(json, "questions", &peer->pending, STR("[]"));
 
                 if (with_rules)
-                        emit_raw(json, "rules", &peer->rules, "[]");
+                        emit_told(json, "rules", &peer->rules, STR("[]"));
 
                 emit_close(json);
         }

@@ -53,54 +53,56 @@ static const char tool_list[] =
 /* --- replies ------------------------------------------------------------------------------------------------------ */
 
 /* The id as it came: a number or a text; NULL: null. */
-static int reply_open(struct buf *out, const struct node *id) {
-        int r = buf_add(out, "{\"jsonrpc\":\"2.0\",\"id\":");
+static struct emit reply_open(struct buf *out, const struct node *id) {
+        struct emit j = emit_to(out);
 
+        emit_open(&j, '{');
+        emit_put_text(&j, "jsonrpc", "2.0");
+        emit_key(&j, "id");
+
+        if (!id)
+                emit_null(&j);
+        else if (id->quoted)
+                emit_string(&j, id->text);
+        else
+                emit_raw(&j, id->text);
+
+        return j;
+}
+
+static int reply_close(struct emit *j) {
+        emit_close(j);
+
+        int r = emit_status(j);
         if (r < 0)
                 return r;
-        if (!id)
-                return buf_add(out, "null");
-        if (!id->quoted)
-                return buf_append(out, id->text);
 
-        struct emit j = emit_to(out);
-        emit_string(&j, id->text);
-
-        return emit_status(&j);
+        return buf_add_char(j->out, '\n');
 }
 
 static int reply_error(struct buf *out, const struct node *id, int code, const char *text) {
         char number[32];
-        struct emit j = emit_to(out);
-        int r = reply_open(out, id);
+        struct emit j = reply_open(out, id);
 
-        snprintf(number, sizeof number, ",\"error\":{\"code\":%d,", code);
-        if (r == 0)
-                r = buf_add(out, number);
-        if (r == 0)
-                r = buf_add(out, "\"message\":");
+        snprintf(number, sizeof number, "%d", code);
+        emit_key(&j, "error");
+        emit_open(&j, '{');
+        emit_key(&j, "code");
+        emit_raw(&j, str_of(number));
+        emit_put_text(&j, "message", text);
+        emit_close(&j);
 
-        emit_text(&j, text);
-        if (r == 0)
-                r = emit_status(&j);
-        if (r < 0)
-                return r;
-
-        return buf_add(out, "}}\n");
+        return reply_close(&j);
 }
 
 /* `result` is JSON. */
 static int reply_result(struct buf *out, const struct node *id, struct str result) {
-        int r = reply_open(out, id);
+        struct emit j = reply_open(out, id);
 
-        if (r == 0)
-                r = buf_add(out, ",\"result\":");
-        if (r == 0)
-                r = buf_append(out, result);
-        if (r < 0)
-                return r;
+        emit_key(&j, "result");
+        emit_raw(&j, result);
 
-        return buf_add(out, "}\n");
+        return reply_close(&j);
 }
 
 /* --- methods ------------------------------------------------------------------------------------------------------ */
@@ -153,20 +155,20 @@ static int reply_called(struct buf *out, const struct node *id, struct str said,
         struct emit j = emit_to(&result);
         int r;
 
-        r = buf_add(&result, "{\"content\":[{\"type\":\"text\",\"text\":");
-        if (r == 0) {
-                emit_string(&j, said);
-                r = emit_status(&j);
-        }
+        emit_open(&j, '{');
+        emit_key(&j, "content");
+        emit_open(&j, '[');
+        emit_open(&j, '{');
+        emit_put_text(&j, "type", "text");
+        emit_put_string(&j, "text", said);
+        emit_close(&j);
+        emit_close(&j);
+        emit_put_bool(&j, "isError", failed);
+        emit_key(&j, "structuredContent");
+        emit_raw(&j, said);
+        emit_close(&j);
 
-        if (r == 0)
-                r = buf_add(&result, failed ? "}],\"isError\":true,\"structuredContent\":"
-                                            : "}],\"isError\":false,\"structuredContent\":");
-
-        if (r == 0)
-                r = buf_append(&result, said);
-        if (r == 0)
-                r = buf_add(&result, "}");
+        r = emit_status(&j);
         if (r < 0)
                 return r;
 

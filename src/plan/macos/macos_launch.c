@@ -2,6 +2,7 @@
 #include "plan/macos/macos_launch.h"
 
 #include "base/cleanup.h"
+#include "base/emit.h"
 #include "base/escape.h"
 #include "plan/env.h"
 
@@ -219,16 +220,22 @@ int macos_launch_build(const struct macos_request *request, struct macos_launch 
 /* --- printing --- */
 
 /* The value of a variable as it may be shown: not the secret of the run. */
-static int add_variable(struct buf *out, const char *line, bool json) {
-        cleanup(buf_done) struct buf shown = BUF(1 << 20);
+static int show_variable(struct buf *out, const char *line) {
         const char *user = strstr(line, "://" PROXY_USER ":"), *at = user ? strchr(user + 3, '@') : NULL;
-        int r = at ? buf_printf(&shown, "%.*sSECRET%s", (int)(user + 3 + sizeof PROXY_USER - line), line, at)
-                   : buf_add(&shown, line);
 
+        if (!at)
+                return buf_add(out, line);
+
+        return buf_printf(out, "%.*sSECRET%s", (int)(user + 3 + sizeof PROXY_USER - line), line, at);
+}
+
+static int add_variable(struct buf *out, const char *line) {
+        cleanup(buf_done) struct buf shown = BUF(1 << 20);
+        int r = show_variable(&shown, line);
         if (r < 0)
                 return r;
 
-        return json ? escape_json(out, buf_str(&shown)) : escape_text(out, buf_str(&shown), 4096);
+        return escape_text(out, buf_str(&shown), 4096);
 }
 
 static int add_words(struct buf *out, char *const *words) {
@@ -268,7 +275,7 @@ int macos_launch_text(const struct macos_launch *launch, struct buf *out) {
         for (char **line = launch->environment; *line && r == 0; line++) {
                 r = buf_add(out, "\n; environment: ");
                 if (r == 0)
-                        r = add_variable(out, *line, false);
+                        r = add_variable(out, *line);
         }
 
         if (r == 0)
@@ -280,66 +287,63 @@ int macos_launch_text(const struct macos_launch *launch, struct buf *out) {
         return seatbelt_text(launch->profile, out);
 }
 
-static int json_strings(struct buf *out, const char *key, char *const *words) {
-        int r = buf_printf(out, ", \"%s\": [", key);
+static void json_words(struct emit *json, const char *key, char *const *words) {
+        emit_key(json, key);
+        emit_open(json, '[');
 
-        for (size_t i = 0; words[i] && r == 0; i++) {
-                r = buf_add(out, i ? ", " : "");
-                if (r == 0)
-                        r = add_variable(out, words[i], true);
+        for (size_t i = 0; words[i]; i++) {
+                cleanup(buf_done) struct buf shown = BUF(1 << 20);
+                int r = show_variable(&shown, words[i]);
+
+                emit_string(json, buf_str(&shown));
+                if (r < 0)
+                        json->status = r;
         }
 
-        return r == 0 ? buf_add_char(out, ']') : r;
+        emit_close(json);
 }
 
-static int json_pairs(const struct macos_launch *launch, struct buf *out) {
-        int r = buf_add(out, ", \"parameters\": {");
+static void json_pairs(struct emit *json, const struct macos_launch *launch) {
+        emit_key(json, "parameters");
+        emit_open(json, '{');
+        for (size_t i = 0; i < launch->profile->parameters.n; i++)
+                emit_put_text(json, launch->profile->parameters.p[i].name, launch->profile->parameters.p[i].value);
+        emit_close(json);
 
-        for (size_t i = 0; i < launch->profile->parameters.n && r == 0; i++) {
-                const struct seatbelt_parameter *parameter = &launch->profile->parameters.p[i];
-
-                r = buf_printf(out, "%s\"%s\": ", i ? ", " : "", parameter->name);
-                if (r == 0)
-                        r = escape_json(out, str_of(parameter->value));
-        }
-
-        if (r == 0)
-                r = buf_add(out, "}, \"limits\": {");
-
-        for (size_t i = 0; i < launch->limits.n && r == 0; i++)
-                r = buf_printf(out, "%s\"%s\": %llu", i ? ", " : "", macos_limit_name(launch->limits.p[i].kind),
-                               (unsigned long long)launch->limits.p[i].value);
-
-        return r == 0 ? buf_add_char(out, '}') : r;
+        emit_key(json, "limits");
+        emit_open(json, '{');
+        for (size_t i = 0; i < launch->limits.n; i++)
+                emit_put_number(json, macos_limit_name(launch->limits.p[i].kind), launch->limits.p[i].value);
+        emit_close(json);
 }
 
 int macos_launch_json(const struct macos_launch *launch, struct buf *out) {
         cleanup(buf_done) struct buf profile = BUF(8 << 20);
+        struct emit json = { .out = out, .spaced = true };
         int r = seatbelt_text(launch->profile, &profile);
+        if (r < 0)
+                return r;
 
-        if (r == 0)
-                r = buf_add(out, "{\"platform\": \"macos\", \"tried_on_a_mac\": false, \"directory\": ");
-        if (r == 0)
-                r = escape_json(out, str_of(launch->cwd));
-        if (r == 0)
-                r = json_strings(out, "argv", launch->argv);
-        if (r == 0)
-                r = json_strings(out, "environment", launch->environment);
-        if (r == 0)
-                r = json_pairs(launch, out);
-        if (r == 0)
-                r = buf_add(out, ", \"notes\": [");
+        emit_open(&json, '{');
+        emit_put_text(&json, "platform", "macos");
+        emit_put_bool(&json, "tried_on_a_mac", false);
+        emit_put_text(&json, "directory", launch->cwd);
+        json_words(&json, "argv", launch->argv);
+        json_words(&json, "environment", launch->environment);
+        json_pairs(&json, launch);
 
-        for (size_t i = 0; i < launch->profile->notes.n && r == 0; i++) {
-                r = buf_add(out, i ? ", " : "");
-                if (r == 0)
-                        r = escape_json(out, str_of(launch->profile->notes.p[i]));
-        }
+        emit_key(&json, "notes");
+        emit_open(&json, '[');
+        for (size_t i = 0; i < launch->profile->notes.n; i++)
+                emit_text(&json, launch->profile->notes.p[i]);
+        emit_close(&json);
 
-        if (r == 0)
-                r = buf_add(out, "], \"profile\": ");
-        if (r == 0)
-                r = escape_json(out, buf_str(&profile));
+        emit_put_string(&json, "profile", buf_str(&profile));
+        emit_close(&json);
 
-        return r == 0 ? buf_add(out, "}\n") : r;
+        r = emit_status(&json);
+        if (r < 0)
+                return r;
+
+        return buf_add_char(out, '\n');
 }
