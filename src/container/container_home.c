@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "container/container_home.h"
 
+#include "policy/home_kind.h"
 #include "policy/options.h"
-#include "policy/paths/home_kind.h"
 #include "run/run_home.h"
 
 #include <errno.h>

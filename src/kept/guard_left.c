@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sweeping what runs left that are over. */
-#include "kept/guard_internal.h"
+#include "kept/guard_registry_internal.h"
 
 #include "base/buf.h"
 #include "base/cleanup.h"

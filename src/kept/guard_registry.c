@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kept/guard_internal.h"
+#include "kept/guard_registry_internal.h"
 
 #include "base/buf.h"
 #include "base/cleanup.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What other sandboxes guard in the places where this one writes is guarded here, too. */
-#include "kept/guard_internal.h"
+#include "kept/guard_registry_internal.h"
 
 #include "base/buf.h"
 #include "base/cleanup.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opening the registry of guards, and reading its slots. */
-#include "kept/guard_internal.h"
+#include "kept/guard_registry_internal.h"
 
 #include "base/cleanup.h"
 #include "base/fd.h"

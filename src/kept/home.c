@@ -13,7 +13,7 @@
 #include "base/secrets/digest.h"
 #include "conf/dirs.h"
 #include "kept/home_internal.h"
-#include "policy/paths/home_kind.h"
+#include "policy/home_kind.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -8,8 +8,8 @@
 #include "policy/credential.h"
 #include "policy/git/git_rules.h"
 #include "policy/git/ssh_rules.h"
+#include "policy/home_kind.h"
 #include "policy/macos.h"
-#include "policy/paths/home_kind.h"
 #include "policy/tools/browser.h"
 #include "policy/tools/tools.h"
 

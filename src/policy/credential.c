@@ -7,7 +7,7 @@
 #include "conf/json_walk.h"
 #include "conf/suggest.h"
 #include "policy/check.h"
-#include "policy/paths/home_kind.h"
+#include "policy/home_kind.h"
 #include "policy/profile/providers.h"
 
 #include <errno.h>

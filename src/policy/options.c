@@ -2,7 +2,7 @@
 #include "policy/options.h"
 
 #include "base/clock.h"
-#include "policy/paths/home_kind.h"
+#include "policy/home_kind.h"
 
 #define SECONDS(n) ((int64_t)(n) * (int64_t)NS_PER_SECOND)
 #define MILLISECONDS(n) ((int64_t)(n) * (int64_t)NS_PER_MS)

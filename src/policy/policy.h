@@ -173,7 +173,7 @@ struct policy {
         } network;
 
         struct {
-                char *home;                /* as in policy/paths/home_kind.h; NULL: the real one */
+                char *home;                /* as in policy/home_kind.h; NULL: the real one */
                 origin_texts moved;        /* places of credentials that variables name (policy/paths/moved.h) */
                 origin_texts hidden_homes; /* with a home of its own: other homes, where no rule opens them */
                 bool reads_denied;         /* `reads: deny` turns the default round */

@@ -2,7 +2,7 @@
 #include "policy/presets.h"
 
 #include "conf/suggest.h"
-#include "policy/paths/home_kind.h"
+#include "policy/home_kind.h"
 
 #include <errno.h>
 

@@ -9,7 +9,7 @@
 #include "base/paths/path.h"
 #include "conf/dirs.h"
 #include "plan/build.h"
-#include "policy/paths/home_kind.h"
+#include "policy/home_kind.h"
 #include "policy/paths/home_table.h"
 #include "policy/tools/tool_credentials.h"
 #include "roles/trust_store.h"

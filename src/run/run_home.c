@@ -7,7 +7,7 @@
 #include "kept/home.h"
 #include "kept/home_rows.h"
 #include "kept/home_settings.h"
-#include "policy/paths/home_kind.h"
+#include "policy/home_kind.h"
 #include "policy/paths/paths.h"
 #include "run/run_internal.h"
 #include "run/run_sign_ins.h"

@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "base/paths/path.h"
 #include "conf/dirs.h"
-#include "policy/paths/home_kind.h"
+#include "policy/home_kind.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

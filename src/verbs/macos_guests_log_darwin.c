@@ -51,7 +51,7 @@ static void print_lines(struct buf *text, unsigned uid) {
 }
 
 /* Until it closes its output, the time is over, or somebody interrupts. Whether it closed it. */
-static bool follow(int fd, unsigned uid, uint64_t end_ns) {
+static bool follow_log(int fd, unsigned uid, uint64_t end_ns) {
         cleanup(buf_done) struct buf text = BUF(LINES_MAX);
 
         while (!interrupted) {
@@ -100,7 +100,7 @@ int macos_guests_log(const char *name, unsigned seconds, struct err *err) {
         const struct sigaction action = { .sa_handler = on_interrupt };
         (void)sigaction(SIGINT, &action, NULL);
         (void)sigaction(SIGTERM, &action, NULL);
-        bool closed = follow(fd, guest.uid, clock_ns() + seconds * 1000 * NS_PER_MS);
+        bool closed = follow_log(fd, guest.uid, clock_ns() + seconds * 1000 * NS_PER_MS);
         close(fd);
         if (closed) /* let it end by itself: its status says why */
                 (void)os_wait_exit(pid, 1000);

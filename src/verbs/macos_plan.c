@@ -9,8 +9,8 @@
 #include "base/paths/path.h"
 #include "plan/build.h"
 #include "plan/macos/macos_launch.h"
+#include "policy/home_kind.h"
 #include "policy/load.h"
-#include "policy/paths/home_kind.h"
 
 #include <errno.h>
 #include <unistd.h>

@@ -10,9 +10,9 @@
 #include "policy/apply.h"
 #include "policy/check.h"
 #include "policy/credential.h"
+#include "policy/home_kind.h"
 #include "policy/judge/records.h"
 #include "policy/keys.h"
-#include "policy/paths/home_kind.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 #include "base/files/tree.h"
 #include "base/paths/path.h"
 #include "kept/home.h"
-#include "policy/paths/home_kind.h"
+#include "policy/home_kind.h"
 
 #include <errno.h>
 #include <fcntl.h>

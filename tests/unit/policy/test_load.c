@@ -6,7 +6,7 @@
 #include "base/paths/path.h"
 #include "conf/trust.h"
 #include "policy/apply.h"
-#include "policy/paths/home_kind.h"
+#include "policy/home_kind.h"
 #include "policy/paths/paths.h"
 
 #include "../alloc_fail.h"

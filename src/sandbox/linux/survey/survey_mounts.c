@@ -13,7 +13,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/paths/path.h"
-#include "policy/paths/home_kind.h"
+#include "policy/home_kind.h"
 #include "sandbox/linux/survey/survey_internal.h"
 
 #include <errno.h>

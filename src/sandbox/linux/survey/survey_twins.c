@@ -12,7 +12,7 @@
 #include "base/cleanup.h"
 #include "base/files/listing.h"
 #include "base/paths/path.h"
-#include "policy/paths/home_kind.h"
+#include "policy/home_kind.h"
 #include "policy/paths/paths_builtin.h"
 
 #include <errno.h>

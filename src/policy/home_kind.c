@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "policy/paths/home_kind.h"
+#include "policy/home_kind.h"
 
 #include "base/paths/path.h"
 #include "conf/suggest.h"
