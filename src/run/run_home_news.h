@@ -10,3 +10,7 @@
 
 /* The names that were written since then, with commas; empty: none. -ENOMEM. */
 int run_home_news(const char *files, uint64_t since_us, struct buf *ret);
+
+/* Variables in .env of the workspace, if it was written since then, by which programs that load it run something or
+ * send keys elsewhere. It is content, which programs outside load too, so it is mentioned. Empty: none. -ENOMEM. */
+int run_env_news(const char *workspace, uint64_t since_us, struct buf *ret);

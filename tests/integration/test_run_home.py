@@ -457,3 +457,24 @@ def test_what_runs_later_is_said_once(bailey, work):
     assert said.count("\n") == 1 and "home diff" in said and all(f"~/{name}" in said for name in (".bashrc", ".claude/settings.json", ".gemini/extensions")), said
     assert ".zshrc" not in said and ".codex" not in said
     assert run("true") == "" and run("echo x >> ~/.bashrc", "--quiet") == "" and run("echo x >> ~/.bashrc", "--home", "none") == ""
+
+
+@pytest.mark.parametrize("text, told", [
+    ("BASH_ENV=/tmp/x\n", "BASH_ENV"), ("A=1\nexport NODE_OPTIONS = --require=./x.js\r\n", "NODE_OPTIONS"), ("https_proxy: http://x\n", "https_proxy"),
+    ("GOOGLE_GEMINI_BASE_URL=https://x.test\nAIDER_TEST_CMD=id", "GOOGLE_GEMINI_BASE_URL, AIDER_TEST_CMD"), ("LD_PRELOAD=x\n" * 9, "LD_PRELOAD, LD_PRELOAD"),
+    ("ENV=production\nPORT=80\n# PATH=x\nGIT_AUTHOR_NAME=x\nMY_PATH=y\nPATH\n", None), ("", None), ("GIT_\x1b[2J=x\n", "GIT_?[2J")])
+@pytest.mark.parametrize("way", ["cat new > .env", "mv new .env", "ln -f new .env", "cat new > .env; touch -d 2001-01-01 .env", "mv new x; ln -sfn x .env"])
+def test_env_of_the_workspace_is_told(sh, work, text, told, way):
+    """Some agents load it when they start, outside too, and it may name what a shell runs. It is content, so it is said and stays."""
+    (work / "new").write_bytes(text.encode())
+    (work / ".env").write_text("A=0\n")
+    result = sh(way).check()
+    assert (".env was written and sets" in result.errors) == bool(told) and (told or "") in result.errors, result
+    assert (work / ".env").read_bytes() == text.encode() and "\x1b" not in result.errors
+    assert "was written" not in sh("true").errors, "once"
+
+
+@pytest.mark.parametrize("bad", ["mkfifo .env", "ln -s .env .env", "ln -s /dev/zero .env", "ln -s /etc/shadow .env", "mkdir .env", "truncate -s 8G .env"])
+def test_env_of_another_kind(sh, bad):
+    errors = sh(bad).check().errors
+    assert ("more than can be looked through" in errors) == ("truncate" in bad) and len(errors.splitlines()) <= 2, errors
