@@ -37,8 +37,9 @@ THROUGH = {"bailey": ("bailey", "bailey_http", "http"), "bailey, default workers
 AT_REST = ", all but 100 at rest"  # as many are open, and few have requests
 PATIENCE = 120
 # Bailey looks after denied paths 100 ms after the start, and once more 200 ms later. One sandbox alone ends before that, and among 200 none does: it would
-# look like a cost of being many. And only half a second after its last work a process gives back what it does not need at rest (base/processes/rest.h).
-LIFE = 0.8
+# look like a cost of being many. And only after half a second without work, at which it looks twice a second, a process gives back what it does not need at
+# rest (base/processes/rest.h, net/loop.h).
+LIFE = 1.6
 
 
 def requests_at(lab, name, connections, active, ms):

@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/processes/rest.h"
 #include "base/secrets/secret.h"
 #include "gateway/acceptor.h"
 #include "gateway/chain.h"
@@ -165,11 +166,24 @@ static int start_accepting(struct gateway *gateway, struct err *err) {
         return acceptor_start(gateway->workers[0], fds, err);
 }
 
+/* If no thread has had anything to do for a while: to trim the heap takes milliseconds and the locks of all. */
+static void rest_if_idle(void *arg) {
+        const struct gateway *gateway = arg;
+
+        for (unsigned i = 0; i < gateway->n_workers; i++)
+                if (worker_runs(gateway->workers[i]) && !loop_is_idle(gateway->workers[i]->loop))
+                        return;
+
+        process_rest();
+}
+
 /* What is accepted waits for the first worker. The others start when there is work for them (gateway/load/balance.h).
  */
 static int main_run(struct gateway *gateway, struct loop *loop, struct err *err) {
         int r = 0;
 
+        for (unsigned i = 0; i < gateway->n_workers; i++)
+                loop_when_idle(gateway->workers[i]->loop, rest_if_idle, gateway);
         if (!gateway->start.waits)
                 r = worker_start(gateway->workers[0]);
 

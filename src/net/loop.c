@@ -11,6 +11,7 @@
 #include <event2/event.h>
 #include <event2/event_struct.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <unistd.h>
 
 /*
@@ -32,6 +33,14 @@ struct loop {
         VEC(struct queue *) queues;
         struct link deferred, soon;
         bool stopped;
+
+        struct {
+                loop_idle_fn *fn;
+                void *arg;
+                struct timer timer; /* stopped while it is idle */
+                atomic_bool is;
+                unsigned turns, begun; /* of this loop; when the timer was started */
+        } idle;
 
         struct watch wake;
         int wake_fd;
@@ -215,6 +224,47 @@ static void set_alarm(struct loop *loop) {
                 loop->alarm_due = first;
 }
 
+/* idleness */
+
+static void idle_start(struct loop *loop) {
+        loop->idle.begun = loop->idle.turns;
+        timer_start(&loop->idle.timer, LOOP_IDLE_MS * NS_PER_MS);
+}
+
+/* The turn that this timer makes is one, and every other one was work. So a busy loop looks twice a second, and does
+ * nothing for it otherwise. */
+static void on_idle_timer(struct timer *timer) {
+        struct loop *loop = link_owner(timer, struct loop, idle.timer);
+
+        if (loop->idle.turns - loop->idle.begun > 1) {
+                idle_start(loop);
+                return;
+        }
+
+        atomic_store_explicit(&loop->idle.is, true, memory_order_release);
+        loop->idle.fn(loop->idle.arg);
+}
+
+static void idle_ends(struct loop *loop) {
+        loop->idle.turns++;
+        if (!loop->idle.fn || timer_is_running(&loop->idle.timer))
+                return;
+
+        atomic_store_explicit(&loop->idle.is, false, memory_order_release);
+        idle_start(loop);
+}
+
+void loop_when_idle(struct loop *loop, loop_idle_fn *fn, void *arg) {
+        loop->idle.fn = fn;
+        loop->idle.arg = arg;
+        timer_init(&loop->idle.timer, loop, on_idle_timer);
+        idle_start(loop);
+}
+
+bool loop_is_idle(const struct loop *loop) {
+        return atomic_load_explicit(&loop->idle.is, memory_order_acquire);
+}
+
 /* tasks */
 
 void loop_defer(struct loop *loop, struct task *task) {
@@ -267,6 +317,7 @@ void loop_turn(struct loop *loop, bool wait) {
         set_alarm(loop);
         loop->now = 0;
         event_base_loop(loop->base, sleep ? EVLOOP_ONCE : EVLOOP_NONBLOCK);
+        idle_ends(loop);
         run_timers(loop);
         run_tasks(&soon);
         run_tasks(&loop->deferred);

@@ -31,6 +31,12 @@ void loop_turn(struct loop *loop, bool wait);
 void loop_drain(struct loop *loop);
 /* From any thread or from a callback. */
 void loop_stop(struct loop *loop);
+/* Calls fn each time that nothing has come for LOOP_IDLE_MS, from the loop's thread. */
+enum { LOOP_IDLE_MS = 500 };
+typedef void loop_idle_fn(void *arg);
+void loop_when_idle(struct loop *loop, loop_idle_fn *fn, void *arg);
+/* From any thread: whether nothing has come since then. Always false without a function. */
+bool loop_is_idle(const struct loop *loop);
 /* Monotonic nanoseconds, read once a turn. */
 uint64_t loop_now(struct loop *loop);
 

@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/processes/rest.h"
 #include "base/secrets/secret.h"
 #include "vault/ca.h"
 #include "vault/leaf.h"
@@ -52,6 +53,7 @@ struct vault {
         const struct reader *reader;
         enum state state;
         bool stop;
+        bool rests; /* nothing has come since it gave memory back */
         int control;
         int channels[CHANNELS_MAX];
         size_t n_channels;
@@ -736,10 +738,27 @@ static void serve_channels(struct vault *vault, const struct pollfd *fds, size_t
         vault->n_channels = left;
 }
 
+/* If nothing comes for a while, it gives back what it does not need at rest. */
+static int vault_wait(struct vault *vault, struct pollfd *fds, size_t n) {
+        int left = time_left(vault);
+        bool tires = !vault->rests && (left < 0 || left > REST_AFTER_MS);
+        int r = poll(fds, n, tires ? REST_AFTER_MS : left);
+
+        if (r == 0 && tires) {
+                process_rest();
+                vault->rests = true;
+        } else if (r > 0) {
+                vault->rests = false;
+        }
+
+        return r;
+}
+
 static int vault_turn(struct vault *vault, struct err *err) {
         struct pollfd fds[2 + CHANNELS_MAX];
         size_t n = vault_watch(vault, fds);
-        if (poll(fds, n, time_left(vault)) < 0 && errno != EINTR)
+
+        if (vault_wait(vault, fds, n) < 0 && errno != EINTR)
                 return err_errno(err, "cannot wait");
 
         int r = 0;

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`bailey run` with credentials: the sandbox holds stand-ins, the origin sees the secrets, nobody else sees anything."""
+import contextlib
 import json
 import os
 import pathlib
@@ -320,6 +321,33 @@ def test_inside_nothing_holds_the_secret(world, run):
     (world.workspace / "look.py").write_text(script.replace(REAL, ""))
     result = run(world.words("python3", "look.py"), cwd=world.workspace, env={"OWN_TOKEN": REAL}, timeout=60)
     assert result.text.strip() == "read True found []", result
+
+
+def code_kib(pid):
+    """Of files that are mapped: the program and its libraries."""
+    with open(f"/proc/{pid}/status", encoding="ascii") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("RssFile"))
+
+
+def test_at_rest_memory_is_given_back(world, start):
+    """After each burst of work, not only after the first; and the next request is answered as ever. The vault has nothing to do in the second."""
+    world.credentials(ENV)
+    ask = f'curl -sS -o /dev/null -w "%{{http_code}}\\n" -H "Authorization: Bearer $OWN_TOKEN" {world.url()}'
+    burst = f"for i in 1 2 3 4 5 6; do {ask}; done; touch asked$n; sleep 5"
+    child = start(world.words("sh", "-c", f"for n in 1 2; do {burst}; done"), env={"OWN_TOKEN": REAL})
+    for n, names in enumerate((("bailey-gateway", "bailey-vault", "bailey-broker"), ("bailey-gateway", "bailey-broker")), 1):
+        most, rested = {}, set()
+        while child.running() and rested != set(names):
+            for pid in descendants(child.pid):
+                with contextlib.suppress(OSError, StopIteration):  # it ends meanwhile
+                    name, kib = name_of(pid), code_kib(pid)
+                    most[name] = max(kib, most.get(name, 0))
+                    if name in names and kib < 0.75 * most[name] and (world.workspace / f"asked{n}").exists():
+                        rested.add(name)
+            time.sleep(0.02)
+        assert rested == set(names), (n, most, child.errors())
+    result = child.wait(60).check()
+    assert result.text.split() == ["200"] * 12, result
 
 
 def test_collisions_and_doubles_are_told(world, run):

@@ -198,8 +198,61 @@ static void watches_tell_edges(void **state) {
         close(pair[0]);
 }
 
+static void count_idle(void *arg) {
+        ++*(int *)arg;
+}
+
+static void on_watchdog(struct timer *timer) {
+        (void)timer;
+}
+
+static void nothing_to_do(struct task *task) {
+        (void)task;
+}
+
+/* Turns until somebody calls, or for so long. */
+static void turn_until(struct loop *loop, const int *count, int wanted, uint64_t ms) {
+        uint64_t end = clock_after_ms(ms);
+        struct timer watchdog;
+
+        timer_init(&watchdog, loop, on_watchdog);
+        timer_start(&watchdog, ms * NS_PER_MS);
+        while (*count < wanted && clock_ns() < end)
+                loop_turn(loop, true);
+        timer_stop(&watchdog);
+}
+
+/* Once for each time that nothing comes, and not while something does. */
+static void idleness_is_told(void **state) {
+        struct loop *loop = *state;
+        struct task task;
+        int idle = 0;
+
+        task_init(&task, nothing_to_do);
+        loop_when_idle(loop, count_idle, &idle);
+        assert_false(loop_is_idle(loop));
+
+        for (uint64_t end = clock_after_ms(LOOP_IDLE_MS * 2); clock_ns() < end;) {
+                loop_post(loop, &task);
+                loop_turn(loop, true);
+        }
+        assert_int_equal(idle, 0);
+
+        turn_until(loop, &idle, 1, LOOP_IDLE_MS * 20);
+        assert_int_equal(idle, 1);
+        assert_true(loop_is_idle(loop));
+
+        loop_post(loop, &task);
+        loop_turn(loop, true);
+        assert_false(loop_is_idle(loop));
+        turn_until(loop, &idle, 2, LOOP_IDLE_MS * 20);
+        assert_int_equal(idle, 2);
+        assert_true(loop_is_idle(loop));
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = {
+                cmocka_unit_test_setup_teardown(idleness_is_told, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(timers_fire_in_order, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(tasks_run_in_their_turn, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(posts_arrive, set_up, tear_down),

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/hash.h"
+#include "base/processes/rest.h"
 #include "ipc/event.h"
 #include "sandbox/linux/broker/broker_asks.h"
 #include "sandbox/linux/broker/broker_named.h"
@@ -415,6 +416,21 @@ static void serve_file(struct held *held, const struct seccomp_notif *call) {
                 take_turn();
 }
 
+/*
+ * After a while without a call the broker gives back what it does not need at rest. The first thread, which otherwise
+ * only waits for the end, sees to that; while it sleeps without a limit (`rests`), the next call wakes it.
+ */
+static atomic_uint served;
+static atomic_bool rests;
+
+static void note_served(const struct broker *broker) {
+        const uint64_t one = 1;
+
+        atomic_fetch_add_explicit(&served, 1, memory_order_relaxed);
+        if (atomic_load_explicit(&rests, memory_order_relaxed) && atomic_exchange(&rests, false))
+                (void)!write(broker->stir_fd, &one, sizeof one);
+}
+
 /* With the turn; it is back when this returns. */
 static void serve_call(const struct broker *broker, const struct seccomp_notif *call) {
         struct held held = { .broker = broker, .args = call->data.args };
@@ -450,9 +466,10 @@ static void *broker_work(void *arg) {
         while (call) {
                 memset(call, 0, size);
 
-                if (ioctl(broker->notify_fd, SECCOMP_IOCTL_NOTIF_RECV, call) == 0)
+                if (ioctl(broker->notify_fd, SECCOMP_IOCTL_NOTIF_RECV, call) == 0) {
+                        note_served(broker);
                         serve_call(broker, call);
-                else if (errno != EINTR && (errno != ENOENT || nobody_is_left(broker)))
+                } else if (errno != EINTR && (errno != ENOENT || nobody_is_left(broker)))
                         break;
         }
 
@@ -484,6 +501,29 @@ static int start_worker(const struct broker *broker) {
         return -r;
 }
 
+/* Until nobody is left under the filter. */
+static int await_end(const struct broker *broker) {
+        struct pollfd fds[] = { { .fd = broker->notify_fd }, { .fd = broker->stir_fd, .events = POLLIN } };
+        uint64_t stirred;
+
+        for (;;) {
+                unsigned before = atomic_load_explicit(&served, memory_order_relaxed);
+                int n = poll(fds, 2, atomic_load(&rests) ? -1 : REST_AFTER_MS);
+
+                if (n < 0 && errno != EINTR)
+                        return -errno;
+                if (n > 0 && fds[0].revents)
+                        return 0;
+                if (n > 0)
+                        (void)!read(broker->stir_fd, &stirred, sizeof stirred);
+
+                if (n == 0 && atomic_load_explicit(&served, memory_order_relaxed) == before) {
+                        process_rest();
+                        atomic_store(&rests, true);
+                }
+        }
+}
+
 int broker_serve(const struct broker *broker, const struct seccomp_notif *first) {
         int r = tracee_setup();
         if (r < 0)
@@ -501,13 +541,8 @@ int broker_serve(const struct broker *broker, const struct seccomp_notif *first)
         }
 
         r = start_worker(broker);
-        while (r == 0) {
-                struct pollfd end = { .fd = broker->notify_fd };
-                if (poll(&end, 1, -1) < 0 && errno != EINTR)
-                        r = -errno;
-                if (end.revents)
-                        return 0; /* nobody is left under the filter */
-        }
+        if (r < 0)
+                return r;
 
-        return r;
+        return await_end(broker);
 }

@@ -48,6 +48,7 @@ struct talk;
 struct broker {
         const struct path_rules *rules; /* only its globs are enforced here: the rest holds by mounts and Landlock */
         int notify_fd;
+        int stir_fd;         /* an eventfd: a call came while the broker was at rest; -1: it rests once */
         int events_fd;       /* SOCK_SEQPACKET to the supervisor, ipc/event.h records; -1: no reports */
         bool report_refused; /* trace: every call that failed for lack of rights, not only those that a glob refused */
         bool report_all;     /* learn: what was granted too */

@@ -19,6 +19,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -105,6 +106,7 @@ _Noreturn static void start_serve(const struct plan *plan, int notify, uint64_t 
         struct broker broker = {
                 .rules = rules_of(plan),
                 .notify_fd = notify,
+                .stir_fd = eventfd(0, EFD_CLOEXEC),
                 .events_fd = FD_EVENTS,
                 .report_refused = plan->flags & PLAN_TRACE,
                 .report_all = plan->flags & PLAN_OBSERVE,
