@@ -51,6 +51,7 @@ int sendmmsg(int fd, struct mmsghdr *messages, unsigned n, int flags);
 
 /* The same by another name. */
 #define st_ctim st_ctimespec
+#define st_mtim st_mtimespec
 
 /* Its own has room for every number and name. */
 #define dirent64 dirent

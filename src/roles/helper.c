@@ -9,6 +9,7 @@
 #include "base/fd.h"
 #include "base/paths/path.h"
 #include "base/processes/confine.h"
+#include "base/processes/process.h"
 #include "base/processes/spawn.h"
 #include "roles/helper_os.h"
 
@@ -69,7 +70,7 @@ int helper_spawn(const char *name, const char *program, const int *fds, size_t n
         if (r < 0)
                 return r;
 
-        int pidfd = helper_watch(pid);
+        int pidfd = process_watch(pid);
         if (pidfd < 0) {
                 r = err_set(err, -pidfd, "cannot watch %s: %s", name, strerror(-pidfd));
                 kill(pid, SIGKILL);

@@ -3,37 +3,10 @@
 #include "roles/helper_os.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <mach-o/dyld.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/event.h>
 #include <unistd.h>
-
-/* One that is readable from the beginning. */
-static int ended_already(void) {
-        int ends[2];
-        if (pipe2(ends, O_CLOEXEC) < 0)
-                return -errno;
-        close(ends[1]);
-        return ends[0];
-}
-
-/* A queue that holds the end of this process. No child inherits it. */
-int helper_watch(pid_t pid) {
-        struct kevent end;
-        int queue = kqueue();
-        if (queue < 0)
-                return -errno;
-
-        EV_SET(&end, pid, EVFILT_PROC, EV_ADD, NOTE_EXIT, 0, NULL);
-        if (kevent(queue, &end, 1, NULL, 0, NULL) == 0)
-                return queue;
-
-        int code = errno;
-        close(queue);
-        return code == ESRCH ? ended_already() : -code;
-}
 
 /* By number: it is our child, and nobody but role_reap() and role_end() waits for it, so the number is still its own.
  */

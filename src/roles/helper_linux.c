@@ -3,19 +3,9 @@
 #include "roles/helper_os.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-int helper_watch(pid_t pid) {
-        int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-        if (pidfd < 0)
-                return -errno;
-
-        (void)fcntl(pidfd, F_SETFD, FD_CLOEXEC);
-        return pidfd;
-}
 
 void helper_kill(int pidfd, pid_t pid) {
         if (pidfd >= 0 && (syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0) == 0 || errno == ESRCH))

@@ -7,7 +7,5 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
-/* A descriptor that becomes readable when this child has ended, or a negative errno. */
-int helper_watch(pid_t pid);
 /* The file that this process executes: its path, which has a '/', and what it is. */
 int helper_self(char ret[static PATH_MAX], struct stat *ret_own, struct err *err);

@@ -7,8 +7,7 @@
  * certificate.
  *
  * Ownership: the process, its two descriptors (control, pidfd), the start block's content, the stand-ins, and `keep`,
- * the memory in which the session CA outlives a vault that dies. Where the kernel has memfd_secret it is of that kind:
- * it cannot be read through a descriptor, only mapped, and the supervisor does not map it.
+ * the memory in which the session CA outlives a vault that dies (roles/vault_keep.h); the supervisor does not map it.
  *
  * States: see roles/role.h. One that dies is replaced after the delay, whether or not somebody asks for it.
  */
@@ -24,17 +23,14 @@
 #include "conf/dirs.h"
 #include "ipc/credentials.h"
 #include "roles/helper.h"
+#include "roles/vault_keep.h"
 #include "roles/vault_tell.h"
 
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
-#include <sys/mman.h>
-#include <sys/socket.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 enum { START_MS = 10000, LAST_WORD_MS = 250 };
@@ -217,8 +213,9 @@ static int process_spawn(struct vault_process *process, struct err *err) {
                 r = helper_program("bailey-vault", "vault", &process->program, err);
         if (r < 0)
                 return r;
-        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) < 0)
-                return err_errno(err, "cannot create the vault's control socket");
+        r = fd_pair(ends);
+        if (r < 0)
+                return err_set(err, -r, "cannot create the vault's control socket: %s", strerror(-r));
 
         cleanup(close_fd) int ours = ends[0], its = ends[1];
         const int fds[] = { block, its, process->keep };
@@ -445,12 +442,13 @@ static int connect_one(struct vault_process *process, int *ret_fd) {
 
         if (process->role.state != ROLE_SERVING || process->role.control < 0)
                 return -ENOTCONN;
-        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) < 0)
-                return -errno;
+        int r = fd_pair(ends);
+        if (r < 0)
+                return r;
 
         cleanup(close_fd) int ours = ends[0], its = ends[1];
         const struct vault_message message = { .kind = VAULT_CONNECT };
-        int r = vault_tell(process->role.control, &message, its, NULL);
+        r = vault_tell(process->role.control, &message, its, NULL);
         if (r == 0)
                 *ret_fd = take_fd(&ours);
 
@@ -481,21 +479,6 @@ void vault_process_reload(struct vault_process *process) {
 /*
  * Birth and end of the object.
  */
-static int make_keep(int *ret, struct err *err) {
-        cleanup(close_fd) int fd = -1;
-
-#ifdef SYS_memfd_secret
-        fd = (int)syscall(SYS_memfd_secret, O_CLOEXEC);
-#endif
-        if (fd < 0)
-                fd = memfd_create("bailey-vault-keep", MFD_CLOEXEC);
-        if (fd < 0 || ftruncate(fd, VAULT_KEEP_BYTES) < 0)
-                return err_errno(err, "cannot make memory for the vault's CA");
-
-        *ret = take_fd(&fd);
-        return 0;
-}
-
 static int fill_start(struct vault_process *process, const struct vault_settings *settings, struct err *err) {
         struct vault_start *start = &process->start;
 
@@ -544,7 +527,7 @@ int vault_process_new(const struct vault_settings *settings, struct vault_proces
         r = vault_start_check(&v->start, v->mappings, err);
         if (r < 0)
                 return r;
-        r = make_keep(&v->keep, err);
+        r = vault_keep_new(&v->keep, err);
         if (r == 0)
                 *ret = take_ptr(&v);
 

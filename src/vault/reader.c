@@ -5,9 +5,9 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
-#include "base/paths/path.h"
 #include "base/secrets/secret.h"
 #include "base/vec.h"
+#include "vault/reader_os.h"
 #include "vault/source.h"
 #include "vault/vault_confine.h"
 #include "vault/write_back.h"
@@ -18,14 +18,11 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
-#include <sys/inotify.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 enum { SAY_VARIABLE = 1, SAY_READ, SAY_LOCK, SAY_UNLOCK, SAY_WRITE, SAY_FOUND, SAY_FAILED, SAY_LOCKED, SAY_WRITTEN };
-enum { TEXT_MAX = 3 * VAULT_SECRET_MAX + 64, JOB_ROOM = sizeof(uint32_t) + VAULT_SECRET_MAX, SETTLE_MS = 20 };
+enum { TEXT_MAX = 3 * VAULT_SECRET_MAX + 64, JOB_ROOM = sizeof(uint32_t) + VAULT_SECRET_MAX };
 enum { LOCK_STEP_MS = 20, OWED_STEP_MS = 1000 };
 #define NEVER UINT64_MAX
 
@@ -39,10 +36,8 @@ struct job {
         int from;
         uint64_t deadline_ns;
         size_t n;
-        char *text;   /* JOB_ROOM bytes: kind, then the text */
-        bool again;   /* it was asked for, or changed, while it was being read */
-        int watch[2]; /* of the file's directory and of the file itself */
-        char path[PATH_MAX];
+        char *text; /* JOB_ROOM bytes: kind, then the text */
+        bool again; /* it was asked for, or changed, while it was being read */
 };
 
 struct renewal {
@@ -61,7 +56,7 @@ struct state {
         int sock, notify;
         struct renewal renewals[VAULT_MAPPINGS_MAX]; /* by leader */
         uint64_t settle_ns;                          /* files changed: they are read then */
-        bool changed[VAULT_MAPPINGS_MAX];
+        struct watched files[VAULT_MAPPINGS_MAX];
 };
 
 static int reader_say(int sock, uint32_t kind, uint32_t mapping, struct str text) {
@@ -89,7 +84,7 @@ static _Noreturn void read_in_child(const struct state *state, uint32_t mapping,
         struct err err = { 0 };
         size_t n = 0;
 
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        reader_end_with_parent();
         setsid();
         char *const none[] = { NULL };
         int r = source_read(state->start, &state->mappings[mapping], state->environment.n ? state->environment.p : none,
@@ -120,7 +115,7 @@ static void reader_begin(struct state *state, uint32_t mapping) {
                 return;
         }
 
-        (void)fcntl(ends[1], F_SETPIPE_SZ, 65536);
+        reader_widen(ends[1]);
         pid_t pid = fork();
         if (pid == 0)
                 read_in_child(state, mapping, ends[1]);
@@ -194,59 +189,10 @@ static void reader_collect(struct state *state, uint32_t mapping) {
         reader_finish(state, mapping, STR(""));
 }
 
-/*
- * Files that change. The directory is watched for files that are put in place of the old one, the file itself for those
- * that are written again, also at the end of a link.
- */
-static void reader_watch(struct state *state, uint32_t mapping) {
-        struct job *job = &state->jobs[mapping];
-        char directory[PATH_MAX];
-
-        if (job->path[0] == '\0' || state->notify < 0)
-                return;
-
-        snprintf(directory, sizeof directory, "%s", job->path);
-        char *slash = strrchr(directory, '/');
-        if (slash)
-                slash[slash == directory ? 1 : 0] = '\0';
-
-        job->watch[0] = inotify_add_watch(state->notify, directory,
-                                          IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_CREATE |
-                                              IN_MOVE_SELF | IN_DELETE_SELF);
-        job->watch[1] =
-            inotify_add_watch(state->notify, job->path, IN_CLOSE_WRITE | IN_ATTRIB | IN_MOVE_SELF | IN_DELETE_SELF);
-}
-
-/* In its directory only what has its name concerns it, unless it is a link: then any of its steps may be what changed.
- * A file that was only made has no content yet: its closing is waited for. */
-static bool reader_counts(const struct job *job, const struct inotify_event *ev) {
-        char target[PATH_MAX];
-        if (readlink(job->path, target, sizeof target) > 0)
-                return true;
-        if (ev->mask & IN_CREATE)
-                return false;
-        return ev->len == 0 || str_eq(path_basename(job->path), str_of(ev->name));
-}
-
+/* Files that change: everything that was waiting counts as one change. */
 static void read_notes(struct state *state) {
-        _Alignas(struct inotify_event) char events[4096];
-        ssize_t n;
-
-        while ((n = read(state->notify, events, sizeof events)) > 0)
-                for (ssize_t at = 0; at < n;) {
-                        const struct inotify_event *ev = (const void *)(events + at);
-
-                        for (uint32_t i = 0; i < state->start->n_mappings; i++) {
-                                const struct job *job = &state->jobs[i];
-                                bool mine = ev->wd == job->watch[0] || ev->wd == job->watch[1];
-                                if ((ev->mask & IN_Q_OVERFLOW) || (mine && job->path[0] && reader_counts(job, ev)))
-                                        state->changed[i] = true;
-                        }
-
-                        at += (ssize_t)(sizeof *ev + ev->len);
-                }
-
-        state->settle_ns = clock_ns(); /* everything that was waiting counts as one change */
+        reader_notes_read(state->notify, state->files, state->start->n_mappings);
+        state->settle_ns = clock_ns() + reader_settle_ns;
 }
 
 /*
@@ -343,9 +289,9 @@ static bool is_owed(struct state *state, uint32_t mapping) {
 static void read_changed(struct state *state) {
         state->settle_ns = NEVER;
         for (uint32_t i = 0; i < state->start->n_mappings; i++)
-                if (state->changed[i]) {
-                        state->changed[i] = false;
-                        reader_watch(state, i);
+                if (state->files[i].changed) {
+                        state->files[i].changed = false;
+                        reader_notes_watch(state->notify, &state->files[i]);
                         if (!is_owed(state, i))
                                 reader_begin(state, i);
                 }
@@ -506,7 +452,7 @@ static bool reader_obey(struct state *state) {
                 return good;
         }
 
-        reader_watch(state, head.mapping);
+        reader_notes_watch(state->notify, &state->files[head.mapping]);
         reader_begin(state, head.mapping);
 
         return true;
@@ -592,24 +538,23 @@ static _Noreturn void reader_run(const struct vault_start *start, const struct v
         bool programs = false;
 
         s = (struct state){ .start = start, .mappings = mappings, .sock = 3, .settle_ns = NEVER };
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        prctl(PR_SET_NAME, "vault-reader");
+        reader_end_with_parent();
 
         if (getppid() != parent || dup2(sock, s.sock) < 0 || fcntl(s.sock, F_SETFD, FD_CLOEXEC) < 0 ||
             fd_close_from(s.sock + 1) < 0)
                 _exit(1);
 
-        s.notify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+        s.notify = reader_notes_new();
 
         for (uint32_t i = 0; i < start->n_mappings; i++) {
                 struct job *job = &s.jobs[i];
 
                 programs |= source_runs_program(mappings[i].source);
-                job->from = job->watch[0] = job->watch[1] = -1;
+                job->from = s.files[i].at[0] = s.files[i].at[1] = -1;
                 s.renewals[i].lock = RENEW_LOCK;
 
-                if (!source_path(start, mappings[i].source, job->path, sizeof job->path))
-                        job->path[0] = '\0';
+                if (!source_path(start, mappings[i].source, s.files[i].path, sizeof s.files[i].path))
+                        s.files[i].path[0] = '\0';
         }
 
         if (confine_reader(programs, &e) < 0) {
@@ -639,6 +584,23 @@ static bool is_needed(const struct vault_start *start, const struct vault_mappin
         return false;
 }
 
+/* Blocking: the reader has nothing else to do, and what the vault asks for fits. */
+static int make_pair(int ret[static 2]) {
+        int r = fd_pair(ret);
+        if (r < 0)
+                return r;
+
+        r = fd_set_nonblocking(ret[0], false);
+        if (r == 0)
+                r = fd_set_nonblocking(ret[1], false);
+        if (r < 0) {
+                close(ret[0]);
+                close(ret[1]);
+        }
+
+        return r;
+}
+
 int reader_start(const struct vault_start *start, const struct vault_mapping *mappings, struct reader *ret,
                  struct err *err) {
         int ends[2];
@@ -646,8 +608,9 @@ int reader_start(const struct vault_start *start, const struct vault_mapping *ma
         *ret = (struct reader){ .sock = -1 };
         if (!is_needed(start, mappings))
                 return 0;
-        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
-                return err_errno(err, "cannot make the reader's socket");
+        int r = make_pair(ends);
+        if (r < 0)
+                return err_set(err, -r, "cannot make the reader's socket: %s", strerror(-r));
 
         cleanup(close_fd) int ours = ends[0], its = ends[1];
         pid_t parent = getpid(), pid = fork();

@@ -9,15 +9,14 @@
 #include "policy/mappings.h"
 #include "vault/aws.h"
 #include "vault/member.h"
+#include "vault/source_keyring.h"
 #include "vault/source_program.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/keyctl.h>
 #include <stdio.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { LIST_MAX = 4 << 20 }; /* what `bws secret list` may print */
@@ -238,23 +237,6 @@ static int read_bws(const char *what, char *const *environment, char *ret, size_
         return take_value(entry, ret, ret_n, err);
 }
 
-static int read_keyring(const char *description, char *ret, size_t *ret_n, struct err *err) {
-        long key = syscall(SYS_request_key, "user", description, NULL, 0);
-        if (key < 0) /* the user's own keyring is not always linked to the session's */
-                key = syscall(SYS_keyctl, KEYCTL_SEARCH, KEY_SPEC_USER_KEYRING, "user", description, 0);
-        if (key < 0)
-                return err_errno(err, "the kernel's keyring has no key \"%s\" of type user", description);
-
-        long n = syscall(SYS_keyctl, KEYCTL_READ, key, ret, VAULT_SECRET_MAX);
-        if (n < 0)
-                return err_errno(err, "the key cannot be read");
-        if (n > VAULT_SECRET_MAX)
-                return err_set(err, EMSGSIZE, "the key is larger than %d bytes", VAULT_SECRET_MAX);
-
-        *ret_n = (size_t)n;
-        return 0;
-}
-
 /* What a credential process of AWS prints becomes the lines that aws_parse() reads. */
 static int lines_of_json(char *text, size_t *n, struct err *err) {
         cleanup(document_freep) struct document *document = NULL;
@@ -294,7 +276,7 @@ int source_read(const struct vault_start *start, const struct vault_mapping *map
         else if (source_is(mapping->source, "bws:", &rest))
                 r = read_bws(rest, environment, ret, &n, err);
         else if (source_is(mapping->source, "keyring:", &rest))
-                r = read_keyring(rest, ret, &n, err);
+                r = source_read_keyring(rest, ret, &n, err);
         else
                 r = err_set(err, EINVAL, "this kind of source is not known");
 

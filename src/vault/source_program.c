@@ -4,13 +4,13 @@
 #include "base/bounds.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/processes/process.h"
 #include "base/processes/spawn.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,8 +18,8 @@
 enum { SHELL_NOT_FOUND = 127 };
 
 /* Until the end of the output, or until the program itself has ended: what it left running may hold the pipe. */
-static int program_collect(int from, int pidfd, struct buf *out) {
-        struct pollfd fds[] = { { .fd = from, .events = POLLIN }, { .fd = pidfd, .events = POLLIN } };
+static int program_collect(int from, int end, struct buf *out) {
+        struct pollfd fds[] = { { .fd = from, .events = POLLIN }, { .fd = end, .events = POLLIN } };
 
         for (;;) {
                 if (poll(fds, 2, -1) < 0 && errno != EINTR)
@@ -91,10 +91,10 @@ int program_run(const char *program, char *const *argv, char *const *environment
                 return r;
 
         close_fd(&to);
-        cleanup(close_fd) int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+        cleanup(close_fd) int end = process_watch(pid);
         r = fd_set_nonblocking(from, true);
         if (r == 0)
-                r = program_collect(from, pidfd, out);
+                r = program_collect(from, end, out);
         if (r < 0)
                 kill(pid, SIGKILL);
 

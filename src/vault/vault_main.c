@@ -9,6 +9,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/processes/confine.h"
+#include "base/processes/spawn_os.h"
 #include "vault/vault.h"
 #include "vault/vault_confine.h"
 
@@ -16,7 +17,6 @@
 #include <fcntl.h>
 #include <openssl/crypto.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 enum { EXIT_BROKEN = 70, SECURE_HEAP = 128 << 10, SECURE_LEAST = 32 };
@@ -73,7 +73,7 @@ int main(void) {
         cleanup(vault_freep) struct vault *vault = NULL;
 
         signal(SIGPIPE, SIG_IGN);
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        spawn_end_with_parent();
         int r = confine_memory(&err);
         if (r >= 0)
                 r = set_up(&reader, &vault, &err);

@@ -8,6 +8,7 @@
 #include "base/paths/path.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <sys/syscall.h>
@@ -77,4 +78,13 @@ bool process_outlives(pid_t pid, uint64_t start_time, int wait_ms) {
 
                 return n <= 0;
         }
+}
+
+int process_watch(pid_t child) {
+        int fd = (int)syscall(SYS_pidfd_open, child, 0);
+        if (fd < 0)
+                return -errno;
+
+        (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
+        return fd;
 }

@@ -22,3 +22,6 @@ int process_boot(char ret[static PROCESS_BOOT_MAX], struct err *err);
 /* Whether it still runs after at most this long. The first process of a process namespace has ended when the kernel has
  * ended all others in there, and not before; the files that it had open are closed earlier than that. */
 bool process_outlives(pid_t pid, uint64_t start_time, int wait_ms);
+
+/* A descriptor that becomes readable when this child has ended, or a negative errno. No child inherits it. */
+int process_watch(pid_t child);

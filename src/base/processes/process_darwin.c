@@ -4,10 +4,13 @@
 #include "base/clock.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/event.h>
 #include <sys/sysctl.h>
+#include <unistd.h>
 
 enum { LOOK_MS = 20 };
 
@@ -48,4 +51,29 @@ bool process_outlives(pid_t pid, uint64_t start_time, int wait_ms) {
                         return true;
                 (void)poll(NULL, 0, LOOK_MS);
         }
+}
+
+/* One that is readable from the beginning. */
+static int ended_already(void) {
+        int ends[2];
+        if (pipe2(ends, O_CLOEXEC) < 0)
+                return -errno;
+        close(ends[1]);
+        return ends[0];
+}
+
+/* A queue that holds the end of this process. No child inherits a queue. */
+int process_watch(pid_t child) {
+        struct kevent end;
+        int queue = kqueue();
+        if (queue < 0)
+                return -errno;
+
+        EV_SET(&end, child, EVFILT_PROC, EV_ADD, NOTE_EXIT, 0, NULL);
+        if (kevent(queue, &end, 1, NULL, 0, NULL) == 0)
+                return queue;
+
+        int code = errno;
+        close(queue);
+        return code == ESRCH ? ended_already() : -code;
 }
