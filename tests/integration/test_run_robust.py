@@ -7,13 +7,14 @@ import os
 import random
 import signal
 import socket
+import subprocess
 import threading
 import time
 
 import pytest
 
 from conftest import program
-from kit.process import SLOW, descendants, name_of, wait_until
+from kit.process import SANITIZED, SLOW, descendants, name_of, report_of, wait_until
 
 pytestmark = pytest.mark.visible_home
 
@@ -138,3 +139,18 @@ def test_death_at_any_moment(victim, start, home, work, origin):
     start(["bailey", "run", "--quiet", "--", "true"], cwd=work).wait()
     assert tree(home) == before, "the next run takes along what was set aside beside its place"
     assert origin.requests() == [] and origin.received() == b""
+
+
+if SANITIZED:
+    @pytest.mark.parametrize("options", [[], ["--deny-read", "**/.env"]], ids=["at its first call", "from the beginning"])
+    def test_what_a_sanitizer_finds_in_the_broker_is_seen(environment, home, work, options):
+        """Every test fails whose program says such a thing: the broker's errors are the run's."""
+        (work / ".envrc").write_text("protected\n")
+        errors = home / "errors"
+        with open(errors, "wb") as file, subprocess.Popen([program("bailey"), "run", "-q", *options, "--", "sh", "-c", "touch made; read line"], cwd=work,
+                                                          env=environment, stdin=subprocess.PIPE, stderr=file) as child:
+            broker = wait_until(lambda: [pid for pid in descendants(child.pid) if name_of(pid) == "bailey-broker"], 60 * SLOW)[0]
+            wait_until(lambda: (work / "made").exists(), 60 * SLOW)
+            os.kill(broker, signal.SIGSEGV)
+            wait_until(lambda: report_of(errors.read_text()), 60 * SLOW, "the report")
+            child.stdin.close()

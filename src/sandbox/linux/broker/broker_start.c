@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/processes/confine.h"
 #include "plan/plan.h"
 #include "sandbox/linux/broker/broker.h"
 #include "sandbox/linux/broker/broker_marks.h"
@@ -28,11 +29,29 @@
 
 enum { FD_FIRST = 3, FD_EVENTS, FD_RECORD };
 
+/* In a build with a sanitizer its reports go where the command's errors go, and faults reach its handlers: otherwise
+ * nobody would see what it found here. */
+static int broker_errors(int null) {
+        sigset_t faults;
+
+        if (!SANITIZED || fcntl(STDERR_FILENO, F_GETFD) < 0)
+                return null;
+
+        sigemptyset(&faults);
+        sigaddset(&faults, SIGSEGV);
+        sigaddset(&faults, SIGBUS);
+        sigaddset(&faults, SIGFPE);
+        sigaddset(&faults, SIGILL);
+        sigaddset(&faults, SIGABRT);
+        sigprocmask(SIG_UNBLOCK, &faults, NULL);
+        return STDERR_FILENO;
+}
+
 /* Nothing of init's or the command's descriptors stays, and no signal but SIGKILL reaches it (init blocks them all).
  * Without a record its place is /dev/null's. */
 static int settle_descriptors(int first, int events, int record) {
         int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-        const int from[] = { null, null, null, first, events, record >= 0 ? record : null };
+        const int from[] = { null, null, broker_errors(null), first, events, record >= 0 ? record : null };
         int high[sizeof from / sizeof *from];
 
         for (size_t i = 0; i < sizeof from / sizeof *from; i++) {
