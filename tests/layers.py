@@ -30,7 +30,7 @@ LAYERS = {
     # What this kernel can do, what a workspace holds, who performs calls for others with namespaces and without.
     "sandbox/linux/probe": ["base", "policy/*", "plan", "sandbox", "sandbox/linux/cgroup.h", "sandbox/linux/scope.h"],
     "sandbox/linux/survey": ["base", "base/paths", "base/files", "policy/*", "ipc", "plan", "sandbox", "sandbox/linux/probe", "sandbox/linux/cgroup.h", "sandbox/linux/scope.h"],
-    "sandbox/linux/broker": ["base", "base/paths", "base/files", "base/processes/rest.h", "policy/*", "ipc", "plan", "sandbox", "sandbox/linux/fresh.h", "sandbox/linux/step.h"],
+    "sandbox/linux/broker": ["base", "base/paths", "base/files", "base/processes/confine.h", "base/processes/rest.h", "policy/*", "ipc", "plan", "sandbox", "sandbox/linux/fresh.h", "sandbox/linux/step.h"],
     "sandbox/linux/watcher": ["base", "base/paths", "policy/*", "ipc", "plan", "sandbox", "sandbox/linux/broker"],
     "sandbox/linux": ["base/*", "conf/json_walk.h", "policy/*", "ipc", "plan", "sandbox", "sandbox/linux/*"],
     "sandbox/darwin": ["base", "base/files", "conf/json_walk.h", "policy/*", "ipc", "plan", "sandbox"],
