@@ -19,13 +19,36 @@
 #include <string.h>
 #include <unistd.h>
 
+/* Where an agent looks for this file of its directory, if a variable says that the directory is elsewhere in the home:
+ * heap text. NULL: where it always is. */
+static char *home_moved(const char *path, const char *home) {
+        static const struct {
+                const char *directory, *variable;
+        } rows[] = { { ".claude", "CLAUDE_CONFIG_DIR" }, { ".codex", "CODEX_HOME" } };
+
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+                const char *named = getenv(rows[i].variable);
+                cleanup(free_ptr) char *directory = NULL;
+
+                if (!named || named[0] != '/' || !path_is_within(path, rows[i].directory) ||
+                    path_normalise(str_of(named), NULL, &directory) < 0)
+                        continue;
+                if (path_is_within(directory, home) && strcmp(directory, home) != 0)
+                        return str_format("%s%s", directory + strlen(home) + 1, path + strlen(rows[i].directory));
+        }
+
+        return NULL;
+}
+
 /* Files that the profiles want there: settings that switch an agent's own sandbox off, a text that says where it is. */
 static void home_seed(struct home *home, const struct policy *policy) {
         for (size_t i = 0; i < policy->home_seeds.n; i++) {
                 const struct home_seed *seed = &policy->home_seeds.p[i];
-                const struct home_file file = {
-                        .path = seed->path, .content = str_of(seed->content), .origin = seed->origin, .once = seed->once
-                };
+                cleanup(free_ptr) char *moved = home_moved(seed->path, policy->home_inside);
+                const struct home_file file = { .path = text_or(moved, seed->path),
+                                                .content = str_of(seed->content),
+                                                .origin = seed->origin,
+                                                .once = seed->once };
                 struct err why = { 0 };
 
                 if (home_lay(home, &file, &why) < 0)

@@ -56,6 +56,20 @@ def test_a_subscription(world, name, lives):
 
 
 @pytest.mark.table
+@pytest.mark.parametrize("name, variable, directory", [("claude", "CLAUDE_CONFIG_DIR", ".claude"), ("codex", "CODEX_HOME", ".codex"), ("gemini", "GEMINI_CLI_HOME", ""),
+                                                       ("opencode", "XDG_DATA_HOME", ".local/share")])
+def test_a_directory_that_was_moved(world, name, variable, directory):
+    """By the agent's own variable, to another place in the home, with a sign-in in it."""
+    w = world(name).sign_in("subscription" if name in TOKENS else "stored")
+    (w.home / "moved").mkdir()
+    below = w.secrets_file.relative_to(w.home / directory)
+    (w.home / "moved" / below).parent.mkdir(parents=True, exist_ok=True)
+    w.secrets_file = w.secrets_file.rename(w.home / "moved" / below)
+    w.env[variable] = str(w.home / "moved")
+    worked(w, w.run())
+
+
+@pytest.mark.table
 @pytest.mark.parametrize("options", [["--deny-read", "**/.env"], ["--trace-denials"], ["--overlay"]], ids=["glob", "trace", "overlay"])
 @pytest.mark.parametrize("name", AGENTS)
 def test_where_calls_are_judged(world, bailey, name, options):

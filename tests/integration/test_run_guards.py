@@ -197,7 +197,8 @@ def test_root_does_not_read_secrets_of_the_system(bailey, work, path):
 
 @pytest.mark.parametrize("variable,below", [
     ("GNUPGHOME", ""), ("KUBECONFIG", ""), ("XDG_CONFIG_HOME", "gh/hosts.yml"), ("CARGO_HOME", "credentials.toml"), ("DOCKER_CONFIG", "config.json"),
-    ("PGPASSFILE", ""), ("CODEX_HOME", "auth.json"),
+    ("PGPASSFILE", ""), ("CODEX_HOME", "auth.json"), ("GEMINI_CLI_HOME", ".gemini/oauth_creds.json"), ("COPILOT_HOME", "config.json"), ("QWEN_HOME", "oauth_creds.json"),
+    ("PI_CODING_AGENT_DIR", "auth.json"), ("CONTINUE_GLOBAL_DIR", ".env"), ("XDG_DATA_HOME", "opencode/auth.json"), ("XDG_CONFIG_HOME", "goose/secrets.yaml"),
 ])
 @pytest.mark.parametrize("options", [(), ("--home", "real")])
 def test_credentials_that_a_variable_moves(sh, home, variable, below, options):

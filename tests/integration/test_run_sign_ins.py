@@ -562,3 +562,20 @@ def test_profiles_bring_the_sign_in(run, home, work, agent, file, degraded):
     assert all(strings(copy)), copy
     without = run([program("bailey"), "run", "--quiet", "--", "cat", home / file], cwd=work, timeout=90)
     assert "Rea1" not in without.text, "without the profile there is at most the copy of before"
+
+
+@pytest.mark.parametrize("variable, directory, file, value", [
+    ("CODEX_HOME", "my codex", "auth.json", {"auth_mode": "apikey", "OPENAI_API_KEY": "REAL"}), ("XDG_DATA_HOME", "data", "opencode/auth.json", {"anthropic": {"type": "api", "key": "REAL"}}),
+    ("GEMINI_CLI_HOME", "g", ".gemini/oauth_creds.json", {"access_token": "ya29.REAL", "refresh_token": "1//0REAL", "expiry_date": 1999999999999}),
+    ("COPILOT_HOME", "c", "config.json", {"copilot_tokens": {"https://github.com:me": "gho_REAL"}})])
+def test_a_directory_that_a_variable_moves(bailey, home, work, variable, directory, file, value):
+    """The agent inside finds its sign-in and what the profile has for it where it looks; no real value is there."""
+    real = "RealTokenOfThisTest0123456789abcdefghijABCDEFGHIJ"
+    path = home / directory / file
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(value).replace("REAL", real))
+    profiles = [word for name in ("codex", "opencode", "gemini", "copilot") for word in ("--profile", name)]
+    result = bailey("run", "--quiet", *profiles, "--", "sh", "-c", f'cat "${variable}/{file}"; echo; [ {variable} != CODEX_HOME ] || cat "$CODEX_HOME/config.toml"', cwd=work,
+                    env={variable: str(home / directory)}).check()
+    assert json.loads(result.text.splitlines()[0]).keys() == value.keys() and real not in result.text, result
+    assert ("danger-full-access" in result.text) == (variable == "CODEX_HOME") and real in path.read_text()

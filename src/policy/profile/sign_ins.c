@@ -74,7 +74,7 @@ const struct sign_in sign_ins[] = {
         { "copilot-sign-in",
           "GitHub Copilot CLI",
           ".copilot/config.json",
-          NULL,
+          "COPILOT_HOME",
           NULL,
           NULL,
           false,
@@ -93,7 +93,7 @@ const struct sign_in sign_ins[] = {
         { "gemini-sign-in",
           "Gemini CLI (Google account)",
           ".gemini/oauth_creds.json",
-          NULL,
+          "GEMINI_CLI_HOME/.gemini",
           "ms:/expiry_date",
           NULL,
           false,
@@ -112,7 +112,7 @@ const struct sign_in sign_ins[] = {
         { "opencode-sign-in",
           "opencode",
           ".local/share/opencode/auth.json",
-          NULL,
+          "XDG_DATA_HOME/opencode",
           "ms:/anthropic/expires",
           NULL,
           false,
@@ -150,11 +150,22 @@ size_t sign_in_secrets(const struct sign_in *sign_in) {
 }
 
 char *sign_in_path(const struct sign_in *sign_in, const char *home) {
-        const char *directory = sign_in->variable ? getenv(sign_in->variable) : NULL;
+        struct str below = str_of(text_or(sign_in->variable, "")), variable;
         const char *slash = strrchr(sign_in->file, '/');
+        const char *directory = NULL;
 
-        if (directory && directory[0] == '/')
-                return path_join(directory, slash ? slash + 1 : sign_in->file);
+        if (str_split(&below, '/', &variable)) {
+                cleanup(free_ptr) char *name = str_dup(variable);
+                if (!name)
+                        return NULL;
+                directory = getenv(name);
+        }
+
+        if (directory && directory[0] == '/') {
+                const char *last = slash ? slash + 1 : sign_in->file;
+                cleanup(free_ptr) char *deeper = below.n ? str_format("%.*s/%s", STR_FMT(below), last) : strdup(last);
+                return deeper ? path_join(directory, deeper) : NULL;
+        }
         if (home)
                 return path_join(home, sign_in->file);
 

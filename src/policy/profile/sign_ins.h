@@ -23,7 +23,8 @@ enum { SIGN_IN_SECRETS_MAX = 20, SIGN_IN_BYTES_MAX = 1 << 20 };
 struct sign_in {
         const char *name, *title;
         const char *file;     /* below the home directory */
-        const char *variable; /* that names another directory for it; NULL: none. Then `file`'s last name counts */
+        const char *variable; /* "NAME" or "NAME/BELOW": a variable that names another directory, and the place in it;
+                               * NULL: none. `file`'s last name lies there */
         const char *expiry; /* "ms:POINTER" when the access token ends, "now:POINTER" when it was renewed; NULL: none */
         const char *lock;   /* directory that the agent itself makes while it renews, below the home; NULL: none */
         bool yaml;

@@ -52,6 +52,14 @@ static void paths_follow_the_variable(void **state) {
         setenv("CODEX_HOME", "relative", 1);
         cleanup(free_ptr) char *again = sign_in_path(codex, "/home/a");
         assert_string_equal(again, "/home/a/.codex/auth.json");
+
+        const struct sign_in *opencode = sign_in_find(STR("opencode-sign-in"));
+        setenv("XDG_DATA_HOME", "/srv/data", 1);
+        cleanup(free_ptr) char *below = sign_in_path(opencode, "/home/a");
+        assert_string_equal(below, "/srv/data/opencode/auth.json");
+        unsetenv("XDG_DATA_HOME");
+        cleanup(free_ptr) char *usual = sign_in_path(opencode, "/home/a");
+        assert_string_equal(usual, "/home/a/.local/share/opencode/auth.json");
 }
 
 static void what_looks_like_a_secret(void **state) {
