@@ -478,6 +478,7 @@ FILES = {
     ".codex/auth.json": ("codex-sign-in", {"OPENAI_API_KEY": "sk-proj-{}", "tokens": {"access_token": "JWT", "id_token": "JWT", "refresh_token": "rt_{}", "account_id": "11111111-2222-3333-4444-555555555555"}, "last_refresh": "2026-01-01T00:00:00Z"}),
     ".gemini/oauth_creds.json": ("gemini-sign-in", {"access_token": "ya29.{}", "refresh_token": "1//0{}", "id_token": "JWT", "scope": "openid", "token_type": "Bearer", "expiry_date": 5}),
     ".local/share/opencode/auth.json": ("opencode-sign-in", {"anthropic": {"type": "oauth", "access": "sk-ant-oat01-{}", "refresh": "sk-ant-ort01-{}", "expires": 5}, "openai": {"type": "api", "key": "sk-proj-{}"}}),
+    ".pi/agent/auth.json": ("pi-sign-in", {"anthropic": {"type": "oauth", "access": "sk-ant-oat01-{}", "refresh": "sk-ant-ort01-{}", "expires": 5}, "groq": {"type": "api_key", "key": "gsk_{}"}}),
     ".copilot/config.json": ("copilot-sign-in", {"copilot_tokens": {"https://github.com:me": "gho_{}", "https://github.com:you": "gho_{}"}}),
     ".config/github-copilot/apps.json": ("copilot-apps-sign-in", {"github.com:Iv1.b507a08c87ecfe98": {"user": "me", "oauth_token": "ghu_{}"}}),
     ".config/gh/hosts.yml": ("gh-sign-in", {"github.com": {"users": {"me": {"oauth_token": "gho_{}"}}, "oauth_token": "gho_{}", "user": "me"}}),

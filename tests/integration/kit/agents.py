@@ -110,7 +110,7 @@ AGENTS = {
                                                         "COPILOT_PROVIDER_API_KEY_COMMAND": "printenv ANTHROPIC_API_KEY"},
                 "terminal": {"how": "key", "ready": "/ commands|shift\\+tab|Type @", "answers": [("Do you trust", ["Enter"])]}},
     "pi": {"package": "@earendil-works/pi-coding-agent", "words": ["-p", PROMPT, "--provider", "anthropic", "--model", "claude-sonnet-4-5"],
-           "variable": "ANTHROPIC_API_KEY", "hosts": ["api.anthropic.com"],
+           "variable": "ANTHROPIC_API_KEY", "hosts": ["api.anthropic.com"], "stored": (".pi/agent/auth.json", lambda key: {"anthropic": {"type": "api_key", "key": key}}),
            "terminal": {"how": "key", "words": ["--provider", "anthropic", "--model", "claude-sonnet-4-5"], "ready": r"\d%/[\d.]+[kM]", "answers": [], "end": ["C-c", "C-d"]}},
 }
 
