@@ -8,16 +8,14 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/paths/path.h"
 #include "store/guests_internal.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <unistd.h>
 
 enum { WAIT_MS = 5000, GUESTS_MAX = 100000 };
 
@@ -228,27 +226,8 @@ static int db_migrate(struct guests_db *db, bool *ret_fresh, struct err *err) {
         return r;
 }
 
-/* Made with the right mode before SQLite sees it; one that is there must be ours and closed to others. */
-static int db_check_file(const char *path, struct err *err) {
-        struct stat st;
-        int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0600);
-
-        if (fd < 0)
-                return err_errno(err, "cannot open %s for writing", path);
-        int r = 0;
-
-        if (fstat(fd, &st) < 0)
-                r = err_errno(err, "cannot look at %s", path);
-
-        close(fd);
-        if (r == 0 && (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 0077)))
-                r = err_set(err, EPERM, "%s must be a file of yours that is closed to others (chmod 600 %s)", path,
-                            path);
-        return r;
-}
-
 int guests_db_open(const char *path, struct guests_db **ret, bool *ret_fresh, struct err *err) {
-        int r = db_check_file(path, err);
+        int r = path_make_private_file(path, err);
 
         if (r < 0)
                 return r;

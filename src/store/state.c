@@ -13,11 +13,8 @@
 #include "conf/dirs.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <sqlite3.h>
 #include <stdio.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 enum { WAIT_MS = 5000, RULES_MAX = 100000, EXPORT_MAX = 4 << 20 };
 
@@ -190,27 +187,6 @@ static int state_migrate(struct state *state, struct err *err) {
         return r;
 }
 
-/* Made by us with the right mode before SQLite sees it; an existing one must be ours and closed to others. */
-static int check_file(const char *path, struct err *err) {
-        int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0600);
-        struct stat st;
-
-        if (fd < 0)
-                return err_errno(err, "cannot open %s", path);
-
-        int r = 0;
-
-        if (fstat(fd, &st) < 0)
-                r = err_errno(err, "cannot look at %s", path);
-
-        close(fd);
-        if (r == 0 && (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 0077)))
-                r = err_set(err, EPERM, "%s must be a file of yours that is closed to others (chmod 600 %s)", path,
-                            path);
-
-        return r;
-}
-
 int state_open(struct state **ret, struct err *err) {
         cleanup(free_ptr) char *directory = NULL;
         cleanup(state_closep) struct state *s = calloc(1, sizeof *s);
@@ -222,7 +198,7 @@ int state_open(struct state **ret, struct err *err) {
 
         r = path_make_private_dir(directory, err);
         if (r == 0)
-                r = check_file(s->path, err);
+                r = path_make_private_file(s->path, err);
         if (r < 0)
                 return r;
 

@@ -85,6 +85,21 @@ int path_make_private_dir(const char *path, struct err *err) {
         return 0;
 }
 
+int path_make_private_file(const char *path, struct err *err) {
+        cleanup(close_fd) int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0600);
+        struct stat st;
+
+        if (fd < 0)
+                return err_errno(err, "cannot open %s for writing", path);
+        if (fstat(fd, &st) < 0)
+                return err_errno(err, "cannot look at %s", path);
+        if (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 0077))
+                return err_set(err, EPERM, "%s must be a file of yours that is closed to others (chmod 600 %s)", path,
+                               path);
+
+        return 0;
+}
+
 static int check_own_regular(int fd, const char *path, struct err *err) {
         struct stat st;
 

@@ -36,6 +36,8 @@ int path_open_at(int directory_fd, const char *path, int flags, mode_t mode, uns
 
 /* Creates the directory and its parents with the mode; the last one must be ours, real, and closed to others. */
 int path_make_private_dir(const char *path, struct err *err);
+/* A file for a library that opens it by its name: made with the right mode, or ours already and closed to others. */
+int path_make_private_file(const char *path, struct err *err);
 /* Opens a file of ours for appending: no link followed, a regular file, owned by us; created with the mode. */
 int path_open_append(const char *path, mode_t mode, int *ret_fd, struct err *err);
 /* Writes beside the target and renames over it; no link is followed at the target. */

@@ -268,6 +268,25 @@ static void makes_private_directories(void **state) {
         assert_int_equal(path_make_private_dir("", &e), -EINVAL);
 }
 
+static void makes_private_files(void **state) {
+        (void)state;
+        struct err e = { 0 };
+        cleanup(free_ptr) char *file = below("private"), *link = below("private_link"),
+                               *none = below("nowhere/private");
+        cleanup(free_ptr) char *directory = below("private_dir");
+        assert_int_equal(path_make_private_file(file, &e), 0);
+        assert_int_equal(mode_of(file), 0600);
+        assert_int_equal(path_make_private_file(file, &e), 0); /* again */
+        assert_int_equal(chmod(file, 0644), 0);
+        assert_int_equal(path_make_private_file(file, &e), -EPERM); /* others may have read it: said, not mended */
+        assert_int_equal(mode_of(file), 0644);
+        assert_int_equal(symlink(file, link), 0);
+        assert_int_equal(path_make_private_file(link, &e), -ELOOP);
+        assert_int_equal(mkdir(directory, 0700), 0);
+        assert_int_equal(path_make_private_file(directory, &e), -EISDIR);
+        assert_int_equal(path_make_private_file(none, &e), -ENOENT);
+}
+
 static void refuses_directories_that_are_not_ours(void **state) {
         (void)state;
         struct err e = { 0 };
@@ -415,6 +434,7 @@ int main(void) {
                 cmocka_unit_test(opens_inside_only),
                 cmocka_unit_test(names_too_long_are_refused),
                 cmocka_unit_test(makes_private_directories),
+                cmocka_unit_test(makes_private_files),
                 cmocka_unit_test(refuses_directories_that_are_not_ours),
                 cmocka_unit_test(appends_only_to_own_files),
                 cmocka_unit_test(replaces_files_whole),
