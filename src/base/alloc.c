@@ -26,3 +26,7 @@ void alloc_settle(void) {
 void alloc_trim(void) {
         malloc_trim(0);
 }
+
+size_t alloc_size(const void *p) {
+        return malloc_usable_size((void *)p);
+}

@@ -13,3 +13,6 @@ void alloc_settle(void);
 
 /* Gives free memory back to the system, which the allocator does not do by itself. Takes milliseconds. */
 void alloc_trim(void);
+
+/* How large a block of the heap is: at least what was asked for. */
+size_t alloc_size(const void *p);

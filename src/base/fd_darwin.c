@@ -7,6 +7,7 @@
 #include "base/fd.h"
 
 #include "base/cleanup.h"
+#include "base/fd_nameless.h"
 #include "base/fd_stream.h"
 
 #include <errno.h>
@@ -35,7 +36,7 @@ int fd_close_from(int first) {
 }
 
 /* The file is there under its name for a moment, readable for its owner alone. */
-static int make_nameless(const char *name, int *ret_writer, int *ret_reader) {
+int fd_nameless(const char *name, int *ret_writer, int *ret_reader) {
         const char *folder = getenv("TMPDIR");
         cleanup(free_ptr) char *path = str_format("%s/bailey-%s.XXXXXX", folder && *folder ? folder : "/tmp", name);
         if (!path)
@@ -63,7 +64,7 @@ static int make_nameless(const char *name, int *ret_writer, int *ret_reader) {
 
 int fd_sealed(const char *name, struct str content, int *ret_fd, struct err *err) {
         cleanup(close_fd) int writer = -1, reader = -1;
-        int r = make_nameless(name, &writer, &reader);
+        int r = fd_nameless(name, &writer, &reader);
 
         if (r == 0)
                 r = fd_write_all(writer, content.p, content.n);

@@ -151,3 +151,7 @@ void *alloc_zeroed(size_t n) {
 void alloc_trim(void) {
         (void)malloc_zone_pressure_relief(NULL, 0);
 }
+
+size_t alloc_size(const void *p) {
+        return malloc_size(p);
+}

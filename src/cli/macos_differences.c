@@ -16,7 +16,7 @@ int macos_differences_print(bool json, struct err *err) {
 
         if (!json) {
                 puts("macOS: " MACOS_STATE
-                     ". `bailey run` and its gateway are cross-built; the vault is not. See docs/macos.md.\n");
+                     ". `bailey run`, its gateway and its vault are cross-built. See docs/macos.md.\n");
                 printf("  %-26s %-48s %s\n", "", "on Linux", "on macOS");
 
                 for (size_t i = 0; i < n_macos_differences; i++)

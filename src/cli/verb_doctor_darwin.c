@@ -21,9 +21,7 @@ const struct verb verb_doctor = {
         .group = GROUP_HELP,
         .synopsis = "[--json]",
         .help = "say what Bailey does on a Mac, and what not",
-        .about = "Generated and checked on Linux, never yet run on a Mac. There is no vault: credentials are refused, "
-                 "and no "
-                 "TLS is opened.",
+        .about = "Generated, cross-built and checked on Linux, never yet run on a Mac.",
         .tables = { &table },
         .max_words = 0,
         .run = doctor_run,

@@ -47,8 +47,9 @@ const struct verb verb_run = {
         .about =
             "Never yet run on a Mac. The profile is the one that `bailey plan` prints, for this run's own "
             "directories. Programs reach the network by the proxy variables, through a gateway on loopback that wants "
-            "this run's secret, or not at all. TLS is not opened: a host with rules about requests is refused "
-            "inside it. Every setting that macOS cannot hold is refused by its name. Connections are on record; "
+            "this run's secret, or not at all. TLS is opened where a credential or a rule about requests needs "
+            "it, for programs that read the certificate variables. Every setting that macOS cannot hold is refused by "
+            "its name. Connections are on record; "
             "denials of files are taken from the system log, which drops some.\n"
             "The exit status is the program's.",
         .tables = { &policy_table_general, &policy_table_network, &policy_table_files, &policy_table_process,

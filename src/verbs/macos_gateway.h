@@ -12,12 +12,14 @@
 #include <stdint.h>
 
 struct gateway_process;
+struct vault_session;
 
 struct macos_gateway {
         struct gateway_process *process; /* NULL: none yet */
         struct poller poller;
         const struct policy *policy;
-        int listeners[2]; /* HTTP, SOCKS5 */
+        struct vault_session *vault; /* opened; NULL: none */
+        int listeners[2];            /* HTTP, SOCKS5 */
         uint16_t http_port, socks_port;
         char secret[PROXY_SECRET_MAX + 1];
         bool quiet; /* refusals are on record only */

@@ -10,6 +10,7 @@
 #include "roles/gateway_process.h"
 #include "roles/host_addresses.h"
 #include "roles/listen.h"
+#include "roles/vault_session.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -65,13 +66,21 @@ static int gateway_compile(void *arg, void **ret_snapshot, size_t *ret_n, struct
 /* --- the part of the poller --- */
 
 static void gateway_watch(void *arg, struct poller *poller) {
-        gateway_process_watch(((const struct macos_gateway *)arg)->process, poller);
+        const struct macos_gateway *gateway = arg;
+
+        gateway_process_watch(gateway->process, poller);
+        if (gateway->vault)
+                vault_session_watch(gateway->vault, poller);
         poller_until(poller, 0); /* whoever takes a turn does not wait here */
 }
 
 static int gateway_step(void *arg, struct poller *poller, struct err *err) {
+        const struct macos_gateway *gateway = arg;
+
         (void)err;
-        gateway_process_step(((struct macos_gateway *)arg)->process, poller);
+        if (gateway->vault)
+                vault_session_step(gateway->vault, poller);
+        gateway_process_step(gateway->process, poller);
         return 0;
 }
 
@@ -123,6 +132,9 @@ int macos_gateway_start(struct macos_gateway *gateway, struct audit *audit, cons
                                              .on_event = gateway_on_event,
                                              .on_notice = gateway_on_notice,
                                              .arg = gateway };
+        if (gateway->vault)
+                vault_session_gateway(gateway->vault, &settings);
+
         int r = fill_start(gateway, id, hosts_file, &settings.start, err);
         if (r == 0)
                 r = make_process(gateway, &settings, err);

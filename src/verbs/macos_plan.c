@@ -23,7 +23,7 @@ const struct macos_difference macos_differences[] = {
         { "names", "the gateway answers them", "cannot be looked up inside; the proxy looks them up" },
         { "gateway", "in the sandbox's own network", "on the Mac's loopback; it wants the run's secret" },
         { "TLS", "opened where a credential or rule needs it",
-          "never; a host with rules about requests is refused inside" },
+          "the same; programs that trust the keychain alone fail then" },
         { "questions", "wait for a person", "are refused" },
         { "denied files", "are not there", "answer `Operation not permitted`" },
         { "/tmp and home", "the sandbox has its own in their place",

@@ -6,6 +6,7 @@
 #include "policy/home_kind.h"
 #include "policy/load.h"
 #include "policy/paths/served.h"
+#include "roles/vault_session.h"
 #include "sandbox/darwin/darwin_job.h"
 #include "sandbox/darwin/os.h"
 #include "verbs/macos_gateway.h"
@@ -14,6 +15,7 @@
 #include "verbs/macos_run.h"
 
 #include <errno.h>
+#include <unistd.h>
 
 enum { MACOS_RUN_NO_STATUS = 125 };
 
@@ -51,6 +53,8 @@ struct run {
         struct policy *policy;
         struct macos_record record;
         struct macos_gateway gateway;
+        struct vault_session vault;
+        struct env_input vault_env; /* what it gives to the command */
         struct macos_guards guards;
         bool ran; /* the command has begun */
         struct home home;
@@ -60,6 +64,8 @@ struct run {
 
 static void run_done(struct run *run) {
         macos_gateway_done(&run->gateway); /* its last words are recorded */
+        run->vault.gateway = NULL;
+        vault_session_close(&run->vault);
         macos_guards_done(&run->guards);
         macos_record_done(&run->record);
         darwin_job_done(&run->job);
@@ -97,6 +103,24 @@ static int run_open_home(struct run *run, struct err *err) {
         return run->home_path ? 0 : err_errno(err, "cannot find %s", run->home.files);
 }
 
+/* What the command gets in the place of secrets is part of its environment, and the certificates part of the profile.
+ */
+static int run_open_vault(struct run *run, struct err *err) {
+        const struct vault_session_request request = { .policy = run->policy,
+                                                       .id = run->job.id,
+                                                       .environment = environ };
+        int r = vault_session_open(&run->vault, &request, err);
+        if (r < 0)
+                return r;
+
+        run->vault.gateway = &run->gateway.process;
+        run->vault.audit = &run->record.audit;
+        run->gateway.vault = &run->vault;
+        vault_session_env(&run->vault, &run->vault_env);
+        run->job.vault = &run->vault_env;
+        return 0;
+}
+
 /* The ports are part of the profile, and so is the place of the record; nothing is written or started yet. */
 static int run_prepare(struct run *run, struct err *err) {
         struct darwin_job *job = &run->job;
@@ -107,6 +131,10 @@ static int run_prepare(struct run *run, struct err *err) {
                 return r;
 
         r = run_open_home(run, err);
+        if (r < 0)
+                return r;
+
+        r = run_open_vault(run, err);
         if (r < 0)
                 return r;
 
@@ -167,6 +195,7 @@ static enum macos_run_end run_policy(const struct macos_run_request *request, st
         cleanup(run_done) struct run run = { .request = request,
                                              .policy = policy,
                                              .gateway = MACOS_GATEWAY_NONE,
+                                             .vault = VAULT_SESSION_NONE,
                                              .guards = MACOS_GUARDS_NONE,
                                              .home = HOME_NONE,
                                              .job = { .policy = policy,

@@ -40,6 +40,14 @@ void digest_sha256_pair(struct str first, struct str second, unsigned char ret[s
         digest_end(&digest, ret);
 }
 
+void digest_sha1(const struct str *pieces, size_t n, unsigned char ret[static DIGEST_SHA1_BYTES]) {
+        CC_SHA1_CTX context;
+        CC_SHA1_Init(&context);
+        for (size_t i = 0; i < n; i++)
+                CC_SHA1_Update(&context, pieces[i].p, (CC_LONG)pieces[i].n);
+        CC_SHA1_Final(ret, &context);
+}
+
 /* The key, filled with zeros or made shorter by its digest, over one half of the construction. */
 static void hmac_half(const unsigned char key[static BLOCK_BYTES], unsigned char pad, struct str data,
                       unsigned char ret[static DIGEST_BYTES]) {

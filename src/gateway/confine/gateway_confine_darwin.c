@@ -6,11 +6,11 @@
  */
 #include "gateway/confine/gateway_confine.h"
 
+#include "base/processes/confine.h"
 #include "base/str.h"
 #include "gateway/confine/gateway_profile.h"
 
 #include <errno.h>
-#include <sys/resource.h>
 
 /* In libSystem; no header has them. */
 int sandbox_init_with_parameters(const char *profile, uint64_t flags, const char *const parameters[], char **error);
@@ -18,11 +18,11 @@ void sandbox_free_error(char *error);
 
 int confine_gateway(struct err *err) {
         static const char *const none[] = { NULL };
-        const struct rlimit no_core = { 0, 0 };
         char *error = NULL;
 
-        if (setrlimit(RLIMIT_CORE, &no_core) < 0)
-                return err_errno(err, "cannot forbid core files");
+        int r = confine_memory(err); /* it has values of credentials */
+        if (r < 0)
+                return r;
         if (sandbox_init_with_parameters(gateway_profile, 0, none, &error) == 0)
                 return 0;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each of them needs TLS or a supervisor of another kind, which macOS has not yet. */
+/* Each of them needs a supervisor of another kind, which macOS has not yet. */
 #include "gateway/errands/errand.h"
 
 #include <errno.h>

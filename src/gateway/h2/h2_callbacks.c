@@ -2,11 +2,11 @@
 /* What nghttp2 tells about either connection, and how it is set up. */
 #include "gateway/h2/h2_internal.h"
 
+#include "base/alloc.h"
 #include "base/bounds.h"
 #include "base/secrets/secret.h"
 
 #include <errno.h>
-#include <malloc.h>
 #include <stdlib.h>
 
 /* Frames that cost us and carry nothing: so many at once, so many a second. */
@@ -254,7 +254,7 @@ static void *wiped_malloc(size_t n, void *user) {
 static void wiped_free(void *p, void *user) {
         (void)user;
         if (p)
-                secret_wipe(p, malloc_usable_size(p));
+                secret_wipe(p, alloc_size(p));
         free(p);
 }
 
@@ -267,7 +267,7 @@ static void *wiped_realloc(void *p, size_t n, void *user) {
         size_t had = 0;
 
         if (p)
-                had = malloc_usable_size(p);
+                had = alloc_size(p);
 
         void *grown = malloc(n);
         if (!grown)

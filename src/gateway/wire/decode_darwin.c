@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Only responses with credentials are searched, and macOS has none yet: every coding is one that cannot be undone. */
+/* Compressed responses cannot be searched for secrets on macOS: its libraries for that are not built. Whoever gets a
+ * credential is asked for plain ones, and what comes compressed all the same is refused. */
 #include "gateway/wire/decode.h"
 
 #include <errno.h>

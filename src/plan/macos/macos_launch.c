@@ -116,7 +116,7 @@ static int build_environment(const struct macos_request *request, char ***ret, s
         cleanup(free_ptr) const char **set = pointers_to(&request->policy->process.env_set);
         cleanup(free_ptr) char *address = request->secret ? macos_proxy_address(request->secret) : NULL;
         cleanup(env_done) struct env env = { 0 };
-        const struct env_input in = {
+        struct env_input in = {
                 .host = request->environment,
                 .sandbox_id = request->id,
                 .http_port = request->host->http_port,
@@ -131,6 +131,13 @@ static int build_environment(const struct macos_request *request, char ***ret, s
 
         if (!pass || !set || (request->secret && !address))
                 return err_memory(err);
+
+        if (request->vault) {
+                in.ca_bundle = request->vault->ca_bundle;
+                in.java_trust_store = request->vault->java_trust_store;
+                in.stand_ins = request->vault->stand_ins;
+                in.strip = request->vault->strip;
+        }
 
         int r = env_build(&in, &env, err);
         if (r == 0)

@@ -4,6 +4,7 @@
  * A launch on macOS as data: the profile, and everything around it. Pure, as plan/build.h is for Linux; printed by
  * `bailey plan --for macos`, applied by sandbox/darwin.
  */
+#include "plan/env.h"
 #include "plan/macos/seatbelt.h"
 
 enum macos_limit_kind { MACOS_LIMIT_PROCESSES, MACOS_LIMIT_FILES, MACOS_LIMIT_CPU, MACOS_LIMIT_CORE, MACOS_LIMITS };
@@ -21,6 +22,8 @@ struct macos_request {
         char *const *environment, *const *argv; /* NULL-terminated */
         const char *cwd, *id;
         const char *secret; /* of this run: the gateway answers nobody without it; NULL: no gateway */
+        /* Of it the certificates, the stand-ins and the names that are held back; NULL: none. */
+        const struct env_input *vault;
 };
 
 struct macos_launch {

@@ -50,13 +50,8 @@ static const char *nesting_origin(const struct policy *policy) {
 
 /* --- what a Mac lacks; a default that asks for it is not asked for by anybody --- */
 
-static const char *credentials_origin(const struct policy *policy) {
-        if (policy->credentials.n)
-                return policy->credentials.p[0].origin;
-        if (policy->tool_credentials.n)
-                return policy->tool_credentials.p[0].origin;
-
-        return NULL;
+static const char *tool_credentials_origin(const struct policy *policy) {
+        return policy->tool_credentials.n ? policy->tool_credentials.p[0].origin : NULL;
 }
 
 static const char *ports_origin(const struct policy *policy) {
@@ -102,7 +97,7 @@ static const struct {
         { "ratchets (ratchet)", ratchet_origin, PLACE_DEGRADED | PLACE_CONTAINER | PLACE_GATEWAY | PLACE_MACOS },
         { "questions about paths (filesystem.ask)", ask_paths_origin, PLACE_DEGRADED | PLACE_CONTAINER | PLACE_MACOS },
         { "sandboxes inside (process.nesting)", nesting_origin, PLACE_DEGRADED | PLACE_CONTAINER | PLACE_MACOS },
-        { "credentials (credentials)", credentials_origin, PLACE_MACOS },
+        { "credentials of tools (bridge)", tool_credentials_origin, PLACE_MACOS },
         { "ports (network.publish, network.host_ports)", ports_origin, PLACE_MACOS },
         { "files that a profile puts into the home", seeds_origin, PLACE_MACOS },
         { "rules about denials (monitor)", monitor_origin, PLACE_MACOS },

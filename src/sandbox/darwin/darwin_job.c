@@ -90,7 +90,8 @@ int darwin_job_prepare(struct darwin_job *job, struct err *err) {
                                                .argv = job->argv,
                                                .cwd = job->policy->workspace,
                                                .id = job->id,
-                                               .secret = job->secret };
+                                               .secret = job->secret,
+                                               .vault = job->vault };
         return macos_launch_build(&request, &job->launch, err);
 }
 

@@ -13,6 +13,7 @@ struct darwin_job {
         const char *kept_home;         /* canonical; NULL: one is made, and ends with the run */
         uint16_t port, socks_port;     /* of a gateway on loopback; 0: none */
         const char *secret;            /* with a port */
+        const struct env_input *vault; /* see macos_request; NULL: none */
         const struct run_hooks *hooks; /* NULL: none */
         uint64_t timeout_ns;           /* 0: none */
         char id[DARWIN_ID_MAX];        /* letters and digits; "": one is made */

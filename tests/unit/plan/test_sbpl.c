@@ -6,6 +6,7 @@
 #include "base/paths/path.h"
 #include "gateway/confine/gateway_profile.h"
 #include "sbpl.h"
+#include "vault/vault_profile.h"
 
 #include <stdio.h>
 
@@ -230,8 +231,38 @@ static void the_gateway_gives_all_else_up(void **state) {
         assert_false(sbpl_can_nest(profile));
 }
 
+static void check_profile(const char *text, const struct sbpl_question *questions, const bool *allowed, size_t n) {
+        cleanup(sbpl_freep) struct sbpl *profile = NULL;
+        struct err e = { 0 };
+
+        assert_int_equal(sbpl_parse(str_of(text), NULL, &profile, &e), 0);
+        for (size_t i = 0; i < n; i++)
+                if ((sbpl_ask(profile, &questions[i]).verdict == SBPL_ALLOW) != allowed[i])
+                        fail_msg("case %zu: %s", i, questions[i].operation);
+        assert_false(sbpl_can_nest(profile));
+}
+
+static void the_vault_and_its_reader_give_all_else_up(void **state) {
+        const struct sbpl_question questions[] = {
+                { .operation = "file-read-data", .path = "/Users/me/.netrc" },
+                { .operation = "file-write-data", .path = "/Users/me/.netrc" },
+                { .operation = "process-fork" },
+                { .operation = "process-exec", .path = "/bin/sh" },
+                { .operation = "mach-lookup", .name = "com.apple.SecurityServer" },
+                { .operation = "signal", .target = "others" },
+                { .operation = "sysctl-read", .name = "kern.hostname" },
+        };
+        enum { N = sizeof questions / sizeof *questions };
+        const bool vault[N] = { 0 }, reader[N] = { true, true, true };
+
+        (void)state;
+        check_profile(vault_profile, questions, vault, N);
+        check_profile(reader_profile, questions, reader, N);
+}
+
 int main(void) {
         const struct CMUnitTest tests[] = { cmocka_unit_test(facts), cmocka_unit_test(what_is_no_profile),
-                                            cmocka_unit_test(the_gateway_gives_all_else_up) };
+                                            cmocka_unit_test(the_gateway_gives_all_else_up),
+                                            cmocka_unit_test(the_vault_and_its_reader_give_all_else_up) };
         return cmocka_run_group_tests(tests, NULL, NULL);
 }
