@@ -498,15 +498,29 @@ static int hide_account(struct policy *policy, struct str line, uid_t own, struc
 
 /* Where credentials are kept when a variable says so; a list has colons between. */
 static int hide_named_places(struct policy *policy, struct err *err) {
-        static const char *const variables[] = { "XDG_CONFIG_HOME",    "XDG_DATA_HOME",
-                                                 "XDG_STATE_HOME",     "GNUPGHOME",
-                                                 "KUBECONFIG",         "AWS_SHARED_CREDENTIALS_FILE",
-                                                 "AWS_CONFIG_FILE",    "CLOUDSDK_CONFIG",
-                                                 "AZURE_CONFIG_DIR",   "DOCKER_CONFIG",
-                                                 "GH_CONFIG_DIR",      "NETRC",
-                                                 "PGPASSFILE",         "NPM_CONFIG_USERCONFIG",
-                                                 "CLAUDE_CONFIG_DIR",  "CODEX_HOME",
-                                                 "PASSWORD_STORE_DIR", "GOOGLE_APPLICATION_CREDENTIALS" };
+        static const char *const variables[] = { "XDG_CONFIG_HOME",
+                                                 "XDG_DATA_HOME",
+                                                 "XDG_STATE_HOME",
+                                                 "GNUPGHOME",
+                                                 "KUBECONFIG",
+                                                 "AWS_SHARED_CREDENTIALS_FILE",
+                                                 "AWS_CONFIG_FILE",
+                                                 "CLOUDSDK_CONFIG",
+                                                 "AZURE_CONFIG_DIR",
+                                                 "DOCKER_CONFIG",
+                                                 "GH_CONFIG_DIR",
+                                                 "NETRC",
+                                                 "PGPASSFILE",
+                                                 "NPM_CONFIG_USERCONFIG",
+                                                 "CLAUDE_CONFIG_DIR",
+                                                 "CODEX_HOME",
+                                                 "GEMINI_CLI_HOME",
+                                                 "QWEN_HOME",
+                                                 "COPILOT_HOME",
+                                                 "PI_CODING_AGENT_DIR",
+                                                 "CONTINUE_GLOBAL_DIR",
+                                                 "PASSWORD_STORE_DIR",
+                                                 "GOOGLE_APPLICATION_CREDENTIALS" };
         int r = 0;
 
         for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {

@@ -68,6 +68,8 @@ def test_a_grant_of_the_file_itself_opens_it(sh, home, bailey, work):
 
 @pytest.mark.parametrize("name", [".claude/.credentials.json", ".codex/auth.json", ".gemini/oauth_creds.json", ".copilot/config.json",
                                   ".local/share/opencode/auth.json", ".config/github-copilot/apps.json", ".qwen/oauth_creds.json",
+                                  ".gemini/gemini-credentials.json", ".gemini/mcp-oauth-tokens.json", ".gemini/mcp-oauth-tokens-v2.json", ".gemini/a2a-oauth-tokens.json",
+                                  ".qwen/mcp-oauth-tokens.json", ".qwen/mcp-oauth-tokens-v2.json", ".continue/auth.json",
                                   ".m2/settings.xml", ".cache/huggingface/token", ".local/share/fish/fish_history"])
 @pytest.mark.parametrize("options", [("--home", "real"), ()], ids=str)
 def test_sign_ins_are_not_read(sh, home, name, options):

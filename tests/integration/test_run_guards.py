@@ -198,6 +198,8 @@ def test_root_does_not_read_secrets_of_the_system(bailey, work, path):
 @pytest.mark.parametrize("variable,below", [
     ("GNUPGHOME", ""), ("KUBECONFIG", ""), ("XDG_CONFIG_HOME", "gh/hosts.yml"), ("CARGO_HOME", "credentials.toml"), ("DOCKER_CONFIG", "config.json"),
     ("PGPASSFILE", ""), ("CODEX_HOME", "auth.json"), ("GEMINI_CLI_HOME", ".gemini/oauth_creds.json"), ("COPILOT_HOME", "config.json"), ("QWEN_HOME", "oauth_creds.json"),
+    ("GEMINI_CLI_HOME", ".gemini/mcp-oauth-tokens.json"), ("GEMINI_CLI_HOME", ".gemini/a2a-oauth-tokens.json"), ("GEMINI_CLI_HOME", ".gemini/gemini-credentials.json"),
+    ("QWEN_HOME", "mcp-oauth-tokens.json"), ("CONTINUE_GLOBAL_DIR", "auth.json"),
     ("PI_CODING_AGENT_DIR", "auth.json"), ("CONTINUE_GLOBAL_DIR", ".env"), ("XDG_DATA_HOME", "opencode/auth.json"), ("XDG_CONFIG_HOME", "goose/secrets.yaml"),
 ])
 @pytest.mark.parametrize("options", [(), ("--home", "real")])
@@ -210,6 +212,18 @@ def test_credentials_that_a_variable_moves(sh, home, variable, below, options):
         env = {variable: str(place / "x") if variable != "KUBECONFIG" else f"/nowhere:{place}/x"}
         assert "secret" not in sh(f"cat {target}", *options, env=env).text
         assert "secret" in sh(f"cat {target}", *options, "--read", target, env=env).text
+    finally:
+        shutil.rmtree(place)
+
+
+@pytest.mark.parametrize("variable", ["CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "QWEN_HOME", "COPILOT_HOME", "PI_CODING_AGENT_DIR", "CONTINUE_GLOBAL_DIR"])
+def test_an_agents_directory_that_a_variable_moves_is_no_part_of_the_sandbox(sh, home, variable):
+    """As its directory in the home is none: files that no rule knows do not show either."""
+    place = home.parent / (home.name + "-moved")
+    (place / "x").mkdir(parents=True)
+    (place / "x/sessions").write_text("secret\n")
+    try:
+        assert "secret" not in sh(f"cat {place}/x/sessions", env={variable: str(place / "x")}).text
     finally:
         shutil.rmtree(place)
 
