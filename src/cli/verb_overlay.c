@@ -7,6 +7,7 @@
 #include "base/paths/path.h"
 #include "cli/verb.h"
 #include "kept/overlays.h"
+#include "run/run_home_news.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -223,16 +224,22 @@ static int apply_changes(const struct overlay_run *run, const struct changes *ch
 }
 
 static int run_apply(const struct call *call, struct err *err) {
+        enum { FILE_TICK_US = 10000 }; /* a file's time may be that much behind the clock */
         cleanup(overlay_run_done) struct overlay_run run = { .lock = -1 };
         cleanup(changes_done) struct changes changes = { 0 };
         bool take_all = option_get_flag(&call->options, &apply_rows[APPLY_RISKY]);
+        uint64_t since_us;
         size_t left = 0;
         int r = open_run(call, &run, err);
         if (r == 0)
                 r = overlays_changes(&run, &changes, err);
         if (r < 0)
                 return not_found(r);
-        if (apply_changes(&run, &changes, take_all, &left, err) < 0)
+
+        since_us = clock_wall_us() - FILE_TICK_US;
+        r = apply_changes(&run, &changes, take_all, &left, err);
+        run_env_tell(run.workspace, since_us);
+        if (r < 0)
                 return EXIT_SYSTEM;
 
         size_t done = changes.list.n - left;

@@ -505,20 +505,6 @@ static void print_home_news(const struct run *run) {
                            STR_FMT(buf_str(&names)));
 }
 
-/* Agents outside load it when they start, and cannot tell who wrote it. */
-static void print_env_news(const struct run *run) {
-        const struct policy *policy = run->session.policy;
-        cleanup(buf_done) struct buf names = BUF(4096);
-
-        if (!policy->workspace || !run->home_filled_us)
-                return;
-        if (run_env_news(policy->workspace, run->home_filled_us, &names) == 0 && names.n)
-                log_notice(
-                    ".env was written and sets %.*s: programs outside that load it (Gemini CLI, Continue, aider) "
-                    "obey that; look at it first",
-                    STR_FMT(buf_str(&names)));
-}
-
 static void print_report(struct run *run) {
         cleanup(buf_done) struct buf out = BUF(65536);
         const struct run_limits limits = { run->session.policy, run->plan, run->met, run->status };
@@ -527,7 +513,8 @@ static void print_report(struct run *run) {
                 return;
         if (run->plan && run->end == RUN_ENDED) {
                 print_home_news(run);
-                print_env_news(run);
+                if (run->session.policy->workspace)
+                        run_env_tell(run->session.policy->workspace, run->home_filled_us);
         }
         if (run->plan && run->end == RUN_ENDED)
                 (void)run_limits_text(&limits, &out);

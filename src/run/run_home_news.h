@@ -11,6 +11,7 @@
 /* The names that were written since then, with commas; empty: none. -ENOMEM. */
 int run_home_news(const char *files, uint64_t since_us, struct buf *ret);
 
-/* Variables in .env of the workspace, if it was written since then, by which programs that load it run something or
- * send keys elsewhere. It is content, which programs outside load too, so it is mentioned. Empty: none. -ENOMEM. */
-int run_env_news(const char *workspace, uint64_t since_us, struct buf *ret);
+/* Logs which variables .env of the workspace sets, if it was written since then, by which programs that load it run
+ * something or send keys elsewhere. Programs outside load it too, and cannot tell who wrote it; it is content, so it
+ * stays. */
+void run_env_tell(const char *workspace, uint64_t since_us);

@@ -65,6 +65,15 @@ def test_apply_risky_takes_all_but_special_files(bailey, after_run):
     assert now["leaves"] == "/etc/passwd" and b"fsmonitor" in now[".git/config"] and "fifo" not in now
 
 
+@pytest.mark.parametrize("script, said", [("echo BASH_ENV=x > .env", "sets BASH_ENV"), ("echo BASH_ENV=x > y; ln -s y .env", "sets BASH_ENV"), ("echo A=1 > .env", None), ("touch z", None)])
+def test_apply_says_what_env_sets(bailey, workspace, script, said):
+    """Programs outside load it from then on, not before."""
+    errors = bailey("run", "--workspace", str(workspace), "--overlay", "--", "sh", "-c", f"cd {workspace}; {script}").check().errors
+    assert ".env" not in errors
+    errors = bailey("apply", cwd=str(workspace)).check().errors
+    assert errors.count(".env was written") == bool(said) and (said or "") in errors, errors
+
+
 def test_discard_leaves_nothing(bailey, after_run, home):
     before = tree(after_run)
     bailey("discard", cwd=str(after_run)).check()
