@@ -22,6 +22,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* `rule` lives as long as the plan: it is reported when the call's own places are gone. */
 static int judge_refuse(struct held *held, const char *rule) {
         held->glob = rule;
         return -EACCES;
@@ -117,6 +118,7 @@ static int judge_dir(struct held *held, const struct place *place, const struct 
 
 /* *look caches facts about the path; it is empty if the call names no path. */
 static int judge_looking(struct held *held, const struct place *place, struct closed_look *look) {
+        const struct plan_copy_of *copy;
         int r;
 
         *look = (struct closed_look){ 0 };
@@ -134,8 +136,9 @@ static int judge_looking(struct held *held, const struct place *place, struct cl
         if (look->guard && !is_swept_and_own(held, look, place) && !is_copy(held, place))
                 return judge_refuse(held, look->guard->path);
 
-        if (closed_copy_by_lock(held->broker->closed, place->path))
-                return judge_refuse(held, place->path);
+        copy = closed_copy_by_lock(held->broker->closed, place->path);
+        if (copy)
+                return judge_refuse(held, copy->path);
 
         return 0;
 }
