@@ -2,6 +2,7 @@
 /* bailey guest set: what a guest was made with, changed. */
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "cli/verb_guest_internal.h"
 #include "guest/guest_disk.h"
 #include "guest/guest_settings.h"
@@ -127,9 +128,11 @@ static int run_set(const struct call *call, struct err *err) {
         }
 
         if (option_given(&call->options, &set_rows[SET_DISK])) {
-                r = guest_disk_limit_changed(&guest, err);
-                if (r < 0)
-                        return guest_exit_code(r, err);
+                struct err why = { 0 };
+
+                if (guest_disk_limit_changed(&guest, &why) < 0)
+                        log_warning("the limit of disk is kept, and a guest that runs learns of it later: %s",
+                                    err_text(&why));
         }
 
         if (later && guest_is_running(&guest))
@@ -143,11 +146,11 @@ const struct verb verb_guest_set = {
         .flags = VERB_GUEST,
         .synopsis = "[OPTIONS] NAME",
         .help = "change a guest's limits, and the options that are kept with it",
-        .about =
-            "An option of the policy that has one value takes the place of the one that was kept; one that is a "
-            "list (--allow, --read) is added to. They hold from the next start on. A limit of disk holds within a "
-            "few seconds, also for a guest that runs: one that is over it is frozen, and one that was frozen because "
-            "of it goes on.",
+        .about = "An option of the policy that has one value takes the place of the one that was kept; one that is a "
+                 "list (--allow, --read) is added to. They hold from the next start on. A limit of disk holds within "
+                 "some ten seconds also for a guest that runs: one that is over it is frozen, and one that was frozen "
+                 "because of it "
+                 "goes on.",
         .tables = { &set_table, &policy_table_general, &policy_table_network, &policy_table_files,
                     &policy_table_process, &policy_table_limits },
         .min_words = 1,

@@ -284,9 +284,10 @@ static int grant_fix(void *arg, const struct guest_grant *grant) {
 
 /* Everything of the host user's beside the home. */
 static int delete_files(const struct guest *guest, bool keep, struct err *err) {
-        static const char *const names[] = { "snapshots", GUEST_ARCHIVE_NAME, "jobs",     "run.log",
-                                             "socket",    "run.id",           "home.new", "pack.part",
-                                             "ports",     "firewall",         "disk",     GUEST_GROUPS_FILE };
+        static const char *const names[] = { "snapshots",      GUEST_ARCHIVE_NAME, "jobs",     "run.log",
+                                             "socket",         "run.id",           "home.new", "pack.part",
+                                             "ports",          "firewall",         "disk",     "limit",
+                                             GUEST_GROUPS_FILE };
         /* Then the archive is its home; what else there is under that name may be half removed. */
         bool packed = keep && guest_is_archived(guest);
         int r = 0;

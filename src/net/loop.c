@@ -259,6 +259,7 @@ void loop_when_idle(struct loop *loop, loop_idle_fn *fn, void *arg) {
         loop->idle.arg = arg;
         timer_init(&loop->idle.timer, loop, on_idle_timer);
         idle_start(loop);
+        loop->now = 0; /* its thread may start much later */
 }
 
 bool loop_is_idle(const struct loop *loop) {

@@ -22,7 +22,7 @@
 
 enum {
         LOOK_MIN_MS = 50,
-        LOOK_MAX_MS = 2000,     /* so long a new limit may wait */
+        LOOK_MAX_MS = 10000,    /* so long a new limit may wait; a guest at rest costs no more wake-ups than that */
         HELD_LOOK_MS = 500,     /* while it is frozen or is cleaned */
         HELD_WALK_PART = 10,    /* and then no more than this part of the time is spent on walks */
         SURE_WALK_PART = 3,     /* and of one that is frozen only to be measured this part */

@@ -10,8 +10,9 @@
 #include <stdint.h>
 
 struct stamps {
-        struct buf bytes;             /* one struct stamp after the other */
-        uint64_t begun_us, newest_us; /* by the wall clock: when it was begun; the last change of any of them */
+        struct buf bytes;    /* one struct stamp after the other */
+        uint64_t begun_us;   /* by the wall clock: when it was begun, */
+        uint64_t settled_us; /* and from when on a further change of any of them would show */
 };
 
 void stamps_begin(struct stamps *stamps);

@@ -402,7 +402,7 @@ static int answer_guards(struct named *named, enum named_answer *ret, int *ret_f
         bool watched = named->watch >= 0;
         int r;
 
-        if (!has_changed(named) && named->looked)
+        if (!has_changed(named) && named->looked && named->now.paths.n == named->told)
                 return 0;
         keep_watch(named);
 
@@ -459,6 +459,8 @@ static void awaited_done(struct named *named) {
 void named_again(struct named *named) {
         close_fd(&named->watch);
         named->asked = named->looked = false;
+        stamps_done(&named->stamps);
+        named->stamps = (struct stamps){ 0 };
         awaited_done(named);
         named->telling = named->told;
 }

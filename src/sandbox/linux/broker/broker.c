@@ -520,6 +520,8 @@ static int await_end(const struct broker *broker) {
                 if (n == 0 && atomic_load_explicit(&served, memory_order_relaxed) == before) {
                         process_rest();
                         atomic_store(&rests, true);
+                        if (atomic_load(&served) != before) /* it may not have seen that */
+                                atomic_store(&rests, false);
                 }
         }
 }

@@ -18,7 +18,7 @@ enum { GUARDS_BYTES_MAX = 16 << 20, QUESTIONS_MAX = 8 };
 
 struct news {
         int watch;       /* -1: none */
-        uint64_t due_ns; /* without a watch: from when on every call asks */
+        uint64_t due_ns; /* without a watch: from when on every change asks */
 };
 
 int news_new(uint64_t due_ns, struct news **ret) {
