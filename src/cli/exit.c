@@ -2,6 +2,7 @@
 #include "cli/exit.h"
 
 #include <assert.h>
+#include <errno.h>
 
 static_assert(EXIT_PASSING + EXIT_USAGE == 120 && EXIT_PASSING + EXIT_TIMEOUT == 124 &&
                   EXIT_PASSING + EXIT_SYSTEM == 125,
@@ -32,4 +33,44 @@ int exit_of_error(const struct err *err) {
         static_assert(sizeof codes / sizeof *codes == ERR_KINDS, "one exit code for each kind of error");
 
         return codes[err->kind];
+}
+
+/* --- by number, where an error has no kind --- */
+
+struct errno_code {
+        int error, code;
+};
+
+static int code_of(const struct errno_code *rows, size_t n, int error) {
+        for (size_t i = 0; i < n; i++)
+                if (rows[i].error == error)
+                        return rows[i].code;
+        return EXIT_SYSTEM;
+}
+
+int exit_of_guest(int r, const struct err *err) {
+        static const struct errno_code rows[] = {
+                { ENOENT, EXIT_UNAVAILABLE }, { EOPNOTSUPP, EXIT_UNAVAILABLE },
+                { EEXIST, EXIT_NO },          { EBUSY, EXIT_NO },
+                { EINVAL, EXIT_NO },          { EALREADY, EXIT_NO },
+                { EPERM, EXIT_REFUSED },      { EDQUOT, EXIT_REFUSED },
+                { ETIMEDOUT, EXIT_TIMEOUT },
+        };
+
+        if (r >= 0)
+                return EXIT_OK;
+        if (err->kind != ERR_SYSTEM)
+                return exit_of_error(err);
+
+        return code_of(rows, sizeof rows / sizeof *rows, -r);
+}
+
+int exit_of_order(int r) {
+        static const struct errno_code rows[] = {
+                { EINVAL, EXIT_USAGE },           { ENOENT, EXIT_UNAVAILABLE }, { ECONNREFUSED, EXIT_UNAVAILABLE },
+                { ECONNRESET, EXIT_UNAVAILABLE }, { EREMOTEIO, EXIT_REFUSED },  { EPERM, EXIT_REFUSED },
+                { ETIMEDOUT, EXIT_TIMEOUT },
+        };
+
+        return code_of(rows, sizeof rows / sizeof *rows, -r);
 }

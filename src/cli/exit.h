@@ -35,6 +35,11 @@ enum exit_code {
 
 /* What a verb that failed with this error exits with. */
 int exit_of_error(const struct err *err);
+/* The same of what was done to a guest, 0 or more being no failure: there an error without a kind says it by its
+ * number. */
+int exit_of_guest(int r, const struct err *err);
+/* Of an order to a sandbox that failed. */
+int exit_of_order(int r);
 
 /* One row of the documentation: bailey(1), `bailey help exit-codes`. */
 struct exit_row {

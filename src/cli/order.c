@@ -3,26 +3,7 @@
 #include "cli/verb.h"
 #include "cli/verb_sandboxes.h"
 
-#include <errno.h>
 #include <stdio.h>
-
-int sandboxes_exit_code(int r) {
-        switch (r) {
-        case -EINVAL:
-                return EXIT_USAGE;
-        case -ENOENT:
-        case -ECONNREFUSED:
-        case -ECONNRESET:
-                return EXIT_UNAVAILABLE;
-        case -EREMOTEIO:
-        case -EPERM:
-                return EXIT_REFUSED;
-        case -ETIMEDOUT:
-                return EXIT_TIMEOUT;
-        default:
-                return EXIT_SYSTEM;
-        }
-}
 
 int sandboxes_print(const struct buf *out) {
         fwrite(text_or(out->p, ""), 1, out->n, stdout);
@@ -33,7 +14,7 @@ static int order_run(const struct call *call, enum control_do what, const char *
         char id[CONTROL_ID_MAX];
         int r = sandboxes_order(call->argv[0], what, id, err);
         if (r < 0)
-                return sandboxes_exit_code(r);
+                return exit_of_order(r);
         printf("%s: %s\n", id, done);
         return EXIT_OK;
 }

@@ -170,7 +170,7 @@ static int allow_decide(const struct call *call, bool deny, struct err *err) {
         int printed = sandboxes_print(&out); /* some may have been told before one said no */
 
         if (r < 0)
-                return sandboxes_exit_code(r);
+                return exit_of_order(r);
 
         return printed;
 }

@@ -32,7 +32,7 @@ static int events_run(const struct call *call, struct err *err) {
         if (r == 0 || (r == -EPIPE && !err->code))
                 return EXIT_OK;
 
-        return sandboxes_exit_code(r);
+        return exit_of_order(r);
 }
 
 const struct verb verb_events = {

@@ -26,34 +26,12 @@
 
 enum { GRACE_S = 10, STILL_MS = 3600 * 1000 };
 
-int guest_exit_code(int r, const struct err *err) {
-        if (r >= 0)
-                return EXIT_OK;
-        if (err->kind != ERR_SYSTEM)
-                return exit_of_error(err);
-
-        switch (r) {
-        case -ENOENT:
-                return EXIT_UNAVAILABLE;
-        case -EEXIST:
-        case -EBUSY:
-        case -EINVAL:
-        case -EALREADY:
-                return EXIT_NO;
-        case -EPERM:
-        case -EDQUOT:
-                return EXIT_REFUSED;
-        default:
-                return EXIT_SYSTEM;
-        }
-}
-
 int guest_open(const struct call *call, struct guests *guests, struct guest *guest, struct err *err) {
         int r = guests_open(guests, err);
 
         if (r == 0)
                 r = guest_find(guests, call->argv[0], guest, err);
-        return guest_exit_code(r, err);
+        return exit_of_guest(r, err);
 }
 
 int guest_open_held(const struct call *call, struct guests *guests, struct guest *guest, struct err *err) {
@@ -61,7 +39,7 @@ int guest_open_held(const struct call *call, struct guests *guests, struct guest
 
         if (code != EXIT_OK || guest->fd < 0)
                 return code;
-        return guest_exit_code(guest_hold(guests, guest, HOLD_MS, err), err);
+        return exit_of_guest(guest_hold(guests, guest, HOLD_MS, err), err);
 }
 
 /*
@@ -235,7 +213,7 @@ static int run_create(const struct call *call, struct err *err) {
         if (r == 0)
                 printf("%s: %s, %s\n", guest.row.name, guest_kind_name(guest.kind), guest.home);
 
-        return guest_exit_code(r, err);
+        return exit_of_guest(r, err);
 }
 
 static const struct verb verb_create = {
@@ -299,7 +277,7 @@ static int run_start(const struct call *call, struct err *err) {
         if (r == 0)
                 command_say_cleaning(&guest);
 
-        return guest_exit_code(r, err);
+        return exit_of_guest(r, err);
 }
 
 static const struct verb verb_start = {
@@ -332,7 +310,7 @@ static int run_stop(const struct call *call, struct err *err) {
         if (r == 0)
                 printf("%s: %s\n", guest.row.name, ran ? "stopped" : "did not run");
 
-        return guest_exit_code(r, err);
+        return exit_of_guest(r, err);
 }
 
 static const struct verb verb_stop = {
@@ -357,7 +335,7 @@ static int command_await(struct guests *guests, struct guest *guest, struct err 
                 r = guest_mend(guests, guest, err);
         guest_let_go(guest);
 
-        return guest_exit_code(r, err);
+        return exit_of_guest(r, err);
 }
 
 /* One that was started to be cleaned starts again when it is, unless somebody else is at work in it. */
@@ -385,7 +363,7 @@ static int command_open(const struct call *call, struct guests *guests, struct g
                 r = command_check_disk(guest, err);
 
         if (r < 0 || guest_is_running(guest))
-                return guest_exit_code(r, err);
+                return exit_of_guest(r, err);
 
         r = guest_hold(guests, guest, HOLD_MS, err);
         if (r == 0)
@@ -393,7 +371,7 @@ static int command_open(const struct call *call, struct guests *guests, struct g
         if (r == 0)
                 command_say_cleaning(guest);
 
-        return guest_exit_code(r == -EALREADY ? 0 : r, err);
+        return exit_of_guest(r == -EALREADY ? 0 : r, err);
 }
 
 enum { EXEC_DETACH, EXEC_DIRECTORY, EXEC_ENV, EXEC_ROWS };
@@ -442,7 +420,7 @@ static int exec_detached(struct guests *guests, const struct guest *guest, const
 
         if (r < 0 || status) {
                 if (r < 0)
-                        return guest_exit_code(r, err);
+                        return exit_of_guest(r, err);
                 return status;
         }
 
@@ -478,7 +456,7 @@ static int exec_run(const struct call *call, char **argv, bool login, bool detac
         int r = guest_exec(&guest, &command, NULL, NULL, &status, err);
 
         if (r < 0)
-                return guest_exit_code(r, err);
+                return exit_of_guest(r, err);
 
         return status;
 }
@@ -540,7 +518,7 @@ static int run_rename(const struct call *call, struct err *err) {
 
         if (code != EXIT_OK)
                 return code;
-        return guest_exit_code(guest_rename(&guests, &guest, call->argv[1], err), err);
+        return exit_of_guest(guest_rename(&guests, &guest, call->argv[1], err), err);
 }
 
 static const struct verb verb_rename = {
@@ -560,7 +538,7 @@ static int run_fix(const struct call *call, struct err *err) {
         int r = guest_account_helper(&helper, err);
 
         if (r < 0)
-                return guest_exit_code(r, err);
+                return exit_of_guest(r, err);
 
         int code = guest_open_held(call, &guests, &guest, err);
         if (code != EXIT_OK)
@@ -574,7 +552,7 @@ static int run_fix(const struct call *call, struct err *err) {
         if (r == 0)
                 printf("%s: %s\n", guest.row.name, guest_state_name(guest.state));
 
-        return guest_exit_code(r, err);
+        return exit_of_guest(r, err);
 }
 
 static const struct verb verb_fix = {
@@ -665,7 +643,7 @@ static int run_delete(const struct call *call, struct err *err) {
         else if (r == 0)
                 printf("%s: deleted\n", guest.row.name);
 
-        return guest_exit_code(r, err);
+        return exit_of_guest(r, err);
 }
 
 static const struct verb verb_delete = {

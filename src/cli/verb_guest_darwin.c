@@ -9,29 +9,6 @@
 
 enum { LOG_S = 60 };
 
-static int guest_code(int r, const struct err *err) {
-        if (r >= 0)
-                return EXIT_OK;
-        if (err->kind != ERR_SYSTEM)
-                return exit_of_error(err);
-
-        switch (r) {
-        case -ENOENT:
-        case -EOPNOTSUPP:
-                return EXIT_UNAVAILABLE;
-        case -EEXIST:
-        case -EBUSY:
-        case -EINVAL:
-                return EXIT_NO;
-        case -EPERM:
-                return EXIT_REFUSED;
-        case -ETIMEDOUT:
-                return EXIT_TIMEOUT;
-        default:
-                return EXIT_SYSTEM;
-        }
-}
-
 static const struct option plan_rows[] = {
         { .flag = "plan", .type = OPTION_FLAG, .help = "print the commands, and change nothing" },
 };
@@ -43,7 +20,7 @@ static int print_plan(int (*plan)(const char *, struct buf *, struct err *), con
 
         if (r == 0)
                 printf("%.*s", STR_FMT(buf_str(&out)));
-        return guest_code(r, err);
+        return exit_of_guest(r, err);
 }
 
 static int run_create(const struct call *call, struct err *err) {
@@ -56,7 +33,7 @@ static int run_create(const struct call *call, struct err *err) {
         if (r == 0)
                 printf("%s: the account _bailey_%s with the number %u, of %s\n", guest.name, guest.name, guest.uid,
                        guest.user);
-        return guest_code(r, err);
+        return exit_of_guest(r, err);
 }
 
 static int run_delete(const struct call *call, struct err *err) {
@@ -66,7 +43,7 @@ static int run_delete(const struct call *call, struct err *err) {
         int r = macos_guests_delete(call->argv[0], err);
         if (r == 0)
                 printf("%s: deleted\n", call->argv[0]);
-        return guest_code(r, err);
+        return exit_of_guest(r, err);
 }
 
 static int run_start(const struct call *call, struct err *err) {
@@ -74,7 +51,7 @@ static int run_start(const struct call *call, struct err *err) {
 
         if (r == 0)
                 printf("%s: its firewall is loaded\n", call->argv[0]);
-        return guest_code(r, err);
+        return exit_of_guest(r, err);
 }
 
 static void guest_list_done(macos_guest_list *list) {
@@ -91,7 +68,7 @@ static int run_ls(const struct call *call, struct err *err) {
                        list.p[i].token[0] ? "" : "  (half made: delete it)");
         if (r == 0 && list.n == 0)
                 printf("There are no guests.\n");
-        return guest_code(r, err);
+        return exit_of_guest(r, err);
 }
 
 static int run_exec(const struct call *call, struct err *err) {
@@ -103,7 +80,7 @@ static int run_exec(const struct call *call, struct err *err) {
                 err_set(err, EINVAL, "there is no command");
                 return EXIT_USAGE;
         }
-        return guest_code(macos_guests_exec(call->argv[0], command, err), err);
+        return exit_of_guest(macos_guests_exec(call->argv[0], command, err), err);
 }
 
 static const struct option log_rows[] = {
@@ -119,7 +96,7 @@ static const struct option_table log_table = { "This guest", log_rows, 1 };
 static int run_logs(const struct call *call, struct err *err) {
         uint64_t seconds = option_get_number(&call->options, &log_rows[0]);
 
-        return guest_code(macos_guests_log(call->argv[0], seconds ? (unsigned)seconds : LOG_S, err), err);
+        return exit_of_guest(macos_guests_log(call->argv[0], seconds ? (unsigned)seconds : LOG_S, err), err);
 }
 
 static const struct verb verb_create = {

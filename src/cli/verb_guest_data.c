@@ -68,12 +68,12 @@ static int run_snapshot(const struct call *call, struct err *err) {
                         return EXIT_USAGE;
                 }
 
-                return guest_exit_code(guest_snapshot_remove(&guests, &guest, label, err), err);
+                return exit_of_guest(guest_snapshot_remove(&guests, &guest, label, err), err);
         }
 
         int r = guest_snapshot(&guests, &guest, label, &bytes, err);
         if (r < 0)
-                return guest_exit_code(r, err);
+                return exit_of_guest(r, err);
 
         printf("%s: snapshot %s, ", guest.row.name, label);
         print_size(bytes);
@@ -157,7 +157,7 @@ static int list_print(const struct call *call, bool grants, struct err *err) {
         if (r == 0 && json && emit_status(&j) == 0)
                 printf("%.*s\n", STR_FMT(buf_str(&out)));
 
-        return guest_exit_code(r, err);
+        return exit_of_guest(r, err);
 }
 
 static int run_snapshots(const struct call *call, struct err *err) {
@@ -187,7 +187,7 @@ static int run_restore(const struct call *call, struct err *err) {
         if (r == 0)
                 printf("%s: its home is that of %s\n", guest.row.name, call->argv[1]);
 
-        return guest_exit_code(r, err);
+        return exit_of_guest(r, err);
 }
 
 const struct verb verb_guest_restore = {
@@ -216,7 +216,7 @@ static int run_archive(const struct call *call, struct err *err) {
 
         int r = guest_archive(&guests, &guest, &bytes, err);
         if (r < 0)
-                return guest_exit_code(r, err);
+                return exit_of_guest(r, err);
 
         printf("%s: archived, ", guest.row.name);
         print_size(bytes);
@@ -247,7 +247,7 @@ static int run_unarchive(const struct call *call, struct err *err) {
         if (r == 0)
                 printf("%s: stopped\n", guest.row.name);
 
-        return guest_exit_code(r, err);
+        return exit_of_guest(r, err);
 }
 
 const struct verb verb_guest_unarchive = {
@@ -297,7 +297,7 @@ static int run_cp(const struct call *call, struct err *err) {
         if (r == 0)
                 r = guest_copy(&guest, &copy, err);
 
-        return guest_exit_code(r, err);
+        return exit_of_guest(r, err);
 }
 
 const struct verb verb_guest_cp = {
@@ -332,7 +332,7 @@ static int run_grant(const struct call *call, struct err *err) {
         if (r == 0)
                 printf("%s may %s %s%s\n", guest.row.name, write ? "read and write" : "read", path, when);
 
-        return guest_exit_code(r, err);
+        return exit_of_guest(r, err);
 }
 
 const struct verb verb_guest_grant = {
@@ -357,7 +357,7 @@ static int run_revoke(const struct call *call, struct err *err) {
 
         if (code != EXIT_OK)
                 return code;
-        return guest_exit_code(guest_revoke(&guests, &guest, call->argv[1], err), err);
+        return exit_of_guest(guest_revoke(&guests, &guest, call->argv[1], err), err);
 }
 
 const struct verb verb_guest_revoke = {
@@ -405,7 +405,7 @@ static int run_ssh_config(const struct call *call, struct err *err) {
         if (r == 0)
                 printf("%.*s", STR_FMT(buf_str(&out)));
 
-        return guest_exit_code(r, err);
+        return exit_of_guest(r, err);
 }
 
 const struct verb verb_guest_ssh_config = {

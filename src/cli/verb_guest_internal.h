@@ -16,8 +16,6 @@ extern const struct verb verb_guest_snapshot, verb_guest_snapshots, verb_guest_r
 int guest_open(const struct call *call, struct guests *guests, struct guest *guest, struct err *err);
 /* The same, alone with it. */
 int guest_open_held(const struct call *call, struct guests *guests, struct guest *guest, struct err *err);
-/* What a verb that failed exits with. */
-int guest_exit_code(int r, const struct err *err);
 
 /* Recipes by name or path, done to a guest that the caller holds, with progress on standard error. */
 struct provision_request {

@@ -188,7 +188,7 @@ static int run_ports(const struct call *call, struct err *err) {
         if (r == 0 && !changes)
                 r = ports_show(&guests, &guest, option_get_flag(&call->options, &ports_rows[PORTS_JSON]), err);
 
-        return guest_exit_code(r, err);
+        return exit_of_guest(r, err);
 }
 
 const struct verb verb_guest_ports = {

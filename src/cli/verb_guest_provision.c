@@ -207,7 +207,7 @@ static int run_provision(const struct call *call, struct err *err) {
         if (code != EXIT_OK)
                 return code;
         if (option_get_flag(values, &provision_rows[PROVISION_LIST]))
-                return guest_exit_code(guests_db_provision(guests.db, guest.row.id, list_step, NULL, err), err);
+                return exit_of_guest(guests_db_provision(guests.db, guest.row.id, list_step, NULL, err), err);
 
         int r = 0;
 
@@ -227,7 +227,7 @@ static int run_provision(const struct call *call, struct err *err) {
         if (r == 0)
                 r = guest_provision_words(&guests, &guest, &request, err);
 
-        return guest_exit_code(r, err);
+        return exit_of_guest(r, err);
 }
 
 const struct verb verb_guest_provision = {
@@ -263,7 +263,7 @@ static int recipe_print(const char *name, struct err *err) {
 
         if (r == 0)
                 printf("%.*s", STR_FMT(buf_str(&text)));
-        return guest_exit_code(r, err);
+        return exit_of_guest(r, err);
 }
 
 static void recipe_row(const char *name, struct emit *json) {
@@ -295,7 +295,7 @@ static int run_recipes(const struct call *call, struct err *err) {
 
         int r = recipe_names(&names, err);
         if (r < 0)
-                return guest_exit_code(r, err);
+                return exit_of_guest(r, err);
         if (json)
                 emit_open(&j, '[');
 

@@ -124,7 +124,7 @@ static int run_set(const struct call *call, struct err *err) {
                 r = guests_db_commit(guests.db, err);
         if (r < 0) {
                 guests_db_rollback(guests.db);
-                return guest_exit_code(r, err);
+                return exit_of_guest(r, err);
         }
 
         if (option_given(&call->options, &set_rows[SET_DISK])) {

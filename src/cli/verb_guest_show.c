@@ -148,7 +148,7 @@ static int ls_names(struct err *err) {
         if (r == 0)
                 r = guests_db_list(guests.db, false, &rows, err);
         if (r < 0)
-                return guest_exit_code(r, err);
+                return exit_of_guest(r, err);
 
         for (size_t i = 0; i < rows.n; i++)
                 printf("%s\n", rows.p[i].name);
@@ -176,7 +176,7 @@ static int run_ls(const struct call *call, struct err *err) {
                 r = ls_one(&guests, &rows.p[i], json ? &j : NULL, err);
 
         if (r < 0)
-                return guest_exit_code(r, err);
+                return exit_of_guest(r, err);
 
         if (json) {
                 emit_close(&j);
@@ -297,7 +297,7 @@ static int show_json(struct guests *guests, const struct guest *guest, struct er
         emit_close(&j);
 
         if (r < 0)
-                return guest_exit_code(r, err);
+                return exit_of_guest(r, err);
 
         return verb_print_json(&j, &out, err);
 }
@@ -329,7 +329,7 @@ static int run_show(const struct call *call, struct err *err) {
         if (r == 0)
                 r = guests_db_steps(guests.db, guest.row.id, STEPS_SHOWN, show_step, &steps, err);
 
-        return guest_exit_code(r, err);
+        return exit_of_guest(r, err);
 }
 
 const struct verb verb_guest_show = {
@@ -394,7 +394,7 @@ static int run_jobs(const struct call *call, struct err *err) {
 
         int r = guests_db_jobs(guests.db, guest.row.id, show_job, json ? &j : NULL, err);
         if (r < 0 || !json)
-                return guest_exit_code(r, err);
+                return exit_of_guest(r, err);
 
         emit_close(&j);
         return verb_print_json(&j, &out, err);
@@ -516,7 +516,7 @@ static int run_logs(const struct call *call, struct err *err) {
                               option_get_flag(&call->options, &logs_rows[LOGS_RAW]), err);
         }
 
-        return guest_exit_code(r, err);
+        return exit_of_guest(r, err);
 }
 
 const struct verb verb_guest_logs = {

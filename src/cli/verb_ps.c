@@ -14,7 +14,7 @@ static int ps_run(const struct call *call, struct err *err) {
         cleanup(buf_done) struct buf out = BUF(16 << 20);
         int r = sandboxes_ps(option_get_flag(&call->options, &rows[0]), &out, err);
         if (r < 0)
-                return sandboxes_exit_code(r);
+                return exit_of_order(r);
 
         return sandboxes_print(&out);
 }
@@ -35,7 +35,7 @@ static int run_pending(const struct call *call, struct err *err) {
         int r =
             sandboxes_pending(call->argc ? call->argv[0] : NULL, option_get_flag(&call->options, &rows[0]), &out, err);
         if (r < 0)
-                return sandboxes_exit_code(r);
+                return exit_of_order(r);
 
         return sandboxes_print(&out);
 }

@@ -3,6 +3,5 @@
 /* What the verbs for running sandboxes share. */
 #include "verbs/sandboxes/sandboxes.h"
 
-int sandboxes_exit_code(int r);
 /* To standard output; EXIT_OK. */
 int sandboxes_print(const struct buf *out);
