@@ -8,6 +8,7 @@
 #include "base/secrets/secret.h"
 #include "base/vec.h"
 #include "vault/reader_os.h"
+#include "vault/reader_places.h"
 #include "vault/source.h"
 #include "vault/vault_confine.h"
 #include "vault/write_back.h"
@@ -286,12 +287,23 @@ static bool is_owed(struct state *state, uint32_t mapping) {
         return false;
 }
 
+static void watch_file(struct state *state, uint32_t mapping) {
+        struct watched *file = &state->files[mapping];
+        char directory[PATH_MAX];
+
+        if (file->path[0] == '\0' || state->notify < 0)
+                return;
+
+        reader_directory(file->path, directory);
+        reader_notes_watch(state->notify, directory, file);
+}
+
 static void read_changed(struct state *state) {
         state->settle_ns = NEVER;
         for (uint32_t i = 0; i < state->start->n_mappings; i++)
                 if (state->files[i].changed) {
                         state->files[i].changed = false;
-                        reader_notes_watch(state->notify, &state->files[i]);
+                        watch_file(state, i);
                         if (!is_owed(state, i))
                                 reader_begin(state, i);
                 }
@@ -452,7 +464,7 @@ static bool reader_obey(struct state *state) {
                 return good;
         }
 
-        reader_notes_watch(state->notify, &state->files[head.mapping]);
+        watch_file(state, head.mapping);
         reader_begin(state, head.mapping);
 
         return true;
@@ -531,6 +543,14 @@ static void reader_serve(struct state *state) {
         }
 }
 
+static int give_up(const struct vault_start *start, const struct vault_mapping *mappings, bool programs,
+                   struct err *err) {
+        cleanup(reader_places_done) struct reader_places places = { 0 };
+        int r = reader_places_of(start, mappings, &places, err);
+
+        return r < 0 ? r : confine_reader(programs, &places, err);
+}
+
 static _Noreturn void reader_run(const struct vault_start *start, const struct vault_mapping *mappings, int sock,
                                  pid_t parent) {
         static struct state s;
@@ -557,7 +577,7 @@ static _Noreturn void reader_run(const struct vault_start *start, const struct v
                         s.files[i].path[0] = '\0';
         }
 
-        if (confine_reader(programs, &e) < 0) {
+        if (give_up(start, mappings, programs, &e) < 0) {
                 log_error("%s", err_text(&e));
                 _exit(1);
         }

@@ -17,7 +17,8 @@ struct watched {
 
 /* A descriptor that is readable when something has changed, or -1: nothing is noticed then. */
 int reader_notes_new(void);
-void reader_notes_watch(int notes, struct watched *file);
+/* `directory`: the one that the file is in. */
+void reader_notes_watch(int notes, const char *directory, struct watched *file);
 void reader_notes_read(int notes, struct watched *files, size_t n);
 /* How long a change is left alone, for writers that write in parts. */
 extern const uint64_t reader_settle_ns;

@@ -10,7 +10,6 @@
 #include "base/hash.h"
 
 #include <fcntl.h>
-#include <stdio.h>
 #include <sys/event.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -47,17 +46,7 @@ static void notes_add(int notes, const char *path, int *at) {
                 close_fd(at);
 }
 
-void reader_notes_watch(int notes, struct watched *file) {
-        char directory[PATH_MAX];
-
-        if (file->path[0] == '\0' || notes < 0)
-                return;
-
-        snprintf(directory, sizeof directory, "%s", file->path);
-        char *slash = strrchr(directory, '/');
-        if (slash)
-                slash[slash == directory ? 1 : 0] = '\0';
-
+void reader_notes_watch(int notes, const char *directory, struct watched *file) {
         notes_add(notes, directory, &file->at[0]);
         notes_add(notes, file->path, &file->at[1]);
         file->stamp = stamp_of(file->path);

@@ -5,7 +5,6 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
 #include <sys/inotify.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -18,17 +17,7 @@ int reader_notes_new(void) {
         return inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
 }
 
-void reader_notes_watch(int notes, struct watched *file) {
-        char directory[PATH_MAX];
-
-        if (file->path[0] == '\0' || notes < 0)
-                return;
-
-        snprintf(directory, sizeof directory, "%s", file->path);
-        char *slash = strrchr(directory, '/');
-        if (slash)
-                slash[slash == directory ? 1 : 0] = '\0';
-
+void reader_notes_watch(int notes, const char *directory, struct watched *file) {
         file->at[0] = inotify_add_watch(notes, directory,
                                         IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_CREATE |
                                             IN_MOVE_SELF | IN_DELETE_SELF);

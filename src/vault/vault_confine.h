@@ -2,6 +2,7 @@
 #pragma once
 /* What the vault and its reader give up. */
 #include "base/err.h"
+#include "vault/reader_places.h"
 
 #include <stdbool.h>
 
@@ -9,5 +10,6 @@
  * No file, no socket, no process, no signal to others; any other system call ends it. */
 int confine_vault(struct err *err);
 /* The reader: no socket, no tracing, no other privileges; without `programs` nothing can be executed either. With them
- * it keeps what programs need (the user's own tools fetch secrets over the network). */
-int confine_reader(bool programs, struct err *err);
+ * it keeps what programs need (the user's own tools fetch secrets over the network). Where the system can, only the
+ * files in `places` are left. */
+int confine_reader(bool programs, const struct reader_places *places, struct err *err);

@@ -44,8 +44,7 @@ void renew_file(const struct vault_mapping *mapping, char ret[static 4096]) {
 
 /* locks */
 
-/* The directory that the agent makes beside its own, if this is one of the files that the table knows. */
-static bool agent_lock_path(const char *file, char ret[static 4096]) {
+bool renew_lock_of_agent(const char *file, char ret[static RENEW_LOCK_PATH_MAX]) {
         for (size_t i = 0; i < n_sign_ins; i++) {
                 const struct sign_in *sign_in = &sign_ins[i];
                 size_t n = strlen(file), own = strlen(sign_in->file);
@@ -53,7 +52,8 @@ static bool agent_lock_path(const char *file, char ret[static 4096]) {
                     file[n - own - 1] != '/')
                         continue;
 
-                return snprintf(ret, 4096, "%.*s%s", (int)(n - own), file, sign_in->lock) < 4096;
+                return snprintf(ret, RENEW_LOCK_PATH_MAX, "%.*s%s", (int)(n - own), file, sign_in->lock) <
+                       RENEW_LOCK_PATH_MAX;
         }
 
         return false;
@@ -70,7 +70,7 @@ static bool is_stale(const char *path) {
 static bool agent_lock_try(struct renew_lock *lock, const char *file) {
         char path[4096];
 
-        if (lock->agent[0] || !agent_lock_path(file, path))
+        if (lock->agent[0] || !renew_lock_of_agent(file, path))
                 return true;
 
         if (mkdir(path, 0700) < 0) {

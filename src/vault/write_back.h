@@ -15,10 +15,13 @@ struct renew_lock {
         char agent[4096];            /* the agent's own, when we made it; "" otherwise */
         uint64_t since_ns, touch_ns; /* asked for; the agent's is touched again then, or it counts as left behind */
 };
+enum { RENEW_LOCK_PATH_MAX = 4096 };
 #define RENEW_LOCK ((struct renew_lock){ .fd = -1 })
 
 /* Tries once. 1: held; 0: somebody else has it. An agent that does not let go for RENEW_PATIENCE is not waited for. */
 int renew_lock_try(struct renew_lock *lock, const char *lock_dir, const char *file, struct err *err);
+/* The directory that the agent makes beside its own, if this is one of the files that the table of sign-ins knows. */
+bool renew_lock_of_agent(const char *file, char ret[static RENEW_LOCK_PATH_MAX]);
 void renew_lock_touch(struct renew_lock *lock);
 void renew_lock_release(struct renew_lock *lock);
 

@@ -231,18 +231,19 @@ static void the_gateway_gives_all_else_up(void **state) {
         assert_false(sbpl_can_nest(profile));
 }
 
-static void check_profile(const char *text, const struct sbpl_question *questions, const bool *allowed, size_t n) {
+static void check_profile(const char *text, const struct sbpl_parameter *given, const struct sbpl_question *questions,
+                          const bool *allowed, size_t n) {
         cleanup(sbpl_freep) struct sbpl *profile = NULL;
         struct err e = { 0 };
 
-        assert_int_equal(sbpl_parse(str_of(text), NULL, &profile, &e), 0);
+        assert_int_equal(sbpl_parse(str_of(text), given, &profile, &e), 0);
         for (size_t i = 0; i < n; i++)
                 if ((sbpl_ask(profile, &questions[i]).verdict == SBPL_ALLOW) != allowed[i])
-                        fail_msg("case %zu: %s", i, questions[i].operation);
+                        fail_msg("case %zu: %s %s", i, questions[i].operation, text_or(questions[i].path, ""));
         assert_false(sbpl_can_nest(profile));
 }
 
-static void the_vault_and_its_reader_give_all_else_up(void **state) {
+static void the_vault_gives_all_else_up(void **state) {
         const struct sbpl_question questions[] = {
                 { .operation = "file-read-data", .path = "/Users/me/.netrc" },
                 { .operation = "file-write-data", .path = "/Users/me/.netrc" },
@@ -253,16 +254,60 @@ static void the_vault_and_its_reader_give_all_else_up(void **state) {
                 { .operation = "sysctl-read", .name = "kern.hostname" },
         };
         enum { N = sizeof questions / sizeof *questions };
-        const bool vault[N] = { 0 }, reader[N] = { true, true, true };
+        const bool vault[N] = { 0 };
 
         (void)state;
-        check_profile(vault_profile, questions, vault, N);
-        check_profile(reader_profile, questions, reader, N);
+        check_profile(vault_profile, NULL, questions, vault, N);
+}
+
+/* A file that is read, in its directory; another place that is written. The quotes show that paths are no part of the
+ * text. */
+static void the_reader_has_its_files_alone(void **state) {
+        static char file[] = "/Users/me/a \"b\"/key", directory[] = "/Users/me/a \"b\"", sign_in[] = "/Users/me/.agent";
+        char *read[] = { file, directory }, *written[] = { sign_in };
+        const struct reader_places places = { { read, 2, 2 }, { written, 1, 1 } };
+        const struct {
+                struct sbpl_question question;
+                bool allowed;
+        } cases[] = {
+                { { .operation = "file-read-data", .path = file }, true },
+                { { .operation = "file-read-data", .path = directory, .type = "DIRECTORY" }, true },
+                { { .operation = "file-write-data", .path = file }, false },
+                { { .operation = "file-write-create", .path = "/Users/me/a \"b\"/new" }, false },
+                { { .operation = "file-read-data", .path = "/Users/me/a \"b\"/other" }, false },
+                { { .operation = "file-read-metadata", .path = "/Users/me/a \"b\"/other" }, false },
+                { { .operation = "file-read-metadata", .path = "/Users/me", .type = "DIRECTORY" }, true },
+                { { .operation = "file-read-data", .path = "/Users/me", .type = "DIRECTORY" }, false },
+                { { .operation = "file-read-data", .path = "/Users/me/.netrc" }, false },
+                { { .operation = "file-read-data", .path = "/Users/me/.agent/auth.json" }, true },
+                { { .operation = "file-write-create", .path = "/Users/me/.agent/auth.json.x.tmp" }, true },
+                { { .operation = "file-write-unlink", .path = "/Users/me/.agent/auth.json" }, true },
+                { { .operation = "file-write-create", .path = "/Users/me/.agent2" }, false },
+                { { .operation = "file-write-data", .path = "/Users/me/.zshrc" }, false },
+                { { .operation = "process-fork" }, true },
+                { { .operation = "process-exec", .path = "/bin/sh" }, false },
+                { { .operation = "network-outbound", .address = "192.0.2.1", .port = 443 }, false },
+                { { .operation = "mach-lookup", .name = "com.apple.SecurityServer" }, false },
+                { { .operation = "signal", .target = "others" }, false },
+                { { .operation = "sysctl-read", .name = "kern.hostname" }, false },
+        };
+        cleanup(reader_profile_done) struct reader_profile profile = READER_PROFILE_NONE;
+        struct sbpl_parameter given[4] = { 0 };
+        struct err e = { 0 };
+
+        (void)state;
+        assert_int_equal(reader_profile_write(&places, &profile, &e), 0);
+        assert_int_equal(profile.parameters.n, 7);
+        for (size_t i = 0; i < 3; i++)
+                given[i] = (struct sbpl_parameter){ profile.parameters.p[2 * i], profile.parameters.p[2 * i + 1] };
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+                check_profile(buf_text(&profile.text), given, &cases[i].question, &cases[i].allowed, 1);
 }
 
 int main(void) {
         const struct CMUnitTest tests[] = { cmocka_unit_test(facts), cmocka_unit_test(what_is_no_profile),
                                             cmocka_unit_test(the_gateway_gives_all_else_up),
-                                            cmocka_unit_test(the_vault_and_its_reader_give_all_else_up) };
+                                            cmocka_unit_test(the_vault_gives_all_else_up),
+                                            cmocka_unit_test(the_reader_has_its_files_alone) };
         return cmocka_run_group_tests(tests, NULL, NULL);
 }
