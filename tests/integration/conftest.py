@@ -27,6 +27,7 @@ if os.environ.get("BAILEY_KEEP_COMPILED"):
 
 from kit import leaks
 from kit.dns import DnsServer
+from kit.mac import beside_each_other
 from kit.netns import Namespace
 from kit.origin import Origin
 from kit.process import DEFAULT_TIMEOUT, Child
@@ -202,6 +203,11 @@ def run(start):
 def bailey(run):
     """bailey("policy", "check", file) gives its Result."""
     return lambda *words, **more: run(["bailey", *words], **more)
+
+
+@pytest.fixture(scope="session")
+def mac(tmp_path_factory):
+    return beside_each_other(BUILD, tmp_path_factory.mktemp("mac"))
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import signal
 import pytest
 
 from conftest import BUILD
+from kit.mac import profile_env
 from kit.process import wait_until
 
 PROGRAM = BUILD / "tests/tools/bailey-as-macos"
@@ -18,7 +19,7 @@ PREPARE = "mkdir -p p/hooks p/objects; echo evil > p/hooks/pre-commit; printf '[
 
 @pytest.fixture
 def env(tmp_path):
-    return {"BAILEY_FAKE_PROFILE": str(tmp_path / "profile.sb")}
+    return profile_env(tmp_path)
 
 
 @pytest.fixture

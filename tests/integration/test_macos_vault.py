@@ -4,13 +4,13 @@ sources that change, a vault that dies. What Seatbelt and the queues of its kern
 import http.server
 import json
 import os
-import shutil
 import signal
 import threading
 
 import pytest
 
 from conftest import BUILD
+from kit.mac import beside_each_other, profile_env
 from kit.process import wait_until
 
 HOST, SECRET, NEXT = "api.ok.test", "sk-live-Zq8Yt3KpXw5Nn7Bb2Vv4", "sk-live-Next3KpXw5Nn7Bb2Vv49"
@@ -52,15 +52,6 @@ def service(authority, closing):
     return closing(Service(authority))
 
 
-@pytest.fixture(scope="module")
-def mac(tmp_path_factory):
-    """The programs beside each other, as they lie on a Mac."""
-    place = tmp_path_factory.mktemp("mac")
-    for name in ("bailey", "bailey-gateway", "bailey-vault"):
-        shutil.copy(BUILD / f"tests/tools/{name}-as-macos", place / name)
-    return place / "bailey"
-
-
 @pytest.fixture
 def go(mac, start, service, authority, workspace, tmp_path):
     """go(script, source): the Child of a run that has a stand-in for the secret of the source in $SERVICE_KEY."""
@@ -69,7 +60,7 @@ def go(mac, start, service, authority, workspace, tmp_path):
         hosts.write_text(f"127.0.0.1 {HOST}\n")
         policy.write_text(json.dumps({"network": {"allow": [target], "allow_private": [target], **network}, "credentials": [] if not source else [
             {"name": "service-key", "env": "SERVICE_KEY", "source": source, "hosts": [target], "slot": "bearer"}]}))
-        env = {"BAILEY_FAKE_PROFILE": str(tmp_path / "profile.sb"), "SSL_CERT_FILE": str(authority.file), "SERVICE_KEY": SECRET}
+        env = {**profile_env(tmp_path), "SSL_CERT_FILE": str(authority.file), "SERVICE_KEY": SECRET}
         return start([program, "run", "--policy", str(policy), "--hosts", str(hosts), "--audit", str(tmp_path / "audit.jsonl"), "--", "sh", "-c", script],
                      cwd=workspace, env=env)
     return begin
@@ -153,10 +144,6 @@ def test_a_vault_that_dies_is_replaced(go, service, workspace):
     assert result.status == 0 and service.seen[-1] == ("/b", f"Bearer {SECRET}"), result
 
 
-def test_without_a_vault_nothing_runs(go, mac, workspace, tmp_path):
-    alone = tmp_path / "alone"
-    alone.mkdir()
-    for name in ("bailey", "bailey-gateway"):
-        shutil.copy(mac.parent / name, alone / name)
-    result = go("touch made", program=alone / "bailey").wait()
+def test_without_a_vault_nothing_runs(go, workspace, tmp_path):
+    result = go("touch made", program=beside_each_other(BUILD, tmp_path / "alone", ["bailey", "bailey-gateway"])).wait()
     assert result.status != 0 and "bailey-vault is not installed" in result.errors and not (workspace / "made").exists(), result

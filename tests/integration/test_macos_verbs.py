@@ -13,6 +13,7 @@ import subprocess
 import pytest
 
 from conftest import BUILD
+from kit.mac import beside_each_other, profile_env
 from kit.process import wait_until
 
 EXIT_USAGE, EXIT_UNAVAILABLE = 2, 4
@@ -219,7 +220,7 @@ def is_alive(pid):
 
 
 def test_a_signal_ends_the_command_and_its_children(macos, place, tmp_path, start):
-    env = {"BAILEY_FAKE_PROFILE": str(tmp_path / "profile.sb")}
+    env = profile_env(tmp_path)
     process = start([BUILD / "tests/tools/bailey-as-macos", "run", "-q", *CLOSED, "--", "sh", "-c", "sleep 600 & echo $! > child; wait"], cwd=place, env=env)
     child = wait_until(lambda: (place / "child").exists() and (place / "child").read_text().strip())
     process.signal(signal.SIGTERM)
@@ -230,15 +231,6 @@ def test_a_signal_ends_the_command_and_its_children(macos, place, tmp_path, star
 # The network of a run: the gateway of a Mac, on loopback, with the secret of the run.
 
 
-@pytest.fixture(scope="module")
-def mac(tmp_path_factory):
-    """Both programs beside each other, as they lie on a Mac."""
-    place = tmp_path_factory.mktemp("mac")
-    for name in ("bailey", "bailey-gateway", "bailey-vault"):
-        shutil.copy(BUILD / f"tests/tools/{name}-as-macos", place / name)
-    return place / "bailey"
-
-
 @pytest.fixture
 def online(mac, start, place, tmp_path, hosts, origin):
     """online(script, options...): the Child of a run that may reach origin.test and nothing else."""
@@ -246,7 +238,7 @@ def online(mac, start, place, tmp_path, hosts, origin):
         target = f"origin.test:{origin.port}"
         words = [mac, "run", *(["--quiet"] if quiet else []), "--hosts", str(hosts), "--audit", str(tmp_path / "audit.jsonl"), "--allow", target,
                  "--allow-private", target, *options, "--", "sh", "-c", script]
-        return start(words, cwd=place, env={"BAILEY_FAKE_PROFILE": str(tmp_path / "profile.sb"), **more.pop("env", {})}, **more)
+        return start(words, cwd=place, env={**profile_env(tmp_path), **more.pop("env", {})}, **more)
     return go
 
 
@@ -364,7 +356,7 @@ def test_the_log_is_read_as_on_linux(run_macos, bailey, macos, home, place):
 def test_the_log_is_followed(start, place, tmp_path):
     program, log = BUILD / "tests/tools/bailey-as-macos", tmp_path / "audit.jsonl"
     script = "while ! test -e end; do sleep 0.1; done; exit 5"
-    process = start([program, "run", "-q", *CLOSED, "--audit", log, "--", "sh", "-c", script], cwd=place, env={"BAILEY_FAKE_PROFILE": str(tmp_path / "profile.sb")})
+    process = start([program, "run", "-q", *CLOSED, "--audit", log, "--", "sh", "-c", script], cwd=place, env=profile_env(tmp_path))
     wait_until(lambda: log.exists() and "start: mode" in log.read_text())
     follower = start([program, "log", "--follow", log], cwd=place)
     wait_until(lambda: b"start: mode" in follower.output())
@@ -388,10 +380,8 @@ def test_records_are_closed_to_the_run(run_macos, place, tmp_path):
 
 def test_without_a_gateway_nothing_runs(start, place, tmp_path):
     """The program beside which it should be has none."""
-    alone = tmp_path / "alone"
-    alone.mkdir()
-    shutil.copy(BUILD / "tests/tools/bailey-as-macos", alone / "bailey")
-    result = start([alone / "bailey", "run", "--", "touch", "made"], cwd=place, env={"BAILEY_FAKE_PROFILE": str(tmp_path / "profile.sb")}).wait()
+    alone = beside_each_other(BUILD, tmp_path / "alone", ["bailey"])
+    result = start([alone, "run", "--", "touch", "made"], cwd=place, env=profile_env(tmp_path)).wait()
     assert result.status == 125 and "bailey-gateway is not installed" in result.errors and not (place / "made").exists(), result
 
 
