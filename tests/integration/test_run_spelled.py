@@ -386,3 +386,39 @@ os._exit(0)
 def test_a_crowd_of_short_lives_beside_calls_that_wait(bailey, work, options):
     result = bailey("run", "--quiet", *options, "--", PYTHON, "-c", CROWD, cwd=work)
     assert result.status == 0 and result.text.split() == ["wrong", "0"], result
+
+
+# The caller itself opens devices: another thread exchanges the path, and for openat2() the flags, after they were judged.
+TRUNCATERS = r"""
+import ctypes, os, sys, threading, time
+libc = ctypes.CDLL(None, use_errno=True)
+READ, ONLY_IOCTL, CUT = os.O_RDONLY, 3, os.O_TRUNC
+buffer, how = ctypes.create_string_buffer(b"/dev/null", 64), (ctypes.c_uint64 * 3)(READ, 0, 0)
+open("ready", "w").close()
+while not os.path.exists("go"): time.sleep(0.01)
+end, opened = time.monotonic() + float(sys.argv[1]), 0
+def flip():
+    while time.monotonic() < end: buffer.value = b".envrc"; how[0] = READ | CUT; how[0] = READ; buffer.value = b"/dev/null"
+def by_open(flags):
+    global opened
+    while time.monotonic() < end:
+        for fd in (libc.open(buffer, flags), libc.syscall(437, -100, buffer, how, 24)):
+            if fd >= 0: opened += 1; os.close(fd)
+threads = [threading.Thread(target=flip)] + [threading.Thread(target=by_open, args=(flags,)) for flags in (READ | CUT, ONLY_IOCTL | CUT, ONLY_IOCTL | CUT | os.O_CREAT, os.O_RDWR | CUT)]
+[t.start() for t in threads]; [t.join() for t in threads]
+print(opened)
+"""
+
+
+def test_what_the_caller_opens_itself_truncates_nothing(start, work):
+    """The host saves the file by renaming: no mount is left on it, and the broker alone protects it."""
+    protected = work / ".envrc"
+    protected.write_text("first")
+    child = start(["bailey", "run", "--quiet", "--", PYTHON, "-c", TRUNCATERS, "3"], cwd=work)
+    wait_until(lambda: (work / "ready").exists())
+    (work / "new").write_text("kept")
+    os.rename(work / "new", protected)
+    (work / "go").touch()
+    result = child.wait(60)
+    assert result.status == 0 and int(result.text) > 10, result
+    assert protected.read_text() == "kept"

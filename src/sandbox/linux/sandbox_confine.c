@@ -128,10 +128,16 @@ static int add_path(int ruleset, const struct plan_landlock_rule *rule, struct e
  * If the broker makes all changes, the command itself can make none: neither by a call that the filter does not hand
  * over, nor by changing a path in its memory before the kernel reads it. Devices and /proc it opens itself, unless
  * something is protected there.
+ *
+ * Truncating is left out. At every open(), also for reading, the kernel finds out whether the descriptor may truncate,
+ * and climbs until a rule of each domain that handles this says yes: in a domain that never does, up to the root. A
+ * call can truncate without a descriptor for writing in two ways. truncate() is always the broker's, and an open() of
+ * this kind is never left to the caller (open_by_caller() in broker_open.c).
  */
 int confine_landlock_own(const struct plan *plan, int *ret_fd, struct err *err) {
-        const uint64_t changes = LANDLOCK_WRITE & ~(uint64_t)LANDLOCK_READ & plan->landlock.handled_fs;
-        const uint64_t device = (LANDLOCK_FS_WRITE_FILE | LANDLOCK_FS_TRUNCATE) & changes;
+        const uint64_t left_out = LANDLOCK_READ | LANDLOCK_FS_TRUNCATE;
+        const uint64_t changes = LANDLOCK_WRITE & ~left_out & plan->landlock.handled_fs;
+        const uint64_t device = LANDLOCK_FS_WRITE_FILE & changes;
         const struct plan_landlock_rule rules[] = { { "/dev", device }, { "/proc", device } };
 
         /* Nor does it send signals to the broker, which is above this domain. */

@@ -97,6 +97,19 @@ static bool is_callers_own(const struct held *held, const struct stat *st, int o
         return S_ISCHR(st->st_mode) || (fstatfs(object, &fs) == 0 && fs.f_type == PROC_SUPER_MAGIC);
 }
 
+/*
+ * The caller's memory may hold another path by then. What it opens for writing, its Landlock domain refuses outside of
+ * devices and /proc; truncating it does not (confine_landlock_own()). Neither O_RDONLY nor 3, which is for ioctl()
+ * alone, counts as writing there, and both truncate. There is nothing to truncate in these places.
+ */
+static int open_by_caller(int flags) {
+        bool writes = (flags & O_ACCMODE) == O_WRONLY || (flags & O_ACCMODE) == O_RDWR;
+
+        if ((flags & O_TRUNC) && !writes)
+                return -EACCES;
+        return OP_CONTINUE;
+}
+
 static int open_existing(struct held *held, struct place *place, int flags, mode_t mode) {
         struct stat st;
 
@@ -113,7 +126,7 @@ static int open_existing(struct held *held, struct place *place, int flags, mode
         if ((flags & O_CREAT) && S_ISDIR(st.st_mode))
                 return -EISDIR;
         if (is_callers_own(held, &st, place->object))
-                return OP_CONTINUE;
+                return open_by_caller(flags);
 
         flags &= ~(O_CREAT | O_EXCL | O_NOFOLLOW);
         if (S_ISFIFO(st.st_mode) && !(flags & O_NONBLOCK) && (flags & O_ACCMODE) != O_RDWR)
@@ -390,7 +403,8 @@ int op_openat(struct held *held) {
         return open_at(held, (int)held->args[0], held->args[1], (int)held->args[2], (mode_t)held->args[3]);
 }
 
-/* Its resolve flags would have to be kept as well; programs fall back to openat. */
+/* Its resolve flags would have to be kept as well; programs fall back to openat. Nor is it left to the caller: its
+ * flags are in memory too. */
 int op_openat2(struct held *held) {
         struct open_how how = { 0 };
         int r;
@@ -407,7 +421,8 @@ int op_openat2(struct held *held) {
         if (how.resolve || (how.flags & O_PATH) || how.flags > INT_MAX || how.mode > 07777)
                 return -ENOSYS;
 
-        return open_at(held, (int)held->args[0], held->args[1], (int)how.flags, (mode_t)how.mode);
+        r = open_at(held, (int)held->args[0], held->args[1], (int)how.flags, (mode_t)how.mode);
+        return r == OP_CONTINUE ? -ENOSYS : r;
 }
 
 #ifdef SYS_open
