@@ -25,7 +25,7 @@ static const struct language languages[] = {
           WORDS("system(", "system \"", "system '", "system $", "system{", "exec(", "exec \"", "exec '", "exec $",
                 "exec{", "exec {", "`", "qx", "open3", "fork", "syscall"),
           WORDS("eval(", "eval $", "eval \"", "eval get", "eval `", "eval LWP", "eval HTTP", "eval decode",
-                "eval unpack", "eval pack", "do $") },
+                "eval unpack", "eval pack", "eval join", "eval <", "do $") },
         { WORDS("node", "tsx", "ts-node"), "ep", WORDS("--eval", "--print"), "r",
           WORDS("child_process", "execSync", "spawnSync", "process.binding", "worker_threads", "process.dlopen"),
           WORDS("eval(", "(eval)", "new Function", "Function(", "vm.run", "runInThisContext", "runInNewContext") },
@@ -36,8 +36,8 @@ static const struct language languages[] = {
         { WORDS("ruby"), "e", NULL, "rIECTxS",
           WORDS("system(", "system \"", "system '", "exec(", "exec \"", "exec '", "`", "%x", "popen", "spawn", "Open3",
                 "fork", "open(\"|", "open('|"),
-          WORDS("eval(", "eval URI", "eval Net", "eval open", "eval(open", "instance_eval", "class_eval", "eval \"",
-                "eval Base64", "eval [") },
+          WORDS("eval(", "eval URI", "eval STDIN", "eval $stdin", "eval gets", "eval ARGF", "eval Net", "eval open",
+                "eval(open", "instance_eval", "class_eval", "eval \"", "eval Base64", "eval [") },
         { WORDS("php"), "rBRE", WORDS("--run", "--process-code", "--process-begin"), "",
           WORDS("system(", "exec(", "passthru(", "shell_exec(", "pcntl_exec(", "popen(", "proc_open(", "`", "dl(",
                 "mail("),
@@ -113,6 +113,12 @@ static const char *const hides[] = { "b64decode",    "a85decode",     "unhexlify
                                      "unpack",       "codecs.decode", "decompress",    "inflate",
                                      "str_rot13",    "Buffer.from(",  "decode_base64", NULL };
 
+static const char *const inputs[] = { "stdin", "STDIN",       "<>",   "input(", "io.read", "readFileSync(0",
+                                      "gets",  "php://stdin", "fd/0", "$<",     NULL };
+/* Methods that start a program if the object in front of them does: judged by the command that stands behind them. */
+static const char *const started_by[] = { "run(", "call(", "popen(", "system(", "spawn(", "create_subprocess_shell(",
+                                          NULL };
+
 /* --- words -------------------------------------------------------------------------------------------------------- */
 
 static bool is_word(char c) {
@@ -132,6 +138,17 @@ static ptrdiff_t find_any(struct str code, size_t from, const char *const *words
         }
 
         return -1;
+}
+
+/* One of the words, and not as the method of something: re.compile(, model.eval(. */
+static bool has_free(struct str code, const char *const *words) {
+        size_t n;
+
+        for (ptrdiff_t at = find_any(code, 0, words, &n); at >= 0; at = find_any(code, (size_t)at + n, words, &n))
+                if (at == 0 || code.p[at - 1] != '.')
+                        return true;
+
+        return false;
 }
 
 static bool has_any(struct str code, const char *const *words) {
@@ -292,6 +309,17 @@ static void judge_starts(struct judge *judge, const struct sh_call *call, struct
         }
 }
 
+/* `import subprocess as s; s.run("rm -rf /", shell=True)`: only what the command itself says counts. */
+static void judge_methods(struct judge *judge, const struct sh_call *call, struct str code) {
+        unsigned left = 16;
+        size_t n;
+
+        for (ptrdiff_t at = find_any(code, 0, started_by, &n); at >= 0 && left-- > 0;
+             at = find_any(code, (size_t)at + n, started_by, &n))
+                if (at > 0 && code.p[at - 1] == '.')
+                        judge_started(judge, call, code, (size_t)at + n);
+}
+
 /* --- all of it ---------------------------------------------------------------------------------------------------- */
 
 static bool names_secret(struct judge *judge, struct str code) {
@@ -311,19 +339,23 @@ static bool names_secret(struct judge *judge, struct str code) {
 static void judge_source(struct judge *judge, const struct sh_call *call, struct str code,
                          const struct language *language, bool quiet) {
         bool evals = has_any(code, language->evals), fetches = has_any(code, downloads);
+        bool runs_input = !quiet && has_free(code, language->evals) && has_any(code, inputs);
 
         for (size_t i = 1; i < call->n && !fetches; i++) /* perl -MLWP::Simple */
                 fetches = has_any(call->p[i].text, downloads);
 
         judge_starts(judge, call, code, language, quiet);
+        judge_methods(judge, call, code);
         judge_deletes(judge, code, deletes_tree, true, quiet);
         judge_deletes(judge, code, deletes_file, false, quiet);
 
         if (!quiet)
                 judge_writes(judge, code);
 
-        if (evals && fetches)
+        if ((evals && fetches) || (runs_input && (call->pipe_facts & FACT_DOWNLOADS)))
                 judge_find(judge, FINDING_PIPE_DOWNLOAD);
+        else if (runs_input && (call->pipe_facts & FACT_PIPED))
+                judge_find(judge, FINDING_PIPE_PROGRAM);
         else if (evals && !quiet && has_any(code, hides))
                 judge_find(judge, FINDING_CODE_HIDDEN);
 
@@ -341,6 +373,16 @@ static bool takes_next(const struct sh_call *call, size_t i) {
         bool next = i + 1 < call->n && call->p[i + 1].text.n > 0 && call->p[i + 1].text.p[0] != '-';
 
         return next && arg.n == 2 && strchr("WXrIld", arg.p[1]);
+}
+
+/* node -pe CODE: letters that would each take it. */
+static bool is_cluster_of(const struct sh_call *call, size_t i, const char *letters) {
+        struct str arg = call->p[i].text;
+
+        for (size_t k = 1; k < arg.n; k++)
+                if (!arg.p[k] || !strchr(letters, arg.p[k]))
+                        return false;
+        return arg.n > 2 && i + 1 < call->n;
 }
 
 /* Code behind options; true when there was any. */
@@ -361,7 +403,7 @@ static bool judge_options(struct judge *judge, const struct sh_call *call, const
                         continue;
                 }
 
-                if (verb)
+                if (verb || is_cluster_of(call, i, language->letters))
                         code = call->p[i + 1];
 
                 judge_source(judge, call, code.text, language, false);

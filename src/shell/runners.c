@@ -227,13 +227,16 @@ static bool tmux_runs(struct judge *judge, const struct sh_call *call) {
                                              NULL };
         static const char *const valued[] = { "-s", "-n", "-t", "-c", "-x", "-y", "-F", "-e", "-l", "-w", "-h", NULL };
         static const char *const before[] = { "-L", "-S", "-f", NULL };
-        size_t at = command_behind(call, 1, before);
+        static const char *const keys[] = { "Enter", "KPEnter", "C-m", "C-j", NULL };
+        size_t at = command_behind(call, 1, before), end = call->n;
         if (at >= call->n || !word_in(call->p[at].text, verbs))
                 return false;
 
         at = command_behind(call, at + 1, valued);
-        if (at < call->n)
-                judge_program(judge, call, call->p + at, call->n - at);
+        while (end > at + 1 && word_in(call->p[end - 1].text, keys))
+                end--; /* send-keys: what is pressed behind the text */
+        if (at < end)
+                judge_program(judge, call, call->p + at, end - at);
 
         judge_decide(judge, SH_SANDBOXED, NULL);
         return true;

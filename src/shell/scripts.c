@@ -228,6 +228,13 @@ static void awk_script(struct judge *judge, const struct sh_call *call, struct s
         }
 }
 
+/* awk -f /dev/stdin */
+static void awk_here(struct judge *judge, const struct sh_call *call) {
+        for (const struct sh_redirect *redirect = call->redirects; redirect; redirect = redirect->next)
+                if (redirect->kind == SH_HERE_DOCUMENT || redirect->kind == SH_HERE_STRING)
+                        awk_script(judge, call, sh_word_to_arg(judge, redirect->target).text);
+}
+
 static void scripts_awk(struct judge *judge, const struct sh_call *call) {
         const struct sh_option valued = { .letters = "Fvil", .flags = OPTION_ALONE };
         const struct sh_option source = { .letters = "e", .words = WORDS("--source"), .flags = OPTION_ALONE };
@@ -235,8 +242,11 @@ static void scripts_awk(struct judge *judge, const struct sh_call *call) {
         struct sh_arg value;
 
         for (size_t i = 1; i < call->n; i++) {
-                if (call_option_value(call, i, &file, &value))
+                if (call_option_value(call, i, &file, &value)) {
+                        if (str_is(value.text, "-") || str_is(value.text, "/dev/stdin"))
+                                awk_here(judge, call);
                         return; /* a script in a file */
+                }
                 if (call_option_value(call, i, &source, &value))
                         awk_script(judge, call, value.text);
                 else if (call_option_value(call, i, &valued, &value))

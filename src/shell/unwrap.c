@@ -336,7 +336,7 @@ static bool through_table(struct judge *judge, const struct sh_call *call, const
 
         if (wrapper->flags & FEEDS)
                 judge_fed(judge, rest, n, feed_token(call));
-        else if (!(wrapper->flags & JOINS))
+        else if (!(wrapper->flags & JOINS) || str_is(call->name, "watch")) /* watch -x joins nothing */
                 judge_call(judge, rest, n);
 
         if (wrapper->flags & JOINS)
@@ -373,9 +373,20 @@ static bool is_standard_input(struct str operand) {
                str_is(operand, "/proc/self/fd/0");
 }
 
+/* Another descriptor as a script: `. /dev/fd/3 3< <(curl ...)`, or one that an `exec` opened before. */
+static bool is_descriptor(struct str operand) {
+        return str_starts(operand, STR("/dev/fd/")) || str_starts(operand, STR("/proc/self/fd/"));
+}
+
+static void descriptor_runs(struct judge *judge, const struct sh_call *call) {
+        judge_find(judge, call->inner_facts & FACT_DOWNLOADS ? FINDING_PIPE_DOWNLOAD : FINDING_PIPE_PROGRAM);
+}
+
 static void script_file(struct judge *judge, const struct sh_call *call, const struct sh_arg *script) {
         if (is_standard_input(script->text))
                 reads_program(judge, call);
+        else if (is_descriptor(script->text))
+                descriptor_runs(judge, call);
         else if (script->unknown && (call->inner_facts & FACT_DOWNLOADS))
                 judge_find(judge, FINDING_PIPE_DOWNLOAD);
         else if (script->process)
@@ -452,13 +463,40 @@ static bool looks_like_reverse_shell(struct str code) {
         return socket && shell;
 }
 
+/* Options that say how an interpreter runs, and not what. */
+static bool is_mode_option(struct str arg) {
+        return arg.n == 2 && arg.p[0] == '-' && strchr("uBEIsSqwxOb", arg.p[1]);
+}
+
+/* The program itself is known only when it runs: -c "$(x)", or a script of that name. What stands behind a program that
+ * is known is its data. */
+static bool is_program_unknown(const struct sh_call *call) {
+        for (size_t i = 1; i < call->n; i++) {
+                if (call->p[i].unknown)
+                        return true;
+                if (call->p[i].text.n == 0 || call->p[i].text.p[0] != '-')
+                        return false;
+        }
+        return false;
+}
+
+static void interpreter_reads(struct judge *judge, const struct sh_call *call) {
+        const struct sh_redirect *first = call->redirects;
+
+        if (call->inner_facts & FACT_DOWNLOADS)
+                judge_find(judge, FINDING_PIPE_DOWNLOAD);
+        if (!first || (first->kind != SH_HERE_DOCUMENT && first->kind != SH_HERE_STRING))
+                judge->facts |= FACT_READS_PROGRAM;
+}
+
 static bool interpreter_call(struct judge *judge, const struct sh_call *call) {
+        const struct sh_arg *script = call_operand(call, 0);
         bool code = false;
 
         for (size_t i = 1; i < call->n; i++) {
                 struct str arg = call->p[i].text;
 
-                code = code || (arg.n > 1 && arg.p[0] == '-');
+                code = code || (arg.n > 1 && arg.p[0] == '-' && !is_mode_option(arg));
                 if (looks_like_reverse_shell(arg))
                         judge_find(judge, FINDING_REVERSE_SHELL);
         }
@@ -468,15 +506,12 @@ static bool interpreter_call(struct judge *judge, const struct sh_call *call) {
                     looks_like_reverse_shell(sh_word_to_arg(judge, redirect->target).text))
                         judge_find(judge, FINDING_REVERSE_SHELL);
 
-        const struct sh_arg *script = call_operand(call, 0);
-        bool here =
-            call->redirects && (call->redirects->kind == SH_HERE_DOCUMENT || call->redirects->kind == SH_HERE_STRING);
-        if (((!script && !code) || (script && is_standard_input(script->text))) && !here) {
-                if (call->inner_facts & FACT_DOWNLOADS)
-                        judge_find(judge, FINDING_PIPE_DOWNLOAD);
-                judge->facts |= FACT_READS_PROGRAM;
-        } else if ((call->inner_facts & FACT_DOWNLOADS) && (code || (script && script->unknown)))
+        if ((!script && !code) || (script && is_standard_input(script->text)))
+                interpreter_reads(judge, call);
+        else if ((call->inner_facts & FACT_DOWNLOADS) && is_program_unknown(call))
                 judge_find(judge, FINDING_PIPE_DOWNLOAD);
+        else if (script && is_descriptor(script->text))
+                descriptor_runs(judge, call);
         else if (script && script->process)
                 judge_find(judge, FINDING_PIPE_PROGRAM);
 
@@ -588,7 +623,7 @@ static bool variable_call(struct judge *judge, const struct sh_call *call) {
         static const char *const reading[] = { "read", "unset", "mapfile", "readarray", "getopts", NULL };
         bool plain_before = judge->plain_off, reads = word_in(call->name, reading);
 
-        if (str_is(call->name, "mapfile") && call_has_option(call, "-C"))
+        if ((str_is(call->name, "mapfile") || str_is(call->name, "readarray")) && call_has_option(call, "-C"))
                 judge_not_understood(judge, "a command for each line");
 
         for (size_t i = 1; i < call->n; i++) {
@@ -686,6 +721,8 @@ static bool source_call(struct judge *judge, const struct sh_call *call) {
         variables_forget_all(judge);
         if (call->n > 1 && is_standard_input(call->p[1].text))
                 reads_program(judge, call);
+        else if (call->n > 1 && is_descriptor(call->p[1].text))
+                descriptor_runs(judge, call);
 
         return false;
 }

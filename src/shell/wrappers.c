@@ -43,7 +43,7 @@ static const struct wrapper wrappers[] = {
         { "flock", "wE", WORDS("--timeout", "--conflict-exit-code"), 1, 'c', "--command", OPTIONAL, -1 },
         { "watch", "nq", WORDS("--interval"), 0, 0, NULL, JOINS, -1 },
         { "script", "EIOTBmo", WORDS("--log-out", "--log-in", "--log-io"), 0, 'c', "--command", OPTIONAL, -1 },
-        { "entr", "", NULL, 0, 0, NULL, OPTIONAL, -1 },
+        { "entr", "", NULL, 0, 's', NULL, OPTIONAL, -1 },
         { "strace", "eoOpPsSuEaX", NULL, 0, 0, NULL, OPTIONAL, -1 },
         { "ltrace", "eopsunAaDF", NULL, 0, 0, NULL, OPTIONAL, -1 },
         { "valgrind", "", NULL, 0, 0, NULL, OPTIONAL, -1 },
