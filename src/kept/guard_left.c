@@ -5,11 +5,15 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/paths/path.h"
 #include "kept/git_rebase.h"
 #include "kept/kept.h"
 #include "sandbox/survey.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 struct store {
@@ -97,6 +101,50 @@ static int sweep_made(const slots *all, const struct slot *slot, bool late, guar
         return r;
 }
 
+/* Settings of agents below the top, as they were noted. Nothing of the sandbox lives any more: if a directory on the
+ * way is a link by now, or is gone, nothing is there, and what the link leads to has notes of its own. A branch may
+ * have such a name, too. */
+static bool is_settings_gone(const char *path, bool late) {
+        const char *slash = strrchr(path, '/');
+        cleanup(free_ptr) char *directory = strndup(path, (size_t)(slash - path));
+        struct stat st;
+
+        if (!directory)
+                return false;
+        if (strstr(path, "/.git/refs/") || strstr(path, "/.git/logs/"))
+                return true;
+
+        cleanup(close_fd) int dir = path_open_at(AT_FDCWD, directory, O_PATH | O_DIRECTORY, 0, PATH_NO_SYMLINKS);
+        if (dir < 0)
+                return dir == -ENOENT || dir == -ELOOP || dir == -ENOTDIR;
+
+        /* After a run that was killed it may be beside its place. */
+        return !late && fstatat(dir, slash + 1, &st, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT;
+}
+
+static int sweep_settings(const slots *all, const struct slot *slot, bool late, guards_report *report, void *context,
+                          struct buf *rest, size_t *waiting, struct err *err) {
+        VEC(struct plan_guard) now = { 0 };
+        int r = 0;
+
+        for (size_t i = 0; i < slot->settings.n && r == 0; i++) {
+                const char *path = slot->settings.p[i];
+                const struct plan_guard guard = { .path = path, .kind = PLAN_GUARD_MISSING, .why = "", .root = "/" };
+
+                if (slots_write_to(all, path)) {
+                        ++*waiting;
+                        r = slot_add_settings(rest, path);
+                } else if (!is_settings_gone(path, late))
+                        r = vec_push(&now, guard);
+        }
+
+        if (r == 0 && now.n)
+                r = registry_sweep(slot->id, now.p, now.n, late, report, context, err);
+
+        vec_done(&now);
+        return r;
+}
+
 /* Of a run that was killed. At once, also where another sandbox can write: that one looks again when it ends. */
 static void sweep_unfinished(struct slot *slot, guards_report *report, void *context) {
         struct guards left = {
@@ -164,6 +212,8 @@ int registry_sweep_slot(const slots *all, struct slot *slot, bool late, guards_r
                 r = registry_sweep(slot->id, now.p, now.n, late, report, context, err);
 
         vec_done(&now);
+        if (r == 0)
+                r = sweep_settings(all, slot, late, report, context, &rest, &waiting, err);
         if (r == 0)
                 r = sweep_made(all, slot, late, report, context, &rest, &waiting, err);
         if (late && slot->began_us)

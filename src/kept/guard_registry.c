@@ -146,6 +146,10 @@ static bool is_in_own_roots(const struct slot *slot) {
                 if (!roots_have(slot->made.p[i], slot->roots.p, slot->roots.n))
                         return false;
 
+        for (size_t i = 0; i < slot->settings.n; i++)
+                if (!roots_have(slot->settings.p[i], slot->roots.p, slot->roots.n))
+                        return false;
+
         return true;
 }
 

@@ -16,6 +16,7 @@ void slot_done(struct slot *s) {
         vec_done(&s->roots);
         vec_done(&s->guards);
         vec_done(&s->made);
+        vec_done(&s->settings);
         vec_done(&s->open);
 }
 
@@ -87,6 +88,8 @@ static int slot_take(struct slot *s, const char *kind, struct str *rest) {
                 r = vec_push(&s->roots, path);
         else if (strcmp(kind, "made") == 0)
                 r = vec_push(&s->made, path);
+        else if (strcmp(kind, "settings") == 0)
+                r = vec_push(&s->settings, path);
         else if (strcmp(kind, "open") == 0)
                 r = vec_push(&s->open, path);
         else if (strcmp(kind, "missing") == 0)
@@ -142,6 +145,10 @@ int slot_add_root(struct buf *out, const char *root) {
 
 int slot_add_made(struct buf *out, const char *path) {
         return slot_add_kind(out, "made", path);
+}
+
+int slot_add_settings(struct buf *out, const char *path) {
+        return slot_add_kind(out, "settings", path);
 }
 
 int slot_add_open(struct buf *out, const char *path) {

@@ -10,6 +10,7 @@
 #include "base/paths/path.h"
 #include "conf/dirs.h"
 #include "kept/git_unfinished.h"
+#include "policy/paths/deep_settings.h"
 #include "policy/paths/paths.h"
 #include "sandbox/sandbox.h"
 
@@ -399,12 +400,23 @@ static bool overlays_closes(const struct marks *marks, const char *path, enum ov
         return false;
 }
 
+/* Settings of agents below the top. They may be removed. */
+static bool is_of_settings(const struct marks *marks, const char *path, enum overlay_act act) {
+        size_t from = strlen(marks->workspace);
+        struct deep_found found;
+
+        if (act == OVERLAY_DELETES || !path_is_within(path, marks->workspace))
+                return false;
+
+        return deep_settings_find(path, from, &found) || (act == OVERLAY_REPLACES && deep_settings_begins(path, from));
+}
+
 static bool is_protected(const char *path, enum overlay_act act, void *context) {
         const struct marks *marks = context;
 
         return path_rules_access(marks->rules, path, NULL) != PATH_WRITE || is_of_repository(path, act) ||
                is_of_bare_repository(marks, path, act) || is_of_unfinished(marks, path, act) ||
-               overlays_closes(marks, path, act);
+               is_of_settings(marks, path, act) || overlays_closes(marks, path, act);
 }
 
 /* An overlay of an older Bailey has no such list. */

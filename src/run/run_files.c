@@ -8,6 +8,7 @@
 #include "control/live.h"
 #include "plan/embedded.h"
 #include "plan/plan.h"
+#include "policy/paths/deep_settings.h"
 #include "run/learn.h"
 #include "sandbox/named.h"
 
@@ -109,7 +110,7 @@ static bool name_is_known(const struct plan_host *named, struct str path, struct
  * be moved; or of the same file under another name), a glob, a repository. Whether there is such a rule is decided
  * here. */
 static bool named_rule(const struct run_files *files, struct str name, const char *path, struct path_rule *ret) {
-        static const char *const reasons[] = { PLAN_REPOSITORY_WHY, PLAN_SHARED_WHY };
+        static const char *const reasons[] = { PLAN_REPOSITORY_WHY, PLAN_SHARED_WHY, DEEP_SETTINGS_WHY };
 
         if (guard_is_known(files->plan, name, ret) || name_is_known(files->named, name, ret))
                 return true;

@@ -10,6 +10,7 @@
 #include "policy/idle.h"
 #include "policy/load.h"
 #include "policy/paths/asks.h"
+#include "policy/paths/deep_settings.h"
 #include "policy/profile/profile.h"
 #include "policy/show.h"
 #include "policy/tools/tools.h"
@@ -518,6 +519,24 @@ static int describe_closed(const struct inspector *inspector, struct inspect_ver
         return r;
 }
 
+/* Below the top of what this rule grants, the broker goes by the name. */
+static int describe_settings(const struct path_rule *rule, struct inspect_verdict *answer, enum path_access *access,
+                             struct err *err) {
+        struct deep_found found;
+
+        if (*access != PATH_WRITE || !rule || rule->own ||
+            !deep_settings_find(answer->target, strlen(rule->pattern), &found))
+                return 0;
+
+        *access = PATH_READ;
+        answer->rule = str_dup(str_n(answer->target, found.n));
+        answer->origin = str_dup(STR(DEEP_SETTINGS_WHY));
+        if (!answer->rule || !answer->origin)
+                return err_memory(err);
+
+        return 0;
+}
+
 bool inspect_is_tool(const struct inspector *inspector, const char *text) {
         struct str rest = str_of(text), name;
 
@@ -563,6 +582,8 @@ int inspect_path(const struct inspector *inspector, const char *path, struct ins
         enum path_access access = path_rules_host_access(inspector->paths, answer.target, &rule);
         if (access == PATH_WRITE)
                 r = describe_closed(inspector, &answer, &access, err);
+        if (r == 0)
+                r = describe_settings(rule, &answer, &access, err);
         if (r < 0)
                 return r;
 

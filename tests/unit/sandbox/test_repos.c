@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Notes of repositories: written before anything is made or moved, or nothing is. */
-#include "sandbox/linux/broker/repos.h"
+#include "sandbox/linux/broker/made/repos.h"
 
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -25,6 +25,7 @@ struct fixture {
         int record;
         struct plan_guard guards[1];
         struct plan plan;
+        struct notes *notes;
         struct repos *repos;
 };
 
@@ -41,7 +42,8 @@ static int setup(void **state) {
         f.guards[0] = (struct plan_guard){ .path = f.guard, .why = "built in", .root = f.root };
         f.plan.guards.p = f.guards;
         f.plan.guards.n = 1;
-        assert_int_equal(repos_new(&f.plan, f.record, &f.repos), 0);
+        assert_int_equal(notes_new(f.record, &f.notes), 0);
+        assert_int_equal(repos_new(&f.plan, f.notes, &f.repos), 0);
         *state = &f;
         return 0;
 }
@@ -50,6 +52,7 @@ static int teardown(void **state) {
         struct fixture *f = *state;
 
         repos_freep(&f->repos);
+        notes_freep(&f->notes);
         close(f->record);
         return tree_remove(AT_FDCWD, f->root);
 }
@@ -113,16 +116,16 @@ static void moved_places_are_noted_first(void **state) {
         cleanup(free_ptr) char *from = strdup(path_of(f, "a")), *to = strdup(path_of(f, "b"));
 
         make_repository(f, "a");
-        assert_int_equal(repos_moving(f->repos, from, to, false), 0);
+        assert_int_equal(notes_moving(f->notes, from, to, false), 0);
         assert_true(record_has(f, "a") && record_has(f, "b"));
-        repos_not_moved(f->repos);
+        notes_not_moved(f->notes);
         assert_true(record_has(f, "a") && !record_has(f, "b"));
 
-        assert_int_equal(repos_moving(f->repos, from, to, false), 0);
-        repos_moved(f->repos, from, to, false);
+        assert_int_equal(notes_moving(f->notes, from, to, false), 0);
+        notes_moved(f->notes, from, to, false);
         assert_true(!record_has(f, "a") && record_has(f, "b"));
-        assert_int_equal(repos_moving(f->repos, from, to, true), 0); /* the other way round */
-        repos_moved(f->repos, from, to, true);
+        assert_int_equal(notes_moving(f->notes, from, to, true), 0); /* the other way round */
+        notes_moved(f->notes, from, to, true);
         assert_true(record_has(f, "a") && !record_has(f, "b"));
 }
 
@@ -143,14 +146,14 @@ static void moves_cannot_outgrow_the_record(void **state) {
                 deep[i] = '/';
         deep[sizeof deep - 1] = '\0';
 
-        r = repos_moving(f->repos, from, deep, false);
+        r = notes_moving(f->notes, from, deep, false);
         assert_int_equal(r, -EDQUOT);
         assert_true(record_has(f, "p/0") && record_has(f, "p/2999"));
 
         make_repository(f, "evil"); /* what is left goes on being noted where it goes */
         cleanup(free_ptr) char *evil = strdup(path_of(f, "evil")), *other = strdup(path_of(f, "other"));
-        assert_int_equal(repos_moving(f->repos, evil, other, false), 0);
-        repos_moved(f->repos, evil, other, false);
+        assert_int_equal(notes_moving(f->notes, evil, other, false), 0);
+        notes_moved(f->notes, evil, other, false);
         assert_true(record_has(f, "other"));
 }
 
@@ -164,7 +167,7 @@ static void nothing_goes_where_nobody_sweeps(void **state) {
         memset(deep, 'd', sizeof deep);
         deep[0] = '/';
         deep[sizeof deep - 8] = '\0';
-        assert_int_equal(repos_moving(f->repos, from, deep, false), -ENAMETOOLONG);
+        assert_int_equal(notes_moving(f->notes, from, deep, false), -ENAMETOOLONG);
 }
 
 static void set_file_limit(rlim_t bytes) {
@@ -187,7 +190,7 @@ static void what_cannot_be_noted_is_refused(void **state) {
         assert_int_equal(getrlimit(RLIMIT_FSIZE, &unlimited), 0);
         (void)signal(SIGXFSZ, SIG_IGN);
         set_file_limit((rlim_t)before.st_size + 7);
-        int founding = repos_founding(f->repos, path_of(f, "c/.git")), moving = repos_moving(f->repos, from, to, false);
+        int founding = repos_founding(f->repos, path_of(f, "c/.git")), moving = notes_moving(f->notes, from, to, false);
         set_file_limit(unlimited.rlim_cur);
 
         assert_int_equal(founding, -EFBIG);
@@ -215,7 +218,7 @@ static void a_list_that_is_cut_off_loses_nothing(void **state) {
                 make_repository(f, name);
         }
 
-        assert_int_equal(repos_moving(f->repos, from, to, false), 0);
+        assert_int_equal(notes_moving(f->notes, from, to, false), 0);
         assert_int_equal(rename(from, to), 0);
         assert_int_equal(fstat(f->record, &whole), 0);
         assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
@@ -223,7 +226,7 @@ static void a_list_that_is_cut_off_loses_nothing(void **state) {
 
         limit = (struct rlimit){ (rlim_t)whole.st_size / 3, before.rlim_max };
         assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
-        repos_moved(f->repos, from, to, false);
+        notes_moved(f->notes, from, to, false);
         assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
 
         for (int i = 0; i < 8; i++) {

@@ -42,6 +42,8 @@ struct closed;
 struct marks;
 struct news;
 struct repos;
+struct notes;
+struct settings;
 struct shared;
 struct talk;
 
@@ -54,17 +56,19 @@ struct broker {
         bool report_all;     /* learn: what was granted too */
         const char *const *sockets; /* of the host, that a rule names: they may be connected to */
         size_t n_sockets;
-        struct closed *closed;   /* what must not be changed, or NULL; with it: */
-        struct repos *repos;     /* repositories that come */
-        struct fresh *fresh;     /* files that somebody else just made */
-        struct shared *shared;   /* files with several names */
-        struct marks *marks;     /* files that close ratchets (broker_marks.h); NULL: none */
-        const struct plan *asks; /* whose filesystem.ask names places (broker_asks.h); NULL: none */
-        struct news *news;       /* what git's configuration comes to name (broker_named.h); NULL without `closed` */
-        struct talk *talk;       /* with the supervisor; NULL where nobody above needs it */
-        bool judges_modes;       /* every mode that is set by a descriptor, not only those that give somebody a right */
-        bool programs;           /* some stand for those of the host (plan_is_program()): nothing changes them */
-        bool native; /* Landlock keeps the caller's own calls from changing files: devices are its own to open */
+        struct closed *closed;     /* what must not be changed, or NULL; with it: */
+        struct repos *repos;       /* repositories that come */
+        struct settings *settings; /* settings of agents that come, or change */
+        struct notes *notes;       /* of both */
+        struct fresh *fresh;       /* files that somebody else just made */
+        struct shared *shared;     /* files with several names */
+        struct marks *marks;       /* files that close ratchets (broker_marks.h); NULL: none */
+        const struct plan *asks;   /* whose filesystem.ask names places (broker_asks.h); NULL: none */
+        struct news *news;         /* what git's configuration comes to name (broker_named.h); NULL without `closed` */
+        struct talk *talk;         /* with the supervisor; NULL where nobody above needs it */
+        bool judges_modes; /* every mode that is set by a descriptor, not only those that give somebody a right */
+        bool programs;     /* some stand for those of the host (plan_is_program()): nothing changes them */
+        bool native;       /* Landlock keeps the caller's own calls from changing files: devices are its own to open */
 };
 
 /* Serves until the notify descriptor hangs up (0) or fails; `first` (optional) is a call that was received already. */
@@ -96,7 +100,7 @@ uint32_t broker_capabilities(const struct plan *plan);
 
 /* In the process that becomes the command, under its Landlock domain: starts the broker of this plan and puts the
  * process under its filter. The broker shares that domain, or it could not look at processes in it. `record_fd` (or -1)
- * is the run's slot, where it notes the repositories that it sees made (repos.h). */
+ * is the run's slot, where it notes what it sees made (made/notes.h). */
 int broker_start(const struct plan *plan, int events_fd, int record_fd, struct err *err);
 /* What the new process does; the descriptors are its own. `first` was received already, of a command that began at
  * `began_ns`. */

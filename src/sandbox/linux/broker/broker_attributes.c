@@ -37,7 +37,7 @@ static int judge_found(struct held *held, struct place *place, enum sharing shar
         if (r == 0)
                 r = judge_object(held, place->object);
         if (r == 0)
-                r = judge_repository(held, place);
+                r = judge_parts(held, place);
         if (r < 0)
                 return r;
 

@@ -230,7 +230,11 @@ int judge_new(struct held *held, const struct place *place, mode_t kind) {
         if (look.above && closed_below(held->broker->closed, place->path, find_fixed, &way))
                 return judge_refuse(held, way.found->path);
 
-        return judge_founding(held, place);
+        r = judge_founding(held, place);
+        if (r < 0 || look.guard)
+                return r;
+
+        return judge_settings(held, place, kind);
 }
 
 void judge_made(struct held *held, const struct place *place, int object) {

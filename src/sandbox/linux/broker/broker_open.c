@@ -191,7 +191,7 @@ static int open_found(struct held *held, struct place *place, int flags, mode_t 
         if (r == 0 && held->writes)
                 r = judge_object(held, place->object);
         if (r == 0 && held->writes)
-                r = judge_repository(held, place);
+                r = judge_parts(held, place);
         if (r == 0 && held->writes)
                 r = judge_shared(held, place, flags & O_TRUNC ? SHARING_ENDS_EMPTY : SHARING_ENDS);
         if (r == 0)

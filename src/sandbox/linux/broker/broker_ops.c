@@ -180,6 +180,7 @@ static int do_rename(struct held *held, int from_dirfd, __u64 from_address, int 
         if (from.dir < 0 || to.dir < 0)
                 return -EBUSY;
 
+        held->moves = true;
         directory[0] = is_kind(from.object, S_IFDIR);
         r = judge_rename(held, &from, &to, directory[0]);
         if (r == 0 && exchange) {
@@ -243,7 +244,7 @@ static int do_link(struct held *held, int from_dirfd, __u64 from_address, int to
         if (r == 0)
                 r = judge_object(held, from.object);
         if (r == 0)
-                r = judge_repository(held, &from);
+                r = judge_parts(held, &from);
         if (r == 0)
                 r = judge_marked_move(held, from.path, to.path, false);
         if (r < 0)

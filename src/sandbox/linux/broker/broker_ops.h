@@ -34,6 +34,8 @@ struct held { /* one call being served */
         int error;     /* how it fails if the answer is no */
         bool answered; /* a person was asked: whatever comes now is the result */
         bool replaces; /* a rename: something had the new name before */
+        bool moves;    /* a rename, at all */
+        bool noted;    /* what it makes is a setting of an agent, and noted (made/settings.h) */
         bool begun;    /* a connection that the caller knows nothing of yet */
 };
 
@@ -107,8 +109,11 @@ void judge_moved(struct held *held, const struct place *from, const struct place
 
 /* broker_parts.c: files that are made in a repository or that create one, and their records. */
 int judge_repository(struct held *held, const struct place *place);
+/* What is there is to change: the same, and the settings of agents. */
+int judge_parts(struct held *held, const struct place *place);
 /* What is about to be made or moved, after all else was judged: noted before it is done. */
 int judge_founding(struct held *held, const struct place *place);
+int judge_settings(struct held *held, const struct place *place, mode_t kind);
 int judge_moving(struct held *held, const struct place *from, const struct place *to, bool exchanged);
 void note_made(struct held *held, const struct place *place, bool replaced);
 void note_moved(struct held *held, const struct place *from, const struct place *to, bool exchanged);

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two things that no guard can represent, because they are unknown at launch: repositories, wherever they lie or appear
- * (repos.h), and files that have names elsewhere (shared.h).
+ * Three things that no guard can represent, because they are unknown at launch: repositories, wherever they lie or
+ * appear (made/repos.h), settings of agents below the top (made/settings.h), and files that have names elsewhere
+ * (shared.h).
  */
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "policy/paths/deep_settings.h"
 #include "sandbox/linux/broker/broker_ops.h"
-#include "sandbox/linux/broker/repos.h"
+#include "sandbox/linux/broker/made/repos.h"
+#include "sandbox/linux/broker/made/settings.h"
 #include "sandbox/linux/broker/shared.h"
 #include "sandbox/linux/fresh.h"
 
@@ -36,6 +39,35 @@ int judge_repository(struct held *held, const struct place *place) {
         return r;
 }
 
+int judge_parts(struct held *held, const struct place *place) {
+        struct closed_look look;
+        int r = judge_repository(held, place);
+
+        if (r < 0 || !held->broker->settings || place->path[0] != '/' ||
+            settings_judge(held->broker->settings, place->path) == 0)
+                return r;
+
+        closed_look(held->broker->closed, place->path, &look);
+        if (look.guard)
+                return 0;
+
+        held->glob = DEEP_SETTINGS_WHY;
+        return -EACCES;
+}
+
+int judge_settings(struct held *held, const struct place *place, mode_t kind) {
+        int r;
+
+        if (!held->broker->settings)
+                return 0;
+
+        r = settings_making(held->broker->settings, place->path, kind != S_IFDIR || held->moves, &held->noted);
+        if (r == -EACCES)
+                held->glob = DEEP_SETTINGS_WHY;
+
+        return r;
+}
+
 /* One that was there at launch, and is guarded, is none that was made. */
 static bool is_guarded_repository(const struct held *held, const char *path) {
         const char *slash = strrchr(path, '/');
@@ -56,26 +88,28 @@ int judge_founding(struct held *held, const struct place *place) {
 }
 
 void note_made(struct held *held, const struct place *place, bool replaced) {
+        if (held->noted)
+                settings_made(held->broker->settings, place->path);
         if (!held->broker->repos || !repos_founds(place->name) || is_guarded_repository(held, place->path))
                 return;
         repos_made(held->broker->repos, place->path, replaced);
 }
 
 int judge_moving(struct held *held, const struct place *from, const struct place *to, bool exchanged) {
-        if (held->broker->repos)
-                return repos_moving(held->broker->repos, from->path, to->path, exchanged);
+        if (held->broker->notes)
+                return notes_moving(held->broker->notes, from->path, to->path, exchanged);
 
         return 0;
 }
 
 void note_moved(struct held *held, const struct place *from, const struct place *to, bool exchanged) {
-        if (held->broker->repos)
-                repos_moved(held->broker->repos, from->path, to->path, exchanged);
+        if (held->broker->notes)
+                notes_moved(held->broker->notes, from->path, to->path, exchanged);
 }
 
 void note_not_moved(struct held *held) {
-        if (held->broker->repos)
-                repos_not_moved(held->broker->repos);
+        if (held->broker->notes)
+                notes_not_moved(held->broker->notes);
 }
 
 /* --- files with several names --- */

@@ -10,7 +10,8 @@
 #include "sandbox/linux/broker/broker_named.h"
 #include "sandbox/linux/broker/broker_talk.h"
 #include "sandbox/linux/broker/closed.h"
-#include "sandbox/linux/broker/repos.h"
+#include "sandbox/linux/broker/made/repos.h"
+#include "sandbox/linux/broker/made/settings.h"
 #include "sandbox/linux/broker/shared.h"
 #include "sandbox/linux/fresh.h"
 #include "sandbox/linux/step.h"
@@ -109,7 +110,11 @@ static int prepare_judging(const struct plan *plan, uint64_t began_ns, struct br
         int r = closed_new(plan, &broker->closed);
 
         if (r == 0)
-                r = repos_new(plan, FD_RECORD, &broker->repos);
+                r = notes_new(FD_RECORD, &broker->notes);
+        if (r == 0)
+                r = repos_new(plan, broker->notes, &broker->repos);
+        if (r == 0)
+                r = settings_new(plan, broker->notes, &broker->settings);
         if (r == 0)
                 r = fresh_new(&broker->fresh);
         if (r == 0)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "sandbox/linux/broker/repos.h"
+#include "sandbox/linux/broker/made/repos.h"
 
 #include "base/bounds.h"
-#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/paths/path.h"
@@ -16,11 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum {
-        OWN_MAX = 1024,       /* objects that are held; the oldest goes first, and is closed from then on */
-        MADE_MAX = 4096,      /* repositories that one run may make */
-        RECORD_MAX = 8 << 20, /* bytes of their paths */
-};
+enum { OWN_MAX = 1024 }; /* objects that are held; the oldest goes first, and is closed from then on */
 
 struct own {
         dev_t dev;
@@ -32,12 +27,7 @@ struct repos {
         VEC(const char *) roots;
         struct own own[OWN_MAX];
         size_t n_own; /* that were ever learned */
-        VEC(char *) made;
-        size_t bytes; /* of these paths */
-        int record;
-        off_t base; /* where the notes begin in it */
-        bool lost;  /* a note that should be there is not: from then on nothing is founded or moved */
-        bool stale; /* more is noted than there is, for lack of room: the list has to be written anew */
+        struct notes *notes;
 };
 
 /* --- names --- */
@@ -139,115 +129,6 @@ static void learn_own(struct repos *repos, const char *path) {
         repos->n_own++;
 }
 
-/* --- the record --- */
-
-static int write_at(int fd, const struct buf *bytes, off_t at) {
-        for (size_t done = 0; done < bytes->n;) {
-                ssize_t n = pwrite(fd, bytes->p + done, bytes->n - done, at + (off_t)done);
-                if (n < 0 && errno == EINTR)
-                        continue;
-                if (n < 0)
-                        return -errno;
-                if (n <= 0)
-                        return -EIO;
-
-                done += (size_t)n;
-        }
-
-        return 0;
-}
-
-static int add_note(struct buf *out, const char *path) {
-        static const char kind[] = "made";
-        int r = buf_append(out, str_n(kind, sizeof kind));
-
-        if (r < 0)
-                return r;
-
-        return buf_append(out, str_n(path, strlen(path) + 1));
-}
-
-/* At the end, or not at all: a full disk may take a part of it. */
-static int write_more(const struct repos *repos, const struct buf *notes) {
-        struct stat st;
-
-        if (repos->record < 0 || notes->n == 0)
-                return 0;
-        if (fstat(repos->record, &st) < 0)
-                return -errno;
-
-        int failed = write_at(repos->record, notes, st.st_size);
-        if (failed && ftruncate(repos->record, st.st_size) < 0)
-                return -errno;
-
-        return failed;
-}
-
-/* All of it, from its beginning: paths have changed. This process may be killed at any byte, and where a path has
- * become longer the ones behind it are written over before they stand in their new place. So the list is at the end
- * first: it is as long as what is there at most, and does not reach that far. Without room for that the record stays:
- * it has the old paths and the new ones. */
-static void write_all(struct repos *repos) {
-        cleanup(buf_done) struct buf bytes = BUF(2 * RECORD_MAX);
-        int failed = 0;
-
-        for (size_t i = 0; i < repos->made.n && failed == 0; i++)
-                failed = add_note(&bytes, repos->made.p[i]);
-
-        if (repos->record < 0)
-                return;
-        if (failed == 0)
-                failed = write_more(repos, &bytes);
-
-        repos->stale = failed;
-        if (failed)
-                return;
-        if (write_at(repos->record, &bytes, repos->base) < 0) {
-                repos->lost = true;
-                return;
-        }
-
-        if (ftruncate(repos->record, repos->base + (off_t)bytes.n) < 0)
-                return;
-}
-
-static bool is_noted(const struct repos *repos, const char *path) {
-        for (size_t i = repos->made.n; i-- > 0;)
-                if (strcmp(repos->made.p[i], path) == 0)
-                        return true;
-        return false;
-}
-
-static int repos_note(struct repos *r, const char *path) {
-        cleanup(buf_done) struct buf bytes = BUF(2 * PATH_MAX);
-        cleanup(free_ptr) char *copy = strdup(path);
-        int failed;
-
-        if (is_noted(r, path))
-                return 0;
-        if (r->stale)
-                write_all(r);
-
-        if (copy)
-                failed = add_note(&bytes, path);
-        else
-                failed = -ENOMEM;
-        if (failed == 0)
-                failed = vec_push(&r->made, copy);
-        if (failed)
-                return failed;
-
-        take_ptr(&copy);
-        r->bytes += strlen(path);
-        failed = write_more(r, &bytes);
-        if (failed) {
-                r->bytes -= strlen(path);
-                free(r->made.p[--r->made.n]);
-        }
-
-        return failed;
-}
-
 /* --- for the broker --- */
 
 void repos_free(struct repos *r) {
@@ -257,10 +138,6 @@ void repos_free(struct repos *r) {
         for (size_t i = 0; i < r->n_own && i < OWN_MAX; i++)
                 close_fd(&r->own[i].held);
 
-        for (size_t i = 0; i < r->made.n; i++)
-                free(r->made.p[i]);
-
-        vec_done(&r->made);
         vec_done(&r->roots);
         free(r);
 }
@@ -277,17 +154,13 @@ bool repos_cover(const struct repos *repos, const char *path) {
         return false;
 }
 
-int repos_new(const struct plan *plan, int record, struct repos **ret) {
+int repos_new(const struct plan *plan, struct notes *notes, struct repos **ret) {
         cleanup(repos_freep) struct repos *r = calloc(1, sizeof *r);
-        struct stat st;
 
         if (!r)
                 return -ENOMEM;
 
-        r->record = record;
-        if (record >= 0 && fstat(record, &st) == 0)
-                r->base = st.st_size;
-
+        r->notes = notes;
         for (size_t i = 0; i < plan->guards.n; i++) {
                 const char *root = plan->guards.p[i].root;
                 if (root && root[0] == '/' && root[1] && !repos_cover(r, root) && vec_push(&r->roots, root) < 0)
@@ -316,7 +189,7 @@ static int judge_covered(const struct repos *repos, const char *path, const char
 
         if (!cut_last(path, directory))
                 return 0;
-        if (repos_founds(name) && (repos->lost || repos->made.n >= MADE_MAX || repos->bytes >= RECORD_MAX))
+        if (repos_founds(name) && notes_are_full(repos->notes, NOTE_REPOSITORY))
                 return -EDQUOT;
         if (strcasecmp(name, ".git") == 0) {
                 if (is_foreign_pointer(repos, path))
@@ -377,7 +250,7 @@ int repos_founding(struct repos *repos, const char *path) {
 
         if (!find_founded(repos, path, false, founded) || lstat(path, &st) == 0)
                 return 0; /* existing files stay, or are judged by their identity */
-        return repos_note(repos, founded);
+        return notes_add(repos->notes, NOTE_REPOSITORY, founded);
 }
 
 void repos_made(struct repos *repos, const char *path, bool replaced) {
@@ -386,80 +259,6 @@ void repos_made(struct repos *repos, const char *path, bool replaced) {
         if (!find_founded(repos, path, replaced, founded))
                 return;
         learn_own(repos, founded);
-        if (repos_note(repos, founded) < 0)
-                repos->lost = true;
-}
-
-/* The same path, with one directory in place of the other. */
-static char *repos_carry(const char *path, const char *from, const char *to) {
-        if (!path_is_within(path, from))
-                return NULL;
-        return str_format("%s%s", to, path + strlen(from));
-}
-
-static bool is_carried(const char *path, const char *from, const char *to, bool exchanged) {
-        return path_is_within(path, from) || (exchanged && path_is_within(path, to));
-}
-
-static char *carry_either(const char *path, const char *from, const char *to) {
-        return path_is_within(path, from) ? repos_carry(path, from, to) : repos_carry(path, to, from);
-}
-
-/* The new paths are noted beside the old ones before anything moves: whenever this process ends, the record has the
- * place of every repository. */
-int repos_moving(struct repos *repos, const char *from, const char *to, bool exchanged) {
-        cleanup(buf_done) struct buf notes = BUF(2 * RECORD_MAX);
-        size_t bytes = repos->bytes;
-
-        for (size_t i = 0; i < repos->made.n; i++) {
-                if (!is_carried(repos->made.p[i], from, to, exchanged))
-                        continue;
-
-                cleanup(free_ptr) char *carried = carry_either(repos->made.p[i], from, to);
-
-                bytes += carried ? strlen(carried) - strlen(repos->made.p[i]) : 0; /* unsigned: it may become less */
-                if (!carried || repos->lost) {
-                        if (carried)
-                                return -EDQUOT;
-                        return -ENOMEM;
-                }
-                if (strlen(carried) >= PATH_MAX)
-                        return -ENAMETOOLONG; /* the sweep could not reach it */
-                if (bytes >= RECORD_MAX)
-                        return -EDQUOT;
-
-                int failed = add_note(&notes, carried);
-                if (failed)
-                        return failed;
-        }
-
-        return write_more(repos, &notes);
-}
-
-void repos_moved(struct repos *repos, const char *from, const char *to, bool exchanged) {
-        bool changed = false;
-
-        for (size_t i = 0; i < repos->made.n; i++) {
-                if (!is_carried(repos->made.p[i], from, to, exchanged))
-                        continue;
-
-                char *carried = carry_either(repos->made.p[i], from, to);
-
-                repos->lost |= !carried;
-                if (!carried)
-                        continue;
-
-                repos->bytes += strlen(carried) - strlen(repos->made.p[i]);
-                free(repos->made.p[i]);
-                repos->made.p[i] = carried;
-                changed = true;
-        }
-
-        if (changed)
-                write_all(repos);
-}
-
-void repos_not_moved(struct repos *repos) {
-        if (repos->made.n)
-                write_all(repos);
+        if (notes_add(repos->notes, NOTE_REPOSITORY, founded) < 0)
+                notes_lose(repos->notes);
 }

@@ -5,17 +5,18 @@
  * no bound is needed here: making a repository means making a `.git`, or a name that turns a directory into a
  * repository, and the broker sees each of these calls.
  *
- *   - A repository that the sandbox made is its own, by object. Its path is written to the run's slot
- *     (kept/guard_registry.h) at once, so that it is made harmless after the run, even if a process was killed.
+ *   - A repository that the sandbox made is its own, by object. Its path is noted at once (notes.h), so that it is made
+ *     harmless after the run, even if a process was killed.
  *   - An older repository is closed: hooks, configuration, and the files that lead git elsewhere. It can be removed;
  *     its replacement is then the sandbox's own.
  */
 #include "plan/plan.h"
+#include "sandbox/linux/broker/made/notes.h"
 
 struct repos;
 
-/* `record` (or -1) is the slot, which grows at its end; it stays the caller's. */
-int repos_new(const struct plan *plan, int record, struct repos **ret);
+/* The notes stay the caller's. */
+int repos_new(const struct plan *plan, struct notes *notes, struct repos **ret);
 void repos_free(struct repos *r);
 void repos_freep(struct repos **r);
 
@@ -30,8 +31,3 @@ int repos_judge(const struct repos *repos, const char *path);
 int repos_founding(struct repos *repos, const char *path);
 /* This name was made; `replaced`: something else had it before. */
 void repos_made(struct repos *repos, const char *path, bool replaced);
-/* A directory is about to move, or two to change places: 0, or -EDQUOT and others when that cannot be noted. */
-int repos_moving(struct repos *repos, const char *from, const char *to, bool exchanged);
-/* It did; or it did not. */
-void repos_moved(struct repos *repos, const char *from, const char *to, bool exchanged);
-void repos_not_moved(struct repos *repos);
