@@ -11,7 +11,7 @@ import time
 import pytest
 
 from conftest import program
-from kit.agents import AGENTS, KEY, PROMPT, TOKENS, World, version
+from kit.agents import AGENTS, GITHUB_TOKEN, KEY, PROMPT, SUBSCRIPTIONS, TOKENS, World, version
 from kit.tmux import Tmux
 
 pytestmark = [pytest.mark.visible_home, pytest.mark.exact_build]
@@ -43,16 +43,42 @@ def test_a_key_that_is_stored(world, name):
 
 @pytest.mark.table
 @pytest.mark.parametrize("lives", [86400, -60], ids=["good", "over"])
-@pytest.mark.parametrize("name", TOKENS)
-def test_a_subscription(world, name, lives):
+@pytest.mark.parametrize("name, account", SUBSCRIPTIONS)
+def test_a_subscription(world, name, account, lives):
     """With a token that is over the agent renews it first: the account's file has the new one, the sandbox has stand-ins."""
-    w = world(name).sign_in("subscription", lives)
+    w = world(name).sign_in("subscription", lives, account)
     worked(w, w.run())
-    access, refresh = TOKENS[name](w.models.turn)
+    access, refresh = TOKENS[account](w.models.turn)
     assert w.models.turn >= (1 if lives < 0 else 0)
     assert any(f"Bearer {access}" == headers.get("Authorization", headers.get("authorization")) for _, _, headers in w.provider_requests()), w.provider_requests()
     kept = w.secrets_file.read_text()
     assert access in kept and refresh in kept, "the account's own file follows"
+
+
+@pytest.mark.table
+@pytest.mark.parametrize("name, variable", [("copilot", None), ("copilot", "COPILOT_GITHUB_TOKEN"), ("copilot", "GH_TOKEN"), ("opencode", None)])
+def test_an_account_at_github(world, name, variable):
+    """Stored by the agent, or in a variable."""
+    w = world(name).sign_in("account", account=variable)
+    worked(w, w.run())
+    played = [headers for _, path, headers in w.provider_requests() if path.endswith(("/chat/completions", "/v1/messages"))]
+    assert played and all(f"Bearer {GITHUB_TOKEN}" == headers.get("authorization", headers.get("Authorization")) for headers in played), w.provider_requests()
+
+
+@pytest.mark.table
+@pytest.mark.parametrize("plan, host", [("CODING", "coding.dashscope.aliyuncs.com"), ("TOKEN", "token-plan.ap-southeast-1.maas.aliyuncs.com")])
+def test_a_plan_of_qwen(world, monkeypatch, plan, host):
+    """As docs/agents/qwen.md says: the plan's own variable, which the agent gets as the key of an API like OpenAI's."""
+    monkeypatch.setitem(AGENTS["qwen"], "hosts", [host])
+    w, key = world("qwen"), "sk-sp-RealKeyOfThisTestOnlyZq8Yt3KpXw5Nn7Bb2Vv4"
+    variable = f"BAILIAN_{plan}_PLAN_API_KEY"
+    w.env = {variable: key, "OPENAI_BASE_URL": f"https://{host}/v1"}
+    w.secrets.add(key)
+    told = f'OPENAI_API_KEY=${variable} exec qwen --yolo -p "{PROMPT}" --auth-type openai --model qwen3-coder-plus'
+    command = w.command(options=["--profile", "qwen"])
+    result = w.start([*command[:-1], "sh", "-c", told], cwd=w.work, env=w.environment()).wait(300)
+    worked(w, result)
+    assert any(f"Bearer {key}" in headers.values() for asked, _, headers in w.provider_requests() if asked == host)
 
 
 @pytest.mark.table

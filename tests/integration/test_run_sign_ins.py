@@ -195,6 +195,35 @@ print("good")""")
     assert kinds == {"application/x-www-form-urlencoded" if form else "application/json"}
 
 
+@pytest.mark.parametrize("form", [False, True])
+def test_two_accounts_at_one_endpoint(world, tmp_path, form):
+    """Two agents with accounts at the same provider, both in the sandbox: what is renewed is the account whose token was sent, whichever comes first."""
+    policy = json.loads((tmp_path / "policy.yaml").read_text())
+    other = world.file.with_name("other.json")
+    access, refresh = Endpoint.tokens(9000)
+    other.write_text(json.dumps({"tokens": {"access": access, "refresh": refresh, "expires": 1}}))
+    other.chmod(0o600)
+    before = other.read_bytes()
+    beside = [{**row, "name": row["name"].replace("agent", "another"), "source": row["source"].replace("auth.json", "other.json")} for row in policy["credentials"]]
+    policy["credentials"] = [*beside, *policy["credentials"]]
+    (tmp_path / "policy.yaml").write_text(json.dumps(policy))
+    result = world.inside(f"""
+old, others = tokens(), json.loads((auth_file.parent / "other.json").read_text())["tokens"]
+for turn in range(2):
+    status, answer = renew({form})
+    assert status == 200 and (answer["access_token"], answer["refresh_token"]) == (old["access"], old["refresh"]), (status, answer)
+    assert call(answer["access_token"]) == 200
+for fields in [{{"refresh_token": old["refresh"], "also": others["refresh"]}}, {{"refresh_token": others["refresh"], "x": old["refresh"]}}]:
+    assert post({{"grant_type": "refresh_token", **fields}}, {form})[0] == 403, fields
+assert post({{"grant_type": "refresh_token", "refresh_token": others["refresh"]}}, {form})[0] == 400, "the provider does not know it"
+print("good")""")
+    assert result.text == "good\n", result
+    after = world.outside()
+    assert (after["access"], after["refresh"]) == Endpoint.tokens(2) and other.read_bytes() == before
+    sent = [body for first, _, body in world.endpoint.log if first.startswith("POST")]
+    assert refresh.encode() in sent[-1] and not any(refresh.encode() in body for body in sent[:-1])
+
+
 def test_a_refresh_token_goes_to_its_endpoint_only(world):
     result = world.inside("""
 r = tokens()["refresh"]; a = tokens()["access"]
@@ -477,7 +506,8 @@ FILES = {
     ".claude/.credentials.json": ("claude-sign-in", {"claudeAiOauth": {"accessToken": "sk-ant-oat01-{}", "refreshToken": "sk-ant-ort01-{}", "expiresAt": 5, "subscriptionType": "max"}}),
     ".codex/auth.json": ("codex-sign-in", {"OPENAI_API_KEY": "sk-proj-{}", "tokens": {"access_token": "JWT", "id_token": "JWT", "refresh_token": "rt_{}", "account_id": "11111111-2222-3333-4444-555555555555"}, "last_refresh": "2026-01-01T00:00:00Z"}),
     ".gemini/oauth_creds.json": ("gemini-sign-in", {"access_token": "ya29.{}", "refresh_token": "1//0{}", "id_token": "JWT", "scope": "openid", "token_type": "Bearer", "expiry_date": 5}),
-    ".local/share/opencode/auth.json": ("opencode-sign-in", {"anthropic": {"type": "oauth", "access": "sk-ant-oat01-{}", "refresh": "sk-ant-ort01-{}", "expires": 5}, "openai": {"type": "api", "key": "sk-proj-{}"}}),
+    ".local/share/opencode/auth.json": ("opencode-sign-in", {"anthropic": {"type": "oauth", "access": "sk-ant-oat01-{}", "refresh": "sk-ant-ort01-{}", "expires": 5}, "openai": {"type": "api", "key": "sk-proj-{}"},
+                                                              "github-copilot": {"type": "oauth", "refresh": "gho_{}", "access": "gho_{}", "expires": 0}}),
     ".pi/agent/auth.json": ("pi-sign-in", {"anthropic": {"type": "oauth", "access": "sk-ant-oat01-{}", "refresh": "sk-ant-ort01-{}", "expires": 5}, "groq": {"type": "api_key", "key": "gsk_{}"}}),
     ".copilot/config.json": ("copilot-sign-in", {"copilot_tokens": {"https://github.com:me": "gho_{}", "https://github.com:you": "gho_{}"}}),
     ".config/github-copilot/apps.json": ("copilot-apps-sign-in", {"github.com:Iv1.b507a08c87ecfe98": {"user": "me", "oauth_token": "ghu_{}"}}),

@@ -287,9 +287,26 @@ static enum inject_result refuse_grant(struct inject_plan *plan) {
         return INJECT_REFUSE;
 }
 
+/* Several accounts may have the same endpoint: the one whose stand-in was sent is renewed. NULL: of more than one. */
+static const struct credential_mapping *leader_among(const struct judging *judging, size_t first) {
+        const struct credential_mapping *leader = NULL;
+
+        for (size_t i = first; i < judging->plan->n_swaps; i++) {
+                const struct credential_mapping *mapping =
+                    credentials_get(judging->table, judging->plan->swaps[i].mapping);
+
+                if (leader && !str_eq(leader->group, mapping->group))
+                        return NULL;
+                if (!leader || str_is(mapping->answer, "refresh_token"))
+                        leader = mapping;
+        }
+
+        return leader;
+}
+
 /* The tokens of a response go into the user's file only if the user's own refresh token was sent for them. Otherwise a
  * token or code of another account could sign the user in there. */
-enum inject_result renew_judge(const struct credentials *credentials, const struct credential_mapping *leader,
+enum inject_result renew_judge(const struct credentials *credentials, const struct credential_mapping **leader,
                                const struct renew_request *request, struct inject_plan *plan, bool *ret_fresh) {
         struct judging judging = { .table = credentials, .plan = plan, .body = request->body };
         size_t before = plan->n_swaps;
@@ -297,7 +314,7 @@ enum inject_result renew_judge(const struct credentials *credentials, const stru
         int r = body_is_json(request->body) ? json_walk(request->body, judge_json, &judging) : judge_form(&judging);
 
         map_done(&judging.names, NULL);
-        plan->culprit = leader->index;
+        plan->culprit = (*leader)->index;
         *ret_fresh = true;
 
         if (r < 0 || !grant_is_known(judging.grant, &fresh))
@@ -310,9 +327,11 @@ enum inject_result renew_judge(const struct credentials *credentials, const stru
 
         if (plan->n_swaps == before)
                 return INJECT_PASS;
-        if (fresh || !is_read_in_one_way(request))
+        const struct credential_mapping *sent = leader_among(&judging, before);
+        if (fresh || !sent || !is_read_in_one_way(request))
                 return refuse_grant(plan);
 
+        *leader = sent;
         *ret_fresh = false;
         return INJECT_SWAP;
 }

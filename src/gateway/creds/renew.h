@@ -8,7 +8,7 @@
 
 enum { RENEW_REQUEST_MAX = 65536, RENEW_ANSWER_MAX = 262144 };
 
-/* The mapping whose endpoint this request goes to: the first of the host's that has a slot in a body there. NULL: none.
+/* A mapping whose endpoint this request goes to: the first of the host's that has a slot in a body there. NULL: none.
  */
 const struct credential_mapping *renew_leader(const struct credentials *credentials, const struct credential_set *set,
                                               struct str method, struct str target);
@@ -22,9 +22,10 @@ struct renew_request {
 };
 
 /* Adds the stand-ins in the body to the plan; INJECT_REFUSE: one is where it may not be, or the request asks for
- * something that is not renewed here, or could be read as another one. *ret_fresh: not a refresh of the user's sign-in,
- * so the response does not go into the user's file. */
-enum inject_result renew_judge(const struct credentials *credentials, const struct credential_mapping *leader,
+ * something that is not renewed here, or could be read as another one. *leader: on return the mapping whose stand-in
+ * was sent, if one was. *ret_fresh: not a refresh of the user's sign-in, so the response does not go into the user's
+ * file. */
+enum inject_result renew_judge(const struct credentials *credentials, const struct credential_mapping **leader,
                                const struct renew_request *request, struct inject_plan *plan, bool *ret_fresh);
 /* The body as it leaves: values[i] for plan->swaps[i]. The buffer then holds a secret. */
 int renew_body(const struct inject_plan *plan, struct str body, const struct str *values, struct buf *out);

@@ -103,8 +103,10 @@ int http_renew_prepare(struct http_session *session, const struct request_view *
         struct http_renew *renew = session->exchange.swap->renew;
         const struct credentials *table = session->client.worker->gateway->credentials;
         const struct renew_request request = { .body = buf_str(&session->exchange.swap->body), .view = view };
-        enum inject_result result = renew_judge(table, leader_of(renew), &request, plan, &renew->fresh);
+        const struct credential_mapping *leader = leader_of(renew);
+        enum inject_result result = renew_judge(table, &leader, &request, plan, &renew->fresh);
 
+        renew->leader = leader->index;
         if (result == INJECT_REFUSE)
                 return -EACCES;
         if (renew->failed < 0)

@@ -19,6 +19,8 @@
 #define CLAUDE_REFRESH "body:refresh_token@/v1/oauth/token"
 #define CHATGPT_API LIST("chatgpt.com", "api.openai.com")
 #define CHATGPT_TOKEN LIST("auth.openai.com")
+#define CHATGPT_REFRESH "body:refresh_token@/oauth/token"
+#define CHATGPT_ID "body:subject_token@/oauth/token"
 #define GOOGLE_API                                                                                                     \
         LIST("cloudcode-pa.googleapis.com", "generativelanguage.googleapis.com", "aiplatform.googleapis.com",          \
              "www.googleapis.com", "oauth2.googleapis.com", "cloudresourcemanager.googleapis.com",                     \
@@ -31,7 +33,7 @@
              "api.business.githubcopilot.com", "api.enterprise.githubcopilot.com")
 
 /* By name. Secrets that are renewed have a stand-in of a fixed form, so that it stays the same when the value changes.
- */
+ * What is renewed by itself is a sign-in of its own, though it shares a file with others. */
 const struct sign_in sign_ins[] = {
         { "claude-sign-in",
           "Claude Code (subscription)",
@@ -51,9 +53,9 @@ const struct sign_in sign_ins[] = {
           NULL,
           false,
           { { "", "/tokens/access_token", CHATGPT_API, NULL, "bearer", "jwt", "access_token" },
-            { ".refresh", "/tokens/refresh_token", CHATGPT_TOKEN, NULL, "body:refresh_token@/oauth/token", "opaque:rt_",
+            { ".refresh", "/tokens/refresh_token", CHATGPT_TOKEN, NULL, CHATGPT_REFRESH, "opaque:rt_",
               "refresh_token" },
-            { ".id", "/tokens/id_token", CHATGPT_TOKEN, NULL, "body:subject_token@/oauth/token", "jwt", "id_token" },
+            { ".id", "/tokens/id_token", CHATGPT_TOKEN, NULL, CHATGPT_ID, "jwt", "id_token" },
             { ".key", "/OPENAI_API_KEY", CHATGPT_API, NULL, "bearer", NULL, NULL } } },
         { "copilot-apps-sign-in",
           "GitHub Copilot (editors)",
@@ -109,6 +111,16 @@ const struct sign_in sign_ins[] = {
           true,
           { { "", "/github.com/oauth_token", NULL, "github", NULL, NULL, NULL },
             { ".user", "/github.com/users/*/oauth_token", NULL, "github", NULL, NULL, NULL } } },
+        { "opencode-chatgpt-sign-in",
+          "opencode (ChatGPT)",
+          ".local/share/opencode/auth.json",
+          "XDG_DATA_HOME/opencode",
+          "ms:/openai/expires",
+          NULL,
+          false,
+          { { "", "/openai/access", CHATGPT_API, NULL, "bearer", "jwt", "access_token" },
+            { ".refresh", "/openai/refresh", CHATGPT_TOKEN, NULL, CHATGPT_REFRESH, "opaque:rt_", "refresh_token" },
+            { ".id", NULL, CHATGPT_TOKEN, NULL, CHATGPT_ID, "jwt", "id_token" } } },
         { "opencode-sign-in",
           "opencode",
           ".local/share/opencode/auth.json",
@@ -131,6 +143,18 @@ const struct sign_in sign_ins[] = {
             KEY("openrouter", "openrouter"),
             KEY("togetherai", "together"),
             KEY("xai", "xai") } },
+        { "pi-chatgpt-sign-in",
+          "pi (ChatGPT)",
+          ".pi/agent/auth.json",
+          "PI_CODING_AGENT_DIR",
+          "ms:/openai-codex/expires",
+          NULL,
+          false,
+          { { "", "/openai-codex/access", CHATGPT_API, NULL, "bearer", "jwt", "access_token" },
+            { ".refresh", "/openai-codex/refresh", CHATGPT_TOKEN, NULL, CHATGPT_REFRESH, "opaque:rt_",
+              "refresh_token" },
+            { ".id", NULL, CHATGPT_TOKEN, NULL, CHATGPT_ID, "jwt", "id_token" } } },
+        /* GitHub's token is not among them: pi exchanges it for another one, which would be real inside. */
         { "pi-sign-in",
           "pi",
           ".pi/agent/auth.json",
@@ -141,8 +165,6 @@ const struct sign_in sign_ins[] = {
           { { "", "/anthropic/access", CLAUDE_API, NULL, "bearer", "opaque:sk-ant-oat01-", "access_token" },
             { ".refresh", "/anthropic/refresh", CLAUDE_TOKEN, NULL, CLAUDE_REFRESH, "opaque:sk-ant-ort01-",
               "refresh_token" },
-            { ".copilot", "/github-copilot/refresh", COPILOT_API, NULL, "bearer", NULL, NULL },
-            { ".copilot-access", "/github-copilot/access", COPILOT_API, NULL, "bearer", NULL, NULL },
             KEY("anthropic", "anthropic"),
             KEY("deepseek", "deepseek"),
             KEY("google", "gemini"),

@@ -2,7 +2,7 @@
 """Real coding agents, as npm has them, in `bailey run -- AGENT`, with stand-ins of everything that they talk to.
 
     world = World(name, start, home, work, tmp_path, closing)
-    world.sign_in("key" | "subscription")
+    world.sign_in("key" | "stored" | "account" | "subscription")
     result = world.run()
 
 The providers' names lead to an upstream proxy of the test's own, so that ordinary users, who may not listen on port 443, can do it too."""
@@ -26,6 +26,7 @@ from .tls import Authority
 CACHE = pathlib.Path(os.environ.get("BAILEY_AGENTS", "/var/cache/bailey-agents"))
 KEY = "sk-ant-api03-RealKeyOfThisTestOnly-Zq8Yt3KpXw5Nn7Bb2Vv4Aa1Bb2Cc3Dd4Ee5Ff6Gg7Hh8Ii9Jj0AA"
 OPENAI_KEY = "sk-proj-RealKeyOfThisTestOnlyZq8Yt3KpXw5Nn7Bb2Vv4Aa1Bb2Cc3Dd4Ee5Ff6Gg7Hh8"
+GITHUB_TOKEN = "gho_RealTokenOfThisTestOnly0123456789abcdefg"
 SECRET = "-----BEGIN OPENSSH PRIVATE KEY----- of this test"
 MACHINE = "arm64" if platform.machine() == "aarch64" else "x64"  # as npm's packages call it
 ALLOWED, REFUSED = "allowed.test", "refused.test"
@@ -61,12 +62,24 @@ def gemini_file(access, refresh, lives):
             "expiry_date": int((time.time() + lives) * 1000)}
 
 
-# The tokens after so many renewals; -1: the ones that are over.
+def copilot_file(token):
+    user = {"host": "https://github.com", "login": "ann"}
+    return {"store_token_plaintext": True, "last_logged_in_user": user, "logged_in_users": [user], "copilot_tokens": {"https://github.com:ann": token}}
+
+
+def account_in(provider):
+    """As opencode and pi keep several accounts in one file."""
+    return lambda access, refresh, lives: {provider: {"type": "oauth", "access": access, "refresh": refresh, "expires": int((time.time() + lives) * 1000),
+                                                      "accountId": "acc-1"}}
+
+
+# The tokens of an account after so many renewals; -1: the ones that are over.
 TOKENS = {
     "claude": lambda n: (f"sk-ant-oat01-RealAccess{n}" + "Zq8Yt3KpXw5Nn7Bb2Vv4" * 3 + "AA", f"sk-ant-ort01-RealRefresh{n}" + "Yt3KpXw5Nn7Bb2Vv4Zq8" * 3 + "AA"),
     "codex": lambda n: (jwt(f"real access {n}", 86400 if n >= 0 else -60), f"rt_RealRefresh{n}" + "KpXw5Nn7Bb2Vv4Zq8Yt3" * 3),
     "gemini": lambda n: (f"ya29.RealAccess{n}" + "Nn7Bb2Vv4Zq8Yt3KpXw5" * 5, f"1//0RealRefresh{n}" + "Bb2Vv4Zq8Yt3KpXw5Nn7" * 3),
 }
+CLAUDE_HOSTS, CHATGPT_HOSTS = ["platform.claude.com", "console.anthropic.com"], ["chatgpt.com", "auth.openai.com"]
 
 # The program, its words, the variable that has the key, the provider's hosts, settings that a person would have made once.
 AGENTS = {
@@ -75,12 +88,12 @@ AGENTS = {
                "terminal": {"how": "key", "words": ["--permission-mode", "default"], "ready": r"\? for shortcuts|shift\+tab to cycle", "answers": [
                    ("text style", ["Enter"]), ("use this API key", ["Up", "Enter"]), ("Security notes|Press Enter to continue", ["Enter"]),
                    ("❯ No, exit", ["Down", "Enter"]), ("❯.*Yes, I trust", ["Enter"])]},
-               "subscription": {"file": ".claude/.credentials.json", "make": claude_file, "hosts": ["platform.claude.com", "console.anthropic.com"]}},
+               "subscriptions": {"claude": {"file": ".claude/.credentials.json", "make": claude_file, "hosts": CLAUDE_HOSTS}}},
     "codex": {"package": "@openai/codex", "words": ["exec", "--skip-git-repo-check", "-m", "gpt-5", PROMPT], "variable": "CODEX_API_KEY",
               "key": OPENAI_KEY, "hosts": ["api.openai.com"], "again": ["exec", "--skip-git-repo-check", "-m", "gpt-5", "resume", "--last", PROMPT],
               "stored": (".codex/auth.json", lambda key: {"auth_mode": "apikey", "OPENAI_API_KEY": key}),
               "terminal": {"how": "stored", "words": ["-m", "gpt-5"], "ready": "Ask Codex", "answers": [("Trust this folder|Trust and continue", ["Enter"])]},
-              "subscription": {"file": ".codex/auth.json", "make": codex_file, "hosts": ["chatgpt.com", "auth.openai.com"]}},
+              "subscriptions": {"codex": {"file": ".codex/auth.json", "make": codex_file, "hosts": CHATGPT_HOSTS}}},
     "gemini": {"package": "@google/gemini-cli", "words": ["--yolo", "-p", PROMPT], "variable": "GEMINI_API_KEY",
                "key": "AIzaSyRealKeyOfThisTestOnlyZq8Yt3KpXw5Nn", "hosts": ["generativelanguage.googleapis.com"],
                "env": {"GEMINI_CLI_TRUST_WORKSPACE": "true"}, "again": ["--yolo", "-r", "latest", "-p", PROMPT],
@@ -89,13 +102,17 @@ AGENTS = {
                # its shell hides the settings of git from what it runs, inside and outside a sandbox
                "steps": {"committed": "git add made.txt && git -c user.name=Ann -c user.email=ann@example.com commit -qm made && git log --oneline "
                                       "&& echo COMMITTED=0"},
-               "subscription": {"file": ".gemini/oauth_creds.json", "make": gemini_file, "hosts": ["cloudcode-pa.googleapis.com", "oauth2.googleapis.com"],
-                                "env": {"GOOGLE_GENAI_USE_GCA": "true"}}},
+               "subscriptions": {"gemini": {"file": ".gemini/oauth_creds.json", "make": gemini_file, "env": {"GOOGLE_GENAI_USE_GCA": "true"},
+                                            "hosts": ["cloudcode-pa.googleapis.com", "oauth2.googleapis.com"]}}},
     "opencode": {"package": "opencode-ai", "binary": f"opencode-linux-{MACHINE}", "words": ["run", "-m", "anthropic/claude-sonnet-4-5", PROMPT], "variable": "ANTHROPIC_API_KEY",
                  "hosts": ["api.anthropic.com", "models.dev"], "env": {"OPENCODE_CONFIG_CONTENT": '{"permission": {"external_directory": "allow"}}'},
                  "again": ["run", "-c", "-m", "anthropic/claude-sonnet-4-5", PROMPT],
                  "terminal": {"how": "key", "ready": "Ask anything", "answers": []},
-                 "stored": (".local/share/opencode/auth.json", lambda key: {"anthropic": {"type": "api", "key": key}})},
+                 "stored": (".local/share/opencode/auth.json", lambda key: {"anthropic": {"type": "api", "key": key}}),
+                 "account": {"file": ".local/share/opencode/auth.json", "hosts": ["api.githubcopilot.com"], "words": ["run", "-m", "github-copilot/claude-sonnet-4.6", PROMPT],
+                             "make": lambda token: {"github-copilot": {"type": "oauth", "access": token, "refresh": token, "expires": 0}}},
+                 "subscriptions": {"codex": {"file": ".local/share/opencode/auth.json", "make": account_in("openai"), "hosts": CHATGPT_HOSTS,
+                                             "words": ["run", "-m", "openai/gpt-5.4", PROMPT]}}},
     "qwen": {"package": "@qwen-code/qwen-code", "words": ["--yolo", "-p", PROMPT, "--auth-type", "openai", "--model", "gpt-4o"],
              "variable": "OPENAI_API_KEY", "key": OPENAI_KEY, "hosts": ["api.openai.com"], "env": {"OPENAI_BASE_URL": "https://api.openai.com/v1"},
              # on a busy machine it loses what one command in ten has said, outside a sandbox as often as inside
@@ -108,11 +125,18 @@ AGENTS = {
                 "hosts": ["api.anthropic.com"], "env": {"COPILOT_PROVIDER_TYPE": "anthropic", "COPILOT_PROVIDER_BASE_URL": "https://api.anthropic.com",
                                                         "COPILOT_MODEL": "claude-sonnet-4-5",
                                                         "COPILOT_PROVIDER_API_KEY_COMMAND": "printenv ANTHROPIC_API_KEY"},
-                "terminal": {"how": "key", "ready": "/ commands|shift\\+tab|Type @", "answers": [("Do you trust", ["Enter"])]}},
+                "terminal": {"how": "key", "ready": "/ commands|shift\\+tab|Type @", "answers": [("Do you trust", ["Enter"])]},
+                # an account at GitHub, whose token is good until it is taken back
+                "account": {"file": ".copilot/config.json", "make": copilot_file, "words": ["-p", PROMPT, "--allow-all-tools", "--allow-all-paths", "--model", "claude-sonnet-4.6"],
+                            "hosts": ["api.github.com", "github.com", "api.githubcopilot.com", "api.individual.githubcopilot.com"]}},
     "pi": {"package": "@earendil-works/pi-coding-agent", "words": ["-p", PROMPT, "--provider", "anthropic", "--model", "claude-sonnet-4-5"],
            "variable": "ANTHROPIC_API_KEY", "hosts": ["api.anthropic.com"], "stored": (".pi/agent/auth.json", lambda key: {"anthropic": {"type": "api_key", "key": key}}),
-           "terminal": {"how": "key", "words": ["--provider", "anthropic", "--model", "claude-sonnet-4-5"], "ready": r"\d%/[\d.]+[kM]", "answers": [], "end": ["C-c", "C-d"]}},
+           "terminal": {"how": "key", "words": ["--provider", "anthropic", "--model", "claude-sonnet-4-5"], "ready": r"\d%/[\d.]+[kM]", "answers": [], "end": ["C-c", "C-d"]},
+           "subscriptions": {"claude": {"file": ".pi/agent/auth.json", "make": account_in("anthropic"), "hosts": CLAUDE_HOSTS},
+                             "codex": {"file": ".pi/agent/auth.json", "make": account_in("openai-codex"), "hosts": CHATGPT_HOSTS,
+                                       "words": ["-p", PROMPT, "--provider", "openai-codex", "--model", "gpt-5.2-codex"]}}},
 }
+SUBSCRIPTIONS = [(name, account) for name, row in AGENTS.items() for account in row.get("subscriptions", {})]
 
 STEPS = {
     "wrote": "echo made > made.txt && echo WROTE=0",
@@ -213,10 +237,10 @@ class World:
         self.name, self.row, self.start, self.home, self.work, self.tmp = name, AGENTS[name], start, home, work, tmp_path
         self.program = installed(name)
         self.secrets = {self.row.get("key", KEY), SECRET}
-        self.env, self.how = dict(self.row.get("env", {})), None
+        self.env, self.words = dict(self.row.get("env", {})), self.row["words"]
         self.authority = Authority(tmp_path)
-        more = self.row.get("subscription", {}).get("hosts", [])
-        self.hosts = [*self.row["hosts"], *more]
+        others = [*self.row.get("subscriptions", {}).values(), self.row.get("account", {"hosts": []})]
+        self.hosts = [*self.row["hosts"], *(host for row in others for host in row["hosts"])]
         self.steps = {**STEPS, **self.row.get("steps", {})} if steps is None else steps
         self.models = closing(Models(self.authority, list(self.steps.values()), [*self.hosts, ALLOWED, REFUSED], port=0, plain=(ALLOWED, REFUSED)))
         self.models.loses = self.row.get("loses")
@@ -226,19 +250,28 @@ class World:
         settings.parent.mkdir(parents=True)
         settings.write_text(f"network:\n  upstream_proxy: http://127.0.0.1:{self.models.proxy_port}\n  allow: [{ALLOWED}]\n")
 
-    def sign_in(self, how, lives=86400):
-        """By a key in the environment, by one that the agent has stored, or by a subscription whose token lives so long."""
-        self.how = how
+    def sign_in(self, how, lives=86400, account=None):
+        """By a key in the environment, by one that the agent has stored, by a token of an account, or by a subscription whose token lives so long."""
         if how == "key":
             self.env[self.row["variable"]] = self.row.get("key", KEY)
         elif how == "stored":
             path, make = self.row["stored"]
             self.put(path, make(self.row.get("key", KEY)))
+        elif how == "account":
+            self.words = self.row["account"]["words"]
+            self.env = {name: value for name, value in self.env.items() if not name.startswith("COPILOT_")}
+            self.secrets.add(GITHUB_TOKEN)
+            if account:
+                self.env[account] = GITHUB_TOKEN
+            else:
+                self.put(self.row["account"]["file"], self.row["account"]["make"](GITHUB_TOKEN))
         else:
-            row, tokens = self.row["subscription"], TOKENS[self.name]
+            account = account or next(iter(self.row["subscriptions"]))
+            row, tokens = self.row["subscriptions"][account], TOKENS[account]
+            self.words = row.get("words", self.words)
             self.put(row["file"], row["make"](*tokens(0 if lives > 0 else -1), lives))
             self.models.tokens = tokens
-            self.models.id_token = jwt("id", 86400)
+            self.models.id_token = jwt("id", 86400) if account in ("codex", "gemini") else None
             self.env.update(row.get("env", {}))
             self.secrets.update(token for n in range(-1, 4) for token in tokens(n))
         return self
@@ -257,7 +290,7 @@ class World:
         return {"PATH": f"{self.program.parent}:{node_directory()}:/usr/local/bin:/usr/bin:/bin", **self.env}
 
     def run(self, *words, options=(), timeout=300):
-        child = self.start(self.command(*(words or self.row["words"]), options=options), cwd=self.work, env=self.environment())
+        child = self.start(self.command(*(words or self.words), options=options), cwd=self.work, env=self.environment())
         return child.wait(timeout)
 
     def said(self):

@@ -24,6 +24,13 @@ import zlib
 SHELLS = ("Bash", "bash", "shell", "exec_command", "shell_command", "run_shell_command", "runTerminalCommand", "run_terminal_command",
           "local_shell", "container.exec")
 FILL = {"string": "x", "boolean": False, "integer": 20000, "number": 20000, "array": [], "object": {}}
+# What GitHub says of a model.
+COPILOT_MODEL = {"id": "claude-sonnet-4.6", "name": "Claude Sonnet 4.6", "object": "model", "vendor": "Anthropic", "version": "claude-sonnet-4.6", "preview": False,
+                 "model_picker_enabled": True, "is_chat_default": True, "is_chat_fallback": True, "policy": {"state": "enabled", "terms": ""},
+                 "billing": {"is_premium": False, "multiplier": 0}, "supported_endpoints": ["/chat/completions"],
+                 "capabilities": {"family": "claude-sonnet-4.6", "object": "model_capabilities", "tokenizer": "o200k_base", "type": "chat",
+                                  "limits": {"max_context_window_tokens": 128000, "max_output_tokens": 16384, "max_prompt_tokens": 128000},
+                                  "supports": {"parallel_tool_calls": True, "streaming": True, "tool_calls": True}}}
 
 
 def kind_of(schema):
@@ -131,6 +138,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.reply(200, {"expires_in": 3600, "scope": "https://www.googleapis.com/auth/cloud-platform", "email": "ann@example.com"})
         elif path.endswith("/token"):
             self.reply(200, models.renew())
+        elif path.endswith("/copilot_internal/user"):
+            self.reply(200, {"login": "ann", "access_type_sku": "monthly_subscriber_quota", "copilot_plan": "individual", "chat_enabled": True, "is_mcp_enabled": True,
+                             "endpoints": {"api": "https://api.individual.githubcopilot.com"}})
+        elif path.endswith("/models") and host.endswith("githubcopilot.com"):
+            self.reply(200, {"object": "list", "data": [COPILOT_MODEL]})
         elif path.endswith("/models"):
             self.reply(200, {"object": "list", "data": [{"id": "model-1", "object": "model"}], "models": []})
         elif self.headers.get("Upgrade"):
