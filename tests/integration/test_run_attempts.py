@@ -71,6 +71,25 @@ def test_refused_packets(attempt, protocol, address, port, code):
     assert f"refused {protocol.upper()} {address}" in result.errors
 
 
+# To port 53 of some host, and no question: Bailey's own DNS takes these.
+NO_QUESTIONS = {
+    "a packet of one byte": "socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('192.0.2.7', 53))",
+    "a packet, to a name server": "socket.socket(socket.AF_INET6, socket.SOCK_DGRAM).sendto(b'secret' * 9, ('2001:db8::53', 53))",
+    "an answer": "socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'\\0\\1\\x80' + bytes(9), ('192.0.2.7', 53))",
+    "a packet that is too long": "socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(bytes(2000), ('192.0.2.7', 53))",
+    "a connection": "socket.create_connection(('192.0.2.7', 53), 5).close()",
+    "a connection, with other bytes": "socket.create_connection(('192.0.2.7', 53), 5).sendall(b'GET / HTTP/1.0' * 9)",
+    "a connection, with half a question": "socket.create_connection(('192.0.2.7', 53), 5).sendall(bytes([0, 99]) + b'x')",
+}
+
+
+@pytest.mark.parametrize("which", NO_QUESTIONS)
+def test_what_is_no_question_of_dns(attempt, which):
+    result, refused = attempt(NO_QUESTIONS[which], "--allow", "example.com")
+    assert [(r["reason"], r["via"]) for r in refused] == [("protocol", "dns")], refused
+    assert "refused" in result.errors, result
+
+
 @pytest.mark.parametrize("mode", ["workspace-write", "workspace-write-whitelist", "full-network"])
 @pytest.mark.parametrize("protocol, what, code", RAW)
 def test_refused_sockets(attempt, protocol, what, code, mode):

@@ -173,3 +173,18 @@ void dns_job_record(struct worker *worker, const struct dns_job *job, uint64_t c
 
         report_event(&worker->report, &ev);
 }
+
+void dns_record_unread(struct worker *worker, uint64_t connection) {
+        struct event ev = {
+                .kind = EVENT_DNS,
+                .via = VIA_DNS,
+                .scheme = connection ? SCHEME_TCP : SCHEME_UDP,
+                .connection = connection,
+                .rule = RULE_NONE,
+                .generation = worker->policy->generation,
+                .reason = REASON_PROTOCOL,
+                .status = DNS_FORMERR,
+        };
+
+        report_event(&worker->report, &ev);
+}

@@ -29,3 +29,6 @@ bool dns_is_local_name(const struct worker *worker, struct str name);
 enum dns_next dns_job_begin(struct worker *worker, struct str packet, struct dns_job *job);
 void dns_job_resolved(struct worker *worker, struct dns_job *job, const struct resolve_answer *answer);
 void dns_job_record(struct worker *worker, const struct dns_job *job, uint64_t connection);
+/* What came is no question, and has no answer: a packet to port 53 of some host, which must be on record all the same.
+ */
+void dns_record_unread(struct worker *worker, uint64_t connection);

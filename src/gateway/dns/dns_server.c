@@ -141,11 +141,16 @@ static bool serve_packet(struct dns_udp *udp, unsigned i, unsigned n_answers) {
         struct mmsghdr *in = &udp->in[i];
         struct dns_job *job = &udp->job;
 
-        if ((in->msg_hdr.msg_flags & MSG_TRUNC) || is_stranger(udp, i))
+        if (is_stranger(udp, i))
                 return false;
+        if (in->msg_hdr.msg_flags & MSG_TRUNC) {
+                dns_record_unread(udp->worker, 0);
+                return false;
+        }
 
         switch (dns_job_begin(udp->worker, str_n(udp->packets[i], in->msg_len), job)) {
         case DNS_SILENT:
+                dns_record_unread(udp->worker, 0);
                 return false;
         case DNS_RESOLVE:
                 if (resolve_later(udp, &in->msg_hdr))
@@ -270,6 +275,7 @@ struct dns_tcp {
         struct resolve_call call;
         struct dns_job job; /* the question that is being resolved */
         bool resolving, gone;
+        bool asked; /* the last thing that came was a question */
 };
 
 static void tcp_destroy(struct task *task) {
@@ -286,6 +292,8 @@ static void tcp_end(struct dns_tcp *tcp) {
         tcp->gone = true;
         if (tcp->resolving)
                 resolve_cancel(&tcp->call);
+        if (!tcp->asked)
+                dns_record_unread(tcp->worker, tcp->client.number);
 
         timer_stop(&tcp->limit);
         task_cancel(&tcp->later);
@@ -339,6 +347,7 @@ static int tcp_serve_one(struct dns_tcp *tcp) {
                 return 0;
 
         size_t length = (size_t)(uint8_t)tcp->in.p[0] << 8 | (uint8_t)tcp->in.p[1];
+        tcp->asked = false;
         if (length > DNS_QUERY_MAX)
                 return -EMSGSIZE;
         if (tcp->in.n < length + 2)
@@ -348,13 +357,14 @@ static int tcp_serve_one(struct dns_tcp *tcp) {
         case DNS_SILENT:
                 return -EBADMSG;
         case DNS_RESOLVE:
-                tcp->resolving = true;
+                tcp->asked = tcp->resolving = true;
                 tcp->call.done = on_tcp_resolved;
                 return resolve_start(tcp->worker->resolver, &tcp->job.host, &tcp->call);
         case DNS_READY:
                 break;
         }
 
+        tcp->asked = true;
         int r = tcp_answer(tcp);
         if (r < 0)
                 return r;
