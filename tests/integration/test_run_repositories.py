@@ -191,7 +191,8 @@ def test_programs_that_the_configuration_names(attack, home, work, key, then, pr
 # As people write aliases and hooks: from the top of the tree, from a variable, after a change of directory, with spaces.
 SHELL_FORMS = ["$(git rev-parse --show-toplevel)/tools/x", "\"$(git rev-parse --show-toplevel)\"/tools/x", "`git rev-parse --show-toplevel`/tools/x",
                "$PWD/tools/x", "\"$PWD\"/tools/x", "${PWD}/tools/x", "sh \"${PWD}/tools/x\"", "$HOME/{name}/tools/x", "cd tools && ./x", "cd tools; sh x",
-               "sh -c 'cd tools && exec ./x'", "'tools/with space'", "sh \"tools/with space\"", "f() { $(pwd)/tools/x; }; f"]
+               "sh -c 'cd tools && exec ./x'", "'tools/with space'", "sh \"tools/with space\"", "f() { $(pwd)/tools/x; }; f",
+               "cd \"$(git rev-parse --show-toplevel)/tools\" && ./x", "cd $(git rev-parse --show-toplevel)/tools; sh x"]
 
 
 @pytest.mark.parametrize("form", SHELL_FORMS)

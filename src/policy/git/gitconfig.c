@@ -355,6 +355,8 @@ static const struct {
         { "trailer", "command", GITCONFIG_COMMAND },
         { "tar", "command", GITCONFIG_COMMAND },
         { "lfs", "path", GITCONFIG_COMMAND },
+        { "lfs", "args", GITCONFIG_COMMAND }, /* of customtransfer: the script that an interpreter runs */
+        { "svn", "authorsprog", GITCONFIG_COMMAND },
         { "lfs", "clean", GITCONFIG_COMMAND },
         { "lfs", "smudge", GITCONFIG_COMMAND },
 };

@@ -204,6 +204,8 @@ static void what_is_run(void **state) {
                 { "[core]bare", GITCONFIG_OTHER },
                 { "[pager]log=./x", GITCONFIG_COMMAND },
                 { "[diff \"png\"]textConv=x", GITCONFIG_COMMAND },
+                { "[lfs \"customtransfer.x\"]args=tools/x", GITCONFIG_COMMAND },
+                { "[svn]authorsProg=tools/x", GITCONFIG_COMMAND },
         };
 
         (void)state;

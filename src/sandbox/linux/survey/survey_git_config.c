@@ -197,20 +197,23 @@ static int add_quoted(struct reading *reading, struct str command) {
 static int add_command(struct reading *reading, struct str command) {
         cleanup(free_ptr) char *gone_to = NULL;
         struct str word, rest = command;
-        bool goes = false;
+        bool goes = false, has_gone = false;
         int r = add_quoted(reading, command);
 
         if (str_starts(rest, STR("ext::")))
                 rest = str_skip(rest, 5);
 
         while (r == 0 && gitconfig_word(&rest, &word)) {
+                struct str behind = has_gone ? rest_of_expansion(command, word) : STR("");
+
                 r = add_word(reading, command, word, gone_to);
-                if (goes) {
+                if (goes || behind.n) { /* `cd x`, and `cd "$(git rev-parse --show-toplevel)/x"` */
                         free(gone_to);
-                        gone_to = resolve_in_tree(reading, word);
+                        gone_to = resolve_in_tree(reading, behind.n ? behind : word);
                 }
 
                 goes = str_is(word, "cd") || str_is(word, "pushd") || str_is(word, "-C");
+                has_gone |= goes;
         }
 
         return r;
