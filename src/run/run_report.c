@@ -13,6 +13,8 @@
 #include "policy/paths/paths.h"
 #include "sandbox/sandbox.h"
 
+enum { MOVED_SHOWN = 3 }; /* beyond so many, they are one line */
+
 /* Beyond the reasons of the network: what tells entries of the summary apart. */
 enum { GUARDED = REASONS, FILE_READ, FILE_WRITE, SYSTEM_CALL, HOST_SOCKET };
 
@@ -210,13 +212,19 @@ static char *guard_why(const struct guard_found *found, bool own) {
 }
 
 void run_report_guard(struct run_report *report, const struct guard_found *found, bool own) {
-        char *shown = report_escaped(str_of(found->path));
         bool advise = found->done == GUARD_KEPT || found->done == GUARD_BESIDE;
+        bool moved = found->done == GUARD_KEPT && own;
+
+        if (moved && ++report->moved > RUN_REPORT_MOVED_MAX)
+                return; /* what was refused is told, too */
+
+        char *shown = report_escaped(str_of(found->path));
 
         run_report_add(report, (struct refusal){ .target = shown,
                                                  .did = guard_did[found->done],
                                                  .advice = advise ? advice_with("--write", shown) : NULL,
                                                  .why = guard_why(found, own),
+                                                 .moved = moved,
                                                  .reason = GUARDED });
 }
 
@@ -402,15 +410,36 @@ int run_report_news(struct run_report *report, struct buf *out) {
         return put_refusal(refusal, out);
 }
 
+/* An archive or a tree of packages may bring hundreds of them. */
+static int put_moved(const struct run_report *report, struct buf *out) {
+        unsigned shown = 0;
+        int r = buf_printf(out, "bailey: moved away %u protected paths that the command made: ", report->moved);
+
+        for (size_t i = 0; i < report->refusals.n && shown < MOVED_SHOWN && r == 0; i++)
+                if (report->refusals.p[i].moved)
+                        r = buf_printf(out, "%s%s", shown++ ? ", " : "", report->refusals.p[i].target);
+
+        if (r == 0)
+                r = buf_printf(out,
+                               " and %u more; they are kept: see `bailey kept`; to allow one: --write and its name\n",
+                               report->moved - shown);
+
+        return r;
+}
+
 int run_report_text(const struct run_report *report, struct buf *out) {
+        bool many = report->moved > MOVED_SHOWN;
         int e = 0;
 
         for (size_t i = 0; i < report->refusals.n && e == 0; i++) {
                 const struct refusal *refusal = &report->refusals.p[i];
 
-                if (!refusal->quiet && (!refusal->told || refusal->count > 1))
+                if (!refusal->quiet && (!refusal->told || refusal->count > 1) && !(many && refusal->moved))
                         e = put_refusal(refusal, out);
         }
+
+        if (many && e == 0)
+                e = put_moved(report, out);
 
         if (report->more && e == 0)
                 e = buf_printf(out, "bailey: and %u more: see `bailey log`\n", report->more);

@@ -19,13 +19,16 @@ struct refusal {
         unsigned count;
         bool quiet; /* a habit of the program: recorded, not printed */
         bool told;  /* printed when it happened */
+        bool moved; /* into the kept store, and made by this run: many of them are one line */
 };
 struct run_report {
         VEC(struct refusal) refusals;
         const origin_texts *quiet; /* patterns of the policy; NULL: none */
-        unsigned more;             /* targets beyond the limit */
+        unsigned moved;            /* paths that were moved into the kept store, listed above or not */
+        unsigned more;             /* other targets beyond the limit */
 };
 #define RUN_REPORT_MAX 32
+#define RUN_REPORT_MOVED_MAX 16
 
 /* True: something that was not refused before, and that people should hear of; run_report_news() has it. */
 bool run_report_event(struct run_report *report, const struct event *ev, const struct snapshot_rule *rule);

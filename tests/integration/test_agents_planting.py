@@ -63,12 +63,12 @@ chmod +x "$src"; {WAYS[way]} ) 2>/dev/null''')
     assert not ran.exists()
 
 
-def outside(world, *words):
+def outside(world, *words, where=None):
     """The agent as a person starts it, without Bailey."""
     proxy = f"http://127.0.0.1:{world.models.proxy_port}"
     env = {**world.environment(), "HOME": str(world.home), "LANG": "C.UTF-8", "HTTPS_PROXY": proxy, "https_proxy": proxy,
            "NODE_EXTRA_CA_CERTS": str(world.authority.file), "SSL_CERT_FILE": str(world.authority.file), "NODE_USE_ENV_PROXY": "1"}
-    return subprocess.run([world.program, *words], cwd=world.work, env=env, timeout=120, capture_output=True, text=True, check=False)
+    return subprocess.run([world.program, *words], cwd=where or world.work, env=env, timeout=120, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize("name", ["claude", pytest.param("codex", marks=pytest.mark.table), pytest.param("gemini", marks=pytest.mark.table)])
@@ -97,24 +97,27 @@ PROJECT = {"claude": [".claude/settings.json"], "codex": [".codex/config.toml", 
            "opencode": ["opencode.json"], "copilot": [".github/mcp.json"]}
 
 
+@pytest.mark.parametrize("place", [".", "packages/one"], ids=["at the top", "in a subdirectory"])
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[] if name == "copilot" else pytest.mark.table) for name in PROJECT])
-def test_the_agent_outside_runs_nothing_of_the_project(name, start, home, work, tmp_path, closing, bailey):
-    """Written by a sandbox it is gone when the agent starts in the project; written by a person it is obeyed."""
+def test_the_agent_outside_runs_nothing_of_the_project(name, start, home, work, tmp_path, closing, bailey, place):
+    """Written by a sandbox it is gone when the agent starts in the project, wherever; written by a person it is obeyed."""
     world = World(name, start, home, work, tmp_path, closing, steps={}).sign_in("key")
-    ran = home / "ran"
-    trusted = {".copilot/config.json": json.dumps({"trusted_folders": [str(work)]}), ".codex/config.toml": f'[projects."{work}"]\ntrust_level = "trusted"\n'}
+    ran, where = home / "ran", (work / place).resolve()
+    where.mkdir(parents=True, exist_ok=True)
+    trusted = {".copilot/config.json": json.dumps({"trusted_folders": [str(work), str(where)]}),
+               ".codex/config.toml": "".join(f'[projects."{path}"]\ntrust_level = "trusted"\n' for path in {str(work), str(where)})}
     for path, text in trusted.items():
         (home / path).parent.mkdir(exist_ok=True)
         (home / path).write_text(text)
     files = {path: text_of(IN_PROJECT[path], ran) for path in PROJECT[name]}
-    (work / "files.json").write_text(json.dumps(files))
-    (work / "plant.py").write_text("import json, pathlib\nfor path, text in json.load(open('files.json')).items():\n"
-                                   "    f = pathlib.Path(path)\n    f.parent.mkdir(parents=True, exist_ok=True)\n    f.write_text(text)\n")
-    bailey("run", "--", "python3", "plant.py", cwd=work).check()
-    outside(world, *world.row["words"])
+    (where / "files.json").write_text(json.dumps(files))
+    (where / "plant.py").write_text("import json, pathlib\nfor path, text in json.load(open('files.json')).items():\n"
+                                    "    f = pathlib.Path(path)\n    f.parent.mkdir(parents=True, exist_ok=True)\n    f.write_text(text)\n")
+    bailey("run", "--", "sh", "-c", f"cd {place} && exec python3 plant.py", cwd=work).check()
+    outside(world, *world.row["words"], where=where)
     assert not ran.exists()
-    subprocess.run(["python3", "plant.py"], cwd=work, check=True)
-    said = outside(world, *world.row["words"])
+    subprocess.run(["python3", "plant.py"], cwd=where, check=True)
+    said = outside(world, *world.row["words"], where=where)
     assert ran.exists(), ("nothing would have been seen", said)
 
 

@@ -171,6 +171,13 @@ def test_kept_and_put_back(sh, bailey, work, kept):
     assert (work / "a/.claude/settings.json").read_text() == "work\n"
 
 
+def test_many_of_them_are_one_line(sh, tree, kept):
+    done = sh("for i in $(seq 40); do mkdir -p node_modules/p$i/.claude; done; echo x > .bashrc; echo x > pkg/opencode.json")
+    lines = [line for line in done.errors.splitlines() if line.startswith("bailey: moved")]
+    assert len(lines) == 1 and "moved away 41 protected paths" in lines[0] and "and 38 more" in lines[0] and "bailey kept" in lines[0]
+    assert "refused writing" in done.errors and len(kept()) == 41
+
+
 def test_trees_with_such_names_are_removed(sh, work):
     """As package managers do it, and put others in their place."""
     for i in range(20):
@@ -258,8 +265,10 @@ def test_an_overlay_is_applied_without_it(sh, bailey, tree):
 
 
 def test_no_more_than_can_be_noted(sh, work):
-    """What cannot be noted cannot be made."""
-    script = "import os\nfor i in range(17000):\n    os.mkdir(f'd{i}')\n    os.mkdir(f'd{i}/.claude')\n"
-    done = sh(f"cat > m.py <<'E'\n{script}E\n{PYTHON} m.py", "-q", timeout=240 * SLOW)
+    """What cannot be noted cannot be made: 4 MiB of paths."""
+    long = "/".join("x" * 240 for _ in range(14))
+    script = f"import os\nos.makedirs({long!r})\nos.chdir({long!r})\nfor i in range(1500):\n    os.mkdir(f'd{{i}}')\n    os.mkdir(f'd{{i}}/.claude')\n"
+    done = sh(f"cat > m.py <<'E'\n{script}E\n{PYTHON} m.py", "-q", timeout=120 * SLOW)
     assert done.status != 0 and "Disk quota exceeded" in done.errors
-    assert not [name for name in os.listdir(work) if os.path.exists(work / name / ".claude")]
+    made = os.listdir(work / long)
+    assert len(made) > 1000 and not [name for name in made if os.path.exists(work / long / name / ".claude")]

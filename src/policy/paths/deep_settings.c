@@ -59,7 +59,7 @@ static const struct deep_name whole[] = {
         NAME(".aider.model.settings.yml"),
 };
 
-/* The same without a dot in front. */
+/* Files without a dot in front. */
 static const struct deep_name plain[] = {
         NAME("opencode.json"), NAME("opencode.jsonc"), NAME("tui.json"),   NAME("tui.jsonc"),
         NAME("crush.json"),    NAME("kilo.json"),      NAME("kilo.jsonc"),
@@ -80,7 +80,8 @@ static const struct {
 enum { PAIRS = sizeof pairs / sizeof *pairs, SECONDS = sizeof pairs[0].second / sizeof pairs[0].second[0] };
 
 static bool name_is(const struct deep_name *name, const char *text, size_t n) {
-        return n > 0 && name->n == n && strncasecmp(name->text, text, n) == 0;
+        return n > 0 && name->n == n && (name->text[n - 1] | 32) == (text[n - 1] | 32) &&
+               strncasecmp(name->text, text, n) == 0;
 }
 
 static bool names_have(const struct deep_name *names, size_t count, const char *text, size_t n) {
@@ -114,32 +115,37 @@ static const char *dotted_end(const char *text, size_t n) {
         return names_have(pairs[pair].second, SECONDS, end + 1, second) ? end + 1 + second : NULL;
 }
 
-static bool is_plain(const char *text, size_t n) {
-        const char *dot = memchr(text, '.', n);
+/* The path ends with it; `dot` is the last one in the path. */
+static bool is_plain(const char *path, const char *dot) {
+        const char *text = dot;
 
-        return dot && strncasecmp(dot, ".json", 5) == 0 && names_have(plain, sizeof plain / sizeof *plain, text, n);
+        if (strncasecmp(dot, ".json", 5) != 0)
+                return false;
+        while (text > path && text[-1] != '/')
+                text--;
+
+        return names_have(plain, sizeof plain / sizeof *plain, text, strlen(text));
 }
 
+/* From dot to dot: there are few of them in most paths, and no such name is without. */
 bool deep_settings_find(const char *path, size_t from, struct deep_found *ret) {
-        for (const char *slash = strchr(path + from, '/'); slash; slash = strchr(slash + 1, '/')) {
-                const char *text = slash + 1, *end = NULL;
+        for (const char *dot = strchr(path + from, '.'); dot; dot = strchr(dot + 1, '.')) {
+                if (dot > path + from && dot[-1] == '/') {
+                        size_t n = strcspn(dot, "/");
+                        const char *end = dotted_end(dot, n);
 
-                if (*text == '.') {
-                        size_t n = strcspn(text, "/");
-
-                        end = dotted_end(text, n);
-                        if (end)
-                                *ret = (struct deep_found){ (size_t)(text + n - path), (size_t)(end - path) };
-                } else if (strchr("oOtTcCkK", *text) && *text) {
-                        size_t n = strcspn(text, "/");
-
-                        end = is_plain(text, n) ? text + n : NULL;
-                        if (end)
-                                *ret = (struct deep_found){ (size_t)(end - path), (size_t)(end - path) };
+                        if (!end)
+                                continue;
+                        *ret = (struct deep_found){ (size_t)(dot + n - path), (size_t)(end - path) };
+                        return true;
                 }
 
-                if (end)
+                if (is_plain(path + from, dot)) {
+                        size_t n = strlen(path);
+
+                        *ret = (struct deep_found){ n, n };
                         return true;
+                }
         }
 
         return false;
