@@ -41,7 +41,7 @@ def gated(bailey, home, work, authority, forge):
         if audit.exists():
             audit.unlink()
         done = bailey("run", "--policy", str(policy), "--hosts", str(hosts), "--ca-bundle", str(authority.file), "--audit", str(audit),
-                      *options, "--", "bash", "-c", script, cwd=work, timeout=120, **more)
+                      *options, "--", "bash", "-c", script, cwd=work, timeout=300 * SLOW, **more)
         done.records = [json.loads(line) for line in audit.read_text().splitlines()] if audit.exists() else []
         return done
     return run

@@ -10,12 +10,12 @@ import tempfile
 import time
 from dataclasses import dataclass
 
-# Limits end what hangs; a loaded machine may take its time.
-PATIENCE = 60
-DEFAULT_TIMEOUT = 120
 # A build with a sanitizer takes its time for everything.
 SANITIZED = "san" in os.environ.get("BAILEY_KIND", pathlib.Path(os.environ.get("BAILEY_BUILD", "build")).name)
 SLOW = 4 if SANITIZED else 1
+# Limits end what hangs; a loaded machine may take its time.
+PATIENCE = 60 * SLOW
+DEFAULT_TIMEOUT = 120 * SLOW
 # A build that counts what runs (scripts/coverage): what is confined cannot write its counts, and says so.
 COUNTED = "GCOV_ERROR_FILE" in os.environ
 assert os.path.exists("/proc/thread-self/children"), "a kernel without CONFIG_PROC_CHILDREN does not tell who is below whom"
