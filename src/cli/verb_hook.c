@@ -68,8 +68,10 @@ static int answer_agent(const struct call *call, enum hook_agent agent, struct e
                 return EXIT_USAGE; /* every agent takes a 2 for no */
         }
 
-        if (said.bad)
+        if (said.bad) {
                 fprintf(stderr, "bailey: hook: %s; the answer is the safe one\n", err_text(err));
+                *err = (struct err){ 0 }; /* told */
+        }
 
         status = inspect_write(&said.output, err);
         buf_done(&said.output);

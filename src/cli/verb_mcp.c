@@ -69,7 +69,20 @@ static int ask_once(const struct call *call, const char *host, const char *want,
         return (int)said.what;
 }
 
-/* Lines are answered one after the other; one that is too long is skipped and said so. */
+/* 1: answered; 0: nobody reads any more. */
+static int mcp_reply(struct mcp *mcp, struct buf *line, bool skipping, struct err *err) {
+        cleanup(buf_done) struct buf out = BUF(2 * MCP_REPLY_MAX);
+        int r = skipping ? mcp_answer_too_long(&out) : mcp_answer(mcp, buf_str(line), &out);
+
+        buf_clear(line);
+        if (r < 0)
+                return err_memory(err);
+
+        return fd_write_all(STDOUT_FILENO, out.p, out.n) == 0;
+}
+
+/* Lines are answered one after the other; one that is too long is skipped and said so. The last one may end with the
+ * input. */
 static int mcp_serve(struct mcp *mcp, struct err *err) {
         cleanup(buf_done) struct buf line = BUF(MCP_LINE_MAX + 1);
         bool skipping = false;
@@ -84,7 +97,6 @@ static int mcp_serve(struct mcp *mcp, struct err *err) {
 
                 struct str rest = str_n(bytes, (size_t)n);
                 while (rest.n) {
-                        cleanup(buf_done) struct buf out = BUF(2 * MCP_REPLY_MAX);
                         ptrdiff_t end = str_find(rest, '\n');
                         struct str piece = end < 0 ? rest : str_first(rest, (size_t)end);
 
@@ -94,18 +106,18 @@ static int mcp_serve(struct mcp *mcp, struct err *err) {
                         if (end < 0)
                                 continue;
 
-                        int r = skipping ? mcp_answer_too_long(&out) : mcp_answer(mcp, buf_str(&line), &out);
-                        buf_clear(&line);
+                        int r = mcp_reply(mcp, &line, skipping, err);
+                        if (r <= 0)
+                                return r;
                         skipping = false;
-
-                        if (r < 0)
-                                return err_memory(err);
-                        if (fd_write_all(STDOUT_FILENO, out.p, out.n) < 0)
-                                return 0; /* nobody reads any more */
                 }
         }
 
-        return 0;
+        if (!skipping && line.n == 0)
+                return 0;
+
+        int r = mcp_reply(mcp, &line, skipping, err);
+        return r < 0 ? r : 0;
 }
 
 static int mcp_run(const struct call *call, struct err *err) {

@@ -94,6 +94,11 @@ def test_a_bad_question_gets_the_safe_answer(hook, question):
         assert hook("gemini", question)["decision"] == "ask"
 
 
+def test_a_bad_question_is_said_once(run, work):
+    result = run(["bailey", "hook", "claude"], cwd=work, stdin=b"{").check()
+    assert result.errors.count("not valid JSON") == 1
+
+
 def test_codex_cannot_ask(hook):
     def said(tool, event="PreToolUse", **given):
         answer = hook("codex", {**CODEX, "hook_event_name": event, "tool_name": tool, "tool_input": given})

@@ -52,6 +52,11 @@ def test_versions_are_negotiated(talk):
         assert reply["result"]["protocolVersion"] == given and reply["result"]["serverInfo"]["name"] == "bailey"
 
 
+def test_the_last_line_may_end_with_the_input(run, work):
+    result = run(["bailey", "mcp"], cwd=work, stdin=json.dumps(HELLO).encode()).check()
+    assert json.loads(result.text)["result"]["serverInfo"]["name"] == "bailey"
+
+
 def test_the_tools_have_schemas(talk):
     hello, listed, pong = talk(HELLO, {"jsonrpc": "2.0", "method": "notifications/initialized"}, request("x", "tools/list"),
                                request(3, "ping"))
