@@ -32,24 +32,36 @@ static void remove_free(const struct registry *registry, const struct slot *slot
                 (void)unlinkat(registry->dir, name, 0);
 }
 
+static bool slot_is_free(const struct slot *slot) {
+        struct stat st;
+
+        return !slot->live && fstat(slot->fd, &st) == 0 && st.st_size == 0;
+}
+
+/* The lowest one, in whatever order the file system lists them: those above SLOTS_KEPT go. */
 static bool take_free(struct guards *guards, const struct registry *registry, slots *all) {
+        struct slot *lowest = NULL;
+
         for (size_t i = 0; i < all->n; i++) {
                 struct slot *slot = &all->p[i];
-                struct stat st;
 
-                if (slot->live || fstat(slot->fd, &st) < 0 || st.st_size != 0)
+                if (!slot_is_free(slot))
                         continue;
-
-                if (guards->slot >= 0) {
+                if (lowest && lowest->number < slot->number) {
                         remove_free(registry, slot);
-                } else {
-                        guards->slot = slot->fd;
-                        guards->number = slot->number;
-                        slot->fd = -1;
+                        continue;
                 }
+                if (lowest)
+                        remove_free(registry, lowest);
+                lowest = slot;
         }
+        if (!lowest)
+                return false;
 
-        return guards->slot >= 0;
+        guards->slot = lowest->fd;
+        guards->number = lowest->number;
+        lowest->fd = -1;
+        return true;
 }
 
 static int take_slot(struct guards *guards, const struct registry *registry, slots *all) {
