@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Real coding agents, as npm has them, in `bailey run -- AGENT`: from a fresh account with a key, against stand-ins of their model
 APIs that ask them to work and to do what they must not. The real key reaches the provider and never the inside. The whole table, with
-subscriptions, renewed tokens and terminals, is in test_agents_table.py (tests/run agents)."""
+subscriptions, renewed tokens and terminals, is in test_agents_table.py (tests/run agents), and there root runs each agent: in `make
+test` an ordinary user does, and root one of them."""
+import os
 import subprocess
 
 import pytest
@@ -11,7 +13,10 @@ from kit.agents import AGENTS, KEY, REFUSED, SECRET, STEPS, World
 pytestmark = [pytest.mark.visible_home, pytest.mark.exact_build]
 
 
-@pytest.mark.parametrize("name", AGENTS)
+EACH = [name if name == "claude" or os.environ.get("BAILEY_TABLE") else pytest.param(name, marks=pytest.mark.user) for name in AGENTS]
+
+
+@pytest.mark.parametrize("name", EACH)
 def test_an_agent_works_and_is_confined(name, start, home, work, tmp_path, closing):
     world = World(name, start, home, work, tmp_path, closing).sign_in("key")
     result, said, models = world.run(), world.said(), world.models

@@ -24,7 +24,7 @@ from test_guest_life import guest, inside, rows, state, top  # noqa: F401
 
 # Of each verb. BAILEY_STRESS=200 is what the promise says, and takes its time.
 STRESS = int(os.environ.get("BAILEY_STRESS", "0"))
-KILLS = STRESS or (1 if SLOW > 1 else 6)
+KILLS = STRESS or (1 if SLOW > 1 else 3)
 KNOWN = {"ready", "running", "stopped", "archived"}
 
 # What leads to where a verb has work to do, and the verb. "-" before a command: it may be so already. The guest `keep` has its home.
