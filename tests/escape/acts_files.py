@@ -154,7 +154,7 @@ def open_by_handle(w):
     ctypes.c_uint.from_buffer(handle).value = 120
     mount_id = ctypes.c_int()
     check(LIBC.name_to_handle_at(-100, w.home.encode(), handle, ctypes.byref(mount_id), 0))
-    root = os.open("/", os.O_RDONLY)
+    root = os.open(w.workspace, os.O_RDONLY)  # of the same file system
     os.close(syscall("open_by_handle_at", root, handle, os.O_RDONLY))
 
 

@@ -6,7 +6,8 @@ a third run, by an ordinary user, of what depends on both (BAILEY_ONCE_ELSEWHERE
 
 Markers: `root` needs root, `user` needs an ordinary user (each is left out of the other run), `exact_build` is about the
 build that ships and is left out under sanitizers, and so is `pages`: about what a browser does with the dashboard's pages, not
-about C; `visible_home`: see the fixture `home`; `real_home`: Bailey runs with --home real.
+about C; `visible_home`: see the fixture `home`; `real_home`: Bailey runs with --home real; `rows`: the values of its parameters
+are data that take the same ways through the code, see repeated_rows().
 """
 import collections
 import gc
@@ -30,7 +31,7 @@ from kit.dns import DnsServer
 from kit.mac import beside_each_other
 from kit.netns import Namespace
 from kit.origin import Origin
-from kit.process import DEFAULT_TIMEOUT, Child
+from kit.process import DEFAULT_TIMEOUT, SANITIZED, Child
 from kit.service import Service
 from kit.tls import Authority
 from kit.webhook import Receiver
@@ -60,6 +61,7 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "pages: about the dashboard's pages in a browser, not about C; not under sanitizers")
     config.addinivalue_line("markers", "visible_home: the home directory can be seen in a sandbox")
     config.addinivalue_line("markers", "real_home: about --home real, where the home is shown and a list hides its secrets")
+    config.addinivalue_line("markers", "rows: under sanitizers each value of each of its parameters is tried once, and not all their products")
     config.addinivalue_line("markers", "table: long; only where BAILEY_TABLE is set (tests/run agents)")
     signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever starts this in the background has it ignored, in all below
     leaks.adopt_orphans()
@@ -72,12 +74,27 @@ def pytest_collection_finish():
     gc.enable()
 
 
+def repeated_rows(items):
+    """Under sanitizers: the cases of tests with the marker `rows` in which no value of a parameter is new. A few cases stay that
+    try each value of each parameter, first those in which all are new. All products are tried with the build that ships."""
+    tried, kept = collections.defaultdict(set), set()
+    rows = [item for item in items if item.get_closest_marker("rows")] if SANITIZED else []
+    for are_new in (all, any):
+        for item in rows:
+            known, values = tried[item.path, item.originalname], {(name, repr(value)) for name, value in item.callspec.params.items()}
+            if item.nodeid not in kept and are_new(value not in known for value in values):
+                kept.add(item.nodeid)
+                known |= values
+    return {item.nodeid for item in rows} - kept
+
+
 def pytest_collection_modifyitems(config, items):
     others = {"user" if os.geteuid() == 0 else "root", "" if os.environ.get("BAILEY_TABLE") else "table"} - {""}
     elsewhere = os.environ.get("BAILEY_ONCE_ELSEWHERE")
     left_out, kept = [], []
+    repeated = repeated_rows(items)
     for item in items:
-        leave = any(item.get_closest_marker(other) for other in others) or (elsewhere and not depends_on_both(item))
+        leave = any(item.get_closest_marker(other) for other in others) or (elsewhere and not depends_on_both(item)) or item.nodeid in repeated
         (left_out if leave else kept).append(item)
     if left_out:
         config.hook.pytest_deselected(items=left_out)

@@ -615,6 +615,7 @@ def test_the_grant_that_was_named_is_revoked(guest, home):
 
 @pytest.mark.parametrize("instead", ["mkdir -m 700 inner", "ln -s ../private inner", "mkfifo inner", "mkdir -m 700 inner inner/src"])
 @pytest.mark.parametrize("revoked", ["outer", "outer/inner", "outer/inner/src"])
+@pytest.mark.rows
 def test_the_guest_does_not_hold_up_a_revoke(guest, home, instead, revoked):
     for path in ("outer/inner/src", "private/src"):
         (home / path).mkdir(parents=True)
@@ -631,6 +632,7 @@ def test_the_guest_does_not_hold_up_a_revoke(guest, home, instead, revoked):
 
 @pytest.mark.parametrize("instead", ["mv mine inner", "mkdir inner; mv mine inner/src", "ln -s mine inner"])
 @pytest.mark.parametrize("taken", [["revoke", "one", "outer"], ["grant", "one", "outer:ro"]], ids=["revoked", "narrowed"])
+@pytest.mark.rows
 def test_what_the_guest_put_in_the_place_of_a_grant_is_not_given(guest, home, instead, taken):
     """It could write around the inner grants. When it may not any more, they are not for something else of the host's that bears their names."""
     for path in ("outer/inner/src", "outer/mine", "outer/kept"):
@@ -693,6 +695,7 @@ def names_for_writing(path, uid):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("change", ["old", "again", "gone"])
 @pytest.mark.parametrize("last", ["grant", "revoke"])
+@pytest.mark.rows
 def test_a_narrower_grant_inside_stays(request, home, kind, change, last):
     """What is read-only inside a grant for writing is so whatever is there by now: also where the grant for writing is one further out."""
     call, source, vendor = request.getfixturevalue(kind), home / "top/src", home / "top/src/vendor"

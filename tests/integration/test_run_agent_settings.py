@@ -20,6 +20,7 @@ def directory(path):
 @pytest.mark.parametrize("there", [False, True], ids=["missing", "there"])
 @pytest.mark.parametrize("options", [(), ("--home", "real")], ids=str)
 @pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.rows
 def test_settings_stay_as_they_were(sh, home, name, options, there):
     path, place = home / name, home / directory(name)
     place.mkdir(parents=True)
@@ -72,6 +73,7 @@ def test_a_grant_of_the_file_itself_opens_it(sh, home, bailey, work):
                                   ".qwen/mcp-oauth-tokens.json", ".qwen/mcp-oauth-tokens-v2.json", ".continue/auth.json",
                                   ".m2/settings.xml", ".cache/huggingface/token", ".local/share/fish/fish_history"])
 @pytest.mark.parametrize("options", [("--home", "real"), ()], ids=str)
+@pytest.mark.rows
 def test_sign_ins_are_not_read(sh, home, name, options):
     path = home / name
     path.parent.mkdir(parents=True)

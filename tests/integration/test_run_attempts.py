@@ -92,6 +92,7 @@ def test_what_is_no_question_of_dns(attempt, which):
 
 @pytest.mark.parametrize("mode", ["workspace-write", "workspace-write-whitelist", "full-network"])
 @pytest.mark.parametrize("protocol, what, code", RAW)
+@pytest.mark.rows
 def test_refused_sockets(attempt, protocol, what, code, mode):
     result, denied = attempt(code, "--mode", mode)
     assert "not permitted" in result.text, result

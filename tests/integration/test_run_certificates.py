@@ -101,6 +101,7 @@ def test_a_java_of_ones_own_is_told_by_its_variable(opened, home):
 
 @pytest.mark.parametrize("state", [None, "elsewhere/state"])
 @pytest.mark.parametrize("options", [(), ("--trace-denials",), ("--deny-read", "**/.env")])
+@pytest.mark.rows
 def test_they_stay_readable_while_it_runs(opened, home, state, options):
     """Masks of denied places are looked after while a command runs: the state directory is one of them, and the certificates are below it.
     In a home without one, and with one that a variable names."""
@@ -112,6 +113,7 @@ def test_they_stay_readable_while_it_runs(opened, home, state, options):
 
 @pytest.mark.parametrize("where", ["option", "variable", "file"])
 @pytest.mark.parametrize("kind", ["rsa2048", "RSA4096x", "ed25519"])
+@pytest.mark.rows
 def test_other_keys_are_refused(sh, home, work, where, kind):
     """A word that is none does not mean the default."""
     (home / "p.yaml").write_text(f"network: {{ ca_key: '{kind}' }}\n")

@@ -140,6 +140,7 @@ def test_workspace_files_of_editors(sh, work):
     "echo evil > NAME", "echo evil > x; mv x NAME", "echo evil > x; ln x NAME", "echo evil > x; ln -s x NAME", "mkdir NAME", "python3 -c 'open(\"NAME\", \"x\")'",
 ])
 @pytest.mark.parametrize("name", ["new.code-workspace", ".code-workspace", "new.sublime-project"])
+@pytest.mark.rows
 def test_new_workspace_files_of_editors_are_refused(sh, work, home, script, name):
     other = home / "other"
     other.mkdir()
@@ -155,6 +156,7 @@ def test_new_workspace_files_of_editors_are_refused(sh, work, home, script, name
 
 @pytest.mark.parametrize("option", ["--deny-write", "--deny-read"])
 @pytest.mark.parametrize("name", ["f", "deep/er/f", "./f"])
+@pytest.mark.rows
 def test_a_refusal_of_what_does_not_exist_holds(sh, work, home, option, name):
     other = home / "other"
     other.mkdir()
@@ -203,6 +205,7 @@ def test_root_does_not_read_secrets_of_the_system(bailey, work, path):
     ("PI_CODING_AGENT_DIR", "auth.json"), ("CONTINUE_GLOBAL_DIR", ".env"), ("XDG_DATA_HOME", "opencode/auth.json"), ("XDG_CONFIG_HOME", "goose/secrets.yaml"),
 ])
 @pytest.mark.parametrize("options", [(), ("--home", "real")])
+@pytest.mark.rows
 def test_credentials_that_a_variable_moves(sh, home, variable, below, options):
     place = home.parent / (home.name + "-moved")
     target = place / "x" / below if below else place / "x"
@@ -264,6 +267,7 @@ def test_why_says_what_a_run_does_in_a_home(bailey, options):
 @pytest.mark.root
 @pytest.mark.parametrize("options", [(), ("--home", "real")])
 @pytest.mark.parametrize("what", [".", ".ssh", "work/secret", "work"])
+@pytest.mark.rows
 def test_a_second_mount_shows_no_more(sh, home, work, what, options):
     """The same directory at another place: the home, a denied directory itself, a denied file's directory."""
     (home / ".ssh").mkdir()

@@ -168,6 +168,7 @@ def save_by_renaming(start, work, script, options):
 
 @pytest.mark.parametrize("options", [(), ("--deny-read", "**/*.pem")], ids=["plain", "globs"])
 @pytest.mark.parametrize("how", CATCH)
+@pytest.mark.rows
 def test_a_file_that_is_about_to_be_renamed(start, work, how, options):
     script = f"touch ready; while ! test -e new.1; do sleep .01; done; {CATCH[how]}"
     for _ in range(5):

@@ -36,6 +36,7 @@ def state(path):
 
 @pytest.mark.parametrize("change", list(CHANGES))
 @pytest.mark.parametrize("other", [".bashrc", "cache/lib.py", "other/.git/hooks/pre-commit"])
+@pytest.mark.rows
 def test_another_name_stays_as_it_was(sh, home, work, change, other):
     other = home / other
     other.parent.mkdir(parents=True, exist_ok=True)
@@ -112,6 +113,7 @@ def test_a_second_name_of_a_protected_file_is_refused(sh, work, name):
 
 @pytest.mark.parametrize("secret", [".ssh/id_ed25519", ".netrc", ".aws/credentials"])
 @pytest.mark.parametrize("options", [(), ("--home", "real")], ids=str)
+@pytest.mark.rows
 def test_a_denied_file_is_not_read_by_its_other_name(sh, home, work, secret, options):
     path = home / secret
     path.parent.mkdir(exist_ok=True)

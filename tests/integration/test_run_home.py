@@ -464,6 +464,7 @@ def test_what_runs_later_is_said_once(bailey, work):
     ("GOOGLE_GEMINI_BASE_URL=https://x.test\nAIDER_TEST_CMD=id", "GOOGLE_GEMINI_BASE_URL, AIDER_TEST_CMD"), ("LD_PRELOAD=x\n" * 9, "LD_PRELOAD, LD_PRELOAD"),
     ("ENV=production\nPORT=80\n# PATH=x\nGIT_AUTHOR_NAME=x\nMY_PATH=y\nPATH\n", None), ("", None), ("GIT_\x1b[2J=x\n", "GIT_")])
 @pytest.mark.parametrize("way", ["cat new > .env", "mv new .env", "ln -f new .env", "cat new > .env; touch -d 2001-01-01 .env", "mv new x; ln -sfn x .env"])
+@pytest.mark.rows
 def test_env_of_the_workspace_is_told(sh, work, text, told, way):
     """Some agents load it when they start, outside too, and it may name what a shell runs. It is content, so it is said and stays."""
     (work / "new").write_bytes(text.encode())

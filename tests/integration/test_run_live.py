@@ -82,6 +82,7 @@ def test_a_link_that_is_protected_stays_this_link(start, repo):
     "mkdir -p y/later; echo EVIL > y/f; echo EVIL > y/later/f; ln -s y $(echo {0} | cut -d/ -f1)",
     "python3 -c 'import os,sys; os.makedirs(os.path.dirname(sys.argv[1]) or \".\", exist_ok=True); open(sys.argv[1], \"x\")' {0}",
 ])
+@pytest.mark.rows
 def test_what_is_denied_and_not_there_is_not_made(sh, work, name, attempt):
     (work / "sub").mkdir()
     sh(attempt.format(name), "--deny-write", work / name)

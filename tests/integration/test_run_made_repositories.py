@@ -64,6 +64,7 @@ HEADLESS = """mkdir -p COMMON/objects COMMON/refs COMMON/worktrees/a tree; echo 
 
 @pytest.mark.parametrize("last", ["", "mv COMMON/refs r; mv r COMMON/refs", 'mv COMMON/objects o; ln -s "$TOP/o" COMMON/objects'])
 @pytest.mark.parametrize("common", ["sub/.git", "x/.git/worktrees/y"])
+@pytest.mark.rows
 def test_a_common_part_without_a_head(sh, home, work, common, last):
     (work / DEEP).mkdir(parents=True)
     script = f"MON='{monitor(home)}'; mkdir -p {DEEP}; cd {DEEP}; TOP=$PWD\n" + (HEADLESS + "\n" + last).replace("COMMON", common)

@@ -340,6 +340,7 @@ PLANT = "for d in . sub nested tree inner hk; do mkdir -p $d/hk; cp text $d/hk/p
 @pytest.mark.parametrize("tree", [".", "sub", "nested", "tree"])
 @pytest.mark.parametrize("scope", ["--global", "--local"])
 @pytest.mark.parametrize("when", ["before", "during"])
+@pytest.mark.rows
 def test_a_relative_name_counts_in_every_tree(host, home, trees, sandbox, tree, scope, when):
     """Git looks for it at the top of the tree that it works in."""
     (host.work / "text").write_text(CODE.format(home=home))

@@ -35,6 +35,7 @@ FORMS = ["sh -c '{work}/tools/t'", "A={work}/tools/t; $A", "echo $({work}/tools/
 
 @pytest.mark.parametrize("kind", ["credential", "approval"])
 @pytest.mark.parametrize("form", FORMS)
+@pytest.mark.rows
 def test_a_command_that_leads_into_the_workspace_is_refused(form, kind, place, bailey, work, home):
     (home / "bin/link").symlink_to(place)
     (work / "hop").symlink_to("/bin/echo")

@@ -66,6 +66,7 @@ def test_links_that_stay(overlay, work, script):
 
 @pytest.mark.parametrize("script", ["rm -rf d", "rm -rf d; echo x > d", "rm -rf d; mkdir d; echo x > d/other", "rm -rf d/deep"])
 @pytest.mark.parametrize("mine", ["d/deep/mine", "d/deep/er/mine"])
+@pytest.mark.rows
 def test_what_the_user_wrote_meanwhile_stays(overlay, bailey, work, script, mine):
     (work / "d/deep/er").mkdir(parents=True)
     (work / "d/deep/old").write_text("old\n")

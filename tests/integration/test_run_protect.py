@@ -159,6 +159,7 @@ def test_hooks_directory_that_is_not_there_yet(sh, work):
 @pytest.mark.parametrize("name", [".husky", ".githooks", ".vscode", ".claude", ".bashrc", ".envrc", "HEAD", ".git/hooks", ".git/config"])
 @pytest.mark.parametrize("way", ["mkdir -p {0}", "mkdir -p $(dirname {0}); ln -s /etc {0}", "mkdir x; mkdir -p $(dirname {0}); mv x {0}",
                                  "mkdir -p $(dirname {0}); echo x > {0}; ln {0} kept"])
+@pytest.mark.rows
 def test_planted_names_do_not_stay(sh, work, name, way):
     sh(way.format(name)).check()
     assert not os.path.lexists(work / name)

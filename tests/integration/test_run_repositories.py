@@ -74,6 +74,7 @@ def modules(modules_once, work):
     'cp -r {g} evil; echo "$MON" >> evil/config; mv {g} {g}.old && mv evil {g}',
     'mkdir -p {g}/hooks; printf "#!/bin/sh\\ntouch $HOME/ran\\n" > {g}/hooks/post-index-change; chmod +x {g}/hooks/*',
 ])
+@pytest.mark.rows
 def test_submodules(attack, modules, name, how):
     attack(how.format(g=f".git/modules/{name}"))
 
@@ -93,6 +94,7 @@ def test_the_git_file_of_a_submodule(attack, modules, place):
     'cp -r .git/worktrees/wt w2; cp -r .git evil; echo "$MON" >> evil/config; realpath evil > w2/commondir; '
     'mv .git/worktrees/wt old; mv w2 .git/worktrees/wt',
 ])
+@pytest.mark.rows
 def test_worktrees(attack, home, work, where, how):
     outside("init", "-q", cwd=work)
     outside("commit", "-q", "--allow-empty", "-m", "x", cwd=work)
@@ -176,6 +178,7 @@ def test_what_the_configuration_names(attack, home, work, where, text):
     ("core.pager", ("-p", "log")),
 ])
 @pytest.mark.parametrize("program", ["./tools/x", "sh tools/x", "tools/x --opt"])
+@pytest.mark.rows
 def test_programs_that_the_configuration_names(attack, home, work, key, then, program):
     outside("init", "-q", cwd=work)
     (work / "tools").mkdir()
@@ -197,6 +200,7 @@ SHELL_FORMS = ["$(git rev-parse --show-toplevel)/tools/x", "\"$(git rev-parse --
 
 @pytest.mark.parametrize("form", SHELL_FORMS)
 @pytest.mark.parametrize("key,then", [("alias.x", ("x",)), ("core.fsmonitor", ("status",)), ("gc.recentObjectsHook", ("gc", "--prune=now"))])
+@pytest.mark.rows
 def test_programs_as_shells_spell_them(attack, home, work, key, then, form):
     outside("init", "-q", cwd=work)
     (work / "tools").mkdir()
@@ -253,6 +257,7 @@ def test_a_program_that_is_not_there_yet(attack, home, work):
 
 @pytest.mark.parametrize("hooks", [".git/hooks", ".githooks", "outer/hooks"])
 @pytest.mark.parametrize("exists", [True, False])
+@pytest.mark.rows
 def test_hooks_that_are_links(attack, home, work, hooks, exists):
     outside("init", "-q", cwd=work)
     (work / "scripts").mkdir()
@@ -290,6 +295,7 @@ ME = "export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COM
     "git init -q {p}; git -C {p} commit -q --allow-empty -m x; git add {p}; git commit -qm x; cp -r {p}/.git evil; echo \"$MON\" >> evil/config; "
     "echo $PWD/evil > {p}/.git/commondir",
 ])
+@pytest.mark.rows
 def test_a_repository_that_the_sandbox_made(attack, home, work, deep, how):
     """It adds it as a submodule, and `git status` at the top obeys it; or a person enters it."""
     outside("init", "-q", cwd=work)

@@ -581,6 +581,7 @@ def test_every_row_of_the_table(bailey, home, work):
 @pytest.mark.parametrize("agent, file", [("claude", ".claude/.credentials.json"), ("codex", ".codex/auth.json"), ("gemini", ".gemini/oauth_creds.json"),
                                          ("opencode", ".local/share/opencode/auth.json"), ("copilot", ".copilot/config.json")])
 @pytest.mark.parametrize("degraded", [False, True])
+@pytest.mark.rows
 def test_profiles_bring_the_sign_in(run, home, work, agent, file, degraded):
     """With and without namespaces: the agent's own copy has stand-ins, and the real file cannot be read by any name."""
     (home / file).parent.mkdir(parents=True)

@@ -55,6 +55,7 @@ KERNELS = {"new": (), "no Landlock": NO_LANDLOCK, "old mounts": OLD_MOUNTS, "old
 
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("how", CHANGES)
+@pytest.mark.rows
 def test_input_is_not_changed(with_input, notes, how, kernel):
     before = state(notes)
     result = with_input([PYTHON, "-c", f"import os; {CHANGES[how]}"], notes, refuse=KERNELS[kernel])
@@ -156,6 +157,7 @@ def pipe(home):
 
 @pytest.mark.parametrize("landlock", [True, False])
 @pytest.mark.parametrize("how", REOPENS)
+@pytest.mark.rows
 def test_a_named_pipe_is_not_opened_for_more(with_pipe, pipe, how, landlock):
     """Somebody else may read from it, and obey."""
     code = f"import os; {REOPENS[how]}; os.write(fd, b'EVIL')"
@@ -166,6 +168,7 @@ def test_a_named_pipe_is_not_opened_for_more(with_pipe, pipe, how, landlock):
 
 @pytest.mark.parametrize("how", ["fchmod(0, 0o666)", "chmod('/proc/self/fd/0', 0o666)", "fchmod(0, 0o4777)", "fchmod(0, 0)"])
 @pytest.mark.parametrize("end", ["", "; os.kill(os.getpid(), 9)"])
+@pytest.mark.rows
 def test_a_named_pipe_keeps_its_mode(with_pipe, pipe, work, how, end):
     began = work / "began"
     for code, output in ((f"os.{how}{end}", False), (f"os.{how.replace('(0', '(1').replace('fd/0', 'fd/1')}{end}", True)):

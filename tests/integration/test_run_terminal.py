@@ -136,6 +136,7 @@ LEAVINGS = {
 
 @pytest.mark.parametrize("end", ["", "; os.kill(os.getpid(), 9)", "; os.abort()"])
 @pytest.mark.parametrize("what", LEAVINGS)
+@pytest.mark.rows
 def test_terminal_is_left_as_it_was(terminal, what, end):
     """Whatever the command does to the device, and however it ends: others can open it, read and write as before."""
     device = os.readlink(f"/proc/{terminal.pid}/fd/0")

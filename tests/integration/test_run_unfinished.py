@@ -181,6 +181,7 @@ PLANTS = {
 
 @pytest.mark.parametrize("how", PLANTS)
 @pytest.mark.parametrize("end", ["ordinary", "killed"])
+@pytest.mark.rows
 def test_another_root_beside_an_overlay(work, killed, bailey, home, how, end):
     other = home / "other"
     repository(other)
