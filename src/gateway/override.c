@@ -11,6 +11,9 @@ static const struct override overrides[] = {
         { STR("X-Rewrite-Method"), REASON_METHOD },
         { STR("HTTP-Method-Override"), REASON_METHOD },
         { STR("Method-Override"), REASON_METHOD },
+        { STR("X-Request-Method"), REASON_METHOD },
+        { STR("X-HTTP-Verb"), REASON_METHOD },
+        { STR("Request-Method"), REASON_METHOD }, /* CGI's own name */
         { STR("X-Original-URL"), REASON_PATH },
         { STR("X-Original-URI"), REASON_PATH },
         { STR("X-Original-Path"), REASON_PATH },
@@ -34,6 +37,24 @@ static const struct override overrides[] = {
         { STR("X-Envoy-Original-Host"), REASON_PATH },
         { STR("X-Host"), REASON_PATH },
         { STR("X-HTTP-Host-Override"), REASON_PATH },
+        { STR("X-Original-Request-URI"), REASON_PATH },
+        { STR("X-Forwarded-Request-URI"), REASON_PATH },
+        { STR("X-Forwarded-Server"), REASON_PATH },
+        { STR("X-Real-URL"), REASON_PATH },
+        { STR("X-URL"), REASON_PATH },
+        { STR("X-URI"), REASON_PATH },
+        { STR("X-Path"), REASON_PATH },
+        { STR("X-Request-Path"), REASON_PATH },
+        { STR("X-MS-Original-URL"), REASON_PATH },    /* Azure */
+        { STR("X-WAWS-Unencoded-URL"), REASON_PATH }, /* Azure */
+        { STR("X-Matched-Path"), REASON_PATH },       /* Next.js takes these from whoever sends them */
+        { STR("X-Invoke-Path"), REASON_PATH },
+        { STR("X-Middleware-Rewrite"), REASON_PATH },
+        { STR("X-Middleware-Subrequest"), REASON_PATH },
+        { STR("Script-Name"), REASON_PATH }, /* gunicorn takes these two for CGI's */
+        { STR("Path-Info"), REASON_PATH },
+        { STR("Request-URI"), REASON_PATH },
+        { STR("Forwarded"), REASON_PATH },   /* host=... */
         { STR("Destination"), REASON_PATH }, /* WebDAV's second path, of COPY and MOVE */
 };
 

@@ -134,7 +134,9 @@ def test_a_host_without_path_rules_takes_them_all(make_service, origin):
 OVERRIDES = {"X-HTTP-Method-Override": "DELETE", "x-http-method": "DELETE", "X-METHOD-OVERRIDE": "PUT", "X_HTTP_Method_Override": "DELETE",
              "X-Original-URL": "/admin", "X_Original_URL": "/admin", "X.Original.URL": "/admin", "X-Rewrite-URL": "/admin",
              "Content_Length": "3", "Transfer_Encoding": "chunked", "Transfer.Encoding": "chunked",
-             "X-Forwarded-Prefix": "/admin", "X-Forwarded-Path": "/admin", "x-original-uri": "/admin", "Destination": "/admin"}
+             "X-Forwarded-Prefix": "/admin", "X-Forwarded-Path": "/admin", "x-original-uri": "/admin", "Destination": "/admin",
+             "SCRIPT_NAME": "/admin", "Path-Info": "/admin", "X-Middleware-Rewrite": "/admin", "x-middleware-subrequest": "middleware",
+             "X-MS-ORIGINAL-URL": "/admin", "x-invoke-path": "/admin", "X-Matched-Path": "/admin", "Forwarded": "host=admin.test", "X-HTTP-Verb": "DELETE"}
 
 
 @pytest.mark.parametrize("rule", [{"methods": ["GET", "POST"]}, {"paths": ["/public/**"]}], ids=["methods", "paths"])
