@@ -30,7 +30,10 @@ def policy(home, command, kind="credential"):
 FORMS = ["sh -c '{work}/tools/t'", "A={work}/tools/t; $A", "echo $({work}/tools/t)", "true;{work}/tools/t", "true\t&&\t{work}/tools/t",
          "sh -c \"sh -c '{work}/tools/t'\"", "`{work}/tools/t`", "cd {work} && tools/t", "sh < {work}/tools/t", "{work}/./tools/../tools/t",
          "{home}/bin/link", "sh {home}/bin/link", "{home}/bin/step", "$HOME/bin/link", "${{HOME}}/bin/link", "~/bin/link", "\"$HOME\"/bin/'link'",
-         "{home}/bin/script", "env -C {work} sh tools/t", "python3 -c 'import os; os.system(\"{work}/tools/t\")'", "t", "$TMPDIR/t"]
+         "{home}/bin/script", "env -C {work} sh tools/t", "python3 -c 'import os; os.system(\"{work}/tools/t\")'", "t", "$TMPDIR/t",
+         # from where the command has gone
+         "cd && {work.name}/tools/t", "cd ~ && sh {work.name}/tools/t", "sh -c 'cd; {work.name}/tools/t'", "cd {home}; cd {work.name}; sh t",
+         "env -C {home} sh {work.name}/tools/t", "cd {home}/.. && {home.name}/{work.name}/tools/t", "perl -I{work}/tools -MT -e 1"]
 
 
 @pytest.mark.parametrize("kind", ["credential", "approval"])

@@ -24,7 +24,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { DEPTH_MAX = 8, LINKS_MAX = 40, WORD_MAX = 65536 };
+enum { DEPTH_MAX = 8, LINKS_MAX = 40, WORD_MAX = 65536, BASES_MAX = 8 };
 
 struct check {
         const struct path_rules *rules;
@@ -32,6 +32,9 @@ struct check {
         char *const *environment;
         const char *what; /* "credential 'x'", for the message */
         struct err *err;
+        bool goes;              /* the command changes its directory */
+        char *bases[BASES_MAX]; /* directories that it names so far: it may have gone there */
+        size_t n_bases;
 };
 
 static const char *variable_value(const struct check *check, struct str name) {
@@ -130,6 +133,32 @@ static int check_interpreter(const struct check *check, struct str word, const c
         return 0;
 }
 
+/* Where a command goes elsewhere (`cd && ws/tools/x`), a relative name begins at the home, or at a directory that was
+ * named. */
+static int check_from_bases(const struct check *check, struct str word) {
+        for (size_t i = 0; check->goes && i <= check->n_bases; i++) {
+                const char *base = i < check->n_bases ? check->bases[i] : check->home;
+                cleanup(free_ptr) char *whole = NULL;
+
+                if (!base || word.p[0] == '/' || path_normalise(word, base, &whole) < 0)
+                        continue;
+                if (leads_into_open(check, whole, 0))
+                        return refuse_place(check, word, whole);
+        }
+
+        return 0;
+}
+
+static void add_base(struct check *check, const char *path) {
+        struct stat st;
+
+        if (!check->goes || check->n_bases == BASES_MAX || stat(path, &st) < 0 || !S_ISDIR(st.st_mode))
+                return;
+
+        check->bases[check->n_bases] = strdup(path);
+        check->n_bases += check->bases[check->n_bases] != NULL;
+}
+
 static int check_path(const struct check *check, struct str word, const char *path) {
         if (leads_into_open(check, path, 0))
                 return refuse_place(check, word, path);
@@ -163,12 +192,28 @@ static int check_name(const struct check *check, struct str word) {
         return 0;
 }
 
-static int check_word(const struct check *check, struct str word) {
+static bool is_going(struct str word) {
+        return str_is(word, "cd") || str_is(word, "pushd") || str_is(word, "-C") || str_is(word, "--chdir");
+}
+
+/* -I/opt/lib: what stands behind the letters of an option. */
+static struct str value_of_option(struct str word) {
+        ptrdiff_t slash = word.p[0] == '-' ? str_find(word, '/') : -1;
+
+        if (slash > 0)
+                return str_skip(word, (size_t)slash);
+
+        return word;
+}
+
+static int check_word(struct check *check, struct str given) {
         cleanup(free_ptr) char *text = NULL, *whole = NULL;
 
-        if (word.n == 0)
+        if (given.n == 0)
                 return 0;
 
+        struct str word = value_of_option(given);
+        check->goes = check->goes || is_going(word);
         if (str_starts(word, STR("./")) || str_starts(word, STR("../")))
                 return err_set(check->err, EINVAL,
                                "%s runs in \"/\", not in the workspace: write '%.*s' as a whole path, in a place that "
@@ -177,12 +222,21 @@ static int check_word(const struct check *check, struct str word) {
 
         if (path_expand_home(word, check->home, &text) < 0)
                 return 0;
-        if (str_find(str_of(text), '/') < 0)
+        if (str_find(str_of(text), '/') < 0) {
+                int r = check_from_bases(check, word);
+                if (r < 0)
+                        return r;
                 return check_name(check, word);
+        }
 
         if (path_normalise(str_of(text), "/", &whole) < 0)
                 return 0;
 
+        int r = check_from_bases(check, str_of(text));
+        if (r < 0)
+                return r;
+
+        add_base(check, whole);
         return check_path(check, word, whole);
 }
 
@@ -210,10 +264,10 @@ static size_t add_variable(const struct check *check, struct str text, struct bu
         return at == 2 && end < text.n && text.p[end] == '}' ? end + 1 : end;
 }
 
-static int check_text(const struct check *check, struct str text, unsigned depth);
+static int check_text(struct check *check, struct str text, unsigned depth);
 
 /* A word is whole: it is looked at, and once more inside if a shell could cut it further. */
-static int end_word(const struct check *check, struct buf *word, unsigned depth) {
+static int end_word(struct check *check, struct buf *word, unsigned depth) {
         bool again = false;
         int r = check_word(check, buf_str(word));
 
@@ -227,7 +281,7 @@ static int end_word(const struct check *check, struct buf *word, unsigned depth)
         return r;
 }
 
-static int check_text(const struct check *check, struct str text, unsigned depth) {
+static int check_text(struct check *check, struct str text, unsigned depth) {
         cleanup(buf_done) struct buf word = BUF(WORD_MAX);
         char quote = '\0';
         int r = 0;
@@ -258,7 +312,13 @@ static int check_text(const struct check *check, struct str text, unsigned depth
 static int check_command(struct check *check, const char *command) {
         if (strlen(command) >= WORD_MAX)
                 return err_set(check->err, E2BIG, "%s: its command is too long", check->what);
-        return check_text(check, str_of(command), 0);
+
+        check->goes = false;
+        int r = check_text(check, str_of(command), 0);
+        while (check->n_bases > 0)
+                free(check->bases[--check->n_bases]);
+
+        return r;
 }
 
 static const char *command_of(const char *source) {
