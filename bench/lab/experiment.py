@@ -176,7 +176,7 @@ def rows_of(wanted, env, run, rounds, say, base=None):
 
 
 def parts(build, run, rounds, say):
-    for job in ("processes", "python", "find", "status", "status_many"):
+    for job in ("processes", "python", "grep", "find", "status", "status_many"):
         place = prepared(run, job)
         env, every = launches.environment(run / "place"), commands(build, place, job)
         script, floor = every[ALONE], build / "bench/lab-floor"

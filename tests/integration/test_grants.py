@@ -118,6 +118,37 @@ def test_a_glob_holds_below_a_directory_that_was_taken_back(start, bailey, home,
     assert done.text == "open closed\n" * 9 + "open b'x.txt\\n'\n" + "taken back closed\n" * 9, done
 
 
+def test_a_directory_that_was_taken_back_opens_nothing_more(start, bailey, home, work):
+    """Its mount is gone, but a descriptor of it is not: Landlock's rights to read are all that holds."""
+    (home / "data/deep").mkdir(parents=True)
+    (home / "data/before").write_text("before")
+    script = """import os, time
+def wait(name):
+    while not os.path.exists(name): time.sleep(0.02)
+def tell(*ways):
+    for way in ways:
+        try: print(way(), flush=True)
+        except OSError as error: print(error.strerror, flush=True)
+open("ready", "w").close(); wait("granted")
+top, deep = (os.open(os.path.expanduser(name), os.O_RDONLY) for name in ("~/data", "~/data/deep"))
+tell(lambda: os.read(os.open("before", os.O_RDONLY, dir_fd=top), 20))
+open("opened", "w").close(); wait("closed")
+tell(lambda: os.open("before", os.O_RDONLY, dir_fd=top), lambda: os.open("later", os.O_RDONLY, dir_fd=top), lambda: os.open("../later", os.O_RDONLY, dir_fd=deep),
+     lambda: os.open(".", os.O_RDONLY, dir_fd=deep), lambda: os.open(f"/proc/self/fd/{top}/later", os.O_RDONLY), lambda: os.execv(f"/proc/self/fd/{top}/later", ["later"]))
+"""
+    child = start(["bailey", "run", "-q", "--", "/usr/bin/python3", "-c", script], cwd=work)
+    wait_until(lambda: (work / "ready").exists(), 30 * SLOW)
+    allow(bailey, home / "data", cwd=work).check()
+    (work / "granted").touch()
+    wait_until(lambda: (work / "opened").exists(), 30 * SLOW)
+    allow(bailey, home / "data", "--forget", cwd=work).check()
+    (home / "data/later").write_text("#!/bin/echo")
+    (home / "data/later").chmod(0o755)
+    (work / "closed").touch()
+    done = child.wait(60 * SLOW)
+    assert done.text == "b'before'\n" + "Permission denied\n" * 6, done
+
+
 def test_it_ends_with_the_sandbox_and_leaves_nothing(running, bailey, home, work):
     (home / "one").write_text("one\n")
     go = running("cat ~/one")

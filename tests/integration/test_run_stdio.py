@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files of the host as standard input, output and error: what is handed over is a stream, not the file's modes and names."""
+import array
 import errno
 import os
+import socket
 import stat
 import subprocess
 
@@ -218,3 +220,36 @@ def test_output_with_nesting(environment, work, home, how):
     with open(log, "a") as out:
         result = subprocess.run(argv, env=environment, cwd=work, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.PIPE, text=True, check=False, timeout=120)
     assert result.returncode != 0 and "before" not in result.stderr and log.read_text() == "before\n", result
+
+
+READS_DENIED = ["--reads", "deny", *sum((["--read", place] for place in ("/usr", "/bin", "/lib", "/lib64", "/etc") if os.path.exists(place)), [])]
+
+
+def test_output_is_not_read_where_reads_are_denied(environment, work, home):
+    """No mount holds a descriptor that is opened again for reading: Landlock's rights to read do."""
+    log = home / "log"
+    log.write_text("before\n")
+    argv = [str(program("bailey")), "run", "-q", *READS_DENIED, "--", PYTHON, "-c", "import sys; sys.stderr.write(open('/proc/self/fd/1').read())"]
+    with open(log, "a") as out:
+        result = subprocess.run(argv, env=environment, cwd=work, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.PIPE, text=True, check=False, timeout=120)
+    assert result.returncode == 1 and "PermissionError" in result.stderr and "before" not in result.stderr, result
+
+
+def test_a_directory_that_comes_by_a_socket_where_reads_are_denied(environment, work, home):
+    """Somebody outside passes it, by mistake: it leads to the host's mounts, which hold nothing there."""
+    (home / "notes").write_text("secret")
+    script = """import array, os, socket
+passed = array.array("i", socket.socket(fileno=0).recvmsg(1, 100)[1][0][2])[0]
+for way in (lambda: os.open(".", os.O_RDONLY, dir_fd=passed), lambda: os.read(os.open("notes", os.O_RDONLY, dir_fd=passed), 20), lambda: os.open("..", os.O_RDONLY, dir_fd=passed),
+            lambda: os.open("notes", os.O_RDONLY | os.O_TRUNC, dir_fd=passed), lambda: os.open("notes", os.O_WRONLY, dir_fd=passed)):
+    try: print(way())
+    except OSError: print("refused")"""
+    ours, theirs = socket.socketpair()
+    place = os.open(home, os.O_PATH)
+    argv = [str(program("bailey")), "run", "-q", *READS_DENIED, "--", PYTHON, "-c", script]
+    with ours, theirs, subprocess.Popen(argv, env=environment, cwd=work, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+        ours.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [place]))])
+        os.close(place)
+        out, errors = child.communicate(timeout=120)
+    assert out == "refused\n" * 5, (out, errors)
+    assert (home / "notes").read_text() == "secret"
