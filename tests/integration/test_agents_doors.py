@@ -12,7 +12,7 @@ from kit.agents import KEY, OPENAI_KEY, SECRET, TOKENS, claude_file, codex_file
 from kit.engine import ENGINES, IMAGE, TOOLS, Unusable
 from kit.git import ENVIRONMENT
 from kit.machine import machine
-from kit.planting import IN_HOME, IN_PROJECT, SEARCH, Planted
+from kit.planting import IN_HOME, IN_PROJECT, SEARCH, Planted, PlantedBelow
 from test_bindings import NODE, needs_node
 from test_library import LIBRARY, TOP
 from test_run_degraded import NO_NAMESPACES
@@ -131,6 +131,15 @@ def test_planting(doors, home, work, door, exists):
         assert changed and all(path.startswith(tuple(lost)) for path in changed) and not [p for p in changed if not p.startswith(str(work))], changed
         return
     planted.check(None if door in REAL else result.text)
+
+
+@pytest.mark.parametrize("exists", [False, True], ids=["absent", "there"])
+@pytest.mark.parametrize("door", ["traced", "exec", "mcp", "c", "python", "overlay", "guest", "real", pytest.param("exec_overlay", marks=pytest.mark.table)])
+def test_planting_below_the_top(doors, work, door, exists):
+    """An agent that is started in a subdirectory, or a clone."""
+    planted = PlantedBelow(work, "packages/one", exists)
+    getattr(doors, door)(planted.command).check()
+    planted.check()
 
 
 def test_without_a_sandbox_it_is_seen(doors, home, work):

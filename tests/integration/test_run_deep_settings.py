@@ -14,7 +14,7 @@ import pytest
 
 from kit.control import wait_for
 from kit.git import ENVIRONMENT, git
-from kit.planting import IN_PROJECT, PLANT, text_of
+from kit.planting import PlantedBelow, obeyed
 from kit.process import SLOW
 from kit.write_ways import state
 
@@ -22,9 +22,6 @@ pytestmark = pytest.mark.visible_home
 
 WAYS = pathlib.Path(__file__).parent / "kit" / "write_ways.py"
 PYTHON = "/usr/bin/python3"
-# Content below the top: texts, and what asks a person about each file.
-TEXTS = {".envrc", ".goosehints", ".github/copilot-instructions.md"}
-NAMES = {path: content for path, content in IN_PROJECT.items() if path not in TEXTS}
 WHY = "agents and editors run what it says"
 
 
@@ -33,34 +30,16 @@ def kept(bailey, work):
     return lambda: [entry["path"] for entry in json.loads(bailey("kept", "ls", "--json", cwd=work).check().text)]
 
 
-def obeyed(top):
-    """What an agent that is started in any directory below would find, through links too, and what it says."""
-    found = {}
-    for directory, _, _ in os.walk(top):
-        for name in NAMES:
-            path = os.path.join(directory, name)
-            if os.path.isfile(path) and "/planted/" not in path:
-                found[os.path.relpath(path, top)] = pathlib.Path(path).read_text(errors="replace")
-    return found
-
-
 @pytest.mark.parametrize("place", ["pkg", "pkg/one/two", "node_modules/x"])
 @pytest.mark.parametrize("exists", [False, True], ids=["absent", "there"])
 def test_planting(bailey, home, work, place, exists):
     """Each name by each way of kit/planting.py. Nothing that was there has changed; some of it may be gone."""
-    here = work / place
-    here.mkdir(parents=True)
-    if exists:
-        for path in NAMES:
-            (here / path).parent.mkdir(parents=True, exist_ok=True)
-            (here / path).write_text("mine\n")
-    (here / "plant.py").write_text(PLANT)
-    (here / "files.json").write_text(json.dumps([("here", {path: text_of(content, "EVIL") for path, content in NAMES.items()})]))
-    bailey("run", "-q", "--", "sh", "-c", f"cd {place}; exec {PYTHON} plant.py", cwd=work, env=ENVIRONMENT, timeout=120 * SLOW).check()
-    assert set(obeyed(work).values()) <= ({"mine\n"} if exists else set())
+    planted = PlantedBelow(work, place, exists)
+    bailey("run", "-q", "--", *planted.command, cwd=work, env=ENVIRONMENT, timeout=120 * SLOW).check()
+    planted.check()
 
-    shutil.rmtree(here / "planted")
-    subprocess.run([PYTHON, "plant.py"], cwd=here, env={**os.environ, "HOME": str(home)}, check=True, capture_output=True)
+    shutil.rmtree(planted.here / "planted")
+    subprocess.run(planted.command, cwd=work, env={**os.environ, "HOME": str(home)}, check=True, capture_output=True)
     assert len(obeyed(work)) > 30, "the attack proves nothing"  # some of the ways remove what others made
 
 

@@ -179,6 +179,41 @@ class Planted:
         assert said is None or f"MADE {len(IN_HOME)}" in said, said
 
 
+# Content below the top of the project: texts, and what asks a person about each file.
+BELOW = {path: content for path, content in IN_PROJECT.items() if path not in (".envrc", ".goosehints", ".github/copilot-instructions.md")}
+
+
+def obeyed(top):
+    """What an agent that is started in any directory below would find, through links too, and what it says."""
+    found = {}
+    for directory, _, _ in os.walk(top):
+        for name in BELOW:
+            path = os.path.join(directory, name)
+            if os.path.isfile(path) and "/planted/" not in path:
+                with open(path, encoding="utf-8", errors="replace") as file:
+                    found[os.path.relpath(path, top)] = file.read()
+    return found
+
+
+class PlantedBelow:
+    """The same in a subdirectory. What was there may be removed, but nothing is in its place then."""
+
+    def __init__(self, work, place, exists):
+        self.work, self.here, self.mine = work, work / place, {"mine\n"} if exists else set()
+        self.here.mkdir(parents=True)
+        for path in BELOW if exists else ():
+            (self.here / path).parent.mkdir(parents=True, exist_ok=True)
+            (self.here / path).write_text("mine\n")
+        (self.here / "plant.py").write_text(f"import os\nos.chdir(os.path.dirname(os.path.abspath(__file__)))\n{PLANT}")
+        (self.here / "files.json").write_text(json.dumps([("project", {path: text_of(content, "EVIL") for path, content in BELOW.items()})]))
+        self.command = ["/usr/bin/python3", f"{place}/plant.py"]
+
+    def check(self):
+        assert (self.here / "planted").is_dir(), "it ran, and may write"
+        found = obeyed(self.work)
+        assert set(found.values()) <= self.mine, found
+
+
 # Everything that can be read: files, variables, other processes, what is open. Secrets are given backwards, so that the search does not find itself.
 SEARCH = r"""
 import json, os, sys
