@@ -112,7 +112,7 @@ def test_a_second_name_of_a_protected_file_is_refused(sh, work, name):
 
 
 @pytest.mark.parametrize("secret", [".ssh/id_ed25519", ".netrc", ".aws/credentials"])
-@pytest.mark.parametrize("options", [(), ("--home", "real")], ids=str)
+@pytest.mark.parametrize("options", [(), ("--home", "real"), ("-m", "read-only"), ("-m", "read-only", "--home", "real")], ids=str)
 @pytest.mark.rows
 def test_a_denied_file_is_not_read_by_its_other_name(sh, home, work, secret, options):
     path = home / secret
@@ -124,6 +124,15 @@ def test_a_denied_file_is_not_read_by_its_other_name(sh, home, work, secret, opt
     result = sh("cat key src/deep/key; mv key key2; cat key2; cp key k; cat k; mv src s; cat s/deep/key", *options)
     assert "SECRET" not in result.text + result.errors
     assert path.read_text() == "SECRET\n"
+
+
+def test_nor_where_it_is_granted_for_reading_alone(sh, home):
+    (home / ".netrc").write_text("SECRET\n")
+    (home / "other").mkdir()
+    os.link(home / ".netrc", home / "other/notes")
+    (home / "other/text").write_text("seen\n")
+    result = sh(f"cat {home}/other/*", "--read", str(home / "other"))
+    assert "seen" in result.text and "SECRET" not in result.text, result
 
 
 @pytest.mark.parametrize("script", [

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Denied files that have a second name where the sandbox may write: a mask covers one name, and the content could be
+ * Denied files that have a second name in a place that is granted: a mask covers one name, and the content could be
  * read by the other. Files that are denied rarely have one, and nothing is searched when none does. Names that the host
  * makes later are not known; changes are another matter (shared.h).
  *
@@ -26,7 +26,7 @@ enum {
         LOOKS_MAX = 256,    /* files in one denied directory, so that a large one takes nothing from the next */
         LOOKS_ALL = 4096,   /* in all of them */
         DENIED_DEPTH = 2,   /* below a denied directory */
-        NAMES_MAX = 400000, /* in writable places */
+        NAMES_MAX = 400000, /* in places that are granted */
         DEPTH_MAX = 128,
         TWINS_MAX = 256, /* names that are masked */
 };
@@ -175,6 +175,37 @@ static void twins_search(struct twins *twins, int at, const char *name, const ch
                 twins->doubt = listing_error(dir);
 }
 
+/* The workspace and what is granted of the home, if it can only be read, too: nothing else there holds a user's links.
+ */
+static bool is_searched(const struct policy *policy, const struct plan_path *root) {
+        if (!root->grants || root->type != PLAN_PATH_DIR)
+                return false;
+        if (root->access == PATH_WRITE)
+                return true;
+        if (root->access != PATH_READ)
+                return false;
+
+        return path_is_within(root->path, policy->workspace) ||
+               (policy->home && path_is_within(root->path, policy->home) && strcmp(root->path, policy->home) != 0);
+}
+
+static void search_granted(struct twins *twins, const struct policy *policy, const struct plan_host *host) {
+        bool whole = policy->workspace == NULL; /* the workspace was among them */
+
+        for (size_t i = 0; twins->files.n && i < host->paths.n; i++) {
+                const struct plan_path *root = &host->paths.p[i];
+
+                if (!is_searched(policy, root))
+                        continue;
+
+                twins_search(twins, AT_FDCWD, root->path, root->path, 0);
+                whole = whole || path_is_within(policy->workspace, root->path);
+        }
+
+        if (twins->files.n && !whole) /* it is read as a part of the home, without a grant of its own */
+                twins_search(twins, AT_FDCWD, policy->workspace, policy->workspace, 0);
+}
+
 int survey_twins(const struct policy *policy, const struct path_rules *rules, struct survey_dirs *dirs,
                  struct plan_host *host, struct err *err) {
         cleanup(twins_done) struct twins twins = { 0 };
@@ -182,19 +213,14 @@ int survey_twins(const struct policy *policy, const struct path_rules *rules, st
         look_at_denied(&twins, host);
         look_at_home(&twins, policy, dirs);
 
-        for (size_t i = 0; twins.files.n && i < host->paths.n; i++) {
-                const struct plan_path *root = &host->paths.p[i];
-
-                if (root->grants && root->access == PATH_WRITE && root->type == PLAN_PATH_DIR)
-                        twins_search(&twins, AT_FDCWD, root->path, root->path, 0);
-        }
+        search_granted(&twins, policy, host);
 
         if (twins.doubt)
                 return survey_doubt(err, twins.doubt, "files that may not be read");
 
         if (twins.failed)
                 return err_set(err, E2BIG,
-                               "files that may not be read have more than %d other names in writable places",
+                               "files that may not be read have more than %d other names in places that are granted",
                                TWINS_MAX);
 
         for (size_t i = 0; i < twins.names.n; i++) {
