@@ -252,6 +252,7 @@ def test_the_code_on_the_screen(home):
         os.close(terminal)
 
 
+@pytest.mark.pages
 @pytest.mark.skipif(MODULES is None, reason="Playwright comes from npm, which cannot be reached here")
 def test_in_a_browser(ui, pairing, asking, origin, tmp_path, bailey):
     browser = Browser(MODULES, tmp_path)

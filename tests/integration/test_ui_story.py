@@ -59,6 +59,7 @@ class Views:
         wait_for(lambda: not self.terminal() and not self.page("one") and not self.page("phone") and not self.room(), "every view to be empty")
 
 
+@pytest.mark.pages
 @pytest.mark.parametrize("service", ["zulip"])
 def test_the_story(service, start, config, closing, home, work, hosts, origin, bailey, browser):
     chat = closing(SERVICES[service]())

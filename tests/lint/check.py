@@ -59,14 +59,14 @@ def run_tidy(build, entries, nodes):
 def check_tidy():
     """.clang-tidy holds the list; what it finds is an error. A file that was clean is looked at again when it, a header of
     it, its flags or the list changed: what is remembered is a hash of all four. How far the analyzer follows a function is
-    nearly all of the time that this takes, and both grow alike: `make lint` lets it go as far as it wants, `make test` a 28th of
+    nearly all of the time that this takes, and both grow alike: `make lint` lets it go as far as it wants, `make test` a 56th of
     that. Where it gives up early, it may suspect what a longer look clears: a file with findings gets one."""
     build = pathlib.Path(os.environ["LINT_BUILD"])
     clean = build / "tidy-clean"
     clean.mkdir(exist_ok=True)
     rules = (TOP / ".clang-tidy").read_bytes()
     longest = 225000
-    shortest = longest if os.environ.get("LINT_DEPTH") == "full" else 8000
+    shortest = longest if os.environ.get("LINT_DEPTH") == "full" else 4000
     included = included_files(build)
 
     @functools.lru_cache(maxsize=None)
