@@ -251,7 +251,8 @@ struct refusal refusal_of_bytes(unsigned status, enum reason reason, const char 
 }
 
 struct refusal refusal_of_rest(const struct refused *refused) {
-        struct refusal refusal = refusal_make(403, (enum reason)refused->verdict->reason);
+        enum reason reason = refused->verdict->reason;
+        struct refusal refusal = refusal_make(reason == REASON_LIMIT ? 413 : 403, reason);
 
         refusal_close(&refusal, refusal_rest_text(&refusal.text, refused->target, refused->why));
         return refusal;

@@ -9,6 +9,7 @@
 #include "policy/judge/snapshot.h"
 
 #define REFUSAL_TEXT_MAX 2048
+#define REFUSAL_LARGE_BODY "its body is larger than the policy allows (network.limits.body_bytes)"
 
 /* Appends the text, without a line end. `error` as in struct gate_call, 0 when there is none. */
 int refusal_text(struct buf *out, const struct snapshot *snapshot, const struct authority *target,

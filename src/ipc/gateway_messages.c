@@ -140,6 +140,7 @@ struct gateway_limits gateway_start_limits(const struct gateway_start *start) {
                                         .idle_ns = start->idle_ns,
                                         .tunnel_idle_ns = start->tunnel_idle_ns,
                                         .header_bytes = start->header_bytes,
+                                        .body_bytes = start->body_bytes,
                                         .connections = start->connections,
                                         .connections_per_second = start->connections_per_second,
                                         .bytes_out_per_host = start->bytes_out_per_host,
@@ -152,6 +153,7 @@ void gateway_start_set_limits(struct gateway_start *start, const struct gateway_
         start->idle_ns = limits->idle_ns;
         start->tunnel_idle_ns = limits->tunnel_idle_ns;
         start->header_bytes = limits->header_bytes;
+        start->body_bytes = limits->body_bytes;
         start->connections = limits->connections;
         start->connections_per_second = limits->connections_per_second;
         start->bytes_out_per_host = limits->bytes_out_per_host;

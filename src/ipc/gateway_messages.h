@@ -77,7 +77,7 @@ struct gateway_start {
         uint32_t can_ask;     /* DECISION_ASK is held and sent as IPC_ASK; else refused */
         uint32_t ask_signing; /* 1: a person must agree to each signature */
         uint64_t ask_timeout_ns, connect_ns, header_ns, idle_ns, tunnel_idle_ns;
-        uint64_t bytes_out_per_host, bytes_out;
+        uint64_t body_bytes, bytes_out_per_host, bytes_out;
         uint32_t header_bytes, connections, connections_per_second;
         uint32_t n_servers; /* upstream resolvers; 0: those of /etc/resolv.conf */
         struct gateway_server servers[GATEWAY_SERVERS_MAX];

@@ -120,6 +120,7 @@ static const struct slot slots[POLICY_ROWS] = {
         [ROW_LIMIT_IDLE] = { SLOT_U64, AT(network.limits.idle_ns) },
         [ROW_LIMIT_TUNNEL_IDLE] = { SLOT_U64, AT(network.limits.tunnel_idle_ns) },
         [ROW_LIMIT_HEADER_BYTES] = { SLOT_U32, AT(network.limits.header_bytes) },
+        [ROW_LIMIT_BODY_BYTES] = { SLOT_U64, AT(network.limits.body_bytes) },
         [ROW_LIMIT_CONNECTIONS] = { SLOT_U32, AT(network.limits.connections) },
         [ROW_LIMIT_CONNECTION_RATE] = { SLOT_U32, AT(network.limits.connections_per_second) },
         [ROW_LIMIT_BYTES_OUT_PER_HOST] = { SLOT_U64, AT(network.limits.bytes_out_per_host) },

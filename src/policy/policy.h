@@ -82,7 +82,7 @@ enum { PROXY_SECRET_MIN = 32, PROXY_SECRET_MAX = 64 };
 struct gateway_limits {
         uint64_t connect_ns, header_ns, idle_ns, tunnel_idle_ns;
         uint32_t header_bytes, connections, connections_per_second;
-        uint64_t bytes_out_per_host, bytes_out; /* 0 means unlimited */
+        uint64_t body_bytes, bytes_out_per_host, bytes_out; /* 0 means unlimited */
 };
 
 struct credential {

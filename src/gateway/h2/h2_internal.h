@@ -98,8 +98,9 @@ struct h2_stream {
         int error;
         const char *why;
         uint64_t since, bytes_in, bytes_out;
-        uint64_t moved; /* loop_now() when something of it did */
-        uint32_t late;  /* bytes of its body that came after we had answered */
+        uint64_t body_bytes; /* from the client */
+        uint64_t moved;      /* loop_now() when something of it did */
+        uint32_t late;       /* bytes of its body that came after we had answered */
 };
 
 enum { H2_CLIENT, H2_ORIGIN, H2_SIDES };

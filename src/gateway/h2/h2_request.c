@@ -251,6 +251,17 @@ void h2_request_send(struct h2_stream *stream) {
                 send_on(stream, fields, &request);
 }
 
+/* As far as its head tells: h2_stream_take_data() counts. */
+static bool body_fits(struct h2_stream *stream, const struct h2_fields *fields) {
+        uint64_t limit = h2_settings(stream->session)->body_bytes, length;
+
+        if (limit == 0 || !str_to_u64(h2_fields_find(fields, "content-length"), UINT64_MAX, &length) || length <= limit)
+                return true;
+
+        h2_refuse_bytes(stream, 413, REASON_LIMIT, REFUSAL_LARGE_BODY);
+        return false;
+}
+
 void h2_request_take(struct h2_stream *stream, bool ended) {
         struct h2_session *session = stream->session;
         const struct h2_fields *fields = session->side[H2_CLIENT].fields;
@@ -267,6 +278,7 @@ void h2_request_take(struct h2_stream *stream, bool ended) {
         }
 
         if (is_sound(stream, fields, &request) && h2_request_judge(stream, request.method) &&
-            h2_request_can_leave(stream) && !h2_examine_takes(stream) && !h2_swap_take(stream))
+            body_fits(stream, fields) && h2_request_can_leave(stream) && !h2_examine_takes(stream) &&
+            !h2_swap_take(stream))
                 send_on(stream, fields, &request);
 }

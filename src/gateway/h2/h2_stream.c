@@ -161,6 +161,18 @@ static void h2_stream_cut(struct h2_stream *stream, enum reason reason, const ch
                 h2_refuse(stream);
 }
 
+/* More than was announced, or nothing was. */
+static void refuse_large(struct h2_stream *stream) {
+        if (stream->begun) {
+                h2_stream_cut(stream, REASON_LIMIT, REFUSAL_LARGE_BODY);
+                return;
+        }
+
+        stream->cut = true;
+        stream->state = H2_ANSWERED;
+        h2_refuse_bytes(stream, 413, REASON_LIMIT, REFUSAL_LARGE_BODY);
+}
+
 void h2_stream_expire(struct h2_stream *stream) {
         bool answered = stream->state == H2_ANSWERED;
 
@@ -239,6 +251,13 @@ static void on_revoked(struct judged *j, struct verdict verdict) {
 static bool count_out(struct h2_stream *stream, size_t n) {
         stream->bytes_out += n;
         return quota_sent(stream->session->client.worker->gateway->quota, stream->session->host_bytes, n);
+}
+
+static bool body_fits(struct h2_stream *stream, size_t n) {
+        uint64_t limit = h2_settings(stream->session)->body_bytes;
+
+        stream->body_bytes += n;
+        return limit == 0 || stream->state == H2_ANSWERED || stream->body_bytes <= limit;
 }
 
 int h2_stream_send(struct h2_stream *stream, const struct h2_nvs *head) {
@@ -333,6 +352,12 @@ void h2_stream_take_data(struct h2_flow *flow, const uint8_t *p, size_t n) {
                 nghttp2_session_consume(from->ng, flow->from == H2_CLIENT ? stream->client_id : stream->origin_id, n);
                 if (flow->from == H2_CLIENT)
                         take_late(stream, n);
+                return;
+        }
+
+        if (flow->from == H2_CLIENT && !body_fits(stream, n)) {
+                nghttp2_session_consume_connection(from->ng, n);
+                refuse_large(stream);
                 return;
         }
 

@@ -249,6 +249,9 @@ void http_refuse_as(struct http_session *session, unsigned status, const char *t
 void http_refuse_bytes(struct http_session *session, unsigned status, enum reason reason, const char *what);
 /* The rest of a request that is on its way. why: what is wrong with it, for the record and the client. */
 void http_refuse_rest(struct http_session *session, enum reason reason, const char *why);
+/* Whether the body is within network.limits.body_bytes as far as is known: by its length, or by the chunks so far. */
+bool http_body_fits(const struct http_session *session);
+void http_refuse_large(struct http_session *session);
 
 /* http_pool.c: whenever a session begins to wait for a request, as all do at first, or ceases to. */
 void upstream_pool_waits(struct upstream_pool *pool, bool waits);

@@ -116,6 +116,11 @@ static int push_up(struct http_session *session, struct str span) {
         if (r < 0)
                 return r;
 
+        if (!http_body_fits(session)) {
+                http_refuse_large(session);
+                return -ECANCELED;
+        }
+
         if (!count_out(session, span.n)) {
                 http_pump_fail_client(session, REASON_LIMIT);
                 return -ECANCELED;

@@ -24,6 +24,8 @@ static const char *status_text(unsigned status) {
                 return "Proxy Authentication Required";
         case 408:
                 return "Request Timeout";
+        case 413:
+                return "Content Too Large";
         case 421:
                 return "Misdirected Request";
         case 429:
@@ -150,4 +152,28 @@ void http_refuse_rest(struct http_session *session, enum reason reason, const ch
 
         const struct refused refused = refused_by(session);
         refusal_answer(session, refusal_of_rest(&refused));
+}
+
+bool http_body_fits(const struct http_session *session) {
+        const struct http_body *body = &session->exchange.request;
+        uint64_t limit = http_settings(session)->body_bytes;
+
+        if (limit == 0)
+                return true;
+
+        return body->kind == BODY_CHUNKED ? body->chunked.announced <= limit
+                                          : body->kind != BODY_LENGTH || body->left <= limit;
+}
+
+void http_refuse_large(struct http_session *session) {
+        const struct http_flow *up = &session->exchange.up;
+
+        if (up->begun || up->head_at > 0) {
+                http_refuse_rest(session, REASON_LIMIT, REFUSAL_LARGE_BODY);
+                return;
+        }
+
+        stream_abort(take_ptr(&session->exchange.upstream));
+        session->exchange.cut = true;
+        http_refuse_bytes(session, 413, REASON_LIMIT, REFUSAL_LARGE_BODY);
 }

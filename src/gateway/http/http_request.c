@@ -223,6 +223,8 @@ static void judge_request(struct http_session *session, const struct http1_reque
                 http_session_open(session); /* the gate refuses it, in its time */
         else if (verdict.decision == DECISION_DENY)
                 http_refuse(session);
+        else if (!http_body_fits(session))
+                http_refuse_large(session);
         else if (http_swap_judge(session, request))
                 http_request_send(session);
 }

@@ -236,6 +236,11 @@ bool http_swap_keep_step(struct http_session *session) {
                 return true;
         }
 
+        if (!http_body_fits(session)) {
+                http_refuse_large(session);
+                return true;
+        }
+
         if (!http_swap_trailers_pass(session)) {
                 http_swap_refuse(session, REASON_CREDENTIAL, INJECT_IN_TRAILERS);
                 return true;

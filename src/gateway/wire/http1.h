@@ -158,6 +158,7 @@ int http1_response_write(struct buf *out, const struct http1_response *response,
  */
 struct http1_chunked {
         uint64_t left;        /* of the current chunk's data */
+        uint64_t announced;   /* data of all chunks so far, the current one whole */
         uint32_t line_bytes;  /* of the current size line or of the trailers */
         struct buf *trailers; /* NULL, or where they are kept for somebody to look at */
         uint8_t state;

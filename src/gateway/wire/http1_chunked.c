@@ -102,6 +102,8 @@ static enum http1_result framing_byte(struct http1_chunked *chunked, char byte) 
                 return extension_byte(chunked, byte);
         case CHUNK_SIZE_LF:
                 chunked->state = chunked->left > 0 ? CHUNK_DATA : CHUNK_TRAILER_START;
+                if (__builtin_add_overflow(chunked->announced, chunked->left, &chunked->announced))
+                        return HTTP1_BAD_CHUNK;
                 chunked->line_bytes = 0;
                 chunked->digits = 0;
 

@@ -313,6 +313,7 @@ static const struct {
           "network: { limits: { header_bytes: 65KiB } }" },
         { ROW_LIMIT_CONNECTIONS, "network: { limits: { connections: 1 } }", "network: { limits: { connections: 0 } }" },
         { ROW_LIMIT_CONNECTION_RATE, "network: { limits: { connections_per_second: 1 } }", NULL },
+        { ROW_LIMIT_BODY_BYTES, "network: { limits: { body_bytes: 1MiB } }", NULL },
         { ROW_LIMIT_BYTES_OUT_PER_HOST, "network: { limits: { bytes_out_per_host: 1 } }", NULL },
         { ROW_LIMIT_BYTES_OUT, "network: { limits: { bytes_out: 1 } }", NULL },
 };
@@ -335,6 +336,7 @@ static const struct {
         { "network: { limits: { connections_per_second: 5 } }", "network: { limits: { connections_per_second: 6 } }" },
         { "network: { limits: { bytes_out_per_host: 5 } }", "network: { limits: { bytes_out_per_host: 0 } }" },
         { "network: { limits: { bytes_out: 5 } }", "network: { limits: { bytes_out: 6 } }" },
+        { "network: { limits: { body_bytes: 5 } }", "network: { limits: { body_bytes: 0 } }" },
         { "mode: read-only", "mode: workspace-write" },
         { "preset: ci", "preset: default" },
         { "network: { deny_cidrs: [0.0.0.0/0] }", "network: { deny_cidrs: null }" },
