@@ -12,6 +12,7 @@ import time
 
 import pytest
 
+from conftest import program
 from kit.control import wait_for
 from kit.git import ENVIRONMENT, git
 from kit.planting import PlantedBelow, obeyed
@@ -155,6 +156,13 @@ def test_many_of_them_are_one_line(sh, tree, kept):
     lines = [line for line in done.errors.splitlines() if line.startswith("bailey: moved")]
     assert len(lines) == 1 and "moved away 41 protected paths" in lines[0] and "and 38 more" in lines[0] and "bailey kept" in lines[0]
     assert "refused writing" in done.errors and len(kept()) == 41
+
+
+def test_with_few_descriptors(run, work, kept):
+    """None is lacking for other files, however many such names there are."""
+    script = "for i in $(seq 600); do mkdir -p p$i/.claude && echo x > p$i/.claude/settings.json && echo x > p$i/code || exit 1; done"
+    run(["sh", "-c", f"ulimit -n 256; exec {program('bailey')} run -q -- sh -c '{script}'"], cwd=work).check()
+    assert len(kept()) == 600 and (work / "p600/code").exists()
 
 
 def test_trees_with_such_names_are_removed(sh, work):

@@ -14,11 +14,15 @@
 #include <linux/magic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
-enum { OWN_MAX = 1024 }; /* objects that are held; the oldest goes first, and is closed from then on */
+enum {
+        OWN_MAX = 1024, /* objects that are held; the oldest goes first, and is closed from then on */
+        OWN_SHARE = 8,  /* and no more than this part of the descriptors that there may be */
+};
 
 struct own {
         dev_t dev;
@@ -31,6 +35,7 @@ struct settings {
         VEC(const char *) grants; /* they, and whatever else is granted for writing */
         struct own own[OWN_MAX];
         size_t n_own; /* that were ever learned */
+        size_t most;  /* of them at once */
         struct notes *notes;
 };
 
@@ -38,7 +43,7 @@ void settings_free(struct settings *settings) {
         if (!settings)
                 return;
 
-        for (size_t i = 0; i < settings->n_own && i < OWN_MAX; i++)
+        for (size_t i = 0; i < settings->n_own && i < settings->most; i++)
                 close_fd(&settings->own[i].held);
 
         vec_done(&settings->roots);
@@ -74,6 +79,15 @@ static const char *root_of(const struct settings *settings, const char *path) {
         return NULL;
 }
 
+static size_t own_most(void) {
+        struct rlimit limit;
+
+        if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur / OWN_SHARE >= OWN_MAX)
+                return OWN_MAX;
+
+        return max_of((size_t)limit.rlim_cur / OWN_SHARE, 1);
+}
+
 int settings_new(const struct plan *plan, struct notes *notes, struct settings **ret) {
         cleanup(settings_freep) struct settings *settings = calloc(1, sizeof *settings);
 
@@ -81,6 +95,7 @@ int settings_new(const struct plan *plan, struct notes *notes, struct settings *
                 return -ENOMEM;
 
         settings->notes = notes;
+        settings->most = own_most();
         for (size_t i = 0; i < plan->guards.n; i++) {
                 const char *root = plan->guards.p[i].root;
                 if (root && root[0] == '/' && root[1] && !root_of(settings, root) &&
@@ -99,7 +114,7 @@ int settings_new(const struct plan *plan, struct notes *notes, struct settings *
 
 /* By its object and by its path: another name of the same file is another matter. */
 static bool is_own(const struct settings *settings, const char *path) {
-        size_t n = min_of(settings->n_own, OWN_MAX);
+        size_t n = min_of(settings->n_own, settings->most);
         struct stat st;
 
         if (!notes_have(settings->notes, NOTE_SETTINGS, path) || lstat(path, &st) < 0)
@@ -113,7 +128,7 @@ static bool is_own(const struct settings *settings, const char *path) {
 }
 
 void settings_made(struct settings *settings, const char *path) {
-        struct own *slot = &settings->own[settings->n_own % OWN_MAX];
+        struct own *slot = &settings->own[settings->n_own % settings->most];
         struct stat st;
 
         if (is_own(settings, path))
@@ -125,7 +140,7 @@ void settings_made(struct settings *settings, const char *path) {
                 return;
         }
 
-        if (settings->n_own >= OWN_MAX)
+        if (settings->n_own >= settings->most)
                 close_fd(&slot->held);
 
         *slot = (struct own){ st.st_dev, st.st_ino, fd };
