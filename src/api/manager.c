@@ -15,6 +15,7 @@
 #include "api/api_os.h"
 #include "api/api_program.h"
 #include "api/api_report.h"
+#include "api/plain.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
@@ -28,7 +29,7 @@
 
 extern char **environ;
 
-enum { CLEANUP_SECONDS = 5 };
+enum { CLEANUP_SECONDS = 5, DOCTOR_MAX = 1 << 20 };
 
 int manager_enter(bailey_manager *manager, struct state **ret, struct bailey_error *error) {
         pthread_mutex_lock(&manager->lock);
@@ -426,6 +427,39 @@ int bailey_check_dependencies(const bailey_config *config, struct bailey_depende
         }
 
         return r;
+}
+
+int bailey_capabilities(const bailey_config *config, bailey_result **ret, struct bailey_error *error) {
+        cleanup(free_ptr) char *program = NULL, *base = realpath(".", NULL);
+        cleanup(result_freep) bailey_result *result = NULL;
+        char *words[] = { (char[]){ "bailey" }, (char[]){ "doctor" }, (char[]){ "--json" }, NULL };
+
+        if (!ret)
+                return report_null(error);
+
+        int r = program_find(config ? config->executable : NULL, text_or(base, "/"), &program, error);
+        if (r != BAILEY_OK)
+                return r;
+        if (result_new(DOCTOR_MAX, &result) < 0)
+                return report_memory(error);
+
+        const struct child_plan plan = {
+                .path = program, .argv = words, .envp = environ, .input = -1, .capture = true
+        };
+        const struct plain_call call = { .plan = &plan, .result = result, .stop = { -1, -1 } };
+
+        r = plain_child(&call, NULL, error);
+        if (r != BAILEY_OK)
+                return r;
+
+        size_t n;
+        const char *said = bailey_result_stdout(result, &n);
+        if (n == 0 || said[0] != '{') /* its exit code says what the machine lacks, and the object says more */
+                return report(error, BAILEY_E_SYSTEM, "%s doctor --json ended with %d and said nothing", program,
+                              result->exit_code);
+
+        *ret = take_ptr(&result);
+        return BAILEY_OK;
 }
 
 /*

@@ -93,6 +93,24 @@ static void dependencies(void **state) {
         assert_true(!d[0].found && !d[1].found && d[2].found);
 }
 
+static void capabilities(void **state) {
+        struct fixture *f = *state;
+        bailey_result *result = NULL;
+        size_t n;
+
+        assert_ok(bailey_capabilities(f->config, &result, &f->e));
+        const char *said = bailey_result_stdout(result, &n);
+        assert_true(n > 2 && said[0] == '{');
+        assert_non_null(strstr(said, "\"mode\""));
+        bailey_result_free(result);
+
+        result = NULL;
+        assert_ok(bailey_config_executable(f->config, "/nowhere/bailey", &f->e));
+        assert_code(bailey_capabilities(f->config, &result, &f->e), BAILEY_E_DEPENDENCY);
+        assert_null(result);
+        assert_code(bailey_capabilities(f->config, NULL, &f->e), BAILEY_E_ARGUMENT);
+}
+
 /*
  * A machine that has no sandbox: here, because the executable is missing.
  */
@@ -561,6 +579,7 @@ int main(void) {
                 TEST(the_whole_is_checked),
                 TEST(a_copy_stands_alone),
                 TEST(dependencies),
+                TEST(capabilities),
                 TEST(unavailable_strict),
                 TEST(unavailable_warn),
                 TEST(exec_reports),
