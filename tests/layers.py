@@ -75,6 +75,9 @@ LAYERS = {
     "verbs/inspect": ["base", "base/paths", "conf", "policy/*", "bridge", "sandbox/sandbox.h", "roles/host_addresses.h", "api/commands.h"],
     "verbs/record": ["base", "base/paths", "base/secrets", "policy/load.h", "store", "kept/overlays.h", "verbs/sandboxes/sandbox_names.h"],
     "verbs/sandboxes": ["base", "base/paths", "conf", "policy", "policy/match", "store", "control", "guest", "verbs/record/log_view.h"],
+    # What only a Mac has.
+    "verbs/macos": ["base/*", "conf", "policy/*", "ipc", "store", "plan", "plan/macos", "sandbox", "sandbox/darwin/*", "roles", "control/judged.h", "control/link.h", "kept",
+                    "run/run_report.h", "verbs/supervise_request.h"],
     "verbs": ["verbs/*", "bailey", "base/*", "conf", "shell/*", "policy/*", "bridge", "ipc", "store", "plan", "sandbox", "sandbox/linux/probe/probe.h",
               "sandbox/darwin/darwin_guest.h", "sandbox/darwin/darwin_job.h", "sandbox/darwin/darwin_tool.h", "sandbox/darwin/os.h",
               "sandbox/darwin/pflog.h", "sandbox/darwin/violation.h",

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* What libbailey needs of the operating system, in a file for each. Descriptors here can be polled for reading. */
-#include "bailey/error.h"
-
 #include <pthread.h>
 #include <sys/types.h>
 #include <time.h>
@@ -21,6 +19,3 @@ int api_cond_wait_until(pthread_cond_t *cond, pthread_mutex_t *lock, const struc
 int api_child_watch(pid_t pid);
 /* `watch` is that descriptor, or -1. */
 void api_child_kill(int watch, pid_t pid);
-
-/* Both ends of a channel to `bailey supervise`. BAILEY_E_PLATFORM: this system has no such thing. */
-int api_link(int ret[static 2], struct bailey_error *error);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A kernel queue takes the place of eventfd and pidfd: it can be polled, and no child inherits it. */
 #include "api/api_os.h"
-#include "api/api_report.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -79,10 +78,4 @@ int api_child_watch(pid_t pid) {
 void api_child_kill(int watch, pid_t pid) {
         (void)watch;
         kill(pid, SIGKILL);
-}
-
-int api_link(int ret[static 2], struct bailey_error *error) {
-        (void)ret;
-        return report(error, BAILEY_E_PLATFORM,
-                      "libbailey starts no sandbox on macOS yet: it judges there, and `bailey run` runs");
 }

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/api_os.h"
-#include "api/api_report.h"
 
 #include <errno.h>
 #include <signal.h>
 #include <stdint.h>
-#include <string.h>
 #include <sys/eventfd.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -49,10 +46,4 @@ void api_child_kill(int watch, pid_t pid) {
                 (void)syscall(SYS_pidfd_send_signal, watch, SIGKILL, NULL, 0);
         else
                 kill(pid, SIGKILL);
-}
-
-int api_link(int ret[static 2], struct bailey_error *error) {
-        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ret) < 0)
-                return report(error, BAILEY_E_SYSTEM, "cannot make a channel to bailey: %s", strerror(errno));
-        return BAILEY_OK;
 }

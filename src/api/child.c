@@ -161,9 +161,9 @@ static int child_spawn(const struct child_plan *plan, const struct ends *ends, p
 int child_start(const struct child_plan *plan, struct child *ret, int *ret_errno, struct bailey_error *error) {
         cleanup(ends_done) struct ends ends = { { -1, -1, -1 }, { -1, -1, -1, -1, -1 } };
         int link[2] = { -1, -1 };
-        int r = plan->block ? api_link(link, error) : BAILEY_OK;
-        if (r != BAILEY_OK)
-                return r;
+        int r = plan->block ? fd_pair_blocking(link) : 0;
+        if (r < 0)
+                return report(error, BAILEY_E_SYSTEM, "cannot make a channel to bailey: %s", strerror(-r));
 
         r = open_ends(plan, link, &ends);
         if (r < 0)

@@ -113,3 +113,18 @@ int fd_map_sealed(int fd, const char *what, size_t max, struct str *ret, struct 
         *ret = str_n(mapped, size);
         return 0;
 }
+
+int fd_pair_blocking(int ret[static 2]) {
+        int r = fd_pair(ret);
+        if (r < 0)
+                return r;
+
+        for (size_t i = 0; r == 0 && i < 2; i++)
+                r = fd_set_nonblocking(ret[i], false);
+        if (r < 0) {
+                close(ret[0]);
+                close(ret[1]);
+        }
+
+        return r;
+}

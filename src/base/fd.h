@@ -33,6 +33,9 @@ int fd_map_sealed(int fd, const char *what, size_t max, struct str *ret, struct 
 
 /* Both ends of a channel for the next two, non-blocking: what is sent as one message arrives as one. */
 int fd_pair(int ret[static 2]);
+int fd_pair_blocking(int ret[static 2]);
+/* Whether it is an end of one, as far as the kind of socket tells. */
+bool fd_is_pair(int fd);
 /* One message with descriptors over a Unix socket. Received ones are close-on-exec; more than max is an error, and then
  * none is kept. */
 int fd_send(int sock, struct str payload, const int *fds, size_t n_fds);

@@ -101,6 +101,13 @@ int fd_pair(int ret[static 2]) {
         return 0;
 }
 
+bool fd_is_pair(int fd) {
+        int type = 0;
+        socklen_t n = sizeof type;
+
+        return getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &n) == 0 && type == SOCK_SEQPACKET;
+}
+
 int fd_send(int sock, struct str payload, const int *fds, size_t n_fds) {
         union fd_rights room = { 0 };
 

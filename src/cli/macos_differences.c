@@ -4,7 +4,7 @@
 #include "base/cleanup.h"
 #include "base/emit.h"
 #include "cli/verb.h"
-#include "verbs/macos_plan.h"
+#include "verbs/macos/macos_plan.h"
 
 #include <stdio.h>
 

@@ -2,7 +2,7 @@
 /* bailey guest on macOS: accounts of their own for agents. What a guest of Linux has beside that is not there yet. */
 #include "base/cleanup.h"
 #include "cli/verb.h"
-#include "verbs/macos_guests.h"
+#include "verbs/macos/macos_guests.h"
 
 #include <errno.h>
 #include <stdio.h>

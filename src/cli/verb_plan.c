@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/verb_plan.h"
 #include "base/cleanup.h"
-#include "verbs/macos_plan.h"
+#include "verbs/macos/macos_plan.h"
 #include "verbs/policy_options.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/verb.h"
-#include "verbs/macos_run.h"
+#include "verbs/macos/macos_run.h"
 #include "verbs/policy_options.h"
 
 static const struct option rows[] = {

@@ -16,6 +16,8 @@ extern const struct verb verb_plan;
 extern const struct verb verb_policy;
 extern const struct verb verb_profile;
 extern const struct verb verb_run;
+extern const struct verb verb_secrets;
+extern const struct verb verb_supervise;
 extern const struct verb verb_trust;
 extern const struct verb verb_version;
 extern const struct verb verb_why;
@@ -33,6 +35,7 @@ const struct verb *const verbs[] = {
         &verb_profile,
         &verb_why,
         &verb_check,
+        &verb_secrets,
         &verb_trust,
         /* GROUP_WATCH */
         &verb_log,
@@ -41,6 +44,7 @@ const struct verb *const verbs[] = {
         &verb_version,
         &verb_help,
         /* hidden */
+        &verb_supervise,
         &verb_completion,
         &verb_man_page,
         NULL,

@@ -7,7 +7,7 @@
  *
  *   fd 3  start block: a sealed anonymous file holding struct probe_start
  *   fd 4  the origin's listener
- *   fd 5  SOCK_SEQPACKET: first the probe says the CA of its origin (DER); then it hears struct probe_go; then it says
+ *   fd 5  of fd_pair(): first the probe says the CA of its origin (DER); then it hears struct probe_go; then it says
  *         struct probe_result and ends
  */
 #include "policy/match/host.h"

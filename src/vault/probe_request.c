@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/processes/confine.h"
+#include "base/processes/spawn_os.h"
 #include "base/secrets/secret.h"
 #include "ipc/probe_messages.h"
 #include "vault/ca.h"
@@ -21,7 +22,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -241,16 +241,18 @@ int main(void) {
         static struct probe probe;
         struct err err = { 0 };
         pthread_t server;
+        size_t none = 0;
 
         signal(SIGPIPE, SIG_IGN);
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        spawn_end_with_parent();
         int r = confine_memory(&err);
         if (r >= 0)
                 r = read_start(&probe, &err);
         if (r >= 0)
                 r = make_origin(&probe, &err);
-        if (r == 0 && (recv(PROBE_FD_TALK, &probe.go, sizeof probe.go, 0) != (ssize_t)sizeof probe.go ||
-                       probe.go.ca_n > PROBE_CA_MAX))
+        if (r == 0 &&
+            (fd_receive(PROBE_FD_TALK, &probe.go, sizeof probe.go, NULL, 0, &none) != (ssize_t)sizeof probe.go ||
+             probe.go.ca_n > PROBE_CA_MAX))
                 r = err_set(&err, EPROTO, "no word to go");
 
         if (r < 0 || pthread_create(&server, NULL, probe_serve, &probe) != 0) {

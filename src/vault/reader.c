@@ -604,23 +604,6 @@ static bool is_needed(const struct vault_start *start, const struct vault_mappin
         return false;
 }
 
-/* Blocking: the reader has nothing else to do, and what the vault asks for fits. */
-static int make_pair(int ret[static 2]) {
-        int r = fd_pair(ret);
-        if (r < 0)
-                return r;
-
-        r = fd_set_nonblocking(ret[0], false);
-        if (r == 0)
-                r = fd_set_nonblocking(ret[1], false);
-        if (r < 0) {
-                close(ret[0]);
-                close(ret[1]);
-        }
-
-        return r;
-}
-
 int reader_start(const struct vault_start *start, const struct vault_mapping *mappings, struct reader *ret,
                  struct err *err) {
         int ends[2];
@@ -628,7 +611,7 @@ int reader_start(const struct vault_start *start, const struct vault_mapping *ma
         *ret = (struct reader){ .sock = -1 };
         if (!is_needed(start, mappings))
                 return 0;
-        int r = make_pair(ends);
+        int r = fd_pair_blocking(ends); /* the reader has nothing else to do, and what the vault asks for fits */
         if (r < 0)
                 return err_set(err, -r, "cannot make the reader's socket: %s", strerror(-r));
 

@@ -147,3 +147,42 @@ def test_a_vault_that_dies_is_replaced(go, service, workspace):
 def test_without_a_vault_nothing_runs(go, workspace, tmp_path):
     result = go("touch made", program=beside_each_other(BUILD, tmp_path / "alone", ["bailey", "bailey-gateway"])).wait()
     assert result.status != 0 and "bailey-vault is not installed" in result.errors and not (workspace / "made").exists(), result
+
+
+@pytest.fixture
+def secrets(mac, run, workspace, tmp_path):
+    """secrets(words...): `bailey secrets` of a Mac, with one credential in the policy."""
+    policy = tmp_path / "secrets.yaml"
+
+    def go(*words, source="env:SERVICE_KEY", slot="bearer", program=mac):
+        policy.write_text(json.dumps({"credentials": [
+            {"name": "service-key", "env": "SERVICE_KEY", "source": source, "hosts": [HOST], "slot": slot}]}))
+        return run([program, "secrets", words[0], "--policy", str(policy), *words[1:]], cwd=workspace, env={"SERVICE_KEY": SECRET})
+    return go
+
+
+def test_secrets_lists_what_linux_lists(secrets):
+    for words in (["list"], ["list", "--json"]):
+        there, here = secrets(*words, program=BUILD / "src/cli/bailey").check(), secrets(*words).check()
+        assert here.text == there.text and "service-key" in here.text and SECRET not in here.text
+
+
+@pytest.mark.parametrize("slot", ["bearer", "basic", "query:key"])
+def test_secrets_proves_that_a_credential_works(secrets, slot):
+    result = secrets("test", "--json", "service-key", slot=slot)
+    assert result.status == 0 and SECRET not in result.text + result.errors, result
+    proof = json.loads(result.text)
+    assert proof["swapped"] and proof["hidden"] and proof["why"] == "" and proof["target"].startswith(HOST), proof
+
+
+def test_secrets_says_why_a_credential_does_not_work(secrets, tmp_path):
+    for words, status, why in ((("test", "servic-key"), 4, "service-key"), (("test", "service-key"), 3, "nowhere")):
+        result = secrets(*words, source=f"file:{tmp_path / 'nowhere'}")
+        assert result.status == status and why in result.errors, result
+
+
+def test_a_rotation_gives_other_stand_ins(go, secrets):
+    before = go("echo $SERVICE_KEY").wait().text
+    secrets("rotate", "service-key").check()
+    after = go("echo $SERVICE_KEY").wait().text
+    assert before.startswith("sk-") and after.startswith("sk-") and before != after and SECRET not in before + after

@@ -17,7 +17,7 @@ from kit.mac import beside_each_other, profile_env
 from kit.process import wait_until
 
 EXIT_USAGE, EXIT_UNAVAILABLE = 2, 4
-VERBS = ["run", "plan", "guest", "kept", "init", "import", "policy", "profile", "why", "check", "trust", "log", "doctor", "version", "help"]
+VERBS = ["run", "plan", "guest", "kept", "init", "import", "policy", "profile", "why", "check", "secrets", "trust", "log", "doctor", "version", "help"]
 POLICY = """
 network:
   allow: [api.ok.test, "*.example.org:8443"]
@@ -57,7 +57,7 @@ def test_its_verbs(macos, workspace):
     told = macos("help", cwd=workspace).check().text
     for verb in VERBS:
         assert f"\n  {verb} " in told, told
-    for verb in ("exec", "learn", "gateway", "egress", "ui", "supervise"):
+    for verb in ("exec", "learn", "gateway", "egress", "ui"):
         result = macos(verb, "--", "true", cwd=workspace)
         assert result.status == EXIT_USAGE and "there is no verb" in result.errors, result
     assert macos("completion", "zsh", cwd=workspace).check().text

@@ -16,12 +16,15 @@ HERE = pathlib.Path(__file__).resolve().parent
 ALLOWED = {"bailey-seatbelt": ["symbols.txt"], "bailey": ["symbols.txt", "symbols-bailey.txt"],
            "bailey-gateway": ["symbols.txt", "symbols-bailey.txt", "symbols-gateway.txt"],
            "bailey-vault": ["symbols.txt", "symbols-bailey.txt", "symbols-vault.txt"],
+           "bailey-probe": ["symbols.txt", "symbols-bailey.txt", "symbols-vault.txt", "symbols-probe.txt"],
            "libbailey.0.dylib": ["symbols.txt", "symbols-libbailey.txt"], "libbailey.a": ["symbols.txt", "symbols-libbailey.txt"]}
 # `bailey` listens for the gateway and hands that over; only the gateway accepts, and it makes no listener and no process. `bailey`
 # connects when it is itself inside (`check`), bailey-seatbelt to nobody.
 NEVER = {"bailey": ["accept"], "bailey-gateway": ["listen", "fork", "vfork", "exec", "posix_spawn", "system", "popen"],
          # Its reader runs programs of the user's.
          "bailey-vault": ["connect", "bind", "listen", "accept", "system", "popen"],
+         # It is given its listener.
+         "bailey-probe": ["bind", "listen", "fork", "vfork", "exec", "posix_spawn", "system", "popen"],
          "bailey-seatbelt": ["socket", "connect", "bind", "listen", "accept"],
          # In other people's programs: it starts `bailey`, and does nothing with the network or the profile itself.
          "libbailey.0.dylib": ["connect", "bind", "listen", "accept", "sandbox_", "fork", "vfork", "system", "popen", "exit"],

@@ -88,7 +88,7 @@ int darwin_job_prepare(struct darwin_job *job, struct err *err) {
                                                .host = &host,
                                                .environment = environ,
                                                .argv = job->argv,
-                                               .cwd = job->policy->workspace,
+                                               .cwd = text_or(job->cwd, job->policy->workspace),
                                                .id = job->id,
                                                .secret = job->secret,
                                                .vault = job->vault };
@@ -96,9 +96,10 @@ int darwin_job_prepare(struct darwin_job *job, struct err *err) {
 }
 
 int darwin_job_run(struct darwin_job *job, int *ret_code, struct err *err) {
-        struct run_darwin run = {
-                .monitored = !job->quiet, .quiet = job->quiet, .hooks = job->hooks, .end_wanted = &end_wanted
-        };
+        struct run_darwin run = { .monitored = !job->quiet || job->listened,
+                                  .quiet = job->quiet,
+                                  .hooks = job->hooks,
+                                  .end_wanted = &end_wanted };
         int status = 0;
 
         if (job->timeout_ns)
@@ -109,6 +110,8 @@ int darwin_job_run(struct darwin_job *job, int *ret_code, struct err *err) {
 
         int r = run_darwin(job->launch, &run, &status, err);
         job->timed_out = run.timed_out;
+        job->left = run.left;
+        job->signalled = r == 0 && WIFSIGNALED(status);
         if (r == 0)
                 *ret_code = WIFSIGNALED(status) ? CODE_SIGNALLED + WTERMSIG(status) : WEXITSTATUS(status);
         return r;

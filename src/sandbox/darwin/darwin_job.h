@@ -10,6 +10,8 @@ struct darwin_job {
         struct policy *policy; /* with workspace and home, as the kernel spells them */
         char **argv;           /* the first is a path */
         bool real_home, quiet;
+        bool listened;                 /* denials are looked for, quiet or not: on_denial() wants them */
+        const char *cwd;               /* canonical; NULL: the workspace */
         const char *kept_home;         /* canonical; NULL: one is made, and ends with the run */
         uint16_t port, socks_port;     /* of a gateway on loopback; 0: none */
         const char *secret;            /* with a port */
@@ -22,7 +24,8 @@ struct darwin_job {
         char *tmpdir, *own_home;
         struct path_rules *rules;
         struct macos_launch *launch;
-        bool timed_out;
+        bool timed_out, left; /* see run_darwin */
+        bool signalled;       /* a signal ended the command */
 };
 
 /* Makes the directories and the launch. */

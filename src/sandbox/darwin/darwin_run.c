@@ -66,7 +66,7 @@ static void tell_violation(void *context, const struct violation *v) {
 static bool must_end(struct run_darwin *run) {
         if (run->deadline_ns && clock_ns() >= run->deadline_ns)
                 run->timed_out = true;
-        return run->timed_out || (run->end_wanted && *run->end_wanted);
+        return run->timed_out || run->left || (run->end_wanted && *run->end_wanted);
 }
 
 /* Looks after it until it has ended. */
@@ -75,8 +75,8 @@ static int supervise_command(pid_t pid, struct run_darwin *run, struct monitor *
 
         while (waitpid(pid, &status, WNOHANG) == 0) {
                 (void)os_wait_exit(pid, LOOK_MS);
-                if (run->hooks && run->hooks->turn)
-                        run->hooks->turn(run->hooks->arg);
+                if (run->hooks && run->hooks->turn && !run->left)
+                        run->left = !run->hooks->turn(run->hooks->arg);
                 if (run->monitored)
                         run->monitored = monitor_take(monitor, tell_violation, run);
                 if (must_end(run)) {
@@ -133,7 +133,8 @@ int run_darwin(const struct macos_launch *launch, struct run_darwin *run, int *r
         if (run->monitored &&
             monitor_start(&monitor, &(struct tool){ 0 }, launch->profile->tag, READY_MS, &no_monitor) < 0) {
                 run->monitored = false;
-                (void)fprintf(stderr, "bailey: lost: %s\n", err_text(&no_monitor));
+                if (!run->quiet)
+                        (void)fprintf(stderr, "bailey: lost: %s\n", err_text(&no_monitor));
         }
         int r = start_child(launch, buf_text(&profile), &pid, &reason, e);
         if (r == 0) {

@@ -12,7 +12,7 @@
 /* What whoever runs it does meanwhile. Each may be NULL. */
 struct run_hooks {
         void (*started)(void *arg, pid_t pid); /* the command runs */
-        void (*turn)(void *arg);               /* every 0.1 s; must not wait */
+        bool (*turn)(void *arg);               /* every 0.1 s; must not wait. False: end it */
         void (*on_denial)(void *arg, const struct violation *denial);
         void *arg;
 };
@@ -24,6 +24,7 @@ struct run_darwin {
         volatile int *end_wanted;      /* set by a signal: end it */
         uint64_t deadline_ns;          /* of clock_ns(): end it then. 0: never */
         bool timed_out;                /* it was ended so */
+        bool left;                     /* a turn has ended it */
         unsigned long violations;      /* how many were reported; a lower bound */
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A profile of macOS holds rules for paths and none for what was found at them. Before a run repositories are looked
- * for, and refused names before it and after it (verbs/macos_guards.h). */
+ * for, and refused names before it and after it (verbs/macos/macos_guards.h). */
 #include "sandbox/survey.h"
 
 #include <string.h>

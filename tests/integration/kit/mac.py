@@ -2,7 +2,7 @@
 """The programs for macOS as far as Linux can run them (tests/tools/meson.build)."""
 import shutil
 
-PROGRAMS = ("bailey", "bailey-gateway", "bailey-vault")
+PROGRAMS = ("bailey", "bailey-gateway", "bailey-vault", "bailey-probe")
 
 
 def beside_each_other(build, place, programs=PROGRAMS):

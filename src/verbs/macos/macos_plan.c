@@ -3,7 +3,7 @@
  * The facts about a Mac that this machine is not: where temporary files and the sandbox's own home would be, and which
  * ports the gateway would have. All else is the policy's, with this machine's paths.
  */
-#include "verbs/macos_plan.h"
+#include "verbs/macos/macos_plan.h"
 
 #include "base/cleanup.h"
 #include "base/paths/path.h"
@@ -24,7 +24,12 @@ const struct macos_difference macos_differences[] = {
         { "gateway", "in the sandbox's own network", "on the Mac's loopback; it wants the run's secret" },
         { "TLS", "opened where a credential or rule needs it",
           "the same; programs that trust the keychain alone fail then" },
-        { "questions", "wait for a person", "are refused" },
+        { "vault", "a filter on its calls; memory of its own", "a Seatbelt profile; root can read its memory" },
+        { "compressed answers", "are searched for secrets", "are refused where a credential is used" },
+        { "questions", "wait for a person", "are refused, but for programs that use libbailey" },
+        { "servers on loopback", "just work", "closed, or open to the whole Mac" },
+        { "hard links", "can be made where files can be written", "are refused" },
+        { "bridged tools, base URLs", "as options", "refused" },
         { "denied files", "are not there", "answer `Operation not permitted`" },
         { "/tmp and home", "the sandbox has its own in their place",
           "$TMPDIR and $HOME lead elsewhere; the real ones are closed" },

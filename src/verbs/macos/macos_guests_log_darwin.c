@@ -5,7 +5,7 @@
 #include "sandbox/darwin/darwin_tool.h"
 #include "sandbox/darwin/os.h"
 #include "sandbox/darwin/pflog.h"
-#include "verbs/macos_guests.h"
+#include "verbs/macos/macos_guests.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "verbs/macos_guards.h"
+#include "verbs/macos/macos_guards.h"
 
 #include "base/cleanup.h"
 #include "base/escape.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "verbs/macos_record.h"
+#include "verbs/macos/macos_record.h"
 
 #include "base/cleanup.h"
 #include "base/paths/path.h"

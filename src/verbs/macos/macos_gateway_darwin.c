@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "verbs/macos_gateway.h"
+#include "verbs/macos/macos_gateway.h"
 
 #include "base/cleanup.h"
 #include "base/escape.h"
@@ -11,11 +11,13 @@
 #include "roles/host_addresses.h"
 #include "roles/listen.h"
 #include "roles/vault_session.h"
+#include "verbs/macos/macos_link.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/socket.h>
 
 enum { SECRET_LENGTH = 48 /* of 32 letters and digits: 240 bits */ };
 static_assert((int)SECRET_LENGTH >= (int)PROXY_SECRET_MIN && (int)SECRET_LENGTH <= (int)PROXY_SECRET_MAX,
@@ -40,10 +42,11 @@ int macos_gateway_listen(struct macos_gateway *gateway, const struct policy *pol
 }
 
 static void gateway_on_event(void *arg, const struct event *event, const struct snapshot_rule *rule) {
-        const struct macos_gateway *gateway = arg;
+        struct macos_gateway *gateway = arg;
         cleanup(buf_done) struct buf target = BUF(16384);
 
-        (void)rule;
+        if (gateway->link && gateway->link->link)
+                (void)run_report_event(&gateway->link->report, event, rule);
         if (event->allowed || gateway->quiet || event->kind == EVENT_NOTE || event->kind == EVENT_TUNNEL_CLOSE)
                 return;
         if (escape_text(&target, event->domain, 512) == 0)
@@ -57,10 +60,59 @@ static void gateway_on_notice(void *arg, enum gateway_notice notice, const char 
                 (void)fprintf(stderr, "bailey: gateway: %s\n", text_or(text, "failed"));
 }
 
+/* --- questions, which only a program behind a link answers --- */
+
+static void gateway_on_ask(void *arg, uint64_t id, const struct authority *target, enum event_via via,
+                           const char *about) {
+        const struct macos_gateway *gateway = arg;
+        const struct link *link = gateway->link->link;
+
+        (void)via;
+        if (!link_answers(link, about) || !link_ask(link, id, target, about))
+                gateway_process_answer(gateway->process, id, DECISION_DENY);
+}
+
+static void gateway_on_ask_gone(void *arg, uint64_t id, bool expired) {
+        const struct macos_gateway *gateway = arg;
+
+        link_ask_gone(gateway->link->link, id, expired);
+}
+
+void macos_gateway_answer(struct macos_gateway *gateway, uint64_t id, bool allow) {
+        if (gateway->process)
+                gateway_process_answer(gateway->process, id, allow ? DECISION_ALLOW : DECISION_DENY);
+}
+
+/* --- its rules --- */
+
 static int gateway_compile(void *arg, void **ret_snapshot, size_t *ret_n, struct err *err) {
         const struct macos_gateway *gateway = arg;
 
-        return host_addresses_compile(gateway->policy, ret_snapshot, ret_n, err);
+        return host_addresses_compile(gateway->network ? gateway->network : gateway->policy, ret_snapshot, ret_n, err);
+}
+
+int macos_gateway_use(struct macos_gateway *gateway, const struct link_heard *heard, struct err *err) {
+        cleanup(close_fd) int told = heard->judged;
+        cleanup(free_ptr) void *snapshot = NULL;
+        size_t n = 0;
+
+        policy_free(gateway->network);
+        gateway->network = heard->policy;
+        if (!gateway->process) { /* nothing is judged, or one that starts later takes it then */
+                (void)!send(told, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+                return 0;
+        }
+
+        int r = gateway_compile(gateway, &snapshot, &n, err);
+        if (r < 0)
+                return r;
+
+        r = gateway_process_reload(gateway->process, heard->policy, snapshot, n, err);
+        if (r < 0)
+                return r;
+
+        gateway_process_when_judged(gateway->process, take_fd(&told));
+        return 0;
 }
 
 /* --- the part of the poller --- */
@@ -99,6 +151,9 @@ static int fill_start(const struct macos_gateway *gateway, const char *id, const
         int n = snprintf(start->hosts_file, sizeof start->hosts_file, "%s", text_or(hosts_file, ""));
         if ((size_t)n >= sizeof start->hosts_file)
                 return err_set(err, E2BIG, "the hosts file's path is too long");
+        n = snprintf(start->ca_bundle, sizeof start->ca_bundle, "%s", text_or(gateway->ca_bundle, ""));
+        if ((size_t)n >= sizeof start->ca_bundle)
+                return err_set(err, E2BIG, "the path of the roots is too long");
 
         return gateway_config_apply(start, gateway->policy, err);
 }
@@ -134,8 +189,14 @@ int macos_gateway_start(struct macos_gateway *gateway, struct audit *audit, cons
                                              .arg = gateway };
         if (gateway->vault)
                 vault_session_gateway(gateway->vault, &settings);
+        bool asks = gateway->link && gateway->link->link && gateway->link->link->asks;
+        if (asks) {
+                settings.on_ask = gateway_on_ask;
+                settings.on_ask_gone = gateway_on_ask_gone;
+        }
 
         int r = fill_start(gateway, id, hosts_file, &settings.start, err);
+        settings.start.can_ask = asks;
         if (r == 0)
                 r = make_process(gateway, &settings, err);
         secret_wipe(&settings.start, sizeof settings.start);
@@ -159,5 +220,7 @@ void macos_gateway_done(struct macos_gateway *gateway) {
         poller_done(&gateway->poller);
         close_fd(&gateway->listeners[0]);
         close_fd(&gateway->listeners[1]);
+        policy_free(gateway->network);
+        gateway->network = NULL;
         secret_wipe(gateway->secret, sizeof gateway->secret);
 }

@@ -9,10 +9,12 @@
 #include "roles/vault_session.h"
 #include "sandbox/darwin/darwin_job.h"
 #include "sandbox/darwin/os.h"
-#include "verbs/macos_gateway.h"
-#include "verbs/macos_guards.h"
-#include "verbs/macos_record.h"
-#include "verbs/macos_run.h"
+#include "verbs/macos/macos_gateway.h"
+#include "verbs/macos/macos_guards.h"
+#include "verbs/macos/macos_link.h"
+#include "verbs/macos/macos_plan.h"
+#include "verbs/macos/macos_record.h"
+#include "verbs/macos/macos_run.h"
 
 #include <errno.h>
 #include <unistd.h>
@@ -56,10 +58,11 @@ struct run {
         struct vault_session vault;
         struct env_input vault_env; /* what it gives to the command */
         struct macos_guards guards;
+        struct macos_link link;
         bool ran; /* the command has begun */
         struct home home;
         struct darwin_job job;
-        char *home_path;
+        char *home_path, *cwd;
 };
 
 static void run_done(struct run *run) {
@@ -68,13 +71,18 @@ static void run_done(struct run *run) {
         vault_session_close(&run->vault);
         macos_guards_done(&run->guards);
         macos_record_done(&run->record);
+        macos_link_done(&run->link);
         darwin_job_done(&run->job);
         home_close(&run->home);
         free(run->home_path);
+        free(run->cwd);
 }
 
-static void run_turn(void *arg) {
-        macos_gateway_turn(&((struct run *)arg)->gateway);
+static bool run_turn(void *arg) {
+        struct run *run = arg;
+
+        macos_gateway_turn(&run->gateway);
+        return macos_link_hear(&run->link, &run->gateway);
 }
 
 static void run_started(void *arg, pid_t pid) {
@@ -85,7 +93,10 @@ static void run_started(void *arg, pid_t pid) {
 }
 
 static void run_on_denial(void *arg, const struct violation *denial) {
-        macos_record_denial(&((struct run *)arg)->record, denial);
+        struct run *run = arg;
+
+        macos_record_denial(&run->record, denial);
+        macos_link_denial(&run->link, run->job.rules, denial);
 }
 
 /* One that is forgotten lies beside the temporary files. */
@@ -106,9 +117,9 @@ static int run_open_home(struct run *run, struct err *err) {
 /* What the command gets in the place of secrets is part of its environment, and the certificates part of the profile.
  */
 static int run_open_vault(struct run *run, struct err *err) {
-        const struct vault_session_request request = { .policy = run->policy,
-                                                       .id = run->job.id,
-                                                       .environment = environ };
+        const struct vault_session_request request = {
+                .policy = run->policy, .id = run->job.id, .roots = run->request->ca_bundle, .environment = environ
+        };
         int r = vault_session_open(&run->vault, &request, err);
         if (r < 0)
                 return r;
@@ -121,12 +132,26 @@ static int run_open_vault(struct run *run, struct err *err) {
         return 0;
 }
 
+/* The command starts in the workspace, or where the caller is. */
+static int run_find_cwd(struct run *run, struct err *err) {
+        if (!run->request->starts_here)
+                return 0;
+
+        run->cwd = os_canonical(".");
+        run->job.cwd = run->cwd;
+        return run->cwd ? 0 : err_errno(err, "cannot find the current directory");
+}
+
 /* The ports are part of the profile, and so is the place of the record; nothing is written or started yet. */
 static int run_prepare(struct run *run, struct err *err) {
         struct darwin_job *job = &run->job;
 
         random_id(job->id, sizeof job->id);
         int r = macos_record_place(&run->record, run->policy, job->id, err);
+        if (r < 0)
+                return r;
+
+        r = run_find_cwd(run, err);
         if (r < 0)
                 return r;
 
@@ -139,6 +164,8 @@ static int run_prepare(struct run *run, struct err *err) {
                 return r;
 
         run->gateway.quiet = run->guards.quiet = run->request->quiet;
+        run->gateway.ca_bundle = run->request->ca_bundle;
+        run->gateway.link = &run->link;
         r = macos_gateway_listen(&run->gateway, run->policy, err);
         if (r < 0)
                 return r;
@@ -167,6 +194,11 @@ static int run_command(struct run *run, int *ret_code, struct err *err) {
         if (r < 0)
                 return r;
 
+        if (run->request->judged)
+                judged_record(run->record.audit, run->request->judged, true);
+        if (run->link.link)
+                link_notice(run->link.link, "macOS: " MACOS_STATE);
+
         r = macos_guards_begin(&run->guards, run->policy, run->job.rules, run->job.id, run->record.audit, err);
         if (r == 0)
                 r = macos_gateway_start(&run->gateway, run->record.audit, run->job.id, run->request->hosts_file, err);
@@ -179,8 +211,22 @@ static int run_command(struct run *run, int *ret_code, struct err *err) {
                 (void)audit_note(run->record.audit, "%s", err_text(err));
         if (run->job.timed_out)
                 (void)audit_note(run->record.audit, "the time is over");
+        macos_link_tell(&run->link);
         macos_record_end(&run->record, r < 0 ? MACOS_RUN_NO_STATUS : *ret_code);
         return r;
+}
+
+static enum macos_run_end run_end_of(const struct darwin_job *job, struct err *err) {
+        if (job->timed_out) {
+                err_set(err, ETIMEDOUT, "the command ran longer than its time limit and was ended");
+                return MACOS_RUN_TIMED_OUT;
+        }
+        if (job->left) {
+                err_set(err, ECANCELED, "the program that started it is gone, and the command was ended");
+                return MACOS_RUN_LEFT;
+        }
+
+        return MACOS_RUN_ENDED;
 }
 
 static enum macos_run_end run_policy(const struct macos_run_request *request, struct policy *policy, int *ret_code,
@@ -197,11 +243,13 @@ static enum macos_run_end run_policy(const struct macos_run_request *request, st
                                              .gateway = MACOS_GATEWAY_NONE,
                                              .vault = VAULT_SESSION_NONE,
                                              .guards = MACOS_GUARDS_NONE,
+                                             .link = { .link = request->link },
                                              .home = HOME_NONE,
                                              .job = { .policy = policy,
                                                       .argv = words,
                                                       .real_home = !home_is_own(policy),
                                                       .quiet = request->quiet,
+                                                      .listened = request->link != NULL,
                                                       .timeout_ns = policy->process.timeout_ns } };
         const struct run_hooks hooks = { run_started, run_turn, run_on_denial, &run };
         if (!program) {
@@ -215,17 +263,18 @@ static enum macos_run_end run_policy(const struct macos_run_request *request, st
                 return r == -EOPNOTSUPP || r == -EINVAL ? MACOS_RUN_BAD_POLICY : MACOS_RUN_FAILED;
         if (run_command(&run, ret_code, err) < 0)
                 return MACOS_RUN_FAILED;
-        if (!run.job.timed_out)
-                return MACOS_RUN_ENDED;
-
-        err_set(err, ETIMEDOUT, "the command ran longer than its time limit and was ended");
-        return MACOS_RUN_TIMED_OUT;
+        if (request->ret_signalled)
+                *request->ret_signalled = run.job.signalled;
+        return run_end_of(&run.job, err);
 }
 
 enum macos_run_end macos_run(const struct macos_run_request *request, int *ret_code, struct err *err) {
-        const struct policy_request wanted = { .command_line = request->options, .program = request->argv[0] };
+        struct policy_request wanted = { .command_line = request->options };
         cleanup(policy_freep) struct policy *policy = NULL;
 
+        if (request->policy)
+                wanted = *request->policy;
+        wanted.program = request->argv[0];
         int r = policy_load(&wanted, &policy, err);
         if (r < 0)
                 return r == -EPERM ? MACOS_RUN_REFUSED : MACOS_RUN_BAD_POLICY;
