@@ -300,11 +300,11 @@ static void json_words(struct emit *json, const char *key, char *const *words) {
 
         for (size_t i = 0; words[i]; i++) {
                 cleanup(buf_done) struct buf shown = BUF(1 << 20);
-                int r = show_variable(&shown, words[i]);
+                int failed = show_variable(&shown, words[i]);
 
                 emit_string(json, buf_str(&shown));
-                if (r < 0)
-                        json->status = r;
+                if (failed < 0)
+                        json->status = failed;
         }
 
         emit_close(json);

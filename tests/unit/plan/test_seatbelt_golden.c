@@ -488,6 +488,18 @@ static void test_links(void **state) {
 }
 
 /* The root directory is no name that a slash follows. */
+/* Only the three links of the root have two spellings. */
+static void test_no_other_alias(void **state) {
+        (void)state;
+        cleanup(made_done) struct made made = { 0 };
+
+        make("filesystem: { write: [/private/opt/x, /private/tmp/y] }\n", &made);
+        assert_true(allows(&made, "file-write-create", "/private/opt/x/a", NULL));
+        assert_false(allows(&made, "file-write-create", "/opt/x/a", NULL));
+        assert_true(allows(&made, "file-write-create", "/private/tmp/y/a", NULL));
+        assert_true(allows(&made, "file-write-create", "/tmp/y/a", NULL));
+}
+
 static void test_below_the_root(void **state) {
         cleanup(buf_done) struct buf root = BUF(256), deeper = BUF(256);
 
@@ -671,7 +683,7 @@ static void test_bad_facts(void **state) {
         cleanup(policy_freep) struct policy *p = load("mode: workspace-write\n");
         cleanup(path_rules_freep) struct path_rules *rules = NULL;
         const struct seatbelt_host good = host_of(p);
-        struct seatbelt_host bad[6] = { good, good, good, good, good, good };
+        struct seatbelt_host bad[8] = { good, good, good, good, good, good, good, good };
         struct err e = { 0 };
 
         bad[0].home = "ada";
@@ -679,10 +691,11 @@ static void test_bad_facts(void **state) {
         bad[2].own_home = "/a//b";
         bad[3].tag = "x\")(allow default)(\"";
         bad[4].tag = "";
-        bad[5].http_port = 80; /* the policy has no network */
+        bad[5].http_port = bad[6].socks_port = bad[7].api_port = 80; /* the policy has no network */
         assert_int_equal(path_rules_compile(p, &rules, &e), 0);
-        static const char *const says[] = { "the home", "temporary files", "own home", "tag", "tag", "no network" };
-        for (size_t i = 0; i < 6; i++) {
+        static const char *const says[] = { "the home", "temporary files", "own home",   "tag",
+                                            "tag",      "no network",      "no network", "no network" };
+        for (size_t i = 0; i < 8; i++) {
                 struct made made;
 
                 assert_int_equal(made_make(&made, p, rules, &bad[i], &e), -EINVAL);
@@ -836,17 +849,18 @@ static void test_rule_without_a_reason(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_golden),     cmocka_unit_test(test_profiles),
-                cmocka_unit_test(test_spellings),  cmocka_unit_test(test_moves),
-                cmocka_unit_test(test_ways),       cmocka_unit_test(test_network),
-                cmocka_unit_test(test_sockets),    cmocka_unit_test(test_groups),
-                cmocka_unit_test(test_read_only),  cmocka_unit_test(test_homes),
-                cmocka_unit_test(test_refusals),   cmocka_unit_test(test_bad_facts),
-                cmocka_unit_test(test_launch),     cmocka_unit_test(test_globs),
-                cmocka_unit_test(test_links),      cmocka_unit_test(test_below_the_root),
-                cmocka_unit_test(test_exceptions), cmocka_unit_test(test_long_pattern),
-                cmocka_unit_test(test_ports),      cmocka_unit_test(test_home_by_rule),
-                cmocka_unit_test(test_parameters), cmocka_unit_test(test_rule_without_a_reason),
+                cmocka_unit_test(test_golden),         cmocka_unit_test(test_profiles),
+                cmocka_unit_test(test_spellings),      cmocka_unit_test(test_moves),
+                cmocka_unit_test(test_ways),           cmocka_unit_test(test_network),
+                cmocka_unit_test(test_sockets),        cmocka_unit_test(test_groups),
+                cmocka_unit_test(test_read_only),      cmocka_unit_test(test_homes),
+                cmocka_unit_test(test_refusals),       cmocka_unit_test(test_bad_facts),
+                cmocka_unit_test(test_launch),         cmocka_unit_test(test_globs),
+                cmocka_unit_test(test_links),          cmocka_unit_test(test_below_the_root),
+                cmocka_unit_test(test_exceptions),     cmocka_unit_test(test_long_pattern),
+                cmocka_unit_test(test_ports),          cmocka_unit_test(test_home_by_rule),
+                cmocka_unit_test(test_parameters),     cmocka_unit_test(test_rule_without_a_reason),
+                cmocka_unit_test(test_no_other_alias),
         };
 
         snprintf(folder, sizeof folder, "%s/macos", getenv("CASES"));
