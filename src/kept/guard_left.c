@@ -101,9 +101,28 @@ static int sweep_made(const slots *all, const struct slot *slot, bool late, guar
         return r;
 }
 
+/* A branch may have the name of a file without a dot in front. What begins like an object's id is no JSON. */
+static bool is_branch(int dir, const char *name) {
+        enum { ID = 40 };
+        char text[ID];
+        struct stat st;
+
+        if (name[0] == '.')
+                return false;
+
+        cleanup(close_fd) int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+        if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || read(fd, text, ID) != ID)
+                return false;
+
+        for (size_t i = 0; i < ID; i++)
+                if (ascii_hex(text[i]) < 0)
+                        return false;
+
+        return true;
+}
+
 /* Settings of agents below the top, as they were noted. Nothing of the sandbox lives any more: if a directory on the
- * way is a link by now, or is gone, nothing is there, and what the link leads to has notes of its own. A branch may
- * have such a name, too. */
+ * way is a link by now, or is gone, nothing is there, and what the link leads to has notes of its own. */
 static bool is_settings_gone(const char *path, bool late) {
         const char *slash = strrchr(path, '/');
         cleanup(free_ptr) char *directory = strndup(path, (size_t)(slash - path));
@@ -111,12 +130,12 @@ static bool is_settings_gone(const char *path, bool late) {
 
         if (!directory)
                 return false;
-        if (strstr(path, "/.git/refs/") || strstr(path, "/.git/logs/"))
-                return true;
 
         cleanup(close_fd) int dir = path_open_at(AT_FDCWD, directory, O_PATH | O_DIRECTORY, 0, PATH_NO_SYMLINKS);
         if (dir < 0)
                 return dir == -ENOENT || dir == -ELOOP || dir == -ENOTDIR;
+        if (is_branch(dir, slash + 1))
+                return true;
 
         /* After a run that was killed it may be beside its place. */
         return !late && fstatat(dir, slash + 1, &st, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT;
@@ -130,6 +149,9 @@ static int sweep_settings(const slots *all, const struct slot *slot, bool late, 
         for (size_t i = 0; i < slot->settings.n && r == 0; i++) {
                 const char *path = slot->settings.p[i];
                 const struct plan_guard guard = { .path = path, .kind = PLAN_GUARD_MISSING, .why = "", .root = "/" };
+
+                if (!roots_have(path, slot->roots.p, slot->roots.n))
+                        continue; /* the sandbox could not write there: a record that was cut */
 
                 if (slots_write_to(all, path)) {
                         ++*waiting;

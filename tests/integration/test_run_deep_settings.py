@@ -91,7 +91,57 @@ PLANTED = [
     "mkdir -p a/.claude; echo EVIL > a/.claude/settings.json; mv a/.claude a/x; mv a/x a/.claude",
     "mkdir -p a/b c/.claude; echo EVIL > c/.claude/settings.json; rmdir a/b; ln -s ../c a/b",
     "mkdir -p a/.claude; echo EVIL > a/.claude/settings.json; chmod 0 a/.claude; chmod 0 a",
+    # the first part of a name with two, and then its parent
+    "mkdir -p a/x/y; echo EVIL > a/x/y/tasks.json; mv a/x/y a/x/.vscode; mv a/x a/z",
+    "mkdir -p a/x/y; mv a/x/y a/x/.vscode; echo EVIL > a/x/.vscode/tasks.json; mv a/x a/z",
+    "mkdir -p a/x/y; echo EVIL > a/x/y/mcp.json; mv a/x/y a/x/.github; mv a/x z; mv z lib/z",
+    "mkdir -p x a; echo EVIL > x/tasks.json; ln -s ../x a/.vscode; mv a b",
+    "mkdir -p a/y b; echo EVIL > a/y/tasks.json; mv a/y a/.vscode; " + PYTHON + " -c 'import ctypes; ctypes.CDLL(None).renameat2(-100, b\"a\", -100, b\"b\", 2)'",
+    # in a directory of settings, and then out of it
+    "mkdir -p a/.claude/d/.claude; echo EVIL > a/.claude/d/.claude/settings.json; mv a/.claude/d a/d",
+    "mkdir -p a/.claude/d; echo EVIL > a/.claude/d/.mcp.json; mv a/.claude/d a/d",
+    "mkdir -p a/.claude; echo EVIL > a/.claude/.mcp.json; mv a/.claude a/foo",
+    "mkdir -p a/.claude/.vscode; echo EVIL > a/.claude/.vscode/tasks.json; mv a/.claude a/foo",
+    "mkdir -p .claude/d/.claude; echo EVIL > .claude/d/.claude/settings.json; mv .claude/d sub",
+    "mkdir -p .idea/d; echo EVIL > .idea/d/.mcp.json; mv .idea/d sub",
+    "mkdir -p .vscode/d/e; echo EVIL > .vscode/d/e/settings.json; mv .vscode/d/e .vscode/d/.zed; mv .vscode/d sub",
+    # what the person made, in a directory of settings that the sandbox made of it
+    "mkdir a; mv pkg a/.claude; echo EVIL > a/.claude/opencode.json; mv a/.claude pkg",
+    "mv pkg .idea; echo EVIL > .idea/opencode.json; echo EVIL > .idea/.claude/settings.json; mv .idea pkg",
+    "mkdir a; mv pkg a/.claude; mv a/.claude/.claude a/.claude/c; echo EVIL > a/.claude/c/settings.json; mv a/.claude/c a/.claude/.claude; mv a/.claude pkg",
+    # what looks like a branch
+    "mkdir -p a/.git/refs/d/.claude; echo EVIL > a/.git/refs/d/.claude/settings.json; ln -s .git/refs/d a/proj",
+    "mkdir -p a/.git/refs/d; echo EVIL > a/.git/refs/d/opencode.json; mv a/.git/refs/d proj",
 ]
+
+# Makes, moves and exchanges at random, below one directory, with the names that count among others.
+AT_RANDOM = """
+import ctypes, os, random, sys
+chance, libc = random.Random(sys.argv[1]), ctypes.CDLL(None)
+names = ["a", "b", "c", ".claude", ".vscode", ".github", ".idea", ".mcp.json", "opencode.json", "tasks.json", "settings.json", "mcp.json", "hooks"]
+def path():
+    return "/".join(chance.choice(names) for _ in range(chance.randint(1, 4)))
+for _ in range(600):
+    one, other = path(), path()
+    try:
+        act = chance.choice(["mkdir", "mkdir", "write", "write", "write", "rename", "rename", "exchange", "symlink", "link", "remove"])
+        if act == "mkdir":
+            os.makedirs(one)
+        elif act == "write":
+            open(one, "w").write("EVIL")
+        elif act == "rename":
+            os.rename(one, other)
+        elif act == "exchange":
+            libc.renameat2(-100, one.encode(), -100, other.encode(), 2)
+        elif act == "symlink":
+            os.symlink(os.path.relpath(one, os.path.dirname(other) or "."), other)
+        elif act == "link":
+            os.link(one, other)
+        elif chance.random() < 0.3:
+            os.remove(one)
+    except OSError:
+        pass
+"""
 
 
 @pytest.fixture
@@ -109,6 +159,23 @@ def test_nothing_of_it_stays(sh, tree, script):
     if (tree / "a").exists():
         (tree / "a").chmod(0o755)
     assert not [path for path, text in obeyed(tree).items() if text != "mine\n"]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_nothing_stays_at_random(sh, tree, seed):
+    """The person has a few of the names, too."""
+    for name in ("b/.claude/settings.json", "b/c/.mcp.json", "c/.vscode/tasks.json", "a/opencode.json"):
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        (tree / name).write_text("mine\n")
+    (tree / "moves.py").write_text(AT_RANDOM)
+    sh(f"{PYTHON} moves.py {seed}", "-q", env=ENVIRONMENT).check()
+    assert not [path for path, text in obeyed(tree).items() if text != "mine\n"]
+
+
+def test_it_is_the_sandboxs_own_however_it_is_saved(sh, tree):
+    """Editors write another file and move it to the name."""
+    script = "mkdir s; for i in 1 2 3; do echo $i > t && mv t s/.mcp.json && echo more >> s/.mcp.json || exit 1; done; cat s/.mcp.json"
+    assert sh(script, "-q").check().text == "3\nmore\n"
 
 
 def test_the_attacks_work_outside(tree):

@@ -231,10 +231,10 @@ int judge_new(struct held *held, const struct place *place, mode_t kind) {
                 return judge_refuse(held, way.found->path);
 
         r = judge_founding(held, place);
-        if (r < 0 || look.guard)
+        if (r < 0)
                 return r;
 
-        return judge_settings(held, place, kind);
+        return judge_settings(held, place, &look, kind);
 }
 
 void judge_made(struct held *held, const struct place *place, int object) {

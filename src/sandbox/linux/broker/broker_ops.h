@@ -113,7 +113,7 @@ int judge_repository(struct held *held, const struct place *place);
 int judge_parts(struct held *held, const struct place *place);
 /* What is about to be made or moved, after all else was judged: noted before it is done. */
 int judge_founding(struct held *held, const struct place *place);
-int judge_settings(struct held *held, const struct place *place, mode_t kind);
+int judge_settings(struct held *held, const struct place *place, const struct closed_look *look, mode_t kind);
 int judge_moving(struct held *held, const struct place *from, const struct place *to, bool exchanged);
 void note_made(struct held *held, const struct place *place, bool replaced);
 void note_moved(struct held *held, const struct place *from, const struct place *to, bool exchanged);

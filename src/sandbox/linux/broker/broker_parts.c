@@ -39,29 +39,35 @@ int judge_repository(struct held *held, const struct place *place) {
         return r;
 }
 
+/* The guard of a name at the top judges that name, and nothing behind it. */
+static size_t guarded_n(const struct closed_look *look) {
+        return look->guard ? strlen(look->guard->path) : 0;
+}
+
 int judge_parts(struct held *held, const struct place *place) {
+        struct deep_found found;
         struct closed_look look;
         int r = judge_repository(held, place);
 
-        if (r < 0 || !held->broker->settings || place->path[0] != '/' ||
-            settings_judge(held->broker->settings, place->path) == 0)
+        if (r < 0 || !held->broker->settings || place->path[0] != '/' || !deep_settings_find(place->path, 0, &found))
                 return r;
 
         closed_look(held->broker->closed, place->path, &look);
-        if (look.guard)
+        if (settings_judge(held->broker->settings, place->path, guarded_n(&look)) == 0)
                 return 0;
 
         held->glob = DEEP_SETTINGS_WHY;
         return -EACCES;
 }
 
-int judge_settings(struct held *held, const struct place *place, mode_t kind) {
+int judge_settings(struct held *held, const struct place *place, const struct closed_look *look, mode_t kind) {
+        bool brought = kind != S_IFDIR || held->moves;
         int r;
 
         if (!held->broker->settings)
                 return 0;
 
-        r = settings_making(held->broker->settings, place->path, kind != S_IFDIR || held->moves, &held->noted);
+        r = settings_making(held->broker->settings, place->path, guarded_n(look), brought, &held->noted);
         if (r == -EACCES)
                 held->glob = DEEP_SETTINGS_WHY;
 

@@ -185,7 +185,7 @@ static bool is_searched(const struct policy *policy, const struct plan_path *roo
         if (root->access != PATH_READ)
                 return false;
 
-        return path_is_within(root->path, policy->workspace) ||
+        return (policy->workspace && path_is_within(root->path, policy->workspace)) ||
                (policy->home && path_is_within(root->path, policy->home) && strcmp(root->path, policy->home) != 0);
 }
 

@@ -211,10 +211,13 @@ static const char *carry_to(const char *path, const char *from, const char *to, 
 
 /* Settings that get their name by the move itself are noted anew; and what is taken out of a directory of settings is
  * content. The old place stays noted: nothing is there, or something that was noted. */
-static bool is_left_behind(enum note_kind kind, const char *path, const char *from, const char *carried) {
+static bool is_left_behind(enum note_kind kind, const char *path, const char *from, const char *to,
+                           const char *carried) {
         struct deep_found found;
+        size_t n = strlen(to);
 
-        return kind == NOTE_SETTINGS && (strcmp(path, from) == 0 || !deep_settings_find(carried, 0, &found));
+        return kind == NOTE_SETTINGS && (strcmp(path, from) == 0 || (!deep_settings_find(carried, n, &found) &&
+                                                                     !deep_settings_begins(carried, n)));
 }
 
 /* *ret: its new path; NULL: it stays. */
@@ -227,7 +230,7 @@ static int carry(const struct note *note, const char *from, const char *to, bool
                 return 0;
         if (!carried)
                 return -ENOMEM;
-        if (!is_left_behind(note->kind, note->path, place, carried))
+        if (!is_left_behind(note->kind, note->path, place, there, carried))
                 *ret = take_ptr(&carried);
 
         return 0;

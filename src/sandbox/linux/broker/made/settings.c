@@ -175,23 +175,34 @@ static size_t granted_n(const struct settings *settings, const char *path) {
         return most;
 }
 
-/* *ret_above: see struct deep_found. */
-static bool is_covered(const struct settings *settings, const char *path, bool brought, size_t *ret_above) {
-        struct deep_found found;
-        bool whole = deep_settings_find(path, 0, &found);
+/* The last name in the path: what lies in a directory of the sandbox's own may have come along with it, and may be
+ * taken out of it again. */
+static bool find_last(const char *path, size_t from, struct deep_found *ret) {
+        bool found = false;
 
-        if (!whole && !(brought && deep_settings_begins(path, 0)))
+        for (; deep_settings_find(path, from, ret); from = ret->n)
+                found = true;
+        return found;
+}
+
+/* *ret_above: see struct deep_found. */
+static bool is_covered(const struct settings *settings, const char *path, size_t from, bool brought,
+                       size_t *ret_above) {
+        struct deep_found found;
+        bool whole = deep_settings_find(path, from, &found);
+
+        if (!whole && !(brought && deep_settings_begins(path, from)))
                 return false; /* nearly always */
 
         const char *root = root_of(settings, path);
         if (!root)
                 return false;
 
-        size_t from = granted_n(settings, path);
-        if (deep_settings_find(path, from, &found))
-                *ret_above = found.above;
-        else if (brought && deep_settings_begins(path, from))
+        from = max_of(from, granted_n(settings, path));
+        if (brought && deep_settings_begins(path, from))
                 *ret_above = strlen(path);
+        else if (find_last(path, from, &found))
+                *ret_above = found.above;
         else
                 return false;
 
@@ -220,22 +231,29 @@ static bool is_in_own(const struct settings *settings, const char *path, size_t 
         return false;
 }
 
-int settings_judge(const struct settings *settings, const char *path) {
+int settings_judge(const struct settings *settings, const char *path, size_t from) {
         size_t above;
 
-        if (!is_covered(settings, path, false, &above) || is_in_own(settings, path, above))
+        if (!is_covered(settings, path, from, false, &above) || is_in_own(settings, path, above))
                 return 0;
 
         return -EACCES;
 }
 
-int settings_making(struct settings *settings, const char *path, bool brought, bool *ret_noted) {
+int settings_making(struct settings *settings, const char *path, size_t from, bool brought, bool *ret_noted) {
         struct stat st;
         size_t above;
         int r;
 
-        if (!is_covered(settings, path, brought, &above) || is_in_own(settings, path, above))
+        if (!is_covered(settings, path, from, brought, &above))
                 return 0;
+
+        if (is_in_own(settings, path, above)) {
+                *ret_noted |=
+                    notes_have(settings->notes, NOTE_SETTINGS, path); /* another object may come in its place */
+                return 0;
+        }
+
         if (lstat(path, &st) == 0 || !path_error_answers(errno))
                 return -EACCES;
         if (!notes_are_kept(settings->notes))

@@ -8,6 +8,7 @@
  *     by package managers all the time, and by git, which puts another version in its place.
  *   - A name that is free may be made: packages, archives and checkouts contain such names. It is noted before it is
  *     made (notes.h), it is the sandbox's own by its object, and it is moved away after the run (kept/kept.h).
+ *   - In a directory of the sandbox's own such names are noted as well: they may be taken out of it.
  *   - A grant to write that names such a file, or a directory with it, opens it.
  */
 #include "plan/plan.h"
@@ -20,11 +21,11 @@ int settings_new(const struct plan *plan, struct notes *notes, struct settings *
 void settings_free(struct settings *settings);
 void settings_freep(struct settings **settings);
 
-/* What is at this path is about to change: 0 or -EACCES. */
-int settings_judge(const struct settings *settings, const char *path);
+/* What is at this path is about to change: 0 or -EACCES. Names in the first `from` bytes of it do not count. */
+int settings_judge(const struct settings *settings, const char *path, size_t from);
 /* This name is about to be made; `brought`: by anything but mkdir(), so that it may bring more names along. 0, noted
  * where that is needed (*ret_noted, else unchanged); -EACCES: it is there, and not the sandbox's own; -EDQUOT: no more
  * can be noted. */
-int settings_making(struct settings *settings, const char *path, bool brought, bool *ret_noted);
+int settings_making(struct settings *settings, const char *path, size_t from, bool brought, bool *ret_noted);
 /* What was noted was made. */
 void settings_made(struct settings *settings, const char *path);
