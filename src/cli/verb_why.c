@@ -68,7 +68,8 @@ const struct verb verb_why = {
         .help = "say which rule decides about a host, a path or a repository, and why",
         .about = "Explains a verdict without running anything: the rule that decides, where it stands, and what would "
                  "change it. "
-                 "A word with a slash in it, or that begins with ~, is a path (./Makefile); everything else is a host. "
+                 "A word with a slash in it, or that begins with ~ or a dot, is a path (./Makefile, .envrc); "
+                 "everything else is a host. "
                  "Links in a path are resolved, "
                  "since rules hold for what is reached. A word that begins with a host that the policy names under "
                  "git, as github.com/acme/app, is a repository: is it fetched from; with =REF (a branch, or refs/...): "

@@ -188,6 +188,11 @@ SYSTEM_SECRETS = """/etc/shadow /etc/shadow- /etc/gshadow- /etc/security/opasswd
 /etc/ssh/ssh_host_ed25519_key /etc/sudoers.d/x /etc/ssl/private/x.key""".split()
 
 
+def test_a_word_that_begins_with_a_dot_is_a_path(bailey, work):
+    said = bailey("why", ".envrc", cwd=work).text
+    assert said.startswith(f"{work}/.envrc: read"), said
+
+
 @pytest.mark.root
 @pytest.mark.parametrize("path", SYSTEM_SECRETS)
 def test_root_does_not_read_secrets_of_the_system(bailey, work, path):

@@ -443,7 +443,7 @@ bool inspect_is_file(const char *text) {
 }
 
 bool inspect_is_path(const char *text) {
-        return strchr(text, '/') || text[0] == '~' || strcmp(text, ".") == 0 || strcmp(text, "..") == 0;
+        return strchr(text, '/') || text[0] == '~' || text[0] == '.';
 }
 
 /* Resolves links in the part of the path that exists; the rest stays as it is spelled. */
@@ -530,7 +530,7 @@ static int describe_settings(const struct path_rule *rule, struct inspect_verdic
 
         *access = PATH_READ;
         answer->rule = str_dup(str_n(answer->target, found.n));
-        answer->origin = str_dup(STR(DEEP_SETTINGS_WHY));
+        answer->origin = str_dup(STR(DEEP_SETTINGS_WHY "; not held in containers, in degraded mode and on a Mac"));
         if (!answer->rule || !answer->origin)
                 return err_memory(err);
 

@@ -71,5 +71,5 @@ bool inspect_is_page(const char *text);
 int inspect_page(const struct inspector *inspector, const char *text, struct inspect_verdict *ret, struct err *err);
 /* Links are resolved as far as the path exists. */
 int inspect_path(const struct inspector *inspector, const char *path, struct inspect_verdict *ret, struct err *err);
-/* Does the text mean a path? No host has a slash: x/y, ~, . and .. are paths. */
+/* Does the text mean a path? No host has a slash or begins with a dot: x/y, ~, . and .envrc are paths. */
 bool inspect_is_path(const char *text);
