@@ -39,7 +39,8 @@ static bool run_report_add(struct run_report *report, struct refusal refusal) {
 
         refusal.count = refusal.count ? refusal.count : 1;
         if (!refusal.target || report->refusals.n >= RUN_REPORT_MAX || vec_push(&report->refusals, refusal) < 0) {
-                report->more += refusal.count;
+                if (!refusal.moved) /* those are counted by themselves */
+                        report->more += refusal.count;
                 refusal_done(&refusal);
                 return false;
         }
@@ -413,18 +414,18 @@ int run_report_news(struct run_report *report, struct buf *out) {
 /* An archive or a tree of packages may bring hundreds of them. */
 static int put_moved(const struct run_report *report, struct buf *out) {
         unsigned shown = 0;
-        int r = buf_printf(out, "bailey: moved away %u protected paths that the command made: ", report->moved);
+        int r = buf_printf(out, "bailey: moved away %u protected paths that the command made", report->moved);
 
         for (size_t i = 0; i < report->refusals.n && shown < MOVED_SHOWN && r == 0; i++)
                 if (report->refusals.p[i].moved)
-                        r = buf_printf(out, "%s%s", shown++ ? ", " : "", report->refusals.p[i].target);
+                        r = buf_printf(out, "%s%s", shown++ ? ", " : ": ", report->refusals.p[i].target);
 
-        if (r == 0)
-                r = buf_printf(out,
-                               " and %u more; they are kept: see `bailey kept`; to allow one: --write and its name\n",
-                               report->moved - shown);
+        if (r == 0 && shown)
+                r = buf_printf(out, " and %u more", report->moved - shown);
+        if (r < 0)
+                return r;
 
-        return r;
+        return buf_add(out, "; they are kept: see `bailey kept`; to allow one: --write and its name\n");
 }
 
 int run_report_text(const struct run_report *report, struct buf *out) {
