@@ -33,9 +33,9 @@ def work(home):
 
 
 def tree(directory):
-    """Everything there, without Bailey's own records."""
-    return sorted(str(path.relative_to(directory)) for path in directory.rglob("*")
-                  if path.relative_to(directory).parts[0] not in (".local", ".run"))
+    """Everything there, without Bailey's own records. Something may go meanwhile."""
+    found = (os.path.relpath(os.path.join(at, name), directory) for at, names, files in os.walk(directory) for name in [*names, *files])
+    return sorted(path for path in found if path.split("/")[0] not in (".local", ".run"))
 
 
 # At most so many namespaces of a kind may exist at a time below this one: a launch that leaves one behind uses them up.
