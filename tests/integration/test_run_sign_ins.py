@@ -455,6 +455,29 @@ except urllib.error.HTTPError as e: print(e.code)""")
     assert result.text.strip() == "403" or "this run only" in result.errors, result
 
 
+@pytest.mark.parametrize("form", [False, True])
+def test_a_secret_beside_somebody_elses_token_signs_nobody_in(world, tmp_path, form):
+    """A client's secret, as gcloud has one, goes with the refresh token, and does not stand for it."""
+    policy = json.loads((tmp_path / "policy.yaml").read_text())
+    refresh = policy["credentials"][1]
+    world.write(0, client={"secret": "GOCSPX-ClientSecretOfThisTest0123456789"})
+    policy["credentials"].append({"name": "agent.secret", "source": refresh["source"].replace("/tokens/refresh", "/client/secret"), "hosts": refresh["hosts"],
+                                  "slot": "body:client_secret@/oauth/token"})
+    (tmp_path / "policy.yaml").write_text(json.dumps(policy))
+    before = world.file.read_bytes()
+    world.endpoint.any_reading = True
+    result = world.inside(f"""
+secret = json.loads(auth_file.read_text())["client"]["secret"]
+print(post({{"grant_type": "refresh_token", "refresh_token": "rt-of-another-account-0123456789", "client_secret": secret}}, {form})[0])
+print(post({{"grant_type": "refresh_token", "client_secret": secret}}, {form})[0])""")
+    assert result.text == "403\n403\n" and world.endpoint.turn == 0 and world.file.read_bytes() == before, result
+    world.endpoint.any_reading = False
+    result = world.inside(f"""
+secret = json.loads(auth_file.read_text())["client"]["secret"]
+print(post({{"grant_type": "refresh_token", "refresh_token": tokens()["refresh"], "client_secret": secret}}, {form})[0])""")
+    assert result.text == "200\n" and world.outside()["refresh"] == Endpoint.tokens(1)[1], result
+
+
 def test_the_real_tokens_are_nowhere_inside(world):
     result = world.inside(r"""
 renew()

@@ -50,6 +50,11 @@ static const struct credential_slot *body_slot(const struct credential_mapping *
         return NULL;
 }
 
+/* Whether an account is renewed with it: its refresh token. */
+static bool mapping_renews(const struct credential_mapping *mapping) {
+        return str_is(mapping->answer, "refresh_token");
+}
+
 const struct credential_mapping *renew_leader(const struct credentials *credentials, const struct credential_set *set,
                                               struct str method, struct str target) {
         const struct credential_mapping *found = NULL;
@@ -61,7 +66,7 @@ const struct credential_mapping *renew_leader(const struct credentials *credenti
                 const struct credential_mapping *mapping = credentials_get(credentials, i);
                 if (!credential_set_has(set, i) || !body_slot(mapping, target))
                         continue;
-                if (str_is(mapping->answer, "refresh_token"))
+                if (mapping_renews(mapping))
                         return mapping; /* what the others are renewed with */
 
                 if (!found)
@@ -287,7 +292,17 @@ static enum inject_result refuse_grant(struct inject_plan *plan) {
         return INJECT_REFUSE;
 }
 
-/* Several accounts may have the same endpoint: the one whose stand-in was sent is renewed. NULL: of more than one. */
+static bool group_renews(const struct credentials *credentials, struct str group) {
+        for (uint32_t i = 0; i < credentials_count(credentials); i++) {
+                const struct credential_mapping *mapping = credentials_get(credentials, i);
+                if (str_eq(mapping->group, group) && mapping_renews(mapping))
+                        return true;
+        }
+        return false;
+}
+
+/* Several accounts may have the same endpoint: the one whose stand-in was sent is renewed. NULL: of more than one, or
+ * only something that goes with the refresh token, which is somebody else's then. */
 static const struct credential_mapping *leader_among(const struct judging *judging, size_t first) {
         const struct credential_mapping *leader = NULL;
 
@@ -297,9 +312,12 @@ static const struct credential_mapping *leader_among(const struct judging *judgi
 
                 if (leader && !str_eq(leader->group, mapping->group))
                         return NULL;
-                if (!leader || str_is(mapping->answer, "refresh_token"))
+                if (!leader || mapping_renews(mapping))
                         leader = mapping;
         }
+
+        if (leader && !mapping_renews(leader) && group_renews(judging->table, leader->group))
+                return NULL;
 
         return leader;
 }
