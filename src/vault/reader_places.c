@@ -60,11 +60,20 @@ static int add_read(struct reader_places *places, const char *file) {
         return add_in_place(&places->read, target);
 }
 
-static int add_written(struct reader_places *places, const char *file) {
-        char named[PATH_MAX], place[PATH_MAX], lock[RENEW_LOCK_PATH_MAX];
+static int add_directory(reader_paths *list, const char *file) {
+        char named[PATH_MAX], place[PATH_MAX];
 
         reader_directory(file, named);
-        int r = realpath(named, place) ? add_path(&places->written, str_dup(str_of(place))) : 0;
+        return realpath(named, place) ? add_path(list, str_dup(str_of(place))) : 0;
+}
+
+/* Where its name is, and where that leads: what is replaced is the file, not a link to it. */
+static int add_written(struct reader_places *places, const char *file) {
+        char named[PATH_MAX], place[PATH_MAX], target[PATH_MAX], lock[RENEW_LOCK_PATH_MAX];
+        int r = add_directory(&places->written, file);
+
+        if (r == 0 && realpath(file, target))
+                r = add_directory(&places->written, target);
         if (r < 0 || !renew_lock_of_agent(file, lock))
                 return r;
 

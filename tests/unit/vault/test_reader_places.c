@@ -103,6 +103,16 @@ static void a_sign_in_is_written_where_it_is(void **state) {
         assert_true(has(&places.written, at(".claude.lock")));
         assert_true(has(&places.written, at("locks")));
         assert_int_equal(places.written.n, 3);
+
+        /* kept elsewhere, with a link in its place */
+        reader_places_done(&places);
+        assert_int_equal(mkdir(at("dotfiles"), 0700), 0);
+        make_file("dotfiles/claude.json");
+        assert_int_equal(symlink("../dotfiles/claude.json", at(".claude/.credentials.json")), 0);
+        assert_int_equal(reader_places_of(&start, &mapping, &places, &e), 0);
+        assert_true(has(&places.written, at("dotfiles")));
+        assert_true(has(&places.written, at(".claude")));
+        assert_int_equal(places.written.n, 4);
 }
 
 int main(void) {
