@@ -11,45 +11,57 @@ struct language {
         const char *const *names; /* beginnings */
         const char *letters;
         const char *const *words;
-        const char *valued; /* letters whose value may follow directly: -MFile::Path */
+        const char *valued;            /* letters whose value may follow directly: -MFile::Path */
+        const char *next;              /* letters of settings whose value may be the next word: -W ignore */
+        const char *const *next_words; /* the same, long: --require x */
         const char *const *starts;
         const char *const *evals;
 };
 
 static const struct language languages[] = {
-        { WORDS("python", "pypy", "ipython", "jython"), "c", NULL, "WXm",
+        { WORDS("python", "pypy", "ipython", "jython"), "c", NULL, "WXm", "WX", WORDS("--check-hash-based-pycs"),
           WORDS("os.system", "os.popen", "os.exec", "os.spawn", "os.posix_spawn", "subprocess", "pty.spawn", "Popen",
                 "system('", "system(\"", "check_output(", "check_call(", "ctypes", "getoutput("),
           WORDS("exec(", "eval(", "compile(", "runpy", "marshal.loads", "pickle.loads") },
-        { WORDS("perl"), "eE", NULL, "MmIiFDxCV",
+        { WORDS("perl"), "eE", NULL, "MmIiFDxCV", "I", NULL,
           WORDS("system(", "system \"", "system '", "system $", "system{", "exec(", "exec \"", "exec '", "exec $",
                 "exec{", "exec {", "`", "qx", "open3", "fork", "syscall"),
           WORDS("eval(", "eval $", "eval \"", "eval get", "eval `", "eval LWP", "eval HTTP", "eval decode",
                 "eval unpack", "eval pack", "eval join", "eval <", "do $") },
-        { WORDS("node", "tsx", "ts-node"), "ep", WORDS("--eval", "--print"), "r",
+        { WORDS("node", "tsx", "ts-node"), "ep", WORDS("--eval", "--print"), "r", "rC",
+          WORDS("--require", "--import", "--loader", "--experimental-loader", "--conditions", "--env-file", "--title",
+                "--input-type", "--disable-warning", "--icu-data-dir", "--openssl-config", "--unhandled-rejections",
+                "--redirect-warnings", "--report-dir", "--diagnostic-dir", "--tsconfig", "--project"),
           WORDS("child_process", "execSync", "spawnSync", "process.binding", "worker_threads", "process.dlopen"),
           WORDS("eval(", "(eval)", "new Function", "Function(", "vm.run", "runInThisContext", "runInNewContext") },
-        { WORDS("bun"), "e", WORDS("--eval"), "r", WORDS("child_process", "Bun.spawn", "Bun.$", "dlopen("),
-          WORDS("eval(", "(eval)", "new Function") },
-        { WORDS("deno"), "", WORDS("eval"), "", WORDS("Deno.Command", "Deno.run", "Deno.dlopen", "child_process"),
+        { WORDS("bun"), "e", WORDS("--eval"), "r", "rdcl",
+          WORDS("--require", "--preload", "--import", "--define", "--config", "--cwd", "--env-file", "--conditions"),
+          WORDS("child_process", "Bun.spawn", "Bun.$", "dlopen("), WORDS("eval(", "(eval)", "new Function") },
+        { WORDS("deno"), "", WORDS("eval"), "", "", NULL,
+          WORDS("Deno.Command", "Deno.run", "Deno.dlopen", "child_process"),
           WORDS("eval(", "(eval)", "new Function", "import(\"http", "import('http") },
-        { WORDS("ruby"), "e", NULL, "rIECTxS",
+        { WORDS("ruby"), "e", NULL, "rIECTxS", "rIEC",
+          WORDS("--enable", "--disable", "--encoding", "--external-encoding", "--internal-encoding"),
           WORDS("system(", "system \"", "system '", "exec(", "exec \"", "exec '", "`", "%x", "popen", "spawn", "Open3",
                 "fork", "open(\"|", "open('|"),
           WORDS("eval(", "eval URI", "eval STDIN", "eval $stdin", "eval gets", "eval ARGF", "eval Net", "eval open",
                 "eval(open", "instance_eval", "class_eval", "eval \"", "eval Base64", "eval [") },
-        { WORDS("php"), "rBRE", WORDS("--run", "--process-code", "--process-begin"), "",
+        { WORDS("php"), "rBRE", WORDS("--run", "--process-code", "--process-begin"), "", "dczt",
+          WORDS("--define", "--php-ini", "--zend-extension", "--docroot"),
           WORDS("system(", "exec(", "passthru(", "shell_exec(", "pcntl_exec(", "popen(", "proc_open(", "`", "dl(",
                 "mail("),
           WORDS("eval(", "assert(", "create_function", "include ", "include(", "require ", "call_user_func") },
-        { WORDS("lua", "texlua"), "e", NULL, "l", WORDS("os.execute", "io.popen", "package.loadlib"),
+        { WORDS("lua", "texlua"), "e", NULL, "l", "l", NULL, WORDS("os.execute", "io.popen", "package.loadlib"),
           WORDS("loadstring", "load(", "dofile") },
-        { WORDS("Rscript", "R"), "e", NULL, "", WORDS("system(", "system2(", "shell("), WORDS("eval(", "source(") },
-        { WORDS("julia"), "eE", WORDS("--eval", "--print"), "", WORDS("run(`", "`"), WORDS("eval(", "include(") },
-        { WORDS("elixir"), "e", WORDS("--eval"), "r", WORDS("System.cmd", "System.shell", ":os.cmd", "Port.open"),
-          WORDS("Code.eval") },
-        { WORDS("groovy"), "e", NULL, "", WORDS(".execute()", "ProcessBuilder"), WORDS("evaluate(", "Eval.me") },
-        { WORDS("tclsh"), "", NULL, "", WORDS("exec ", "open \"|", "open |"), WORDS("eval ", "source ") },
+        { WORDS("Rscript", "R"), "e", NULL, "", "", NULL, WORDS("system(", "system2(", "shell("),
+          WORDS("eval(", "source(") },
+        { WORDS("julia"), "eE", WORDS("--eval", "--print"), "", "LtpJCH", NULL, WORDS("run(`", "`"),
+          WORDS("eval(", "include(") },
+        { WORDS("elixir"), "e", WORDS("--eval"), "r", "r", NULL,
+          WORDS("System.cmd", "System.shell", ":os.cmd", "Port.open"), WORDS("Code.eval") },
+        { WORDS("groovy"), "e", NULL, "", "", WORDS("-cp", "--classpath"), WORDS(".execute()", "ProcessBuilder"),
+          WORDS("evaluate(", "Eval.me") },
+        { WORDS("tclsh"), "", NULL, "", "", NULL, WORDS("exec ", "open \"|", "open |"), WORDS("eval ", "source ") },
 };
 
 /* In any language. The first ones delete whole trees. */
@@ -367,12 +379,15 @@ static bool is_valued(const struct language *language, struct str arg) {
         return arg.n > 2 && arg.p[1] != '-' && language->valued[0] && strchr(language->valued, arg.p[1]);
 }
 
-/* A letter whose value stands by itself. */
-static bool takes_next(const struct sh_call *call, size_t i) {
+/* -W ignore, --require x: a setting whose value is the word behind it. */
+static bool takes_next(const struct language *language, const struct sh_call *call, size_t i) {
         struct str arg = call->p[i].text;
         bool next = i + 1 < call->n && call->p[i + 1].text.n > 0 && call->p[i + 1].text.p[0] != '-';
+        if (!next || arg.n < 2)
+                return false;
 
-        return next && arg.n == 2 && strchr("WXrIld", arg.p[1]);
+        return (arg.n == 2 && arg.p[1] && strchr(language->next, arg.p[1])) ||
+               (language->next_words && word_in(arg, language->next_words));
 }
 
 /* node -pe CODE: letters that would each take it. */
@@ -399,7 +414,7 @@ static bool judge_options(struct judge *judge, const struct sh_call *call, const
                         break;
 
                 if (!verb && (is_valued(language, arg) || !call_option_value(call, i, &option, &code))) {
-                        i += takes_next(call, i); /* python -W ignore -c CODE */
+                        i += takes_next(language, call, i); /* python -W ignore -c CODE */
                         continue;
                 }
 
@@ -415,7 +430,7 @@ static bool judge_options(struct judge *judge, const struct sh_call *call, const
 }
 
 static void judge_here(struct judge *judge, const struct sh_call *call, const struct language *language) {
-        const struct sh_arg *script = call_operand(call, 0);
+        const struct sh_arg *script = code_script(call);
 
         if (script && !str_is(script->text, "-") && !str_is(script->text, "/dev/stdin"))
                 return;
@@ -426,16 +441,87 @@ static void judge_here(struct judge *judge, const struct sh_call *call, const st
                                      redirect->kind == SH_HERE_DOCUMENT);
 }
 
+static const struct language *language_of(struct str name) {
+        for (size_t k = 0; k < sizeof languages / sizeof languages[0]; k++)
+                for (const char *const *begin = languages[k].names; *begin; begin++)
+                        if (name.n && name.p[0] == **begin && str_starts(name, str_of(*begin)))
+                                return &languages[k];
+        return NULL;
+}
+
 void judge_code(struct judge *judge, const struct sh_call *call) {
-        for (size_t k = 0; k < sizeof languages / sizeof languages[0]; k++) {
-                const struct language *language = &languages[k];
-                bool speaks = false;
+        const struct language *language = language_of(call->name);
 
-                for (const char *const *name = language->names; *name; name++)
-                        speaks = speaks ||
-                                 (call->name.n && call->name.p[0] == **name && str_starts(call->name, str_of(*name)));
+        if (language && !judge_options(judge, call, language))
+                judge_here(judge, call, language);
+}
 
-                if (speaks && !judge_options(judge, call, language))
-                        judge_here(judge, call, language);
+/* Options that say how an interpreter runs, and not what. */
+static bool is_mode(const struct language *language, struct str arg) {
+        if (arg.n == 2 && arg.p[1] && strchr("uBEIsSqwxOb", arg.p[1]))
+                return true;
+        if (arg.p[1] && strchr(language->next, arg.p[1])) /* -W ignore, -Wignore */
+                return true;
+
+        ptrdiff_t equals = str_find(arg, '=');
+        return language->next_words && word_in(equals < 0 ? arg : str_first(arg, (size_t)equals), language->next_words);
+}
+
+const struct sh_arg *code_script(const struct sh_call *call) {
+        const struct language *language = language_of(call->name);
+        bool all = false;
+
+        for (size_t i = 1; i < call->n; i++) {
+                struct str arg = call->p[i].text;
+                if (all || arg.n < 2 || arg.p[0] != '-')
+                        return &call->p[i];
+
+                all = str_is(arg, "--");
+                i += language && takes_next(language, call, i);
         }
+
+        return NULL;
+}
+
+bool code_in_options(const struct sh_call *call) {
+        const struct language *language = language_of(call->name);
+
+        for (size_t i = 1; i < call->n; i++) {
+                struct str arg = call->p[i].text;
+                if (arg.n > 1 && arg.p[0] == '-' && !(language && is_mode(language, arg)))
+                        return true;
+        }
+
+        return false;
+}
+
+bool code_is_unknown(const struct sh_call *call) {
+        const struct language *language = language_of(call->name);
+        bool code = false;
+        if (!language)
+                return false;
+
+        const struct sh_option option = { .letters = language->letters, .words = language->words };
+        for (size_t i = 1; i < call->n; i++) {
+                const struct sh_arg *arg = &call->p[i];
+                bool verb = i == 1 && language->words && word_in(arg->text, language->words); /* deno eval CODE */
+                struct sh_arg value = { 0 };
+
+                if (!verb && !is_valued(language, arg->text) && call_option_value(call, i, &option, &value)) {
+                        if (is_cluster_of(call, i, language->letters))
+                                value = call->p[i + 1];
+                        if (value.unknown)
+                                return true;
+
+                        code = true;
+                        i += i + 1 < call->n && value.text.p == call->p[i + 1].text.p;
+                } else if (arg->unknown)
+                        return !code; /* behind code that is known, it is data */
+                else if (!verb && (arg->text.n == 0 || arg->text.p[0] != '-'))
+                        return false;
+                else if (takes_next(language, call, i) && !call->p[i + 1].unknown)
+                        i++;
+        }
+
+        return false;
 }

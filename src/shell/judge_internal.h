@@ -277,6 +277,13 @@ void judge_hidden(struct judge *judge, const struct sh_call *call, bool understo
 void judge_script(struct judge *judge, const struct sh_call *call);
 /* --- code.c: programs for interpreters, on the command line or in a here-document */
 void judge_code(struct judge *judge, const struct sh_call *call);
+/* An interpreter's first operand, behind its options and their values: its script, or "-". NULL: there is none. */
+const struct sh_arg *code_script(const struct sh_call *call);
+/* Whether an option says what runs: -c CODE, -m MODULE. */
+bool code_in_options(const struct sh_call *call);
+/* The program itself is known only when it runs: -c "$(x)", or a script of that name. What stands behind a program that
+ * is known is its data. */
+bool code_is_unknown(const struct sh_call *call);
 
 /* --- rules.c */
 void rules_judge(struct judge *judge, const struct sh_call *call);

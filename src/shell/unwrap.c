@@ -463,23 +463,6 @@ static bool looks_like_reverse_shell(struct str code) {
         return socket && shell;
 }
 
-/* Options that say how an interpreter runs, and not what. */
-static bool is_mode_option(struct str arg) {
-        return arg.n == 2 && arg.p[0] == '-' && strchr("uBEIsSqwxOb", arg.p[1]);
-}
-
-/* The program itself is known only when it runs: -c "$(x)", or a script of that name. What stands behind a program that
- * is known is its data. */
-static bool is_program_unknown(const struct sh_call *call) {
-        for (size_t i = 1; i < call->n; i++) {
-                if (call->p[i].unknown)
-                        return true;
-                if (call->p[i].text.n == 0 || call->p[i].text.p[0] != '-')
-                        return false;
-        }
-        return false;
-}
-
 static void interpreter_reads(struct judge *judge, const struct sh_call *call) {
         const struct sh_redirect *first = call->redirects;
 
@@ -490,25 +473,20 @@ static void interpreter_reads(struct judge *judge, const struct sh_call *call) {
 }
 
 static bool interpreter_call(struct judge *judge, const struct sh_call *call) {
-        const struct sh_arg *script = call_operand(call, 0);
-        bool code = false;
+        const struct sh_arg *script = code_script(call);
 
-        for (size_t i = 1; i < call->n; i++) {
-                struct str arg = call->p[i].text;
-
-                code = code || (arg.n > 1 && arg.p[0] == '-' && !is_mode_option(arg));
-                if (looks_like_reverse_shell(arg))
+        for (size_t i = 1; i < call->n; i++)
+                if (looks_like_reverse_shell(call->p[i].text))
                         judge_find(judge, FINDING_REVERSE_SHELL);
-        }
 
         for (const struct sh_redirect *redirect = call->redirects; redirect; redirect = redirect->next)
                 if ((redirect->kind == SH_HERE_DOCUMENT || redirect->kind == SH_HERE_STRING) &&
                     looks_like_reverse_shell(sh_word_to_arg(judge, redirect->target).text))
                         judge_find(judge, FINDING_REVERSE_SHELL);
 
-        if ((!script && !code) || (script && is_standard_input(script->text)))
+        if ((!script && !code_in_options(call)) || (script && is_standard_input(script->text)))
                 interpreter_reads(judge, call);
-        else if ((call->inner_facts & FACT_DOWNLOADS) && is_program_unknown(call))
+        else if ((call->inner_facts & FACT_DOWNLOADS) && code_is_unknown(call))
                 judge_find(judge, FINDING_PIPE_DOWNLOAD);
         else if (script && is_descriptor(script->text))
                 descriptor_runs(judge, call);
