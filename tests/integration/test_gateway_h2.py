@@ -3,6 +3,7 @@
 import hashlib
 import os
 import select
+import signal
 import ssl
 import struct
 import threading
@@ -612,6 +613,28 @@ def test_credentials(make_lab, make_h2, tmp_path):
     lab.gateway.say("kill-vault")
     wait_until(lambda: client.ask("/ok/x", headers=[("authorization", f"Bearer {fake}")]).status == 503, 60, "a refusal without the vault")
     assert not [r for r in origin.requests() if fake in str(r) or two in str(r)]
+
+
+def test_what_was_refused_while_the_vault_is_asked_never_leaves(make_lab, make_h2):
+    """The answer is given, the client keeps its stream open, and then the vault's value arrives."""
+    origin = make_h2()
+    lab = make_lab(f"allow={HOST}:1-65535", "workers=1", "body-bytes=8192", f"credential=key|{HOST}:{origin.port}|bearer|sk-live-Zq8-Yt3Kp5Xw5Nn7Bb2")
+    key = [("authorization", f"Bearer {lab.gateway.fakes['key']}")]
+    client = connect(lab, origin.port)
+    os.kill(lab.gateway.vault, signal.SIGSTOP)
+    try:
+        number = client.open("/ok/up", "POST", headers=key, end=False)
+        client.send(number, b"Z" * 9000, end=False)
+        got = client.streams[number]
+        assert client.wait(lambda: got.ended)
+    finally:
+        os.kill(lab.gateway.vault, signal.SIGCONT)
+    assert (got.status, got.headers["x-bailey-reason"]) == (413, "limit")
+    assert client.ask("/ok/x", headers=key).status == 200  # the vault answers in order: the other's value has come by now
+    client.reset(number)
+    record = event(lab, path="/ok/up")
+    assert (record["allowed"], record["status"], record["reason"]) == (False, 413, "limit"), record
+    assert [r[":path"] for r in origin.requests()] == ["/ok/x"]
 
 
 def test_nobody_waits_for_a_byte_that_is_held(make_lab, make_h2):

@@ -8,7 +8,7 @@
  *       http socks dns forward=PORT inherit=KIND:FD     listeners on loopback; or one that was passed in
  *       allow= deny= private= rule=HOST|GET,HEAD|/x/    the policy; each may be repeated
  *       header= idle= tunnel= connect= ask-time=        limits of time: 200ms, 1s
- *       head-bytes= bytes-out= bytes-host= connections= rate= workers= log=
+ *       head-bytes= bytes-out= bytes-host= body-bytes= connections= rate= workers= log=
  *       vault=PROGRAM ca=FILE credential=NAME|HOSTS|SLOT|VALUE roots=FILE      TLS is opened; ca: where its CA is
  * written hosts=FILE server=PORT real can-ask upstream=http:PORT|socks5:PORT user= password= bypass=
  *       secret=                                         what every client must bring
@@ -200,6 +200,7 @@ static void setting_word(struct driver *d, struct str key, struct str value) {
                 { "ask-time", DURATION, &s->ask_timeout_ns, 0 },
                 { "bytes-out", WIDE, &s->bytes_out, 0 },
                 { "bytes-host", WIDE, &s->bytes_out_per_host, 0 },
+                { "body-bytes", WIDE, &s->body_bytes, 0 },
                 { "head-bytes", NARROW, &s->header_bytes, 0 },
                 { "workers", NARROW, &s->workers, 0 },
                 { "connections", NARROW, &s->connections, 0 },

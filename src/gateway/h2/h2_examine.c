@@ -121,12 +121,15 @@ static void examine_refuse(struct h2_stream *stream, struct verdict verdict) {
         h2_refuse(stream);
 }
 
+/* A person has answered, for a request that still waits: one that was answered meanwhile is over (h2_swap.c). */
 static void on_agreed(struct gate_call *call) {
         struct h2_examine *examine = link_owner(call, struct h2_examine, hold);
         struct h2_stream *stream = examine->stream;
         struct h2_session *session = stream->session;
 
         examine->holding = false;
+        if (stream->state != H2_WAITING)
+                return;
 
         if (call->verdict.decision == DECISION_ALLOW) {
                 examine->examine->asked = true;

@@ -65,7 +65,7 @@ enum h2_state {
         H2_EXAMINING, /* its body is received, since what is in it decides whether it may be sent */
         H2_DRAINING,  /* it was refused, and the answer waits until all of its body was thrown away */
         H2_KEEPING,   /* its body is received, since it must be signed before its head is sent */
-        H2_WAITING,   /* the vault is asked */
+        H2_WAITING,   /* the vault is asked, or a person */
         H2_PASSING,   /* joined to a stream of the origin's */
         H2_ANSWERED,  /* by ourselves */
         H2_STATES

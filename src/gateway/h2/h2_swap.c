@@ -120,10 +120,15 @@ static void go_on(struct h2_stream *stream) {
         }
 }
 
-/* The vault has spoken. Meanwhile the policy may have changed, or the origin be gone. */
+/* The vault has spoken. Meanwhile the policy may have changed, or the origin be gone. A request that was answered
+ * meanwhile, since its body was too large or its time was up, is over: nothing of it may leave. */
 static void on_ready(struct swap *swap) {
         struct h2_stream *stream = link_owner(swap, struct h2_swap, swap)->stream;
         struct h2_session *session = stream->session;
+
+        if (stream->state != H2_WAITING)
+                return;
+
         if (h2_request_judge(stream, h2_fields_find(stream->swap->fields, ":method")) && h2_request_can_leave(stream))
                 go_on(stream);
         loop_soon(session->client.worker->loop, &session->later);
