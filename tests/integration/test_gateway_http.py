@@ -694,6 +694,23 @@ def test_bytes_out_are_limited(gateway, origin):
         assert answer is None or answer[0] in (429, 503)
 
 
+def test_a_body_that_is_too_large_is_no_next_request(gateway, origin):
+    """Head and body come in one packet: the answer ends the connection, and nothing is answered or recorded twice."""
+    g = gateway("body-bytes=100", "workers=1")
+    with g.connect() as sock:
+        client = Client(sock)
+        sock.sendall(get(origin.port, "/up", method="POST", more="Transfer-Encoding: chunked\r\n") + b"c8\r\n" + b"Z" * 200 + b"\r\n0\r\n\r\n")
+        status, headers, body = client.answer()
+        assert status == 413 and headers["connection"] == "close" and b"network.limits.body_bytes" in body
+        assert client.answer() is None
+    with g.connect() as sock:
+        sock.sendall(get(origin.port, "/small"))
+        assert Client(sock).answer()[0] == 200
+    g.wait_event(path="/small")
+    assert [(e["path"], e["status"], e["reason"]) for e in g.events if e["kind"] == "request" and e["path"] != "/small"] == [("/up", 413, "limit")]
+    assert b"ZZ" not in origin.received()
+
+
 def test_client_that_goes_away(gateway, make_origin):
     """The origin's connection does not outlive the client that it answers."""
     gone = threading.Event()

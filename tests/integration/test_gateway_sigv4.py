@@ -195,7 +195,7 @@ class Lab:
                                [(HOST, "127.0.0.1")], tmp_path)
         self.fakes = self.gateway.fakes
 
-    def send(self, method, target, headers, body=b"", chunked=False):
+    def send(self, method, target, headers, body=b"", chunked=False, trailers=b""):
         sock = self.gateway.connect()
         sock.settimeout(60)
         sock.sendall(f"CONNECT {HOST}:{self.port} HTTP/1.1\r\nHost: {HOST}:{self.port}\r\n\r\n".encode())
@@ -205,7 +205,7 @@ class Lab:
             lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in [*headers, *framing])]
             if chunked:
                 body = b"".join(f"{len(body[i:i + 1000]):x}\r\n".encode() + body[i:i + 1000] + b"\r\n" for i in range(0, len(body), 1000))
-                body += b"0\r\n\r\n"
+                body += b"0\r\n" + trailers + b"\r\n"
             secure.sendall("\r\n".join(lines).encode() + b"\r\n\r\n" + body)
             client = Client(secure)
             return (*client.answer(), client.received)
@@ -245,6 +245,14 @@ def test_requests_are_signed_with_the_real_key(lab):
     signer = Signer(lab, "bedrock")
     assert lab.send("POST", "/x", signer.sign("POST", "/x", [], payload), b"data", chunked=True)[0] == 200, lab.aws.problems
     assert b"Content-Length: 4" in lab.origin.requests()[-1]
+
+
+def test_trailers_of_a_kept_body_are_no_next_request(lab):
+    headers = Signer(lab, "bedrock").sign("POST", "/x", [], hashlib.sha256(b"data").hexdigest())
+    status, fields, text, _ = lab.send("POST", "/x", headers, b"data", True, f"x-late: {next(iter(lab.fakes.values()))}\r\n".encode())
+    assert (status, fields["x-bailey-reason"], fields.get("connection")) == (403, "credential", "close"), (status, fields, text)
+    lab.gateway.wait_event(kind="request", path="/x", allowed=False)
+    assert not lab.origin.requests()
 
 
 def test_uploads_in_signed_chunks(lab):

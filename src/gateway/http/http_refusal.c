@@ -175,5 +175,6 @@ void http_refuse_large(struct http_session *session) {
 
         stream_abort(take_ptr(&session->exchange.upstream));
         session->exchange.cut = true;
+        session->exchange.keep_client = false; /* what was read of its body is no next request */
         http_refuse_bytes(session, 413, REASON_LIMIT, REFUSAL_LARGE_BODY);
 }

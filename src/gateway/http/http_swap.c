@@ -76,6 +76,12 @@ static void http_swap_refuse(struct http_session *session, enum reason reason, c
         http_refuse_for(session, reason, why);
 }
 
+/* Its body was read, and none of it taken: where the next request begins is not known. */
+static void refuse_kept(struct http_session *session, const char *why) {
+        session->exchange.keep_client = false;
+        http_swap_refuse(session, REASON_CREDENTIAL, why);
+}
+
 static const char *too_large(const struct http_session *session) {
         if (session->exchange.swap->renew)
                 return "a request to a token endpoint has at most 64 KiB";
@@ -227,7 +233,7 @@ bool http_swap_keep_step(struct http_session *session) {
 
         while ((body = http_body_next(&session->exchange.request, &bytes, &span)) == HTTP1_OK)
                 if (buf_append(&swap->body, span) < 0) {
-                        http_swap_refuse(session, REASON_CREDENTIAL, too_large(session));
+                        refuse_kept(session, too_large(session));
                         return true;
                 }
 
@@ -242,7 +248,7 @@ bool http_swap_keep_step(struct http_session *session) {
         }
 
         if (!http_swap_trailers_pass(session)) {
-                http_swap_refuse(session, REASON_CREDENTIAL, INJECT_IN_TRAILERS);
+                refuse_kept(session, INJECT_IN_TRAILERS);
                 return true;
         }
 
