@@ -298,6 +298,19 @@ def test_ask(gated, forge, bailey, work, home):
     assert len(results) == 4 and not thread.is_alive()
 
 
+def test_a_refused_push_tells_its_reason_whatever_its_size(gated, forge, work):
+    """Its pack is thrown away, also beyond network.limits.body_bytes: git shows why the ref was refused."""
+    forge.make("acme/app", work)
+    done = gated([APP], """
+        git clone -q $URL/acme/app.git one && cd one
+        head -c 3000000 /dev/urandom > big && git add big && git commit -qm big
+        git push origin HEAD:main 2>&1 || echo refused
+        """, network={"limits": {"body_bytes": "512KiB"}})
+    assert "(bailey refused it: refs/heads/main: the rule allows no push to this ref)" in done.text and "refused" in done.text.split(), str(done)
+    pushes = [r for r in done.records if r.get("git", {}).get("refs")]
+    assert [(r["allowed"], r["reason"]) for r in pushes] == [(False, "git-ref")], pushes
+
+
 def test_what_cannot_be_shown_is_not_asked_about(gated, forge, bailey, work):
     """A question has every ref, whole: a push that does not fit is refused, and nothing of it is sent."""
     forge.make("acme/app", work)

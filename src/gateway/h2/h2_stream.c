@@ -253,11 +253,13 @@ static bool count_out(struct h2_stream *stream, size_t n) {
         return quota_sent(stream->session->client.worker->gateway->quota, stream->session->host_bytes, n);
 }
 
+/* What was refused before is thrown away, whatever its size: the answer keeps its reason. */
 static bool body_fits(struct h2_stream *stream, size_t n) {
         uint64_t limit = h2_settings(stream->session)->body_bytes;
+        bool refused = stream->state == H2_ANSWERED || stream->state == H2_DRAINING;
 
         stream->body_bytes += n;
-        return limit == 0 || stream->state == H2_ANSWERED || stream->body_bytes <= limit;
+        return limit == 0 || refused || stream->body_bytes <= limit;
 }
 
 int h2_stream_send(struct h2_stream *stream, const struct h2_nvs *head) {
