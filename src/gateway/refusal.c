@@ -179,15 +179,20 @@ int refusal_text(struct buf *out, const struct snapshot *snapshot, const struct 
         return r;
 }
 
-int refusal_rest_text(struct buf *out, const struct authority *target, const char *why) {
+/* A sentence: how much of a request that was cut off has left. What goes over a limit is not sent. */
+static const char *what_was_sent(enum reason reason) {
+        if (reason == REASON_LIMIT)
+                return "Its header, and what came of its body before that, had been sent by then; the rest was not.";
+
+        return "Its header, and what was read of its body, had been sent by then; its trailers were not.";
+}
+
+int refusal_rest_text(struct buf *out, const struct authority *target, enum reason reason, const char *why) {
         char where[AUTHORITY_TEXT_MAX];
 
         authority_text(target, where);
-        return buf_printf(
-            out,
-            "bailey: the request to %s was cut off: %s. Its header, and what was read of its body, had been "
-            "sent by then; its trailers were not. Trying again will not help.",
-            where, why);
+        return buf_printf(out, "bailey: the request to %s was cut off: %s. %s Trying again will not help.", where, why,
+                          what_was_sent(reason));
 }
 
 unsigned refusal_status(const struct verdict *verdict, int error) {
@@ -254,7 +259,7 @@ struct refusal refusal_of_rest(const struct refused *refused) {
         enum reason reason = refused->verdict->reason;
         struct refusal refusal = refusal_make(reason == REASON_LIMIT ? 413 : 403, reason);
 
-        refusal_close(&refusal, refusal_rest_text(&refusal.text, refused->target, refused->why));
+        refusal_close(&refusal, refusal_rest_text(&refusal.text, refused->target, reason, refused->why));
         return refusal;
 }
 

@@ -15,7 +15,7 @@
 int refusal_text(struct buf *out, const struct snapshot *snapshot, const struct authority *target,
                  const struct verdict *verdict, int error, const char *why);
 /* For a request that was cut off: its beginning has been sent. */
-int refusal_rest_text(struct buf *out, const struct authority *target, const char *why);
+int refusal_rest_text(struct buf *out, const struct authority *target, enum reason reason, const char *why);
 /* The HTTP status for it: 403, 405, 429, 503, 502 or 504, ... */
 unsigned refusal_status(const struct verdict *verdict, int error);
 

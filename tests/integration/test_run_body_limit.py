@@ -62,6 +62,7 @@ def test_a_body_that_is_too_large(limited, target, framing):
     assert " 200" in done.text.splitlines()[-1], done  # what is smaller goes on
     refused = [r for r in records if r["path"] == "/up"]
     assert [(r["allowed"], r["reason"], r["status"]) for r in refused] == [(False, "limit", 413)], records
+    assert "network.limits.body_bytes" in refused[0].get("detail", ""), refused
     assert [r["allowed"] for r in records if r["path"] == "/small"] == [True]
     received = target[0].received()
     if framing == "length":

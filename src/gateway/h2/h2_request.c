@@ -258,6 +258,7 @@ static bool body_fits(struct h2_stream *stream, const struct h2_fields *fields) 
         if (limit == 0 || !str_to_u64(h2_fields_find(fields, "content-length"), UINT64_MAX, &length) || length <= limit)
                 return true;
 
+        stream->why = REFUSAL_LARGE_BODY;
         h2_refuse_bytes(stream, 413, REASON_LIMIT, REFUSAL_LARGE_BODY);
         return false;
 }

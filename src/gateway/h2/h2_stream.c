@@ -169,6 +169,7 @@ static void refuse_large(struct h2_stream *stream) {
         }
 
         stream->cut = true;
+        stream->why = REFUSAL_LARGE_BODY;
         stream->state = H2_ANSWERED;
         h2_refuse_bytes(stream, 413, REASON_LIMIT, REFUSAL_LARGE_BODY);
 }

@@ -174,6 +174,7 @@ void http_refuse_large(struct http_session *session) {
         }
 
         stream_abort(take_ptr(&session->exchange.upstream));
+        session->call.why = REFUSAL_LARGE_BODY;
         session->exchange.cut = true;
         session->exchange.keep_client = false; /* what was read of its body is no next request */
         http_refuse_bytes(session, 413, REASON_LIMIT, REFUSAL_LARGE_BODY);

@@ -68,6 +68,16 @@ static void bytes_and_rests_say_why(void **state) {
         assert_int_equal(refusal.status, 403);
         assert_int_equal(refusal.reason, REASON_CREDENTIAL);
         assert_non_null(strstr(buf_text(&refusal.text), "was cut off: it is in the trailers."));
+        assert_non_null(strstr(buf_text(&refusal.text), "its trailers were not."));
+        refusal_done(&refusal);
+
+        /* The chunk that goes over the limit is not sent. */
+        const struct refused large = { .target = &target, .verdict = &verdict, .why = REFUSAL_LARGE_BODY };
+        verdict.reason = REASON_LIMIT;
+        refusal = refusal_of_rest(&large);
+        assert_int_equal(refusal.status, 413);
+        assert_non_null(strstr(buf_text(&refusal.text), "the rest was not."));
+        assert_null(strstr(buf_text(&refusal.text), "trailers"));
         refusal_done(&refusal);
 }
 
