@@ -204,6 +204,15 @@ def test_real_answers_are_filtered(closing, make_dns):
     assert asked == {"public.ok.test", "private.ok.test"}
 
 
+def test_a_lookup_that_time_ends_is_on_record(closing, make_dns):
+    """Over TCP the connection ends before the name servers have answered."""
+    resolver = make_dns({"slow.ok.test": Answer(silent=True)})
+    gateway = closing(Gateway(BUILD, ["dns", "real", "header=300ms", *POLICY, f"server={resolver.port}"]))
+    assert over_tcp(gateway, b"\1\2" + question("A", "slow.ok.test")) is None
+    event = gateway.wait_event(kind="dns", domain="slow.ok.test")
+    assert (event["allowed"], event["reason"], event["status"], event["count"]) == (False, "timeout", RCODES["SERVFAIL"], 1), event
+
+
 def test_floods_of_refusals_are_counted_not_lost(tmp_path, closing):
     """Made-up names, the same name over and over, refused connections: a bounded number of records, every attempt in them."""
     gateway = Gateway(BUILD, ["dns", "http", "socks", *POLICY, "workers=2"])

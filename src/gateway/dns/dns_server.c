@@ -24,6 +24,13 @@
 enum { BATCH = 32, BATCHES_PER_TURN = 8, PACKET_MAX = 1500, WAITS_MAX = 512, QUESTION_MAX = 259 };
 enum { TCP_IN_MAX = 2 * (DNS_QUERY_MAX + 2), TCP_OUT_MAX = 32768, TCP_PER_TURN = 256 };
 
+/* A question whose name is not looked up, or not to the end. */
+static void job_give_up(struct dns_job *job, enum reason reason) {
+        job->answer.rcode = DNS_SERVFAIL;
+        job->verdict.decision = DECISION_DENY;
+        job->verdict.reason = (uint8_t)reason;
+}
+
 /* --- UDP --- */
 
 struct dns_udp {
@@ -155,9 +162,7 @@ static bool serve_packet(struct dns_udp *udp, unsigned i, unsigned n_answers) {
         case DNS_RESOLVE:
                 if (resolve_later(udp, &in->msg_hdr))
                         return false;
-                job->answer.rcode = DNS_SERVFAIL;
-                job->verdict.decision = DECISION_DENY;
-                job->verdict.reason = REASON_LIMIT;
+                job_give_up(job, REASON_LIMIT);
                 break;
         case DNS_READY:
                 if (job->delay_ns && answer_later(udp, &in->msg_hdr))
@@ -290,8 +295,12 @@ static void tcp_end(struct dns_tcp *tcp) {
                 return;
 
         tcp->gone = true;
-        if (tcp->resolving)
+        if (tcp->resolving) {
                 resolve_cancel(&tcp->call);
+                job_give_up(&tcp->job, REASON_TIMEOUT);
+                dns_job_record(tcp->worker, &tcp->job, tcp->client.number);
+        }
+
         if (!tcp->asked)
                 dns_record_unread(tcp->worker, tcp->client.number);
 
@@ -359,7 +368,12 @@ static int tcp_serve_one(struct dns_tcp *tcp) {
         case DNS_RESOLVE:
                 tcp->asked = tcp->resolving = true;
                 tcp->call.done = on_tcp_resolved;
-                return resolve_start(tcp->worker->resolver, &tcp->job.host, &tcp->call);
+                if (resolve_start(tcp->worker->resolver, &tcp->job.host, &tcp->call) == 0)
+                        return 0;
+
+                tcp->resolving = false;
+                job_give_up(&tcp->job, REASON_LIMIT);
+                break;
         case DNS_READY:
                 break;
         }
