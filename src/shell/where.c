@@ -47,6 +47,15 @@ bool where_is_cd(struct str name) {
         return word_in(name, names);
 }
 
+/* cd -: where it was before, or where the command itself says that it was (OLDPWD=/; cd -). */
+static void where_back(struct judge *judge) {
+        const struct sh_variable *old = variables_find(judge, STR("OLDPWD"));
+
+        add_all(judge, &judge->where, &judge->left);
+        for (size_t i = 0; old && i < old->n; i++)
+                where_add(judge, &judge->where, place_behind(&judge->arena, judge->directory, old->values[i].text));
+}
+
 /* cd: home; cd -: where it was before. What cannot be known is taken for something below, or nothing: cd "" stays. */
 static void where_lead(struct judge *judge, const struct sh_call *call, const struct sh_arg *to) {
         bool push = str_is(call->name, "pushd");
@@ -58,7 +67,7 @@ static void where_lead(struct judge *judge, const struct sh_call *call, const st
                 if (push) /* which goes home only in zsh, and only when nothing was pushed */
                         add_all(judge, &judge->where, &judge->pushed);
         } else if (str_is(to->text, "-"))
-                add_all(judge, &judge->where, &judge->left);
+                where_back(judge);
         else if (to->text.n == 0)
                 where_add(judge, &judge->where, judge->directory);
         else {

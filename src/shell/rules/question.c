@@ -172,6 +172,7 @@ bool reads_credential(const struct sh_call *call) {
                 return false;
 
         const struct sh_arg *last = word_in(call->name, copies) ? last_operand(call) : NULL;
+        bool found_secret = (call->inner_facts & FACT_NAMES_SECRET) && (call->inner_facts & FACT_LISTS);
 
         for (size_t i = 1; i < call->n; i++) {
                 bool git_ignored =
@@ -180,6 +181,8 @@ bool reads_credential(const struct sh_call *call) {
                 if (!written && !git_ignored && names_credential(call->p[i]))
                         return true;
                 if (call->p[i].fed && (call->pipe_facts & FACT_NAMES_SECRET))
+                        return true;
+                if (call->p[i].unknown && found_secret) /* cat $(find / -name .pgpass) */
                         return true;
         }
 
@@ -199,7 +202,7 @@ static bool is_secret_pattern(struct str text) {
         static const char *const words[] = { "id_rsa",   "id_dsa", "id_ecdsa", "id_ed25519", ".ssh",
                                              ".aws",     ".gnupg", ".kube",    "secret",     "credential",
                                              "password", "passwd", ".netrc",   "keystore",   "wallet",
-                                             "htpasswd", ".kdbx",  ".npmrc",   NULL };
+                                             "htpasswd", ".kdbx",  ".npmrc",   ".pgpass",    NULL };
         static const char *const ends[] = { ".pem", ".key", ".p12", ".pfx", ".jks", ".ppk", ".env", "id_*", NULL };
 
         if (str_ends(text, STR("$"))) /* fd takes an expression */
