@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 static char place[32];
+static char elsewhere[32]; /* in memory: another file system, and a quick one; "" until a test makes it */
 
 static int set_up(void **state) {
         (void)state;
@@ -24,9 +25,28 @@ static int set_up(void **state) {
         return mkdtemp(place) ? 0 : -1;
 }
 
+/* Each test has to leave both empty; one that failed leaves nothing all the same. */
 static int tear_down(void **state) {
+        int r = rmdir(place);
+
         (void)state;
-        return rmdir(place); /* and so each test left it empty */
+        if (elsewhere[0])
+                r = rmdir(elsewhere) < 0 ? -1 : r;
+        if (r < 0) {
+                (void)tree_remove(AT_FDCWD, place);
+                if (elsewhere[0])
+                        (void)tree_remove(AT_FDCWD, elsewhere);
+        }
+
+        elsewhere[0] = '\0';
+        return r;
+}
+
+static int open_elsewhere(void) {
+        memcpy(elsewhere, "/dev/shm/test-tree-XXXXXX", 26);
+        int fd = mkdtemp(elsewhere) ? open(elsewhere, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+        assert_true(fd >= 0);
+        return fd;
 }
 
 static int open_place(void) {
@@ -91,12 +111,11 @@ static void count_bytes(void *arg, uint64_t bytes) {
         *(uint64_t *)arg += bytes;
 }
 
-/* What nobody asked for has a bound, and leaves nothing when it is met; what a person asked for has none. */
-/* In memory: 80,000 names made and removed take a busy disk longer than a test may. */
+/* What nobody asked for has a bound, and leaves nothing when it is met; what a person asked for has none. It is tried
+ * in memory: 80,000 names made and removed take a busy disk longer than a test may. */
 static void test_large_copies(void **state) {
         enum { FILES = 20001 };
-        char memory[] = "/dev/shm/test-tree-XXXXXX";
-        cleanup(close_fd) int at = mkdtemp(memory) ? open(memory, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+        cleanup(close_fd) int at = open_elsewhere();
         cleanup(close_fd) int file = -1;
         uint64_t bytes = 0;
         char name[32], word[4];
@@ -125,26 +144,23 @@ static void test_large_copies(void **state) {
         assert_int_equal(fstatat(at, "copy/20000", &st, AT_SYMLINK_NOFOLLOW), 0);
         assert_int_equal(tree_remove(at, "d"), 0);
         assert_int_equal(tree_remove(at, "copy"), 0);
-        assert_int_equal(rmdir(memory), 0);
 }
 
 /* Also where the two are on file systems between which the kernel copies nothing. */
 static void test_copies_elsewhere(void **state) {
-        cleanup(close_fd) int at = open_place(), shared = open("/dev/shm", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        cleanup(close_fd) int at = open_place(), shared = open_elsewhere();
         cleanup(close_fd) int file = openat(at, "f", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0755);
-        char *many = calloc(1, 300001), *found = malloc(300002), name[64];
+        char *many = calloc(1, 300001), *found = malloc(300002);
         (void)state;
 
         memset(many, 'a', 300000);
-        assert_true(shared >= 0);
         assert_int_equal(write(file, many, 300000), 300000);
         close_fd(&file);
-        snprintf(name, sizeof name, "test-tree-%d", (int)getpid());
-        assert_int_equal(tree_copy(at, "f", shared, name), 0);
-        file = openat(shared, name, O_RDONLY | O_CLOEXEC);
+        assert_int_equal(tree_copy(at, "f", shared, "copy"), 0);
+        file = openat(shared, "copy", O_RDONLY | O_CLOEXEC);
         assert_int_equal(read(file, found, 300002), 300000);
         assert_memory_equal(many, found, 300000);
-        assert_int_equal(tree_remove(shared, name), 0);
+        assert_int_equal(tree_remove(shared, "copy"), 0);
         assert_int_equal(tree_remove(at, "f"), 0);
         free(many);
         free(found);
@@ -153,23 +169,21 @@ static void test_copies_elsewhere(void **state) {
 /* A hole at the beginning, in the middle and at the end, between file systems and in one. */
 static void test_holes(void **state) {
         enum { STEP = 4 << 20 };
-        cleanup(close_fd) int at = open_place(), shared = open("/dev/shm", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        cleanup(close_fd) int at = open_place(), shared = open_elsewhere();
         cleanup(close_fd) int file = openat(at, "f", O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
         const int places[] = { at, shared };
         uint64_t bytes = 0;
         struct stat st;
-        char name[64], found[4];
+        char found[4];
         (void)state;
 
-        assert_true(shared >= 0);
         assert_int_equal(pwrite(file, "one", 4, STEP), 4);
         assert_int_equal(pwrite(file, "two", 4, 3 * STEP), 4);
         assert_int_equal(ftruncate(file, 5 * STEP), 0);
-        snprintf(name, sizeof name, "test-tree-%d", (int)getpid());
 
         for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-                assert_int_equal(tree_copy_whole(at, "f", places[i], name, count_bytes, &bytes), 0);
-                cleanup(close_fd) int copy = openat(places[i], name, O_RDONLY | O_CLOEXEC);
+                assert_int_equal(tree_copy_whole(at, "f", places[i], "copy", count_bytes, &bytes), 0);
+                cleanup(close_fd) int copy = openat(places[i], "copy", O_RDONLY | O_CLOEXEC);
                 assert_int_equal(fstat(copy, &st), 0);
                 assert_int_equal(st.st_size, 5 * STEP);
                 assert_true(st.st_blocks * 512 < STEP);
@@ -177,13 +191,13 @@ static void test_holes(void **state) {
                 assert_string_equal(found, "one");
                 assert_int_equal(pread(copy, found, 4, 3 * STEP), 4);
                 assert_string_equal(found, "two");
-                assert_int_equal(tree_remove(places[i], name), 0);
+                assert_int_equal(tree_remove(places[i], "copy"), 0);
         }
 
         assert_true(bytes < STEP);
         assert_int_equal(ftruncate(file, (off_t)1 << 40), 0);
-        assert_int_equal(tree_copy(at, "f", at, name), -E2BIG); /* as long as its bound, holes or not */
-        assert_int_equal(faccessat(at, name, F_OK, 0), -1);
+        assert_int_equal(tree_copy(at, "f", at, "copy"), -E2BIG); /* as long as its bound, holes or not */
+        assert_int_equal(faccessat(at, "copy", F_OK, 0), -1);
         assert_int_equal(tree_remove(at, "f"), 0);
 }
 
