@@ -112,8 +112,14 @@ int fd_pair(int ret[static 2]) {
 }
 
 bool fd_is_pair(int fd) {
+        struct sockaddr_storage name = { 0 };
+        socklen_t name_size = sizeof name;
         int type = 0;
         socklen_t n = sizeof type;
+
+        /* A stream alone could be TCP. An end of a pair has no name, and the kernel may say so by giving nothing. */
+        if (getsockname(fd, (struct sockaddr *)&name, &name_size) < 0 || (name_size > 0 && name.ss_family != AF_UNIX))
+                return false;
 
         return getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &n) == 0 && type == SOCK_STREAM;
 }
