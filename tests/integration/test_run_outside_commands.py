@@ -33,7 +33,14 @@ FORMS = ["sh -c '{work}/tools/t'", "A={work}/tools/t; $A", "echo $({work}/tools/
          "{home}/bin/script", "env -C {work} sh tools/t", "python3 -c 'import os; os.system(\"{work}/tools/t\")'", "t", "$TMPDIR/t",
          # from where the command has gone
          "cd && {work.name}/tools/t", "cd ~ && sh {work.name}/tools/t", "sh -c 'cd; {work.name}/tools/t'", "cd {home}; cd {work.name}; sh t",
-         "env -C {home} sh {work.name}/tools/t", "cd {home}/.. && {home.name}/{work.name}/tools/t", "perl -I{work}/tools -MT -e 1"]
+         "env -C {home} sh {work.name}/tools/t", "cd {home}/.. && {home.name}/{work.name}/tools/t",
+         "cd {home}/..; cd ..; {home.parent.name}/{home.name}/{work.name}/tools/t",
+         "cd {home.parent.parent}; cd {home.parent.name}; {home.name}/{work.name}/tools/t", "perl -I{work}/tools -MT -e 1",
+         # options with their value in one word
+         "env -C{home} sh {work.name}/tools/t", "env --chdir={home} {work.name}/tools/t", "env '--chdir={home}' {work.name}/tools/t",
+         "env --chdir=$HOME {work.name}/tools/t", "env \"--chdir=$HOME\" sh {work.name}/tools/t", "cd && perl -I{work.name}/tools -MT -e 1",
+         "cd && env -C{work.name} sh tools/none", "cc -isystem{work}/tools -E -", "make --directory={home} -f {work.name}/tools/t",
+         "python3 -c 'import os; os.chdir(\"{home}\"); os.system(\"sh {work.name}/tools/t\")'"]
 
 
 @pytest.mark.parametrize("kind", ["credential", "approval"])
@@ -46,17 +53,38 @@ def test_a_command_that_leads_into_the_workspace_is_refused(form, kind, place, b
     (home / "bin/script").write_text(f"#!{work}/tools/t\n")
     (home / "bin/script").chmod(0o755)
     command = form.format(work=work, home=home)
-    env = {"PATH": f"{work}/tools:{os.environ['PATH']}", "TMPDIR": str(work / "tools")}
+    env = {"PATH": f"{os.environ['PATH']}:{work}/tools", "TMPDIR": str(work / "tools")}
     result = bailey("run", "--policy", policy(home, command, kind), "--", "true", cwd=work, env=env)
     assert result.status == 121 and "sandbox may write" in result.errors, result
     assert not (home / "ran").exists()
 
 
-@pytest.mark.parametrize("command", ["./tools/t", "sh ./tools/t", "sh -c './tools/t'", "../x/t"])
+@pytest.mark.parametrize("command", ["./tools/t", "sh ./tools/t", "sh -c './tools/t'", "../x/t", "perl -I../x -e 1", "perl -I./x -e 1",
+                                     "env '--chdir=../x' true"])
 def test_a_relative_path_is_told(command, place, bailey, work, home):
     result = bailey("run", "--policy", policy(home, command), "--", "true", cwd=work)
     assert result.status == 121 and 'runs in "/"' in result.errors, result
     assert not (home / "ran").exists()
+
+
+def test_too_many_directories_are_refused(place, bailey, work, home):
+    """Where a relative path begins cannot be told any more, and is not guessed."""
+    for i in range(10):
+        (home / f"d{i}").mkdir()
+    far = [f"cd {home}/d{i}" for i in range(10)]
+    result = bailey("run", "--policy", policy(home, "; ".join([*far, f"cd {home}/..", f"{home.name}/{work.name}/tools/t"])), "--", "true", cwd=work)
+    assert result.status == 121 and "names more than 8 directories" in result.errors, result
+    result = bailey("run", "--policy", policy(home, "; ".join([*far[:3] * 5, f"echo {VALUE}"])), "--", "true", cwd=work)
+    assert result.status == 0, result  # the same ones again
+    assert not (home / "ran").exists()
+
+
+@pytest.mark.parametrize("command", ["env -C/ echo {value}", "env --chdir=/ echo {value}", "perl -Ilib/none -le 'print q({value})'",
+                                     "cd && ls -lt >/dev/null && echo {value}"])
+def test_options_that_lead_elsewhere_are_no_matter(command, place, bailey, work, home):
+    env = {"PATH": f"{os.environ['PATH']}:{work}/tools"}
+    result = bailey("run", "--policy", policy(home, command.format(value=VALUE)), "--", "true", cwd=work, env=env)
+    assert result.status == 0, result
 
 
 def test_it_runs_in_the_root_directory(place, bailey, work, home):

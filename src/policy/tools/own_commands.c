@@ -133,30 +133,50 @@ static int check_interpreter(const struct check *check, struct str word, const c
         return 0;
 }
 
+static int add_base(struct check *check, const char *path) {
+        struct stat st;
+
+        if (!check->goes || stat(path, &st) < 0 || !S_ISDIR(st.st_mode))
+                return 0;
+
+        for (size_t i = 0; i < check->n_bases; i++)
+                if (strcmp(check->bases[i], path) == 0)
+                        return 0;
+
+        if (check->n_bases == BASES_MAX)
+                return err_set(check->err, E2BIG,
+                               "%s changes its directory and names more than %d directories, so where its relative "
+                               "paths lead cannot be checked: put it into a script outside of the workspace",
+                               check->what, BASES_MAX);
+
+        check->bases[check->n_bases] = strdup(path);
+        if (!check->bases[check->n_bases])
+                return err_set(check->err, ENOMEM, "%s: not enough memory to check it", check->what);
+
+        check->n_bases++;
+        return 0;
+}
+
 /* Where a command goes elsewhere (`cd && ws/tools/x`), a relative name begins at the home, or at a directory that was
- * named. */
-static int check_from_bases(const struct check *check, struct str word) {
-        for (size_t i = 0; check->goes && i <= check->n_bases; i++) {
-                const char *base = i < check->n_bases ? check->bases[i] : check->home;
+ * named. It may name the next such directory: cd /srv; cd a. */
+static int check_from_bases(struct check *check, struct str word) {
+        size_t n = check->n_bases;
+
+        for (size_t i = 0; check->goes && i <= n; i++) {
+                const char *base = i < n ? check->bases[i] : check->home;
                 cleanup(free_ptr) char *whole = NULL;
 
                 if (!base || word.p[0] == '/' || path_normalise(word, base, &whole) < 0)
                         continue;
                 if (leads_into_open(check, whole, 0))
                         return refuse_place(check, word, whole);
+
+                int r = add_base(check, whole);
+                if (r < 0)
+                        return r;
         }
 
         return 0;
-}
-
-static void add_base(struct check *check, const char *path) {
-        struct stat st;
-
-        if (!check->goes || check->n_bases == BASES_MAX || stat(path, &st) < 0 || !S_ISDIR(st.st_mode))
-                return;
-
-        check->bases[check->n_bases] = strdup(path);
-        check->n_bases += check->bases[check->n_bases] != NULL;
 }
 
 static int check_path(const struct check *check, struct str word, const char *path) {
@@ -192,28 +212,28 @@ static int check_name(const struct check *check, struct str word) {
         return 0;
 }
 
+/* cd, and what makes other programs go elsewhere: -C DIR, -CDIR, --chdir DIR, --chdir=DIR, os.chdir(). */
 static bool is_going(struct str word) {
-        return str_is(word, "cd") || str_is(word, "pushd") || str_is(word, "-C") || str_is(word, "--chdir");
+        static const char *const begins[] = { "-C", "--chdir", "--directory", "--working-directory", "--cwd" };
+
+        for (size_t i = 0; i < sizeof begins / sizeof begins[0]; i++)
+                if (str_starts(word, str_of(begins[i])))
+                        return true;
+
+        return str_is(word, "cd") || str_is(word, "pushd") || str_ends(word, STR("chdir")) || str_is(word, "-execdir");
 }
 
-/* -I/opt/lib: what stands behind the letters of an option. */
-static struct str value_of_option(struct str word) {
-        ptrdiff_t slash = word.p[0] == '-' ? str_find(word, '/') : -1;
+static int check_name_or_base(struct check *check, struct str word) {
+        int r = check_from_bases(check, word);
+        if (r < 0)
+                return r;
 
-        if (slash > 0)
-                return str_skip(word, (size_t)slash);
-
-        return word;
+        return check_name(check, word);
 }
 
-static int check_word(struct check *check, struct str given) {
+static int check_place(struct check *check, struct str word) {
         cleanup(free_ptr) char *text = NULL, *whole = NULL;
 
-        if (given.n == 0)
-                return 0;
-
-        struct str word = value_of_option(given);
-        check->goes = check->goes || is_going(word);
         if (str_starts(word, STR("./")) || str_starts(word, STR("../")))
                 return err_set(check->err, EINVAL,
                                "%s runs in \"/\", not in the workspace: write '%.*s' as a whole path, in a place that "
@@ -222,13 +242,8 @@ static int check_word(struct check *check, struct str given) {
 
         if (path_expand_home(word, check->home, &text) < 0)
                 return 0;
-        if (str_find(str_of(text), '/') < 0) {
-                int r = check_from_bases(check, word);
-                if (r < 0)
-                        return r;
-                return check_name(check, word);
-        }
-
+        if (str_find(str_of(text), '/') < 0)
+                return check_name_or_base(check, word);
         if (path_normalise(str_of(text), "/", &whole) < 0)
                 return 0;
 
@@ -236,8 +251,48 @@ static int check_word(struct check *check, struct str given) {
         if (r < 0)
                 return r;
 
-        add_base(check, whole);
+        r = add_base(check, whole);
+        if (r < 0)
+                return r;
+
         return check_path(check, word, whole);
+}
+
+/* A value without a slash is no program, but may be a directory: -Ctools. */
+static int check_value(struct check *check, struct str value) {
+        if (value.n == 0)
+                return 0;
+        if (str_find(value, '/') < 0 && value.p[0] != '~')
+                return check_from_bases(check, value);
+
+        return check_place(check, value);
+}
+
+/* What stands behind the '=' of an option, or behind its letter: --chdir=/opt, -I/opt/lib, -Ilib/x. Where the letters
+ * end is not known (-isystem/opt), so a whole path inside is one that the option may mean, too. */
+static int check_option(struct check *check, struct str option) {
+        ptrdiff_t equals = str_find(option, '='), slash = str_find(option, '/');
+        if (equals > 0)
+                return check_value(check, str_skip(option, (size_t)equals + 1));
+        if (option.n <= 2 || option.p[1] == '-')
+                return 0;
+
+        int r = check_value(check, str_skip(option, 2));
+        if (r < 0 || slash <= 2 || option.p[slash - 1] == '.') /* -I../x was looked at as it stands */
+                return r;
+
+        return check_place(check, str_skip(option, (size_t)slash));
+}
+
+static int check_word(struct check *check, struct str word) {
+        if (word.n == 0)
+                return 0;
+
+        check->goes = check->goes || is_going(word);
+        if (word.n > 1 && word.p[0] == '-')
+                return check_option(check, word);
+
+        return check_place(check, word);
 }
 
 /* words */
