@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """network.limits.body_bytes: how large a request's body may be, with real clients, by every way that a body is framed."""
 import json
+import pathlib
+import threading
 
 import pytest
 
 from kit.h2 import H2Server
+from kit.process import SLOW, wait_until
 
 OK = "api.ok.test"
 LIMIT = 8192  # curl 7.88 shows an error of HTTP/2 in place of any answer while it has more than 16 KiB left to send
@@ -76,6 +79,68 @@ def test_a_body_that_fits(limited, target, framing):
         done, records = limited(upload(target, framing, LIMIT), limit)
         assert " 200" in done.text.splitlines()[0] and "origin" in done.text, done
         assert [r["allowed"] for r in records] == [True, True], records
+
+
+# A push over HTTP/2 that keeps its stream open; what it does next is told by files in its workspace.
+PUSH = r"""
+import pathlib, socket, ssl, sys, time
+from h2kit import H2Client
+
+def wait_for(name):
+    for _ in range(2400):
+        if pathlib.Path(name).exists():
+            return
+        time.sleep(0.05)
+
+context = ssl.create_default_context()
+context.set_alpn_protocols(["h2"])
+host, port = "api.ok.test", int(sys.argv[1])
+with context.wrap_socket(socket.create_connection((host, port)), server_hostname=host) as sock:
+    client = H2Client(sock, f"{host}:{port}")
+    line = b"0" * 40 + b" " + b"1" * 40 + b" refs/heads/agent/x\0report-status"
+    number = client.open("/acme/app/git-receive-pack", "POST", [("content-type", "application/x-git-receive-pack-request")], end=False)
+    client.send(number, b"%04x" % (len(line) + 4) + line + b"0000PACK", end=False)
+    wait_for("asked")
+    client.send(number, b"Z" * 9000, end=False)
+    stream = client.streams[number]
+    client.wait(lambda: stream.ended)
+    print("status", stream.status, flush=True)
+    pathlib.Path("told").write_text("")
+    wait_for("answered")
+    time.sleep(0.5)
+"""
+
+
+def test_a_push_that_is_refused_while_a_person_is_asked_never_leaves(make_origin, authority, bailey, home, work):
+    origin = make_origin(raw=H2Server(count), tls=authority.context(OK, alpn=("h2", "http/1.1")))
+    where = f"{OK}:{origin.port}"
+    (home / "hosts").write_text(f"127.0.0.1 {OK}\n")
+    (home / "policy.yaml").write_text(json.dumps({
+        "network": {"allow_private": [where], "limits": {"body_bytes": LIMIT}},
+        "git": [{"repo": f"{where}/acme/app", "push": ["refs/heads/agent/**"], "ask": "push"}]}))
+    (work / "h2kit.py").write_text((pathlib.Path(__file__).parent / "kit/h2.py").read_text())
+    (work / "push.py").write_text(PUSH)
+    shown = []
+
+    def waiting():
+        text = bailey("pending").text
+        return text if "refs/heads/agent/x" in text else None
+
+    def person():
+        shown.append(wait_until(waiting, 60 * SLOW, "the question"))
+        (work / "asked").write_text("")
+        wait_until((work / "told").exists, 60 * SLOW, "the answer to the client")
+        bailey("allow", "--push", shown[0].split()[0])
+        shown.append(bailey("pending").text)
+        (work / "answered").write_text("")
+
+    thread = threading.Thread(target=person)
+    thread.start()
+    done = bailey("run", "--policy", home / "policy.yaml", "--hosts", home / "hosts", "--ca-bundle", authority.file,
+                  "--", "/usr/bin/python3", "push.py", origin.port, cwd=work, timeout=300 * SLOW)
+    thread.join(120 * SLOW)
+    assert "status 413" in done.text and len(shown) == 2, (str(done), shown)
+    assert not [r for r in origin.requests() if r[":method"] == "POST"], origin.requests()
 
 
 def test_it_is_said_beforehand(bailey, home, work):
