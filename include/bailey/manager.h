@@ -120,7 +120,8 @@ BAILEY_API const struct bailey_violation *bailey_result_violation(const bailey_r
 BAILEY_API void bailey_result_free(bailey_result *r);
 
 /* What this machine can do: bailey_result_stdout() is the object of `bailey doctor --json`. It takes a moment, since
- * what can be tried is tried. c may be NULL for the default config. BAILEY_E_DEPENDENCY: there is no bailey to ask. */
+ * what can be tried is tried, but a minute at most: BAILEY_E_TIMEOUT. c may be NULL for the default config.
+ * BAILEY_E_DEPENDENCY: there is no bailey to ask. */
 BAILEY_API int bailey_capabilities(const bailey_config *c, bailey_result **ret, struct bailey_error *e);
 
 /*

@@ -16,6 +16,7 @@
 #include "api/api_program.h"
 #include "api/api_report.h"
 #include "api/plain.h"
+#include "base/bounds.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
@@ -29,7 +30,7 @@
 
 extern char **environ;
 
-enum { CLEANUP_SECONDS = 5, DOCTOR_MAX = 1 << 20 };
+enum { CLEANUP_SECONDS = 5, DOCTOR_MAX = 1 << 20, DOCTOR_SECONDS = 60, DOCTOR_WORDS_MAX = 600 };
 
 int manager_enter(bailey_manager *manager, struct state **ret, struct bailey_error *error) {
         pthread_mutex_lock(&manager->lock);
@@ -429,10 +430,54 @@ int bailey_check_dependencies(const bailey_config *config, struct bailey_depende
         return r;
 }
 
-int bailey_capabilities(const bailey_config *config, bailey_result **ret, struct bailey_error *error) {
-        cleanup(free_ptr) char *program = NULL, *base = realpath(".", NULL);
+/* It answered with no object: with what it said instead, if it said anything. */
+static int report_doctor(const char *program, const bailey_result *result, struct bailey_error *error) {
+        size_t n;
+        const char *text = bailey_result_stderr(result, &n);
+        struct str words = str_trim(str_n(text, n));
+
+        if (words.n == 0) {
+                text = bailey_result_stdout(result, &n);
+                words = str_trim(str_n(text, n));
+        }
+
+        if (words.n == 0)
+                return report(error, BAILEY_E_SYSTEM, "%s doctor --json ended with %d and said nothing", program,
+                              result->exit_code);
+
+        return report(error, BAILEY_E_SYSTEM, "%s doctor --json ended with %d and said: %.*s", program,
+                      result->exit_code, (int)min_of(words.n, DOCTOR_WORDS_MAX), words.p);
+}
+
+int manager_ask_doctor(const char *program, uint64_t limit_ns, bailey_result **ret, struct bailey_error *error) {
         cleanup(result_freep) bailey_result *result = NULL;
         char *words[] = { (char[]){ "bailey" }, (char[]){ "doctor" }, (char[]){ "--json" }, NULL };
+
+        if (result_new(DOCTOR_MAX, &result) < 0)
+                return report_memory(error);
+
+        const struct child_plan plan = {
+                .path = program, .argv = words, .envp = environ, .input = -1, .capture = true
+        };
+        const struct plain_call call = { .plan = &plan, .result = result, .stop = { -1, -1 }, .timeout_ns = limit_ns };
+
+        int r = plain_child(&call, NULL, error);
+        if (r == BAILEY_E_TIMEOUT)
+                return report(error, r, "%s doctor --json did not end in time and was ended", program);
+        if (r != BAILEY_OK)
+                return r;
+
+        size_t n;
+        const char *said = bailey_result_stdout(result, &n);
+        if (n == 0 || said[0] != '{') /* its exit code says what the machine lacks, and the object says more */
+                return report_doctor(program, result, error);
+
+        *ret = take_ptr(&result);
+        return BAILEY_OK;
+}
+
+int bailey_capabilities(const bailey_config *config, bailey_result **ret, struct bailey_error *error) {
+        cleanup(free_ptr) char *program = NULL, *base = realpath(".", NULL);
 
         if (!ret)
                 return report_null(error);
@@ -440,26 +485,8 @@ int bailey_capabilities(const bailey_config *config, bailey_result **ret, struct
         int r = program_find(config ? config->executable : NULL, text_or(base, "/"), &program, error);
         if (r != BAILEY_OK)
                 return r;
-        if (result_new(DOCTOR_MAX, &result) < 0)
-                return report_memory(error);
 
-        const struct child_plan plan = {
-                .path = program, .argv = words, .envp = environ, .input = -1, .capture = true
-        };
-        const struct plain_call call = { .plan = &plan, .result = result, .stop = { -1, -1 } };
-
-        r = plain_child(&call, NULL, error);
-        if (r != BAILEY_OK)
-                return r;
-
-        size_t n;
-        const char *said = bailey_result_stdout(result, &n);
-        if (n == 0 || said[0] != '{') /* its exit code says what the machine lacks, and the object says more */
-                return report(error, BAILEY_E_SYSTEM, "%s doctor --json ended with %d and said nothing", program,
-                              result->exit_code);
-
-        *ret = take_ptr(&result);
-        return BAILEY_OK;
+        return manager_ask_doctor(program, DOCTOR_SECONDS * NS_PER_SECOND, ret, error);
 }
 
 /*

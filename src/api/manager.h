@@ -51,3 +51,5 @@ struct told manager_add(bailey_manager *manager, struct running *running, const 
 void manager_await(bailey_manager *manager, struct told *told, size_t n);
 void manager_remove(bailey_manager *manager, struct running *running);
 void manager_unref(bailey_manager *manager);
+/* What `bailey doctor --json` of this program answers within the limit. */
+int manager_ask_doctor(const char *program, uint64_t limit_ns, bailey_result **ret, struct bailey_error *error);

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The life of a manager, step by step, from outside: only <bailey/bailey.h>. */
+/* The life of a manager, step by step, from outside: only <bailey/bailey.h>, but for a time limit that nobody waits
+ * for. */
 #include "fixture.h"
+
+#include "api/manager.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -109,6 +112,44 @@ static void capabilities(void **state) {
         assert_code(bailey_capabilities(f->config, &result, &f->e), BAILEY_E_DEPENDENCY);
         assert_null(result);
         assert_code(bailey_capabilities(f->config, NULL, &f->e), BAILEY_E_ARGUMENT);
+}
+
+/* A program in the fixture's directory that takes bailey's place. */
+static void put_program(const struct fixture *f, const char *body, char path[static 128]) {
+        snprintf(path, 128, "%s/stand-in", f->directory);
+        FILE *file = fopen(path, "we");
+        assert_non_null(file);
+        fprintf(file, "#!/bin/sh\n%s\n", body);
+        assert_int_equal(fchmod(fileno(file), 0755), 0);
+        assert_int_equal(fclose(file), 0);
+}
+
+static void capabilities_without_an_answer(void **state) {
+        static const struct {
+                const char *body, *says;
+        } cases[] = {
+                { "exit 3", "ended with 3 and said nothing" },
+                { "echo no namespaces here >&2; exit 4", "ended with 4 and said: no namespaces here" },
+                { "echo usage: bailey", "ended with 0 and said: usage: bailey" },
+        };
+        struct fixture *f = *state;
+        bailey_result *result = NULL;
+        char path[128];
+
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+                put_program(f, cases[i].body, path);
+                assert_ok(bailey_config_executable(f->config, path, &f->e));
+                assert_code(bailey_capabilities(f->config, &result, &f->e), BAILEY_E_SYSTEM);
+                assert_non_null(strstr(f->e.message, cases[i].says));
+                assert_null(result);
+        }
+
+        put_program(f, "sleep 100", path);
+        double begin = seconds();
+        assert_code(manager_ask_doctor(path, 200000000, &result, &f->e), BAILEY_E_TIMEOUT);
+        assert_non_null(strstr(f->e.message, "did not end in time"));
+        assert_true(seconds() - begin < 20);
+        assert_null(result);
 }
 
 /*
@@ -580,6 +621,7 @@ int main(void) {
                 TEST(a_copy_stands_alone),
                 TEST(dependencies),
                 TEST(capabilities),
+                TEST(capabilities_without_an_answer),
                 TEST(unavailable_strict),
                 TEST(unavailable_warn),
                 TEST(exec_reports),
