@@ -66,13 +66,22 @@ struct verdict h2_examine_again(struct h2_stream *stream, struct verdict granted
         return verdict;
 }
 
-void h2_examine_free(struct h2_stream *stream) {
-        struct h2_examine *examine = take_ptr(&stream->examine);
+void h2_examine_withdraw(struct h2_stream *stream) {
+        struct h2_examine *examine = stream->examine;
 
+        if (!examine || !examine->holding)
+                return;
+
+        examine->holding = false;
+        gate_cancel(&examine->hold);
+}
+
+void h2_examine_free(struct h2_stream *stream) {
+        h2_examine_withdraw(stream);
+
+        struct h2_examine *examine = take_ptr(&stream->examine);
         if (!examine)
                 return;
-        if (examine->holding)
-                gate_cancel(&examine->hold);
 
         stream->session->kept -= examine->reserved;
         h2_fields_free(examine->fields);

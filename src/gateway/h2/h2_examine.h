@@ -28,6 +28,8 @@ void h2_examine_add(struct h2_stream *stream, struct str bytes);
 void h2_examine_ended(struct h2_stream *stream);
 /* A refusal in git's own form is under way; false: there is none. */
 bool h2_examine_refuse(struct h2_stream *stream);
+/* Nobody is asked any more about a request that was answered. */
+void h2_examine_withdraw(struct h2_stream *stream);
 void h2_examine_free(struct h2_stream *stream);
 /* What git's request it is; NULL: none. */
 static inline const struct git_http *h2_examine_git(const struct h2_stream *stream) {

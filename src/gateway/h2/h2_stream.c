@@ -116,6 +116,7 @@ static void reset_origin(struct h2_stream *stream, uint32_t code) {
 
 void h2_stream_answer(struct h2_stream *stream, const struct h2_nvs *head, struct str body) {
         stream->state = H2_ANSWERED;
+        h2_examine_withdraw(stream);
         judged_remove(&stream->judged);
         reset_origin(stream, NGHTTP2_CANCEL);
 
