@@ -719,45 +719,6 @@ static char **sample_environment(void) {
         return (char **)lines;
 }
 
-/* Where nobody has set Java's option it is one more variable, the last one, for a list of any length. Fresh memory is
- * not zero here, so that a list without its end is noticed. */
-static void test_launch_adds_a_variable(void **state) {
-        cleanup(buf_done) struct buf set = BUF(1 << 16);
-        char *const argv[] = { (char *)"true", NULL }, *none[] = { NULL };
-        (void)state;
-
-        mallopt(M_PERTURB, 0x5a);
-        for (size_t n = 0; n < 32; n++) {
-                cleanup(buf_done) struct buf text = BUF(1 << 16);
-                struct err e = { 0 };
-                size_t last = 0;
-
-                assert_int_equal(buf_printf(&set, "%sV%zu: x", n ? ", " : "", n), 0);
-                assert_int_equal(buf_printf(&text, "process: { env: { set: { %s } } }\n", buf_text(&set)), 0);
-                cleanup(policy_freep) struct policy *p = load(buf_text(&text));
-                cleanup(path_rules_freep) struct path_rules *rules = NULL;
-                cleanup(macos_launch_freep) struct macos_launch *launch = NULL;
-                const struct seatbelt_host host = host_of(p);
-
-                assert_int_equal(path_rules_compile(p, &rules, &e), 0);
-                struct macos_request request = { .policy = p,
-                                                 .rules = rules,
-                                                 .host = &host,
-                                                 .environment = none,
-                                                 .argv = argv,
-                                                 .cwd = WORK,
-                                                 .id = "run",
-                                                 .secret = "s3cr3tOfTheRun" };
-                if (macos_launch_build(&request, &launch, &e) < 0)
-                        fail_msg("%s", err_text(&e));
-                while (launch->environment[last + 1])
-                        last++;
-                assert_string_equal(launch->environment[last], "JAVA_TOOL_OPTIONS=-Djava.net.preferIPv4Stack=true");
-                assert_true(last > n);
-        }
-        mallopt(M_PERTURB, 0);
-}
-
 static void test_launch(void **state) {
         (void)state;
         cleanup(policy_freep) struct policy *p =
@@ -818,6 +779,33 @@ static void test_launch(void **state) {
         for (char **line = launch->environment; *line; line++)
                 real = real || strcmp(*line, "https_proxy=http://bailey:s3cr3tOfTheRun@127.0.0.1:49152") == 0;
         assert_true(real);
+
+        /* where nobody has set Java's option, it is one more variable, the last one; fresh memory is not zero here */
+        static const char *const few[] = { "PATH=/bin", "LANG=C", "TERM=x",    "LC_ALL=C",      "TZ=UTC",
+                                           "USER=u",    "HOME=/", "LOGNAME=u", "SHELL=/bin/sh", NULL };
+        mallopt(M_PERTURB, 0x5a);
+        for (size_t i = 0; i < sizeof few / sizeof *few; i++) {
+                size_t last = 0;
+
+                macos_launch_free(take_ptr(&launch));
+                request.environment = (char **)few + i;
+                assert_int_equal(macos_launch_build(&request, &launch, &e), 0);
+                while (launch->environment[last + 1])
+                        last++;
+                assert_string_equal(launch->environment[last], "JAVA_TOOL_OPTIONS=-Djava.net.preferIPv4Stack=true");
+        }
+
+        /* a volume that tells spellings apart */
+        struct seatbelt_host exact = host;
+        exact.case_sensitive = true;
+        request.host = &exact;
+        assert_non_null(strstr(shown, "no link instead of it, in any spelling"));
+        text.n = 0;
+        macos_launch_free(take_ptr(&launch));
+        assert_int_equal(macos_launch_build(&request, &launch, &e), 0);
+        assert_int_equal(macos_launch_text(launch, &text), 0);
+        assert_null(strstr(buf_text(&text), "no link instead of it, in any spelling"));
+        request.host = &host;
 
         macos_launch_free(launch);
         launch = NULL;
@@ -889,29 +877,17 @@ static void test_rule_without_a_reason(void **state) {
 
 int main(void) {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_golden),
-                cmocka_unit_test(test_profiles),
-                cmocka_unit_test(test_spellings),
-                cmocka_unit_test(test_moves),
-                cmocka_unit_test(test_ways),
-                cmocka_unit_test(test_network),
-                cmocka_unit_test(test_sockets),
-                cmocka_unit_test(test_groups),
-                cmocka_unit_test(test_read_only),
-                cmocka_unit_test(test_homes),
-                cmocka_unit_test(test_refusals),
-                cmocka_unit_test(test_bad_facts),
-                cmocka_unit_test(test_launch_adds_a_variable),
-                cmocka_unit_test(test_launch),
-                cmocka_unit_test(test_globs),
-                cmocka_unit_test(test_links),
-                cmocka_unit_test(test_below_the_root),
-                cmocka_unit_test(test_exceptions),
-                cmocka_unit_test(test_long_pattern),
-                cmocka_unit_test(test_ports),
-                cmocka_unit_test(test_home_by_rule),
-                cmocka_unit_test(test_parameters),
-                cmocka_unit_test(test_rule_without_a_reason),
+                cmocka_unit_test(test_golden),         cmocka_unit_test(test_profiles),
+                cmocka_unit_test(test_spellings),      cmocka_unit_test(test_moves),
+                cmocka_unit_test(test_ways),           cmocka_unit_test(test_network),
+                cmocka_unit_test(test_sockets),        cmocka_unit_test(test_groups),
+                cmocka_unit_test(test_read_only),      cmocka_unit_test(test_homes),
+                cmocka_unit_test(test_refusals),       cmocka_unit_test(test_bad_facts),
+                cmocka_unit_test(test_launch),         cmocka_unit_test(test_globs),
+                cmocka_unit_test(test_links),          cmocka_unit_test(test_below_the_root),
+                cmocka_unit_test(test_exceptions),     cmocka_unit_test(test_long_pattern),
+                cmocka_unit_test(test_ports),          cmocka_unit_test(test_home_by_rule),
+                cmocka_unit_test(test_parameters),     cmocka_unit_test(test_rule_without_a_reason),
                 cmocka_unit_test(test_no_other_alias),
         };
 
