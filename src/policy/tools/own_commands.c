@@ -166,7 +166,7 @@ static int check_from_bases(struct check *check, struct str word) {
                 const char *base = i < n ? check->bases[i] : check->home;
                 cleanup(free_ptr) char *whole = NULL;
 
-                if (!base || word.p[0] == '/' || path_normalise(word, base, &whole) < 0)
+                if (!base || str_starts(word, STR("/")) || path_normalise(word, base, &whole) < 0)
                         continue;
                 if (leads_into_open(check, whole, 0))
                         return refuse_place(check, word, whole);
