@@ -15,7 +15,7 @@ import pytest
 
 from conftest import program
 from kit import machine as machine_module
-from kit.machine import deny, machine
+from kit.machine import NO_CLONE3, deny, machine
 from kit.process import SLOW, wait_until
 
 PYTHON = "/usr/bin/python3"
@@ -384,6 +384,23 @@ def test_a_socket_that_a_rule_names_can_be_reached(home, host, start):
     granted, other = map(int, result.text.split())
     assert granted == 0 and other in (errno.EACCES, errno.ECONNREFUSED, errno.ENOENT)
     assert host.visitors() == 1
+
+
+LISTENER = "import socket, sys\ns = socket.socket(socket.AF_UNIX)\ns.bind(sys.argv[1])\ns.listen(9)\nprint('up', flush=True)\nwhile True: s.accept()[0].sendall(b'x')"
+
+
+@pytest.mark.parametrize("form", [[], ["--allow-degraded"]], ids=["usual", "degraded"])
+def test_a_socket_that_a_rule_names_may_listen_in_another_network(form, home, start, work):
+    """As that of a container engine without root does. The kernel does not list it here, unless somebody is connected to it just now."""
+    away = ["unshare", "--net"] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user", "--net"]
+    server = start([*away, PYTHON, "-c", LISTENER, home / "granted"])
+    wait_until(lambda: b"up" in server.output(), 60 * SLOW, "the listener")
+    code = "import socket, sys\ns = socket.socket(socket.AF_UNIX)\ns.connect(sys.argv[1])\nprint(s.recv(1))"
+    argv = [str(word) for word in (program("bailey"), "run", *form, "--read", home / "granted", "--", PYTHON, "-c", code, home / "granted")]
+    if form:
+        argv = machine(argv, refuse=[deny("clone3", NO_CLONE3), deny("clone", errno.EPERM, 0x3E020011)])  # no namespaces
+    result = start(argv, cwd=work).wait(60)
+    assert result.status == 0 and result.text == "b'x'\n", result
 
 
 def test_sockets_of_other_sandboxes_are_hidden_as_a_whole(home, host, bailey):

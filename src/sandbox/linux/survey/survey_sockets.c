@@ -4,6 +4,11 @@
  * be judged from here and cannot be reached by name from another directory either, unless the server's directory is
  * visible; they are skipped. So are sockets in the directory that is hidden whole: with 200 sandboxes, looking up each
  * took 0.2 ms of a launch.
+ *
+ * The kernel lists those of our own network namespace, and a container engine without root, for one, listens in
+ * another. So what a rule grants by its path is looked at by its file. (The other end of a connection is listed where
+ * the client is, by the listener's name: without this, such a socket could be reached while somebody else was connected
+ * to it.)
  */
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -126,13 +131,35 @@ static int list_names(struct buf *ret) {
         return read_list(ret);
 }
 
+static bool is_listed(const struct plan_host *host, const char *path) {
+        for (size_t i = 0; i < host->sockets.n; i++)
+                if (strcmp(host->sockets.p[i], path) == 0)
+                        return true;
+        return false;
+}
+
+/* Whoever listens there, and in whatever network namespace. */
+static int add_granted(struct survey_dirs *dirs, struct plan_host *host) {
+        for (size_t i = 0; i < host->paths.n; i++) {
+                const struct plan_path *path = &host->paths.p[i];
+
+                if (!path->grants || path->access == PATH_DENIED || path->type != PLAN_PATH_FILE ||
+                    is_listed(host, path->path))
+                        continue;
+
+                int r = add_socket(dirs, str_of(path->path), host);
+                if (r < 0)
+                        return r;
+        }
+
+        return 0;
+}
+
 int survey_sockets(const char *hidden, struct survey_dirs *dirs, struct plan_host *host, struct err *err) {
         cleanup(buf_done) struct buf names = BUF(16 << 20);
         int r = list_names(&names);
 
-        if (r == -ENOENT)
-                return 0;
-        if (r < 0)
+        if (r < 0 && r != -ENOENT)
                 return err_set(err, -r, "cannot list the host's sockets: %s", strerror(-r));
 
         struct str rest = buf_str(&names), name;
@@ -144,6 +171,10 @@ int survey_sockets(const char *hidden, struct survey_dirs *dirs, struct plan_hos
                 if (r < 0)
                         return err_set(err, -r, "cannot look at the host's sockets: %s", strerror(-r));
         }
+
+        r = add_granted(dirs, host);
+        if (r < 0)
+                return err_set(err, -r, "cannot look at sockets that a rule names: %s", strerror(-r));
 
         return 0;
 }
