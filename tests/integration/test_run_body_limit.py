@@ -81,7 +81,7 @@ def test_a_body_that_fits(limited, target, framing):
         assert [r["allowed"] for r in records] == [True, True], records
 
 
-# A push over HTTP/2 that keeps its stream open; what it does next is told by files in its workspace.
+# A push over HTTP/2 whose rest is sent while a person is asked; what it does next is told by files in its workspace.
 PUSH = r"""
 import pathlib, socket, ssl, sys, time
 from h2kit import H2Client
@@ -94,15 +94,20 @@ def wait_for(name):
 
 context = ssl.create_default_context()
 context.set_alpn_protocols(["h2"])
-host, port = "api.ok.test", int(sys.argv[1])
+host, port, rest = "api.ok.test", int(sys.argv[1]), int(sys.argv[2])
 with context.wrap_socket(socket.create_connection((host, port)), server_hostname=host) as sock:
     client = H2Client(sock, f"{host}:{port}")
     line = b"0" * 40 + b" " + b"1" * 40 + b" refs/heads/agent/x\0report-status"
     number = client.open("/acme/app/git-receive-pack", "POST", [("content-type", "application/x-git-receive-pack-request")], end=False)
     client.send(number, b"%04x" % (len(line) + 4) + line + b"0000PACK", end=False)
     wait_for("asked")
-    client.send(number, b"Z" * 9000, end=False)
     stream = client.streams[number]
+    client.send(number, b"Z" * rest, end=rest < 8192)
+    if rest < 8192:
+        client.h2.ping(b"received")  # all that was sent before it was taken
+        client.flush()
+        client.wait(lambda: client.pongs)
+        pathlib.Path("told").write_text("")
     client.wait(lambda: stream.ended)
     print("status", stream.status, flush=True)
     pathlib.Path("told").write_text("")
@@ -111,36 +116,54 @@ with context.wrap_socket(socket.create_connection((host, port)), server_hostname
 """
 
 
-def test_a_push_that_is_refused_while_a_person_is_asked_never_leaves(make_origin, authority, bailey, home, work):
-    origin = make_origin(raw=H2Server(count), tls=authority.context(OK, alpn=("h2", "http/1.1")))
-    where = f"{OK}:{origin.port}"
-    (home / "hosts").write_text(f"127.0.0.1 {OK}\n")
-    (home / "policy.yaml").write_text(json.dumps({
-        "network": {"allow_private": [where], "limits": {"body_bytes": LIMIT}},
-        "git": [{"repo": f"{where}/acme/app", "push": ["refs/heads/agent/**"], "ask": "push"}]}))
-    (work / "h2kit.py").write_text((pathlib.Path(__file__).parent / "kit/h2.py").read_text())
-    (work / "push.py").write_text(PUSH)
-    shown = []
+@pytest.fixture
+def pushed(make_origin, authority, bailey, home, work):
+    """pushed(rest): so many bytes come while a person is asked, who agrees. The result, the origin, what the person was shown."""
+    def push(rest, person):
+        origin = make_origin(raw=H2Server(count), tls=authority.context(OK, alpn=("h2", "http/1.1")))
+        where = f"{OK}:{origin.port}"
+        (home / "hosts").write_text(f"127.0.0.1 {OK}\n")
+        (home / "policy.yaml").write_text(json.dumps({
+            "network": {"allow_private": [where], "limits": {"body_bytes": LIMIT}},
+            "git": [{"repo": f"{where}/acme/app", "push": ["refs/heads/agent/**"], "ask": "push"}]}))
+        (work / "h2kit.py").write_text((pathlib.Path(__file__).parent / "kit/h2.py").read_text())
+        (work / "push.py").write_text(PUSH)
+        shown = []
 
-    def waiting():
-        text = bailey("pending").text
-        return text if "refs/heads/agent/x" in text else None
+        def waiting():
+            text = bailey("pending").text
+            return text if "refs/heads/agent/x" in text else None
 
-    def person():
-        shown.append(wait_until(waiting, 60 * SLOW, "the question"))
-        (work / "asked").write_text("")
-        wait_until((work / "told").exists, 60 * SLOW, "the answer to the client")
-        wait_until(lambda: not waiting(), 60 * SLOW, "the question to be taken back")
-        shown.append(bailey("allow", "--push", shown[0].split()[0]))
-        (work / "answered").write_text("")
+        def answer():
+            shown.append(wait_until(waiting, 60 * SLOW, "the question"))
+            (work / "asked").write_text("")
+            wait_until((work / "told").exists, 60 * SLOW, "the rest to be taken")
+            person(waiting)
+            shown.append(bailey("allow", "--push", shown[0].split()[0]))
+            (work / "answered").write_text("")
 
-    thread = threading.Thread(target=person)
-    thread.start()
-    done = bailey("run", "--policy", home / "policy.yaml", "--hosts", home / "hosts", "--ca-bundle", authority.file,
-                  "--", "/usr/bin/python3", "push.py", origin.port, cwd=work, timeout=300 * SLOW)
-    thread.join(120 * SLOW)
-    assert "status 413" in done.text and len(shown) == 2 and shown[1].status != 0, (str(done), shown)
+        thread = threading.Thread(target=answer)
+        thread.start()
+        done = bailey("run", "--policy", home / "policy.yaml", "--hosts", home / "hosts", "--ca-bundle", authority.file,
+                      "--", "/usr/bin/python3", "push.py", origin.port, rest, cwd=work, timeout=300 * SLOW)
+        thread.join(120 * SLOW)
+        assert len(shown) == 2, (str(done), shown)
+        return done, origin, shown
+
+    return push
+
+
+def test_a_push_that_is_refused_while_a_person_is_asked_never_leaves(pushed):
+    done, origin, shown = pushed(9000, lambda waiting: wait_until(lambda: not waiting(), 60 * SLOW, "the question to be taken back"))
+    assert "status 413" in done.text and shown[1].status != 0, (str(done), shown)
     assert not [r for r in origin.requests() if r[":method"] == "POST"], origin.requests()
+
+
+def test_what_comes_of_a_push_while_a_person_is_asked_is_sent_behind_what_was_judged(pushed):
+    done, origin, shown = pushed(1000, lambda waiting: None)
+    assert "status 200" in done.text and shown[1].status == 0, (str(done), shown)
+    received = origin.received()
+    assert b"refs/heads/agent/x" in received.split(b"Z" * 1000)[0], received
 
 
 def test_it_is_said_beforehand(bailey, home, work):

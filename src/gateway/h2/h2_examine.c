@@ -92,17 +92,24 @@ void h2_examine_free(struct h2_stream *stream) {
 
 /* --- on its way --- */
 
-/* What was kept of the body is the first that leaves. */
+/* What was kept of the body is the first that leaves. So it must be in its place before anything more is received:
+ * what comes behind it was not judged, and would be read as the request if it arrived first. */
 static int give_back(struct h2_stream *stream) {
         struct h2_examine *examine = stream->examine;
         int r;
 
+        if (examine->raw.n == 0)
+                return 0;
+
         stream->up.bytes.max += examine->raw.n;
         r = h2_flow_add(&stream->up, buf_str(&examine->raw));
-        stream->up.gift = r < 0 ? 0 : examine->raw.n;
+        if (r < 0)
+                return r;
+
+        stream->up.gift = examine->raw.n;
         buf_clear(&examine->raw);
 
-        return r;
+        return 0;
 }
 
 /* With its fields in the place where they would be if they had come just now. */
@@ -157,6 +164,11 @@ static void begin_asking(struct h2_stream *stream) {
         struct h2_examine *examine = stream->examine;
         struct h2_session *session = stream->session;
         cleanup(buf_done) struct buf text = BUF(GATE_QUESTION_MAX - 1);
+
+        if (give_back(stream) < 0) {
+                h2_refuse_bytes(stream, 503, REASON_LIMIT, "Out of memory");
+                return;
+        }
 
         (void)examine_question(examine->examine, &text);
         examine->hold = (struct gate_call){ .worker = session->client.worker,
