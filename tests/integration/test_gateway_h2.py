@@ -308,6 +308,26 @@ def test_a_reader_that_sleeps_holds_up_nobody_else(lab, make_h2):
     assert client.wait(lambda: all(len(client.streams[n].body) == 4 << 20 for n in sleepers), 120 * SLOW)
 
 
+def test_no_reset_overtakes_an_answer(lab, make_h2):
+    """curl 7.88 shows an error of HTTP/2 in place of an answer whose stream is reset while it still sends its body."""
+    client = connect(lab, make_h2().port)
+    number = client.open("/secret", "POST", end=False)
+    stream = client.streams[number]
+    assert client.wait(lambda: stream.ended) and stream.status == 403
+    event(lab, path="/secret", status=403)  # on record, whatever the client does now
+    sent = 0
+    while stream.reset is None and sent < 4 << 20:
+        room = min(client.h2.local_flow_control_window(number), 16384)
+        if not room:
+            client.pump()
+            continue
+        client.h2.send_data(number, b"x" * room)
+        client.flush()
+        sent += room
+    assert stream.reset == 0 and 500000 < sent < 4 << 20, (stream.reset, sent)
+    assert client.ask("/ok/x").status == 200
+
+
 # ends
 
 

@@ -10,7 +10,7 @@ from kit.h2 import H2Server
 from kit.process import SLOW, wait_until
 
 OK = "api.ok.test"
-LIMIT = 8192  # curl 7.88 shows an error of HTTP/2 in place of any answer while it has more than 16 KiB left to send
+LIMIT = 8192
 # curl's words: a file has a length, standard input has none and is sent in chunks (HTTP/1.1) or just ends (HTTP/2).
 FRAMINGS = {"length": ["--data-binary", "@{0}"], "open": ["-T", "-", "-X", "POST"]}
 ORIGINS = {"plain": ("http", "--http1.1"), "opened": ("https", "--http1.1"), "h2": ("https", "--http2")}

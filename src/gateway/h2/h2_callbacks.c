@@ -199,6 +199,8 @@ static int on_sent(nghttp2_session *ng, const nghttp2_frame *frame, void *user) 
                 return 0;
 
         stream->down.sent = true;
+        if (stream->state == H2_ANSWERED)
+                h2_stream_record(stream); /* a client need not end its body */
         h2_stream_settle(stream);
 
         return 0;

@@ -16,7 +16,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-enum { LATE_BYTES_MAX = 16384 };
+enum { LATE_BYTES_MAX = 1 << 20 }; /* more than a client sends before it has read the answer */
 
 static nghttp2_session *ng_of(const struct h2_stream *stream, unsigned side) {
         return stream->session->side[side].ng;
@@ -203,7 +203,8 @@ void h2_stream_spoil(struct h2_stream *stream, unsigned side) {
 }
 
 /* A client that still sends its body when the answer and a reset arrive together loses the answer: curl 7.88 shows its
- * user an error of HTTP/2 instead of our refusal. What is left of a small body may come, and ends the stream. */
+ * user an error of HTTP/2 instead of our refusal. What it sends until it has read the answer may come. curl stops then;
+ * what is left of a small body ends the stream, and a larger one is cut off. */
 static bool may_end_itself(const struct h2_stream *stream) {
         return stream->state == H2_ANSWERED && stream->late <= LATE_BYTES_MAX;
 }
