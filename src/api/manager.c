@@ -430,15 +430,25 @@ int bailey_check_dependencies(const bailey_config *config, struct bailey_depende
         return r;
 }
 
+/* Without the line end, which would stand in the middle of a message. */
+static struct str doctor_words(const char *text, size_t n) {
+        struct str words = str_trim(str_n(text, n));
+
+        while (words.n > 0 && (words.p[words.n - 1] == '\n' || words.p[words.n - 1] == '\r'))
+                words.n--;
+
+        return words;
+}
+
 /* It answered with no object: with what it said instead, if it said anything. */
 static int report_doctor(const char *program, const bailey_result *result, struct bailey_error *error) {
         size_t n;
         const char *text = bailey_result_stderr(result, &n);
-        struct str words = str_trim(str_n(text, n));
+        struct str words = doctor_words(text, n);
 
         if (words.n == 0) {
                 text = bailey_result_stdout(result, &n);
-                words = str_trim(str_n(text, n));
+                words = doctor_words(text, n);
         }
 
         if (words.n == 0)

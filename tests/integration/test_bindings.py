@@ -126,6 +126,27 @@ def test_node_asks_and_tells(node):
 
 
 @needs_node
+def test_node_waits_a_minute_for_the_doctor(node):
+    """And says what came instead of an answer. A minute passes in a second."""
+    assert node("""
+  const fs = require('node:fs');
+  const asked = async (body) => {
+    fs.writeFileSync('doctor', `#!/bin/sh\\n${body}\\n`, { mode: 0o755 });
+    return new bailey.Manager({ executable: './doctor' }).capabilities().catch((error) => `${error.code}: ${error.message.replace(/.*doctor --json /, '')}`);
+  };
+  const later = setTimeout;
+  const waited = [];
+  global.setTimeout = (f, ms) => { waited.push(ms); return later(f, ms / 60); };
+  assert.strictEqual(await asked('echo $$ >pid; exec sleep 100'), `timeout: ${fs.realpathSync('doctor')} doctor did not end in time and was ended`);
+  assert.deepStrictEqual(waited, [60000]);
+  while (fs.existsSync(`/proc/${fs.readFileSync('pid', 'utf8').trim()}`)) await new Promise((resolve) => { later(resolve, 10); });
+  assert.strictEqual(await asked('echo no namespaces here >&2; exit 4'), 'system: ended with 4 and said: no namespaces here');
+  assert.strictEqual(await asked('echo usage: bailey'), 'system: ended with 0 and said: usage: bailey');
+  console.log('done');
+""") == "done\n"
+
+
+@needs_node
 def test_node_judges_hosts(node):
     assert node("""
   const filter = await bailey.Filter.create({ allow: ['*.ok.test', '@github'], deny: ['no.ok.test'], onRequest: ({ host }) => host === 'asked.test' });
@@ -188,7 +209,7 @@ def python(run, work, script, hosts):
 @needs_plain_library
 def test_python_beyond_commands(run, work, hosts, origin):
     assert python(run, work, f"""
-import bailey, sys, time, urllib.error, urllib.request
+import bailey, os, sys, time, urllib.error, urllib.request
 
 def get(proxy, host):
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({{"http": proxy.env["HTTP_PROXY"]}}))
@@ -248,9 +269,16 @@ with bailey.Manager(bailey.Config().classifier(classify)) as manager:
         manager.exec_args(["echo", "a b"], classifier=lambda command, verdict: bailey.ESCALATED if command == "echo 'a b'" else None)
     except bailey.EscalatedCommand as error:
         print(error.rule)
+with open("doctor", "w") as file:
+    file.write("#!/bin/sh\\necho no namespaces here; exit 4\\n")
+os.chmod("doctor", 0o755)
+try:
+    bailey.capabilities(bailey.Config().executable("doctor"))
+except bailey.SystemFailure as error:  # the library asks, with its limit of time
+    print(str(error).partition("said: ")[2])
 print(bailey.capabilities()["mode"])
 """, hosts).splitlines()[:-1] == ["program / not this", "program / the program's classifier failed", "program / the program's classifier failed",
-                                  "delete-root / it deletes the system or the home directory", "forbidden ran", "program"]
+                                  "delete-root / it deletes the system or the home directory", "forbidden ran", "program", "no namespaces here"]
 
 
 @needs_plain_library

@@ -6,6 +6,7 @@ const { BaileyError, call, checkNames, dropFiles, findExecutable, flagsOf, keepF
 const { controlOf, serve } = require('./control.js');
 const { Gateway } = require('./gateway.js');
 
+const DOCTOR_MS = 60000; // as libbailey has it
 const STRICTNESS = ['allow', 'sandboxed', 'escalated', 'forbidden'];
 
 class Manager {
@@ -77,10 +78,15 @@ class Manager {
     return gateway;
   }
 
-  /** What this machine can do: the object of `bailey doctor --json`. */
+  /** What this machine can do: the object of `bailey doctor --json`, within a minute. */
   async capabilities() {
     this.#mustBeOpen();
-    return JSON.parse((await call(this.#executable, ['doctor', '--json'])).out);
+    const said = await call(this.#executable, ['doctor', '--json'], { limit: DOCTOR_MS });
+    try {
+      return JSON.parse(said.out);
+    } catch {
+      throw new BaileyError('system', `${this.#executable} doctor --json ended with ${said.status} and said: ${sentence(said.err || said.out)}`);
+    }
   }
 
   /** What must be there, each with what was found. */

@@ -109,8 +109,8 @@ function sentence(text) {
   return text.trim().split('\n').pop().replace(/^bailey: (error: )?/, '') || 'bailey said nothing';
 }
 
-/** Runs bailey to its end: { status, out, err }. `started` sees the process. */
-function call(executable, words, { cwd, signal, input, started = () => {} } = {}) {
+/** Runs bailey to its end: { status, out, err }. `started` sees the process. After `limit` milliseconds it is ended, and that is a timeout. */
+function call(executable, words, { cwd, signal, input, limit, started = () => {} } = {}) {
   return new Promise((resolve, reject) => {
     const child = spawn(executable, words, { cwd, signal, killSignal: 'SIGKILL', stdio: [input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'] });
     const out = [];
@@ -120,6 +120,13 @@ function call(executable, words, { cwd, signal, input, started = () => {} } = {}
     child.stderr.on('data', (chunk) => err.push(chunk));
     child.on('error', (error) => reject(error.name === 'AbortError' ? new BaileyError('cancelled', 'the command was cancelled and ended')
       : new BaileyError('system', error.message)));
+    const late = limit && setTimeout(() => {
+      child.kill('SIGKILL');
+      child.stdout.destroy(); // a child of its own may hold them
+      child.stderr.destroy();
+      reject(new BaileyError('timeout', `${executable} ${words[0]} did not end in time and was ended`));
+    }, limit);
+    child.on('close', () => clearTimeout(late));
     child.on('close', (status) => resolve({ status, out: Buffer.concat(out).toString(), err: Buffer.concat(err).toString() }));
     if (input !== undefined) {
       child.stdin.on('error', () => {}); // the command need not read it

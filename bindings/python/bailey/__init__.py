@@ -22,7 +22,6 @@ import ctypes
 import ctypes.util
 import json
 import os
-import subprocess
 import sys
 from ctypes import POINTER, byref, c_char, c_char_p, c_int, c_size_t, c_uint16, c_uint64, c_void_p
 
@@ -159,6 +158,7 @@ def _load():
         "bailey_config_new": [c_char_p, POINTER(handle), error], "bailey_config_free": [handle],
         "bailey_config_set": [handle, c_char_p, c_char_p, error], "bailey_config_policy": [handle, c_char_p, error],
         "bailey_config_policy_file": [handle, c_char_p, error], "bailey_config_copy": [handle, POINTER(handle), error],
+        "bailey_capabilities": [handle, POINTER(handle), error],
         "bailey_check_dependencies": [handle, POINTER(_Dependency), error],
         "bailey_options_on_approval": [handle, _APPROVAL, c_void_p, error],
         "bailey_config_unavailable": [handle, c_int, error], "bailey_config_shell": [handle, c_char_p, error],
@@ -847,12 +847,10 @@ def start_network_proxy(whitelist, on_request=None):
 
 
 def capabilities(config=None):
-    """What this machine can do: the object of `bailey doctor --json`."""
-    found = (config or Config()).check_dependencies()[0]
-    if not found.found:
-        raise DependencyError(_Error(code=-5, message=_bytes(found.detail)))
-    done = subprocess.run([found.detail, "doctor", "--json"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
-    return json.loads(done.stdout)
+    """What this machine can do: the object of `bailey doctor --json`, within a minute."""
+    handle = c_void_p()
+    _call("bailey_capabilities", config._handle if config else None, byref(handle))
+    return json.loads(Result(handle).stdout)
 
 
 __all__ = ["ALLOW", "APPROVE", "APPROVE_SESSION", "ArgumentError", "Cancel", "Cancelled", "Config", "ConfigError", "Control", "ControlError", "DENY",
