@@ -382,6 +382,8 @@ def test_a_new_value_counts_at_once(lab):
         assert status == 503
         refused = len(here.origin.requests())
         assert ask() == 503 and len(here.origin.requests()) == refused and refused >= count
+        here.gateway.wait(lambda g: [e for e in g.events if e["kind"] == "request" and e["status"] == 503])
+        assert {e["swapped"] for e in here.gateway.events if e["kind"] == "request" and e["status"] == 503} == {""}
         here.gateway.say("start-vault")
         for _ in range(400):
             status = ask()

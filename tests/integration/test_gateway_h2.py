@@ -164,6 +164,9 @@ def test_bodies_of_another_length_than_said(lab, make_h2):
         assert "content-length" in event(lab, path=path, allowed=False, reason="protocol")["detail"]
     assert client.ask("/ok/right", "POST", headers=[("content-length", "5")], body=b"12345").status == 200
     assert whole == [("/ok/right", 5)]
+    number = client.open("/ok/odd", "POST", end=False)
+    client.raw(frame(DATA, 0, number, b"x") + frame(HEADERS, END_HEADERS | END_STREAM, number, b"\0\3x y\1z"))
+    event(lab, path="/ok/odd", allowed=False, reason="protocol")
     number = client.open("/ok/trailers", "POST", end=False)
     client.raw(frame(DATA, 0, number, b"x") + frame(HEADERS, END_HEADERS | END_STREAM, number, hpack.Encoder().encode([(":path", "/ok/y")])))
     event(lab, path="/ok/trailers", allowed=False, reason="protocol")
@@ -654,6 +657,7 @@ def test_what_was_refused_while_the_vault_is_asked_never_leaves(make_lab, make_h
     client.reset(number)
     record = event(lab, path="/ok/up")
     assert (record["allowed"], record["status"], record["reason"]) == (False, 413, "limit"), record
+    assert (record["swapped"], record["bytes_out"]) == ("", 0), record
     assert [r[":path"] for r in origin.requests()] == ["/ok/x"]
 
 

@@ -195,6 +195,9 @@ static int on_sent(nghttp2_session *ng, const nghttp2_frame *frame, void *user) 
         struct h2_stream *stream = stream_at(ng, frame->hd.stream_id);
         bool last = (frame->hd.type == NGHTTP2_DATA || frame->hd.type == NGHTTP2_HEADERS) &&
                     (frame->hd.flags & NGHTTP2_FLAG_END_STREAM);
+
+        if (stream && side->index == H2_ORIGIN && frame->hd.type == NGHTTP2_HEADERS)
+                stream->left = true;
         if (!stream || !last || side->index != H2_CLIENT)
                 return 0;
 

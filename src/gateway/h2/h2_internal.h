@@ -86,6 +86,7 @@ struct h2_stream {
         bool recorded;
         bool head_sent;    /* the final response's head was handed to the client's side */
         bool begun;        /* part of it may have reached the origin */
+        bool left;         /* its head was written to the origin's connection */
         bool taken_back;   /* the origin's stream was reset by us */
         bool origin_reset; /* the origin sent RST_STREAM itself */
         verdict_yes asked;

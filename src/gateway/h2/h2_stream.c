@@ -59,7 +59,7 @@ void h2_stream_record(struct h2_stream *stream) {
                             .scheme = SCHEME_HTTPS,
                             .connection = session->client.number,
                             .bytes_in = stream->bytes_in,
-                            .bytes_out = stream->bytes_out,
+                            .bytes_out = stream->left ? stream->bytes_out : 0,
                             .duration_us = (clock_ns() - stream->since) / 1000,
                             .rule = stream->verdict.rule,
                             .generation = stream->generation,
@@ -75,7 +75,7 @@ void h2_stream_record(struct h2_stream *stream) {
 
         if (stream->begun)
                 ev.addr = session->addr;
-        if (stream->swap)
+        if (stream->swap && stream->left)
                 ev.swapped = buf_str(&stream->swap->swap.names);
         if (stream->examine)
                 ev.act = buf_str(&stream->examine->examine->act);
@@ -197,7 +197,8 @@ void h2_stream_spoil(struct h2_stream *stream, unsigned side) {
 
         stream->state = H2_ANSWERED;
         stream->why = "A header field has bytes that it may not have.";
-        stream->verdict.reason = REASON_PROTOCOL;
+        refusal_decide(&stream->verdict, REASON_PROTOCOL);
+        stream->cut = true; /* its trailers, if it had begun */
         reset_origin(stream, NGHTTP2_CANCEL);
         h2_stream_reset_client(stream, NGHTTP2_PROTOCOL_ERROR);
 }
@@ -259,10 +260,9 @@ static bool count_out(struct h2_stream *stream, size_t n) {
 /* What was refused before is thrown away, whatever its size: the answer keeps its reason. */
 static bool body_fits(struct h2_stream *stream, size_t n) {
         uint64_t limit = h2_settings(stream->session)->body_bytes;
-        bool refused = stream->state == H2_ANSWERED || stream->state == H2_DRAINING;
 
         stream->body_bytes += n;
-        return limit == 0 || refused || stream->body_bytes <= limit;
+        return limit == 0 || stream->state == H2_ANSWERED || stream->body_bytes <= limit;
 }
 
 int h2_stream_send(struct h2_stream *stream, const struct h2_nvs *head) {
@@ -353,6 +353,13 @@ void h2_stream_take_data(struct h2_flow *flow, const uint8_t *p, size_t n) {
         struct h2_stream *stream = flow->stream;
         struct h2_side *from = &stream->session->side[flow->from];
 
+        if (flow->from == H2_CLIENT && stream->state == H2_DRAINING) {
+                nghttp2_session_consume(from->ng, stream->client_id, n);
+                stream->moved = loop_now(stream->session->client.worker->loop);
+                h2_examine_add(stream, str_n(p, n));
+                return;
+        }
+
         if (flow->dropped || flow->own) {
                 nghttp2_session_consume(from->ng, flow->from == H2_CLIENT ? stream->client_id : stream->origin_id, n);
                 if (flow->from == H2_CLIENT)
@@ -376,7 +383,7 @@ void h2_stream_take_data(struct h2_flow *flow, const uint8_t *p, size_t n) {
         if (flow->from == H2_ORIGIN)
                 stream->bytes_in += n;
 
-        if (stream->state == H2_EXAMINING || stream->state == H2_DRAINING) {
+        if (stream->state == H2_EXAMINING) {
                 nghttp2_session_consume(from->ng, stream->client_id, n);
                 h2_examine_add(stream, str_n(p, n));
                 return;
@@ -440,6 +447,12 @@ void h2_stream_take_trailers(struct h2_flow *flow) {
 }
 
 void h2_stream_take_end(struct h2_flow *flow) {
+        if (flow->from == H2_CLIENT && flow->stream->state == H2_DRAINING) {
+                flow->ended = true;
+                h2_examine_ended(flow->stream);
+                return;
+        }
+
         if (flow->own || flow->dropped) {
                 flow->ended |= flow->dropped && flow->from == H2_CLIENT; /* nothing to tell it any more */
                 return;
@@ -451,7 +464,7 @@ void h2_stream_take_end(struct h2_flow *flow) {
         }
 
         flow->ended = true;
-        if (flow->stream->state == H2_EXAMINING || flow->stream->state == H2_DRAINING)
+        if (flow->stream->state == H2_EXAMINING)
                 h2_examine_ended(flow->stream);
         else if (flow->stream->state == H2_KEEPING)
                 h2_swap_kept(flow->stream);

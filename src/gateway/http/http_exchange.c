@@ -125,7 +125,7 @@ void http_exchange_record(struct http_session *session, bool allowed) {
                 .detail = str_of(session->call.why),
         };
 
-        if (session->exchange.swap)
+        if (session->exchange.swap && session->exchange.begun)
                 ev.swapped = buf_str(&session->exchange.swap->swap.names);
         if (session->exchange.examine)
                 ev.act = buf_str(&session->exchange.examine->examine->act);
