@@ -476,6 +476,8 @@ def test_floods_and_nonsense(make_lab, make_h2):
         "unknown frames": start + frame(0xee, 0, 0, b"") * 20000,
         "rapid reset": start + b"".join(
             frame(HEADERS, END_HEADERS | END_STREAM, n, head) + frame(RST_STREAM, 0, n, b"\0\0\0\10") for n in range(1, 20001, 2)),
+        "resets that we send": start + b"".join(
+            frame(HEADERS, END_HEADERS, n, head) + frame(8, 0, n, struct.pack(">I", (1 << 31) - 1)) for n in range(1, 10001, 2)),
         "continuations": start + frame(HEADERS, END_STREAM, 1, head) + frame(CONTINUATION, 0, 1, b"\0\1x\1y" * 100) * 20000,
         "endless head": start + frame(HEADERS, END_STREAM, 1, head),
         "huge frame": start + struct.pack(">I", 1 << 23)[1:] + bytes([DATA, 0, 0, 0, 0, 1]),
