@@ -409,12 +409,30 @@ static void on_guard(const char *id, const struct guard_found *found, void *arg)
                 guards_note(run->session.audit, id, found);
 }
 
-/* In this order: the sandbox dies, the gateway's last report is recorded, and when nothing can write any more (without
- * namespaces descendants outlive init), what the sandbox made is examined. After an ordinary end only init is left, and
- * the kernel takes its time to tear down the namespaces: wait for that last. */
-static void tear_down(struct run *run) {
+/* What the sandbox made, when nothing can write any more. */
+static void run_examine(struct run *run, bool began) {
         struct err e = { 0 };
 
+        run_git_end(run);
+        if (!began)
+                guards_drop(&run->guards);
+
+        if (began && run->plan && guards_end_named(&run->guards, run->session.policy, run->rules, &run->host, &e) < 0)
+                log_error("%s", err_text(&e));
+
+        if (began && run->plan &&
+            guards_end_repositories(&run->guards, run->session.policy, run->rules, &run->host, &e) < 0)
+                log_error("%s", err_text(&e));
+
+        if (began && !run->preview && guards_end(&run->guards, run->plan, true, &e) < 0)
+                log_error("%s%s", err_text(&e), err_hint(&e));
+}
+
+/* In this order: the sandbox dies, what it made is examined, and the gateway's last report is recorded. Who kills this
+ * process while it waits for the gateway must not find what the sandbox planted. Without namespaces descendants outlive
+ * init, and the gateway must report before all of them are ended: there the sandbox is examined after it. After an
+ * ordinary end only init is left, and the kernel takes its time to tear down the namespaces: wait for that last. */
+static void tear_down(struct run *run) {
         if (run->state == RUN_ENDING)
                 return;
 
@@ -441,26 +459,17 @@ static void tear_down(struct run *run) {
                                        terminal_ours(&run->session.terminal) ? run->session.terminal.fd : -1);
 
         terminal_close(&run->session.terminal);
+        if (!run->degraded)
+                run_examine(run, began);
+
         run_network_end(run);
         host_programs_done(&run->programs);
         session_close_vaults(&run->session);
 
-        if (run->degraded)
+        if (run->degraded) {
                 sandbox_end_descendants();
-
-        run_git_end(run);
-        if (!began)
-                guards_drop(&run->guards);
-
-        if (began && run->plan && guards_end_named(&run->guards, run->session.policy, run->rules, &run->host, &e) < 0)
-                log_error("%s", err_text(&e));
-
-        if (began && run->plan &&
-            guards_end_repositories(&run->guards, run->session.policy, run->rules, &run->host, &e) < 0)
-                log_error("%s", err_text(&e));
-
-        if (began && !run->preview && guards_end(&run->guards, run->plan, true, &e) < 0)
-                log_error("%s%s", err_text(&e), err_hint(&e));
+                run_examine(run, began);
+        }
 
         run_tmpdir_remove(&run->tmpdir);
         run_grants_done(run);

@@ -91,9 +91,10 @@ def test_sockets_that_come_and_go_while_launching(bailey, home, work):
         thread.join()
 
 
-# Does what an agent might: plants something protected, and knocks at a closed door over and over.
-BUSY = ("mkdir -p .vscode && echo x > .vscode/tasks.json; (trap '' TERM HUP INT; setsid sleep 300 &) ; echo ready; "
-        "while :; do curl -s -m 2 http://evil.test:{port}/ ; curl -s -m 2 -x '' http://evil.test:{port}/; cat key.secret; done 2>/dev/null")
+# Does what an agent might: plants something protected, and knocks at a closed door over and over. When it is ready, it has opened all that
+# it itself needs: without a broker it could not, would end, and the supervisor would be killed while it cleans up, with nobody left to do it.
+BUSY = ("mkdir -p .vscode && echo x > .vscode/tasks.json; (trap '' TERM HUP INT; setsid sleep 300 &) ; exec 2>/dev/null; echo ready; "
+        "while :; do curl -s -m 2 http://evil.test:{port}/ ; curl -s -m 2 -x '' http://evil.test:{port}/; cat key.secret; done")
 
 
 def pick(child, victim):
@@ -139,6 +140,37 @@ def test_death_at_any_moment(victim, start, home, work, origin):
     start(["bailey", "run", "--quiet", "--", "true"], cwd=work).wait()
     assert tree(home) == before, "the next run takes along what was set aside beside its place"
     assert origin.requests() == [] and origin.received() == b""
+
+
+# Whoever is traced stays a zombie, which its parent waits for, until the tracer ends.
+HOLD = "import ctypes, signal, sys\nassert ctypes.CDLL(None).ptrace(0x4206, int(sys.argv[1]), None, None) == 0\nprint('held', flush=True)\nsignal.pause()"
+PLANTED = "curl -s -m 20 http://evil.test:1/; mkdir .vscode && echo x > .vscode/tasks.json; sleep 300 & echo ready; wait"
+
+
+@pytest.mark.root  # who looks at Bailey's own processes
+@pytest.mark.exact_build
+@pytest.mark.parametrize("slow", ["sleep", "bailey-gateway"])
+def test_an_end_that_takes_time(slow, start, home, work):
+    """The supervisor is killed while init waits for a process inside: then init cleans up. And for the gateway's end nothing planted waits."""
+    child = start(["bailey", "run", "--quiet", "--", "sh", "-c", PLANTED], cwd=work)
+    wait_until(lambda: b"ready" in child.output(), 60 * SLOW, "the command")
+    wait_until(lambda: "sleep" in map(name_of, descendants(child.pid)), 60 * SLOW, "the other process")
+    below = {name_of(pid): pid for pid in descendants(child.pid)}
+    holder = start(["/usr/bin/python3", "-c", HOLD, str(below[slow])])
+    try:
+        wait_until(lambda: b"held" in holder.output(), 60 * SLOW, "the holder")
+        os.kill(below["sh"], signal.SIGKILL)
+        if slow == "sleep":
+            wait_until(lambda: not name_of(below["sh"]), 60 * SLOW, "the end of the command")
+            child.signal(signal.SIGKILL)
+            child.wait()
+        else:
+            wait_until(lambda: not (work / ".vscode").exists(), 60 * SLOW, "a clean workspace")
+    finally:
+        holder.stop()
+    wait_until(lambda: not (work / ".vscode").exists(), 60 * SLOW, "a clean workspace")
+    child.wait()
+    wait_until(lambda: not name_of(below["bailey-init"]), 60 * SLOW, "the end of init")
 
 
 if SANITIZED:

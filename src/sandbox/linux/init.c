@@ -59,16 +59,17 @@ struct init {
         bool rests;
 };
 
-static void init_report(int control, enum sandbox_event_kind kind, int value, const char *text) {
+static int init_report(int control, enum sandbox_event_kind kind, int value, const char *text) {
         struct sandbox_event event = { .kind = kind, .value = value };
         if (text)
                 snprintf(event.text, sizeof event.text, "%s", text);
-        /* The supervisor may be gone; then the loop finds out. Without text the message is short. */
-        (void)fd_send(control, str_n(&event, text ? sizeof event : offsetof(struct sandbox_event, text)), NULL, 0);
+
+        /* Without text the message is short. */
+        return fd_send(control, str_n(&event, text ? sizeof event : offsetof(struct sandbox_event, text)), NULL, 0);
 }
 
 _Noreturn static void give_up(const struct init_args *args, const struct err *err) {
-        init_report(args->control, SANDBOX_FAILED, err->code, err_text(err));
+        (void)init_report(args->control, SANDBOX_FAILED, err->code, err_text(err));
         _exit(125);
 }
 
@@ -318,7 +319,7 @@ static int start_command(struct init *in, struct err *err) {
                 return give_up_the_rest(in, err);
 
         if (command.not_run) {
-                init_report(in->args->control, SANDBOX_NOT_RUN, command.error, command.text);
+                (void)init_report(in->args->control, SANDBOX_NOT_RUN, command.error, command.text);
                 _exit(command.error == ENOENT || command.error == ENOTDIR ? 127 : 126);
         }
 
@@ -336,7 +337,7 @@ static bool init_reap(struct init *in, int *ret_status) {
                         continue;
 
                 if (WIFSTOPPED(status)) {
-                        init_report(in->args->control, SANDBOX_STOPPED, WSTOPSIG(status), NULL);
+                        (void)init_report(in->args->control, SANDBOX_STOPPED, WSTOPSIG(status), NULL);
                         continue;
                 }
 
@@ -390,18 +391,20 @@ static void from_supervisor(struct init *in) {
         else if (event.kind == SANDBOX_FOREGROUND && in->args->terminal >= 0)
                 (void)tcsetpgrp(in->args->terminal, in->command); /* gone terminals are found out by the command */
         else if (event.kind == SANDBOX_FREEZE) /* without namespaces -1 would mean every process of this user */
-                init_report(in->args->control, SANDBOX_FROZEN,
-                            in->args->degraded ? EOPNOTSUPP : -freeze_begin(&in->freeze), NULL);
+                (void)init_report(in->args->control, SANDBOX_FROZEN,
+                                  in->args->degraded ? EOPNOTSUPP : -freeze_begin(&in->freeze), NULL);
         else if (event.kind == SANDBOX_THAW)
                 freeze_end(&in->freeze);
         else
                 init_orphaned(in);
 }
 
-_Noreturn static void init_end(const struct init *in, int status) {
+_Noreturn static void init_end(struct init *in, int status) {
         kill_everything(in);
         stdio_carry_over(&in->stdio);
-        init_report(in->args->control, SANDBOX_EXITED, status, NULL);
+        if (init_report(in->args->control, SANDBOX_EXITED, status, NULL) < 0)
+                init_orphaned(in); /* the supervisor died meanwhile */
+
         _exit(0);
 }
 
@@ -441,7 +444,7 @@ _Noreturn static void init_loop(struct init *in) {
                 }
 
                 if (freeze_keep(&in->freeze) < 0) { /* what should be frozen must not go on */
-                        init_report(in->args->control, SANDBOX_FROZEN, ECANCELED, NULL);
+                        (void)init_report(in->args->control, SANDBOX_FROZEN, ECANCELED, NULL);
                         init_end(in, SIGKILL);
                 }
         }
