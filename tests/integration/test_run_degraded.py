@@ -384,7 +384,7 @@ calls = [lambda: os.sched_setaffinity({me}, {{0}}), lambda: os.setpriority(os.PR
 for call in calls:
     try: call(); raise SystemExit("changed")
     except PermissionError: pass
-os.nice(1); os.sched_setaffinity(0, {{0}}); os.sched_setaffinity(os.getpid(), {{0}}); os.setpriority(os.PRIO_PROCESS, os.getpid(), 5)
+os.nice(1); os.sched_setaffinity(0, {{0}}); os.sched_setaffinity(os.getpid(), {{0}}); os.setpriority(os.PRIO_PROCESS, os.getpid(), 19)  # whatever it is now
 """).check()
     assert before == (os.sched_getaffinity(me), os.getpriority(os.PRIO_PROCESS, me))
 
