@@ -140,6 +140,8 @@ static void http_examine_settle(struct http_session *session, int found) {
 
         if (found < 0) {
                 session->exchange.request = examine->seen;
+                if (examine->behind)
+                        session->exchange.keep_client = false; /* the next request was read with this one's body */
                 refuse_examined(session, found == -ENOMEM ? no_memory() : examine_malformed(e));
                 return;
         }
@@ -172,6 +174,7 @@ static int take_body(struct http_session *session, struct str bytes) {
         while (found == 0 && (result = http_body_next(&examine->seen, &left, &span)) == HTTP1_OK)
                 found = examine_feed(examine->examine, span, false);
 
+        examine->behind = left.n > 0;
         if (found != 0)
                 return found;
         if (result != HTTP1_MORE)

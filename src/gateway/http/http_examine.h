@@ -15,6 +15,7 @@ struct http_examine {
         uint64_t drained;
         bool expects; /* the client waits for 100 Continue */
         bool holding, refused;
+        bool behind; /* `raw` has more than the body */
 };
 
 /* The verdict on a request whose target is allowed; what it needs is kept in s->exchange.examine. */
