@@ -55,10 +55,20 @@ static int read_path_rule(struct import_source *source, const struct node *node,
 
         if (kind == RULE_ALLOW && spec.n == 0)
                 return 0; /* no more questions; what can be reached is said elsewhere */
-        if (kind == RULE_ASK && spec.n == 0)
-                return 0; /* that is how it is without the rule */
-        if (spec.n == 0)
-                return import_path(source, node, STR("./**"), denied, ANCHOR_GITIGNORE, err);
+        if (kind == RULE_ASK && spec.n == 0) {
+                source->model->rules_grant_no_writes |= edits; /* elsewhere that is how it is without the rule */
+                return 0;
+        }
+
+        if (spec.n == 0 && edits)
+                return import_path(source, node, STR("//**"), denied, ANCHOR_GITIGNORE, err);
+
+        if (spec.n == 0) {
+                r = import_path(source, node, STR("./**"), denied, ANCHOR_GITIGNORE, err);
+                if (r < 0)
+                        return r;
+                return import_say(source, node, true, err, "outside of the project, programs read what they need");
+        }
         if (kind == RULE_ALLOW)
                 return import_path(source, node, spec, edits ? IMPORT_WRITE : IMPORT_READ, ANCHOR_GITIGNORE, err);
 
@@ -71,12 +81,14 @@ static int read_path_rule(struct import_source *source, const struct node *node,
 
 static int read_fetch(struct import_source *source, const struct node *node, struct str spec, enum rule_kind kind,
                       struct err *err) {
-        if (spec.n == 0 && kind == RULE_DENY)
-                return import_say(source, node, true, err, "a tool of the agent's own: hosts are what a policy denies");
-        if (spec.n == 0)
+        if (spec.n == 0 && kind == RULE_ALLOW)
                 return 0;
-        if (!str_starts(spec, STR("domain:")))
-                return import_say(source, node, kind != RULE_ALLOW, err, "only domain: can be said about a host");
+
+        if (spec.n == 0 || !str_starts(spec, STR("domain:"))) {
+                source->model->rules_grant_no_hosts |= kind != RULE_ALLOW;
+                return import_say(source, node, false, err,
+                                  "only domain: can be said about a host; without it, no rule allows one");
+        }
 
         spec = str_skip(spec, 7);
         if (kind == RULE_ALLOW)
@@ -105,7 +117,11 @@ static int read_rule(struct import_source *source, const struct node *node, enum
 }
 
 static int read_allow(struct import_source *source, const struct node *node, struct err *err) {
-        return read_rule(source, node, RULE_ALLOW, err);
+        source->by_rule = true;
+        int r = read_rule(source, node, RULE_ALLOW, err);
+
+        source->by_rule = false;
+        return r;
 }
 
 static int read_ask(struct import_source *source, const struct node *node, struct err *err) {

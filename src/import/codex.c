@@ -25,8 +25,10 @@ static int keep_back(struct import_source *source, const struct node *node, cons
 
         for (size_t i = 0; r == 0 && i < sizeof kept_back / sizeof *kept_back; i++) {
                 cleanup(free_ptr) char *path = path_join(directory, kept_back[i]);
-                if (path)
-                        r = import_add(source->model, IMPORT_DENY_WRITE, str_of(path), place, STR(""), err);
+                cleanup(buf_done) struct buf literal = BUF(65536);
+
+                if (path && import_add_literal(&literal, str_of(path)) == 0)
+                        r = import_add(source->model, IMPORT_DENY_WRITE, buf_str(&literal), place, STR(""), err);
                 else
                         r = err_memory(err);
         }
@@ -46,8 +48,20 @@ static int add_root(struct import_source *source, const struct node *node, struc
         return keep_back(source, node, writes->p[writes->n - 1].text, err);
 }
 
+/* Codex takes it from the directory of its file. Below the project both are harmless; what leaves it is uncertain. */
+static int add_listed_root(struct import_source *source, const struct node *node, struct err *err) {
+        cleanup(free_ptr) char *path = NULL;
+        bool relative = node->text.n > 0 && !strchr("/~$", node->text.p[0]);
+
+        if (relative && (path_normalise(node->text, source->model->workspace, &path) < 0 ||
+                         !path_is_within(path, source->model->workspace)))
+                return import_say(source, node, false, err, "it is not certain what this path is relative to");
+
+        return add_root(source, node, err);
+}
+
 static int add_roots(struct import_source *source, const struct node *node, struct err *err) {
-        return import_each(source, node, add_root, err);
+        return import_each(source, node, add_listed_root, err);
 }
 
 static int network_access(struct import_source *source, const struct node *node, struct err *err) {
@@ -70,9 +84,33 @@ static int read_workspace_write(struct import_source *source, const struct node 
         return import_keys(source, map, IMPORT_KEYS(keys), "an unknown key about the sandbox", true, err);
 }
 
+/* The key of the profile that the file chooses, else of the file. *ret is NULL if neither has it. */
+static int chosen_key(struct import_source *source, const struct node *root, struct str key, const struct node **ret,
+                      struct err *err) {
+        const struct node *name = node_get(root, STR("profile")), *all = node_get(root, STR("profiles"));
+        const struct node *profile;
+        int r;
+
+        *ret = node_get(root, key);
+        if (!name)
+                return 0;
+
+        r = import_want_text(source, name, err);
+        if (r < 0)
+                return r;
+
+        profile = all && all->kind == NODE_MAP ? node_get(all, name->text) : NULL;
+        if (!profile || profile->kind != NODE_MAP)
+                return node_error(source->document, name, err, "there is no profile %s in [profiles]",
+                                  show(name->text).text);
+
+        if (node_get(profile, key))
+                *ret = node_get(profile, key);
+        return 0;
+}
+
 /* The table counts only in its own mode. */
-static int read_mode(struct import_source *source, const struct node *root, struct err *err) {
-        const struct node *mode = node_get(root, STR("sandbox_mode"));
+static int read_mode(struct import_source *source, const struct node *root, const struct node *mode, struct err *err) {
         const struct node *table = node_get(root, STR("sandbox_workspace_write"));
         int r = import_want_text(source, mode, err);
 
@@ -285,7 +323,8 @@ static int read_workspace_roots(struct import_source *source, const struct node 
         return r;
 }
 
-static int read_profile(struct import_source *source, const struct node *root, struct err *err) {
+static int read_profile(struct import_source *source, const struct node *root, const struct node *name,
+                        struct err *err) {
         static const struct import_key keys[] = {
                 { "filesystem", read_places, NULL, false },
                 { "network", read_network, NULL, false },
@@ -293,7 +332,6 @@ static int read_profile(struct import_source *source, const struct node *root, s
                 { "description", NULL, NULL, false },
                 { "extends", NULL, "the permissions that it extends are not read: their denials are missing", true },
         };
-        const struct node *name = node_get(root, STR("default_permissions"));
         const struct node *all = node_get(root, STR("permissions")), *profile = NULL;
         int r = import_want_text(source, name, err);
 
@@ -322,9 +360,25 @@ static int read_profile(struct import_source *source, const struct node *root, s
         return import_keys(source, profile, IMPORT_KEYS(keys), "an unknown key about permissions", true, err);
 }
 
+/* Which variables programs get. Some that Bailey passes on may be left out there. */
+static int read_environment(struct import_source *source, const struct node *map, struct err *err) {
+        static const struct import_key keys[] = {
+                { "inherit", NULL, "variables are passed with process.env.pass", true },
+                { "exclude", NULL, "variables are passed with process.env.pass", true },
+                { "include_only", NULL, "variables are passed with process.env.pass", true },
+                { "set", NULL, "variables are set with process.env.set", false },
+        };
+        const struct node *inherit = map->kind == NODE_MAP ? node_get(map, STR("inherit")) : NULL;
+
+        if (inherit && is_word(inherit, "all"))
+                return import_keys(source, map, keys + 1, sizeof keys / sizeof *keys - 1, NULL, false, err);
+
+        return import_keys(source, map, IMPORT_KEYS(keys), NULL, false, err);
+}
+
 int import_codex(struct import_source *source, const struct node *root, struct err *err) {
         static const struct import_key keys[] = {
-                { "shell_environment_policy", NULL, "variables are passed with process.env_pass", false },
+                { "shell_environment_policy", read_environment, NULL, false },
                 { "approval_policy", NULL, "people are asked as network.ask and commands say", false },
                 { "projects", NULL, NULL, false },
                 { "mcp_servers", NULL, NOT_HERE, false },
@@ -334,14 +388,17 @@ int import_codex(struct import_source *source, const struct node *root, struct e
         if (r < 0)
                 return r;
 
-        bool decides = node_get(root, STR("default_permissions")) || node_get(root, STR("sandbox_mode"));
-        if (decides && !source->model->mode_decided) {
-                source->model->mode_decided = true;
-                if (node_get(root, STR("default_permissions")))
-                        r = read_profile(source, root, err);
-                else
-                        r = read_mode(source, root, err);
-        }
+        const struct node *permissions = NULL, *mode = NULL;
+        if (!source->model->mode_decided)
+                r = chosen_key(source, root, STR("default_permissions"), &permissions, err);
+        if (r == 0 && !source->model->mode_decided)
+                r = chosen_key(source, root, STR("sandbox_mode"), &mode, err);
+
+        if (r == 0 && permissions)
+                r = read_profile(source, root, permissions, err);
+        else if (r == 0 && mode)
+                r = read_mode(source, root, mode, err);
+        source->model->mode_decided |= permissions || mode;
 
         if (r < 0)
                 return r;

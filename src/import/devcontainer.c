@@ -12,9 +12,17 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <strings.h>
 
 struct list_place {
         uint32_t line, column;
+};
+
+enum list_kind { LIST_NONE, LIST_LOOP, LIST_ARRAY };
+
+struct host_list {
+        enum list_kind kind;
+        bool refuses; /* its hosts are shut out */
 };
 
 static bool is_host_word(struct str word) {
@@ -29,7 +37,8 @@ static bool is_host_word(struct str word) {
         return dot && check_plain_pattern(word, NULL) == 0;
 }
 
-static int add_host(struct import_source *source, struct str word, const struct list_place *place, struct err *err) {
+static int add_host(struct import_source *source, struct str word, const struct list_place *place, bool refuses,
+                    struct err *err) {
         const struct node node = {
                 .kind = NODE_SCALAR, .quoted = true, .text = word, .line = place->line, .column = place->column
         };
@@ -38,14 +47,16 @@ static int add_host(struct import_source *source, struct str word, const struct 
 
         if (r < 0)
                 return r;
+        if (refuses)
+                return import_deny_host(source, &node, word, err);
         if (is_host_word(word))
                 return import_allow_host(source, &node, word, err);
         return import_say(source, &node, false, err, "not the plain name of a host");
 }
 
 /* The words of one line of a list; *ret_ended: the list ends on it. */
-static int read_words(struct import_source *source, struct str line, size_t from, uint32_t number, bool array,
-                      bool *ret_ended, struct err *err) {
+static int read_words(struct import_source *source, struct str line, size_t from, uint32_t number,
+                      const struct host_list *list, bool *ret_ended, struct err *err) {
         size_t i = from;
         int r = 0;
 
@@ -62,7 +73,7 @@ static int read_words(struct import_source *source, struct str line, size_t from
                 if (c == '#')
                         return 0;
 
-                if (c == ';' || (array && c == ')')) {
+                if (c == ';' || (list->kind == LIST_ARRAY && c == ')')) {
                         *ret_ended = true;
                         return 0;
                 }
@@ -76,7 +87,7 @@ static int read_words(struct import_source *source, struct str line, size_t from
                                 return err_set(err, EINVAL, "%s:%u:%u: the quoted word has no end on this line",
                                                document_name(source->document), number, place.column);
 
-                        r = add_host(source, str_n(line.p + start, i - start), &place, err);
+                        r = add_host(source, str_n(line.p + start, i - start), &place, list->refuses, err);
                         i++;
                         continue;
                 }
@@ -87,35 +98,83 @@ static int read_words(struct import_source *source, struct str line, size_t from
                 if (i == start)
                         i++;
 
-                r = add_host(source, str_n(line.p + start, i - start), &place, err);
+                r = add_host(source, str_n(line.p + start, i - start), &place, list->refuses, err);
         }
 
         return r;
 }
 
+/* Whether one of the words is in the text, in either case. */
+static bool has_word(struct str text, const char *const *words) {
+        for (; *words; words++)
+                for (size_t i = 0, n = strlen(*words); i + n <= text.n; i++)
+                        if (strncasecmp(text.p + i, *words, n) == 0)
+                                return true;
+        return false;
+}
+
+/* Whether the loop that begins with the line shuts its hosts out: up to its end, or to the end of the script. */
+static bool loop_refuses(struct str line, struct str rest) {
+        static const char *const refusals[] = { "DROP", "REJECT", "block", "deny", "0.0.0.0", NULL };
+
+        do {
+                struct str trimmed = str_trim(line);
+                bool comment = trimmed.n > 0 && trimmed.p[0] == '#';
+
+                if (!comment && has_word(trimmed, refusals))
+                        return true;
+                if (str_starts(trimmed, STR("done")) || str_ends(trimmed, STR("done")))
+                        return false;
+        } while (str_split(&rest, '\n', &line));
+
+        return false;
+}
+
+/* The name of a variable that the line sets to a list, after words that may stand before it; else empty. */
+static struct str array_name(struct str trimmed) {
+        static const char *const before[] = { "local ",    "declare -a ", "declare -ar ", "declare ", "readonly -a ",
+                                              "readonly ", "export ",     "typeset -a ",  "local -a " };
+        ptrdiff_t equals = str_find(trimmed, '=');
+
+        if (equals <= 0 || (size_t)equals + 1 >= trimmed.n || trimmed.p[equals + 1] != '(')
+                return STR("");
+
+        struct str name = str_first(trimmed, (size_t)equals);
+        for (size_t i = 0; i < sizeof before / sizeof *before; i++)
+                if (str_starts(name, str_of(before[i])))
+                        name = str_trim(str_skip(name, strlen(before[i])));
+
+        if (str_ends(name, STR("+")))
+                name = str_first(name, name.n - 1);
+
+        for (size_t i = 0; i < name.n; i++)
+                if (!ascii_is_alnum(name.p[i]) && name.p[i] != '_')
+                        return STR("");
+
+        return name;
+}
+
 /* Where a list of words begins on this line, or -1. An array is recognised by its name. */
-static ptrdiff_t list_start(struct str line, bool *ret_array) {
+static ptrdiff_t list_start(struct str line, struct str rest, struct host_list *ret) {
         static const char *const loops[] = { "for domain in ", "for host in ", "for d in ", "for h in " };
+        static const char *const hosts[] = { "DOMAIN", "HOST", NULL };
+        static const char *const refusals[] = { "BLOCK",   "DENY",     "DENIED", "FORBID", "BANNED",  "REJECT",
+                                                "DROPPED", "DISALLOW", "REFUSE", "BLACK",  "EXCLUDE", NULL };
         struct str trimmed = str_trim(line);
         size_t before = (size_t)(trimmed.p - line.p);
-        ptrdiff_t equals = str_find(trimmed, '=');
 
         for (size_t i = 0; i < sizeof loops / sizeof *loops; i++)
                 if (str_starts(trimmed, str_of(loops[i])) && !memchr(trimmed.p, '$', trimmed.n)) {
-                        *ret_array = false;
+                        *ret = (struct host_list){ LIST_LOOP, loop_refuses(line, rest) };
                         return (ptrdiff_t)(before + strlen(loops[i]));
                 }
 
-        if (equals <= 0 || (size_t)equals + 1 >= trimmed.n || trimmed.p[equals + 1] != '(')
+        struct str name = array_name(trimmed);
+        if (name.n == 0 || !has_word(name, hosts))
                 return -1;
 
-        struct str name = str_first(trimmed, (size_t)equals);
-        if (!memmem(name.p, name.n, "DOMAIN", 6) && !memmem(name.p, name.n, "HOST", 4) &&
-            !memmem(name.p, name.n, "domain", 6) && !memmem(name.p, name.n, "host", 4))
-                return -1;
-
-        *ret_array = true;
-        return (ptrdiff_t)before + equals + 2;
+        *ret = (struct host_list){ LIST_ARRAY, has_word(name, refusals) };
+        return (ptrdiff_t)before + str_find(trimmed, '=') + 2;
 }
 
 static int note_wider(struct import_source *source, struct err *err) {
@@ -144,7 +203,8 @@ static int add_fixed(struct import_source *source, struct err *err) {
 }
 
 int import_devcontainer(struct import_source *source, struct str script, struct err *err) {
-        bool in_list = false, array = false, ended, found = false;
+        struct host_list list = { LIST_NONE, false };
+        bool in_list = false, ended, found = false;
         struct str rest = script, line;
         int r = 0;
 
@@ -152,7 +212,7 @@ int import_devcontainer(struct import_source *source, struct str script, struct 
         source->model->reads_listed = true;
 
         for (uint32_t number = 1; r == 0 && str_split(&rest, '\n', &line); number++) {
-                ptrdiff_t start = in_list ? 0 : list_start(line, &array);
+                ptrdiff_t start = in_list ? 0 : list_start(line, rest, &list);
                 const struct node node = { .kind = NODE_SCALAR,
                                            .quoted = true,
                                            .text = STR("api.github.com/meta"),
@@ -168,9 +228,10 @@ int import_devcontainer(struct import_source *source, struct str script, struct 
                 if (r < 0 || start < 0)
                         continue;
 
-                found = in_list = true;
+                in_list = true;
+                found |= !list.refuses;
                 ended = false;
-                r = read_words(source, line, (size_t)start, number, array, &ended, err);
+                r = read_words(source, line, (size_t)start, number, &list, &ended, err);
                 in_list = !ended;
         }
 

@@ -95,6 +95,15 @@ static int close_reads(struct import_source *source, const struct node *node, st
         return r;
 }
 
+static int close_all_reads(struct import_source *source, const struct node *node, struct err *err) {
+        bool on = false;
+        int r = import_want_bool(source, node, &on, err);
+
+        source->model->reads_listed |= r == 0 && on;
+        source->model->reads_strict |= r == 0 && on;
+        return r;
+}
+
 static int allow_git_config(struct import_source *source, const struct node *node, struct err *err) {
         bool on = false;
         int r = import_want_bool(source, node, &on, err);
@@ -113,19 +122,25 @@ static int read_files(struct import_source *source, const struct node *map, stru
                 { "denyWrite", deny_writes, NULL, false },
                 { "allowExecute", allow_reads, NULL, false },
                 { "defaultDenyRead", close_reads, NULL, false },
-                { "strictDenyRead", close_reads, NULL, false },
+                { "strictDenyRead", close_all_reads, NULL, false },
                 { "allowGitConfig", allow_git_config, NULL, false },
                 { "wslInterop", NULL, "about another system only", false },
         };
-        static const char *const system_roots[] = { "/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc" };
-        int r = import_keys(source, map, IMPORT_KEYS(keys), "an unknown key about files", true, err);
-        const struct node *strict = map->kind == NODE_MAP ? node_get(map, STR("strictDenyRead")) : NULL;
-        bool closed = strict && strict->kind == NODE_SCALAR && str_is(strict->text, "true");
 
-        /* Without strictDenyRead the system's own directories stay readable. */
-        for (size_t i = 0;
-             r == 0 && source->model->reads_listed && !closed && i < sizeof system_roots / sizeof *system_roots; i++)
-                r = import_path(source, map, str_of(system_roots[i]), IMPORT_READ, ANCHOR_PLAIN, err);
+        return import_keys(source, map, IMPORT_KEYS(keys), "an unknown key about files", true, err);
+}
+
+/* Without strictDenyRead, of whichever of the files, the system's own directories stay readable. */
+static int read_system_roots(struct import_source *source, const struct node *root, struct err *err) {
+        static const char *const system_roots[] = { "/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc" };
+        const struct node *map = node_get(root, STR("filesystem"));
+        int r = 0;
+
+        if (!source->model->reads_listed || source->model->reads_strict)
+                return 0;
+
+        for (size_t i = 0; r == 0 && i < sizeof system_roots / sizeof *system_roots; i++)
+                r = import_path(source, map ? map : root, str_of(system_roots[i]), IMPORT_READ, ANCHOR_PLAIN, err);
 
         return r;
 }
@@ -225,5 +240,10 @@ int import_fence(struct import_source *source, const struct node *root, struct e
         };
 
         import_start_listed(source->model, false);
-        return import_keys(source, root, IMPORT_KEYS(keys), "an unknown key", true, err);
+
+        int r = import_keys(source, root, IMPORT_KEYS(keys), "an unknown key", true, err);
+        if (r < 0 || source->depth > 0)
+                return r;
+
+        return read_system_roots(source, root, err);
 }

@@ -9,6 +9,8 @@
 
 #include <errno.h>
 
+#define ONLY_THESE "the agent uses these tools and commands alone; a policy does not forbid all others"
+
 static int allow_path(struct import_source *source, const struct node *node, struct err *err) {
         return import_path(source, node, node->text, IMPORT_WRITE, ANCHOR_PLAIN, err);
 }
@@ -94,6 +96,7 @@ static int read_tools(struct import_source *source, const struct node *map, stru
                 { "sandboxNetworkAccess", network_access, NULL, false },
                 { "allowed", allow_tools, NULL, false },
                 { "exclude", exclude_tools, NULL, false },
+                { "core", NULL, ONLY_THESE, true },
         };
 
         return import_keys(source, map, IMPORT_KEYS(keys), NULL, false, err);
@@ -112,6 +115,7 @@ int import_gemini(struct import_source *source, const struct node *root, struct 
                 { "sandbox", read_sandbox, NULL, false }, /* of older versions */
                 { "includeDirectories", allow_paths, NULL, false },
                 { "excludeTools", exclude_tools, NULL, false },
+                { "coreTools", NULL, ONLY_THESE, true },
                 { "allowedTools", allow_tools, NULL, false },
         };
 
@@ -151,11 +155,38 @@ static bool names_shell(const struct node *tool) {
         return false;
 }
 
+/* Without a name, or with a star in it, a rule may be about every tool. */
+static bool may_name_shell(const struct node *tool) {
+        const struct node *first = tool && tool->kind == NODE_LIST ? tool->first : tool;
+
+        for (const struct node *node = first; node; node = tool->kind == NODE_LIST ? node->next : NULL)
+                if (node->kind == NODE_SCALAR && str_find(node->text, '*') >= 0)
+                        return true;
+        return tool == NULL;
+}
+
+/* Whether the rule says more than which command it is about: then it does not hold for all of them. */
+static bool has_conditions(const struct node *rule) {
+        static const char *const plain[] = { "toolName", "decision", "priority", "commandPrefix", "denyMessage" };
+
+        for (const struct node *node = rule->first; node; node = node->next) {
+                bool known = false;
+
+                for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
+                        known |= str_is(node->key, plain[i]);
+                if (!known)
+                        return true;
+        }
+
+        return false;
+}
+
 static int read_rule(struct import_source *source, const struct node *rule, struct err *err) {
         static const struct {
                 const char *word, *decision;
         } words[] = { { "allow", "allow" }, { "ask_user", "escalate" }, { "deny", "forbid" } };
         const struct node *decision = node_get(rule, STR("decision")), *prefix = node_get(rule, STR("commandPrefix"));
+        const struct node *tool = node_get(rule, STR("toolName"));
         const char *found = NULL;
 
         for (size_t i = 0; decision && decision->kind == NODE_SCALAR && i < sizeof words / sizeof *words; i++)
@@ -167,12 +198,14 @@ static int read_rule(struct import_source *source, const struct node *rule, stru
                                   "'decision' must be allow, ask_user or deny");
 
         bool grants = strcmp(found, "allow") == 0;
-        if (node_get(rule, STR("modes")) && grants)
-                return import_say(source, decision, false, err, "it is allowed in some modes of the agent only");
-
-        if (!names_shell(node_get(rule, STR("toolName"))))
-                return import_say(source, decision, false, err,
+        if (!names_shell(tool) && !(may_name_shell(tool) && prefix))
+                return import_say(source, decision, !grants && may_name_shell(tool), err,
                                   "about a tool of the agent's own: the agent itself must hold it");
+
+        if (grants && node_get(rule, STR("modes")))
+                return import_say(source, decision, false, err, "it is allowed in some modes of the agent only");
+        if (grants && has_conditions(rule))
+                return import_say(source, decision, false, err, "it is allowed under some conditions only");
 
         if (!prefix)
                 return import_say(source, decision, !grants, err,

@@ -14,7 +14,33 @@ static int add_entry(struct import_source *source, const struct node *node, enum
 
         if (!place || !said)
                 return err_memory(err);
-        return import_add(source->model, list, text, place, str_of(said), err);
+
+        size_t before = source->model->lists[list].n;
+        int r = import_add(source->model, list, text, place, str_of(said), err);
+        import_entries *entries = &source->model->lists[list];
+
+        if (r == 0 && entries->n > before)
+                entries->p[entries->n - 1].by_rule = source->by_rule;
+
+        return r;
+}
+
+/* What no other tool has in its lists: read here, it would open more than anybody meant. */
+static bool is_only_ours(const struct pattern *pattern) {
+        bool network = pattern->kind == PATTERN_NET && pattern->net.bits != addr_bits(&pattern->net.addr);
+
+        return network || (pattern->has_port && pattern->port_first != pattern->port_last);
+}
+
+/* A star alone opens every host with Fence and Codex. With srt and Claude Code it is no host at all. */
+static int allow_star(struct import_source *source, const struct node *node, struct err *err) {
+        const char *tool = source->model->tool;
+
+        if (strcmp(tool, "srt") == 0 || strcmp(tool, "claude") == 0)
+                return import_say(source, node, false, err, "a star alone allows no host there, nor here");
+
+        source->model->network = IMPORT_NETWORK_ANY;
+        return 0;
 }
 
 static bool is_loopback(const struct pattern *pattern) {
@@ -48,13 +74,13 @@ int import_allow_host(struct import_source *source, const struct node *node, str
         struct err why = { 0 };
 
         text = str_trim(text);
-        if (str_is(text, "*") || str_is(text, "**")) {
-                source->model->network = IMPORT_NETWORK_ANY;
-                return 0;
-        }
+        if (str_is(text, "*") || str_is(text, "**"))
+                return allow_star(source, node, err);
 
         if (pattern_parse_user(text, &pattern, &why) < 0)
                 return import_say(source, node, false, err, "%s", err_text(&why));
+        if (is_only_ours(&pattern))
+                return import_say(source, node, false, err, "networks and ranges of ports have no meaning there");
         if (is_loopback(&pattern))
                 return allow_loopback(source, node, &pattern, err);
 

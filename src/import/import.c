@@ -31,9 +31,11 @@ struct import_place {
 };
 static const struct import_place places[] = {
         { "claude", "/etc/claude-code/managed-settings.json", ABSOLUTE, NULL, false },
+        { "claude", "/etc/claude-code/managed-settings.d", ABSOLUTE, ".json", false },
         { "claude", ".claude/settings.local.json", BELOW_WORKSPACE, NULL, false },
         { "claude", ".claude/settings.json", BELOW_WORKSPACE, NULL, false },
         { "claude", ".claude/settings.json", BELOW_HOME, NULL, false },
+        { "codex", "/etc/codex/managed_config.toml", ABSOLUTE, NULL, false },
         { "codex", ".codex/config.toml", BELOW_WORKSPACE, NULL, false },
         { "codex", ".codex/config.toml", BELOW_HOME, NULL, false },
         { "codex", ".codex/rules", BELOW_WORKSPACE, ".rules", false },
@@ -44,6 +46,7 @@ static const struct import_place places[] = {
         { "fence", ".config/fence/fence.jsonc", BELOW_HOME, NULL, true },
         { "fence", ".config/fence/fence.json", BELOW_HOME, NULL, true },
         { "fence", ".fence.json", BELOW_HOME, NULL, true },
+        { "gemini", "/etc/gemini-cli/settings.json", ABSOLUTE, NULL, false },
         { "gemini", ".gemini/settings.json", BELOW_WORKSPACE, NULL, false },
         { "gemini", ".gemini/settings.json", BELOW_HOME, NULL, false },
         { "gemini", ".gemini/policies", BELOW_HOME, ".toml", false },
@@ -208,22 +211,52 @@ static int read_text(struct import_source *source, enum file_kind kind, struct s
         return import_words_add(&source->model->files, str_of(source->path), err);
 }
 
-/* A "/x" in Claude's rules is relative to the file's place; for a file in the home that may be the home or
- * ~/.claude. */
+/* What Claude's settings mean by "/x" and, elsewhere in them, by "x" hangs on where the file is. In a project it is the
+ * project; for a file of the home it may be the home, ~/.claude or the project, for one of a directory below the
+ * project that directory. *ret_own is what the file's name leads to. */
+static int claude_roots(struct import_source *source, const char *in_home, char **ret_own, struct err *err) {
+        const struct import_model *model = source->model;
+        bool inside = path_is_within(source->path, model->workspace);
+        const char *settings = strstr(source->path, "/.claude/");
+        size_t n = 0;
+
+        if (inside && !settings)
+                return 0;
+        if (settings) {
+                *ret_own = str_dup(str_n(source->path, (size_t)(settings - source->path)));
+                if (!*ret_own)
+                        return err_memory(err);
+        }
+
+        if (inside && strcmp(*ret_own, model->workspace) == 0)
+                return 0;
+
+        source->other_roots[n++] = model->workspace;
+        if (*ret_own)
+                source->other_roots[n++] = *ret_own;
+
+        if (!inside) {
+                source->root = in_home;
+                source->other_roots[n++] = path_is_within(source->path, model->home) ? model->home : NULL;
+        }
+
+        return 0;
+}
+
 static int read_file(struct import_model *model, const char *path, bool no_links, struct err *err) {
         enum file_kind kind = kind_of(model->tool, path);
         cleanup(buf_done) struct buf text = BUF(kind == KIND_SCRIPT ? SCRIPT_BYTES_MAX : DOCUMENT_BYTES_MAX);
-        cleanup(free_ptr) char *in_home = path_join(model->home, ".claude");
+        cleanup(free_ptr) char *in_home = path_join(model->home, ".claude"), *own = NULL;
         struct import_source source = { .model = model, .path = path, .root = model->workspace };
         int r;
 
         if (!in_home)
                 return err_memory(err);
 
-        if (strcmp(model->tool, "claude") == 0 && !path_is_within(path, model->workspace)) {
-                source.root_unsure = true;
-                source.root = in_home;
-                source.other_root = path_is_within(path, model->home) ? model->home : model->workspace;
+        if (strcmp(model->tool, "claude") == 0) {
+                r = claude_roots(&source, in_home, &own, err);
+                if (r < 0)
+                        return r;
         }
 
         r = read_path(path, no_links, &text, err);

@@ -22,7 +22,15 @@ static int add_path(struct import_source *source, const struct node *node, enum 
 
         if (!place || !said)
                 return err_memory(err);
-        return import_add_path(source->model, list, str_of(path), place, str_of(said), source->soft, err);
+
+        size_t before = source->model->lists[list].n;
+        int r = import_add_path(source->model, list, str_of(path), place, str_of(said), source->soft, err);
+        import_entries *entries = &source->model->lists[list];
+
+        if (r == 0 && entries->n > before)
+                entries->p[entries->n - 1].by_rule = source->by_rule;
+
+        return r;
 }
 
 static bool is_grant(enum import_list list) {
@@ -31,13 +39,11 @@ static bool is_grant(enum import_list list) {
 
 /* --- anchors --- */
 
-/* A directory's own name must stand for itself in a glob. */
-static int add_literal(struct buf *out, struct str text, bool in_glob) {
+int import_add_literal(struct buf *out, struct str text) {
         int r = 0;
 
         for (size_t i = 0; r == 0 && i < text.n; i++) {
-                bool magic = in_glob && strchr("*?[", text.p[i]);
-                if (magic)
+                if (strchr("*?[", text.p[i]))
                         r = buf_printf(out, "[%c]", text.p[i]);
                 else
                         r = buf_add_char(out, text.p[i]);
@@ -76,9 +82,13 @@ static struct str take_anchor(const struct import_source *source, enum import_an
         return ignore ? str_of(source->model->workspace) : str_of(root);
 }
 
-/* Gitignore's "/x" belongs to the file that says it, and some files have no certain place. */
+/* Gitignore's "/x", and elsewhere what is relative, belong to the file that says it, and some files have no certain
+ * place. */
 static bool hangs_on_file(struct str text, enum import_anchor anchor) {
-        return anchor == ANCHOR_GITIGNORE && text.n > 0 && text.p[0] == '/' && !str_starts(text, STR("//"));
+        if (anchor == ANCHOR_GITIGNORE)
+                return text.n > 0 && text.p[0] == '/' && !str_starts(text, STR("//"));
+
+        return text.n > 0 && !strchr("/~$", text.p[0]);
 }
 
 static bool has_slash_inside(struct str text) {
@@ -94,11 +104,17 @@ static int join_anchor(const struct import_source *source, struct str text, enum
 
         struct str base = take_anchor(source, anchor, root, &text);
 
-        r = add_literal(out, base, in_glob);
+        if (in_glob)
+                r = import_add_literal(out, base);
+        else
+                r = buf_append(out, base);
         if (r == 0)
                 r = buf_add(out, floats && !str_is(text, ".") && !str_is(text, "**") ? "/**/" : "/");
         if (r < 0)
                 return r;
+
+        if (in_glob && source->literal)
+                return import_add_literal(out, text);
 
         return buf_append(out, text);
 }
@@ -175,14 +191,87 @@ static bool find_braces(struct str text, size_t *ret_open, size_t *ret_close) {
         return false;
 }
 
+/* A class that begins with "!" is a negated one here and not everywhere, and names of classes are not known here: any
+ * character. */
+static int respell_class(struct str part, size_t *i, struct buf *out) {
+        size_t end = *i + 2;
+
+        while (end < part.n && part.p[end] != ']')
+                end++;
+
+        struct str class = str_n(part.p + *i, end - *i);
+        bool differs = class.n > 1 && (class.p[1] == '!' || memmem(class.p, class.n, "[:", 2));
+        if (end >= part.n)
+                return buf_add_char(out, '['); /* it has no end, and stands for itself */
+
+        if (!differs) {
+                *i = end;
+                return buf_append(out, str_n(class.p, class.n + 1));
+        }
+
+        while (end + 1 < part.n && part.p[end + 1] == ']') /* "[[:alpha:]]" */
+                end++;
+
+        *i = end;
+        return buf_add_char(out, '?');
+}
+
+/* One component. "**" beside other characters is a "*" here, and elsewhere also stands for "/". *ret_ended: what comes
+ * after it is denied with it. */
+static int respell_part(struct str part, struct buf *out, bool *ret_ended) {
+        int r = 0;
+
+        for (size_t i = 0; r == 0 && i < part.n && !*ret_ended; i++) {
+                bool stars = part.n > 2 && part.p[i] == '*' && i + 1 < part.n && part.p[i + 1] == '*';
+
+                if (stars && i == 0) {
+                        while (i + 1 < part.n && part.p[i + 1] == '*')
+                                i++;
+                        r = buf_add(out, "**/*");
+                } else if (stars) {
+                        *ret_ended = true;
+                        r = buf_add_char(out, '*');
+                } else if (part.p[i] == '[') {
+                        r = respell_class(part, &i, out);
+                } else {
+                        r = buf_add_char(out, part.p[i]);
+                }
+        }
+
+        return r;
+}
+
+/* As globs of ours, which deny the same or more. */
+static int respell(struct str text, struct buf *out) {
+        struct str part;
+        bool ended = false;
+        int r = 0;
+
+        str_split(&text, '/', &part); /* before the first slash */
+        while (r == 0 && !ended && str_split(&text, '/', &part)) {
+                r = buf_add_char(out, '/');
+                if (r == 0)
+                        r = respell_part(part, out, &ended);
+        }
+
+        return r;
+}
+
 static int deny_one(struct import_source *source, const struct node *node, enum import_list list, struct str text,
                     struct err *err) {
+        cleanup(buf_done) struct buf spelled = BUF(8 * PATH_TEXT_MAX);
         cleanup(free_ptr) char *path = NULL;
         struct str whole = text;
         int r;
 
-        if (is_unsayable(text))
+        if (!source->literal && is_unsayable(text))
                 return deny_around(source, node, list, text, err);
+
+        if (!source->literal) {
+                if (respell(text, &spelled) < 0)
+                        return node_error(source->document, node, err, "the path is too long");
+                text = buf_str(&spelled);
+        }
 
         while (text.n > 3 && (str_ends(text, STR("/**")) || str_ends(text, STR("/"))))
                 text = str_first(text, text.n - (text.p[text.n - 1] == '/' ? 1 : 3));
@@ -243,6 +332,9 @@ static int deny_path(struct import_source *source, const struct node *node, stru
 
         if (join_anchor(source, text, anchor, root, true, &absolute) < 0)
                 return node_error(source->document, node, err, "the path is too long");
+        if (source->literal)
+                return deny_one(source, node, list, buf_str(&absolute), err);
+
         return deny_spelled(source, node, list, buf_str(&absolute), &left, err);
 }
 
@@ -252,7 +344,7 @@ static int grant_path(struct import_source *source, const struct node *node, str
         cleanup(free_ptr) char *path = NULL;
         int r;
 
-        if (source->root_unsure && hangs_on_file(text, anchor))
+        if (source->other_roots[0] && hangs_on_file(text, anchor))
                 return import_say(source, node, false, err, "it is not certain what this path is relative to");
         if (join_anchor(source, text, anchor, source->root, false, &absolute) < 0)
                 return node_error(source->document, node, err, "the path is too long");
@@ -284,7 +376,15 @@ int import_path(struct import_source *source, const struct node *node, struct st
         text = str_trim(text);
         if (text.n == 0 || text.n > PATH_TEXT_MAX)
                 return node_error(source->document, node, err, "a path has 1 to %d bytes", PATH_TEXT_MAX);
-        if (text.p[0] == '!')
+        if (text.p[0] == '!' && !source->literal && is_grant(list)) {
+                r = import_path(source, node, str_skip(text, 1),
+                                list == IMPORT_READ ? IMPORT_DENY_READ : IMPORT_DENY_WRITE, anchor, err);
+                if (r < 0)
+                        return r;
+                return import_say(source, node, false, err, "an exception from what is granted: it is denied");
+        }
+
+        if (text.p[0] == '!' && !source->literal)
                 return import_say(source, node, false, err, "an exception from other entries: these hold whole");
 
         if (text.p[0] == '~' && text.n > 1 && text.p[1] != '/')
@@ -296,8 +396,8 @@ int import_path(struct import_source *source, const struct node *node, struct st
                 return grant_path(source, node, text, list, anchor, err);
 
         r = deny_path(source, node, text, list, anchor, source->root, err);
-        if (r == 0 && source->root_unsure && source->other_root && hangs_on_file(text, anchor))
-                r = deny_path(source, node, text, list, anchor, source->other_root, err);
+        for (size_t i = 0; r == 0 && i < IMPORT_ROOTS_MAX && source->other_roots[i] && hangs_on_file(text, anchor); i++)
+                r = deny_path(source, node, text, list, anchor, source->other_roots[i], err);
 
         return r;
 }

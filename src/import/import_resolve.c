@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "base/paths/path.h"
 #include "import/import_internal.h"
+#include "import/import_source.h"
 #include "policy/match/glob.h"
 #include "policy/match/pattern.h"
 
@@ -66,6 +67,7 @@ static bool is_too_wide(const struct import_model *model, const char *path) {
         return strcmp(path, "/") == 0 || strcmp(path, model->home) == 0;
 }
 
+#define RULE_TAKES_BACK "a rule about all of the tool wins over it there"
 #define TOO_WIDE "the whole home or the whole system is not granted; name what is needed below it"
 
 static int settle_reads(struct import_model *model, struct err *err) {
@@ -100,7 +102,9 @@ static int settle_writes(struct import_model *model, struct err *err) {
                 const char *path = writes->p[i].text;
                 int r = 0;
 
-                if (is_too_wide(model, path))
+                if (writes->p[i].by_rule && model->rules_grant_no_writes)
+                        r = import_drop(model, IMPORT_WRITE, i, false, RULE_TAKES_BACK, err);
+                else if (is_too_wide(model, path))
                         r = import_drop(model, IMPORT_WRITE, i, false, TOO_WIDE, err);
                 else if (find_denial(model, IMPORT_DENY_WRITE, path) || !can_read(model, path))
                         r = import_drop(model, IMPORT_WRITE, i, false,
@@ -138,11 +142,8 @@ static int limit_writes(struct import_model *model, struct err *err) {
 /* The workspace as a denial: its name stands for itself. */
 static int deny_workspace(struct import_model *model, enum import_list list, const char *why, struct err *err) {
         cleanup(buf_done) struct buf path = BUF(65536);
-        int r = 0;
 
-        for (const char *c = model->workspace; r == 0 && *c; c++)
-                r = strchr("*?[", *c) ? buf_printf(&path, "[%c]", *c) : buf_add_char(&path, *c);
-        if (r < 0)
+        if (import_add_literal(&path, str_of(model->workspace)) < 0)
                 return err_memory(err);
 
         return import_add(model, list, buf_str(&path), why, STR(ITSELF), err);
@@ -228,6 +229,8 @@ static int settle_allows(struct import_model *model, struct err *err) {
                 if (model->only_file && allows->p[i].file != model->only_file - 1)
                         r = import_drop(model, IMPORT_ALLOW, i, false, "only the administrator's list of hosts counts",
                                         err);
+                else if (allows->p[i].by_rule && model->rules_grant_no_hosts)
+                        r = import_drop(model, IMPORT_ALLOW, i, false, RULE_TAKES_BACK, err);
                 else if (is_denied_whole(model, &pattern))
                         r = import_drop(model, IMPORT_ALLOW, i, false, "it is denied elsewhere in the source", err);
                 else
@@ -353,6 +356,20 @@ static int settle_credential(struct import_model *model, struct import_credentia
         return 0;
 }
 
+/* A secret that goes nowhere is not shown either. */
+static int hide_unsent(struct import_model *model, struct err *err) {
+        int r = 0;
+
+        for (size_t i = 0; r == 0 && i < model->credentials.n; i++) {
+                const struct import_credential *credential = &model->credentials.p[i];
+
+                if (credential->hosts.n == 0)
+                        r = import_hide(model, str_of(credential->env), credential->place, err);
+        }
+
+        return r;
+}
+
 int import_resolve(struct import_model *model, struct err *err) {
         int r;
 
@@ -368,6 +385,8 @@ int import_resolve(struct import_model *model, struct err *err) {
 
         for (size_t i = 0; r == 0 && i < model->credentials.n; i++)
                 r = settle_credential(model, &model->credentials.p[i], err);
+        if (r == 0)
+                r = hide_unsent(model, err);
 
         return r;
 }

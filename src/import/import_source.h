@@ -4,19 +4,23 @@
  * What the readers share: one settings file as a tree, its keys by table, and the ways in which hosts, paths and
  * commands of other tools become entries of the model.
  */
+#include "base/buf.h"
 #include "conf/node.h"
 #include "import/model.h"
+
+enum { IMPORT_ROOTS_MAX = 4 };
 
 struct import_source {
         struct import_model *model;
         const struct document *document;
         const char *path; /* of the file, absolute */
         const char *root; /* what is relative is relative to this directory */
-        bool root_unsure; /* `root` is a guess: nothing is granted by it, and denials hold at `other_root` too */
-        const char *other_root;
-        bool soft;      /* of paths that are read now: see struct import_entry */
-        unsigned depth; /* of files that extend files */
-        void *own;      /* the reader's */
+        /* If there are others, `root` is a guess: nothing is granted by it, and denials hold at all of them. */
+        const char *other_roots[IMPORT_ROOTS_MAX];
+        bool soft, by_rule; /* of what is read now: see struct import_entry */
+        bool literal;       /* of paths that are read now: no character stands for others */
+        unsigned depth;     /* of files that extend files */
+        void *own;          /* the reader's */
 };
 
 typedef int import_handler(struct import_source *source, const struct node *node, struct err *err);
@@ -64,6 +68,9 @@ enum import_anchor {
 /* Paths, into one of the four lists of paths. A grant that is a glob is noted; a denial is widened if necessary. */
 int import_path(struct import_source *source, const struct node *node, struct str text, enum import_list list,
                 enum import_anchor anchor, struct err *err);
+
+/* A path whose own characters stand for themselves in a glob. */
+int import_add_literal(struct buf *out, struct str text);
 
 /* A command by its first words. exact: nothing may follow. */
 int import_command_words(struct import_source *source, const struct node *node, struct str text, const char *decision,

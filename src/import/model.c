@@ -51,12 +51,36 @@ void import_model_done(struct import_model *model) {
         }
 
         vec_done(&model->credentials);
+        for (size_t i = 0; i < model->hidden.n; i++) {
+                free(model->hidden.p[i].name);
+                free(model->hidden.p[i].place);
+        }
+
+        vec_done(&model->hidden);
         for (size_t i = 0; i < model->notes.n; i++)
                 note_done(&model->notes.p[i]);
 
         vec_done(&model->notes);
         import_words_done(&model->files);
         free(model->upstream_proxy);
+}
+
+int import_hide(struct import_model *model, struct str name, const char *place, struct err *err) {
+        struct import_variable variable = { .name = str_dup(name), .place = str_dup(str_of(place)) };
+
+        for (size_t i = 0; variable.name && i < model->hidden.n; i++)
+                if (strcmp(model->hidden.p[i].name, variable.name) == 0) {
+                        free(variable.name);
+                        free(variable.place);
+                        return 0;
+                }
+
+        if (variable.name && variable.place && vec_push(&model->hidden, variable) == 0)
+                return 0;
+
+        free(variable.name);
+        free(variable.place);
+        return err_memory(err);
 }
 
 bool import_model_dropped(const struct import_model *model) {

@@ -32,6 +32,7 @@ struct import_entry {
         char *said;         /* the source's own words; "" for what the tool does by itself */
         char *reason;       /* of a denial, or NULL */
         bool soft;          /* in IMPORT_DENY_READ: can be opened again; in IMPORT_READ: opens such a denial again */
+        bool by_rule;       /* granted by a rule about the agent's tools, which a rule about all of a tool takes back */
         size_t file;        /* how many files had been read before its own */
 };
 typedef VEC(struct import_entry) import_entries;
@@ -48,6 +49,11 @@ struct import_credential {
         import_words hosts;
 };
 
+/* A variable that the source keeps from programs. Inside it is there, and empty. */
+struct import_variable {
+        char *name, *place;
+};
+
 struct import_note {
         char *place, *said, *why;
         bool dropped; /* a restriction is missing in the result */
@@ -61,6 +67,7 @@ struct import_model {
         import_entries lists[IMPORT_LISTS];
         VEC(struct import_command) commands;
         VEC(struct import_credential) credentials;
+        VEC(struct import_variable) hidden;
         VEC(struct import_note) notes;
         import_words files; /* that were read */
 
@@ -72,6 +79,8 @@ struct import_model {
         /* Files come with the one that counts most first: what it says, others cannot say otherwise. */
         bool mode_decided, network_decided, paths_decided;
         char *upstream_proxy;
+        bool rules_grant_no_hosts, rules_grant_no_writes; /* entries that are `by_rule` do not count */
+        bool reads_strict;        /* and the directories of the system are not among them by themselves */
         bool reads_listed;        /* only what IMPORT_READ and IMPORT_WRITE name can be read */
         bool reads_limit_writes;  /* what is named for reading alone is not written to, also inside IMPORT_WRITE */
         bool workspace_writable;  /* before denials */
@@ -86,6 +95,7 @@ int import_add(struct import_model *model, enum import_list list, struct str tex
                struct err *err);
 int import_add_path(struct import_model *model, enum import_list list, struct str text, const char *place,
                     struct str said, bool soft, struct err *err);
+int import_hide(struct import_model *model, struct str name, const char *place, struct err *err);
 int import_note(struct import_model *model, const char *place, struct str said, bool dropped, struct err *err,
                 const char *format, ...) ERR_PRINTF(6, 7);
 int import_words_add(import_words *words, struct str text, struct err *err);

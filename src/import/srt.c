@@ -210,12 +210,16 @@ static int add_paths(struct import_source *source, const struct node *list, enum
                 int r = path ? import_want_text(source, path, err)
                              : node_error(source->document, node, err, "an entry needs 'path'");
 
-                /* Read as a glob, a literal path denies more and grants less. */
+                const struct node *literal = node->kind == NODE_MAP ? node_get(node, STR("literal")) : NULL;
+
+                if (r == 0 && literal && literal->kind != NODE_NULL)
+                        r = import_want_bool(source, literal, &source->literal, err);
+
                 source->soft = true;
                 if (r == 0 && path)
                         r = import_path(source, path, path->text, to, ANCHOR_PLAIN, err);
 
-                source->soft = false;
+                source->soft = source->literal = false;
                 if (r < 0)
                         return r;
         }
@@ -291,19 +295,29 @@ static int add_hosts(struct import_source *source, const struct node *list, impo
         return r;
 }
 
+static int hide_variable(struct import_source *source, const struct node *name, struct err *err) {
+        cleanup(free_ptr) char *place = node_origin(source->document, name);
+
+        if (!place)
+                return err_memory(err);
+
+        return import_hide(source->model, name->text, place, err);
+}
+
 static int mask_variable(struct import_source *source, const struct node *map, const struct node *name,
                          struct err *err) {
         const struct node *hosts = node_get(map, STR("injectHosts"));
         struct import_credential credential = { 0 };
         int r = 0;
 
-        if (!hosts || hosts->kind == NODE_NULL || hosts->n == 0)
+        if (!hosts || hosts->kind == NODE_NULL || hosts->n == 0) {
+                r = hide_variable(source, name, err);
+                if (r < 0)
+                        return r;
                 return import_say(source, name, false, err,
                                   "a secret needs the hosts that it is for, and is not shown inside without; name them "
                                   "under credentials");
-
-        if (check_variable_name(name->text, NULL) < 0)
-                return node_error(source->document, name, err, "this is not the name of a variable");
+        }
 
         r = add_hosts(source, hosts, &credential.hosts, err);
         credential.env = str_dup(name->text);
@@ -330,12 +344,14 @@ static int read_variable(struct import_source *source, const struct node *map, s
         r = import_want_text(source, name, err);
         if (r < 0)
                 return r;
+        if (check_variable_name(name->text, NULL) < 0)
+                return node_error(source->document, name, err, "this is not the name of a variable");
 
         bool mask = mode && mode->kind == NODE_SCALAR && str_is(mode->text, "mask");
         if (mask)
                 return mask_variable(source, map, name, err);
 
-        return 0; /* what is not passed on is not there */
+        return hide_variable(source, name, err);
 }
 
 static int read_file(struct import_source *source, const struct node *map, struct err *err) {

@@ -211,6 +211,29 @@ static void put_credentials(struct writer *writer, const struct import_model *mo
         }
 }
 
+/* Whether a stand-in takes the variable's place. */
+static bool has_stand_in(const struct import_model *model, const char *name) {
+        for (size_t i = 0; i < model->credentials.n; i++)
+                if (model->credentials.p[i].hosts.n > 0 && strcmp(model->credentials.p[i].env, name) == 0)
+                        return true;
+        return false;
+}
+
+static void put_hidden(struct writer *writer, const struct import_model *model) {
+        bool any = false;
+
+        for (size_t i = 0; i < model->hidden.n; i++) {
+                if (has_stand_in(model, model->hidden.p[i].name))
+                        continue;
+
+                write_put(writer,
+                          any ? "" : "\nprocess:\n  env:\n    set: # empty: the source keeps their values back\n");
+                any = true;
+                write_put(writer, "      %s: \"\"", model->hidden.p[i].name);
+                put_origin(writer, model->hidden.p[i].place, "");
+        }
+}
+
 static void put_notes(struct writer *writer, const struct import_model *model) {
         if (model->notes.n == 0)
                 return;
@@ -262,6 +285,7 @@ int import_write(const struct import_model *model, struct buf *out, struct err *
         put_files(&writer, model);
         put_commands(&writer, model);
         put_credentials(&writer, model);
+        put_hidden(&writer, model);
         put_notes(&writer, model);
 
         if (writer.status == -EMSGSIZE)

@@ -16,7 +16,7 @@ CASES = pathlib.Path(__file__).resolve().parents[1] / "cases/import"
 DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs/import.md"
 FILES = sorted(path for path in CASES.iterdir() if path.suffix != ".policy")
 ENDINGS = {"claude": "json", "codex": "toml", "srt": "json", "fence": "jsonc", "gemini": "json", "devcontainer": "sh"}
-DROPPED = {"project.claude", "team.fence", "settings.gemini", "rules.gemini"}
+DROPPED = {"project.claude", "team.fence", "settings.gemini", "rules.gemini", "workspace.codex"}
 GOOD = {"claude": '{"permissions": {"deny": ["Read(./x)"]}}', "codex": 'sandbox_mode = "workspace-write"\n', "srt": '{"network": {"allowedDomains": ["a.test"]}}',
         "fence": '{"network": {"allowedDomains": ["a.test"]}}', "gemini": '{"tools": {"sandbox": true}}', "devcontainer": 'for domain in "a.test"; do :; done\n'}
 
@@ -313,3 +313,62 @@ def test_the_example_of_the_documentation(imported, bailey, work, tmp_path):
     assert result.status == 3
     body = result.text.split("\nmode: ", 1)[1].replace(str(work), "/home/me/app")
     assert ("mode: " + body).split() == policy.split()
+
+
+STRICT = '{"filesystem": {"strictDenyRead": true}}'
+# tool and ending; settings, {WORK} the project; what the policy must not have, and what it must.
+NARROW = {
+    "a rule about all edits wins over one about some": (
+        "claude", "json", '{"permissions": {"allow": ["Edit(//data/**)"], "deny": ["Edit"]}}', ['- "/data"'], ['- "/" #']),
+    "so does a question about all": ("claude", "json", '{"permissions": {"allow": ["Edit(//data/**)"], "ask": ["Edit"]}}', ['- "/data"'], ["a rule about all of the tool"]),
+    "and about all hosts": ("claude", "json", '{"permissions": {"allow": ["WebFetch(domain:a.test.example)"], "deny": ["WebFetch"]}}', ['- "a.test'], []),
+    "asked about all hosts": ("claude", "json", '{"permissions": {"allow": ["WebFetch(domain:a.test.example)"], "ask": ["WebFetch"]}}', ['- "a.test'], []),
+    "a sandbox's own grants stay": ("claude", "json", '{"permissions": {"ask": ["Edit", "WebFetch"]}, "sandbox": {"network": {"allowedDomains": ["a.test.example"]}, '
+                                    '"filesystem": {"allowWrite": ["/data"]}}}', [], ['- "a.test.example"', '- "/data"']),
+    "an exception from a grant": ("claude", "json", '{"permissions": {"allow": ["Edit(//data/**)", "Edit(!//data/x)"]}}', [], ["deny_write:\n    - \"/data/x\""]),
+    "a path is literal": ("srt", "json", '{"filesystem": {"allowWrite": ["."], "denyWrite": [{"path": "app/[id]", "literal": true}, {"path": "{a,b}*", "literal": true}]}}', [],
+                          ['{WORK}/app/[[]id]"', '{WORK}/{a,b}[*]"']),
+    "stars beside letters": ("srt", "json", '{"filesystem": {"denyRead": ["/d/**.env", "/e/a**b/c", "/f/[[:alpha:]]x", "/g/[!a]"]}}', [],
+                             ['"/d/**/*.env"', '"/e/a*"', '"/f/?x"', '"/g/?"']),
+    "a star is no host": ("srt", "json", '{"network": {"allowedDomains": ["*", "0.0.0.0/0", "a.test.example:1-9", "b.test.example"]}}',
+                          ["full-network", '- "0.0.0.0', '- "a.test'], ['- "b.test.example"']),
+    "variables that are kept back": ("srt", "json", '{"credentials": {"envVars": [{"name": "ONE", "mode": "deny"}, {"name": "TWO", "mode": "mask"}, '
+                                     '{"name": "SIX", "mode": "mask", "injectHosts": ["no.test.example"]}]}}', [], ['      ONE: ""', '      TWO: ""', '      SIX: ""']),
+    "strict in the file that is extended": ("fence", "jsonc", '{"extends": "./base.json", "filesystem": {"defaultDenyRead": true, "allowWrite": ["."]}}',
+                                            ['- "/usr"', '- "/etc"'], ["reads: deny"]),
+    "lists of hosts that are shut out": (
+        "devcontainer", "sh", '#OLD_HOSTS=("a.test.example")\necho "HOSTS=(b.test.example)"\nBLOCKED_DOMAINS=("c.test.example")\nfor domain in "d.test.example"; do\n'
+        '  iptables -j DROP\ndone\nlocal ALLOWED_HOSTS=("e.test.example")\niptables -P OUTPUT DROP\n',
+        ["a.test", "b.test"], ['  allow:\n    - "e.test.example"', '  deny:\n    - "c.test.example"', '- "d.test.example"']),
+    "a profile's mode": ("codex", "toml", 'sandbox_mode = "workspace-write"\nprofile = "safe"\n[profiles.safe]\nsandbox_mode = "read-only"\n', ["workspace-write"], ["mode: read-only"]),
+    "relative to an unknown place": ("codex", "toml", 'sandbox_mode = "workspace-write"\n[sandbox_workspace_write]\nwritable_roots = ["../shared", "x"]\n', ['/shared"'], ['{WORK}/x"']),
+    "these commands alone": ("gemini", "json", '{"tools": {"core": ["run_shell_command(git status)"]}}', [], ["\n# ! "]),
+    "under conditions": ("gemini", "toml", '[[rule]]\ntoolName = "run_shell_command"\ncommandPrefix = "git"\nargsPattern = "x"\ndecision = "allow"\n', ["argv"], ["some conditions only"]),
+    "every tool": ("gemini", "toml", '[[rule]]\ntoolName = "*"\ndecision = "deny"\n', [], ["\n# ! "]),
+}
+
+
+@pytest.mark.parametrize("what", NARROW)
+def test_a_restriction_is_not_lost(what, imported, work):
+    tool, ending, text, without, having = NARROW[what]
+    (work / "base.json").write_text(STRICT)
+    (work / f"in.{ending}").write_text(text)
+    result = imported(tool, f"in.{ending}")
+    assert result.status in (0, 3), result
+    policy = result.text.split("\n\n", 1)[1]
+    said, _, notes = policy.partition("\n# Could not be said")
+    assert not [word for word in without if word in said], said
+    assert all(word.replace("{WORK}", str(work)) in policy for word in having), policy
+    assert (result.status == 3) == ("\n# ! " in notes)
+
+
+def test_what_a_file_s_place_leaves_open_is_denied_everywhere(imported, home, work):
+    """Settings of the home, and of a directory below the project: nothing is granted by a guess, and denials hold wherever they may be meant."""
+    rules = {"permissions": {"deny": ["Read(/keys)"], "additionalDirectories": ["../out"]}, "sandbox": {"filesystem": {"denyWrite": ["x"], "allowWrite": ["y"]}}}
+    for place in (home, work / "sub"):
+        (place / ".claude").mkdir(parents=True)
+        (place / ".claude/settings.json").write_text(json.dumps(rules))
+    for settings, roots in (([], (home, home / ".claude", work)), (["sub/.claude/settings.json"], (work, work / "sub"))):
+        text = imported("claude", *settings).check().text
+        assert all(f'- "{root}/{name}" #' in text for root in roots for name in ("keys", "x")), text
+        assert '/out" #' not in text and '/y" #' not in text

@@ -111,7 +111,7 @@ class World:
         return [self.written(self.chance.choice(self.paths) + self.chance.choice(["", "", "", "/**", "/"])) for _ in range(self.chance.randrange(most + 1))]
 
     def denials(self, most=3):
-        made = [(self.written(self.chance.choice(self.paths) + self.chance.choice(["", "", "/**", "/*", "/**/x.env", "/{a,b}", "/?", "/s*t/a"])))
+        made = [(self.written(self.chance.choice(self.paths) + self.chance.choice(["", "", "/**", "/*", "/**/x.env", "/**.env", "/{a,b}", "/?", "/s*t/a"])))
                 for _ in range(self.chance.randrange(most + 1))]
         if self.chance.random() < 0.2:
             made.append(("**/" + "secret", self.work + "/**/secret"))
@@ -171,6 +171,10 @@ def claude(w):
         hosts = [host for host in w.hosts(2) if ":" not in host]
         lists[kind] += [f"WebFetch(domain:{host})" for host in hosts]
         judged[kind, "WebFetch"] = hosts
+    whole = {(kind, tool) for kind in ("ask", "deny") for tool in ("Edit", "WebFetch") if w.chance.random() < 0.1}
+    for kind, tool in sorted(whole):
+        lists[kind].append(tool)
+    rules = {tool: [] if {("ask", tool), ("deny", tool)} & whole else judged["allow", tool] for tool in ("Edit", "WebFetch")}
     more = w.grants(1)
     lists["additionalDirectories"] = words(more)
     if w.chance.random() < 0.1:
@@ -187,14 +191,14 @@ def claude(w):
         return not covered(f["denyRead"], path) or covered(f["allowRead"], path)
 
     def write(path):
-        if covered(judged["deny", "Edit"] + judged["ask", "Edit"] + f["denyWrite"], path):
+        if ("deny", "Edit") in whole or covered(judged["deny", "Edit"] + judged["ask", "Edit"] + f["denyWrite"], path):
             return False
         base = [] if lists.get("defaultMode") == "plan" else [w.work]
-        return covered(base + meant(more) + f["allowWrite"] + judged["allow", "Edit"], path)
+        return covered(base + meant(more) + f["allowWrite"] + rules["Edit"], path)
 
     return "jsonc", json.dumps(text), {
         "host": lambda name, port: not any(host_matches(d, name, port) for d in no_hosts) and any(
-            host_matches(a, name, port) for a in allowed + judged["allow", "WebFetch"]),
+            host_matches(a, name, port) for a in allowed + rules["WebFetch"]),
         "read": read, "write": write}
 
 
