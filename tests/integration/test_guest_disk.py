@@ -10,13 +10,16 @@ import time
 
 import pytest
 
-from kit.process import wait_until
+from kit.process import PATIENCE, wait_until
 from kit.small_disk import small_disk
 from test_guest_life import guest, inside, rows, state, top  # noqa: F401
 
 MIB = 1 << 20
 # What a busy machine lets a writer take until it is frozen: memory takes more in the same time than a disk (tests/run).
 OVERSHOOT = (2048 if subprocess.run(["stat", "-f", "-c", "%T", "/var/tmp"], capture_output=True, text=True, check=True).stdout == "tmpfs\n" else 512) * MIB
+
+# Where others free room on the same disk meanwhile, what this one takes is seen by the walk of each minute.
+NOTICED = 120 + PATIENCE
 
 
 def disk(guest):
@@ -31,8 +34,7 @@ def taken(guest):
 
 
 def stands(bailey, guest):
-    """Where others free room on the same disk meanwhile, what this one takes is seen by the walk of each minute."""
-    return wait_until(lambda: disk(guest)["state"] != "well" and json.loads(bailey("ps", "--json").text)[0]["state"] == "paused", 180)
+    return wait_until(lambda: disk(guest)["state"] != "well" and json.loads(bailey("ps", "--json").text)[0]["state"] == "paused", NOTICED)
 
 
 def python(guest, script):
@@ -182,7 +184,7 @@ def test_a_timer_does_not_thaw_it(guest, bailey):
 def test_who_thaws_himself_again_and_again_ends(guest):
     guest("create", "--disk", "32M", "one").check()
     python(guest, TIMER.replace("TIMERS", "signal.signal(signal.SIGCONT, lambda *_: None); begin(250000000, 250000000)"))
-    wait_until(lambda: state(guest, "one") == "stopped")
+    wait_until(lambda: state(guest, "one") == "stopped", NOTICED)
     assert taken(guest) < 32 * MIB + OVERSHOOT
     assert "went on by itself" in json.loads(guest("show", "--json", "one").check().text)["reason"]
 
@@ -218,7 +220,7 @@ def test_it_goes_on_when_it_takes_less_or_may_take_more(guest, bailey):
 def test_who_takes_more_instead_of_less_ends(guest):
     guest("create", "--disk", "8M", "one").check()
     python(guest, "for i in range(12): open(f'f{i}', 'wb').write(bytes(1 << 20))")
-    wait_until(lambda: disk(guest)["state"] == "over")
+    wait_until(lambda: disk(guest)["state"] == "over", NOTICED)
     guest("stop", "one").check()
     python(guest, "for i in itertools.count(): open(f'e{i}', 'w')")
     wait_until(lambda: state(guest, "one") == "stopped")
