@@ -56,8 +56,8 @@ export interface Callbacks {
   onApproval?: (question: Question) => Approval | Promise<Approval>;
   onRequest?: (request: HostRequest) => boolean | Promise<boolean>;
   onEvent?: (event: SandboxEvent) => void;
-  /** The last word about commands; what it leaves out stays as it was. Nothing lifts "forbidden". */
-  classify?: (question: Question) => Partial<Verdict> | Promise<Partial<Verdict>>;
+  /** The last word about commands: a decision, or what it changes; what it leaves out stays as it was. Nothing lifts "forbidden". */
+  classify?: (question: Question) => Decision | Partial<Verdict> | undefined | void | Promise<Decision | Partial<Verdict> | undefined | void>;
 }
 
 /** The options of the command line, by their names there. */

@@ -126,6 +126,38 @@ def test_node_asks_and_tells(node):
 
 
 @needs_node
+def test_node_and_what_was_not_meant(node):
+    """Each is an error that says so, at once: nothing runs, nothing throws past the caller, and nothing is taken for something laxer."""
+    assert node("""
+  const m = new bailey.Manager();
+  const wrong = { command: [() => m.exec(), () => m.exec(null), () => m.exec('a\\0b'), () => m.exec('true', null), () => m.execArgs('ls'), () => m.execArgs([]),
+    () => m.execArgs(['echo', undefined]), () => m.wrap('ls'), () => m.check(5)],
+    option: [{ timeout: NaN }, { timeout: -1 }, { timeout: '1m' }, { env: { 'A=B': '1' } }, { env: { A: 'x\\0y' } }, { cwd: 5 }, { cwd: '/nowhere' }, { input: { a: 1 } },
+      { signal: 5 }, { allowDegraded: 'false' }, { workspacePolicy: 'false' }, { onApproval: 'approve' }, { classify: 'allow' }].map((options) => () => m.exec('true', options)),
+    proxy: [null, 'a.test'].map((list) => () => bailey.startNetworkProxy(list)) };
+  for (const [kind, calls] of Object.entries(wrong)) for (const one of calls) assert.strictEqual(await failure(one()), 'bad-argument', `${kind}: ${one}`);
+  for (const list of [[null], [5], ['']]) assert.strictEqual(await failure(bailey.startNetworkProxy(list)), 'config-invalid');
+  for (const options of [{ constructor: 1 }, { toString: 1 }]) assert.throws(() => new bailey.Manager(options), { code: 'config-invalid' });
+  assert.strictEqual(await failure(bailey.startNetworkProxy([], { executable: '/bin/echo' })), 'proxy-start-failed');
+  for (const answer of ['forbidden', 5, true]) assert.strictEqual(await failure(m.exec('true', { classify: () => answer })), 'forbidden-command', answer);
+  await assert.rejects(m.exec('sudo true', { onApproval: () => { throw new Error('no'); } }), { message: /was not approved/ });
+  assert.strictEqual((await m.exec('echo $A', { env: { A: 'ä', B: undefined }, classify: () => undefined })).stdout, 'ä\\n');
+  await m.close();
+
+  const proxy = await bailey.startNetworkProxy(['a.test'], open);
+  await Promise.all([['a.test'], ['b.test'], ['c.test']].map((allow) => proxy.update({ allow })));
+  assert.deepStrictEqual([await get(proxy, 'a.test'), await get(proxy, 'c.test')], [403, 200]);
+  assert.strictEqual(await failure(proxy.update('a.test')), 'bad-argument');
+  await Promise.all([proxy.stop(), proxy.stop()]);
+  assert.strictEqual(await failure(proxy.update({ allow: [] })), 'manager-closed');
+  const filter = await bailey.Filter.create({ allow: ['a.test'] });
+  filter.close();
+  assert.strictEqual(await failure(filter.test('a.test')), 'manager-closed');
+  console.log('done');
+""") == "done\n"
+
+
+@needs_node
 def test_node_waits_a_minute_for_the_doctor(node):
     """And says what came instead of an answer. A minute passes in a second."""
     assert node("""
@@ -279,6 +311,52 @@ except bailey.SystemFailure as error:  # the library asks, with its limit of tim
 print(bailey.capabilities()["mode"])
 """, hosts).splitlines()[:-1] == ["program / not this", "program / the program's classifier failed", "program / the program's classifier failed",
                                   "delete-root / it deletes the system or the home directory", "forbidden ran", "program", "no namespaces here"]
+
+
+@needs_plain_library
+def test_python_and_what_was_not_meant(run, work, hosts):
+    """An error for each, at once; and a child that was forked ends nothing of its parent's."""
+    assert python(run, work, """
+import bailey, os, sys, threading
+
+def stop(*_):
+    raise SystemExit(3)
+
+proxy, manager, few = bailey.start_network_proxy(["a.test"]), bailey.Manager(bailey.Config()), bailey.Filter(allow=["a.test:443"])
+wrong = [lambda: manager.exec(None), lambda: manager.exec(["ls"]), lambda: manager.exec_args("ls -l"), lambda: manager.exec_args(["echo", None]), lambda: manager.wrap([]),
+         lambda: bailey.Filter(allow="a.test"), lambda: bailey.Config().set("network.allow", ["a.test"]), lambda: bailey.Manager(None),
+         lambda: few.test("a.test", 65536 + 443), lambda: few.test("a.test", -65093), lambda: bailey.proxy_environment(70000), lambda: bailey.start_network_proxy(None),
+         lambda: bailey.start_network_proxy([], on_request=5)]
+wrong += [lambda options=options: manager.exec("true", **options) for options in (
+    {"timeout": float("nan")}, {"timeout": -1}, {"timeout": 2 ** 64 / 1000}, {"timeout": "1"}, {"output_limit": -1}, {"output_limit": 2 ** 64}, {"stdin": "text"},
+    {"stdin": -1}, {"cancel": 5}, {"settings": ["mode"]}, {"settings": {"mode": None}}, {"classifier": "allow"})]
+for number, call in enumerate(wrong):
+    try:
+        call()
+        print("taken", number)
+    except bailey.ArgumentError:
+        pass
+for options in ({"classifier": stop}, {"classifier": lambda *_: (_ for _ in ()).throw(KeyboardInterrupt())}):
+    try:
+        manager.exec("echo ran", **options)
+        print("ran")
+    except bailey.ForbiddenCommand:
+        pass
+
+child = os.fork()
+if child == 0:
+    try:
+        manager.exec("true")
+    except bailey.ManagerClosed:
+        proxy.stop()
+        sys.exit(7)
+    sys.exit(1)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), proxy.running, manager.exec("echo here").stdout)
+threads = [threading.Thread(target=proxy.stop) for _ in range(8)]
+[thread.start() for thread in threads], [thread.join() for thread in threads]
+print(proxy.running, proxy.address)
+manager.close()
+""", hosts) == "7 True b'here\\n'\nFalse \n"
 
 
 @needs_plain_library

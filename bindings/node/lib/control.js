@@ -78,7 +78,7 @@ class Control extends EventEmitter {
       } catch {
         return this.#socket.destroy();
       }
-      if (message.event) this.emit('event', message);
+      if (message?.event) this.emit('event', message);
       else this.#settle(message);
     }
   }
@@ -86,8 +86,8 @@ class Control extends EventEmitter {
   #settle(reply) {
     const asked = this.#waiting.shift();
     if (!asked) return;
-    if (reply.ok) asked.resolve(reply);
-    else asked.reject(new BaileyError('system', `${reply.error.text} (${reply.error.code})`));
+    if (reply?.ok) asked.resolve(reply);
+    else asked.reject(new BaileyError('system', `${reply?.error?.text} (${reply?.error?.code})`));
   }
 
   /** Any request of the protocol; the reply, or a BaileyError. */

@@ -12,6 +12,7 @@ class Filter {
   #files = new Set();
   #flags = [];
   #waiting = [];
+  #closed = false;
 
   /** { allow, deny, allowPrivate, onRequest, executable }; a pattern that is wrong rejects, and the message names it. */
   static async create(options = {}) {
@@ -43,6 +44,7 @@ class Filter {
 
   /** { allowed, reason, rule, detail }. A name that is no name is refused, as it is by the gateway. */
   async test(host, port = 443) {
+    if (this.#closed) throw new BaileyError('manager-closed', 'the filter is closed');
     const name = String(host);
     if (!Number.isInteger(port) || port < 1 || port > 65535) throw new BaileyError('bad-argument', 'a port is a number from 1 to 65535');
     if (!/^[\x21-\x7e\u0080-\uffff]{1,1024}$/u.test(name) || name.startsWith('-')) return { allowed: false, reason: 'bad-name', rule: '', detail: '' };
@@ -82,6 +84,7 @@ class Filter {
   }
 
   close() {
+    this.#closed = true;
     dropFiles(this.#files);
   }
 }

@@ -3,14 +3,15 @@
 'use strict';
 const { spawn } = require('node:child_process');
 const fs = require('node:fs');
-const { BaileyError, call, dropFiles, findExecutable, flagsOf, keepFile, sentence } = require('./program.js');
+const { BaileyError, call, checkOptions, dropFiles, findExecutable, flagsOf, keepFile, sentence } = require('./program.js');
 const { Control, serve } = require('./control.js');
 
 const STOP_MS = 5000;
 
 /** Patterns as the lines of a file. Files name hosts only, so groups are spelled out, those within groups too. */
 async function lines(executable, patterns) {
-  const list = [patterns ?? []].flat().map(String);
+  const list = [patterns ?? []].flat();
+  if (!list.every((pattern) => typeof pattern === 'string')) throw new BaileyError('config-invalid', 'patterns are texts');
   const hasGroups = list.some((pattern) => pattern.startsWith('@'));
   const groups = hasGroups ? JSON.parse((await call(executable, ['policy', 'groups', '--json'])).out).groups : {};
   const spell = (pattern, depth = 0) => {
@@ -43,6 +44,7 @@ class Gateway {
   #deny;
   #heard = '';
   #onReloaded = null;
+  #updating = Promise.resolve();
 
   static async start(options = {}) {
     const gateway = new Gateway();
@@ -56,6 +58,7 @@ class Gateway {
   }
 
   async #start(options) {
+    checkOptions(options);
     const { allow, deny, ...others } = options;
     const executable = this.#executable = findExecutable(options.executable);
     this.#allow = keepFile('allow', await lines(executable, allow), this.#files);
@@ -83,12 +86,19 @@ class Gateway {
   #ready() {
     return new Promise((resolve, reject) => {
       let out = '';
+      const settle = (text) => {
+        try {
+          resolve(JSON.parse(text));
+        } catch {
+          reject(new BaileyError('proxy-start-failed', `this is no bailey: it said ${JSON.stringify(text.slice(0, 100))}`));
+        }
+      };
       this.#ended = new Promise((done) => { this.#child.on('close', done); });
       this.#child.on('error', (error) => reject(new BaileyError('system', error.message)));
       this.#child.stderr.on('data', (chunk) => this.#hear(chunk));
       this.#child.stdout.on('data', (chunk) => {
         out += chunk;
-        if (out.includes('\n')) resolve(JSON.parse(out));
+        if (out.includes('\n')) settle(out);
       });
       this.#child.on('close', (status) => reject(new BaileyError([2, 3].includes(status) ? 'config-invalid' : 'proxy-start-failed', sentence(this.#heard))));
     });
@@ -106,8 +116,17 @@ class Gateway {
     return Boolean(this.#child?.pid) && this.#child.exitCode === null && this.#child.signalCode === null;
   }
 
-  /** Other rules, at once; tunnels that they refuse are closed. On error the old ones stay. */
-  async update({ allow, deny } = {}) {
+  /** Other rules, at once; tunnels that they refuse are closed. On error the old ones stay. Of several updates, each waits for the one before. */
+  update(rules = {}) {
+    const mine = this.#updating.then(() => this.#update(rules));
+    this.#updating = mine.catch(() => {});
+    return mine;
+  }
+
+  async #update(rules) {
+    if (rules === null || typeof rules !== 'object' || Array.isArray(rules)) throw new BaileyError('bad-argument', 'rules are { allow, deny }');
+    if (!this.running) throw new BaileyError('manager-closed', 'the gateway has ended');
+    const { allow, deny } = rules;
     const before = [this.#allow, this.#deny].map((file) => fs.readFileSync(file));
     const after = [await lines(this.#executable, allow), await lines(this.#executable, deny)];
     [this.#allow, this.#deny].forEach((file, i) => fs.writeFileSync(file, after[i]));

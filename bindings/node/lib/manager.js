@@ -2,7 +2,7 @@
 // Runs commands in sandboxes by one set of options.
 'use strict';
 const fs = require('node:fs');
-const { BaileyError, call, checkNames, dropFiles, findExecutable, flagsOf, keepFile, sentence } = require('./program.js');
+const { BaileyError, call, checkOptions, checkText, checkWords, dropFiles, findExecutable, flagsOf, keepFile, sentence } = require('./program.js');
 const { controlOf, serve } = require('./control.js');
 const { Gateway } = require('./gateway.js');
 
@@ -19,26 +19,26 @@ class Manager {
   #closed = false;
 
   constructor(options = {}) {
-    checkNames(options);
+    checkOptions(options);
     this.#executable = findExecutable(options.executable);
     this.#options = this.#settle(options);
   }
 
   /** Runs text through the shell. */
-  exec(command, options = {}) {
-    return this.#exec([String(command)], false, options);
+  async exec(command, options = {}) {
+    return this.#exec([checkText(command, 'a command')], false, options);
   }
 
   /** Runs a program without a shell. */
-  execArgs(argv, options = {}) {
-    return this.#exec(argv.map(String), true, options);
+  async execArgs(argv, options = {}) {
+    return this.#exec(checkWords(argv), true, options);
   }
 
   /** The same command in a sandbox, for child_process.spawn(command, args, { env, cwd }). Judged as by execArgs. */
   async wrap(argv, options = {}) {
     this.#mustBeOpen();
-    const words = argv.map(String);
-    checkNames(options);
+    const words = checkWords(argv);
+    checkOptions(options);
     const said = await this.#approve(words, true, options);
     if (!said.approved) this.#refuse(said);
     const merged = this.#merge(options);
@@ -48,6 +48,7 @@ class Manager {
   /** What the classifier says, and options.classify after it; runs nothing. */
   async check(command, options = {}) {
     this.#mustBeOpen();
+    checkOptions(options);
     return (await this.#judge(command, options)).verdict;
   }
 
@@ -55,6 +56,7 @@ class Manager {
    *  the new lists of hosts at once. */
   async update(options) {
     this.#mustBeOpen();
+    checkOptions(options);
     const before = this.#options;
     this.#options = this.#settle({ ...options, executable: before.executable });
     try {
@@ -121,15 +123,20 @@ class Manager {
     return { ...this.#options, ...options, env: { ...this.#options.env, ...options.env } };
   }
 
-  /** Bailey's own verdict and the one that counts: options.classify has the last word, and cannot lift "forbidden". */
+  /** Bailey's own verdict and the one that counts: options.classify has the last word, and cannot lift "forbidden". It gives a decision, or an object
+   *  with what it changes; nothing for no change. */
   async #judge(command, options) {
     const args = Array.isArray(command);
-    const words = args ? ['--args', '--', ...command.map(String)] : ['--', String(command)];
+    const words = args ? ['--args', '--', ...checkWords(command)] : ['--', checkText(command, 'a command')];
     const said = await this.#call('check', words, options.workspace ? { workspace: options.workspace } : {}, { cwd: options.cwd });
     const built = { decision: said.decision, rule: said.rule || '', reason: said.reason, segment: said.segment };
     const classify = options.classify || this.#options.classify;
     if (!classify || built.decision === 'forbidden') return { built, verdict: built };
-    const verdict = { ...built, ...await classify({ command: args ? command.join(' ') : String(command), ...built }) };
+    const answer = await classify({ command: args ? command.join(' ') : String(command), ...built });
+    if (answer !== null && answer !== undefined && typeof answer !== 'object' && typeof answer !== 'string') {
+      return { built, verdict: { ...built, decision: 'forbidden', reason: 'the program\'s classifier gave no verdict' } };
+    }
+    const verdict = { ...built, ...(typeof answer === 'string' ? { decision: answer, reason: 'the program decided' } : answer) };
     if (!STRICTNESS.includes(verdict.decision)) verdict.decision = 'forbidden';
     return { built, verdict };
   }
@@ -162,12 +169,14 @@ class Manager {
 
   async #exec(words, args, options) {
     this.#mustBeOpen();
-    checkNames(options);
-    const flags = this.#flagsFor(await this.#approve(words, args, options));
+    checkOptions(options);
+    const answer = await this.#approve(words, args, options);
+    const flags = this.#flagsFor(answer);
     this.#mustBeOpen();
     const said = await this.#call('exec', [...flags, ...(args ? ['--args'] : []), '--', ...words], options, {
       cwd: options.cwd, signal: options.signal, input: options.input,
     });
+    if (said.outcome === 'escalated-command' && answer.asked) this.#refuse(answer); // bailey asked nobody, and says so
     if (said.outcome !== 'ended') throw new BaileyError(said.outcome, said.error, said);
     return {
       exitCode: said.exit_code, signal: said.signal, stdout: said.stdout, stderr: said.stderr, truncated: said.truncated,

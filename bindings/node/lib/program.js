@@ -58,15 +58,44 @@ const FLAGS = {
 const OWN = ['executable', 'env', 'timeout', 'allowDegraded', 'workspacePolicy', 'onApproval', 'onRequest', 'onEvent', 'classify', 'cwd', 'signal', 'input',
   'http', 'socks'];
 
-function checkNames(options) {
-  for (const name of Object.keys(options)) {
-    if (!(name in FLAGS) && !OWN.includes(name)) throw new BaileyError('config-invalid', `there is no option ${JSON.stringify(name)}`);
+// What an option of a wrong type would be taken for is not what was meant: "false" is no false, and NaN milliseconds are no limit.
+const KINDS = {
+  a: ['a text', (value) => typeof value === 'string'],
+  yes: ['true or false', (value) => typeof value === 'boolean'],
+  call: ['a function', (value) => typeof value === 'function'],
+  time: ['a number of milliseconds', (value) => Number.isFinite(value) && value >= 0],
+  map: ['an object of texts', (value) => typeof value === 'object' && !Array.isArray(value)],
+  bytes: ['a text or bytes', (value) => typeof value === 'string' || ArrayBuffer.isView(value)],
+};
+const TYPES = { executable: KINDS.a, cwd: KINDS.a, env: KINDS.map, timeout: KINDS.time, allowDegraded: KINDS.yes, workspacePolicy: KINDS.yes, onApproval: KINDS.call,
+  onRequest: KINDS.call, onEvent: KINDS.call, classify: KINDS.call, input: KINDS.bytes, http: KINDS.a, socks: KINDS.a };
+
+/** Names and types of options. What is undefined or null was not given. */
+function checkOptions(options) {
+  if (options === null || typeof options !== 'object') throw new BaileyError('bad-argument', 'options are an object');
+  for (const [name, value] of Object.entries(options)) {
+    if (!Object.hasOwn(FLAGS, name) && !OWN.includes(name)) throw new BaileyError('config-invalid', `there is no option ${JSON.stringify(name)}`);
+    if (value === undefined || value === null || !Object.hasOwn(TYPES, name)) continue;
+    const [what, isRight] = TYPES[name];
+    if (!isRight(value)) throw new BaileyError('bad-argument', `${name} must be ${what}`);
   }
+}
+
+/** The words of a command: an array of texts or numbers. */
+function checkWords(argv) {
+  if (!Array.isArray(argv) || argv.length === 0) throw new BaileyError('bad-argument', 'a command is an array of words');
+  return argv.map((word) => checkText(typeof word === 'number' ? String(word) : word, 'a word of a command'));
+}
+
+function checkText(text, what) {
+  if (typeof text !== 'string') throw new BaileyError('bad-argument', `${what} must be a text`);
+  if (text.includes('\0')) throw new BaileyError('bad-argument', `${what} holds a NUL byte`);
+  return text;
 }
 
 function flagsOf(verb, options, files = new Set()) {
   const flags = [];
-  checkNames(options);
+  checkOptions(options);
   for (const [name, [flag, verbs]] of Object.entries(FLAGS)) {
     if (!verbs.includes(verb)) continue;
     for (const value of [options[name] ?? []].flat()) {
@@ -77,7 +106,11 @@ function flagsOf(verb, options, files = new Set()) {
   }
   if (options.workspacePolicy === false) flags.push('--no-workspace-policy');
   if (RUNS.includes(verb)) {
-    for (const [name, value] of Object.entries(options.env || {})) flags.push(`--env=${name}=${value}`);
+    for (const [name, value] of Object.entries(options.env || {})) {
+      if (value === undefined) continue; // as child_process has it
+      if (!name || name.includes('=')) throw new BaileyError('bad-argument', `${JSON.stringify(name)} is not the name of a variable`);
+      flags.push(checkText(`--env=${name}=${value}`, 'a variable'));
+    }
     if (options.allowDegraded) flags.push('--allow-degraded');
     if (options.timeout) flags.push(`--timeout=${Math.max(1, Math.ceil(options.timeout))}ms`);
   }
@@ -112,7 +145,10 @@ function sentence(text) {
 /** Runs bailey to its end: { status, out, err }. `started` sees the process. After `limit` milliseconds it is ended, and that is a timeout. */
 function call(executable, words, { cwd, signal, input, limit, started = () => {} } = {}) {
   return new Promise((resolve, reject) => {
-    const child = spawn(executable, words, { cwd, signal, killSignal: 'SIGKILL', stdio: [input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'] });
+    if (signal !== undefined && !(signal instanceof AbortSignal)) throw new BaileyError('bad-argument', 'signal must be an AbortSignal');
+    if (cwd !== undefined && cwd !== null && !fs.existsSync(cwd)) throw new BaileyError('bad-argument', `there is no directory ${cwd}`);
+    const given = input !== undefined && input !== null;
+    const child = spawn(executable, words, { cwd: cwd ?? undefined, signal, killSignal: 'SIGKILL', stdio: [given ? 'pipe' : 'ignore', 'pipe', 'pipe'] });
     const out = [];
     const err = [];
     started(child);
@@ -128,11 +164,11 @@ function call(executable, words, { cwd, signal, input, limit, started = () => {}
     }, limit);
     child.on('close', () => clearTimeout(late));
     child.on('close', (status) => resolve({ status, out: Buffer.concat(out).toString(), err: Buffer.concat(err).toString() }));
-    if (input !== undefined) {
+    if (given) {
       child.stdin.on('error', () => {}); // the command need not read it
       child.stdin.end(input);
     }
   });
 }
 
-module.exports = { BaileyError, call, checkNames, dropFiles, findExecutable, flagsOf, keepFile, sentence };
+module.exports = { BaileyError, call, checkOptions, checkText, checkWords, dropFiles, findExecutable, flagsOf, keepFile, sentence };

@@ -21,8 +21,10 @@ what each call means.
 import ctypes
 import ctypes.util
 import json
+import math
 import os
 import sys
+import threading
 from ctypes import POINTER, byref, c_char, c_char_p, c_int, c_size_t, c_uint16, c_uint64, c_void_p
 
 from .control import Control, ControlError, Watch, control_directory, sandboxes
@@ -119,14 +121,43 @@ def _text(raw):
 
 def _bytes(value):
     """Text for the library. C would end it at a NUL: half of a policy, of a command or of a host is not what was meant."""
-    text = value if isinstance(value, bytes) else os.fsencode(str(value))
+    if isinstance(value, bool):
+        value = "true" if value else "false"
+    if not isinstance(value, (str, bytes, int, float, os.PathLike)):
+        raise _wrong(f"a text is wanted here, not {type(value).__name__}")
+    text = value if isinstance(value, bytes) else os.fsencode(str(value) if isinstance(value, (int, float)) else value)
     if b"\0" in text:
-        raise ArgumentError(_Error(code=-2, message=b"a text with a NUL byte in it"))
+        raise _wrong("a text with a NUL byte in it")
     return text
+
+
+def _wrong(message):
+    return ArgumentError(_Error(code=-2, message=message.encode("utf-8", "replace")[:1000]))
+
+
+def _function(function):
+    if not callable(function):
+        raise _wrong(f"a function is wanted here, not {type(function).__name__}")
+    return function
+
+
+def _number(value, what, most=1 << 53):
+    """ctypes would cut a number that is too large, and take one below zero for a large one."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or not 0 <= value <= most:
+        raise _wrong(f"{value!r} is not {what}")
+    return value
+
+
+def _whole(value, what, most=1 << 53):
+    if not isinstance(value, int):
+        raise _wrong(f"{value!r} is not {what}")
+    return _number(value, what, most)
 
 
 def _list(values):
     """A NULL-terminated array of C strings."""
+    if isinstance(values, (str, bytes)) or not hasattr(values, "__iter__"):
+        raise _wrong("a list of texts is wanted here, not one text")
     values = [_bytes(value) for value in values]
     return (c_char_p * (len(values) + 1))(*values, None)
 
@@ -245,7 +276,7 @@ def validate_pattern(pattern):
 
 def proxy_environment(http_port=0, socks_port=0, address=None, tmpdir=None):
     """What a program's environment must hold so that it uses a gateway."""
-    proxy = _Proxy(http_port, socks_port, address and _bytes(address), tmpdir and _bytes(tmpdir))
+    proxy = _Proxy(_whole(http_port, "a port", 65535), _whole(socks_port, "a port", 65535), address and _bytes(address), tmpdir and _bytes(tmpdir))
     block = POINTER(c_char_p)()
     _call("bailey_proxy_environment", byref(proxy), byref(block))
     environment, i = {}, 0
@@ -330,7 +361,7 @@ class Config:
         return self
 
     def output_limit(self, n):
-        _call("bailey_config_output_limit", self._handle, n)
+        _call("bailey_config_output_limit", self._handle, _whole(n, "a number of bytes"))
         return self
 
     def executable(self, path):
@@ -365,24 +396,30 @@ class Config:
 
 
 def _approval(function):
+    _function(function)
+
     def call(_, question):
         try:
             return int(function(Question(question.contents)))
-        except Exception:  # nothing may pass through C; and whoever cannot say yes says no
+        except BaseException:  # nothing may pass through C, not even Ctrl-C; and whoever cannot say yes says no
             return DENY
     return _APPROVAL(call)
 
 
 def _request(function):
+    _function(function)
+
     def call(_, host, port):
         try:
             return 1 if function(_text(host), port) else 0
-        except Exception:  # as above
+        except BaseException:  # as above
             return 0
     return _REQUEST(call)
 
 
 def _classifier(function):
+    _function(function)
+
     def call(_, command, raw):
         verdict = raw.contents
         try:
@@ -391,7 +428,7 @@ def _classifier(function):
                 decision, reason = said if isinstance(said, tuple) else (said, "the program decided")
                 verdict.rule, verdict.reason = b"program", _bytes(reason)[:255]
                 verdict.decision = _DECISIONS.index(decision)
-        except Exception:  # as above
+        except BaseException:  # as above
             verdict.decision, verdict.rule, verdict.reason = _DECISIONS.index(FORBIDDEN), b"program", b"the program's classifier failed"
     return _CLASSIFIER(call)
 
@@ -456,22 +493,29 @@ class _Options:
         self._cancel, self._approval = cancel, _approval(on_approval) if on_approval else None
         self._classifier = _classifier(classifier) if classifier else None
         _call("bailey_options_new", byref(self._handle))
+        if not isinstance(settings or {}, dict):
+            raise _wrong("settings are a dictionary")
         for key, values in (settings or {}).items():
             for value in values if isinstance(values, (list, tuple)) else [values]:
                 _call("bailey_options_set", self._handle, _bytes(key), _bytes(value))
         if directory is not None:
             _call("bailey_options_directory", self._handle, _bytes(directory))
         if timeout is not None:
-            _call("bailey_options_timeout", self._handle, max(1, int(timeout * 1000)) if timeout else 0)  # 0: none, as in C
+            seconds = _number(timeout, "a number of seconds", 1 << 40)
+            _call("bailey_options_timeout", self._handle, max(1, int(seconds * 1000)) if seconds else 0)  # 0: none, as in C
         if shell is not None:
             _call("bailey_options_shell", self._handle, _bytes(shell))
         if output_limit is not None:
-            _call("bailey_options_output_limit", self._handle, output_limit)
+            _call("bailey_options_output_limit", self._handle, _whole(output_limit, "a number of bytes"))
         if stdin is not None:
-            _call("bailey_options_input", self._handle, stdin if isinstance(stdin, int) else stdin.fileno())
+            if not isinstance(stdin, int) and not hasattr(stdin, "fileno"):
+                raise _wrong("stdin is a descriptor or an open file")
+            _call("bailey_options_input", self._handle, _whole(stdin if isinstance(stdin, int) else stdin.fileno(), "a descriptor", (1 << 31) - 1))
         if not classify:
             _call("bailey_options_classify", self._handle, 0)
         if cancel is not None:
+            if not isinstance(cancel, Cancel):
+                raise _wrong("cancel is a Cancel")
             _call("bailey_options_cancel", self._handle, cancel._handle)
         if self._approval is not None:
             _call("bailey_options_on_approval", self._handle, self._approval, None)
@@ -483,13 +527,33 @@ class _Options:
             _lib.bailey_options_free(self._handle)
 
 
-class Manager:
-    """Runs commands in sandboxes. Thread-safe; close() or the end of a with block kills what still runs."""
+class _Owned:
+    """What has threads and processes behind it. They belong to the process that made it: a forked child has none of them, and must not end them."""
+    _raw, _pid = None, 0
+
+    def _make(self):
+        self._raw, self._pid = c_void_p(), os.getpid()
+        return byref(self._raw)
+
+    @property
+    def _is_own(self):
+        return bool(self._raw) and self._pid == os.getpid()
+
+    @property
+    def _handle(self):
+        if self._raw and self._pid != os.getpid():
+            raise ManagerClosed(_Error(code=-8, message=b"it belongs to the process that made it, not to this child of it"))
+        return self._raw
+
+
+class Manager(_Owned):
+    """Runs commands in sandboxes. Thread-safe; close() or the end of a with block kills what still runs. It is of no use in a forked child."""
 
     def __init__(self, config):
-        self._handle = c_void_p()
+        if not isinstance(config, Config):
+            raise _wrong("a manager is made from a Config")
         self._kept = [config._kept]
-        _call("bailey_manager_new", config._handle, byref(self._handle))
+        _call("bailey_manager_new", config._handle, self._make())
 
     def __enter__(self):
         return self
@@ -501,8 +565,8 @@ class Manager:
             pass
 
     def __del__(self):
-        if _lib and getattr(self, "_handle", None):
-            _lib.bailey_manager_free(self._handle)
+        if _lib and self._is_own:
+            _lib.bailey_manager_free(self._raw)
 
     def exec(self, command, *, settings=None, directory=None, timeout=None, shell=None, output_limit=None, stdin=None,
              classify=True, cancel=None, on_approval=None, classifier=None):
@@ -529,6 +593,8 @@ class Manager:
         """(argv, env) for subprocess.Popen: the same command in a sandbox, started by the caller."""
         options = _Options(settings, directory, timeout, None, None, None, classify, None)
         words = _list(argv)
+        if len(words) < 2:
+            raise _wrong("a command has at least one word")
         environment = _list(f"{name}={value}" for name, value in (os.environ if env is None else env).items())
         command = _Command(_bytes(argv[0]), words, environment, None)
         _call("bailey_manager_wrap", self._handle, byref(command), options._handle)
@@ -552,7 +618,7 @@ class Manager:
 
     @property
     def available(self):
-        return bool(_lib.bailey_manager_available(self._handle, None))
+        return self._is_own and bool(_lib.bailey_manager_available(self._raw, None))
 
     def close(self):
         _call("bailey_manager_cleanup", self._handle)
@@ -574,13 +640,15 @@ def _strings(array):
     return texts
 
 
-class Gateway:
+class Gateway(_Owned):
+    """A proxy of a manager. stop() may be called by any thread, and twice."""
+
     def __init__(self, manager, http, socks):
-        self._handle, self._manager = c_void_p(), manager
+        self._manager, self._lock = manager, threading.Lock()
         at = _Addresses(None if http is None else _bytes(http), None if socks is None else _bytes(socks))
-        _call("bailey_gateway_start", manager._handle, byref(at), byref(self._handle))
-        self.http_port = _lib.bailey_gateway_http_port(self._handle)
-        self.socks_port = _lib.bailey_gateway_socks_port(self._handle)
+        _call("bailey_gateway_start", manager._handle, byref(at), self._make())
+        self.http_port = _lib.bailey_gateway_http_port(self._raw)
+        self.socks_port = _lib.bailey_gateway_socks_port(self._raw)
 
     @property
     def port(self):
@@ -594,17 +662,31 @@ class Gateway:
 
     @property
     def address(self):
-        return _text(_lib.bailey_gateway_address(self._handle)) if self._handle else ""
+        if not self._is_own:
+            return ""
+        with self._lock:
+            return _text(_lib.bailey_gateway_address(self._raw)) if self._raw else ""
 
     @property
     def running(self):
-        return bool(self._handle and _lib.bailey_gateway_running(self._handle))
+        if not self._is_own:
+            return False
+        with self._lock:
+            return bool(self._raw and _lib.bailey_gateway_running(self._raw))
 
     def stop(self):
         """Ends it within 5 seconds."""
-        if self._handle:
-            handle, self._handle = self._handle, None
+        self._end()
+
+    def _end(self):
+        """Whether this call ended it."""
+        if not self._is_own:
+            return False
+        with self._lock:
+            handle, self._raw = self._raw, None
+        if handle:
             _lib.bailey_gateway_stop(handle)
+        return bool(handle)
 
     def __enter__(self):
         return self
@@ -634,7 +716,7 @@ class Filter:
     def test(self, host, port):
         """(allowed, reason, rule)"""
         raw = _FilterVerdict()
-        allowed = _lib.bailey_filter_test(self._handle, _bytes(host), port, byref(raw))
+        allowed = _lib.bailey_filter_test(self._handle, _bytes(host), _port(port), byref(raw))
         return bool(allowed), _text(raw.reason), _text(raw.rule)
 
     def __del__(self):
@@ -731,7 +813,7 @@ class Guests:
     def log(self, name, job, *, output_limit=None):
         """What a job wrote so far, as bytes."""
         options, handle = _Options(None, None, None, None, output_limit, None, True, None), c_void_p()
-        _call("bailey_guest_log", self._handle, _bytes(name), job, options._handle, byref(handle))
+        _call("bailey_guest_log", self._handle, _bytes(name), _whole(job, "the number of a job"), options._handle, byref(handle))
         return Result(handle).stdout
 
     def settings(self, name):
@@ -817,7 +899,7 @@ def _variables(env):
 def _port(number):
     """ctypes would cut a number that is too large."""
     if not isinstance(number, int) or not 0 < number < 65536:
-        raise ArgumentError(_Error(code=-2, message=_bytes(f"{number} is not a port")))
+        raise _wrong(f"{number!r} is not a port")
     return number
 
 
@@ -832,18 +914,16 @@ class NetworkProxy(Gateway):
         self._manager.update(config)
 
     def stop(self):
-        running, manager = self._handle, self._manager
-        super().stop()
-        if running:
-            manager.__exit__()
+        if self._end():
+            self._manager.__exit__()
 
 
 def start_network_proxy(whitelist, on_request=None):
     """A proxy on loopback that lets through these hosts and nothing else: .port, .env, .stop()."""
-    if isinstance(whitelist, (str, bytes)):
-        raise ArgumentError(_Error(code=-2, message=b"the whitelist is a list of patterns, not one text"))
+    if isinstance(whitelist, (str, bytes)) or not hasattr(whitelist, "__iter__"):
+        raise _wrong("the whitelist is a list of patterns, not one text")
     config = Config("default").set("network.allow", *whitelist)
-    return NetworkProxy(config.on_request(on_request) if on_request else config)
+    return NetworkProxy(config.on_request(on_request) if on_request is not None else config)
 
 
 def capabilities(config=None):
