@@ -70,7 +70,8 @@ struct container {
         int listeners[PLAN_LISTENERS_MAX];
         size_t n_listeners;
         text_list create;
-        bool began; /* its command was told to go */
+        container_seen seen; /* what it mounts of this host */
+        bool began;          /* its command was told to go */
         bool created;
         pid_t child; /* the engine, attached */
         int pidfd;
@@ -182,7 +183,7 @@ static int add_options(struct container *container, struct err *err) {
                 r |= words_add(l, "--volume=%s:" BUNDLE ".pem:ro", container->session.vault->bundle) |
                      words_add(l, "--volume=%s:" BUNDLE ".jks:ro", container->session.vault->java);
 
-        r = r < 0 ? err_memory(err) : container_files(&files, container->plan, l, err);
+        r = r < 0 ? err_memory(err) : container_files(&files, container->plan, l, &container->seen, err);
         for (char *const *a = container->q->arguments; r == 0 && a && *a; a++)
                 r = words_add(l, "%s", *a) < 0 ? err_memory(err) : 0;
 
@@ -270,6 +271,7 @@ static int container_join(struct container *container, struct err *err) {
 
         r = join_find(gate.pid, container->gate, &proc, err);
         r = r < 0 ? r : container_home_check(&container->home, gate.uid, err);
+        r = r < 0 ? r : container_seen_check(&container->seen, proc, err);
         struct pollfd gone = { .fd = container->gate_socket, .events = POLLIN };
         if (r == 0 && poll(&gone, 1, 0) != 0)
                 r = err_set(err, ECHILD, "the container ended before its command was started");
@@ -557,6 +559,7 @@ static void container_done(struct container *container) {
         home_close(&container->home);
         run_report_done(&container->report);
         text_list_done(&container->create);
+        container_seen_done(&container->seen);
         plan_free(container->plan);
         guards_done(&container->guards);
         survey_done(&container->host);

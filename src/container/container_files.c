@@ -251,8 +251,8 @@ static int check_rest(const struct container_files *files, struct plan *plan, st
 /*
  * For the engine.
  */
-static int add_argument(const struct container_files *files, const struct mount *mount, text_list *args,
-                        struct err *err) {
+static int add_argument(const struct container_files *files, const mounts *list, const struct mount *mount,
+                        text_list *args, container_seen *seen, struct err *err) {
         const char *source;
         if (mount->view == VIEW_EMPTY_DIRECTORY)
                 source = files->empty_directory;
@@ -272,7 +272,7 @@ static int add_argument(const struct container_files *files, const struct mount 
         if (r < 0)
                 return err_memory(err);
 
-        return 0;
+        return container_seen_note(seen, tree_of(list, mount->path)->path, mount->path, source, err);
 }
 
 static int add_notes(const struct container_files *files, struct plan *plan, struct err *err) {
@@ -302,7 +302,8 @@ static int add_start(const struct container_files *files, const mounts *list, te
         return 0;
 }
 
-int container_files(const struct container_files *files, struct plan *plan, text_list *args, struct err *err) {
+int container_files(const struct container_files *files, struct plan *plan, text_list *args, container_seen *seen,
+                    struct err *err) {
         cleanup(mounts_done) mounts m = { 0 };
         int r = check_rest(files, plan, err);
 
@@ -315,7 +316,7 @@ int container_files(const struct container_files *files, struct plan *plan, text
         if (r >= 0)
                 r = add_notes(files, plan, err);
         for (size_t i = 0; r == 0 && i < m.n; i++)
-                r = add_argument(files, &m.p[i], args, err);
+                r = add_argument(files, &m, &m.p[i], args, seen, err);
 
         if (r < 0)
                 return r;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* The policy's file rules for a container, as mounts that the engine makes. See container_files.c. */
+#include "container/container_seen.h"
 #include "plan/build.h"
 #include "roles/vault_env.h"
 
@@ -12,5 +13,7 @@ struct container_files {
 };
 
 /* Refuses rules that mounts cannot enforce; if the policy accepts less (--allow-degraded), they become notes of the
- * plan. The caller sweeps the plan's guards when the container is gone. Adds arguments for `create`. */
-int container_files(const struct container_files *files, struct plan *plan, text_list *args, struct err *err);
+ * plan. The caller sweeps the plan's guards when the container is gone. Adds arguments for `create`, and to `seen` what
+ * they mount. */
+int container_files(const struct container_files *files, struct plan *plan, text_list *args, container_seen *seen,
+                    struct err *err);

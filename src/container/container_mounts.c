@@ -216,6 +216,8 @@ static int judge_destination(struct str text, const char *kept, struct buf *why)
 static int judge_option(struct str option, struct buf *why) {
         if (str_is(option, "shared") || str_is(option, "rshared"))
                 return mounts_refuse(why, "would spread to this host");
+        if (str_starts(option, STR("upperdir=")) || str_starts(option, STR("workdir=")))
+                return mounts_refuse(why, "would write to another directory of this host");
         return 0;
 }
 

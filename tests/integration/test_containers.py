@@ -164,6 +164,26 @@ python3 -c 'import socket; socket.socket(socket.AF_UNIX).connect("socket"); prin
     assert not list((home / ".local/state/bailey/containers").iterdir())
 
 
+def test_a_name_that_leads_elsewhere_when_the_engine_mounts_it(begin, engine, work, home, tmp_path):
+    """Another sandbox of the workspace replaces a directory by a link, behind Bailey's look and before the engine's mount."""
+    other = home / "other"
+    for place in (work / "sub", other):
+        (place / ".git/hooks").mkdir(parents=True)
+        (place / ".git/config").write_text("[core]\n")
+    (other / "key").write_text("another's")
+    wrapper = tmp_path / "bin" / engine.name
+    wrapper.parent.mkdir()
+    wrapper.write_text(f"""#!/bin/sh
+case $1 in start) mv {work}/sub {work}/aside; ln -s {other} {work}/sub ;; esac
+exec {engine.bin}/{engine.name} "$@"
+""")
+    wrapper.chmod(0o755)
+    script = f"cat sub/key {other}/key; echo x > {other}/planted"
+    done = begin(script, env={"PATH": f"{wrapper.parent}:{engine.path()}"}).wait(120)
+    assert done.status == 125 and "another's" not in done.text and not (other / "planted").exists(), done
+    assert engine.containers() == []
+
+
 def test_a_container_has_the_images_home(inside, home, work):
     """Nothing of the host's is there, and nothing of it stays."""
     (home / ".gitconfig").write_text("[user]\n\tname = Ann\n")
