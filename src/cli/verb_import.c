@@ -58,22 +58,6 @@ static void say_notes(const struct import_result *result) {
                         "bailey: some are restrictions, which are missing in the policy (marked with \"!\").\n");
 }
 
-/* Nothing is written over what is there, not even by a file that comes into being meanwhile. */
-static int write_new(const char *path, struct str text, struct err *err) {
-        cleanup(close_fd) int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
-        int r;
-
-        if (fd < 0)
-                return err_errno(err, "cannot write %s", show(str_of(path)).text);
-
-        close_fd(&fd);
-        r = path_replace_file(path, text, 0644, err); /* whole or not at all */
-        if (r < 0)
-                (void)unlink(path);
-
-        return r;
-}
-
 static int write_policy(const struct call *call, const char *path, const struct import_result *result,
                         struct err *err) {
         bool force = option_get_flag(&call->options, &rows[IMPORT_FORCE]);
@@ -89,7 +73,7 @@ static int write_policy(const struct call *call, const char *path, const struct 
         if (force)
                 r = path_replace_file(path, buf_str(&result->text), 0644, err);
         else
-                r = write_new(path, buf_str(&result->text), err);
+                r = path_create_file(path, buf_str(&result->text), 0644, err);
         if (r < 0)
                 return EXIT_SYSTEM;
 
@@ -166,13 +150,15 @@ static int run_import(const struct call *call, struct err *err) {
         }
 static const struct verb tools[] = {
         TOOL("claude", "the settings of Claude Code",
-             "Without FILE: /etc/claude-code/managed-settings.json, .claude/settings.local.json and "
+             "Without FILE: /etc/claude-code/managed-settings.json and managed-settings.d, .claude/settings.local.json "
+             "and "
              ".claude/settings.json of "
              "the project, ~/.claude/settings.json. Their lists add up, and a denial of any of them holds. The project "
              "can "
              "be written to, unless the mode is plan. Where Claude asks about a file or a host, the policy refuses."),
         TOOL("codex", "the settings of Codex",
-             "Without FILE: .codex/config.toml of the project and ~/.codex/config.toml, of which the first that says a "
+             "Without FILE: /etc/codex/managed_config.toml, .codex/config.toml of the project and "
+             "~/.codex/config.toml, of which the first that says a "
              "sandbox_mode or default_permissions decides, and the rules in .codex/rules and ~/.codex/rules. "
              "danger-full-access is an error: there is no such policy."),
         TOOL("srt", "the settings of Anthropic's sandbox runtime", "Without FILE: ~/.srt-settings.json."),
@@ -180,7 +166,9 @@ static const struct verb tools[] = {
              "Without FILE: the first of fence.jsonc and fence.json in the project, ~/.config/fence/fence.jsonc, "
              "~/.config/fence/fence.json, ~/.fence.json. Files that it extends are read; templates are not known."),
         TOOL("gemini", "the settings of Gemini CLI",
-             "Without FILE: .gemini/settings.json of the project, ~/.gemini/settings.json, ~/.gemini/policies/*.toml."),
+             "Without FILE: /etc/gemini-cli/settings.json, .gemini/settings.json of the project, "
+             "~/.gemini/settings.json, "
+             "~/.gemini/policies/*.toml."),
         TOOL("devcontainer", "the firewall script of a development container",
              "Without FILE: .devcontainer/init-firewall.sh. The script is not run: the names are read from its lists."),
 };

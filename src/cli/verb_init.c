@@ -30,6 +30,7 @@ static int init_run(const struct call *call, struct err *err) {
         cleanup(starter_done) struct starter starter = { 0 };
         bool print_only = option_get_flag(&call->options, &rows[INIT_PRINT]);
         bool yes = option_get_flag(&call->options, &rows[INIT_YES]);
+        int r;
 
         if (starter_propose(call->argc > 0 ? call->argv[0] : NULL, &starter, err) < 0)
                 return EXIT_CONFIG;
@@ -54,7 +55,10 @@ static int init_run(const struct call *call, struct err *err) {
                 return EXIT_NO;
         }
 
-        if (starter_write(&starter, err) < 0)
+        r = starter_write(&starter, option_get_flag(&call->options, &rows[INIT_FORCE]), err);
+        if (r == -EEXIST)
+                return EXIT_CONFIG;
+        if (r < 0)
                 return EXIT_SYSTEM;
 
         printf("%sWritten to %s. Try: bailey run -- COMMAND\n", yes ? "\n" : "", starter.path);

@@ -490,17 +490,35 @@ int starter_propose(const char *directory, struct starter *ret, struct err *err)
         return 0;
 }
 
-int starter_write(const struct starter *starter, struct err *err) {
-        cleanup(trust_report_done) struct trust_report report = { 0 };
+/* Whether the file is what was written a moment ago, and not what somebody has put in its place. */
+static bool is_as_written(const struct starter *starter, const struct trust_report *report) {
+        unsigned char digest[DIGEST_BYTES];
+        char hex[DIGEST_HEX_MAX];
 
-        int r = path_replace_file(starter->path, buf_str(&starter->text), 0644, err);
+        digest_sha256(buf_str(&starter->text), digest);
+        digest_hex(digest, hex);
+
+        return strcmp(hex, report->digest) == 0;
+}
+
+int starter_write(const struct starter *starter, bool replace, struct err *err) {
+        cleanup(trust_report_done) struct trust_report report = { 0 };
+        int r;
+
+        if (replace)
+                r = path_replace_file(starter->path, buf_str(&starter->text), 0644, err);
+        else
+                r = path_create_file(starter->path, buf_str(&starter->text), 0644, err);
         if (r < 0)
                 return r;
 
         r = trust_examine(starter->path, &report, err);
         if (r < 0)
                 return r;
-        if (report.path && report.wishes.n > 0 && !report.trusted)
+        if (!report.path || !is_as_written(starter, &report))
+                return err_set(err, EBUSY, "%s was changed by somebody else; look at it, and say `bailey trust`",
+                               starter->path);
+        if (report.wishes.n > 0 && !report.trusted)
                 return trust_add(report.path, report.digest, err);
 
         return 0;

@@ -21,5 +21,6 @@ void starter_done(struct starter *starter);
 
 /* Looks; writes nothing. `directory`: NULL for the current one. */
 int starter_propose(const char *directory, struct starter *ret, struct err *err);
-/* Writes it, replacing what is there, and trusts it as it is now: the person has just seen it. */
-int starter_write(const struct starter *starter, struct err *err);
+/* Writes it, and trusts what the person has just seen. `replace`: over what is there; else that is -EEXIST, also if it
+ * came into being after the look. */
+int starter_write(const struct starter *starter, bool replace, struct err *err);

@@ -110,6 +110,21 @@ def test_a_person_is_asked(environment, work, answer, written):
     assert done.returncode == (0 if written else 1)
 
 
+def test_a_policy_that_comes_while_a_person_thinks_stays(environment, work):
+    master, slave = pty.openpty()
+    try:
+        with subprocess.Popen([str(program("bailey")), "init"], cwd=work, env=environment, stdin=slave, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as asking:
+            while b"trust it?" not in asking.stdout.peek():
+                asking.stdout.readline()
+            (work / ".bailey.yaml").write_text("# mine\n")
+            os.write(master, b"y\n")
+            assert asking.wait(60) == 3 and b"File exists" in asking.stderr.read()
+    finally:
+        os.close(master)
+        os.close(slave)
+    assert (work / ".bailey.yaml").read_text() == "# mine\n" and [path.name for path in work.iterdir()] == [".bailey.yaml"]
+
+
 def test_a_policy_that_is_there_stays(bailey, work):
     (work / ".bailey.yaml").write_text("# mine\n")
     result = bailey("init", "--yes", cwd=work)

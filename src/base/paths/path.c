@@ -127,7 +127,23 @@ int path_open_append(const char *path, mode_t mode, int *ret_fd, struct err *err
         return 0;
 }
 
-static int replace_file(const char *path, struct str content, mode_t mode, bool lasting, struct err *err) {
+enum file_writing { WRITE_LASTING = 1, WRITE_NEW = 2 };
+
+/* A hard link is made whole, and never over something. Where there are none, the name is taken first. */
+static int place_new(const char *beside, const char *path) {
+        if (link(beside, path) == 0)
+                return unlink(beside);
+        if (errno != EPERM && errno != EOPNOTSUPP && errno != ENOSYS && errno != EMLINK)
+                return -1;
+
+        cleanup(close_fd) int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+        if (fd < 0)
+                return -1;
+
+        return rename(beside, path);
+}
+
+static int replace_file(const char *path, struct str content, mode_t mode, unsigned how, struct err *err) {
         char suffix[9];
 
         random_id(suffix, sizeof suffix);
@@ -140,7 +156,9 @@ static int replace_file(const char *path, struct str content, mode_t mode, bool 
                 return err_errno(err, "cannot create %s", beside);
 
         int r = fd_write_all(fd, content.p, content.n);
-        if (r == 0 && (fchmod(fd, mode) < 0 || (lasting && fsync(fd) < 0) || rename(beside, path) < 0))
+        if (r == 0 && (fchmod(fd, mode) < 0 || (how & WRITE_LASTING && fsync(fd) < 0)))
+                r = -errno;
+        if (r == 0 && (how & WRITE_NEW ? place_new(beside, path) : rename(beside, path)) < 0)
                 r = -errno;
 
         if (r < 0) {
@@ -152,11 +170,15 @@ static int replace_file(const char *path, struct str content, mode_t mode, bool 
 }
 
 int path_replace_file(const char *path, struct str content, mode_t mode, struct err *err) {
-        return replace_file(path, content, mode, true, err);
+        return replace_file(path, content, mode, WRITE_LASTING, err);
+}
+
+int path_create_file(const char *path, struct str content, mode_t mode, struct err *err) {
+        return replace_file(path, content, mode, WRITE_LASTING | WRITE_NEW, err);
 }
 
 int path_replace_passing(const char *path, struct str content, mode_t mode, struct err *err) {
-        return replace_file(path, content, mode, false, err);
+        return replace_file(path, content, mode, 0, err);
 }
 
 bool path_error_answers(int error) {

@@ -42,6 +42,8 @@ int path_make_private_file(const char *path, struct err *err);
 int path_open_append(const char *path, mode_t mode, int *ret_fd, struct err *err);
 /* Writes beside the target and renames over it; no link is followed at the target. */
 int path_replace_file(const char *path, struct str content, mode_t mode, struct err *err);
+/* The same where nothing is at the target yet, not even something that comes into being meanwhile: -EEXIST. */
+int path_create_file(const char *path, struct str content, mode_t mode, struct err *err);
 /* The same for what does not outlive the process: nothing waits for the disk. */
 int path_replace_passing(const char *path, struct str content, mode_t mode, struct err *err);
 /* Whether an error from looking at a path says something about the path: it does not exist, we may not see it, or it is
