@@ -544,6 +544,13 @@ static void print_profile(const struct run *run) {
                 if (strcmp(run->session.policy->profiles.p[i].origin, PROFILE_BY_PROGRAM) == 0)
                         log_notice("profile %s, by the program's name (--profile none leaves it out)",
                                    run->session.policy->profiles.p[i].text);
+
+        if (run->session.policy->profiles.n > 0 || run->q->quiet || !run->q->argv)
+                return;
+
+        const char *hinted = profile_hinted(run->q->argv);
+        if (hinted)
+                log_notice("if this starts %s: --profile %s gives it what it needs", hinted, hinted);
 }
 
 static void print_idle(void *arg, const char *text) {

@@ -37,7 +37,12 @@ static const char *describe_network(const struct policy *policy) {
                 return "it reaches any public host";
         if (policy->mode != MODE_WORKSPACE_WRITE_WHITELIST)
                 return "it reaches no host";
-        return policy->network.allow.n ? "it reaches only the hosts that you allowed" : "it reaches no host";
+        if (policy->network.allow.n == 0)
+                return "it reaches no host";
+        if (policy->profiles.n > 0)
+                return "it reaches only the hosts of its profile, and those that you allowed";
+
+        return "it reaches only the hosts that you allowed";
 }
 
 static void introduce_say(const struct policy *policy) {

@@ -97,11 +97,23 @@ def test_a_program_chooses_its_profile_and_one_line_says_so(bailey, work, agent)
 
 
 def test_a_program_of_the_workspace_chooses_nothing(bailey, work, agent):
-    """What is to be confined does not name its own grants."""
+    """What is to be confined does not name its own grants, also not by a link."""
     agent("claude", place=work)
-    for program, env in (("./claude", {}), (str(work / "claude"), {}), ("claude", {"PATH": f"{work}:/usr/bin:/bin"})):
+    (work / "links").mkdir()
+    (work / "links/claude").symlink_to("/usr/bin/env")
+    for program, env in (("./claude", {}), (str(work / "claude"), {}), ("claude", {"PATH": f"{work}:/usr/bin:/bin"}), ("links/claude", {}),
+                         ("claude", {"PATH": f"{work}/links:/usr/bin:/bin"})):
         result = bailey("run", "--", program, cwd=work, env={"ANTHROPIC_API_KEY": KEY, **env}).check()
         assert "by the program's name" not in result.errors and "ANTHROPIC_API_KEY" not in result.text
+
+
+@pytest.mark.parametrize("words,name", [("env A=1 claude", "claude"), ("npx -y @openai/codex@latest", "codex"), ("python3 -m aider", "aider"), ("nice true", None),
+                                        ("npm run codex", None), ("npm exec @google/gemini-cli", "gemini")])
+def test_an_agent_that_another_program_starts(bailey, work, agent, words, name):
+    """It gets nothing by itself; one line says what to write."""
+    result = bailey("run", "--", *words.split(), cwd=work, env=agent(words.split()[0]))
+    assert (f"--profile {name} gives it what it needs" in result.errors) if name else "--profile" not in result.errors, result
+    assert "by the program's name" not in result.errors
 
 
 def test_several_at_once(bailey, work):

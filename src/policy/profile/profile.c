@@ -107,29 +107,37 @@ static bool profile_has_program(const struct profile *profile, struct str progra
         return false;
 }
 
-/* Where the program is: as it was named, or the first of that name in PATH. NULL: nowhere. */
+/* Where the program is: as it was named, or the first of that name in PATH, links not followed. NULL: nowhere. */
 static char *program_find(const char *program) {
         const char *path = getenv("PATH");
         struct str rest = str_of(text_or(path, "/usr/local/bin:/usr/bin:/bin")), directory;
 
         if (strchr(program, '/'))
-                return realpath(program, NULL);
+                return str_dup(str_of(program));
 
         while (str_split(&rest, ':', &directory)) {
                 cleanup(free_ptr) char *file =
                     str_format("%.*s%s%s", STR_FMT(directory), directory.n ? "/" : "", program);
 
                 if (file && access(file, X_OK) == 0)
-                        return realpath(file, NULL);
+                        return take_ptr(&file);
         }
 
         return NULL;
 }
 
+/* The program itself, or a link there that leads to it. */
 static bool program_is_in(const char *program, const char *workspace) {
-        cleanup(free_ptr) char *real = program_find(program);
+        cleanup(free_ptr) char *found = program_find(program), *real = found ? realpath(found, NULL) : NULL;
+        char *slash = found ? strrchr(found, '/') : NULL;
 
-        return real && path_is_within(real, workspace);
+        if (real && path_is_within(real, workspace))
+                return true;
+        if (slash && slash != found)
+                *slash = '\0';
+
+        cleanup(free_ptr) char *directory = found ? realpath(slash ? found : ".", NULL) : NULL;
+        return directory && path_is_within(directory, workspace);
 }
 
 /* Files of the user or of the system, which may be about any program. Nearly always there are none. */
@@ -171,6 +179,49 @@ int profile_of_program(const char *program, const char *workspace, char **ret, s
         }
 
         return r;
+}
+
+/* Programs that start another one, which a later word names. */
+static bool starts_others(struct str program, const char *next) {
+        static const char *const always = "npx, pnpx, bunx, uvx, pipx, env, nice, nohup, node, python, python3";
+        static const char *const with = "exec, dlx, tool, x";
+
+        return has_word(always, program) ||
+               (has_word("npm, pnpm, yarn, bun, uv", program) && has_word(with, str_of(next)));
+}
+
+/* "@anthropic-ai/claude-code@latest" is claude. */
+static struct str plain_name(struct str word) {
+        static const char *const endings[] = { "-code", "-cli", "-ai", "-chat" };
+        ptrdiff_t slash = str_rfind(word, '/'), at;
+
+        if (slash >= 0)
+                word = str_skip(word, (size_t)slash + 1);
+        at = str_find(word, '@');
+        if (at > 0)
+                word = str_first(word, (size_t)at);
+
+        for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+                if (str_ends(word, str_of(endings[i])))
+                        return str_first(word, word.n - strlen(endings[i]));
+        return word;
+}
+
+const char *profile_hinted(char *const argv[]) {
+        enum { WORDS_LOOKED_AT = 6 };
+
+        if (!argv[0] || !argv[1] || !starts_others(plain_name(str_of(argv[0])), argv[1]))
+                return NULL;
+
+        for (size_t i = 1; i <= WORDS_LOOKED_AT && argv[i]; i++) {
+                struct str name = plain_name(str_of(argv[i]));
+
+                for (size_t k = 0; name.n > 0 && k < n_profiles_built_in; k++)
+                        if (has_word(profiles_built_in[k].programs, name))
+                                return profiles_built_in[k].name;
+        }
+
+        return NULL;
 }
 
 const struct node *profile_node(const struct profile *profile, const char *key) {

@@ -30,6 +30,10 @@ int profile_check(const struct profile *profile, struct err *err);
  * confined code, and chooses nothing. NULL in *ret: none. */
 int profile_of_program(const char *program, const char *workspace, char **ret, struct err *err);
 
+/* The built-in profile of an agent that another program seems to start (`npx @openai/codex`, `env claude`), or NULL.
+ * For a hint: nothing is granted by it. */
+const char *profile_hinted(char *const argv[]);
+
 /* The text of a key at the top ("title"), "" without it; the list of one (programs, notes). */
 const char *profile_text(const struct profile *profile, const char *key);
 const struct node *profile_node(const struct profile *profile, const char *key);
