@@ -128,15 +128,20 @@ static char *program_find(const char *program) {
 
 /* The program itself, or a link there that leads to it. */
 static bool program_is_in(const char *program, const char *workspace) {
-        cleanup(free_ptr) char *found = program_find(program), *real = found ? realpath(found, NULL) : NULL;
-        char *slash = found ? strrchr(found, '/') : NULL;
+        cleanup(free_ptr) char *found = program_find(program), *real = NULL, *directory = NULL;
+        char *slash;
 
+        if (!found)
+                return false;
+        real = realpath(found, NULL);
         if (real && path_is_within(real, workspace))
                 return true;
+
+        slash = strrchr(found, '/');
         if (slash && slash != found)
                 *slash = '\0';
+        directory = realpath(slash ? found : ".", NULL);
 
-        cleanup(free_ptr) char *directory = found ? realpath(slash ? found : ".", NULL) : NULL;
         return directory && path_is_within(directory, workspace);
 }
 
