@@ -10,6 +10,7 @@
 #include "verbs/command_check.h"
 #include "verbs/inspect/inspect.h"
 #include "verbs/mcp_ask.h"
+#include "verbs/policy_options.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -154,6 +155,7 @@ static void emit_verdict(struct emit *json, const struct inspect_verdict *verdic
         emit_put_text(json, "decision", verdict->decision);
         emit_put_text(json, "reason", verdict->reason);
         emit_put_text(json, "rule", verdict->rule);
+        emit_put_text(json, "because", verdict->because);
         emit_put_text(json, "why", verdict->text);
         emit_put_text(json, "change", verdict->change);
 }
@@ -265,6 +267,57 @@ static int spawn_self(struct mcp_toolbox *box, char *const *argv, int *ret_fd, p
         return 0;
 }
 
+/* The words of a command line. */
+typedef VEC(char *) tool_words;
+
+static void tool_words_done(tool_words *words) {
+        for (size_t i = 0; i < words->n; i++)
+                free(words->p[i]);
+        vec_done(words);
+}
+
+/* NULL ends them. */
+static int add_words(tool_words *words, const char *const *more, size_t n) {
+        for (size_t i = 0; i < n; i++) {
+                char *copy = more[i] ? str_dup(str_of(more[i])) : NULL;
+
+                if ((more[i] && !copy) || vec_push(words, copy) < 0) {
+                        free(copy);
+                        return -ENOMEM;
+                }
+        }
+
+        return 0;
+}
+#define ADD_WORDS(words, ...)                                                                                          \
+        add_words(words, (const char *const[]){ __VA_ARGS__ },                                                         \
+                  sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(char *))
+
+/* What the server was told on its command line holds for what it starts. Variables are handed on as they are. */
+static int add_policy_options(const struct mcp_toolbox *box, tool_words *words) {
+        int r = 0;
+
+        for (size_t i = 0; r == 0 && i < box->options->values.n; i++) {
+                const struct option_value *value = &box->options->values.p[i];
+                const struct option *option = value->option;
+                bool of_policy =
+                    option >= policy_table_general.rows && option < policy_table_general.rows + policy_table_general.n;
+
+                if (!of_policy || !option->flag || value->origin[0] != '-')
+                        continue;
+
+                cleanup(free_ptr) char *word = NULL;
+                if (option->type == OPTION_FLAG)
+                        word = str_format("--%s%s", strcmp(value->text, "true") == 0 ? "" : "no-", option->flag);
+                else
+                        word = str_format("--%s=%s", option->flag, value->text);
+
+                r = word ? ADD_WORDS(words, word) : -ENOMEM;
+        }
+
+        return r;
+}
+
 /* Here, by request_access: what is remembered, bailey exec finds by itself. */
 static bool was_agreed(const struct mcp_toolbox *box, const char *command) {
         for (size_t i = 0; i < box->agreed.n; i++)
@@ -280,11 +333,27 @@ static void keep_agreed(struct mcp_toolbox *box, const char *command) {
                 (void)take_ptr(&copy);
 }
 
+static int run_words(const struct mcp_toolbox *box, const char *command, unsigned seconds, tool_words *words) {
+        char limit[32];
+        int r;
+
+        snprintf(limit, sizeof limit, "%us", seconds);
+        r = ADD_WORDS(words, "bailey", "exec", "--json", "--output-limit", "256KiB", "--timeout", limit);
+        if (r == 0)
+                r = add_policy_options(box, words);
+        if (r == 0 && was_agreed(box, command))
+                r = ADD_WORDS(words, "--approved");
+        if (r == 0)
+                r = ADD_WORDS(words, "--", command, NULL);
+
+        return r;
+}
+
 static int tool_run(struct mcp_toolbox *box, const struct node *arguments, struct buf *ret, bool *ret_failed,
                     struct err *err) {
         unsigned seconds = RUN_SECONDS;
+        cleanup(tool_words_done) tool_words words = { 0 };
         const char *command;
-        char limit[32];
         int status = 0, r = only_keys(arguments, (const char *const[]){ "command", "timeout_seconds", NULL }, err);
         bool late = false;
         pid_t child;
@@ -302,20 +371,11 @@ static int tool_run(struct mcp_toolbox *box, const struct node *arguments, struc
                                  "this agent runs in a sandbox already: use its own tool to run the command");
         }
 
-        snprintf(limit, sizeof limit, "%us", seconds);
-        char *argv[12] = {
-                (char *)"bailey",    (char *)"exec", (char *)"--json", (char *)"--output-limit", (char *)"256KiB",
-                (char *)"--timeout", limit
-        };
-        size_t n = 7;
-
-        if (was_agreed(box, command))
-                argv[n++] = (char *)"--approved";
-        argv[n++] = (char *)"--";
-        argv[n] = (char *)command;
+        if (run_words(box, command, seconds, &words) < 0)
+                return err_memory(err);
 
         cleanup(close_fd) int fd = -1;
-        r = spawn_self(box, argv, &fd, &child, err);
+        r = spawn_self(box, words.p, &fd, &child, err);
         if (r < 0) {
                 *ret_failed = true;
                 return tools_say(ret, "failed", err_text(err));
@@ -371,28 +431,26 @@ static int say_answered(struct buf *ret, const struct mcp_question *question, co
 static int ask_from_outside(struct mcp_toolbox *box, const struct mcp_question *question, struct mcp_answered *said,
                             struct err *err) {
         cleanup(buf_done) struct buf output = BUF(TEXT_MAX);
+        cleanup(tool_words_done) tool_words words = { 0 };
         cleanup(close_fd) int fd = -1;
         bool late = false;
         int status = 0;
         pid_t child = -1;
         char limit[32];
+        int r;
 
         snprintf(limit, sizeof limit, "%u", question->timeout_seconds);
-        char *const argv[] = { (char *)"bailey",
-                               (char *)"run",
-                               (char *)"--read", /* it may lie where a sandbox does not look: below /tmp, in a home */
-                               (char *)box->program,
-                               (char *)"--",
-                               (char *)box->program,
-                               (char *)"mcp",
-                               (char *)"--wait",
-                               limit,
-                               (char *)"--reason",
-                               (char *)text_or(question->reason, ""),
-                               (char *)(question->wants ? "--want" : "--ask"),
-                               (char *)text_or(question->wants, question->target),
-                               NULL };
-        int r = spawn_self(box, argv, &fd, &child, err);
+        r = ADD_WORDS(&words, "bailey", "run");
+        if (r == 0)
+                r = add_policy_options(box, &words);
+        if (r == 0) /* the program may lie where a sandbox does not look: below /tmp, in a home */
+                r = ADD_WORDS(&words, "--read", box->program, "--", box->program, "mcp", "--wait", limit, "--reason",
+                              text_or(question->reason, ""), question->wants ? "--want" : "--ask",
+                              text_or(question->wants, question->target), NULL);
+        if (r < 0)
+                return err_memory(err);
+
+        r = spawn_self(box, words.p, &fd, &child, err);
         if (r < 0)
                 return r;
 

@@ -84,6 +84,22 @@ def test_outside(talk, work):
     assert host["outcome"] == "refused" and "policy refused" in host["gateway"]
 
 
+def test_what_the_server_is_started_with_holds_for_every_tool(run, work, home):
+    """A stricter policy by its options is also the one of what it runs and asks; and the reason of a denial is told."""
+    (home / "own.yaml").write_text('network: {deny: [{host: evil.test, reason: "use the mirror"}]}\n')
+    (work / ".bailey.yaml").write_text("network: {allow: [evil.test]}\n")
+    text = "".join(json.dumps(m) + "\n" for m in (HELLO, call(2, "run", command="touch made; curl -s http://evil.test/"), call(3, "why", target="evil.test"),
+                                                  call(4, "request_access", host="evil.test", reason="x", timeout_seconds=20)))
+    result = run(["bailey", "mcp", "--policy", str(home / "own.yaml"), "-m", "workspace-write-whitelist", "--no-workspace-policy"], cwd=work, stdin=text.encode()).check()
+    ran, why, asked = (said(json.loads(line)) for line in result.text.splitlines()[1:])
+    assert "use the mirror" in ran["stdout"] and why["because"] == "use the mirror" and "use the mirror" in asked["gateway"], (ran, why, asked)
+    (work / "made").unlink()
+    (work / ".bailey.yaml").unlink()
+    text = "".join(json.dumps(m) + "\n" for m in (HELLO, call(2, "run", command="touch made")))
+    ran = said(json.loads(run(["bailey", "mcp", "-m", "read-only"], cwd=work, stdin=text.encode()).check().text.splitlines()[1]))
+    assert ran["exit_code"] != 0 and not (work / "made").exists()
+
+
 @pytest.mark.parametrize("message, code", [
     ("{", -32700), ("\"x\"", -32700), ("[]", -32600), ("[{}]", -32600), ("{}", -32600), ('{"jsonrpc": "2.0", "id": 1}', -32600),
     ('{"jsonrpc": "1.0", "id": 1, "method": "ping"}', -32600), ('{"jsonrpc": "2.0", "id": {}, "method": "ping"}', -32600),
