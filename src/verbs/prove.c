@@ -5,6 +5,7 @@
 #include "base/fd.h"
 #include "base/files/tree.h"
 #include "base/paths/path.h"
+#include "policy/home_kind.h"
 #include "run/run.h"
 #include "verbs/policy_options.h"
 #include "verbs/prove_acts.h"
@@ -166,6 +167,7 @@ static int prove_launch(const struct stage *stage, struct err *err) {
                 const char *value;
         } settings[] = { { ROW_WORKSPACE, stage->work },
                          { ROW_MODE, "workspace-write-whitelist" },
+                         { ROW_HOME, HOME_WORD_NONE }, /* the workspace is gone in a moment; its home would stay */
                          { ROW_ALLOW_PRIVATE, target },
                          { ROW_DENY_READ, secret },
                          { ROW_READ, self }, /* also where it lies in a place that is hidden, as /tmp is */
