@@ -8,17 +8,15 @@ PREFIX  ?= /usr/local
 DESTDIR ?=
 CC      ?= cc
 FUZZ_SECONDS ?= 60
-MESON   := meson
 # `make` runs one thing at a time; meson and ninja use the cores.
 .NOTPARALLEL:
-.PHONY: all packages packages-demo packages-check packages-test packages-lint packages-bench demo check test test-cross macos test-packages bench lint format fuzz coverage install deb release clean help
+.PHONY: all packages packages-demo packages-check packages-test packages-lint packages-bench demo check test test-cross macos test-packages bench lint format fuzz coverage install uninstall deb release clean help
 
-all: $(BUILD)/build.ninja
-	@ninja -C $(BUILD) --quiet
+# On a terminal, ninja shows how far it is.
+all:
+	@scripts/setup "$(BUILD)" "$(PREFIX)" $(OPTIONS)
+	@if [ -t 1 ]; then ninja -C "$(BUILD)"; else ninja -C "$(BUILD)" --quiet; fi
 	@echo "built: $(BUILD)/src/cli/bailey"
-
-$(BUILD)/build.ninja: | packages
-	@$(MESON) setup $(BUILD) --prefix $(PREFIX) $(OPTIONS) >/dev/null || { cat $(BUILD)/meson-logs/meson-log.txt; exit 1; }
 
 packages:
 	@scripts/packages build
@@ -34,7 +32,7 @@ packages-bench:
 	@scripts/packages build bench
 
 demo: packages-demo all
-	@scripts/demo $(BUILD)
+	@scripts/demo "$(BUILD)"
 
 check: packages-check
 	@tests/run check
@@ -70,12 +68,11 @@ fuzz: packages-test
 coverage: packages-test
 	@scripts/coverage
 
-install: all
-	@$(MESON) configure $(BUILD) --prefix $(PREFIX)
-	@ninja -C $(BUILD) --quiet >/dev/null # takes the new prefix in
-	@DESTDIR="$(DESTDIR)" $(MESON) install -C $(BUILD) --no-rebuild --strip --quiet
-	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" != 0 ] || ldconfig
-	@echo "installed: $(DESTDIR)$(PREFIX)/bin/bailey"
+install: packages
+	@MAKE="$(MAKE)" scripts/install "$(BUILD)" "$(PREFIX)" "$(DESTDIR)"
+
+uninstall:
+	@scripts/uninstall "$(BUILD)" "$(PREFIX)" "$(DESTDIR)"
 
 deb: packages
 	@scripts/packages build cross package
@@ -86,7 +83,7 @@ release: packages
 	@scripts/release
 
 clean:
-	@rm -rf $(BUILD) build-*
+	@rm -rf "$(BUILD)" build-*
 
 help:
 	@echo "make            install what is missing (as root) and build into $(BUILD)/"
@@ -102,6 +99,7 @@ help:
 	@echo "make fuzz       FUZZ_SECONDS=60 for each target; TARGETS='host dns' for some"
 	@echo "make coverage   line and branch coverage as HTML"
 	@echo "make install    PREFIX=/usr/local DESTDIR=; programs, library, man pages, completions, Python and Node modules"
+	@echo "make uninstall  remove that again; with the same PREFIX and DESTDIR"
 	@echo "make deb        Debian packages for amd64 and arm64 in build-deb/"
 	@echo "make release    static tarballs of both architectures, an npm package, checksums and an SBOM in build-release/"
 	@echo "make clean      remove every build directory"
