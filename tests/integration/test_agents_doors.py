@@ -9,7 +9,7 @@ import pytest
 
 from conftest import BUILD, program
 from kit.agents import KEY, OPENAI_KEY, SECRET, TOKENS, claude_file, codex_file
-from kit.engine import ENGINES, IMAGE, TOOLS, Unusable
+from kit.engine import IMAGE, TOOLS, engine, engine_of_file  # noqa: F401
 from kit.git import ENVIRONMENT
 from kit.machine import machine
 from kit.planting import IN_HOME, IN_PROJECT, SEARCH, Planted, PlantedBelow
@@ -189,14 +189,9 @@ def test_no_secret_is_found(doors, home, work, door):
     check_search(text)
 
 
-@pytest.fixture(params=[pytest.param("docker", marks=pytest.mark.root), "podman"])
-def container(request, closing, run, work):
+@pytest.fixture
+def container(engine, run, work):  # noqa: F811
     """container(words, options): the words in a container of this engine."""
-    try:
-        engine = closing(ENGINES[request.param]())
-    except Unusable as why:
-        pytest.skip(str(why))
-
     def call(words, *options, env=None):
         return run(["bailey", "run", "--container", engine.name, f"--container-arg={TOOLS}", *options, IMAGE, "--", *words],
                    cwd=work, env={**ENVIRONMENT, **(env or {}), "PATH": engine.path()}, timeout=240)

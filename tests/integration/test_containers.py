@@ -12,22 +12,13 @@ import pytest
 
 from conftest import program
 from kit.control import Control, Refused, sockets, wait_for
-from kit.engine import ENGINES, IMAGE, TOOLS, Unusable
+from kit.engine import IMAGE, TOOLS, engine, engine_of_file  # noqa: F401
 from kit.process import Child, wait_until
 
 KEY, HOST = "sk-live-Zq8Yt3KpXw5Nn7Bb2Vv4", "api.ok.test"
 
 
-def make_engine(name, closing):
-    try:
-        return closing(ENGINES[name]())
-    except Unusable as why:
-        pytest.skip(str(why))
-
-
-@pytest.fixture(params=[pytest.param("docker", marks=pytest.mark.root), "podman"])
-def engine(request, closing):
-    return make_engine(request.param, closing)
+APART = pytest.mark.parametrize("engine_of_file", ["docker", "podman-apart"], indirect=True)
 
 
 @pytest.fixture
@@ -269,14 +260,12 @@ def _changes(read, before, seconds):
 
 
 @pytest.mark.root
-@pytest.mark.parametrize("name", ["docker", "podman-apart"])
-def test_each_container_behind_egress_has_its_own_list(name, closing, environment, home, tmp_path, make_origin):
+@APART
+def test_each_container_behind_egress_has_its_own_list(engine, environment, home, tmp_path, make_origin):
     """Two containers of a real engine at one service, known by what the engine says: the list is for the one that it was given for."""
-    engine = make_engine(name, closing)
     environment = {**environment, "PATH": engine.path(), "OWN_KEY": KEY}
-    made = engine("network", "create", "--internal", "--subnet", "10.99.8.0/24", "bailey-egress")
-    assert made.returncode == 0, made.stderr
-    subprocess.run([*engine.enter(), "sh", "-c", "ip addr add 10.99.7.1/32 dev lo"], check=True, timeout=20)
+    engine.make_network("bailey-egress", "--internal", "--subnet", "10.99.8.0/24")
+    subprocess.run([*engine.enter(), "sh", "-c", "ip addr replace 10.99.7.1/32 dev lo"], check=True, timeout=20)
     origin = make_origin(b"HTTP/1.0 200 OK\r\n\r\norigin", sock=engine.listen("10.99.7.1"))
     (tmp_path / "hosts").write_text("10.99.7.1 own.ok.test\n")
 
@@ -307,14 +296,12 @@ def test_each_container_behind_egress_has_its_own_list(name, closing, environmen
 
 
 @pytest.mark.root
-@pytest.mark.parametrize("name", ["docker", "podman-apart"])
-def test_a_container_behind_egress_reaches_its_host_and_nothing_else(name, closing, environment, home, work, tmp_path, authority, make_origin):
+@APART
+def test_a_container_behind_egress_reaches_its_host_and_nothing_else(engine, environment, home, work, tmp_path, authority, make_origin):
     """`bailey egress docker-args` on an internal network: the swap happens, and there is no other way."""
-    engine = make_engine(name, closing)
     environment = {**environment, "PATH": engine.path()}
-    made = engine("network", "create", "--internal", "--subnet", "10.99.8.0/24", "bailey-egress")
-    assert made.returncode == 0, made.stderr
-    subprocess.run([*engine.enter(), "sh", "-c", "ip addr add 10.99.7.1/32 dev lo"],
+    engine.make_network("bailey-egress", "--internal", "--subnet", "10.99.8.0/24")
+    subprocess.run([*engine.enter(), "sh", "-c", "ip addr replace 10.99.7.1/32 dev lo"],
                    check=True, timeout=20)
     origin = make_origin(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfine", tls=authority.context(HOST), sock=engine.listen("10.99.7.1"))
     plain = make_origin(b"HTTP/1.0 200 OK\r\n\r\norigin", sock=engine.listen("10.99.7.1"))
@@ -351,11 +338,10 @@ env; python3 attempts.py '["10.99.7.1", "::1"]' {plain.port} {plain.port}"""
 
 
 @pytest.mark.root
-def test_a_network_with_a_way_out_is_refused(closing, environment, home):
+@pytest.mark.parametrize("engine_of_file", ["docker"], indirect=True)
+def test_a_network_with_a_way_out_is_refused(engine, environment, home):
     """Of the right name, with a bridge of the right name: the engine is asked whether it is internal."""
-    engine = make_engine("docker", closing)
-    made = engine("network", "create", "-o", "com.docker.network.bridge.name=bailey0", "--subnet", "10.99.8.0/24", "bailey-egress")
-    assert made.returncode == 0, made.stderr
+    engine.make_network("bailey-egress", "-o", "com.docker.network.bridge.name=bailey0", "--subnet", "10.99.8.0/24")
 
     def egress(*words):
         child = Child([*engine.enter(), program("bailey"), "egress", *words], env={**environment, "OPENAI_API_KEY": KEY, "PATH": engine.path()})

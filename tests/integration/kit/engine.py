@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docker and podman, started for one test, with stores of their own. Their settings are what a machine without systemd and with
-low limits needs; a program under test finds them in `bin`, where `docker` and `podman` are the ones of this test."""
+"""docker and podman, started for the tests of one file, with stores of their own: a start takes as long as several containers. Their settings
+are what a machine without systemd and with low limits needs; a program under test finds them in `bin`, where `docker` and `podman` are the
+ones of these tests."""
 import os
 import pathlib
 import shutil
@@ -9,6 +10,9 @@ import subprocess
 import tarfile
 import tempfile
 
+import pytest
+
+from . import leaks
 from .process import Child, descendants, wait_until
 
 # Tools of this machine are mounted at /usr; the image has what leads there, and busybox.
@@ -43,6 +47,8 @@ def make_image(path):
 
 class Engine:
     name, limits = "", []
+    holder = None  # a process that has the engine's networks
+    network = None  # of the test
 
     def __init__(self):
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="bc-", dir="/var/tmp"))  # sockets want a short path
@@ -86,7 +92,28 @@ class Engine:
     def containers(self):
         return self("ps", "--all", "--quiet").stdout.split()
 
+    def stay(self):
+        """For several tests; `forget` between them."""
+        if self.holder:
+            leaks.STAYING.add(self.holder.pid)
+
+    def forget(self):
+        """What a test has made; one that failed leaves containers."""
+        if containers := self.containers():
+            self("rm", "--force", *containers)
+        if self.network:
+            self("network", "rm", self.network)
+            self.network = None
+
+    def make_network(self, name, *options):
+        """It leads to no other until the test is over."""
+        made = self("network", "create", *options, name)
+        assert made.returncode == 0, made.stderr
+        self.network = name
+
     def close(self):
+        if self.holder:
+            leaks.STAYING.discard(self.holder.pid)
         shutil.rmtree(self.directory, ignore_errors=True)
 
 
@@ -112,7 +139,6 @@ class Podman(Engine):
 
 class Apart:
     """An engine whose networks are in a namespace of their own, that of `holder`."""
-    holder = None
 
     def enter(self):
         return ["nsenter", "--net", "--mount", f"--target={self.holder.pid}", "--", "unshare", "--mount",
@@ -161,7 +187,7 @@ class Docker(Apart, Engine):
                              "--exec-root", self.directory / "exec", "--pidfile", self.directory / "pid", "--storage-driver", "vfs",
                              "--bridge", "none", "--log-level", "warn"], env=self.environment)
         self.holder = self.daemon
-        wait_until(lambda: not self.daemon.running() or self("version").returncode == 0, timeout=60, what="dockerd")
+        wait_until(lambda: not self.daemon.running() or self("version").returncode == 0, timeout=60, what="dockerd", every=0.1)
         if not self.daemon.running():
             raise Unusable(f"dockerd does not start: {self.daemon.errors()[-300:]}")
 
@@ -187,3 +213,21 @@ def _zombie(pid):
 
 
 ENGINES = {"docker": Docker, "podman": Podman, "podman-apart": PodmanApart}
+
+
+@pytest.fixture(scope="module", params=[pytest.param("docker", marks=pytest.mark.root), "podman"])
+def engine_of_file(request):
+    try:
+        engine = ENGINES[request.param]()
+    except Unusable as why:
+        pytest.skip(str(why))
+    engine.stay()
+    yield engine
+    engine.close()
+
+
+@pytest.fixture
+def engine(engine_of_file, nothing_left_behind):
+    """The one of this file, without containers and networks of tests before."""
+    yield engine_of_file
+    engine_of_file.forget()
