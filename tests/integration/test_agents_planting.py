@@ -3,6 +3,7 @@
 found anywhere in a sandbox."""
 import json
 import os
+import shlex
 import shutil
 import subprocess
 
@@ -13,13 +14,14 @@ from kit.git import ENVIRONMENT, git
 from kit.planting import IN_HOME, IN_PROJECT, SEARCH, digest, text_of
 
 pytestmark = [pytest.mark.visible_home, pytest.mark.exact_build]
+# $top: the home or the project; $src: a file with its content, in a directory of its own; $dst: its place, $d: the directory of that.
 WAYS = {
     "write": 'cp "$src" "$dst"',
     "rename": 'cp "$src" "$dst.new"; mv "$dst.new" "$dst" || rm "$dst.new"',
     "link": 'cp "$src" "$dst.new"; ln "$dst.new" "$dst"; rm "$dst.new"',
     "symlink": 'ln -s "$src" "$dst"',
-    "directory": 'd=$(dirname "$dst"); t=$(basename "$d"); [ "$t" = "$(basename "$top")" ] && exit 0; rmdir "$d" && mv "$(dirname "$src")" "$d"',
-    "checkout": '[ "$top" = "$PWD" ] || exit 0; git checkout -q planted -- "${dst#"$PWD/"}"',
+    "directory": '[ "$d" = "$top" ] || { rmdir "$d" && mv "${src%/*}" "$d"; }',
+    "checkout": '[ "$top" != "$PWD" ] || git checkout -q planted -- "${dst#"$PWD/"}"',
 }
 
 
@@ -43,13 +45,15 @@ def test_planting(sh, bailey, home, work, way, exists, overlay):
             for path in paths:
                 (top / path).parent.mkdir(parents=True, exist_ok=True)
                 (top / path).write_text("{}\n")
-    lines = []
+    sources, lines = {}, []
     for top, paths in (("$HOME", IN_HOME), ("$PWD", IN_PROJECT)):
         for number, (path, content) in enumerate(paths.items()):
-            lines.append(f'''( top={top}; dst="$top/{path}"; mkdir -p "$(dirname "$dst")" "$TMP/{top[1:]}{number}"; src="$TMP/{top[1:]}{number}/{os.path.basename(path)}"
-cat > "$src" <<'END'\n{text_of(content, ran)}\nEND
-chmod +x "$src"; {WAYS[way]} ) 2>/dev/null''')
-    (work / "plant.sh").write_text("TMP=$PWD/planted; mkdir -p $TMP\n" + "\n".join(lines) + "\ntrue\n")
+            source = f"$TMP/{top[1:]}{number}/{os.path.basename(path)}"
+            sources[source] = shlex.quote(text_of(content, ran))
+            lines.append(f'top={top}; dst="$top/{path}"; d="${{dst%/*}}"; src="{source}"; [ -d "$d" ] || mkdir -p "$d"; {WAYS[way]}')
+    (work / "plant.sh").write_text("\n".join(["exec 2>/dev/null; TMP=$PWD/planted", f"mkdir -p {' '.join(map(os.path.dirname, sources))}",
+                                              *(f"printf '%s\\n' {text} > {source}" for source, text in sources.items()),
+                                              f"chmod +x {' '.join(sources)}", *lines, "true\n"]))
     state = home / ".local/state"
     before = digest(home, leave=(state, work / ".git", work / "planted"))
     sh("sh ./plant.sh", *(["--overlay"] if overlay else []), env=ENVIRONMENT).check()

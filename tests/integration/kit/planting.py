@@ -126,14 +126,15 @@ def link_above(src, dst):
         os.symlink(os.path.dirname(src), d)
 
 ways = [write, update, rename, remove_first, lambda s, d: os.link(s, d), lambda s, d: os.symlink(s, d), exchange, unnamed, by_descriptor, directory, link_above]
+taking = (exchange, directory, link_above)  # what they put in the place is the source itself; the others share one
 made = 0
 for top, files in json.load(open("files.json")):
     top = home if top == "home" else here
     for path, text in files.items():
-        dst = os.path.join(top, path)
+        dst, shared = os.path.join(top, path), source(path, text)
         for way in ways if top == here else ways[:4]:
             attempt(os.makedirs, os.path.dirname(dst), 0o777, True)
-            attempt(way, source(path, text), dst)
+            attempt(way, source(path, text) if way in taking else shared, dst)
         made += top == home and os.path.exists(dst)
 subprocess.run(["git", "checkout", "-q", "planted", "--", "."], stderr=subprocess.DEVNULL,
                env={**os.environ, "GIT_CONFIG_GLOBAL": "/dev/null"})  # git obeys what was planted, here as well
