@@ -501,6 +501,10 @@ def test_a_question_goes_with_the_last_client_that_waits_for_it(way, leave, lab,
     first.sendall(request)
     ask = lab.wait_for(r"^ask (\d+)").group(1)
     second.sendall(request)
+    for _ in range(3):  # whoever comes later is answered later: by then the second one waits
+        with lab.connect("http") as third:
+            third.sendall(b"no request\r\n\r\n")
+            assert third.recv(12) == b"HTTP/1.1 400"
     time.sleep(0.2)
     leave(first)
     lab.wait_for(rf"^event {record} refused late.test {origin.port} reason=ask")
@@ -520,14 +524,14 @@ def test_no_audit_no_new_work(open_lab, make_origin):
     lab = open_lab()
     old, _ = lab.socks("api.ok.test", origin.port)
     lab.say("audit 0")
-    time.sleep(0.3)
+    lab.reload(2)  # its answer comes behind what was said before
     s = lab.connect("socks")
     assert ended(s)
     old.sendall(b"\0x")
     assert exactly(old, 2) == b"\0x"
     lab.wait_for(r"refused - 0 reason=audit")
     lab.say("audit 1")
-    time.sleep(0.3)
+    lab.reload(3)
     assert lab.socks("api.ok.test", origin.port)[1] == 0
 
 
@@ -603,15 +607,15 @@ def test_bytes_out_limits(open_lab, make_origin):
 
 def test_idle_tunnels_are_closed(open_lab, make_origin):
     origin = make_origin(raw=echo)
-    lab = open_lab("tunnel=600ms")
+    lab = open_lab("tunnel=2000ms")
     s, _ = lab.socks("api.ok.test", origin.port)
-    for _ in range(4):
-        time.sleep(0.3)
+    for _ in range(5):
+        time.sleep(0.5)
         s.sendall(b"\0")
         assert exactly(s, 1) == b"\0"
     started = time.monotonic()
     assert ended(s)
-    assert time.monotonic() - started > 0.4
+    assert time.monotonic() - started > 1
     lab.wait_for(r"tunnel-close socks5 allowed api.ok.test \d+ reason=timeout")
 
 

@@ -6,18 +6,12 @@ import pathlib
 import socket
 import time
 
-from .process import SLOW
+from .process import SLOW, wait_until
 
 
 def wait_for(condition, what, seconds=60 * SLOW):
     """The first true value of condition(), asked again and again."""
-    end = time.monotonic() + seconds
-    while True:
-        value = condition()
-        if value:
-            return value
-        assert time.monotonic() < end, f"waited {seconds} s for {what}"
-        time.sleep(0.02)
+    return wait_until(condition, seconds, what, 0.02)
 
 
 def sockets(home):

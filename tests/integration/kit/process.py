@@ -16,6 +16,7 @@ SLOW = 4 if SANITIZED else 1
 # Limits end what hangs; a loaded machine may take its time.
 PATIENCE = 60 * SLOW
 DEFAULT_TIMEOUT = 120 * SLOW
+CROWD_MAX = 4  # so many times as long a limit is at most, on a machine in use
 # A build that counts what runs (scripts/coverage): what is confined cannot write its counts, and says so.
 COUNTED = "GCOV_ERROR_FILE" in os.environ
 assert os.path.exists("/proc/thread-self/children"), "a kernel without CONFIG_PROC_CHILDREN does not tell who is below whom"
@@ -47,14 +48,22 @@ class Result:
         return f"{self.argv} ended with {self.status} after {self.seconds:.2f} s\nout: {self.text}\nerr: {self.errors}"
 
 
+def is_over(began, limit):
+    """Whether a limit of time that began then has passed. It ends what hangs, and fails nothing that a busy machine holds up: where
+    others wait for a processor too, it is as much longer."""
+    passed = time.monotonic() - began
+    return passed >= limit and passed >= limit * min(os.getloadavg()[0] / (os.cpu_count() or 1), CROWD_MAX)
+
+
 def end_of(process, timeout):
     """As its wait(), which looks every 50 ms when it has a limit: this one is told."""
     if process.poll() is None:
-        file = os.pidfd_open(process.pid)
+        file, began, wait = os.pidfd_open(process.pid), time.monotonic(), timeout
         try:
             poll = select.poll()
             poll.register(file, select.POLLIN)
-            poll.poll(timeout * 1000)
+            while not poll.poll(wait * 1000) and not is_over(began, timeout):
+                wait = min(timeout, 1)
         finally:
             os.close(file)
     return process.wait(0)
@@ -151,12 +160,12 @@ def open_files(pid):
 
 def wait_until(condition, timeout=PATIENCE, what="the condition", every=0.01):
     """Polls until the condition gives something true, and returns that."""
-    end = time.monotonic() + timeout
+    began = time.monotonic()
     while True:
         value = condition()
         if value:
             return value
-        assert time.monotonic() < end, f"{what} did not come true within {timeout} s"
+        assert not is_over(began, timeout), f"{what} did not come true within {timeout} s"
         time.sleep(every)
 
 
