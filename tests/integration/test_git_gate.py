@@ -10,7 +10,7 @@ import pytest
 
 from conftest import BUILD
 from kit.forge import Forge, Store
-from kit.git import git
+from kit.git import git, no_deadlocks
 from kit.process import SLOW, wait_until
 
 HOST = "forge.ok.test"
@@ -40,8 +40,9 @@ def gated(bailey, home, work, authority, forge):
                   f"GIT_CONFIG_GLOBAL=/dev/null URL=https://{where}; git config -f ~/.gitconfig init.defaultBranch main\n" + script)
         if audit.exists():
             audit.unlink()
-        done = bailey("run", "--policy", str(policy), "--hosts", str(hosts), "--ca-bundle", str(authority.file), "--audit", str(audit),
-                      *options, "--", "bash", "-c", script, cwd=work, timeout=300 * SLOW, **more)
+        with no_deadlocks():
+            done = bailey("run", "--policy", str(policy), "--hosts", str(hosts), "--ca-bundle", str(authority.file), "--audit", str(audit),
+                          *options, "--", "bash", "-c", script, cwd=work, timeout=300 * SLOW, **more)
         done.records = [json.loads(line) for line in audit.read_text().splitlines()] if audit.exists() else []
         return done
     return run

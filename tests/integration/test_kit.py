@@ -8,6 +8,7 @@ import time
 
 from kit import leaks
 from kit.dns import Answer, DnsServer
+from kit.git import no_deadlocks
 from kit.process import Child, wait_until
 
 
@@ -107,3 +108,21 @@ def test_dns_server_closes_promptly():
     with DnsServer({}):
         pass
     assert time.monotonic() - before < 2
+
+
+# As git-remote-https and git send-pack: each waits for the other.
+DEADLOCK = """
+import os
+open("/proc/self/comm", "w").write("git-remote-http")
+(up, say), (hear, _) = os.pipe(), os.pipe()
+child = os.fork()
+if child == 0:
+    os.read(hear, 1)
+print("told", os.read(up, 4), flush=True)
+os.kill(child, 9)
+"""
+
+
+def test_git_that_waits_for_itself_is_helped(start):
+    with no_deadlocks(patience=1):
+        assert start(["/usr/bin/python3", "-c", DEADLOCK]).wait().check().text == "told b'0000'\n"

@@ -12,6 +12,7 @@ import pytest
 
 from conftest import program
 from kit.control import Control, sockets
+from kit.git import no_deadlocks
 from kit.process import descendants, name_of, wait_until
 
 HOST, TOKEN = "git.ok.test", "ghp_Qw3rTy7uIoP9aSd2FgH4jKl6"
@@ -75,8 +76,9 @@ def test_git_clones_and_pushes_behind_nginx(forge, bailey, home, work, authority
         cmp one/large two/large && cat two/file
         ! git clone -q https://x-access-token:wrong@{HOST}:{port}/r.git three 2> /dev/null && echo refused
         grep -rl "$FORGE_TOKEN" one/.git/config"""
-    done = bailey("run", "--policy", home / "policy.yaml", "--hosts", home / "hosts", "--ca-bundle", authority.file, "--", "bash", "-euc", script,
-                  cwd=work, env={"FORGE_TOKEN": TOKEN}, timeout=120).check()
+    with no_deadlocks():
+        done = bailey("run", "--policy", home / "policy.yaml", "--hosts", home / "hosts", "--ca-bundle", authority.file, "--", "bash", "-euc", script,
+                      cwd=work, env={"FORGE_TOKEN": TOKEN}).check()
     assert done.text.split() == ["text", "refused", "one/.git/config"]
     shown = subprocess.run(["git", "-C", root / "r.git", "show", "main:file"], check=True, stdout=subprocess.PIPE, text=True)
     assert shown.stdout == "text\n"
