@@ -115,7 +115,9 @@ static bool has_word(struct str text, const char *const *words) {
 
 /* Whether the loop that begins with the line shuts its hosts out: up to its end, or to the end of the script. */
 static bool loop_refuses(struct str line, struct str rest) {
+        enum { LOOP_LINES_MAX = 100 };
         static const char *const refusals[] = { "DROP", "REJECT", "block", "deny", "0.0.0.0", NULL };
+        size_t lines = 0;
 
         do {
                 struct str trimmed = str_trim(line);
@@ -125,9 +127,9 @@ static bool loop_refuses(struct str line, struct str rest) {
                         return true;
                 if (str_starts(trimmed, STR("done")) || str_ends(trimmed, STR("done")))
                         return false;
-        } while (str_split(&rest, '\n', &line));
+        } while (++lines < LOOP_LINES_MAX && str_split(&rest, '\n', &line));
 
-        return false;
+        return lines == LOOP_LINES_MAX; /* what has no end in sight is not taken for an allowance */
 }
 
 /* The name of a variable that the line sets to a list, after words that may stand before it; else empty. */

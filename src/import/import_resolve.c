@@ -21,26 +21,31 @@
 /* --- paths --- */
 
 /* Whether the denial holds for the path itself, not only for something below it. */
-static bool denial_covers(const char *denial, const char *path) {
+static bool denial_covers(struct import_model *model, const char *denial, const char *path) {
         struct str pattern = str_of(denial);
         size_t n = strlen(path);
 
+        model->work++;
         if (!glob_has_magic(pattern))
                 return path_is_within(path, denial);
 
-        for (size_t i = 1; i <= n; i++)
-                if ((path[i] == '/' || path[i] == '\0') && glob_match(pattern, str_n(path, i)))
+        for (size_t i = 1; i <= n; i++) {
+                if (path[i] != '/' && path[i] != '\0')
+                        continue;
+
+                model->work += 1 + pattern.n * i / 256;
+                if (import_is_overworked(model) || glob_match(pattern, str_n(path, i)))
                         return true;
+        }
 
         return false;
 }
 
-static const struct import_entry *find_denial(const struct import_model *model, enum import_list list,
-                                              const char *path) {
+static const struct import_entry *find_denial(struct import_model *model, enum import_list list, const char *path) {
         const import_entries *denials = &model->lists[list];
 
         for (size_t i = 0; i < denials->n; i++)
-                if (denial_covers(denials->p[i].text, path))
+                if (denial_covers(model, denials->p[i].text, path))
                         return &denials->p[i];
         return NULL;
 }
@@ -53,12 +58,14 @@ static bool is_within_any(const import_entries *grants, const char *path, bool s
 }
 
 /* Whether the source lets the path be read, as far as denials go. */
-static bool can_read(const struct import_model *model, const char *path) {
+static bool can_read(struct import_model *model, const char *path) {
         const import_entries *denials = &model->lists[IMPORT_DENY_READ];
+
+        model->work += model->lists[IMPORT_READ].n;
         bool reopened = is_within_any(&model->lists[IMPORT_READ], path, true);
 
         for (size_t i = 0; i < denials->n; i++)
-                if (denial_covers(denials->p[i].text, path) && !(denials->p[i].soft && reopened))
+                if (denial_covers(model, denials->p[i].text, path) && !(denials->p[i].soft && reopened))
                         return false;
         return true;
 }
@@ -75,7 +82,10 @@ static int settle_reads(struct import_model *model, struct err *err) {
 
         for (size_t i = 0; i < reads->n;) {
                 const char *path = reads->p[i].text;
-                int r = 0;
+                int r = import_check_work(model, err);
+
+                if (r < 0)
+                        return r;
 
                 if (strcmp(path, "/") == 0)
                         model->reads_listed = false;
@@ -100,7 +110,10 @@ static int settle_writes(struct import_model *model, struct err *err) {
 
         for (size_t i = 0; i < writes->n;) {
                 const char *path = writes->p[i].text;
-                int r = 0;
+                int r = import_check_work(model, err);
+
+                if (r < 0)
+                        return r;
 
                 if (writes->p[i].by_rule && model->rules_grant_no_writes)
                         r = import_drop(model, IMPORT_WRITE, i, false, RULE_TAKES_BACK, err);
@@ -127,6 +140,11 @@ static int limit_writes(struct import_model *model, struct err *err) {
         for (size_t i = 0; r == 0 && model->reads_limit_writes && i < reads->n; i++) {
                 const struct import_entry *read = &reads->p[i];
                 bool same = false;
+
+                model->work += 2 * writes->n;
+                r = import_check_work(model, err);
+                if (r < 0)
+                        return r;
 
                 for (size_t k = 0; k < writes->n; k++)
                         same |= strcmp(writes->p[k].text, read->text) == 0;
@@ -222,7 +240,11 @@ static int settle_allows(struct import_model *model, struct err *err) {
 
         for (size_t i = 0; i < allows->n;) {
                 struct pattern pattern;
-                int r = pattern_parse_user(str_of(allows->p[i].text), &pattern, err);
+
+                model->work += model->lists[IMPORT_UNSAID_DENY].n;
+                int r = import_check_work(model, err);
+                if (r == 0)
+                        r = pattern_parse_user(str_of(allows->p[i].text), &pattern, err);
                 if (r < 0)
                         return r;
 
@@ -252,6 +274,11 @@ static int settle_host_ports(struct import_model *model, struct err *err) {
         for (size_t i = 0; i < ports->n;) {
                 bool denied = model->denies_all_hosts || model->lists[IMPORT_UNSAID_DENY].n > 0 ||
                               model->network == IMPORT_NETWORK_NONE;
+
+                model->work += 16 * denials->n;
+                if (import_check_work(model, err) < 0)
+                        return -E2BIG;
+
                 for (size_t k = 0; k < sizeof names / sizeof *names && !denied; k++) {
                         cleanup(free_ptr) char *text = str_format("%s:%s", names[k], ports->p[i].text);
                         struct pattern own, denial;
@@ -331,7 +358,11 @@ static int settle_credential(struct import_model *model, struct import_credentia
         for (size_t i = 0; i < credential->hosts.n;) {
                 char *text = credential->hosts.p[i];
                 struct pattern host;
-                int r = pattern_parse_user(str_of(text), &host, err);
+
+                model->work += 4 * (model->lists[IMPORT_ALLOW].n + model->lists[IMPORT_DENY].n);
+                int r = import_check_work(model, err);
+                if (r == 0)
+                        r = pattern_parse_user(str_of(text), &host, err);
                 if (r < 0)
                         return r;
                 if (!host.has_port)

@@ -7,7 +7,18 @@
 #include <errno.h>
 #include <stdio.h>
 
-enum { NOTES_MAX = 20000 };
+enum { NOTES_MAX = 20000, WORK_MAX = 100000000 };
+
+bool import_is_overworked(const struct import_model *model) {
+        return model->work > WORK_MAX;
+}
+
+int import_check_work(const struct import_model *model, struct err *err) {
+        if (import_is_overworked(model))
+                return err_set(err, E2BIG, "the settings have too many entries to compare them with each other");
+
+        return 0;
+}
 
 void import_words_done(import_words *words) {
         for (size_t i = 0; i < words->n; i++)
@@ -68,6 +79,7 @@ void import_model_done(struct import_model *model) {
 int import_hide(struct import_model *model, struct str name, const char *place, struct err *err) {
         struct import_variable variable = { .name = str_dup(name), .place = str_dup(str_of(place)) };
 
+        model->work += model->hidden.n;
         for (size_t i = 0; variable.name && i < model->hidden.n; i++)
                 if (strcmp(model->hidden.p[i].name, variable.name) == 0) {
                         free(variable.name);
@@ -76,7 +88,7 @@ int import_hide(struct import_model *model, struct str name, const char *place, 
                 }
 
         if (variable.name && variable.place && vec_push(&model->hidden, variable) == 0)
-                return 0;
+                return import_check_work(model, err);
 
         free(variable.name);
         free(variable.place);
@@ -90,10 +102,11 @@ bool import_model_dropped(const struct import_model *model) {
         return false;
 }
 
-static struct import_entry *entry_find(const import_entries *list, struct str text) {
-        enum { LOOKED_AT = 4096 }; /* a list that repeats itself is short; a long one may repeat */
+static struct import_entry *entry_find(struct import_model *model, const import_entries *list, struct str text) {
+        enum { LOOKED_AT = 1024 }; /* a list that repeats itself is short; a long one may repeat */
         size_t n = min_of(list->n, LOOKED_AT);
 
+        model->work += n / 8;
         for (size_t i = 0; i < n; i++)
                 if (str_is(text, list->p[i].text))
                         return &list->p[i];
@@ -102,7 +115,7 @@ static struct import_entry *entry_find(const import_entries *list, struct str te
 
 int import_add_path(struct import_model *model, enum import_list list, struct str text, const char *place,
                     struct str said, bool soft, struct err *err) {
-        struct import_entry *there = entry_find(&model->lists[list], text);
+        struct import_entry *there = entry_find(model, &model->lists[list], text);
 
         if (!there) {
                 int r = import_add(model, list, text, place, said, err);
@@ -124,8 +137,10 @@ int import_add_path(struct import_model *model, enum import_list list, struct st
 
 int import_add(struct import_model *model, enum import_list list, struct str text, const char *place, struct str said,
                struct err *err) {
-        if (entry_find(&model->lists[list], text) && list != IMPORT_ALLOW)
+        if (list != IMPORT_ALLOW && entry_find(model, &model->lists[list], text))
                 return 0;
+        if (import_check_work(model, err) < 0)
+                return -E2BIG;
 
         struct import_entry entry = {
                 .text = str_dup(text), .place = str_dup(str_of(place)), .said = str_dup(said), .file = model->files.n
@@ -175,6 +190,7 @@ int import_drop(struct import_model *model, enum import_list list, size_t index,
         struct import_entry gone = entries->p[index];
         int r;
 
+        model->work += (entries->n - index) / 8;
         memmove(&entries->p[index], &entries->p[index + 1], (entries->n - index - 1) * sizeof gone);
         entries->n--;
         r = import_note(model, gone.place, str_of(*gone.said ? gone.said : gone.text), dropped, err, "%s", why);

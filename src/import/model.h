@@ -70,6 +70,7 @@ struct import_model {
         VEC(struct import_variable) hidden;
         VEC(struct import_note) notes;
         import_words files; /* that were read */
+        uint64_t work;      /* comparisons of entries with each other so far; import_check_work() bounds them */
 
         enum import_network network;
         bool denies_all_hosts; /* "*" among the denied ones */
@@ -88,6 +89,9 @@ struct import_model {
 };
 
 void import_model_done(struct import_model *model);
+/* -E2BIG if there are too many entries to compare them with each other. */
+int import_check_work(const struct import_model *model, struct err *err);
+bool import_is_overworked(const struct import_model *model);
 bool import_model_dropped(const struct import_model *model);
 
 /* All texts are copied. What is there already is not added again. */

@@ -10,6 +10,8 @@
 
 #include <errno.h>
 
+enum { CREDENTIALS_MAX = 1024 };
+
 #define MACOS "about macOS only"
 #define WEAKER "a weaker sandbox is not taken over"
 #define ELSEWHERE "Bailey brings its own proxies"
@@ -52,7 +54,10 @@ static int add_reasons(struct import_source *source, const struct node *map, str
                 struct err why = { 0 };
                 bool known = false;
 
-                r = import_want_text(source, node, err);
+                source->model->work += denials->n;
+                r = import_check_work(source->model, err);
+                if (r == 0)
+                        r = import_want_text(source, node, err);
                 if (r < 0)
                         return r;
 
@@ -309,6 +314,9 @@ static int mask_variable(struct import_source *source, const struct node *map, c
         const struct node *hosts = node_get(map, STR("injectHosts"));
         struct import_credential credential = { 0 };
         int r = 0;
+
+        if (source->model->credentials.n >= CREDENTIALS_MAX)
+                return node_error(source->document, name, err, "more than %d variables with secrets", CREDENTIALS_MAX);
 
         if (!hosts || hosts->kind == NODE_NULL || hosts->n == 0) {
                 r = hide_variable(source, name, err);

@@ -372,3 +372,14 @@ def test_what_a_file_s_place_leaves_open_is_denied_everywhere(imported, home, wo
         text = imported("claude", *settings).check().text
         assert all(f'- "{root}/{name}" #' in text for root in roots for name in ("keys", "x")), text
         assert '/out" #' not in text and '/y" #' not in text
+
+
+@pytest.mark.parametrize("text,told", [
+    ({"filesystem": {"denyRead": ["/" + "a*/" * 1300 + f"x{i}" for i in range(400)], "allowRead": ["/" + "aa/" * 1200 + f"b{i}" for i in range(400)]}}, "too many entries to compare"),
+    ({"network": {"allowedDomains": [f"a{i}.bc" for i in range(20000)]}, "credentials": {
+        "envVars": [{"name": f"V{i}", "mode": "mask", "injectHosts": [f"a{i}.bc"]} for i in range(2000)]}}, "more than 1024 variables"),
+], ids=["paths", "secrets"])
+def test_what_would_take_minutes_is_an_error_at_once(text, told, imported, work):
+    (work / "in.json").write_text(json.dumps(text))
+    result = imported("srt", "in.json", "--write", timeout=20 * SLOW)
+    assert result.status == 1 and told in result.errors and not (work / ".bailey.yaml").exists(), result
