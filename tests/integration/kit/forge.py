@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A git server as people run them: nginx with TLS in front of fcgiwrap and git http-backend. It records what reaches it."""
+import atexit
+import functools
 import http.server
 import json
 import os
+import pathlib
+import shutil
+import tempfile
 import threading
 
 from .git import git
@@ -54,19 +59,11 @@ class Forge:
         return f"https://{user}{self.host}:{self.port}/{name}"
 
     def make(self, name, work, *options):
-        """A bare repository, and one beside it that it was pushed from."""
+        """A bare repository, and one beside it that it was pushed from: made once for all tests, and copied."""
         bare, seed = self.repositories / f"{name}.git", work / f"seed-{name.replace('/', '-')}"
-        bare.parent.mkdir(parents=True, exist_ok=True)
-        for words in (["init", "-q", "--bare", *options, bare], ["init", "-q", *options, seed]):
-            git(*words, cwd=work, check=True)
-        for key, value in {"http.receivepack": "true", "receive.advertisePushOptions": "true", "receive.certNonceSeed": "a seed",
-                           "uploadpack.allowFilter": "true", "uploadpack.allowAnySHA1InWant": "true"}.items():
-            git("config", key, value, cwd=bare, check=True)
-        for number in range(2):
-            (seed / "file").write_text(f"{number}\n" * 100)
-            git("add", "file", cwd=seed, check=True)
-            git("commit", "-qm", f"commit {number}", cwd=seed, check=True)
-        git("push", "-q", bare, "HEAD:refs/heads/main", cwd=seed, check=True)
+        model = _model(options)
+        for source, target in ((f"{model}/bare", bare), (f"{model}/seed", seed)):
+            shutil.copytree(source, target, symlinks=True)
         return bare
 
     def refs(self, name):
@@ -79,6 +76,24 @@ class Forge:
 
     def forget(self):
         (self.directory / "access.log").write_text("")
+
+
+@functools.lru_cache(maxsize=None)
+def _model(options):
+    place = pathlib.Path(tempfile.mkdtemp(prefix="bailey-forge-"))
+    atexit.register(shutil.rmtree, place, ignore_errors=True)
+    bare, seed = place / "bare", place / "seed"
+    for words in (["init", "-q", "--bare", *options, bare], ["init", "-q", *options, seed]):
+        git(*words, cwd=place, check=True)
+    for key, value in {"http.receivepack": "true", "receive.advertisePushOptions": "true", "receive.certNonceSeed": "a seed",
+                       "uploadpack.allowFilter": "true", "uploadpack.allowAnySHA1InWant": "true"}.items():
+        git("config", key, value, cwd=bare, check=True)
+    for number in range(2):
+        (seed / "file").write_text(f"{number}\n" * 100)
+        git("add", "file", cwd=seed, check=True)
+        git("commit", "-qm", f"commit {number}", cwd=seed, check=True)
+    git("push", "-q", bare, "HEAD:refs/heads/main", cwd=seed, check=True)
+    return str(place)
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
