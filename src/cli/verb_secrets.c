@@ -4,6 +4,7 @@
 
 #include "base/cleanup.h"
 #include "base/emit.h"
+#include "base/log.h"
 #include "cli/verb.h"
 #include "verbs/policy_options.h"
 
@@ -20,6 +21,8 @@ static int run_list(const struct call *call, struct err *err) {
         bool json = option_get_flag(&call->options, &rows[SECRETS_JSON]);
         if (secrets_list(&call->options, json, &out, err) < 0)
                 return exit_of_error(err);
+        if (buf_str(&out).n == 0)
+                log_notice("the policy has no credentials; --credential NAME adds one, as github or openai");
         printf("%.*s", STR_FMT(buf_str(&out)));
         return EXIT_OK;
 }

@@ -128,8 +128,8 @@ static int keep_only(struct policy *policy, const char *name, struct err *err) {
         if (r < 0)
                 return r;
 
-        return err_set(err, ENOENT, "the policy has no credential %s%s", show(str_of(name)).text,
-                       suggest_text(&suggestion, "").text);
+        return err_set(err, ENOENT, "the policy has no credential %s%s; --credential NAME adds one",
+                       show(str_of(name)).text, suggest_text(&suggestion, "").text);
 }
 
 /* The first host of the credential, at our port; a wildcard stands for a name below it. */

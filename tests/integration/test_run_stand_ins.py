@@ -133,5 +133,8 @@ def test_secrets_know_the_option_credential(world, run):
     assert listed.status == 0 and "openai" in listed.text and "env:OPENAI_API_KEY" in listed.text, listed
     proved = run(["bailey", "secrets", "test", "--credential", "openai", "openai"], env={"OPENAI_API_KEY": REAL}, timeout=90)
     assert proved.status == 0 and "works" in proved.text and REAL not in proved.text, proved
+    for words in (["list"], ["test", "openai"]):
+        none = run(["bailey", "secrets", *words], env={"OPENAI_API_KEY": REAL})
+        assert none.text == "" and "has no credential" in none.errors and "--credential NAME" in none.errors, none
     unset = run(["bailey", "secrets", "test", "--credential", "openai", "openai"], timeout=90)
     assert unset.status == 3 and "OPENAI_API_KEY is not set" in unset.errors, unset
