@@ -261,7 +261,7 @@ export class Guests {
   delete(name: string): Promise<void>;
   list(): Promise<GuestRow[]>;
   exec(name: string, argv: readonly string[], options?: {
-    cwd?: string; env?: { [name: string]: string }; input?: string | Uint8Array; timeout?: number; signal?: AbortSignal;
+    cwd?: string; env?: { [name: string]: string }; input?: string | Uint8Array; timeout?: number; signal?: { readonly aborted: boolean };
   }): Promise<{ exitCode: number; stdout: string; stderr: string }>;
   job(name: string, argv: readonly string[], options?: { cwd?: string; env?: { [name: string]: string } }): Promise<number>;
   jobs(name: string): Promise<GuestJob[]>;

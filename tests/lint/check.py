@@ -185,7 +185,7 @@ def check_types():
         modules.mkdir()
         (modules / "bailey").symlink_to(TOP / "bindings/node")
         program = shutil.copy(TOP / "tests/types/node.ts", place)
-        commands = [["tsc", "--noEmit", "--strict", "--target", "es2020", "--module", "commonjs", "--moduleResolution", "node", program],
+        commands = [["tsc", "--noEmit", "--strict", "--target", "es2020", "--lib", "es2020", "--module", "commonjs", "--moduleResolution", "node", program],
                     ["mypy", "--strict", "--cache-dir=/dev/null", str(TOP / "tests/types/python.py")],
                     ["/usr/bin/python3", "-m", "mypy.stubtest", "bailey"]]
         return max([subprocess.run(command, cwd=place, env=env, check=False).returncode for command in commands])

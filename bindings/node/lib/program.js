@@ -145,10 +145,10 @@ function sentence(text) {
 /** Runs bailey to its end: { status, out, err }. `started` sees the process. After `limit` milliseconds it is ended, and that is a timeout. */
 function call(executable, words, { cwd, signal, input, limit, started = () => {} } = {}) {
   return new Promise((resolve, reject) => {
-    if (signal !== undefined && !(signal instanceof AbortSignal)) throw new BaileyError('bad-argument', 'signal must be an AbortSignal');
+    if (signal && (typeof signal !== 'object' || !('aborted' in signal))) throw new BaileyError('bad-argument', 'signal must be an AbortSignal');
     if (cwd !== undefined && cwd !== null && !fs.existsSync(cwd)) throw new BaileyError('bad-argument', `there is no directory ${cwd}`);
     const given = input !== undefined && input !== null;
-    const child = spawn(executable, words, { cwd: cwd ?? undefined, signal, killSignal: 'SIGKILL', stdio: [given ? 'pipe' : 'ignore', 'pipe', 'pipe'] });
+    const child = spawn(executable, words, { cwd: cwd ?? undefined, signal: signal ?? undefined, killSignal: 'SIGKILL', stdio: [given ? 'pipe' : 'ignore', 'pipe', 'pipe'] });
     const out = [];
     const err = [];
     started(child);
