@@ -218,17 +218,20 @@ def test_the_types_name_what_is_there(node):
 @needs_node
 @pytest.mark.parametrize("what", ["gateway", "exec"])
 def test_what_node_started_ends_with_it(start, bailey, work, hosts, origin, nothing_left_behind, what):
-    """Also when nobody can say goodbye. Only the lists of hosts stay: who would remove them is dead."""
+    """Also when nobody can say goodbye. Only the lists of hosts stay: who would remove them is dead. The next program does."""
     waits = "const proxy = await bailey.startNetworkProxy(['a.test'], open); console.log(proxy.pid); setInterval(() => {}, 1000);"
     if what == "exec":
         waits = "const m = new bailey.Manager(); m.exec('echo > begun; sleep 600'); setInterval(() => {}, 1000);"
     script = f"{NODE_HEAD}\n(async () => {{ {waits} }})();"
-    child = start(["node", "-e", script, str(NODE), str(hosts), str(origin.port)], cwd=work, env={"BAILEY_EXECUTABLE": str(program("bailey"))})
+    node = ["node", "-e", script, str(NODE), str(hosts), str(origin.port)]
+    child = start(node, cwd=work, env={"BAILEY_EXECUTABLE": str(program("bailey"))})
     wait_until(lambda: (work / "begun").exists() if what == "exec" else bailey("ps").text.count("\n") > 1, 60, "its beginning")
     child.signal(signal.SIGKILL)
+    child.wait()
     wait_until(lambda: bailey("ps", "--json").check().text.strip() == "[]", 60, "the end of what it started")
-    for kept in nothing_left_behind.glob("bailey-node-*"):
-        shutil.rmtree(kept)
+    node[2] = f"{NODE_HEAD}\nbailey.Filter.create().then((filter) => filter.close());"
+    start(node, cwd=work, env={"BAILEY_EXECUTABLE": str(program("bailey"))}).wait().check()
+    assert not list(nothing_left_behind.glob("bailey-node-*"))
 
 
 def python(run, work, script, hosts):

@@ -121,8 +121,39 @@ function flagsOf(verb, options, files = new Set()) {
 const kept = new Set();
 process.on('exit', () => dropFiles(kept));
 
+// A program that is killed removes nothing: the next one does. A process is known by its id and by the namespace in which that counts.
+const PROCESSES = (() => {
+  try {
+    return fs.readlinkSync('/proc/self/ns/pid').replace(/\D/g, '');
+  } catch {
+    return '';
+  }
+})();
+let swept = !PROCESSES;
+
+function isAlive(pid) {
+  try {
+    return process.kill(pid, 0);
+  } catch (error) {
+    return error.code !== 'ESRCH';
+  }
+}
+
+function sweep(place) {
+  if (swept) return;
+  swept = true;
+  for (const name of fs.readdirSync(place)) {
+    const [, processes, pid] = /^bailey-node-(\d+)-(\d+)-/.exec(name) ?? [];
+    if (processes !== PROCESSES || isAlive(Number(pid))) continue;
+    try {
+      if (fs.lstatSync(path.join(place, name)).uid === process.geteuid()) fs.rmSync(path.join(place, name), { recursive: true, force: true });
+    } catch { /* another program was first */ }
+  }
+}
+
 function keepFile(name, text, files) {
-  const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'bailey-node-'));
+  sweep(os.tmpdir());
+  const directory = fs.mkdtempSync(path.join(os.tmpdir(), `bailey-node-${PROCESSES || 0}-${process.pid}-`));
   kept.add(directory);
   files.add(directory);
   fs.writeFileSync(path.join(directory, name), text, { mode: 0o600 });
