@@ -4,7 +4,8 @@
  * (control/control_place.h), and every line is parsed strictly. The server must never make the supervisor wait: sockets
  * are non-blocking, and a client has one bounded buffer per direction. A client that does not read gets an error and is
  * dropped. A client is in one of these states: NEW (hello has not come), OPEN, WAITING (a reply is being made; nothing
- * more is read), CLOSING (queued output is sent, for at most CLOSE_MS, then it ends).
+ * more is read), CLOSING (queued output is sent, for at most CLOSE_MS, then it ends). When all places are taken, one
+ * that has not said hello for HELLO_MS loses its place to the next that comes.
  */
 #include "control/server.h"
 
@@ -19,7 +20,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { CLOSE_MS = 10000, LAST_WORDS = 1024, ACCEPTS = 8 };
+enum { CLOSE_MS = 10000, HELLO_MS = 10000, LAST_WORDS = 1024, ACCEPTS = 8 };
 
 enum client_state { CLIENT_FREE, CLIENT_NEW, CLIENT_OPEN, CLIENT_WAITING, CLIENT_CLOSING };
 
@@ -28,6 +29,7 @@ struct client {
         int fd;
         uint64_t ticket;
         bool subscribed;
+        uint64_t since_ns;
         uint64_t close_ns; /* CLOSING: no longer than this */
         char by[80];       /* "control (name)" */
         struct buf in, out;
@@ -247,13 +249,29 @@ static void turn_away(int fd, enum control_fault fault, const char *text) {
                 (void)send(fd, out.p, out.n, MSG_NOSIGNAL | MSG_DONTWAIT); /* send it the error if possible */
 }
 
+/* A free one, or that of a client which only sits there. NULL: there is none. */
+static struct client *server_place(struct control_server *server) {
+        uint64_t now = clock_ns();
+
+        for (size_t i = 0; i < CONTROL_CLIENTS_MAX; i++)
+                if (server->clients[i].state == CLIENT_FREE)
+                        return &server->clients[i];
+
+        for (size_t i = 0; i < CONTROL_CLIENTS_MAX; i++) {
+                struct client *client = &server->clients[i];
+
+                if (client->state == CLIENT_NEW && now - client->since_ns > HELLO_MS * NS_PER_MS) {
+                        server_drop(server, client);
+                        return client;
+                }
+        }
+
+        return NULL;
+}
+
 static void accept_one(struct control_server *server, int taken) {
         cleanup(close_fd) int fd = taken;
         struct err err = { 0 };
-        struct client *place = NULL;
-        for (size_t i = 0; i < CONTROL_CLIENTS_MAX && !place; i++)
-                if (server->clients[i].state == CLIENT_FREE)
-                        place = &server->clients[i];
 
         if (control_check_peer(fd, &err) < 0) {
                 char text[ERR_TEXT_MAX + 32];
@@ -264,6 +282,7 @@ static void accept_one(struct control_server *server, int taken) {
                 return;
         }
 
+        struct client *place = server_place(server);
         if (!place) {
                 turn_away(fd, FAULT_TOO_MANY, "too many clients");
                 return;
@@ -272,6 +291,7 @@ static void accept_one(struct control_server *server, int taken) {
         *place = (struct client){ .state = CLIENT_NEW,
                                   .fd = take_fd(&fd),
                                   .ticket = ++server->last_ticket,
+                                  .since_ns = clock_ns(),
                                   .by = "control",
                                   .in = BUF(CONTROL_LINE_MAX + 1),
                                   .out = BUF(CONTROL_OUT_MAX + LAST_WORDS) };

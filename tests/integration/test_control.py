@@ -176,7 +176,7 @@ def test_names_of_sandboxes(sandbox, bailey):
         child.wait()
 
 
-def test_what_is_no_request(sandbox, connect):
+def test_what_is_no_request(sandbox, connect, bailey):
     child = sandbox()
     for line in (b"\n", b"x\n", b"{}\n", b'{"id":1,"do":"dance"}\n', b'{"id":1,"do":"status","x":1}\n', b"a" * 20000, b'{"id":1,"id":2,"do":"status"}\n',
                  b'\xff\xfe\n', b'[1]\n', b'{"id":1,"do":"hello","version":1,"client":"' + b"x" * 100 + b'"}\n'):
@@ -202,6 +202,8 @@ def test_what_is_no_request(sandbox, connect):
     crowd = [connect(child, hello=False) for _ in range(40)]
     assert any(c.read()["error"]["code"] == "too-many" for c in crowd[-1:])
     assert control("status")["state"] == "running"
+    # Those that never say hello keep nobody out for long.
+    wait_for(lambda: time.sleep(0.5) or "running" in bailey("ps").text, "a place")
 
 
 REQUESTS = """
