@@ -143,6 +143,11 @@ def test_node_and_what_was_not_meant(node):
   await assert.rejects(m.exec('sudo true', { onApproval: () => { throw new Error('no'); } }), { message: /was not approved/ });
   assert.strictEqual((await m.exec('echo $A', { env: { A: 'ä', B: undefined }, classify: () => undefined })).stdout, 'ä\\n');
   await m.close();
+  const guests = new bailey.Guests();
+  for (const one of [() => guests.create('g', '--disk=1G'), () => guests.exec('g', ['true'], { timeout: NaN }), () => guests.exec('g', ['true', undefined]),
+    () => guests.exec('g', ['true'], { env: { 'A=B': '1' } }), () => guests.grant('g', '/srv', { writable: 'false' }), () => guests.restore('g'), () => guests.log('g', 'x')]) {
+    assert.strictEqual(await failure(one()), 'bad-argument', `${one}`);
+  }
 
   const proxy = await bailey.startNetworkProxy(['a.test'], open);
   await Promise.all([['a.test'], ['b.test'], ['c.test']].map((allow) => proxy.update({ allow })));

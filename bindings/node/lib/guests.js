@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Named sandboxes that last. Each call is one `bailey guest`.
 'use strict';
-const { BaileyError, call, findExecutable } = require('./program.js');
+const { BaileyError, call, checkOptions, checkText, findExecutable } = require('./program.js');
 
 const CODES = { 1: 'bad-argument', 2: 'bad-argument', 3: 'config-invalid', 4: 'unsupported-platform' };
 // Something was named that is not there.
@@ -34,12 +34,12 @@ class Guests {
 
   /** Options are words of `bailey guest create`. */
   async create(name, options = []) {
-    await this.#verb('create', [...options.map(String), '--', checkName(name)]);
+    await this.#verb('create', [...list(options), '--', checkName(name)]);
   }
 
   /** Changes what it was made with. Options are words of `bailey guest set`. */
   async set(name, options = []) {
-    await this.#verb('set', [...options.map(String), '--', checkName(name)]);
+    await this.#verb('set', [...list(options), '--', checkName(name)]);
   }
 
   async rename(name, newName) {
@@ -71,6 +71,7 @@ class Guests {
 
   /** Runs a program in the guest to its end, without a shell. */
   async exec(name, argv, { cwd, env = {}, input, timeout, signal } = {}) {
+    checkOptions({ cwd, env, input, timeout });
     const limit = timeout ? AbortSignal.timeout(timeout) : undefined;
     const signals = [limit, signal].filter(Boolean);
     const ended = new AbortController();
@@ -92,6 +93,7 @@ class Guests {
 
   /** Starts a job, which goes on when this program ends: its number. */
   async job(name, argv, { cwd, env = {} } = {}) {
+    checkOptions({ cwd, env });
     const words = ['--detach', ...directory(cwd), ...variables(env), checkName(name), '--', ...command(argv)];
     const said = await call(this.#executable, checkWords(['guest', 'exec', ...words]));
     if (said.status !== 0) throw failure(said.status >= 120 && said.status <= 125 ? said.status - PASSING : 1, said.err);
@@ -103,7 +105,8 @@ class Guests {
   }
 
   /** What a job wrote so far. */
-  log(name, job) {
+  async log(name, job) {
+    if (!Number.isInteger(job)) throw new BaileyError('bad-argument', `${job} is not the number of a job`);
     return this.#verb('logs', ['--raw', checkName(name), String(job)]);
   }
 
@@ -127,11 +130,12 @@ class Guests {
 
   /** Gives it a directory of this machine, from its next start on. */
   async grant(name, path, { writable = false } = {}) {
-    await this.#verb('grant', ['--', checkName(name), `${path}:${writable ? 'rw' : 'ro'}`]);
+    if (typeof writable !== 'boolean') throw new BaileyError('bad-argument', 'writable must be true or false');
+    await this.#verb('grant', ['--', checkName(name), `${checkText(path, 'a path')}:${writable ? 'rw' : 'ro'}`]);
   }
 
   async revoke(name, path) {
-    await this.#verb('revoke', ['--', checkName(name), String(path)]);
+    await this.#verb('revoke', ['--', checkName(name), checkText(path, 'a path')]);
   }
 
   async grants(name) {
@@ -140,17 +144,17 @@ class Guests {
 
   /** Copies a file or directory of this machine to a path in its home. No link is followed, and nothing is replaced. */
   async copyIn(name, from, to) {
-    await this.#verb('cp', ['--', outsidePath(from), `${checkPlain(name)}:${to}`]);
+    await this.#verb('cp', ['--', outsidePath(from), `${checkPlain(name)}:${checkText(to, 'a path')}`]);
   }
 
   /** Copies a path in its home to this machine. */
   async copyOut(name, from, to) {
-    await this.#verb('cp', ['--', `${checkPlain(name)}:${from}`, outsidePath(to)]);
+    await this.#verb('cp', ['--', `${checkPlain(name)}:${checkText(from, 'a path')}`, outsidePath(to)]);
   }
 
   /** Keeps a copy of its home; without a label that is the time. */
   async snapshot(name, label) {
-    await this.#verb('snapshot', ['--', checkName(name), ...(label === undefined ? [] : [String(label)])]);
+    await this.#verb('snapshot', ['--', checkName(name), ...(label === undefined ? [] : [checkText(label, 'a label')])]);
   }
 
   async snapshots(name) {
@@ -159,11 +163,11 @@ class Guests {
 
   /** Puts its home back to what the copy has; it must not run. */
   async restore(name, label) {
-    await this.#verb('restore', ['--', checkName(name), String(label)]);
+    await this.#verb('restore', ['--', checkName(name), checkText(label, 'a label')]);
   }
 
   async snapshotRemove(name, label) {
-    await this.#verb('snapshot', ['--remove', '--', checkName(name), String(label)]);
+    await this.#verb('snapshot', ['--remove', '--', checkName(name), checkText(label, 'a label')]);
   }
 
   /** Packs its home away, until unarchive(). */
@@ -177,7 +181,7 @@ class Guests {
 
   /** Does what recipes say (names or paths); without one, those that it has had. */
   async provision(name, recipes = []) {
-    await this.#verb('provision', ['--', checkName(name), ...recipes.map(String)]);
+    await this.#verb('provision', ['--', checkName(name), ...list(recipes)]);
   }
 
   async recipes() {
@@ -192,11 +196,19 @@ class Guests {
 }
 
 function directory(cwd) {
-  return cwd === undefined ? [] : [`--directory=${cwd}`];
+  return cwd === undefined || cwd === null ? [] : [`--directory=${cwd}`];
 }
 
 function variables(env) {
-  return Object.entries(env).map(([key, value]) => `--set=${key}=${value}`);
+  const given = Object.entries(env ?? {}).filter(([, value]) => value !== undefined);
+  for (const [key] of given) if (!key || key.includes('=')) throw new BaileyError('bad-argument', `${JSON.stringify(key)} is not the name of a variable`);
+  return given.map(([key, value]) => `--set=${key}=${value}`);
+}
+
+/** Words of a command line. */
+function list(words) {
+  if (!Array.isArray(words)) throw new BaileyError('bad-argument', 'a list of texts is wanted here');
+  return words.map((word) => checkText(word, 'an option'));
 }
 
 function port(number) {
@@ -217,7 +229,7 @@ function checkPlain(name) {
 
 function command(argv) {
   if (!Array.isArray(argv) || !argv.length) throw new BaileyError('bad-argument', 'an empty command');
-  return argv.map(String);
+  return argv.map((word) => checkText(typeof word === 'number' ? String(word) : word, 'a word of a command'));
 }
 
 module.exports = { Guests };
