@@ -297,6 +297,32 @@ static bool is_out_of_sight(const struct policy *policy, const char *path) {
  * when it is replaced, as rotation does, the mount goes with it. A glob is judged at each call, so it holds for the new
  * one too.
  */
+static int hide_file(struct policy *policy, const char *path, const char *origin, struct err *err) {
+        if (is_out_of_sight(policy, path))
+                return 0;
+
+        cleanup(free_ptr) char *glob = glob_of(str_of(path));
+        if (!glob || origin_texts_add(&policy->filesystem.deny_read, str_of(glob), origin) < 0)
+                return err_memory(err);
+
+        return 0;
+}
+
+/* Where a name leads, also if the file itself is missing now. NULL: nowhere. */
+static char *place_of(const char *path) {
+        char *whole = realpath(path, NULL);
+        const char *name = strrchr(path, '/');
+
+        if (whole || !name || name == path)
+                return whole;
+
+        cleanup(free_ptr) char *above = str_dup(str_n(path, (size_t)(name - path)));
+        cleanup(free_ptr) char *directory = above ? realpath(above, NULL) : NULL;
+
+        return directory ? path_join(directory, name + 1) : NULL;
+}
+
+/* By their names, and where those lead: a link to a file leaves the file open. */
 static int hide_sources(const mappings *list, struct policy *policy, struct err *err) {
         for (size_t i = 0; i < list->n; i++) {
                 const struct mapping *mapping = &list->p[i];
@@ -309,12 +335,16 @@ static int hide_sources(const mappings *list, struct policy *policy, struct err 
                         continue;
 
                 cleanup(free_ptr) char *path = str_dup(file);
-                if (path && is_out_of_sight(policy, path))
-                        continue;
-
-                cleanup(free_ptr) char *glob = glob_of(file);
-                if (!origin || !glob || origin_texts_add(&policy->filesystem.deny_read, str_of(glob), origin) < 0)
+                if (!origin || !path)
                         return err_memory(err);
+
+                cleanup(free_ptr) char *place = place_of(path);
+                int r = hide_file(policy, path, origin, err);
+
+                if (r == 0 && place && strcmp(place, path) != 0)
+                        r = hide_file(policy, place, origin, err);
+                if (r < 0)
+                        return r;
         }
 
         return 0;

@@ -171,6 +171,21 @@ def test_sources_of_other_kinds(world, run, tmp_path):
     assert "BWS_ACCESS_TOKEN" in given and "UNRELATED_SECRET" not in given
 
 
+def test_a_source_behind_a_link_is_closed_where_it_lies(world, run, tmp_path):
+    """The file is a link, or its directory is; the sandbox sees the workspace that it leads to."""
+    real = world.workspace / "real"
+    real.mkdir()
+    for name, value in (("one", FILE_ONE), ("two", FILE_TWO), ("shown", "shown")):
+        (real / name).write_text(value)
+    (tmp_path / "link").symlink_to(real / "one")
+    (tmp_path / "directory").symlink_to(real)
+    world.credentials({"name": "one", "env": "A_TOKEN", "source": f"file:{tmp_path}/link"},
+                      {"name": "two", "env": "B_TOKEN", "source": f"file:{tmp_path}/directory/two"})
+    script = f'cd {real}; cat shown one two; curl -sS -o /dev/null -H "Authorization: Bearer $A_TOKEN" {world.url()}'
+    result = run(world.words("sh", "-c", script), timeout=60)
+    assert result.text.strip() == "shown" and FILE_ONE not in result.errors and world.seen() == [f"Bearer {FILE_ONE}"], result
+
+
 def test_a_hanging_command_is_ended(world, run):
     """Commands are bounded; what they started goes with them (the leak watch of every test looks for it)."""
     world.credentials({"name": "slow", "env": "SLOW", "source": "exec:sleep 600", "timeout": "1s"})
