@@ -208,7 +208,7 @@ def one(number):
         data, fds = bytearray(good), [null] * chance.choice((3, 3, 3, 0, 1, 2, 4, 9))
         kind = chance.randrange(5)
         if kind == 0: data = data[:chance.randrange(len(data))]
-        elif kind == 1: data += bytes(chance.randrange(256) for _ in range(chance.randrange(60000)))
+        elif kind == 1: data += chance.randbytes(chance.randrange(60000))
         elif kind == 2: data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
         elif kind == 3: data = packet([b"/", b"own"] + [b"x" * 300] * chance.randrange(250))
         try:
