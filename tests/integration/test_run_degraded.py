@@ -339,7 +339,7 @@ def change():
     while not done:
         libc.connect(fd, gateway, 16); libc.connect(fd, nobody, 16)
 threading.Thread(target=change).start()
-end = time.monotonic() + 6
+end = time.monotonic() + 2  # without the second look it listens within half a second
 while time.monotonic() < end and not done:
     if libc.listen(fd, 1) == 0 and server.getsockname()[0] == "0.0.0.0" and server.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
         done.append(1); print("listens everywhere")
