@@ -108,7 +108,8 @@ static int read_rule(struct import_source *source, const struct node *node, enum
                 return read_bash(source, node, spec, kind, err);
         if (str_is(tool, "Read"))
                 return read_path_rule(source, node, spec, kind, false, err);
-        if (str_is(tool, "Edit") || (str_is(tool, "Write") && (kind != RULE_ALLOW || spec.n == 0)))
+        bool edits = str_is(tool, "Write") || str_is(tool, "MultiEdit") || str_is(tool, "NotebookEdit");
+        if (str_is(tool, "Edit") || (edits && (kind != RULE_ALLOW || spec.n == 0)))
                 return read_path_rule(source, node, spec, kind, true, err);
         if (str_is(tool, "WebFetch"))
                 return read_fetch(source, node, spec, kind, err);

@@ -143,6 +143,22 @@ static int read_mode(struct import_source *source, const struct node *root, cons
 
 /* --- [permissions.NAME] --- */
 
+/* The place of that name, or one below it. */
+static bool is_below(struct str path, const char *name) {
+        size_t n = strlen(name);
+
+        return str_starts(path, str_of(name)) && (path.n == n || path.p[n] == '/');
+}
+
+static bool leaves_workspace(struct str path) {
+        struct str part;
+
+        while (str_split(&path, '/', &part))
+                if (str_is(part, ".."))
+                        return true;
+        return false;
+}
+
 static bool is_word(const struct node *node, const char *word) {
         return node->kind == NODE_SCALAR && str_is(node->text, word);
 }
@@ -156,10 +172,19 @@ static int read_system_roots(struct import_source *source, const struct node *no
         return r;
 }
 
+static int deny_place(struct import_source *source, const struct node *node, struct str path, struct err *err) {
+        int r = import_path(source, node, path, IMPORT_DENY_READ, ANCHOR_PLAIN, err);
+
+        if (r < 0)
+                return r;
+
+        return import_path(source, node, path, IMPORT_DENY_WRITE, ANCHOR_PLAIN, err);
+}
+
 /* One place, or a place with places below it. */
 static int read_place(struct import_source *source, const struct node *node, struct str path, struct err *err) {
-        bool workspace = str_starts(path, STR(":workspace_roots")) || str_starts(path, STR(":project_roots")) ||
-                         str_is(path, ":cwd");
+        bool workspace =
+            is_below(path, ":workspace_roots") || is_below(path, ":project_roots") || is_below(path, ":cwd");
         bool write = is_word(node, "write"), read = is_word(node, "read");
 
         if (node->kind == NODE_MAP) {
@@ -192,16 +217,14 @@ static int read_place(struct import_source *source, const struct node *node, str
         else if (workspace) {
                 ptrdiff_t slash = str_find(path, '/');
                 path = slash < 0 ? STR(".") : str_skip(path, (size_t)slash + 1);
+                if ((read || write) && leaves_workspace(path))
+                        return import_say(source, node, false, err,
+                                          "a place below the project does not lead out of it");
         } else if (path.n > 0 && path.p[0] == ':')
                 return import_say(source, node, !read && !write, err, "an unknown name of a place");
 
-        if (!read && !write) {
-                int r = import_path(source, node, path, IMPORT_DENY_READ, ANCHOR_PLAIN, err);
-                if (r < 0)
-                        return r;
-
-                return import_path(source, node, path, IMPORT_DENY_WRITE, ANCHOR_PLAIN, err);
-        }
+        if (!read && !write)
+                return deny_place(source, node, path, err);
 
         if (write)
                 return add_root(source,
@@ -271,8 +294,8 @@ static int read_sockets(struct import_source *source, const struct node *map, st
         int r = import_want_map(source, map, err);
 
         for (const struct node *node = map->first; r == 0 && node; node = node->next)
-                r = import_path(source, node, node->key, is_word(node, "allow") ? IMPORT_READ : IMPORT_DENY_READ,
-                                ANCHOR_PLAIN, err);
+                r = is_word(node, "allow") ? import_socket(source, node, node->key, err)
+                                           : import_path(source, node, node->key, IMPORT_DENY_READ, ANCHOR_PLAIN, err);
         return r;
 }
 

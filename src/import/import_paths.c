@@ -13,6 +13,7 @@
 #include "policy/match/glob.h"
 
 #include <errno.h>
+#include <sys/stat.h>
 
 enum { BRACES_MAX = 64, PATH_TEXT_MAX = 4096 };
 
@@ -400,4 +401,20 @@ int import_path(struct import_source *source, const struct node *node, struct st
                 r = deny_path(source, node, text, list, anchor, source->other_roots[i], err);
 
         return r;
+}
+
+int import_socket(struct import_source *source, const struct node *node, struct str text, struct err *err) {
+        import_entries *reads = &source->model->lists[IMPORT_READ];
+        size_t before = reads->n;
+        struct stat st;
+        int r;
+
+        r = import_path(source, node, text, IMPORT_READ, ANCHOR_PLAIN, err);
+        if (r < 0 || reads->n == before)
+                return r;
+        if (stat(reads->p[before].text, &st) < 0 || !S_ISDIR(st.st_mode))
+                return 0;
+
+        return import_drop(source->model, IMPORT_READ, before, false,
+                           "a directory: sockets are opened one by one, with filesystem.read", err);
 }

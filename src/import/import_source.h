@@ -69,6 +69,9 @@ enum import_anchor {
 int import_path(struct import_source *source, const struct node *node, struct str text, enum import_list list,
                 enum import_anchor anchor, struct err *err);
 
+/* A socket that programs may connect to. A directory in its place would open the files in it. */
+int import_socket(struct import_source *source, const struct node *node, struct str text, struct err *err);
+
 /* A path whose own characters stand for themselves in a glob. */
 int import_add_literal(struct buf *out, struct str text);
 

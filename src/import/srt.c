@@ -112,7 +112,7 @@ static int terminate_tls(struct import_source *source, const struct node *node, 
 }
 
 static int allow_socket(struct import_source *source, const struct node *node, struct err *err) {
-        return import_path(source, node, node->text, IMPORT_READ, ANCHOR_PLAIN, err);
+        return import_socket(source, node, node->text, err);
 }
 
 static int allow_sockets(struct import_source *source, const struct node *node, struct err *err) {
