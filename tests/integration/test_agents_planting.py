@@ -101,11 +101,12 @@ PROJECT = {"claude": [".claude/settings.json"], "codex": [".codex/config.toml", 
            "opencode": ["opencode.json"], "copilot": [".github/mcp.json"]}
 
 
-ONE = [] if os.environ.get("BAILEY_TABLE") else pytest.mark.user  # in `make test`; root runs them all in `tests/run agents`
+TWO = [] if os.environ.get("BAILEY_TABLE") else pytest.mark.user  # of them in `make test`, and copilot takes five seconds for each start; root runs them all in `tests/run agents`
 
 
-@pytest.mark.parametrize("place", [".", "packages/one"], ids=["at the top", "in a subdirectory"])
-@pytest.mark.parametrize("name", [pytest.param(name, marks=ONE if name == "copilot" else pytest.mark.table) for name in PROJECT])
+@pytest.mark.parametrize("name, place", [
+    pytest.param(name, place, marks=TWO if (name, place) in (("claude", "."), ("copilot", "packages/one")) else pytest.mark.table, id=f"{name}-{where}")
+    for name in PROJECT for place, where in ((".", "at the top"), ("packages/one", "in a subdirectory"))])
 def test_the_agent_outside_runs_nothing_of_the_project(name, start, home, work, tmp_path, closing, bailey, place):
     """Written by a sandbox it is gone when the agent starts in the project, wherever; written by a person it is obeyed."""
     world = World(name, start, home, work, tmp_path, closing, steps={}).sign_in("key")

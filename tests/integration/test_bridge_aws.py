@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Debian's aws by its built-in table, against a stand-in of the services: its requests are signed outside, and what is refused never reaches a server."""
+import ast
 import contextlib
 import hashlib
 import hmac
 import http.server
 import json
-import os
 import socket
+import subprocess
 import threading
 import urllib.parse
 
@@ -239,19 +240,54 @@ def verbs_of(lines):
     return {" ".join(line.split()[:2]) for line in lines}
 
 
-def test_every_reading_verb(account, bailey):
-    """Each line of the table once: the client knows what the table makes of it, signs it with the account's key, and its answer comes inside."""
-    shown = bailey("bridge", "show", "aws").check().text.partition("\nverbs ")[2].partition("\nnever ")[0]
-    assert verbs_of(shown.splitlines()) == verbs_of(words for words, _ in READING), shown
-    whole = os.geteuid() == 0 and os.environ.get("BAILEY_KIND", "gcc") == "gcc"  # each is a second of work, and the table is the same for everybody
-    chosen = READING if whole else READING[::5]
-    done = account("".join(f"echo '### {number}'; aws {words} 2>&1 || echo FAILED $?; " for number, (words, _) in enumerate(chosen)))
-    parts = done.check().text.split("### ")[1:]
+# The client itself, once for many calls: {number: words}. It writes what each of them said.
+CLIENT = """
+import contextlib, io, json, sys
+from awscli.clidriver import main
+said = {}
+for number, words in json.load(sys.stdin).items():
+    text = io.StringIO()
+    text.buffer = io.BytesIO()
+    with contextlib.redirect_stdout(text), contextlib.redirect_stderr(text):
+        sys.argv = ["aws", *words]
+        status = main()
+    said[number] = text.getvalue() + text.buffer.getvalue().decode() + (f"FAILED {status}" if status else "")
+json.dump(said, sys.stdout)
+"""
+
+
+def check_answers(account, chosen, parts):
     wrong = [(words, part) for (words, answer), part in zip(chosen, parts, strict=True) if answer not in part or "FAILED" in part]
-    assert not wrong and "of-the-function" not in done.text, wrong
-    assert [r["allowed"] for r in done.calls] == [True] * len(chosen)
+    assert not wrong, wrong
     assert {method for method, *_ in account.services.seen} <= {"GET", "HEAD", "POST"}
     assert {name.rpartition(":")[2] for name in account.door.asked} == {"443"} and all(".amazonaws.com:" in name for name in account.door.asked), account.door.asked
+
+
+def test_every_reading_verb(account, bailey):
+    """Lines of the table, as a person uses them: the client signs with the account's key, and its answer comes inside."""
+    shown = bailey("bridge", "show", "aws").check().text.partition("\nverbs ")[2].partition("\nnever ")[0]
+    assert verbs_of(shown.splitlines()) == verbs_of(words for words, _ in READING), shown
+    chosen = READING[::5]  # each is a second of work
+    done = account("".join(f"echo '### {number}'; aws {words} 2>&1 || echo FAILED $?; " for number, (words, _) in enumerate(chosen)))
+    check_answers(account, chosen, done.check().text.split("### ")[1:])
+    assert [r["allowed"] for r in done.calls] == [True] * len(chosen)
+
+
+@pytest.mark.root  # the table is the same for everybody
+def test_the_client_knows_every_reading_verb(account, home):
+    """Each line of the table once: what the table makes of the words is what the client understands, and it asks for nothing else."""
+    program = home / "aws"
+    program.write_text("#!/usr/bin/python3 -IS\nimport sys\nprint(repr(sys.argv[1:]))\n")
+    program.chmod(0o755)
+    done = account("".join(f"aws {words}; " for words, _ in READING), program=str(program))
+    words = [ast.literal_eval(line) for line in done.check().text.splitlines()]
+    assert [r["allowed"] for r in done.calls] == [True] * len(READING) == [True] * len(words), str(done)
+    proxy = f"http://127.0.0.1:{account.door.port}"
+    said = subprocess.run(["/usr/bin/python3", "-c", CLIENT], input=json.dumps(dict(enumerate(words))), stdout=subprocess.PIPE, text=True, check=True, timeout=200 * SLOW,
+                          env={"PATH": "/usr/bin:/bin", "HOME": str(home), "HTTPS_PROXY": proxy, "AWS_PAGER": "", "LANG": "C.UTF-8"}).stdout
+    parts = list(json.loads(said).values())
+    check_answers(account, READING, parts)
+    assert "of-the-function" not in said
 
 
 REFUSED = [
