@@ -239,7 +239,7 @@ static int settle_allows(struct import_model *model, struct err *err) {
         import_entries *allows = &model->lists[IMPORT_ALLOW];
 
         for (size_t i = 0; i < allows->n;) {
-                struct pattern pattern;
+                struct pattern pattern = { 0 };
 
                 model->work += model->lists[IMPORT_UNSAID_DENY].n;
                 int r = import_check_work(model, err);
@@ -357,7 +357,7 @@ static bool host_is_open(const struct import_model *model, const struct pattern 
 static int settle_credential(struct import_model *model, struct import_credential *credential, struct err *err) {
         for (size_t i = 0; i < credential->hosts.n;) {
                 char *text = credential->hosts.p[i];
-                struct pattern host;
+                struct pattern host = { 0 };
 
                 model->work += 4 * (model->lists[IMPORT_ALLOW].n + model->lists[IMPORT_DENY].n);
                 int r = import_check_work(model, err);
