@@ -123,10 +123,10 @@ def perform(world, start):
     rules = ["--read", str(ESCAPE), "--deny-read", home + "/vault", "--read", home + "/vault/open",
              "--deny-read", home + "/vault/open/closed", "--deny-read", home + "/slashed/",
              *LIMITS]
-    act = [PYTHON, "-B", ESCAPE / "act.py"]
+    act = [PYTHON, "-I", "-S", "-B", ESCAPE / "act.py"]
 
     def do(name, where):
-        argv = [*act, name]
+        argv = [*act, name, ACTS[name].__module__]
         facts = json.dumps(dict(world, control_socket=control_socket(start, world))) if "control_socket" in name else json.dumps(world)
         if where != "outside":
             argv = [program("bailey"), "run", "--quiet", *rules, "--env", "BAILEY_ACT_WORLD=" + facts, "--", *argv]
